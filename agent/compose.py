@@ -212,24 +212,26 @@ class Sessions:
             targets=targets,
             instructions=instructions,
             own_tools=specs_of(tools),
-            hands=CallRunner(callable_tools, workspace, approval, interrupt, emit, keeper, kept.files.note, progress),
+            call_runner=CallRunner(
+                callable_tools, workspace, approval, interrupt, emit, keeper, kept.files.note, progress
+            ),
             recorder=recorder,
             interrupt=interrupt,
             emit=emit,
             limits=TurnLimits(config.max_turns, config.max_cost),
             compacting=compacting,
             summarisers=summarisers,
-            lessons=LearnedLimits(window_shown(mark, provider)),
+            learned_limits=LearnedLimits(window_shown(mark, provider)),
             effort=effort_for(config, provider.facts),
             retries=Retries(persistence_of(config, interactive=there), reached=connected.reached(mark)),
             debug=debug,
             meter=connected.meter,
             watch=PrefixWatch(emit, debug, time.monotonic, instructions.sections, mark, used),
-            tail=Reminders(surroundings, conversation, config.context_note_at, named),
+            reminders=Reminders(surroundings, conversation, config.context_note_at, named),
             deferral=deferral,
-            served=served,
+            server_tools=served,
             servers=servers,
-            kept=kept,
+            archive=kept,
         )
         closing.callback(self._envs.pop, row.id)
         if servers is not None:

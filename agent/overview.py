@@ -151,7 +151,7 @@ def equipped_with(env: Env) -> Equipped:
         env.meter.like(),
         env.instructions,
         env.own_tools,
-        env.served.specs,
+        env.server_tools.specs,
         env.deferral,
         begins_as_before=env.watch.has_sent or env.watch.has_said(env.instructions.text, env.offered),
     )

@@ -92,18 +92,18 @@ class Session:
 
     @property
     def mode(self) -> str:
-        return self._env.hands.gate.policy.mode
+        return self._env.call_runner.approval.policy.mode
 
     async def change_mode(self, mode: Mode) -> None:
         """What runs without a question from now on, also in a turn that runs. The model is told with what is sent
         next."""
-        gate = self._env.hands.gate
-        gate.policy = replace(gate.policy, mode=mode)
+        approval = self._env.call_runner.approval
+        approval.policy = replace(approval.policy, mode=mode)
         await self._env.recorder.goes_on_with(self.model, mode)
 
     @property
     def root(self) -> Path:
-        return self._env.hands.workspace.root
+        return self._env.call_runner.workspace.root
 
     @property
     def limits(self) -> TurnLimits:
@@ -271,21 +271,21 @@ class Session:
     @property
     def files(self) -> FileLog:
         """Which files the session has changed. Raises `AgentError` where nothing is kept."""
-        return kept(self._env.kept).files
+        return kept(self._env.archive).files
 
     @property
-    def shelf(self) -> ArchiveListing:
+    def listing(self) -> ArchiveListing:
         """What the session has kept, to look through. Raises `AgentError` where nothing is kept."""
-        return kept(self._env.kept).listing
+        return kept(self._env.archive).listing
 
     async def why(self, text: str) -> "Trace":
         """What has become of each place where the text was said. Raises `AgentError`."""
-        return await kept(self._env.kept).recall.why(text, self._conversation)
+        return await kept(self._env.archive).recall.why(text, self._conversation)
 
     async def bring(self, ref: str, *, only_price: bool = False) -> BroughtBack:
         """Shows the model again what a reference stands for, from the next request on. `only_price`: tells what that
         would take, and changes nothing. Raises `AgentError`."""
-        return (await self.change(bring_back, ref, kept(self._env.kept).recall, only_price=only_price)).event
+        return (await self.change(bring_back, ref, kept(self._env.archive).recall, only_price=only_price)).event
 
     def answer(self, question: str, answer: Decision | str) -> None:
         """Answers a `PermissionAsked` or a `QuestionAsked`. An answer that nobody waits for is dropped."""
@@ -308,7 +308,7 @@ class Session:
         try:
             if self._tidying is not None:
                 await self._tidying
-            await self._env.hands.workspace.jobs.close()
+            await self._env.call_runner.workspace.jobs.close()
             await self._env.recorder.writes.close()
         finally:
             if self._on_close is not None:

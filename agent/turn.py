@@ -107,7 +107,7 @@ def with_notes(message: User, conversation: Conversation, env: Env) -> User:
     # A request that does not fit is compacted before it is sent: what it says of its size would not be true any more.
     used = 100 * budget.used / budget.window.effective if budget.verdict == "fits" else 0.0
     situation = as_left(env.recorder.situation, kept_in(after.messages[-2:]))
-    return env.tail.add_to(message, situation, used, env.watch.epoch)
+    return env.reminders.add_to(message, situation, used, env.watch.epoch)
 
 
 def end_of(reply: Reply, ending: Ending, interrupt: Interrupt) -> StepEnd:
@@ -130,7 +130,7 @@ def last_words(conversation: Conversation) -> str:
 async def finish_calls(conversation: Conversation, env: Env) -> tuple[ToolOutput, ...]:
     """One output per open call of the conversation, in order. What had begun is not run again."""
     calls, states = conversation.unanswered, env.recorder.left_open
-    env.hands.progress.go_on(
+    env.call_runner.progress.go_on(
         {call.id: states[call.id] if may_begin(states.get(call.id)) else output_left(call, states) for call in calls}
     )
-    return await run_calls(calls, env.hands, room_for_outputs(conversation, env), place_of(conversation, env))
+    return await run_calls(calls, env.call_runner, room_for_outputs(conversation, env), place_of(conversation, env))

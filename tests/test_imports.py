@@ -46,7 +46,7 @@ SELDOM = (
     "tools.child_process",
     "tools.patch",
     "tools.search",
-    "tools.sift",
+    "tools.output_search",
 )
 """Parts of our own that a run needs only when something is looked up or looked at."""
 SHOW = (

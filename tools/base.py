@@ -8,11 +8,11 @@ from typing import Literal, Protocol, TypeAlias, runtime_checkable
 from tools.cap import by_bytes
 from tools.extent import Extent
 from tools.jobs import BackgroundJobs
-from tools.kept import KeptContent
 from tools.lazy import dataclass
 from tools.recalled import Fetch, LookUp, Memory, RecallQuery
 from tools.scope import Scope
-from tools.seen import SeenFiles
+from tools.seen_files import SeenFiles
+from tools.stored_outputs import KeptContent
 
 Effect: TypeAlias = Literal["none", "read", "write", "run", "serve"]
 """The most a tool can do: nothing outside the session, read files, change files, run programs, or whatever the server

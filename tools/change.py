@@ -9,7 +9,7 @@ from tools.diff import capped, header, remarked, unified
 from tools.files import content_of, delete, mode_of, write_bytes
 from tools.lazy import dataclass
 from tools.paths import display
-from tools.seen import SeenFiles
+from tools.seen_files import SeenFiles
 from tools.textfile import TextFile, binary_kind, decode, showable
 
 

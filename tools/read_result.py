@@ -11,13 +11,13 @@ from tools.base import Arguments, Effect, Picture, Result, ToolError, Workspace,
 from tools.cap import MOST, NOTES, Cap
 from tools.extent import Extent, counted
 from tools.grep import checked
-from tools.kept import Content, KeptContent
 from tools.pictures import LARGEST_PICTURE, PICTURE_TYPES
 from tools.schema import number, object_of, text
+from tools.stored_outputs import Content, KeptContent
 from tools.truncate import LONGEST_LINE, is_mostly_noise, plain
 
 if TYPE_CHECKING:  # a type only: see `matches`
-    from tools.sift import Sifted, SiftedLine
+    from tools.output_search import Sifted, SiftedLine
 
 T = TypeVar("T")
 
@@ -261,7 +261,7 @@ async def matches(
     start: int | None = None,
 ) -> Result:
     """The lines that match, and those around them, as many as fit. `start`: the byte at which the search begins."""
-    from tools.sift import SECONDS, sift  # noqa: PLC0415  # deferred: only a pattern needs it
+    from tools.output_search import SECONDS, sift  # noqa: PLC0415  # deferred: only a pattern needs it
 
     content, before = found.content, (found.first or 1) - 1
     first, last = wanted or found.lines or (1, 10**18)

@@ -9,7 +9,6 @@ from typing import get_args
 
 from tools.base import Arguments, Effect, Result, ToolError, Workspace, description_beside
 from tools.cap import Cap, cap_of
-from tools.kept import KeptContent
 from tools.lazy import regex
 from tools.pictures import PICTURE_TYPES
 from tools.read_result import (
@@ -25,6 +24,7 @@ from tools.read_result import (
 from tools.recalled import KINDS, Kind, Memory, RecalledItem, RecallQuery
 from tools.schema import number, object_of, text
 from tools.scope import SCOPES, Scope
+from tools.stored_outputs import KeptContent
 from tools.truncate import plain, printable
 
 MAX_TOKENS = 2000

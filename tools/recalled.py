@@ -3,9 +3,9 @@
 from collections.abc import Awaitable, Callable
 from typing import Literal, TypeAlias
 
-from tools.kept import KeptContent
 from tools.lazy import dataclass
 from tools.scope import Scope
+from tools.stored_outputs import KeptContent
 
 Kind: TypeAlias = Literal["user", "assistant", "output", "summary"]
 KINDS: tuple[Kind, ...] = ("user", "assistant", "output", "summary")

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import BinaryIO, TypeAlias
 
-from tools.scan import PIECE, Block, Search, blocks, searcher
+from tools.output_scan import PIECE, Block, Search, blocks, searcher
 from tools.walk import files_below
 
 _START = "import sys, json; sys.path[:] = json.loads(sys.argv[1]); from tools.searcher import main; main(sys.argv[2])"

@@ -9,8 +9,8 @@ from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from tools.bounded_files import beginning_of
 from tools.ignore import IgnoreRule, rules_of, says
-from tools.regular import beginning_of
 
 
 @dataclass(frozen=True, slots=True)

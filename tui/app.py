@@ -82,9 +82,9 @@ class EbbApp(CaretApp, App[str]):
             os.environ["NO_COLOR"] = colorless  # Textual takes it away, but what we start is to know it, too
         self.animation_level = "none"
         self.looks = ThemeChoice(self, theme, bool(colorless))
-        self.outside = Attention(self, notify, lambda: self.talk.name)
+        self.outside = Attention(self, notify, lambda: self.controller.name)
         first = First(resume, may_be_word, choose, model, first_message or "")
-        self.jobs = Jobs(self, first, partial(loaded, sessions), lambda: self.desk)
+        self.jobs = Jobs(self, first, partial(loaded, sessions), lambda: self.context)
         self._sessions, self._drafts, self._settings = sessions, drafts, settings
         self._type_ahead = TypeAhead(self, lambda: self.main.prompt, guard)
         self._pastes, self._keys = Pastes(), keys
@@ -93,7 +93,7 @@ class EbbApp(CaretApp, App[str]):
         self._status = status
 
     @cached_property
-    def desk(self) -> "ScreenContext":
+    def context(self) -> "ScreenContext":
         """Made when it is first asked for. Nobody asks before the first paint: much is loaded for it."""
         from tui.dialogs import Dialogs  # noqa: PLC0415  # deferred: see above
         from tui.presenter import Presenter  # noqa: PLC0415  # deferred: see above
@@ -102,30 +102,30 @@ class EbbApp(CaretApp, App[str]):
         from tui.view.first_run import chosen_by_key  # noqa: PLC0415  # deferred: see above
 
         self.stylesheet.read(Path(__file__).with_name("dialogs.tcss"))  # before the first of them, and not sooner
-        talk = SessionController(loaded(self._sessions), lambda: showing.view_soon(), self._drafts, self._pastes)
-        asking = Dialogs(self, talk.answer, self.jobs.interrupt)
+        controller = SessionController(loaded(self._sessions), lambda: showing.view_soon(), self._drafts, self._pastes)
+        asking = Dialogs(self, controller.answer, self.jobs.interrupt)
         drawn = (asking.show, self.outside.show, lambda view: self.main.todos.show(view))
-        showing = Presenter(self, talk, drawn)
+        showing = Presenter(self, controller, drawn)
         if self._status is not None:
             showing.wanted = self._status
         settings = self._settings() if self._settings is not None else None
         showing.advice = lambda model: chosen_by_key(model, settings)
         jobs = self.jobs
         return ScreenContext(
-            self, talk, showing, jobs.first.model, jobs.send, jobs.invoke, self.looks, settings, jobs.leave
+            self, controller, showing, jobs.first.model, jobs.send, jobs.invoke, self.looks, settings, jobs.leave
         )
 
     @property
-    def talk(self) -> "SessionController":
-        return self.desk.talk
+    def controller(self) -> "SessionController":
+        return self.context.controller
 
     def get_default_screen(self) -> MainScreen:
         return MainScreen(
             self._history,
-            Offers(lambda: self.talk.session if self.jobs.is_open else None),
+            Offers(lambda: self.controller.session if self.jobs.is_open else None),
             self._pastes,
-            lambda: self.talk.queue,
-            lambda text: self.talk.writing(text) if self.jobs.is_open else None,
+            lambda: self.controller.queue,
+            lambda text: self.controller.writing(text) if self.jobs.is_open else None,
             vim=self._keys == "vim",
         )
 
@@ -146,7 +146,7 @@ class EbbApp(CaretApp, App[str]):
 
     def _recolor(self) -> None:
         if self.jobs.is_loaded:
-            self.desk.showing.recolor()
+            self.context.showing.recolor()
 
     async def on_event(self, event: events.Event) -> None:
         """Everything that happens passes here first. What was not typed for a question goes no further, and no mouse
@@ -160,12 +160,12 @@ class EbbApp(CaretApp, App[str]):
 
     async def on_unmount(self) -> None:
         if self.jobs.is_open:
-            await self.talk.close()
+            await self.controller.close()
 
     @property
     def is_working(self) -> bool:
         """Something runs, or what it led to is not drawn yet."""
-        return self.jobs.is_busy or self.desk.showing.is_behind
+        return self.jobs.is_busy or self.context.showing.is_behind
 
     def on_ground_told(self, message: "GroundTold") -> None:
         self.looks.told(message.ground)
@@ -182,37 +182,37 @@ class EbbApp(CaretApp, App[str]):
 
     @on(PromptInput.Hinted)
     def _hinted(self, message: PromptInput.Hinted) -> None:
-        self.desk.showing.for_a_moment(message.text)
+        self.context.showing.for_a_moment(message.text)
 
     def action_escape(self) -> None:
         if self.jobs.is_busy:
             self.jobs.interrupt()
-        elif self.talk.view.blocks and not self.query_one(PromptInput).text:
+        elif self.controller.view.blocks and not self.query_one(PromptInput).text:
             if self._rewinding.again():
                 self.action_command("rewind")
             else:
-                self.desk.showing.for_a_moment("Esc again goes back to an earlier message")
+                self.context.showing.for_a_moment("Esc again goes back to an earlier message")
 
     def action_suspend(self) -> None:
         if not self.outside.suspend():
-            self.desk.showing.for_a_moment("no shell to come back from")
+            self.context.showing.for_a_moment("no shell to come back from")
 
     @on(Transcript.EarlierWanted)
     async def _read_earlier(self) -> None:
-        self.run_worker(self.talk.read_earlier(), group="earlier")
+        self.run_worker(self.controller.read_earlier(), group="earlier")
 
     @on(Reader.Opened)
     async def _read_all_earlier(self) -> None:
-        self.run_worker(self.talk.read_earlier(all=True), group="earlier")
+        self.run_worker(self.controller.read_earlier(all=True), group="earlier")
 
     @on(events.TextSelected)
     def _selected(self) -> None:
-        self.desk.showing.for_a_moment("Ctrl-C copies")
+        self.context.showing.for_a_moment("Ctrl-C copies")
 
     def copy_to_clipboard(self, text: str) -> None:
         """Copies it by every way that this terminal has, and says what came of it."""
         self._clipboard = text
-        self.outside.copy(text, self.desk.showing.for_a_moment)
+        self.outside.copy(text, self.context.showing.for_a_moment)
 
     async def action_copy_or_quit(self) -> None:
         selected = self.screen.get_selected_text() or self.main.prompt.selected_text
@@ -224,6 +224,6 @@ class EbbApp(CaretApp, App[str]):
             self.run_worker(self.jobs.leave(), group="aside")
             return None
         cleared = self.screen is self.main and self.main.prompt.put_by()
-        return self.desk.showing.for_a_moment(
+        return self.context.showing.for_a_moment(
             "Up brings it back; Ctrl-C again quits" if cleared else "Ctrl-C again quits"
         )

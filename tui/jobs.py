@@ -27,13 +27,13 @@ class Jobs(JobQueue):
     """What is asked for before there is a session is done as soon as there is."""
 
     def __init__(
-        self, app: App[Any], first: First, load: Callable[[], object], desk: "Callable[[], ScreenContext]"
+        self, app: App[Any], first: First, load: Callable[[], object], context: "Callable[[], ScreenContext]"
     ) -> None:
         """`load` loads what sessions are made of, in a thread. `desk` is not asked for before that."""
         super().__init__()
         self._app = app
         self._load = load
-        self._asked_desk = desk
+        self._asked_desk = context
         self.first = first
         """What a session begins with where no other is chosen."""
         self.refused: AgentError | None = None
@@ -51,8 +51,8 @@ class Jobs(JobQueue):
         return self._asked_desk()
 
     @property
-    def talk(self) -> "SessionController":
-        return self._desk.talk
+    def controller(self) -> "SessionController":
+        return self._desk.controller
 
     # The first job
 
@@ -62,21 +62,21 @@ class Jobs(JobQueue):
     async def _open_first(self) -> None:
         await asyncio.to_thread(self._load)  # in a thread: keys are taken meanwhile
         gc.set_threshold(*_YOUNG)
-        desk = self._desk
+        context = self._desk
         try:
-            self.first = await settled(desk, self.first)
+            self.first = await settled(context, self.first)
             self.is_loaded = True
             for text in self._early:
                 self.take(text)
-            self.first = await open_first(desk, self.first)
+            self.first = await open_first(context, self.first)
         except AgentError as error:
             self.refused = error
-            desk.talk.queue.clear()
-            desk.showing.end()
+            context.controller.queue.clear()
+            context.showing.end()
             self._app.exit()
             return
         self.is_open = True
-        desk.prompt.offer_again()
+        context.prompt.offer_again()
         for invocation in self._due:
             if invocation.command.when_busy:
                 self.invoke(invocation)
@@ -109,16 +109,16 @@ class Jobs(JobQueue):
         await ACTIONS[invocation.command.name](self._desk, invocation.argument)
 
     async def open_session(self) -> bool:
-        return await self.talk.open(self.first.resume, self.first.model)
+        return await self.controller.open(self.first.resume, self.first.model)
 
     def queued(self, *, later: bool) -> None:
         self._app.query_one(Transcript).go_end()
 
     def take_back_queue(self) -> None:
         """Before what is being written there."""
-        desk = self._desk
-        if desk.talk.queue:
-            desk.prompt.put_first(desk.talk.queue.take_back())
+        context = self._desk
+        if context.controller.queue:
+            context.prompt.put_first(context.controller.queue.take_back())
 
     def put_back(self, written: str) -> None:
         if not self._desk.prompt.text:
@@ -129,12 +129,12 @@ class Jobs(JobQueue):
     def interrupt(self) -> None:
         """Ends soon what runs. What waits is not sent."""
         self.take_back_queue()
-        self.talk.interrupt()
+        self.controller.interrupt()
 
     async def leave(self) -> None:
         """Ends what runs, closes the session, and the app with it, which gives the session's id if anything was said
         in it."""
-        desk = self._desk
-        id = await self.end(desk.prompt.text)
-        desk.showing.end()
+        context = self._desk
+        id = await self.end(context.prompt.text)
+        context.showing.end()
         self._app.exit(id)

@@ -39,10 +39,12 @@ def next_drawing(began: float, ended: float) -> float:
 class Presenter:
     """Draws what `talk` says, into the widgets of the main screen."""
 
-    def __init__(self, app: App[Any], talk: SessionController, drawn: Sequence[Callable[[SessionView], None]]) -> None:
+    def __init__(
+        self, app: App[Any], controller: SessionController, drawn: Sequence[Callable[[SessionView], None]]
+    ) -> None:
         """`drawn`: each is called with every view that has been drawn."""
         self._app = app
-        self._talk = talk
+        self._controller = controller
         self._drawn = drawn
         self._draw_at = 0.0
         """When what streams in may be drawn next."""
@@ -59,9 +61,9 @@ class Presenter:
         """The parts of the status line."""
         self.advice: Callable[[str], Sequence[str]] = lambda model: ()
         """What else a new session is greeted with, by its model: lines."""
-        talk.queue.watch(self.queue)
-        talk.glimpsed = self._restart
-        talk.grown = self._begin_earlier
+        controller.queue.watch(self.queue)
+        controller.glimpsed = self._restart
+        controller.grown = self._begin_earlier
 
     @property
     def is_behind(self) -> bool:
@@ -87,7 +89,7 @@ class Presenter:
             self._due.cancel()
             self._due = None
         began = monotonic()
-        view = self._talk.view
+        view = self._controller.view
         self._app.query_one(Transcript).show(view.past, view.turn)
         self._keep_time(view.busy)
         self._status()
@@ -99,24 +101,24 @@ class Presenter:
         """Starts the transcript anew, at the end of what the session holds."""
         if self._is_over or not self._app.is_running:  # a session may be open only when the app ends
             return
-        session = self._talk.session
+        session = self._controller.session
         self._greet()
         self.look_at_branch()
         self._restart()
         self._status()
-        draft = self._talk.take_draft()
+        draft = self._controller.take_draft()
         if draft:
             self._app.query_one(PromptInput).put_first(draft)
         if session is not None:
             # After the paint: an SDK takes long to load, and the user sees the prompt meanwhile.
             self._app.call_after_refresh(self._app.run_worker, session.prepare, group="aside")
-            self._app.call_after_refresh(self._app.run_worker, self._talk.measure, group="aside")
+            self._app.call_after_refresh(self._app.run_worker, self._controller.measure, group="aside")
 
     def _restart(self) -> None:
-        self._app.query_one(Transcript).restart(self._talk.view.blocks)
+        self._app.query_one(Transcript).restart(self._controller.view.blocks)
 
     def _begin_earlier(self, more: int) -> None:
-        view = self._talk.view
+        view = self._controller.view
         self._app.query_one(Transcript).begin_earlier(view.past, view.turn, more)
         self._app.query_one(Reader).look_again()
 
@@ -126,7 +128,7 @@ class Presenter:
         self.queue()
 
     def _greet(self) -> None:
-        session, palette = self._talk.session, palette_of(self._app.theme_variables)
+        session, palette = self._controller.session, palette_of(self._app.theme_variables)
         if session is not None:
             self._app.query_one(Transcript).greeting = Text.assemble(
                 ("Ebbtide\n", palette.accent),
@@ -136,8 +138,8 @@ class Presenter:
 
     def queue(self) -> None:
         if self._app.is_running and not self._is_over:
-            self._app.query_one(QueueLines).show(self._talk.queue.items)
-            self._app.query_one(PromptInput).queued = bool(self._talk.queue)
+            self._app.query_one(QueueLines).show(self._controller.queue.items)
+            self._app.query_one(PromptInput).queued = bool(self._controller.queue)
 
     def for_a_moment(self, hint: str) -> None:
         self._hint = hint
@@ -153,11 +155,11 @@ class Presenter:
 
     def look_at_branch(self) -> None:
         """Reads which branch is checked out: where somebody comes back, and each second while something runs."""
-        session = self._talk.session
+        session = self._controller.session
         self._branch = branch_of(session.root) if session is not None else ""
 
     def _status(self) -> None:
-        now, view = monotonic(), self._talk.view
+        now, view = monotonic(), self._controller.view
         pace = self._pace.at(view.streamed, now) if view.busy else 0
         shown = Shown(view, self._elapsed.at(view, now), self._hint, self._branch, pace, self.wanted)
         self._app.query_one(StatusLine).show(shown)

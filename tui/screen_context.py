@@ -14,7 +14,7 @@ from agent.errors import AgentError
 from tui.commands import COMMANDS, Invocation, parse
 from tui.keys import KEYS
 from tui.presenter import Presenter
-from tui.session.compaction import ByHand
+from tui.session.compaction import ManualCompaction
 from tui.session.controller import SessionController
 from tui.terminal.attention import given_away
 from tui.text.inks import Line
@@ -34,7 +34,7 @@ class ScreenContext:
     """A `CommandContext`."""
 
     app: App[Any]
-    talk: SessionController
+    controller: SessionController
     showing: Presenter
     model: str | None
     send: Send
@@ -83,7 +83,7 @@ class ScreenContext:
     async def show_palette(self) -> None:
         from tui.view.command_palette import palette_entries, palette_panel  # noqa: PLC0415  # deferred: see above
 
-        sessions = self.talk.sessions
+        sessions = self.controller.sessions
         entries = palette_entries(COMMANDS, KEYS, await sessions.recent(), sessions.models(), time())
         if taken := await self.show(palette_panel(entries)):
             await self._run(taken.value)
@@ -104,17 +104,17 @@ class ScreenContext:
     async def show_context(self) -> None:
         from tui.screens.context import ContextScreen, components_here  # noqa: PLC0415  # deferred: see above
 
-        if self.talk.session is not None:
-            components = await components_here(self.talk, self.talk.session.id)
+        if self.controller.session is not None:
+            components = await components_here(self.controller, self.controller.session.id)
             if not isinstance(self.app.screen, ContextScreen):
-                self.app.push_screen(ContextScreen(self.talk, components))
+                self.app.push_screen(ContextScreen(self.controller, components))
 
     async def steer(self, written: str) -> None:
         from tui.session.view_edits import carry_out_written  # noqa: PLC0415  # deferred: see above
 
-        await carry_out_written(self.talk, written)
+        await carry_out_written(self.controller, written)
 
-    async def compact(self, by_hand: ByHand) -> None:
+    async def compact(self, by_hand: ManualCompaction) -> None:
         from tui.screens.compaction import CompactionScreen  # noqa: PLC0415  # deferred: see above
 
         await self.app.push_screen_wait(CompactionScreen(by_hand))
@@ -136,11 +136,11 @@ class ScreenContext:
     async def edit_message(self, _: str) -> None:
         from tui.terminal.editor_screen import edited_meanwhile  # noqa: PLC0415  # deferred: see above
 
-        before, pastes = self.prompt.text, self.talk.pastes
+        before, pastes = self.prompt.text, self.controller.pastes
         try:
             text = await edited_meanwhile(self.app, pastes.unfolded(before), "message.md")
         except AgentError as error:
-            self.talk.notice(str(error))
+            self.controller.notice(str(error))
         else:
             self.write(pastes.folded_again(text.rstrip("\n"), before))
 
@@ -151,7 +151,7 @@ class ScreenContext:
             try:
                 self.hint(self.settings.put("tui.keys", keys))
             except AgentError as error:
-                self.talk.notice(str(error))
+                self.controller.notice(str(error))
 
     def copy(self, text: str) -> None:
         self.app.copy_to_clipboard(text)
@@ -162,10 +162,10 @@ class ScreenContext:
         app = self.app
         try:
             with given_away(app):
-                blocks = self.talk.view.blocks
+                blocks = self.controller.view.blocks
                 await print_all(blocks, app.size.width, dark=app.current_theme.dark, colorless=app.no_color)
         except SuspendNotSupported:
-            self.talk.notice("there is no scrollback to print into here; open the session in a terminal")
+            self.controller.notice("there is no scrollback to print into here; open the session in a terminal")
 
     def applied(self, key: str) -> None:
         if self.settings is not None and key == "tui.theme":
@@ -184,4 +184,4 @@ class ScreenContext:
                 with suppress(EOFError):  # the terminal is gone
                     await asyncio.to_thread(input, "\nEnter goes back. ")
         except SuspendNotSupported:
-            self.talk.notice("the demo needs a terminal: `ebb demo` plays it in one")
+            self.controller.notice("the demo needs a terminal: `ebb demo` plays it in one")

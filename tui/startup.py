@@ -48,16 +48,16 @@ def loaded(sessions: "Sessions | Callable[[], Sessions]") -> "Sessions":
     return sessions() if callable(sessions) else sessions
 
 
-async def settled(desk: "ScreenContext", first: First) -> First:
+async def settled(context: "ScreenContext", first: First) -> First:
     """The same with what may be a word known to be one or not. Its message is queued. Raises `AgentError`."""
-    if first.may_be_word and first.resume and not await desk.talk.sessions.knows(first.resume):
+    if first.may_be_word and first.resume and not await context.controller.sessions.knows(first.resume):
         first = replace(first, resume=None, choose=True, message=f"{first.resume} {first.message}".rstrip())
     if first.message:
-        desk.talk.queue.add(first.message)
+        context.controller.queue.add(first.message)
     return first
 
 
-async def open_first(desk: "ScreenContext", first: First) -> First:
+async def open_first(context: "ScreenContext", first: First) -> First:
     """Shows the first session. Gives what to begin with later where the one that the user chose could not be opened,
     which is shown; raises `AgentError` where nothing was to be chosen. Where the user chose none, nothing is sent: what
     was to be said is in the prompt."""
@@ -65,13 +65,13 @@ async def open_first(desk: "ScreenContext", first: First) -> First:
     from tui.actions.sessions import pick_session  # noqa: PLC0415  # deferred: see above
 
     if first.resume is None and first.model is None and not first.choose:
-        first = replace(first, model=await first_model(desk))
+        first = replace(first, model=await first_model(context))
     if first.choose:
-        first = replace(first, resume=await pick_session(desk) or None)
-        if first.resume is None and desk.talk.queue:
-            desk.prompt.put_first(desk.talk.queue.take_back())
-        await desk.talk.open(first.resume, first.model)
+        first = replace(first, resume=await pick_session(context) or None)
+        if first.resume is None and context.controller.queue:
+            context.prompt.put_first(context.controller.queue.take_back())
+        await context.controller.open(first.resume, first.model)
     else:
-        await desk.talk.begin(first.resume, first.model)
-    desk.showing.session()
+        await context.controller.begin(first.resume, first.model)
+    context.showing.session()
     return first

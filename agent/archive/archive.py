@@ -59,10 +59,10 @@ from store.errors import StoreError
 from store.outputs import OutputRow
 from store.sessions import SessionRow, SessionStore
 from tools.extent import counted
-from tools.kept import Content, Framed, InMemory, KeptContent
 from tools.logfile import LogFile
 from tools.pictures import PICTURE_TYPES
 from tools.read_result import part_of
+from tools.stored_outputs import Content, Framed, InMemory, KeptContent
 
 T = TypeVar("T")
 

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from agent.errors import StoreFailed
 from store.errors import StoreError
 from tools.base import ToolError
-from tools.kept import Content
+from tools.stored_outputs import Content
 
 RERUN = "run the call again if it is needed"
 

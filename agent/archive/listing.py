@@ -20,8 +20,8 @@ from store.archive import ArchiveStore
 from store.outputs import OutputRow
 from store.sessions import MessageRow, SessionStore
 from tools.extent import counted
-from tools.kept import Content
 from tools.lazy import dataclass
+from tools.stored_outputs import Content
 
 State: TypeAlias = ViewState | Literal["removed"]
 """How the model sees it, summarised also where it left the view; or its bytes are gone."""

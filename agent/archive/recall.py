@@ -35,9 +35,9 @@ from agent.records.store_thread import StoreThread
 from store.archive import ArchiveStore
 from store.sessions import SessionStore
 from tools.base import ToolError
-from tools.kept import KeptContent
 from tools.recalled import Fetch, LookUp, Memory, RecalledItem, RecallQuery
 from tools.scope import SCOPES, Scope
+from tools.stored_outputs import KeptContent
 
 if TYPE_CHECKING:  # types only: most runs look nothing up
     from agent.archive.indexer import Indexer, Told

@@ -138,132 +138,134 @@ class ApprovalContext:
 
     tools: Mapping[str, Tool]
     workspace: Workspace
-    gate: Approval
+    approval: Approval
     interrupt: Interrupt
     emit: Callable[[Event], None]
 
 
-async def approve(call: ToolCall, door: ApprovalContext) -> Permit:
+async def approve(call: ToolCall, context: ApprovalContext) -> Permit:
     """Whether the call may run, and what then runs. What the user makes of a call is looked at as if the model had
     written it: a deny rule holds for it, and so does the schema. Raises `ToolError`."""
-    looked, is_edited, count = _looked(call, door), False, 0
+    reviewed, is_edited, count = _review(call, context), False, 0
     while True:
-        ruling = looked.ruling
+        ruling = reviewed.ruling
         if ruling.verdict == "deny":
-            return _denied(looked, is_edited, ruling.rule, f"denied: {ruling.rule}. {ELSE}", door)
+            return _denied(reviewed, is_edited, ruling.rule, f"denied: {ruling.rule}. {ELSE}", context)
         if ruling.verdict == "allow" and not count:
-            return Permit(looked.call, looked.tool, looked.asked)
-        if door.gate.ask is None:
+            return Permit(reviewed.call, reviewed.tool, reviewed.asked)
+        if context.approval.ask is None:
             reason = f"denied: {ruling.rule}, and {NOBODY_TO_ASK}. {ELSE}"
-            return _denied(looked, is_edited, ruling.rule, reason, door)
+            return _denied(reviewed, is_edited, ruling.rule, reason, context)
         count += 1
-        question = await _question(looked, is_edited, count, door)
-        if not is_edited and decide(looked.asked, door.gate.policy).verdict == "allow":
-            return Permit(looked.call, looked.tool, looked.asked)  # a rule was kept for another question meanwhile
-        await door.gate.note_asked(looked.call.id)
-        decision = await door.interrupt.race(door.gate.answer_to(question, looked.asked, door.emit))
+        question = await _question(reviewed, is_edited, count, context)
+        if not is_edited and decide(reviewed.asked, context.approval.policy).verdict == "allow":
+            return Permit(
+                reviewed.call, reviewed.tool, reviewed.asked
+            )  # a rule was kept for another question meanwhile
+        await context.approval.note_asked(reviewed.call.id)
+        decision = await context.interrupt.race(context.approval.answer_to(question, reviewed.asked, context.emit))
         if decision is None:
-            return Permit(looked.call, looked.tool, looked.asked, STOPPED, is_edited)
+            return Permit(reviewed.call, reviewed.tool, reviewed.asked, STOPPED, is_edited)
         if decision.verdict == "deny":
             note = f": {decision.note}" if decision.note else ""
             reason = f"denied by the user{note}. Do not try the same again; ask what to do instead if it is not clear"
-            return _denied(looked, is_edited, "the user said no", reason, door)
-        if decision.arguments is not None and decision.arguments != looked.call.arguments:
-            looked, is_edited = _edited(looked.call, decision.arguments, door), True
-            if looked.ruling.verdict == "deny" or decision.verdict == "edit":
+            return _denied(reviewed, is_edited, "the user said no", reason, context)
+        if decision.arguments is not None and decision.arguments != reviewed.call.arguments:
+            reviewed, is_edited = _edited(reviewed.call, decision.arguments, context), True
+            if reviewed.ruling.verdict == "deny" or decision.verdict == "edit":
                 continue
         elif decision.verdict == "edit":
             continue
         elif decision.rule in question.offers:
-            _keep(decision, door)
+            _keep(decision, context)
         if is_edited:
-            door.emit(CallEdited(looked.call.id, looked.call.name, looked.call.arguments))
-        return Permit(looked.call, looked.tool, looked.asked, is_edited=is_edited)
+            context.emit(CallEdited(reviewed.call.id, reviewed.call.name, reviewed.call.arguments))
+        return Permit(reviewed.call, reviewed.tool, reviewed.asked, is_edited=is_edited)
 
 
-def _looked(call: ToolCall, door: ApprovalContext) -> ReviewedCall:
-    tool, asked = _looked_at(call, door)
-    return ReviewedCall(call, tool, asked, decide(asked, door.gate.policy))
+def _review(call: ToolCall, context: ApprovalContext) -> ReviewedCall:
+    tool, asked = _request_of(call, context)
+    return ReviewedCall(call, tool, asked, decide(asked, context.approval.policy))
 
 
-def _looked_at(call: ToolCall, door: ApprovalContext) -> tuple[Tool, PermissionRequest]:
-    tool = tool_for(call, door.tools)
-    return tool, PermissionRequest(tool.name, tool.effect, tool.subjects(call.arguments, door.workspace))
+def _request_of(call: ToolCall, context: ApprovalContext) -> tuple[Tool, PermissionRequest]:
+    tool = tool_for(call, context.tools)
+    return tool, PermissionRequest(tool.name, tool.effect, tool.subjects(call.arguments, context.workspace))
 
 
-def _edited(call: ToolCall, arguments: Mapping[str, object], door: ApprovalContext) -> ReviewedCall:
+def _edited(call: ToolCall, arguments: Mapping[str, object], context: ApprovalContext) -> ReviewedCall:
     edited = replace(call, arguments=dict(arguments), source="", problem="")
     try:
-        return _looked(edited, door)
+        return _review(edited, context)
     except ToolError as error:
         raise EditedCallError(edited, error) from error
 
 
-def _denied(looked: ReviewedCall, is_edited: bool, rule: str, reason: str, door: ApprovalContext) -> Permit:
-    call = looked.call
-    door.emit(CallDenied(call.id, call.name, call.arguments, rule))
-    return Permit(call, looked.tool, looked.asked, reason, is_edited)
+def _denied(reviewed: ReviewedCall, is_edited: bool, rule: str, reason: str, context: ApprovalContext) -> Permit:
+    call = reviewed.call
+    context.emit(CallDenied(call.id, call.name, call.arguments, rule))
+    return Permit(call, reviewed.tool, reviewed.asked, reason, is_edited)
 
 
-async def _question(looked: ReviewedCall, is_edited: bool, count: int, door: ApprovalContext) -> PermissionAsked:
-    call, tool = looked.call, looked.tool
+async def _question(reviewed: ReviewedCall, is_edited: bool, count: int, context: ApprovalContext) -> PermissionAsked:
+    call, tool = reviewed.call, reviewed.tool
     preview = ""
     if isinstance(tool, Previews):
         try:
-            preview = await asyncio.to_thread(tool.preview, call.arguments, door.workspace)
+            preview = await asyncio.to_thread(tool.preview, call.arguments, context.workspace)
         except ToolError as error:
             if is_edited:
                 raise EditedCallError(call, error) from error
             raise
-    offers, found, is_exact = await _offers(looked, door)
+    offers, found, is_exact = await _offers(reviewed, context)
     return PermissionAsked(
         f"permission-{call.id}" if count == 1 else f"permission-{call.id}-{count}",
         call.id,
         call.name,
         call.arguments,
-        looked.ruling.rule,
+        reviewed.ruling.rule,
         preview,
         offers,
         found,
-        door.gate.rules.place if door.gate.rules is not None and offers else "",
+        context.approval.rules.place if context.approval.rules is not None and offers else "",
         is_edited,
         is_exact,
     )
 
 
-async def _offers(looked: ReviewedCall, door: ApprovalContext) -> tuple[tuple[str, ...], tuple[Tried, ...], bool]:
+async def _offers(reviewed: ReviewedCall, context: ApprovalContext) -> tuple[tuple[str, ...], tuple[Tried, ...], bool]:
     """Rules that would answer the question, what they would have allowed so far, and whether the first of them is for
     exactly this call."""
     from agent.calls.rule_suggestions import exact_rule, is_alike, offers_for, tried  # noqa: PLC0415  # deferred: few runs have questions
 
-    asked, policy = looked.asked, door.gate.policy
+    asked, policy = reviewed.asked, context.approval.policy
     offers = offers_for(asked, policy)
     is_exact = exact_rule(asked, policy.root) in offers
-    alike = [call for call in await door.gate.earlier() if is_alike(call.name, asked.tool)] if offers else []
+    alike = [call for call in await context.approval.earlier() if is_alike(call.name, asked.tool)] if offers else []
 
     def try_all() -> tuple[Tried, ...]:
-        return tried(offers, asked, list(_as_asked(alike, door)), policy)
+        return tried(offers, asked, list(_as_asked(alike, context)), policy)
 
     return offers, await asyncio.to_thread(try_all) if alike else (), is_exact
 
 
-def _as_asked(calls: Sequence[ToolCall], door: ApprovalContext) -> Iterator[PermissionRequest]:
+def _as_asked(calls: Sequence[ToolCall], context: ApprovalContext) -> Iterator[PermissionRequest]:
     """The calls as the policy would see them now, without those that could not be run."""
     for call in calls:
         with suppress(ToolError):
-            yield _looked_at(call, door)[1]
+            yield _request_of(call, context)[1]
 
 
-def _keep(decision: Decision, door: ApprovalContext) -> None:
+def _keep(decision: Decision, context: ApprovalContext) -> None:
     """Keeps the rule; one that cannot be written down for the project holds for the session, and that is said."""
-    door.gate.keep(decision.rule)
-    if decision.kept == "project" and door.gate.rules is not None:
+    context.approval.keep(decision.rule)
+    if decision.kept == "project" and context.approval.rules is not None:
         try:
-            door.gate.rules.keep(decision.rule)
+            context.approval.rules.keep(decision.rule)
             return
         except ConfigError as error:
-            door.emit(Noticed(f"the rule holds for this session only: {error}"))
-    door.gate.kept_here.append(parse_rule(decision.rule))
+            context.emit(Noticed(f"the rule holds for this session only: {error}"))
+    context.approval.kept_here.append(parse_rule(decision.rule))
 
 
 _SHORT = 200

@@ -59,7 +59,7 @@ class CallRunner:
 
     tools: Mapping[str, Tool]
     workspace: Workspace
-    gate: Approval
+    approval: Approval
     interrupt: Interrupt
     emit: Callable[[Event], None]
     keeper: Keeper
@@ -70,7 +70,7 @@ class CallRunner:
 
 
 async def run_calls(
-    calls: Sequence[ToolCall], hands: CallRunner, room: OutputRoom, place: CallPosition
+    calls: Sequence[ToolCall], call_runner: CallRunner, room: OutputRoom, place: CallPosition
 ) -> tuple[ToolOutput, ...]:
     """One output per call, in order: failures, denials and interruptions are outputs too. Neighbouring calls that only
     read run side by side; any other runs alone. What is called through `call_tool` is, for everybody, a call of its own
@@ -78,28 +78,32 @@ async def run_calls(
     first call."""
     outputs: list[ToolOutput] = []
     keep: list[Keep] = []
-    for group in _groups([as_meant(call, hands.tools) for call in calls], hands.tools):
+    for group in _groups([as_meant(call, call_runner.tools) for call in calls], call_runner.tools):
         places = [replace(place, number=place.number + len(outputs) + index) for index in range(len(group))]
         if room.is_open:
-            found = await _run_side_by_side(group, places, hands)
+            found = await _run_side_by_side(group, places, call_runner)
             room.take(found)
             outputs += found
         else:
-            outputs += [await _refuse(call, at, hands, room.refusal) for call, at in zip(group, places, strict=True)]
-        keep += [partial(hands.keeper.keep, call, at) for call, at in zip(group, places, strict=True)]
+            outputs += [
+                await _refuse(call, at, call_runner, room.refusal) for call, at in zip(group, places, strict=True)
+            ]
+        keep += [partial(call_runner.keeper.keep, call, at) for call, at in zip(group, places, strict=True)]
     return await room.share(outputs, keep)
 
 
-async def _refuse(call: ToolCall, place: CallPosition, hands: CallRunner, why: str) -> ToolOutput:
-    hands.emit(ToolStarted(call.id, call.name, call.arguments))
-    return await _finish(call, place, hands, "failed", why)
+async def _refuse(call: ToolCall, place: CallPosition, call_runner: CallRunner, why: str) -> ToolOutput:
+    call_runner.emit(ToolStarted(call.id, call.name, call.arguments))
+    return await _finish(call, place, call_runner, "failed", why)
 
 
 async def _run_side_by_side(
-    group: Sequence[ToolCall], places: Sequence[CallPosition], hands: CallRunner
+    group: Sequence[ToolCall], places: Sequence[CallPosition], call_runner: CallRunner
 ) -> list[ToolOutput]:
     """An output per call. When one of them raises, which is a bug, the others have ended before that goes on."""
-    running = [asyncio.create_task(_run_call(call, place, hands)) for call, place in zip(group, places, strict=True)]
+    running = [
+        asyncio.create_task(_run_call(call, place, call_runner)) for call, place in zip(group, places, strict=True)
+    ]
     try:
         return await asyncio.gather(*running)
     finally:
@@ -121,49 +125,55 @@ def _groups(calls: Sequence[ToolCall], tools: Mapping[str, Tool]) -> list[list[T
     return groups
 
 
-async def _run_call(call: ToolCall, place: CallPosition, hands: CallRunner) -> ToolOutput:
-    hands.emit(ToolStarted(call.id, call.name, call.arguments))
-    if (earlier := hands.progress.output_of(call.id)) is not None:
+async def _run_call(call: ToolCall, place: CallPosition, call_runner: CallRunner) -> ToolOutput:
+    call_runner.emit(ToolStarted(call.id, call.name, call.arguments))
+    if (earlier := call_runner.progress.output_of(call.id)) is not None:
         lines = earlier.stored.lines if earlier.stored is not None else None
-        hands.emit(ToolFinished(call.id, call.name, earlier.status, earlier.text, (), lines, earlier.inserted))
+        call_runner.emit(ToolFinished(call.id, call.name, earlier.status, earlier.text, (), lines, earlier.inserted))
         return earlier
-    if hands.interrupt.requested():
-        return await _finish(call, place, hands, "cancelled", "not run: the user interrupted the turn before it began")
-    door = ApprovalContext(hands.tools, hands.workspace, hands.gate, hands.interrupt, hands.emit)
+    if call_runner.interrupt.requested():
+        return await _finish(
+            call, place, call_runner, "cancelled", "not run: the user interrupted the turn before it began"
+        )
+    context = ApprovalContext(
+        call_runner.tools, call_runner.workspace, call_runner.approval, call_runner.interrupt, call_runner.emit
+    )
     ran: PermissionRequest | None = None
     edited: ToolCall | None = None
     try:
-        allowed = await approve(call, door)
+        allowed = await approve(call, context)
         edited = allowed.call if allowed.is_edited else None
-        if hands.interrupt.requested():
+        if call_runner.interrupt.requested():
             text = "not run: the user interrupted the turn before it began"
-            return await _finish(call, place, hands, "cancelled", text, edited=edited)
+            return await _finish(call, place, call_runner, "cancelled", text, edited=edited)
         if allowed.refusal:
-            return await _finish(call, place, hands, "denied", allowed.refusal, edited=edited)
+            return await _finish(call, place, call_runner, "denied", allowed.refusal, edited=edited)
         ran = allowed.asked
-        await hands.progress.begun(call.id)
-        result = await _watched(allowed, hands)
+        await call_runner.progress.begun(call.id)
+        result = await _watched(allowed, call_runner)
     except EditedCallError as error:
-        return await _finish(call, place, hands, "failed", str(error), edited=error.call)
+        return await _finish(call, place, call_runner, "failed", str(error), edited=error.call)
     except ToolError as error:
-        return await _finish(call, place, hands, "failed", str(error), ran=ran, edited=edited)
+        return await _finish(call, place, call_runner, "failed", str(error), ran=ran, edited=edited)
     if result is None:
         text = "interrupted by the user while it was running; it may be half done"
-        return await _finish(call, place, hands, "interrupted", text, edited=edited)
-    return await _finish(call, place, hands, "failed" if result.failed else "done", result.text, result, ran, edited)
+        return await _finish(call, place, call_runner, "interrupted", text, edited=edited)
+    return await _finish(
+        call, place, call_runner, "failed" if result.failed else "done", result.text, result, ran, edited
+    )
 
 
-async def _watched(allowed: Permit, hands: CallRunner) -> Result | None:
+async def _watched(allowed: Permit, call_runner: CallRunner) -> Result | None:
     """What the tool gives back, or None when the user was faster. What it leaves running prints for nobody to watch."""
     is_over = False
 
     def show(text: str) -> None:
         if not is_over:
-            hands.emit(ToolProgress(allowed.call.id, text))
+            call_runner.emit(ToolProgress(allowed.call.id, text))
 
     try:
-        workspace = replace(hands.workspace, progress=show, granted=frozenset(allowed.asked.subjects))
-        return await hands.interrupt.race(allowed.tool.run(allowed.call.arguments, workspace))
+        workspace = replace(call_runner.workspace, progress=show, granted=frozenset(allowed.asked.subjects))
+        return await call_runner.interrupt.race(allowed.tool.run(allowed.call.arguments, workspace))
     finally:
         is_over = True
 
@@ -171,7 +181,7 @@ async def _watched(allowed: Permit, hands: CallRunner) -> Result | None:
 async def _finish(
     call: ToolCall,
     place: CallPosition,
-    hands: CallRunner,
+    call_runner: CallRunner,
     status: OutputStatus,
     text: str,
     result: Result | None = None,
@@ -179,16 +189,16 @@ async def _finish(
     edited: ToolCall | None = None,
 ) -> ToolOutput:
     """`edited`: the call as the user changed it, which the model is told."""
-    changed = tuple(display(path, hands.workspace.root) for path in result.changed) if result else ()
+    changed = tuple(display(path, call_runner.workspace.root) for path in result.changed) if result else ()
     if result and result.file_changes:
-        await hands.note_files(result.file_changes)
-    output = await hands.keeper.shown(edited or call, place, status, result or Result(text), ran)
+        await call_runner.note_files(result.file_changes)
+    output = await call_runner.keeper.shown(edited or call, place, status, result or Result(text), ran)
     if edited is not None:
         told = told_of_edit(call, edited)
         frame = "\n".join(part for part in (output.frame, told) if part) if output.stored or output.whole else ""
         output = replace(output, text=f"{told}\n{output.text}", edited=dict(edited.arguments), frame=frame)
         output = replace(output, inserted=moved(output.inserted, len(told) + 1))
     lines = output.stored.lines if output.stored is not None else None
-    hands.emit(ToolFinished(call.id, call.name, status, output.text, changed, lines, output.inserted))
-    await hands.progress.ended(output)
+    call_runner.emit(ToolFinished(call.id, call.name, status, output.text, changed, lines, output.inserted))
+    await call_runner.progress.ended(output)
     return output

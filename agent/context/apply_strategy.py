@@ -34,15 +34,15 @@ AFTER_MASK = 0.5
 soon come again."""
 
 
-def cut_outputs(rung: Strategy, conversation: Conversation, room: Room) -> Conversation | None:
+def cut_outputs(strategy: Strategy, conversation: Conversation, room: Room) -> Conversation | None:
     """The conversation with its unseen outputs in their share of the window, or in what everything else of it leaves,
     as far as that can be. None when nothing gets smaller."""
-    if rung == "share":
+    if strategy == "share":
         after = share_out(conversation, room)
     else:
         unseen = size_of_unseen(conversation)
         left = room.messages - (size_of(conversation) - unseen)
-        if rung == "cut" and left < min(unseen, int(LEAST_SHARE * room.effective / room.scale)):
+        if strategy == "cut" and left < min(unseen, int(LEAST_SHARE * room.effective / room.scale)):
             return None
         after = cut_to_fit(conversation, left)
     return None if after is conversation else after
@@ -104,10 +104,10 @@ def _last_request(conversation: Conversation) -> User:
     return conversation.summary.request
 
 
-def climb(rung: Strategy, conversation: Conversation, caps: Caps, floor: Floor) -> Conversation | None:
+def climb(strategy: Strategy, conversation: Conversation, caps: Caps, floor: Floor) -> Conversation | None:
     """What a strategy makes of the conversation that needs no model and is no `cut_outputs`; None when it can do
     nothing."""
-    match rung:
+    match strategy:
         case "mask":
             after = mask_outputs(conversation, caps.protect, caps.newest)
         case "mask_all":
@@ -134,10 +134,10 @@ def climb(rung: Strategy, conversation: Conversation, caps: Caps, floor: Floor) 
     return None if after is conversation else after
 
 
-def is_enough(rung: str, conversation: Conversation, room: Room) -> bool:
+def is_enough(strategy: str, conversation: Conversation, room: Room) -> bool:
     """Whether no further strategy is needed after this one. A mask has to leave so much room that it does not soon come
     again: what the model has not seen yet can be masked then."""
     if room.share(conversation) > room.trigger:
         return False
     seen = size_of(conversation) - size_of_unseen(conversation)
-    return rung not in ("mask", TOOLS) or seen <= AFTER_MASK * room.messages
+    return strategy not in ("mask", TOOLS) or seen <= AFTER_MASK * room.messages

@@ -33,7 +33,7 @@ async def with_attached(said: User, env: Env) -> User:
     parts: list[UserPart] = []
     meant = dict[Path, Reading]()
     for readings in mentions(said.text):
-        found = _found(readings, env.hands.workspace)
+        found = _found(readings, env.call_runner.workspace)
         if found is None:
             if readings[0].is_certain:
                 env.emit(Noticed(f"`{printable(readings[0].name)}` is not attached: there is no such file"))
@@ -86,7 +86,7 @@ def _found(readings: tuple[Reading, ...], workspace: Workspace) -> tuple[Path, R
 
 async def _attached(path: Path, reading: Reading, room: int, env: Env) -> tuple[UserPart, ...]:
     """Raises `ToolError` with why it is not."""
-    ruling = decide(PermissionRequest("read", "read", (str(path),)), env.hands.gate.policy)
+    ruling = decide(PermissionRequest("read", "read", (str(path),)), env.call_runner.approval.policy)
     if ruling.verdict != "allow":
         raise ToolError(ruling.rule)
     if room < LEAST:
@@ -97,7 +97,7 @@ async def _attached(path: Path, reading: Reading, room: int, env: Env) -> tuple[
 
 
 async def _file(path: Path, reading: Reading, room: int, env: Env) -> tuple[UserPart, ...]:
-    workspace = env.hands.workspace
+    workspace = env.call_runner.workspace
     limits = ReadLimits(min(room, workspace.reads.most_bytes), workspace.reads.longest_line)
     arguments: dict[str, object] = {"path": str(path), "offset": reading.first}
     if reading.last is not None:

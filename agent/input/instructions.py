@@ -14,8 +14,8 @@ from datetime import date
 from pathlib import Path
 
 from agent.context.prompt import Instructions
+from tools.bounded_files import beginning_of
 from tools.lazy import dataclass, regex
-from tools.regular import beginning_of
 
 PROJECT_FILES = ("AGENT.md", "AGENTS.md")
 MAX_BYTES = 32_768

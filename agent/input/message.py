@@ -42,7 +42,7 @@ async def settle_tools(conversation: Conversation, env: Env) -> Conversation:
         return conversation
     first = not env.watch.has_sent
     await env.interrupt.race(env.servers.settle(first=first))
-    if not first or not env.served.has_changed:
+    if not first or not env.server_tools.has_changed:
         return conversation
     is_warm = not env.watch.is_cold(env.provider.facts)
     if is_warm and env.watch.has_said(env.instructions.text, env.offered):

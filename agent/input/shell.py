@@ -34,8 +34,10 @@ async def run_by_user(conversation: Conversation, env: Env, command: str, hear: 
     await env.recorder.said(said)
     await env.recorder.replied(reply)
     conversation = conversation.plus(said, reply)
-    free = Approval(Policy(env.hands.gate.policy.root, "auto"))
-    outputs = await run_in_room((call,), conversation, replace(env, hands=replace(env.hands, gate=free, emit=hear)))
+    free = Approval(Policy(env.call_runner.approval.policy.root, "auto"))
+    outputs = await run_in_room(
+        (call,), conversation, replace(env, call_runner=replace(env.call_runner, approval=free, emit=hear))
+    )
     shown = User(outputs)
     conversation = conversation.plus(shown)
     await env.recorder.snapshot(conversation, shown, remembered(env))

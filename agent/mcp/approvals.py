@@ -10,8 +10,8 @@ from typing import Literal, TypeAlias
 from agent.config.per_project import alone_with
 from agent.errors import ConfigError
 from tools.base import ToolError
+from tools.bounded_files import LARGEST, beginning_of
 from tools.files import write_bytes
-from tools.regular import LARGEST, beginning_of
 
 Verdict: TypeAlias = Literal["approved", "refused"]
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from tools.mcp.desk import Value
+from tools.mcp.client_handlers import Value
 from tools.schema import mismatches
 
 Kind: TypeAlias = Literal["text", "integer", "number", "flag", "choice", "choices"]

@@ -95,7 +95,7 @@ class ServerEntry:
 
 
 def _tools(entry: ServerEntry, env: Env) -> Iterator[ToolSeen]:
-    late = {tool.name for tool in env.served.late}
+    late = {tool.name for tool in env.server_tools.late}
     joins: ToolOffer = "late" if env.watch.has_sent else "due"
     is_ready = entry.state.phase == "ready"
     for tool in entry.offered():

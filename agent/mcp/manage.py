@@ -15,7 +15,7 @@ from agent.errors import UsageError
 from agent.mcp.approvals import Approvals
 from agent.mcp.declared import Declared, Owner, Unusable, declared_servers, problem_of
 from agent.mcp.running import approvals_of, make_server
-from tools.mcp.desk import ClientHandlers
+from tools.mcp.client_handlers import ClientHandlers
 from tools.mcp.server import Server
 from tools.redaction import redacted, without_options, without_password
 
@@ -85,9 +85,9 @@ def table_for(name: str, given: Mapping[str, object], config: Config) -> dict[st
 
 
 @asynccontextmanager
-async def started(declared: Declared, desk: ClientHandlers, config: Config) -> AsyncIterator[Server]:
+async def started(declared: Declared, handlers: ClientHandlers, config: Config) -> AsyncIterator[Server]:
     """The server, once it is known whether it can be used. It is closed in the end."""
-    server = make_server(declared, desk, config)
+    server = make_server(declared, handlers, config)
     server.start()
     try:
         await server.ready()

@@ -21,7 +21,7 @@ from agent.messages import User
 from agent.window.env import Env
 from agent.window.server_tools import ServerTools
 from tools.base import Tool
-from tools.mcp.desk import ClientHandlers
+from tools.mcp.client_handlers import ClientHandlers
 from tools.mcp.log import last_lines
 from tools.mcp.server import Server, close_all
 
@@ -38,7 +38,7 @@ class RunningServers:
         approvals: Approvals,
         served: ServerTools,
         make: Callable[[Declared, ServerRequests], Server],
-        desk: ServerRequests,
+        handlers: ServerRequests,
         wait: float,
     ) -> None:
         """`wait`: seconds that the first request waits for servers that start."""
@@ -47,14 +47,14 @@ class RunningServers:
         self._approvals = approvals
         self._served = served
         self._make = make
-        self._desk = desk
+        self._handlers = handlers
         self._wait = wait
         self._watcher: Callable[[], None] | None = None
         self._news = [one.line for one in self.unusable if not one.is_off]
 
     def start(self, env: Env, channel: Channel) -> None:
         """Starts those that may run, in the background, to be heard in this session."""
-        self._desk.hearing = AttendedSession(env, channel)
+        self._handlers.hearing = AttendedSession(env, channel)
         for entry in self.entries.values():
             if entry.declared.owner == "user":
                 self._start(entry)
@@ -67,7 +67,7 @@ class RunningServers:
             entry.is_refused = approval is not None and approval.verdict == "refused"
 
     def _start(self, entry: ServerEntry) -> None:
-        entry.server = self._make(entry.declared, self._desk)
+        entry.server = self._make(entry.declared, self._handlers)
         entry.server.start()
 
     async def settle(self, *, first: bool) -> None:
@@ -93,7 +93,7 @@ class RunningServers:
 
     def servers(self) -> tuple[ServerStatus, ...]:
         """All of them as their user sees them."""
-        hearing = self._desk.hearing
+        hearing = self._handlers.hearing
         return tuple(entry.status(hearing.env) for entry in self.entries.values()) if hearing is not None else ()
 
     def named(self) -> tuple[ServerStatus, ...]:
@@ -122,12 +122,12 @@ class RunningServers:
         server = self.entries[name].server
         if server is None:
             return
-        self._desk.shows_login[name] = show
+        self._handlers.shows_login[name] = show
         try:
             await server.login()
         finally:
-            if self._desk.shows_login.get(name) is show:  # no later login has taken its place
-                del self._desk.shows_login[name]
+            if self._handlers.shows_login.get(name) is show:  # no later login has taken its place
+                del self._handlers.shows_login[name]
 
     async def switch(self, name: str) -> None:
         """Ends a server that runs, and starts one that does not. One that is not approved is asked for with the next
@@ -146,7 +146,7 @@ class RunningServers:
 
     async def close(self) -> None:
         """Ends them all."""
-        self._desk.hearing = self._watcher = None
+        self._handlers.hearing = self._watcher = None
         await close_all([entry.server for entry in self.entries.values() if entry.server is not None])
 
     def changed(self, name: str) -> None:
@@ -220,7 +220,7 @@ class RunningServers:
 
     async def _answer(self, question: str, options: tuple[str, ...]) -> str | None:
         """None when nobody is there to ask."""
-        hearing = self._desk.hearing
+        hearing = self._handlers.hearing
         if hearing is None or not hearing.channel.is_interactive:
             return None
         return await hearing.answer(question, options)
@@ -259,15 +259,15 @@ class RunningServers:
             self._tell(line)
 
     def _tell(self, line: str) -> None:
-        hearing = self._desk.hearing
+        hearing = self._handlers.hearing
         if hearing is not None and hearing.channel.is_open and not self._news:  # what is older is told first
             self._tell_now(line)
         else:
             self._news.append(line)
 
     def _tell_now(self, line: str) -> None:
-        if self._desk.hearing is not None:
-            self._desk.hearing.channel.emit(Noticed(line))
+        if self._handlers.hearing is not None:
+            self._handlers.hearing.channel.emit(Noticed(line))
 
 
 def _ignored(what: str, server: str) -> str:
@@ -280,20 +280,20 @@ def servers_of(
     """The servers of a session in a folder, to be started."""
     wait = config.mcp_startup_timeout
     running: RunningServers
-    desk = ServerRequests(root, lambda name: running.changed(name), interactive=interactive)
+    handlers = ServerRequests(root, lambda name: running.changed(name), interactive=interactive)
     running = RunningServers(
         declared_servers(config, environment),
         approvals_of(config),
         served,
-        lambda declared, desk: make_server(declared, desk, config),
-        desk,
+        lambda declared, handlers: make_server(declared, handlers, config),
+        handlers,
         (0.0 if interactive else HEADLESS_WAIT) if wait is None else wait,
     )
     return running
 
 
-def make_server(declared: Declared, desk: ClientHandlers, config: Config) -> Server:
-    return Server(declared.spec, desk, log_of(declared, config), login_of(declared, config))
+def make_server(declared: Declared, handlers: ClientHandlers, config: Config) -> Server:
+    return Server(declared.spec, handlers, log_of(declared, config), login_of(declared, config))
 
 
 def log_of(declared: Declared, config: Config) -> Path:

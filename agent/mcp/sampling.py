@@ -12,7 +12,7 @@ from agent.providers.base import Request
 from agent.providers.stream import stream_reply
 from agent.window.env import Env
 from tools.extent import counted
-from tools.mcp.desk import Sample, SampleRequest, SamplingMessage, SamplingRefused
+from tools.mcp.client_handlers import Sample, SampleRequest, SamplingMessage, SamplingRefused
 
 SHOWN = 4000
 """Characters of a request that the user is shown."""

@@ -11,7 +11,7 @@ from agent.events import Noticed
 from agent.mcp.elicitation import DECLINE, LEAVE_OUT, FormField, fields_of
 from agent.mcp.sampling import shown, size_of, write_sample
 from agent.window.env import Env
-from tools.mcp.desk import (
+from tools.mcp.client_handlers import (
     Accepted,
     Answer,
     ClientHandlers,

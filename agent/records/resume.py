@@ -10,7 +10,7 @@ from agent.messages import Conversation
 from agent.records.recorder import Recorder
 from agent.records.situation import shown_paths
 from tools.base import Workspace
-from tools.seen import differences
+from tools.seen_files import differences
 
 
 async def restore(

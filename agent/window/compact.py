@@ -66,7 +66,7 @@ class Compacted:
 class ForcedStrategy:
     """The one strategy that is tried, and the price that has chosen it, if one has."""
 
-    rung: Strategy
+    strategy: Strategy
     price: Price | None = None
     cut: int | None = None
     """Where a summary has to end, when that was chosen, too."""
@@ -83,7 +83,7 @@ async def compact(
     the ledger stands for what is left out, unless one strategy was `chosen`. An interrupted compaction leaves the
     conversation unchanged."""
     if cause == "asked":
-        work.lessons.failures, work.lessons.silent_writers = 0, frozenset()
+        work.learned_limits.failures, work.learned_limits.silent_writers = 0, frozenset()
     # A price that has chosen one strategy counts on the tools staying in the cache.
     room = work.room if chosen is None else replace(work.room, deferrable=0)
     work = replace(work, settings=replace(work.settings, caps=fitting_caps(work.settings.caps, room)))
@@ -98,27 +98,27 @@ async def compact(
         ran = ran if smaller is after else [*ran, SHORTENED]
         after = smaller
     is_done = bool(ran) and cause != "asked" and is_enough(TOOLS, after, room)
-    rungs = LADDERS[cause] if chosen is None else (chosen.rung,)
-    if cause != "asked" and chosen is None and work.lessons.rests_in(room.effective):
-        rungs = tuple(rung for rung in rungs if rung not in ("summary", "chunks"))
+    rungs = LADDERS[cause] if chosen is None else (chosen.strategy,)
+    if cause != "asked" and chosen is None and work.learned_limits.rests_in(room.effective):
+        rungs = tuple(strategy for strategy in rungs if strategy not in ("summary", "chunks"))
     bill = SummaryCost(work.emit)
     pieces = work.pieces if cause == "asked" or room.effective > SMALL else 1  # in a small one they outweigh the work
     work = replace(work, emit=bill.hear, pieces=pieces)
     work.emit(CompactionStarted(await asyncio.to_thread(work.size, conversation)))
-    for rung in () if is_done else rungs:
-        candidate = await _try(rung, after, work, floor, focus, chosen.cut if chosen else None)
+    for strategy in () if is_done else rungs:
+        candidate = await _try(strategy, after, work, floor, focus, chosen.cut if chosen else None)
         if work.interrupt.requested():
             unchanged = result_of(conversation, conversation, (), work.size)
             work.emit(NothingCompacted())
             return Compacted(conversation, replace(unchanged, is_interrupted=True), floor.problem)
         if candidate is None:
             continue
-        is_only, is_guessed = chosen is not None, rung == "pictures" and cause == "overflow"
-        has_room, helps = await asyncio.to_thread(_judged, rung, after, candidate, room, work.size, is_only=is_only)
+        is_only, is_guessed = chosen is not None, strategy == "pictures" and cause == "overflow"
+        has_room, helps = await asyncio.to_thread(_judged, strategy, after, candidate, room, work.size, is_only=is_only)
         if not is_guessed and not helps:
             continue
-        after, ran = candidate, [*ran, rung]
-        writer = bill.model if rung in ("summary", "chunks") else writer
+        after, ran = candidate, [*ran, strategy]
+        writer = bill.model if strategy in ("summary", "chunks") else writer
         if cause == "asked" or has_room:
             break
     deferred = floor.deferred if TOOLS in ran else 0
@@ -133,14 +133,14 @@ async def compact(
         work.emit(replace(told, price=price, model=writer, cost=bill.cost))
     else:
         work.emit(NothingCompacted())
-    if floor.problem and (cause == "asked" or not work.lessons.is_floor_told):
+    if floor.problem and (cause == "asked" or not work.learned_limits.is_floor_told):
         work.emit(Noticed(f"{floor.problem}; a model with a larger window leaves more room"))
-        work.lessons.is_floor_told = True
+        work.learned_limits.is_floor_told = True
     return Compacted(after, result, floor.problem)
 
 
 def _judged(
-    rung: Strategy,
+    strategy: Strategy,
     before: Conversation,
     after: Conversation,
     room: Room,
@@ -149,18 +149,18 @@ def _judged(
     is_only: bool,
 ) -> tuple[bool, bool]:
     """Whether a strategy's outcome leaves enough room, and whether it is taken. `is_only`: no other follows."""
-    has_room = room.share(after) <= 1.0 if is_only else is_enough(rung, after, room)
-    return has_room, _helps(rung, before, after, has_room, told)
+    has_room = room.share(after) <= 1.0 if is_only else is_enough(strategy, after, room)
+    return has_room, _helps(strategy, before, after, has_room, told)
 
 
 def _helps(
-    rung: Strategy, before: Conversation, after: Conversation, has_room: bool, told: Callable[[Conversation], int]
+    strategy: Strategy, before: Conversation, after: Conversation, has_room: bool, told: Callable[[Conversation], int]
 ) -> bool:
     """Whether a strategy's outcome is taken: always smaller, by a tenth when it replaces messages by a summary; masking
     that leaves too little room only costs the cache that a summary would be read from, and unseen outputs are cut below
     their share only where that makes enough room, or nothing else can go. What comes last, a step that is named for
     instance, has to be smaller as it is `told`, too."""
-    match rung:
+    match strategy:
         case "mask" | "cut":
             return size_of(after) < size_of(before) and has_room
         case "summary" | "chunks" | "ledger":
@@ -172,31 +172,31 @@ def _helps(
 
 
 async def _try(
-    rung: Strategy,
+    strategy: Strategy,
     conversation: Conversation,
     work: CompactionContext,
     floor: Floor,
     focus: str | None,
     cut: int | None = None,
 ) -> Conversation | None:
-    if rung in CUT:
-        return await asyncio.to_thread(cut_outputs, rung, conversation, work.room)
-    if rung not in ("summary", "chunks"):
-        return await asyncio.to_thread(climb, rung, conversation, work.settings.caps, floor)
-    plan = None if work.lessons.is_broken else await asyncio.to_thread(_paying_plan, conversation, floor, cut)
+    if strategy in CUT:
+        return await asyncio.to_thread(cut_outputs, strategy, conversation, work.room)
+    if strategy not in ("summary", "chunks"):
+        return await asyncio.to_thread(climb, strategy, conversation, work.settings.caps, floor)
+    plan = None if work.learned_limits.is_broken else await asyncio.to_thread(_paying_plan, conversation, floor, cut)
     if plan is None:
         return None
-    work.lessons.since_summary = 0
-    draft = await summarise(conversation, plan, work, floor, focus, cached=rung == "summary")
+    work.learned_limits.since_summary = 0
+    draft = await summarise(conversation, plan, work, floor, focus, cached=strategy == "summary")
     after = await asyncio.to_thread(_smaller, conversation, plan, draft, floor) if draft else None
     if after is not None:
-        work.lessons.failures = 0
+        work.learned_limits.failures = 0
         return after
     if draft:
         work.emit(CompactionFailed(work.provider.facts.id, "it is hardly smaller than what it replaces"))
     if not work.interrupt.requested():
-        work.lessons.failures += 1
-    if work.lessons.failures == FAILURES:
+        work.learned_limits.failures += 1
+    if work.learned_limits.failures == FAILURES:
         work.emit(Noticed(NO_MORE))
     return None
 

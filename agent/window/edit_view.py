@@ -119,7 +119,7 @@ def tools_called(name: str, env: Env) -> frozenset[str]:
 
 def _tools_now(env: Env) -> tuple[ToolSpec, ...]:
     """What the act chooses from: with the tools of servers that wait until the list is made anew, which it does."""
-    return (*env.own_tools, *env.served.present)
+    return (*env.own_tools, *env.server_tools.present)
 
 
 async def _changed(
@@ -182,7 +182,7 @@ async def _summed_up(plan: ViewEditPlan, conversation: Conversation, env: Env) -
 async def _fetched(ref: str, env: Env) -> bytes | None:
     """What a reference stands for, or as much of it as a model reads; None where it is no text, or nothing is kept."""
     try:
-        found = await env.hands.workspace.kept(ref)
+        found = await env.call_runner.workspace.kept(ref)
     except ToolError:
         return None
     try:

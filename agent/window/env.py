@@ -58,7 +58,7 @@ class Env:
     instructions: Instructions
     own_tools: tuple[ToolSpec, ...]
     """Those that the session has whatever servers do."""
-    hands: CallRunner
+    call_runner: CallRunner
     recorder: Recorder
     interrupt: Interrupt
     emit: Callable[[Event], None]
@@ -66,7 +66,7 @@ class Env:
     compacting: CompactionSettings = CompactionSettings()
     summarisers: Summarisers | None = None
     """The models that the user set for summaries."""
-    lessons: LearnedLimits = field(default_factory=LearnedLimits)
+    learned_limits: LearnedLimits = field(default_factory=LearnedLimits)
     """What the session has learnt about its model's window."""
     effort: str | None = None
     retries: Retries = field(default_factory=Retries)
@@ -79,13 +79,13 @@ class Env:
     watch: PrefixWatch = field(default_factory=PrefixWatch)
     rent: Rent = field(default_factory=Rent)
     """What was paid for what could have left the view: it decides when one is rewritten that would still fit."""
-    tail: Reminders = field(default_factory=Reminders)
+    reminders: Reminders = field(default_factory=Reminders)
     deferral: Deferral = field(default_factory=Deferral)
     """Which of the tools are held back."""
-    served: ServerTools = field(default_factory=ServerTools)
+    server_tools: ServerTools = field(default_factory=ServerTools)
     """The tools of servers."""
     servers: Servers | None = None
-    kept: SessionArchive | None = None
+    archive: SessionArchive | None = None
     """What left the view, to look up and to look through; None where nothing is kept."""
     pending_messages: Callable[[], Sequence[User]] = tuple
     """Takes what the user has said while the turn runs."""
@@ -108,7 +108,7 @@ class Env:
     @property
     def tools(self) -> tuple[ToolSpec, ...]:
         """All that the model's list holds or that is held back from it. They stay the same until `choose_tools`."""
-        return (*self.own_tools, *self.served.specs)
+        return (*self.own_tools, *self.server_tools.specs)
 
     @property
     def offered(self) -> tuple[ToolSpec, ...]:

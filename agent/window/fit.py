@@ -37,8 +37,8 @@ async def make_room(conversation: Conversation, env: Env) -> tuple[Conversation,
 
         compacted = await compact_now(conversation, env, "full")
         budget = budget_of(compacted.conversation, env)
-        if budget.is_blocked and env.lessons.rests_in(budget.effective_window) and not env.interrupt.requested():
-            env.lessons.rest_is_over()  # better a summary too early than none at all
+        if budget.is_blocked and env.learned_limits.rests_in(budget.effective_window) and not env.interrupt.requested():
+            env.learned_limits.rest_is_over()  # better a summary too early than none at all
             compacted = await compact_now(compacted.conversation, env, "full")
             budget = budget_of(compacted.conversation, env)
         conversation, problem = compacted.conversation, compacted.problem
@@ -80,7 +80,7 @@ async def ask(
     """The conversation with the model's reply, and that. A request that the provider finds too large is made smaller
     and sent again, three times at most, and then goes to the next model; each may come with other tools. An answer to
     the newest part of a request only is asked for again. Raises `ContextExhausted`."""
-    known, given = env.lessons.window, None
+    known, given = env.learned_limits.window, None
     for attempt in itertools.count(1):
         prompt = env.view.prompt(conversation, env.instructions, images=env.provider.facts.images)
         env.debug.say("context-guard/build-metrics", **env.meter.counters.told())
@@ -95,7 +95,7 @@ async def ask(
             smaller = smaller or await leave_model(conversation, env)
             if smaller is None:
                 # A provider that finds everything too large has taught nothing: the next turn asks it again.
-                env.lessons.window = known
+                env.learned_limits.window = known
                 raise ContextExhausted(f"{str(error).rstrip('.')}, even after compaction; {START_ANEW}") from error
         except ProviderError as error:
             smaller = await leave_model(conversation, env, str(error)) if may_leave and error.retryable else None
@@ -110,7 +110,7 @@ async def ask(
             env.emit(TextDelta(given.message.text))  # whoever shows it has let it go for the second try
             return conversation.plus(given.message), given
         else:
-            env.lessons.since_summary += 1
+            env.learned_limits.since_summary += 1
             env.watch.answered(reply.counted)
             say_estimate(conversation, reply, env)
             reply = replace(reply, message=with_own_ids(reply.message, env.view.call_ids(conversation)))
@@ -136,8 +136,8 @@ async def recover(
     if attempt > RECOVERIES:
         return None
     budget = budget_of(conversation, env)
-    env.lessons.window = after_overflow(budget.window, size or budget.used, limit, source)
-    learned = env.lessons.window
+    env.learned_limits.window = after_overflow(budget.window, size or budget.used, limit, source)
+    learned = env.learned_limits.window
     env.emit(WindowLearned(learned.size, learned.effective, attempt, RECOVERIES))
     from agent.window.compact import ForcedStrategy  # noqa: PLC0415  # deferred: most requests fit
     from agent.window.rewrite import compact_now  # noqa: PLC0415  # deferred: as above
@@ -161,7 +161,7 @@ async def recover_overflow(
         return smaller
     smaller = await leave_model(conversation, env)
     if smaller is None:
-        env.lessons.window = known
+        env.learned_limits.window = known
         found = f"`{env.provider.facts.id}` finds the request too large, even after compaction"
         raise ContextExhausted(f"{found}; {START_ANEW}")
     return smaller
@@ -177,7 +177,7 @@ async def recover_unread(
     if size is None:
         take_back_window(reply.counted.prompt, env)
         return None
-    env.lessons.window = after_overflow(budget.window, budget.used, size, SUPPOSED)
+    env.learned_limits.window = after_overflow(budget.window, budget.used, size, SUPPOSED)
     if reply.message.calls or reply.stop_reason != "end":
         return None
     return await recover(replace(conversation, anchor=None, anchored=0), env, attempt, None, size, SUPPOSED)
@@ -185,8 +185,8 @@ async def recover_unread(
 
 def take_back_window(counted: int, env: Env) -> None:
     """Forgets a window that the server's counts had shown, when it has read more than that after all."""
-    if env.lessons.is_refuted_by(counted):
-        env.lessons.window = None
+    if env.learned_limits.is_refuted_by(counted):
+        env.learned_limits.window = None
         env.meter.trust_again()
         env.emit(Noticed(window_refuted(counted, env.provider.window.size)))
 

@@ -139,7 +139,7 @@ async def draft_summary(
         env.emit(event)
         hear(event)
 
-    env.lessons.failures = 0
+    env.learned_limits.failures = 0
     bill = SummaryCost(emit)
     how = replace(await work_of(conversation, env), emit=bill.hear)
     draft = await summarise(conversation, preview.plan, how, preview.floor, preview.focus, cached=True)
@@ -194,9 +194,9 @@ def _same(conversation: Conversation, preview: Preview) -> None:
         raise AgentError(CHANGED)
 
 
-def _ran(rung: str, floor: Floor) -> tuple[str, ...]:
+def _ran(strategy: str, floor: Floor) -> tuple[str, ...]:
     tools, pins = (TOOLS,) if floor.deferred else (), (SHORTENED,) if floor.pins != "whole" else ()
-    return (*tools, *pins, rung)
+    return (*tools, *pins, strategy)
 
 
 def _quote(

@@ -54,7 +54,7 @@ def remembered(env: Env) -> Mark | None:
         return mark
     held_back = len(env.deferral.held_back), env.deferral.held_tokens
     window = replace(window_of(env), notices=())
-    believed = env.provider.window.size if env.lessons.window is not None else None
+    believed = env.provider.window.size if env.learned_limits.window is not None else None
     server = env.provider.facts.server
     return replace(
         mark, window=window, tool_tokens=env.meter.tool_tokens, held_back=held_back, server=server, believed=believed
@@ -63,7 +63,7 @@ def remembered(env: Env) -> Mark | None:
 
 def window_of(env: Env) -> Window:
     """The window of the model: what an overflow has taught in this session goes before what is known of it."""
-    return env.lessons.window or env.provider.window
+    return env.learned_limits.window or env.provider.window
 
 
 def to_request(prompt: Prompt, tools: tuple[ToolSpec, ...], env: Env) -> Request:
@@ -90,7 +90,7 @@ def choose_tools(env: Env) -> None:
     """Chooses the tools that are held back from now on: at the start of a session, and at a rewrite of its view.
     What servers have brought meanwhile joins them."""
     before = env.offered
-    env.served.join()
+    env.server_tools.join()
     search = env.provider.facts.tool_search
     env.deferral.choose(env.tools, window_of(env).effective, env.meter.size_of_tool, env.emit, search)
     if env.offered != before:

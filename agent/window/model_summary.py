@@ -42,7 +42,7 @@ class CompactionContext:
     settings: CompactionSettings
     interrupt: Interrupt
     emit: Callable[[Event], None]
-    lessons: LearnedLimits = field(default_factory=LearnedLimits)
+    learned_limits: LearnedLimits = field(default_factory=LearnedLimits)
     summarisers: Summarisers | None = None
     is_cold: bool = False
     """Nothing of the conversation is in the provider's cache any more."""
@@ -128,7 +128,7 @@ async def _summarisers_of(
     job = await asyncio.to_thread(job_of, conversation, plan, work, cached=cached)
     try:
         found = await work.summarisers(job, work.emit)
-        return [provider for provider in found if provider.facts.id not in work.lessons.silent_writers]
+        return [provider for provider in found if provider.facts.id not in work.learned_limits.silent_writers]
     except AgentError as error:
         work.emit(Noticed(f"the model that is set for summaries cannot be used: {error}"))
         return ()
@@ -137,7 +137,7 @@ async def _summarisers_of(
 async def _in_chunks(provider: Provider, plan: CompactionPlan, asked: str, work: CompactionContext) -> Draft | None:
     """The summary by a model that has not seen the conversation: it reads it as text, in pieces of at most half its
     window, each together with the summary of those before."""
-    window = (work.lessons.window if provider is work.provider else None) or provider.window
+    window = (work.learned_limits.window if provider is work.provider else None) or provider.window
     written = work.settings.caps.retain + work.settings.caps.summary
     room = window.effective - estimate_text(READER) - estimate_text(asked) - written
     # In a small window most of the room for an answer is not needed for a summary.
@@ -158,7 +158,7 @@ async def _in_chunks(provider: Provider, plan: CompactionPlan, asked: str, work:
         except ProviderError as error:
             reading = RefusedSummary(str(error))
             if provider is not work.provider and isinstance(error, TimedOut | Unreachable):
-                work.lessons.silent_writers |= {provider.facts.id}
+                work.learned_limits.silent_writers |= {provider.facts.id}
         draft = _draft(reading, provider, work)
         if draft is None:
             return None

@@ -117,7 +117,7 @@ async def _switch(
     )
     learned = env.learned
     env.targets.go_on_with(target, connected.provider)
-    env.lessons.forget()
+    env.learned_limits.forget()
     await env.recorder.keep_learned(before, learned)
     env.meter.become(connected.meter)
     env.watch.rewritten()
@@ -166,8 +166,8 @@ async def run_in_room(calls: Sequence[ToolCall], conversation: Conversation, env
     """One output per call. Where the next step makes room, all calls are run and their outputs share it; otherwise no
     further call is run after an output that finds none."""
     room = room_for_outputs(conversation, env)
-    env.hands.progress.begin(calls)
-    outputs = await run_calls(calls, env.hands, room, place_of(conversation, env))
+    env.call_runner.progress.begin(calls)
+    outputs = await run_calls(calls, env.call_runner, room, place_of(conversation, env))
     env.meter.crowded = not room.is_open
     return outputs
 

@@ -75,7 +75,7 @@ def _work_of(conversation: Conversation, budget: ContextBudget, env: Env, counte
         env.compacting,
         env.interrupt,
         env.emit,
-        env.lessons,
+        env.learned_limits,
         env.summarisers,
         is_cold,
         price_by(
@@ -137,7 +137,7 @@ def say_rewrite(
     sizes = {"beforeTokens": result.before_tokens, "afterTokens": result.after_tokens}
     price = chosen.price if chosen else None
     if cause == "overflow":
-        debug.say("context/emergency", reason=cause, rung=result.strategies[-1], **sizes)
+        debug.say("context/emergency", reason=cause, strategy=result.strategies[-1], **sizes)
     elif result.strategies == ("mask",):
         outputs = len(compacted.conversation.masked - before.masked)
         removed = result.before_tokens - result.after_tokens

@@ -32,7 +32,7 @@ async def pay_rent(conversation: Conversation, env: Env) -> tuple[Conversation, 
     facts = env.provider.facts
     is_cold = env.watch.is_cold(facts)
     prices = unit_prices(facts.prices)
-    rests = env.lessons.rests_in(budget.effective_window)
+    rests = env.learned_limits.rests_in(budget.effective_window)
     ruling = env.rent.rule(conversation, budget, prices, env.compacting, is_cold=is_cold, masks_only=rests)
     env.debug.say("context/rent", **evaluation(ruling, prices, is_cold))
     if ruling.act == "nothing":
@@ -74,7 +74,7 @@ def tidying_due(conversation: Conversation, env: Env) -> Literal["room", "summar
     budget = budget_of(conversation, env)
     if budget.verdict != "fits":
         return "room"
-    rests = env.lessons.rests_in(budget.effective_window)
+    rests = env.learned_limits.rests_in(budget.effective_window)
     if how.policy != "rent" or budget.used < conversation.held or rests:
         return None
     is_large, is_long = (
@@ -91,7 +91,7 @@ def tidying_due(conversation: Conversation, env: Env) -> Literal["room", "summar
 async def tell_less(conversation: Conversation, budget: ContextBudget, env: Env) -> Conversation:
     """The conversation with a note on how much room there is, when a rewrite has made untrue what was said of that and
     can be read yet."""
-    note = env.tail.correction(conversation, 100 * budget.used / max(budget.window.effective, 1), env.watch.epoch)
+    note = env.reminders.correction(conversation, 100 * budget.used / max(budget.window.effective, 1), env.watch.epoch)
     if note is None:
         return conversation
     told = User((note,))

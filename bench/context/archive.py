@@ -27,8 +27,8 @@ from agent.records.store_thread import StoreThread
 from store.blobs import Blobs
 from store.sessions import SessionRow, SessionStore
 from tools.base import PrintedLog, Result, Workspace
-from tools.kept import KeptContent
 from tools.read_result import ReadResult
+from tools.stored_outputs import KeptContent
 
 MB = 1 << 20
 ROW = SessionRow("aa11bb22cc33", "/bench/app", "", "scripted/a", "ask", 1.0, 1.0)

@@ -19,7 +19,7 @@ from store.sessions import SessionRow, SessionStore
 from tests.agent.assembled import assembled
 from tools.base import Tool, Workspace
 from tools.catalog import builtin_tools
-from tools.kept import KeptContent
+from tools.stored_outputs import KeptContent
 
 ID, OTHER = "aa11bb22cc33", "aa11ffeeddcc"
 

@@ -93,7 +93,7 @@ async def assembled(
         targets=targets,
         instructions=instructions,
         own_tools=specs_of(tools),
-        hands=CallRunner(
+        call_runner=CallRunner(
             ChainMap({tool.name: tool for tool in (*tools, *unlisted_tools())}, served.callable),
             workspace,
             approval,
@@ -115,10 +115,10 @@ async def assembled(
         summarisers=summarisers,
         debug=debug,
         watch=PrefixWatch(emit, debug, now, instructions.sections, recorder.mark, recorder.used_before),
-        tail=Reminders(partial(surroundings_now, surroundings, approval, tools, deferral, served), conversation),
+        reminders=Reminders(partial(surroundings_now, surroundings, approval, tools, deferral, served), conversation),
         deferral=deferral,
-        served=served,
-        kept=kept,
+        server_tools=served,
+        archive=kept,
         **parts,
     )
     return Session(env, channel, conversation)

@@ -340,7 +340,7 @@ class Anything(RuleBasedStateMachine):
             look_up=looking_up(self.recall),
             held_back=lambda: [tool for tool in served.listed if tool.name in self.env.deferral.held_back],
         )
-        hands = CallRunner(
+        call_runner = CallRunner(
             ChainMap(tools, served.callable),
             workspace,
             Approval(Policy("/nowhere", "auto")),
@@ -352,7 +352,7 @@ class Anything(RuleBasedStateMachine):
             targets=self.targets,
             instructions=INSTRUCTIONS,
             own_tools=SPECS,
-            hands=hands,
+            call_runner=call_runner,
             recorder=recorder,
             interrupt=self.interrupt,
             emit=self.emit,
@@ -360,9 +360,9 @@ class Anything(RuleBasedStateMachine):
             compacting=self.compacting,
             meter=meter,
             watch=PrefixWatch(self.emit, None, lambda: self.time, INSTRUCTIONS.sections, recorder.mark),
-            tail=Reminders(lambda: self.surroundings, self.conversation),
+            reminders=Reminders(lambda: self.surroundings, self.conversation),
             deferral=Deferral(0.10, self.run(recorder.tool_uses()), lambda: self.time),
-            served=served,
+            server_tools=served,
         )
 
     def wait(self) -> None:
@@ -526,7 +526,7 @@ class Anything(RuleBasedStateMachine):
     def serve(self, names: set[str]) -> None:
         """The server offers other tools from now on."""
         self.begin((), ())
-        self.env.served.offer([tool for tool in served_tools(self.interrupt, self.wait) if tool.name in names])
+        self.env.server_tools.offer([tool for tool in served_tools(self.interrupt, self.wait) if tool.name in names])
 
     @rule(wire=st.none() | st.sampled_from(sorted(WIRES)))
     def restore(self, wire: str | None) -> None:

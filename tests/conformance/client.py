@@ -16,7 +16,7 @@ from pathlib import Path
 import httpx2
 
 from tools.base import ToolError
-from tools.mcp.desk import Accepted, Answer, ClientHandlers, Service
+from tools.mcp.client_handlers import Accepted, Answer, ClientHandlers, Service
 from tools.mcp.server import Server
 from tools.mcp.spec import Login, ServerSpec
 from tools.mcp.state import ServerState

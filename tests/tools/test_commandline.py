@@ -8,8 +8,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tools.commandline import UnreadableError, Word, scan, simple_commands
+from tools.nested_commands import hides_a_command
 from tools.shell import argv_of
-from tools.wrapped import hides_a_command
 
 
 def words_of(text: str) -> list[list[str]]:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tools import wordscan
-from tools.kept import InMemory
+from tools.stored_outputs import InMemory
 from tools.wordscan import Scanned, scan_words
 
 TEXTS = st.lists(st.sampled_from(["a", "b", "Ä", "ä", "漢", "Ж", "_", "-", " ", "\n", "x" * 30])).map("".join)

@@ -150,7 +150,7 @@ class FakeSession(Session):
     root: Path = Path("/home/me/project")
     history: Conversation = Conversation()  # noqa: RUF009  # frozen values
     cost: float | None = 0.0
-    shelf: FakeShelf = FakeShelf()
+    listing: FakeShelf = FakeShelf()
     files: FakeFiles = FakeFiles()
     news: tuple[str, ...] = ()
     servers: ServerControl | None = None
@@ -279,7 +279,7 @@ class FakeSessions(Sessions):
 
     ready: list[FakeSession | AgentError] = field(default_factory=list)
     infos: tuple[SessionInfo, ...] = ()
-    shelf: FakeLibrary | None = None
+    listing: FakeLibrary | None = None
     opened: list[tuple[str | None, str | None]] = field(default_factory=list)
     names: tuple[str, ...] = ("anthropic/claude", "openai/gpt", "scripted/demo")
     end: Conversation | None = None
@@ -315,8 +315,8 @@ class FakeSessions(Sessions):
         return Readable(self.said_before.get(prefix, ())[:position][-limit:])
 
     async def library(self) -> FakeLibrary:
-        self.shelf = self.shelf or FakeLibrary(self.infos)
-        return self.shelf
+        self.listing = self.listing or FakeLibrary(self.infos)
+        return self.listing
 
     async def overview(self, prefix: str) -> Overview:
         return overview(prefix)

@@ -127,7 +127,7 @@ def stocked(text: str, folder: Path, **more: Any) -> EbbApp:
         root=Path("/home/me") / text,
         history=talked(text),
         places=(Occurrence("r1", "masked", text), Occurrence("r9", "visible", text)),
-        shelf=FakeShelf(kept, {"r1": text, "r9": text}),
+        listing=FakeShelf(kept, {"r1": text, "r9": text}),
         files=FakeFiles(changed(text), (text,)),
         servers=FakeBoard([filled(ServerStatus, text), replace(filled(ServerStatus, text), name=f"{text} 2")]),
     )
@@ -140,7 +140,7 @@ Open = Callable[[Driven], Awaitable[object]]
 
 
 def played(t: Driven) -> FakeSession:
-    session = t.app.talk.session
+    session = t.app.controller.session
     assert isinstance(session, FakeSession)
     return session
 
@@ -233,7 +233,9 @@ async def opened(t: Driven, shown: Shown) -> Screen[Any]:
     try:
         await (t.lists(shown.screen) if isinstance(shown.screen, str) else t.asks(shown.screen))
     except TimeoutError:
-        raise AssertionError(f"{shown.name} is not shown, but {t.app.screen}: {t.app.talk.view.blocks[-1:]}") from None
+        raise AssertionError(
+            f"{shown.name} is not shown, but {t.app.screen}: {t.app.controller.view.blocks[-1:]}"
+        ) from None
     await t.until(lambda: getattr(t.app.screen, "settled", True))
     await t.pilot.pause()
     return t.app.screen

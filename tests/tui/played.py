@@ -165,12 +165,12 @@ def main() -> None:
     app = stocked(HOSTILE, Path("stocked"), notify="osc", history_file=Path("history"))
     shown: list[str] = []
 
-    async def hands(pilot: Pilot[Any]) -> None:
+    async def call_runner(pilot: Pilot[Any]) -> None:
         t = Driven(app, pilot)
         async with asyncio.timeout(90):
             await t.rests()
             await play(t, shown)
         app.exit()
 
-    app.run(auto_pilot=hands)
+    app.run(auto_pilot=call_runner)
     Path(sys.argv[-1]).write_text(json.dumps(shown))

@@ -42,11 +42,11 @@ async def test_an_answer_is_shown_while_it_streams() -> None:
     async with terminal(FakeSession([[TextDelta("The **first** half"), hold, TextDelta(" and the rest."), DONE]])) as t:
         await t.type("hello")
         await t.shows("The first half")
-        assert t.app.talk.view.busy
+        assert t.app.controller.view.busy
         hold.event.set()
         await t.shows("The first half and the rest.")
         await t.rests()
-        assert t.app.talk.view.blocks == (UserText("hello"), AnswerText("The **first** half and the rest."))
+        assert t.app.controller.view.blocks == (UserText("hello"), AnswerText("The **first** half and the rest."))
 
 
 async def test_the_first_message_is_sent_by_itself() -> None:
@@ -212,8 +212,8 @@ async def test_a_question_answered_elsewhere_goes_away() -> None:
     session = FakeSession([[hold, PermissionAnswered("q", "allow"), DONE]])
     async with terminal(session) as t:
         await t.type("go")
-        await t.until(lambda: t.app.talk.view.busy)
-        t.app.talk.advance(QUESTION)
+        await t.until(lambda: t.app.controller.view.busy)
+        t.app.controller.advance(QUESTION)
         await t.asks(PermissionScreen)
         hold.event.set()
         await t.until(lambda: not isinstance(t.app.screen, PermissionScreen))
@@ -231,9 +231,9 @@ async def test_two_questions_come_one_after_the_other() -> None:
     session = FakeSession([[hold, DONE]])
     async with terminal(session) as t:
         await t.type("go")
-        await t.until(lambda: t.app.talk.view.busy)
-        t.app.talk.advance(QUESTION)
-        t.app.talk.advance(second)
+        await t.until(lambda: t.app.controller.view.busy)
+        t.app.controller.advance(QUESTION)
+        t.app.controller.advance(second)
         await t.until(lambda: _asks(t.app.screen, QUESTION))
         await t.pilot.press("y")
         await t.until(lambda: _asks(t.app.screen, second))
@@ -261,12 +261,12 @@ async def test_esc_interrupts_and_gives_the_queue_back() -> None:
         await t.shows("so")
         await t.type("second")
         await t.type("third")
-        assert list(t.app.talk.queue.texts) == ["second", "third"]
+        assert list(t.app.controller.queue.texts) == ["second", "third"]
         await t.pilot.press("f", "o", "u", "r", "escape")
         await t.rests()
-        assert (session.interrupted, session.said, len(t.app.talk.queue)) == (1, ["go"], 0)
+        assert (session.interrupted, session.said, len(t.app.controller.queue)) == (1, ["go"], 0)
         assert t.prompt.text == "second\n\nthird\n\nfour"
-        assert t.app.talk.view.blocks[-1] == Notice("interrupted")
+        assert t.app.controller.view.blocks[-1] == Notice("interrupted")
 
 
 async def test_esc_does_nothing_when_idle() -> None:
@@ -297,7 +297,7 @@ async def test_up_and_enter_take_a_message_that_waits_back() -> None:
         await t.until(lambda: session.said)
         await t.type("two")
         await t.pilot.press("up", "enter")
-        assert (t.prompt.text, len(t.app.talk.queue), t.prompt.has_focus) == ("two", 0, True)
+        assert (t.prompt.text, len(t.app.controller.queue), t.prompt.has_focus) == ("two", 0, True)
 
 
 async def test_a_failed_turn_gives_the_queue_back() -> None:
@@ -330,7 +330,7 @@ async def test_a_session_that_was_picked_and_cannot_be_opened_is_a_sentence_and_
         await t.lists("sessions")
         await pilot.press("enter")
         await t.shows("No key. Set ANTHROPIC_API_KEY.")
-        assert app.talk.view.blocks == (Failure("auth", "No key. Set ANTHROPIC_API_KEY."),)
+        assert app.controller.view.blocks == (Failure("auth", "No key. Set ANTHROPIC_API_KEY."),)
         await t.type("hello")
         await t.shows("Hi.")
         assert sessions.opened == [("old1", None), ("old1", None)]
@@ -375,11 +375,11 @@ async def test_the_end_of_a_long_session_is_shown_before_all_of_it_is_read() -> 
         await pilot.press("pageup", "pageup")
         await t.until(lambda: not t.transcript.following)
         before = t.transcript.visible_text()
-        assert (len(app.talk.view.blocks), session.said) == (40, [])
+        assert (len(app.controller.view.blocks), session.said) == (40, [])
         assert sessions.may_open is not None
         sessions.may_open.set()
-        await t.until(lambda: len(app.talk.view.blocks) >= 600)
-        await t.until(lambda: app.talk.view.blocks[-1] == AnswerText("Hi."))
+        await t.until(lambda: len(app.controller.view.blocks) >= 600)
+        await t.until(lambda: app.controller.view.blocks[-1] == AnswerText("Hi."))
         await t.rests()
         assert session.said == ["hello"]
         assert t.transcript.visible_text().startswith(before)  # the line of the queue is free again
@@ -396,7 +396,7 @@ async def test_where_a_session_cannot_be_opened_its_end_goes_away_again() -> Non
         sessions.end = Conversation((User((Text("something else"),)),))
         await t.type("/resume old1")
         await t.shows("No key.")
-        assert [type(block) for block in app.talk.view.blocks] == [*([UserText, AnswerText] * 2), Failure]
+        assert [type(block) for block in app.controller.view.blocks] == [*([UserText, AnswerText] * 2), Failure]
 
 
 async def test_what_is_typed_before_there_is_a_session_is_done_as_soon_as_there_is_one() -> None:
@@ -501,7 +501,7 @@ async def test_clear_starts_anew() -> None:
         await t.shows("Answer 1.")
         await t.type("/clear")
         await t.shows("/help shows keys and commands")
-        assert (t.app.talk.view.blocks, old.closed) == ((), True)
+        assert (t.app.controller.view.blocks, old.closed) == ((), True)
 
 
 async def test_quitting_in_a_turn_interrupts_it_and_closes_the_session() -> None:
@@ -566,7 +566,7 @@ async def test_a_call_that_runs_shows_the_end_of_its_output() -> None:
     async with terminal(FakeSession([[ToolStarted("1", "bash", {"command": "make"}), Hold(), DONE]])) as t:
         await t.type("go")
         await t.shows("○ bash  make")
-        assert isinstance(t.app.talk.view.blocks[-1], Call)
+        assert isinstance(t.app.controller.view.blocks[-1], Call)
 
 
 @pytest.mark.parametrize("theme", ["ansi-dark", "ansi-light", "solarized-light"])
@@ -654,9 +654,9 @@ async def test_what_goes_wrong_beside_a_turn_ends_neither_the_turn_nor_the_progr
         await t.type("go")
         await t.shows("make")
         await t.pilot.press("shift+tab", "ctrl+p")
-        await t.until(lambda: t.app.talk.view.blocks.count(Notice(str(failure))) == 2)
-        running = [block.status for block in t.app.talk.view.blocks if isinstance(block, Call)]
-        assert (running, t.app.talk.view.busy) == (["running"], True)
+        await t.until(lambda: t.app.controller.view.blocks.count(Notice(str(failure))) == 2)
+        running = [block.status for block in t.app.controller.view.blocks if isinstance(block, Call)]
+        assert (running, t.app.controller.view.busy) == (["running"], True)
         hold.event.set()
         await t.rests()
 

@@ -54,11 +54,11 @@ async def compacted(
 
 
 def is_left(t: Terminal, messages: int) -> bool:
-    return t.app.talk.view.earlier == messages
+    return t.app.controller.view.earlier == messages
 
 
 def questions(t: Terminal) -> list[str]:
-    return [block.text.split(":")[0] for block in t.app.talk.view.blocks if isinstance(block, UserText)]
+    return [block.text.split(":")[0] for block in t.app.controller.view.blocks if isinstance(block, UserText)]
 
 
 async def test_scrolling_up_reads_it_in_pages_and_keeps_what_is_on_the_screen() -> None:
@@ -66,7 +66,7 @@ async def test_scrolling_up_reads_it_in_pages_and_keeps_what_is_on_the_screen() 
         assert opener.read == []  # nothing is read before it is wanted
         t.transcript.focus()
         await t.pilot.press("ctrl+home")
-        await t.until(lambda: t.app.talk.view.earlier == GONE - PAGE)
+        await t.until(lambda: t.app.controller.view.earlier == GONE - PAGE)
         await t.shows("earlier conversation, summarised")
         assert questions(t)[0] == f"question {(GONE - PAGE) // 2}"
         await t.pilot.press("pageup")
@@ -83,13 +83,13 @@ async def test_scrolling_up_reads_it_in_pages_and_keeps_what_is_on_the_screen() 
 async def test_the_rows_above_open_it() -> None:
     async with compacted() as (t, _):
         t.app.screen.set_focus(t.transcript)
-        view = t.app.talk.view
+        view = t.app.controller.view
         assert view.past[:2] == (Earlier(GONE), SummaryBlock(LEFT.summary.text))
         t.transcript._toggle(1)
-        await t.until(lambda: t.app.talk.view.earlier == GONE - PAGE)
+        await t.until(lambda: t.app.controller.view.earlier == GONE - PAGE)
         assert t.transcript.opened == (SummaryBlock(LEFT.summary.text),)  # what was opened stays open
         t.transcript._toggle(0)
-        await t.until(lambda: t.app.talk.view.earlier == GONE - 2 * PAGE)
+        await t.until(lambda: t.app.controller.view.earlier == GONE - 2 * PAGE)
 
 
 async def test_a_search_finds_it() -> None:
@@ -107,11 +107,11 @@ async def test_what_cannot_be_read_is_told_and_may_be_tried_again() -> None:
         await t.pilot.press("ctrl+home")
         await t.until(lambda: opener.read)
         await t.rests()
-        assert t.app.talk.view.past[0] == Earlier(GONE, "cannot read")
+        assert t.app.controller.view.past[0] == Earlier(GONE, "cannot read")
         await t.shows("650 earlier messages  cannot read")
         opener.fails = False
         await t.pilot.press("ctrl+home")
-        await t.until(lambda: t.app.talk.view.earlier == GONE - PAGE)
+        await t.until(lambda: t.app.controller.view.earlier == GONE - PAGE)
 
 
 async def test_what_is_damaged_is_told() -> None:
@@ -119,12 +119,14 @@ async def test_what_is_damaged_is_told() -> None:
         opener.told = "message 449 of the session cannot be read; all others are shown"
         await t.pilot.press("ctrl+home")
         await t.until(lambda: is_left(t, GONE - PAGE))
-        assert t.app.talk.view.past[1] == Notice(opener.told)
+        assert t.app.controller.view.past[1] == Notice(opener.told)
 
 
 async def test_all_of_it_is_read_behind_a_page_that_is_being_read() -> None:
     async with compacted() as (t, opener):
-        await asyncio.gather(t.app.talk.read_earlier(), t.app.talk.read_earlier(), t.app.talk.read_earlier(all=True))
+        await asyncio.gather(
+            t.app.controller.read_earlier(), t.app.controller.read_earlier(), t.app.controller.read_earlier(all=True)
+        )
         assert opener.read == [(GONE, PAGE), (GONE - PAGE, GONE - PAGE)]
         assert questions(t) == [f"question {number}" for number in range(350)]
 
@@ -158,12 +160,12 @@ async def test_a_step_across_the_edge_of_a_page_is_shown_whole() -> None:
     said = (*edge[:50], CALLED, OUTPUT, *ALL[: PAGE - 1], User((Text("and this"), Image("image/png", "aGk="))))
     history = Conversation(ALL[:2], Summary(ledger="Done."), messages_before=len(said))
     async with compacted(history, (*said, *ALL[:2])) as (t, _):
-        await t.app.talk.read_earlier()
-        assert t.app.talk.view.earlier == len(said) - PAGE + (said[-PAGE] == OUTPUT)
-        await t.app.talk.read_earlier()
-        calls = [block.status for block in t.app.talk.view.blocks if isinstance(block, Call)]
-        assert (calls, t.app.talk.view.earlier) == (["done"], 0)
-        assert UserText("and this\n[image, image/png]") in t.app.talk.view.blocks
+        await t.app.controller.read_earlier()
+        assert t.app.controller.view.earlier == len(said) - PAGE + (said[-PAGE] == OUTPUT)
+        await t.app.controller.read_earlier()
+        calls = [block.status for block in t.app.controller.view.blocks if isinstance(block, Call)]
+        assert (calls, t.app.controller.view.earlier) == (["done"], 0)
+        assert UserText("and this\n[image, image/png]") in t.app.controller.view.blocks
 
 
 async def test_in_lines_it_is_said_how_to_see_it_and_printed() -> None:
@@ -175,8 +177,8 @@ async def test_in_lines_it_is_said_how_to_see_it_and_printed() -> None:
 @pytest.mark.parametrize("before", [1, 2, PAGE, PAGE + 1])
 async def test_pages_end_at_the_beginning(before: int) -> None:
     history = Conversation(ALL[before:], messages_before=before)
-    talk = SessionController(Kept([FakeSession(id="s1", history=history)], said_before={"s1": ALL}), lambda: None)
-    await talk.begin("s1", None)
-    while talk.view.earlier:
-        await talk.read_earlier()
-    assert talk.view.past == view_of(Conversation(ALL)).past
+    controller = SessionController(Kept([FakeSession(id="s1", history=history)], said_before={"s1": ALL}), lambda: None)
+    await controller.begin("s1", None)
+    while controller.view.earlier:
+        await controller.read_earlier()
+    assert controller.view.past == view_of(Conversation(ALL)).past

@@ -137,9 +137,9 @@ def figure(pattern: str, text: str) -> tuple[str, ...]:
 
 async def same_everywhere(t: Driven, home: Home, bill: Bill) -> Overview:
     """Fails where a figure is another one in some place; else what all of them tell."""
-    view, session = t.app.talk.view, t.app.talk.session
+    view, session = t.app.controller.view, t.app.controller.session
     assert session is not None
-    here, there = await t.app.talk.sessions.overview(session.id), await home.elsewhere()
+    here, there = await t.app.controller.sessions.overview(session.id), await home.elsewhere()
     assert (view.used, view.room) == (here.used, here.effective)
     assert here == there
     line = "".join(text for text, _ in status_line(Shown(view, wanted=("model", "cost", "context")), 200))
@@ -172,7 +172,7 @@ async def test_every_place_tells_the_same_through_the_life_of_a_session(tmp_path
             await said(t, "go", "Read.")
             assert (await same_everywhere(t, home, bill)).used == bill.taken[-1].total
             assert await told_for_nothing(t, "r2") is not has_cache
-            await carry_out(t.app.talk, EditRequest("evict", "r2"))
+            await carry_out(t.app.controller, EditRequest("evict", "r2"))
             await same_everywhere(t, home, bill)
             await said(t, "and?", "Yes.")
             before = (await same_everywhere(t, home, bill)).used
@@ -182,20 +182,20 @@ async def test_every_place_tells_the_same_through_the_life_of_a_session(tmp_path
             assert title_of(receipt).endswith(f"summary · {dollars(cost_of(bill.taken[-1]))}")
             await said(t, "again", "Again.")
             await same_everywhere(t, home, bill)
-            event, offered = await what_undo_does(t.app.talk), await propose_undo(t.app.talk)
+            event, offered = await what_undo_does(t.app.controller), await propose_undo(t.app.controller)
             assert event is not None
             assert offered.text.endswith(f"costs {dollars(event.cost)} now")
             assert event.is_cached is has_cache
-            await take_back(t.app.talk)
+            await take_back(t.app.controller)
             assert (await same_everywhere(t, home, bill)).used == event.after_tokens
         async with home.terminal(resume="") as t:
-            await t.until(lambda: t.app.talk.view.used)
+            await t.until(lambda: t.app.controller.view.used)
             await same_everywhere(t, home, bill)
             assert await told_for_nothing(t, "r3") is not has_cache
             await said(t, "on", "On.")
             await same_everywhere(t, home, bill)
         async with home.terminal(resume="", model=MODELS[1]) as t:
-            await t.until(lambda: t.app.talk.view.used)
+            await t.until(lambda: t.app.controller.view.used)
             await same_everywhere(t, home, bill)
             await said(t, "now you", "Two.")
             await same_everywhere(t, home, bill)
@@ -221,19 +221,19 @@ async def test_the_rent_of_outputs_is_what_the_requests_have_cost_for_them(tmp_p
 
 async def compacted(t: Driven, used: int) -> Compaction:
     """The receipt of a compaction by hand, whose offer tells what a request takes."""
-    by_hand = await begin(t.app.talk, "")
+    by_hand = await begin(t.app.controller, "")
     assert by_hand is not None
     assert headline(by_hand.preview).startswith(f"{used:,} → about ")
     assert by_hand.preview.quote.read == used + ASKS
     await by_hand.draft()
     await by_hand.apply(by_hand.text)
-    receipt = t.app.talk.view.blocks[-1]
+    receipt = t.app.controller.view.blocks[-1]
     assert isinstance(receipt, Compaction)
     return receipt
 
 
 async def told_for_nothing(t: Driven, ref: str) -> bool:
-    return "costs nothing now" in (await propose(t.app.talk, EditRequest("evict", ref))).text
+    return "costs nothing now" in (await propose(t.app.controller, EditRequest("evict", ref))).text
 
 
 async def said(t: Driven, text: str, answer: str) -> None:

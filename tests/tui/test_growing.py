@@ -4,7 +4,7 @@ import pytest
 
 from tests.tui.doubles import FakeSession, conversation
 from tests.tui.piloting import terminal
-from tests.tui.widgets.test_transcript import stage, talk
+from tests.tui.widgets.test_transcript import controller, stage
 from tui.view.blocks import AnswerText, Notice
 
 HEIGHT = 12
@@ -16,7 +16,7 @@ def last(text: str) -> str:
 
 @pytest.mark.parametrize("above", [0, 1, 2, 5])
 async def test_near_the_end_what_is_read_stays_or_the_end_does(above: int) -> None:
-    blocks = (*talk(20), AnswerText("\n\n".join(f"line {number}" for number in range(9))))
+    blocks = (*controller(20), AnswerText("\n\n".join(f"line {number}" for number in range(9))))
     for change in (-7, -3, -1, 1, 2, 3, 8):
         async with stage(*blocks, size=(60, HEIGHT)) as (transcript, pilot):
             end = last(transcript.visible_text())

@@ -24,7 +24,7 @@ NEVER = 600.0
 async def test_from_a_screen_it_quits_at_once(command: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr("tui.session.job_queue.PATIENCE", NEVER)
     session = FakeSession(history=conversation(1))
-    opener = FakeSessions([session], shelf=FakeLibrary(branches=TREE))
+    opener = FakeSessions([session], listing=FakeLibrary(branches=TREE))
     setup = Setup(tmp_path)
     app = EbbApp(opener, guard=0.0, settings=lambda: setup.settings)
     async with app.run_test() as pilot:
@@ -38,7 +38,7 @@ async def test_from_a_screen_it_quits_at_once(command: str, monkeypatch: pytest.
 
 async def test_from_a_list_of_sessions_before_the_first_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tui.session.job_queue.PATIENCE", NEVER)
-    opener = FakeSessions(shelf=FakeLibrary())
+    opener = FakeSessions(listing=FakeLibrary())
     app = EbbApp(opener, guard=0.0, choose=True)
     async with app.run_test() as pilot:
         t = Terminal(app, pilot, opener)
@@ -56,18 +56,18 @@ async def test_a_summary_that_is_being_written_is_interrupted_first(
     async with working(tmp_path, *READS, {"text": "Read."}, {**WRITTEN, "pause": NEVER}) as t:
         screen = await looking(t)
         await t.pilot.press("enter")
-        await t.until(lambda: t.app.talk.view.activity == "summarising")
+        await t.until(lambda: t.app.controller.view.activity == "summarising")
         await t.pilot.press("ctrl+c", "ctrl+c")
-        await t.until(lambda: t.app.talk.session is None)
+        await t.until(lambda: t.app.controller.session is None)
         drafts.append(screen._by_hand.drafted.draft)
     assert drafts == [None]
 
 
 async def test_the_line_mode_leaves_a_question_of_a_command_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tui.session.job_queue.PATIENCE", NEVER)
-    async with talking(FakeSession()) as talk:
-        await talk.rests()
-        talk.type("/model")
-        await talk.asks("Number, or words to find; an empty line closes: ")
-        talk.typist.close()
-        await asyncio.wait_for(asyncio.shield(talk.running), 20)
+    async with talking(FakeSession()) as controller:
+        await controller.rests()
+        controller.type("/model")
+        await controller.asks("Number, or words to find; an empty line closes: ")
+        controller.typist.close()
+        await asyncio.wait_for(asyncio.shield(controller.running), 20)

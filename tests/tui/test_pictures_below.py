@@ -43,7 +43,7 @@ def reading(theme: ThemeName = "dark", ground: Ground | None = None) -> tuple[Eb
             await pilot.pause()
         await pilot.press("pageup")
         hold.event.set()
-        while not app.talk.view.used or app.is_working or not app.main.query(BelowMark):
+        while not app.controller.view.used or app.is_working or not app.main.query(BelowMark):
             await pilot.pause()
         await pilot.pause()
 

@@ -96,7 +96,7 @@ class Pricing(FakeSession):
 
 
 def app_of(looked_at: Overview | None = None) -> EbbApp:
-    session = Pricing(shelf=FakeShelf((), {"r12": TEXT}))
+    session = Pricing(listing=FakeShelf((), {"r12": TEXT}))
     return EbbApp(Opened([session], looked_at=looked_at), guard=0.0)
 
 

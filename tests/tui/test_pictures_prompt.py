@@ -62,7 +62,7 @@ def test_files_that_are_offered(snap_compare: Compare, size: tuple[int, int], tm
         while not pilot.app.query("#prompt:focus"):
             await pilot.pause()
         await pilot.press(*"look at @pars")
-        while not app.talk.view.used or app.is_working or len(pilot.app.query_one(Completions).candidates) < 5:
+        while not app.controller.view.used or app.is_working or len(pilot.app.query_one(Completions).candidates) < 5:
             await pilot.pause()
         await pilot.pause()
 

@@ -149,7 +149,7 @@ def test_what_was_said_before_is_read(snap_compare: Compare) -> None:
 
     async def above(pilot: Pilot[str]) -> None:
         await ready(app, lambda: not app.is_working)(pilot)
-        await app.talk.read_earlier()
+        await app.controller.read_earlier()
         transcript = app.screen.query_one(Transcript)
         transcript.go_end()
         transcript.page(-1)

@@ -87,7 +87,7 @@ def test_a_summary_to_be_edited(snap_compare: Compare, size: tuple[int, int]) ->
         screen = await compacting(app, pilot)
         await pilot.press("enter")
         await ready(app, lambda: screen.step == "editing")(pilot)
-        await ready(app, lambda: not app.talk.view.busy)(pilot)
+        await ready(app, lambda: not app.controller.view.busy)(pilot)
 
     assert snap_compare(app, terminal_size=size, run_before=edit)
 
@@ -141,7 +141,7 @@ TALKED = (
 @pytest.mark.parametrize("keys", [(), ("f", "l", "a", "g", "tab", "down", "d")], ids=["all", "found"])
 def test_the_sessions(snap_compare: Compare, size: tuple[int, int], keys: tuple[str, ...]) -> None:
     library = FakeLibrary(SESSIONS, {"b2": TALKED, "b3": TALKED})
-    app = EbbApp(FakeSessions([FakeSession(id="b2")], shelf=library), guard=0.0)
+    app = EbbApp(FakeSessions([FakeSession(id="b2")], listing=library), guard=0.0)
 
     async def look(pilot: Pilot[str]) -> None:
         await ready(app, lambda: not app.is_working)(pilot)
@@ -175,7 +175,7 @@ def test_the_tree_to_go_back_in(snap_compare: Compare, size: tuple[int, int]) ->
     app = EbbApp(FakeSessions([FakeSession(history=conversation(2))]), guard=0.0)
 
     async def look(pilot: Pilot[str]) -> None:
-        await ready(app, lambda: bool(app.talk.view.used) and not app.is_working)(pilot)
+        await ready(app, lambda: bool(app.controller.view.used) and not app.is_working)(pilot)
         app.push_screen(PanelScreen(tree_panel(TREE, rows_of(TREE, "abc123"), 10_000.0)))
         await ready(app, lambda: list_on(app, "rewind"))(pilot)
         await pilot.press("up")

@@ -28,14 +28,14 @@ def test_messages_that_wait(snap_compare: Compare, size: tuple[int, int]) -> Non
     def is_there() -> bool:
         if not session.said or not app.is_running:
             return False
-        if not app.talk.queue:
+        if not app.controller.queue:
             app.jobs.send("keep the error message as it is")
             app.jobs.send("and then write the change log entry, in the words of a user", later=True)
             app.jobs.send("use the tokens of the lexer, not regular expressions: they break on nested brackets " * 3)
         lines = app.query_one(QueueLines)
         if not lines.has_focus:
             lines.focus()
-        return "Enter edits" in str(lines.render()) and "running" in app.talk.view.activity
+        return "Enter edits" in str(lines.render()) and "running" in app.controller.view.activity
 
     assert snap_compare(app, terminal_size=size, run_before=ready(app, is_there))
 
@@ -73,4 +73,4 @@ def test_the_status_of_a_long_session(snap_compare: Compare, size: tuple[int, in
     session = FakeSession([[measured, ReplyFinished("m", "calls", usage, 0.25), Hold()]], mode="auto", cost=3.15)
     session.root = tmp_path
     app = EbbApp(FakeSessions([session]), first_message="make the parser accept trailing commas")
-    assert snap_compare(app, terminal_size=size, run_before=ready(app, lambda: app.talk.view.read > 0))
+    assert snap_compare(app, terminal_size=size, run_before=ready(app, lambda: app.controller.view.read > 0))

@@ -20,7 +20,7 @@ def test_half_of_the_time_is_left_however_long_a_drawing_takes(began: int, took:
 
 async def test_a_later_hint_stands_for_all_of_its_time() -> None:
     async with terminal(FakeSession()) as t:
-        showing = t.app.desk.showing
+        showing = t.app.context.showing
         showing.for_a_moment("the first")
         timer = showing._hint_timer
         showing.for_a_moment("the second")

@@ -208,7 +208,7 @@ AT_ONCE = (
     "tools.extent",
     "tools.lazy",
     "tools.pictures",
-    "tools.regular",
+    "tools.bounded_files",
     "tools.scope",
 )
 """Besides the widgets: the settings and the reading of their files, their errors, how pictures begin, and how

@@ -40,7 +40,7 @@ async def working(tmp_path: Path, *replies: Reply, resume: str | None = None) ->
 
 
 def call_of(t: Driven, number: int = 0) -> Call:
-    return [block for block in t.app.talk.view.blocks if isinstance(block, Call)][number]
+    return [block for block in t.app.controller.view.blocks if isinstance(block, Call)][number]
 
 
 async def test_an_edit_that_is_allowed_happens(tmp_path: Path) -> None:
@@ -64,7 +64,7 @@ async def test_a_denial_tells_the_model_why(tmp_path: Path) -> None:
         await t.rests()
         assert call_of(t).status == "denied"
         assert "denied by the user: why" in call_of(t).text
-        assert len([block for block in t.app.talk.view.blocks if isinstance(block, Call)]) == 1
+        assert len([block for block in t.app.controller.view.blocks if isinstance(block, Call)]) == 1
 
 
 async def test_esc_stops_a_command_that_runs(tmp_path: Path) -> None:
@@ -76,7 +76,7 @@ async def test_esc_stops_a_command_that_runs(tmp_path: Path) -> None:
         await t.pilot.press("escape")
         await t.rests()
         assert call_of(t).status == "interrupted"
-        assert t.app.talk.view.blocks[-1] == Notice("interrupted")
+        assert t.app.controller.view.blocks[-1] == Notice("interrupted")
 
 
 async def test_the_model_asks_and_is_answered(tmp_path: Path) -> None:
@@ -94,7 +94,7 @@ async def test_a_turn_that_fails_says_what_to_do(tmp_path: Path) -> None:
     async with working(tmp_path, {"error": "auth"}) as t:
         await t.type("go")
         await t.rests()
-        assert isinstance(t.app.talk.view.blocks[-1], Failure)
+        assert isinstance(t.app.controller.view.blocks[-1], Failure)
 
 
 async def test_a_session_is_gone_on_with(tmp_path: Path) -> None:
@@ -102,30 +102,32 @@ async def test_a_session_is_gone_on_with(tmp_path: Path) -> None:
         await t.type("remember me")
         await t.shows("The first answer.")
         await t.rests()
-        session = t.app.talk.session
+        session = t.app.controller.session
         assert session is not None
         id = session.id
     async with working(tmp_path, {"text": "The second answer."}, resume=id) as t:
         await t.shows("The first answer.")
-        await t.until(lambda: t.app.talk.view.used)
-        resumed = t.app.talk.view
+        await t.until(lambda: t.app.controller.view.used)
+        resumed = t.app.controller.view
         assert sum(size for _, size in resumed.parts) == resumed.used
-        overview = await t.app.talk.sessions.overview(id)
+        overview = await t.app.controller.sessions.overview(id)
         assert (resumed.used, resumed.room) == (overview.used, overview.effective)
         await t.type("and now?")
         await t.shows("The second answer.")
         await t.rests()
-        assert t.app.talk.session is not None
-        said = [message.text for message in t.app.talk.session.history.messages if isinstance(message, User)]
+        assert t.app.controller.session is not None
+        said = [message.text for message in t.app.controller.session.history.messages if isinstance(message, User)]
         assert said == ["remember me", "and now?"]
-        await t.type("/model " + t.app.talk.session.model.replace("script.json", "other.json"))
+        await t.type("/model " + t.app.controller.session.model.replace("script.json", "other.json"))
         await t.lists("model")
         await t.pilot.press("enter")
         await t.rests()
-        assert isinstance(t.app.talk.view.blocks[-1], Failure), "a model that is not there leaves the session open"
+        assert isinstance(t.app.controller.view.blocks[-1], Failure), (
+            "a model that is not there leaves the session open"
+        )
         await t.type("/clear")
         await t.rests()
-        assert t.app.talk.view.blocks == ()
+        assert t.app.controller.view.blocks == ()
 
 
 async def test_compacting_by_hand_says_what_it_did_or_why_not(tmp_path: Path) -> None:
@@ -135,7 +137,7 @@ async def test_compacting_by_hand_says_what_it_did_or_why_not(tmp_path: Path) ->
         await t.rests()
         await t.type("/compact the parser")
         await t.rests()
-        assert not isinstance(t.app.talk.view.blocks[-1], AnswerText)
+        assert not isinstance(t.app.controller.view.blocks[-1], AnswerText)
 
 
 async def test_the_archive_is_looked_through_and_a_reference_goes_into_the_prompt(tmp_path: Path) -> None:
@@ -166,7 +168,7 @@ async def test_why_shows_where_a_text_is_and_brings_back_what_left_the_view(tmp_
         await t.pilot.press("y")
         await t.shows("Done.")
         await t.rests()
-        before = t.app.talk.view.used
+        before = t.app.controller.view.used
         await t.type("/why 1500")
         await t.until(lambda: list_on(t.app, "why"))
         content = str(t.app.screen.query_one("#content").render()).splitlines()
@@ -174,8 +176,8 @@ async def test_why_shows_where_a_text_is_and_brings_back_what_left_the_view(tmp_
         await t.pilot.press("enter")
         await t.shows("the model sees `r1` again")
         await t.rests()
-        assert t.app.talk.view.used > before
-        session = t.app.talk.session
+        assert t.app.controller.view.used > before
+        session = t.app.controller.session
         assert session is not None
         assert "\\n1500\\n" in str(session.history.messages[-1])
 

@@ -27,13 +27,13 @@ async def test_a_command_of_the_user_runs_unasked_and_the_model_sees_it(tmp_path
         await t.type("what does it say?")
         await t.shows("It says hello.")
         await t.rests()
-        assert t.app.talk.session is not None
-        history = t.app.talk.session.history
+        assert t.app.controller.session is not None
+        history = t.app.controller.session.history
         assert [type(message) for message in history.messages] == [User, Assistant, User, User, Assistant]
         assert NOT_ASKED in str(history.messages[0])
-        session = t.app.talk.session.id
+        session = t.app.controller.session.id
     async with working(tmp_path, resume=session) as t:
-        shown = [block for block in t.app.talk.view.blocks if isinstance(block, UserText | AnswerText)]
+        shown = [block for block in t.app.controller.view.blocks if isinstance(block, UserText | AnswerText)]
         assert shown[0] == UserText("!echo hel''lo; exit 3")
         assert call_of(t).text == "hello\nexit code 3"
 
@@ -60,7 +60,7 @@ async def test_a_command_waits_for_the_turn_and_stays_in_the_prompt() -> None:
     hold = Hold()
     async with terminal(FakeSession([[hold]], history=Conversation())) as t:
         await t.type("go")
-        await t.until(lambda: t.app.is_working and t.app.talk.view.busy)
+        await t.until(lambda: t.app.is_working and t.app.controller.view.busy)
         await t.type("!git status")
         await t.shows("has to wait")
         assert t.prompt.text == "!git status"

@@ -162,7 +162,7 @@ def test_the_receipt_of_a_compaction_opened(snap_compare: Compare, size: tuple[i
 
 def test_a_compaction_that_runs(snap_compare: Compare) -> None:
     app = app_with([measured(), CompactionStarted(121_000), Hold()])
-    running = ready(app, lambda: app.talk.view.activity == "compacting")
+    running = ready(app, lambda: app.controller.view.activity == "compacting")
     assert snap_compare(app, terminal_size=(80, 24), run_before=running)
 
 
@@ -206,12 +206,14 @@ REPORT = "\n".join(
 
 @SIZES
 def test_the_archive(snap_compare: Compare, size: tuple[int, int]) -> None:
-    app = EbbApp(FakeSessions([FakeSession(shelf=FakeShelf(KEPT, {"r31": "1 def add", "r30": REPORT}))]), guard=0.0)
+    app = EbbApp(FakeSessions([FakeSession(listing=FakeShelf(KEPT, {"r31": "1 def add", "r30": REPORT}))]), guard=0.0)
 
     async def browse(pilot: Pilot[str]) -> None:
         await ready(app, lambda: not app.is_working)(pilot)
         screen = (
-            PanelScreen(archive_panel(app.talk.session.shelf, rows_of(KEPT, 10_000.0))) if app.talk.session else None
+            PanelScreen(archive_panel(app.controller.session.listing, rows_of(KEPT, 10_000.0)))
+            if app.controller.session
+            else None
         )
         assert screen is not None
         app.push_screen(screen)
@@ -238,7 +240,7 @@ PLACES = (
 def test_where_a_text_went(snap_compare: Compare, size: tuple[int, int], keys: tuple[str, ...]) -> None:
     session = FakeSession(
         places=PLACES,
-        shelf=FakeShelf((), {"r30": REPORT}),
+        listing=FakeShelf((), {"r30": REPORT}),
         unsearched=("only the first 262,144 bytes of r2 are searched here; `/archive` shows all of one",),
     )
     app = EbbApp(FakeSessions([session]), guard=0.0)

@@ -18,7 +18,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
 from tools.base import Arguments, Result, ToolError
-from tools.mcp.desk import Accepted, ClientHandlers
+from tools.mcp.client_handlers import Accepted, ClientHandlers
 from tools.mcp.http import http
 from tools.mcp.listing import prompts_of, resources_of, templates_of, tools_of
 from tools.mcp.log import ServerLog
@@ -62,19 +62,19 @@ E = TypeVar("E", bound=BaseException)
 
 @asynccontextmanager
 async def connected(
-    spec: ServerSpec, desk: ClientHandlers, log: ServerLog, vault: Vault, with_user: bool, lost: Callable[[], None]
+    spec: ServerSpec, handlers: ClientHandlers, log: ServerLog, vault: Vault, with_user: bool, lost: Callable[[], None]
 ) -> "AsyncIterator[Connection]":
     """A connection that is ready to be used, to be left by the task that entered it. Raises `ConnectionError` when the
     server says or shows why there is none, `NeedsLogin`, and whatever else the SDK raises. `with_user`: a login is done
     where the server wants one. `lost`: is called as soon as it is over although nobody has ended it."""
-    connection = Connection(spec, desk, log, lost)
+    connection = Connection(spec, handlers, log, lost)
     client = Client(
-        stdio(spec, log, connection.lose) if spec.command else _http(spec, vault, desk, with_user),
+        stdio(spec, log, connection.lose) if spec.command else _http(spec, vault, handlers, with_user),
         message_handler=connection.hear,
         logging_callback=connection.hear_log,
         client_info=types.Implementation(name="ebbtide", version="0.1.0"),
         cache=None,
-        **callbacks(spec.name, desk, connection.patience.question),
+        **callbacks(spec.name, handlers, connection.patience.question),
     )
     try:
         async with client:
@@ -93,9 +93,9 @@ async def connected(
 
 @asynccontextmanager
 async def _http(
-    spec: ServerSpec, vault: Vault, desk: ClientHandlers, with_user: bool
+    spec: ServerSpec, vault: Vault, handlers: ClientHandlers, with_user: bool
 ) -> AsyncIterator[TransportStreams]:
-    async with authorisation(spec, vault, desk, with_user) as auth, http(spec, auth) as streams:
+    async with authorisation(spec, vault, handlers, with_user) as auth, http(spec, auth) as streams:
         yield streams
 
 
@@ -110,7 +110,7 @@ def _found(error: BaseException, kind: type[E]) -> E | None:
 class Connection:
     """What can be asked of a server. It says with `news` that it was lost or that the server offers something else."""
 
-    def __init__(self, spec: ServerSpec, desk: ClientHandlers, log: ServerLog, on_lost: Callable[[], None]) -> None:
+    def __init__(self, spec: ServerSpec, handlers: ClientHandlers, log: ServerLog, on_lost: Callable[[], None]) -> None:
         self.patience = ServerTimeouts(spec.call_timeout)
         self.news = asyncio.Event()
         self.lost = ""
@@ -118,7 +118,7 @@ class Connection:
         self.stale: set[Kind] = set()
         """What is offered otherwise now than it was when it was asked for."""
         self._spec = spec
-        self._desk = desk
+        self._handlers = handlers
         self._log = log
         self._on_lost = on_lost
         self._client: Client
@@ -189,11 +189,11 @@ class Connection:
         """Has the user open what a server wants opened before it takes a call. Raises the error when it is another one,
         or when the user does not want to."""
         is_such = error.code == types.URL_ELICITATION_REQUIRED and isinstance(error.data, dict)
-        if not is_such or "elicitation" not in self._desk.services:
+        if not is_such or "elicitation" not in self._handlers.services:
             raise error
         for page in UrlElicitationRequiredError.from_error(error.error).elicitations:
             with self.patience.question():
-                if not isinstance(await ask_to_open(self._spec.name, self._desk, page), Accepted):
+                if not isinstance(await ask_to_open(self._spec.name, self._handlers, page), Accepted):
                     raise error
 
     async def read_resource(self, uri: str) -> Result:
@@ -275,7 +275,7 @@ class Connection:
         said = params.data if isinstance(params.data, str) else json.dumps(params.data, ensure_ascii=False, default=str)
         line = f"[{params.level}] {one_line(said, 1000)}"
         self._log.write(f"{line}\n".encode())
-        self._desk.log(self._spec.name, line)
+        self._handlers.log(self._spec.name, line)
 
     def _note_changed(self, *kinds: Kind) -> None:
         self.stale.update(kinds)

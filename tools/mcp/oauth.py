@@ -22,7 +22,7 @@ from mcp.shared.auth import (
 from pydantic import AnyUrl, ValidationError
 
 from tools.mcp.callback import Callback, callback
-from tools.mcp.desk import ClientHandlers
+from tools.mcp.client_handlers import ClientHandlers
 from tools.mcp.spec import ServerSpec
 from tools.mcp.texts import one_line
 from tools.mcp.vault import NeedsLogin, Vault
@@ -30,7 +30,7 @@ from tools.mcp.vault import NeedsLogin, Vault
 
 @asynccontextmanager
 async def authorisation(
-    spec: ServerSpec, vault: Vault, desk: ClientHandlers, with_user: bool
+    spec: ServerSpec, vault: Vault, handlers: ClientHandlers, with_user: bool
 ) -> AsyncIterator[httpx2.Auth | None]:
     """What requests to the server are authorised with. `with_user`: a login is done now, if the server wants one;
     otherwise that raises `NeedsLogin` out of the request."""
@@ -39,9 +39,9 @@ async def authorisation(
     elif with_user:
         async with _listening(spec, vault) as back:
             vault.write(port=back.port)
-            yield _provider(spec, vault, desk, back)
+            yield _provider(spec, vault, handlers, back)
     elif "tokens" in vault.read():
-        yield _provider(spec, vault, desk, None)
+        yield _provider(spec, vault, handlers, None)
     else:
         yield _NotLoggedIn()
 
@@ -72,7 +72,7 @@ async def _listening(spec: ServerSpec, vault: Vault) -> AsyncIterator[Callback]:
         yield back
 
 
-def _provider(spec: ServerSpec, vault: Vault, desk: ClientHandlers, back: Callback | None) -> OAuthClientProvider:
+def _provider(spec: ServerSpec, vault: Vault, handlers: ClientHandlers, back: Callback | None) -> OAuthClientProvider:
     async def open_login(url: str) -> None:
         if back is None:
             # The server may want more of the next login than of the last one.
@@ -80,7 +80,7 @@ def _provider(spec: ServerSpec, vault: Vault, desk: ClientHandlers, back: Callba
             vault.write(scope=wanted)
             raise NeedsLogin
         back.expect(url)
-        await desk.open_login(spec.name, url)
+        await handlers.open_login(spec.name, url)
 
     async def come_back() -> AuthorizationCodeResult:
         if back is None:

@@ -9,7 +9,7 @@ from mcp.client.context import ClientRequestContext
 from mcp.client.session import ElicitationFnT, ListRootsFnT, SamplingFnT
 
 from tools.base import Picture
-from tools.mcp.desk import (
+from tools.mcp.client_handlers import (
     Accepted,
     Answer,
     ClientHandlers,
@@ -34,24 +34,24 @@ class Callbacks(TypedDict):
     list_roots_callback: ListRootsFnT | None
 
 
-def callbacks(server: str, desk: ClientHandlers, waiting: Callable[[], AbstractContextManager[None]]) -> Callbacks:
+def callbacks(server: str, handlers: ClientHandlers, waiting: Callable[[], AbstractContextManager[None]]) -> Callbacks:
     """The answers of the desk. The server's calls do not run out of time while they are `waiting` for one."""
 
     async def elicit(context: ClientRequestContext, params: types.ElicitRequestParams) -> types.ElicitResult:
         with waiting():
             match params:
                 case types.ElicitRequestURLParams():
-                    return _elicited(await ask_to_open(server, desk, params), {}, is_form=False)
+                    return _elicited(await ask_to_open(server, handlers, params), {}, is_form=False)
                 case types.ElicitRequestFormParams():
                     schema = params.requested_schema
-                    answer = await desk.elicit(server, clean(params.message), schema, "")
+                    answer = await handlers.elicit(server, clean(params.message), schema, "")
                     return _elicited(answer, schema, is_form=True)
 
     async def sample(
         context: ClientRequestContext, params: types.CreateMessageRequestParams
     ) -> types.CreateMessageResult | types.ErrorData:
         with waiting():
-            sample = await desk.sample(server, _request(params))
+            sample = await handlers.sample(server, _request(params))
         if isinstance(sample, SamplingRefused):
             return types.ErrorData(code=_REFUSED, message=sample.reason)
         return types.CreateMessageResult(
@@ -63,21 +63,21 @@ def callbacks(server: str, desk: ClientHandlers, waiting: Callable[[], AbstractC
 
     async def roots(context: ClientRequestContext) -> types.ListRootsResult:
         return types.ListRootsResult.model_validate(
-            {"roots": [{"uri": root.as_uri(), "name": root.name} for root in desk.roots()]}
+            {"roots": [{"uri": root.as_uri(), "name": root.name} for root in handlers.roots()]}
         )
 
     return {
-        "elicitation_callback": elicit if "elicitation" in desk.services else None,
-        "sampling_callback": sample if "sampling" in desk.services else None,
-        "list_roots_callback": roots if "roots" in desk.services else None,
+        "elicitation_callback": elicit if "elicitation" in handlers.services else None,
+        "sampling_callback": sample if "sampling" in handlers.services else None,
+        "list_roots_callback": roots if "roots" in handlers.services else None,
     }
 
 
-async def ask_to_open(server: str, desk: ClientHandlers, page: types.ElicitRequestURLParams) -> Answer:
+async def ask_to_open(server: str, handlers: ClientHandlers, page: types.ElicitRequestURLParams) -> Answer:
     """Whether the user opens an address. Only addresses of pages are shown at all."""
     if not page.url.startswith(("https://", "http://")):
         return Declined()
-    return await desk.elicit(server, clean(page.message), {}, page.url)
+    return await handlers.elicit(server, clean(page.message), {}, page.url)
 
 
 def _elicited(answer: Answer, schema: Mapping[str, object], *, is_form: bool) -> types.ElicitResult:

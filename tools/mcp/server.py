@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias, TypeVar
 
 from tools.base import Arguments, Result, ToolError
-from tools.mcp.desk import ClientHandlers
+from tools.mcp.client_handlers import ClientHandlers
 from tools.mcp.log import ServerLog
 from tools.mcp.spec import ServerSpec
 from tools.mcp.state import Phase, PromptMessage, ServerListing, ServerState
@@ -46,13 +46,13 @@ class Server:
     `ToolError` of the call that it concerns."""
 
     def __init__(
-        self, spec: ServerSpec, desk: ClientHandlers, log: Path, credentials: Path, first_pause: float = FIRST_PAUSE
+        self, spec: ServerSpec, handlers: ClientHandlers, log: Path, credentials: Path, first_pause: float = FIRST_PAUSE
     ) -> None:
         """`log`: the file for what it prints on its error output. `credentials`: the file for what a login gave."""
         self.spec = spec
         self.log = log
         self.state = ServerState("disabled")
-        self._desk = desk
+        self._handlers = handlers
         self._credentials = credentials
         self._first_pause = first_pause
         self._task: asyncio.Task[None] | None = None
@@ -206,7 +206,7 @@ class Server:
         vault = Vault(self._credentials, self.spec.url)
         async with (
             self._in_time(patience) as started,
-            connected(self.spec, self._desk, log, vault, with_user, self._note_lost) as connection,
+            connected(self.spec, self._handlers, log, vault, with_user, self._note_lost) as connection,
         ):
             listing = await connection.listing(_EVERYTHING, ServerListing(), self)
             started()
@@ -321,7 +321,7 @@ class Server:
             self._settled.clear()
         else:
             self._settled.set()
-        self._desk.changed(self.spec.name)
+        self._handlers.changed(self.spec.name)
 
 
 async def close_all(servers: Iterable[Server]) -> None:

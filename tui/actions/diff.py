@@ -3,27 +3,27 @@
 import asyncio
 
 from agent.records.file_change import Scope
-from tui.actions.desk import CommandContext
+from tui.actions.command_context import CommandContext
 from tui.view.panel import Panel
 
 
-async def show_turn(desk: CommandContext, argument: str) -> None:
+async def show_turn(context: CommandContext, argument: str) -> None:
     """What the last turn changed; with `session` behind the command, what the whole session did."""
-    await _show(desk, "session" if argument.strip().lower() == "session" else "turn")
+    await _show(context, "session" if argument.strip().lower() == "session" else "turn")
 
 
-async def show_session(desk: CommandContext, _: str) -> None:
-    await _show(desk, "session")
+async def show_session(context: CommandContext, _: str) -> None:
+    await _show(context, "session")
 
 
-async def _show(desk: CommandContext, scope: Scope) -> None:
+async def _show(context: CommandContext, scope: Scope) -> None:
     from tui.view.file_changes import changes_panel  # noqa: PLC0415  # deferred: loaded when it is first shown
 
-    if desk.talk.session is None:
+    if context.controller.session is None:
         return
-    files = desk.talk.session.files
+    files = context.controller.session.files
 
     async def panel(scope: Scope) -> Panel:
         return await asyncio.to_thread(changes_panel, await files.changes(scope), panel)
 
-    await desk.show(await panel(scope))
+    await context.show(await panel(scope))

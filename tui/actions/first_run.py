@@ -7,7 +7,7 @@ from agent.config.toml_file import put_value
 from agent.errors import AgentError
 from agent.providers.first_run import address, installed, is_first, keys_found
 from agent.providers.setup import FIRST_CHOICE
-from tui.actions.desk import CommandContext
+from tui.actions.command_context import CommandContext
 from tui.actions.sessions import pick_model
 from tui.text.sanitise import visible_line
 from tui.view.first_run import CHOOSE, DEMO, USE, WITH_KEY, first_panel
@@ -17,22 +17,22 @@ class FirstRunContext(CommandContext, Protocol):
     async def play_demo(self) -> None: ...
 
 
-async def first_model(desk: FirstRunContext) -> str | None:
+async def first_model(context: FirstRunContext) -> str | None:
     """The model that somebody chose who had none; None where one is known, or none was chosen."""
-    settings = desk.settings
+    settings = context.settings
     if settings is None or not is_first(settings.config, settings.environment):
         return None
     local = await asyncio.to_thread(installed, address(settings.environment))
     panel = first_panel(keys_found(settings.environment), local, visible_line(str(settings.file)))
     while True:
-        taken, model = await desk.show(panel), ""
+        taken, model = await context.show(panel), ""
         if taken is None:
             return None
         chosen = taken.value
         if chosen == DEMO:
-            await desk.play_demo()
+            await context.play_demo()
         elif chosen == CHOOSE:
-            model = await pick_model(desk, "", "")
+            model = await pick_model(context, "", "")
         elif chosen.startswith(USE):
             model = chosen.removeprefix(USE)
         elif chosen.startswith(WITH_KEY):
@@ -43,5 +43,5 @@ async def first_model(desk: FirstRunContext) -> str | None:
             try:
                 settings.put("agent.model", model)
             except AgentError as error:
-                desk.talk.fail(error)
+                context.controller.fail(error)
             return model

@@ -2,8 +2,8 @@
 
 from collections.abc import Awaitable, Callable, Mapping
 
+from tui.actions.command_context import CommandContext
 from tui.actions.context import bring, compact, show_archive, show_context, show_todos, undo, why
-from tui.actions.desk import CommandContext
 from tui.actions.diff import show_session, show_turn
 from tui.actions.messages import copy_answer, later, print_conversation, remember, run_shell
 from tui.actions.servers import show_servers
@@ -11,7 +11,7 @@ from tui.actions.sessions import change_mode, choose_model, clear, resume, rewin
 from tui.actions.settings import choose_theme, show_settings
 
 ACTIONS: Mapping[str, Callable[[CommandContext, str], Awaitable[None]]] = {
-    "help": lambda desk, _: desk.show_help(),
+    "help": lambda context, _: context.show_help(),
     "compact": compact,
     "undo": undo,
     "context": show_context,
@@ -27,18 +27,18 @@ ACTIONS: Mapping[str, Callable[[CommandContext, str], Awaitable[None]]] = {
     "clear": clear,
     "shell": run_shell,
     "remember": remember,
-    "editor": lambda desk, text: desk.edit_message(text),
-    "vim": lambda desk, _: desk.switch_vim(),
-    "history": lambda desk, _: desk.find_message(),
+    "editor": lambda context, text: context.edit_message(text),
+    "vim": lambda context, _: context.switch_vim(),
+    "history": lambda context, _: context.find_message(),
     "later": later,
     "todos": show_todos,
-    "commands": lambda desk, _: desk.show_palette(),
+    "commands": lambda context, _: context.show_palette(),
     "theme": choose_theme,
     "settings": show_settings,
     "copy": copy_answer,
     "print": print_conversation,
     "diff": show_turn,
     "files": show_session,
-    "quit": lambda desk, _: desk.leave(),
+    "quit": lambda context, _: context.leave(),
 }
 """Each takes what followed the command's name. Those that a terminal does in its own way are methods of its context."""

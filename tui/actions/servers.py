@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from agent.mcp.status import ServerControl
-from tui.actions.desk import CommandContext
+from tui.actions.command_context import CommandContext
 from tui.view.panel import Copied, Outcome, Panel, PanelAction, PanelRow
 from tui.view.servers import log_lines, server_rows, servers_head
 
@@ -12,12 +12,12 @@ LOGGED = 200
 """Lines of a log."""
 
 
-async def show_servers(desk: CommandContext, _: str) -> None:
-    board = desk.talk.session.servers if desk.talk.session is not None else None
+async def show_servers(context: CommandContext, _: str) -> None:
+    board = context.controller.session.servers if context.controller.session is not None else None
     if board is None:
-        desk.talk.notice("no server is declared; `ebb mcp add` declares one")
+        context.controller.notice("no server is declared; `ebb mcp add` declares one")
     else:
-        await desk.show(ServerList(board).panel())
+        await context.show(ServerList(board).panel())
 
 
 class ServerList:

@@ -22,7 +22,7 @@ from agent.mcp.manage import ServerRow, find_server, put_server, rows, standing_
 from agent.mcp.running import approvals_of, log_of, login_of, make_server
 from agent.window.deferral import specs_of
 from tools.extent import counted
-from tools.mcp.desk import ClientHandlers
+from tools.mcp.client_handlers import ClientHandlers
 from tools.mcp.log import last_lines
 from tools.mcp.spec import ServerSpec
 from tools.mcp.state import ServerState

@@ -9,7 +9,7 @@ from agent.config.settings import Settings
 from agent.errors import UsageError
 from agent.events import Decision, Event, PermissionAsked
 from tui.actions.sessions import pick_session
-from tui.plain.desk import LineContext
+from tui.plain.command_context import LineContext
 from tui.plain.edit_call import change
 from tui.plain.greeting import greet
 from tui.plain.heard_session import HeardController, WantedAnswer
@@ -58,9 +58,9 @@ class PlainFront(LineJobs):
         settings: Settings | None = None,
     ) -> None:
         super().__init__()
-        self._talk = HeardController(sessions, self._changed, drafts, self._hear)
-        self.desk = LineContext(
-            self._talk,
+        self._controller = HeardController(sessions, self._changed, drafts, self._hear)
+        self.context = LineContext(
+            self._controller,
             history,
             self.say,
             self._ask,
@@ -87,9 +87,9 @@ class PlainFront(LineJobs):
         """What commands ask."""
         self._changing: asyncio.Task[None] | None = None
         """What lets the user change a call."""
-        said = [text for text in (first_message, self.talk.pastes.fold(piped) if piped else "") if text]
+        said = [text for text in (first_message, self.controller.pastes.fold(piped) if piped else "") if text]
         if said:
-            self.talk.queue.add("\n\n".join(said))
+            self.controller.queue.add("\n\n".join(said))
 
     async def run(self, reader: PromptReader) -> str | None:
         self._reader = reader
@@ -107,13 +107,13 @@ class PlainFront(LineJobs):
         return id
 
     @property
-    def talk(self) -> HeardController:
-        return self._talk
+    def controller(self) -> HeardController:
+        return self._controller
 
     @property
     def has_failed(self) -> bool:
         """Whether the last thing that was done went wrong."""
-        blocks = self.talk.view.blocks
+        blocks = self.controller.view.blocks
         return bool(blocks) and isinstance(blocks[-1], Failure)
 
     def interrupt(self) -> None:
@@ -125,21 +125,21 @@ class PlainFront(LineJobs):
         elif self.is_busy:
             self.is_held = True
             self.say(("Interrupting. Ctrl-C again quits.",))
-            self.talk.interrupt()
+            self.controller.interrupt()
         else:
             self.say(("Ctrl-C again quits.",))
 
     async def _open_first(self) -> None:
         if self._given is not None:
-            await self.talk.adopt(self._given)
+            await self.controller.adopt(self._given)
         else:
-            resume = await pick_session(self.desk) if self._choose else ""
+            resume = await pick_session(self.context) if self._choose else ""
             if self._choose and not resume:
                 self.is_held = True  # what was to be said in an earlier session is not said in a new one unasked
-            await self.talk.open(resume or None, self.model)
-        greet(self.desk)
-        if self.talk.session is not None:
-            self.aside(self.talk.session.prepare())
+            await self.controller.open(resume or None, self.model)
+        greet(self.context)
+        if self.controller.session is not None:
+            self.aside(self.controller.session.prepare())
 
     # What the user types
 
@@ -179,7 +179,7 @@ class PlainFront(LineJobs):
         elif line.strip():
             self._history.add(line)
             self.take(line)
-        elif self.talk.queue and not self.is_busy:
+        elif self.controller.queue and not self.is_busy:
             self.start()
         else:
             self.prompt()
@@ -197,7 +197,7 @@ class PlainFront(LineJobs):
     async def _change(self, question: PermissionAsked) -> None:
         """Lets the user change a call before it runs; without a change, the question stays."""
         try:
-            decision = await change(self.desk, question)
+            decision = await change(self.context, question)
         except UsageError as error:
             decision = None
             self.say((f"Error: {error}",))
@@ -211,7 +211,7 @@ class PlainFront(LineJobs):
         self._answered.add(question.id)
         self.prompt()
         self.say(answer_text(answer))
-        self.talk.answer(question.id, answer)
+        self.controller.answer(question.id, answer)
 
     # What the user is told
 
@@ -221,7 +221,7 @@ class PlainFront(LineJobs):
 
     def _changed(self) -> None:
         """Asks what is to be asked now."""
-        questions = self.talk.view.asked
+        questions = self.controller.view.asked
         self._answered &= {question.id for question in questions}
         due = next((question for question in questions if question.id not in self._answered), None)
         if due != self._asked:
@@ -247,7 +247,7 @@ class PlainFront(LineJobs):
     def _write(self, text: str, unsent: bool = False) -> None:
         if self._reader is not None and not self._reader.put(text):
             if unsent:
-                self.talk.queue.add(text)
+                self.controller.queue.add(text)
                 self.is_held = True
             else:
                 self.say((text,))

@@ -3,13 +3,13 @@
 from agent.errors import AgentError
 from tui.plain.lines import Lines
 from tui.plain.print_events import lines_of_text, plain_lines
-from tui.session.compaction import ByHand, size_of
+from tui.session.compaction import ManualCompaction, size_of
 from tui.view.compaction_preview import draft_text, gate_lines, headline, plan_lines
 
 
-async def compact(desk: Lines, by_hand: ByHand) -> None:
-    desk.say((headline(by_hand.preview), *plain_lines(plan_lines(by_hand.preview))))
-    if (await desk.ask("y lets the model write the summary; an empty line cancels: ")).strip().lower() != "y":
+async def compact(context: Lines, by_hand: ManualCompaction) -> None:
+    context.say((headline(by_hand.preview), *plain_lines(plan_lines(by_hand.preview))))
+    if (await context.ask("y lets the model write the summary; an empty line cancels: ")).strip().lower() != "y":
         return
     try:
         drafted = await by_hand.draft()
@@ -17,8 +17,8 @@ async def compact(desk: Lines, by_hand: ByHand) -> None:
         while not drafted.is_interrupted:
             told = draft_text(by_hand.drafted, size_of(text), by_hand.result(text))
             gate = plain_lines(gate_lines(by_hand.missing(text), size_of(text) == 0))
-            desk.say((*lines_of_text(text), told, *gate))
-            answer = await desk.ask("y compacts, other words are added to the summary, an empty line cancels: ")
+            context.say((*lines_of_text(text), told, *gate))
+            answer = await context.ask("y compacts, other words are added to the summary, an empty line cancels: ")
             if not answer.strip():
                 break
             if answer.strip().lower() == "y":
@@ -26,4 +26,4 @@ async def compact(desk: Lines, by_hand: ByHand) -> None:
                 break
             text = by_hand.completed(f"{text.rstrip()}\n{answer}")
     except AgentError as error:
-        desk.talk.fail(error)
+        context.controller.fail(error)

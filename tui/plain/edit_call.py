@@ -11,24 +11,24 @@ from tui.view.titles import path_of
 COMMAND = "Command to run: "
 
 
-async def change(desk: Lines, question: PermissionAsked) -> Decision | None:
+async def change(context: Lines, question: PermissionAsked) -> Decision | None:
     """What the user makes of the call; None when nothing was made of it. Raises `UsageError`."""
     before = str(question.arguments[changeable(question)])
     if changeable(question) == "command" and visible(before) == before:
-        if not desk.reader().begin(COMMAND, before):
-            desk.say(("Type the command to run in its place; an empty line goes back to the question.",))
-        text = visible(await desk.ask(COMMAND))
+        if not context.reader().begin(COMMAND, before):
+            context.say(("Type the command to run in its place; an empty line goes back to the question.",))
+        text = visible(await context.ask(COMMAND))
         if not text.strip():
             return None
         return Decision("allow") if text == before else Decision("allow", arguments=changed(question, text))
-    text = await in_editor(desk, before, path_of(question.arguments))
+    text = await in_editor(context, before, path_of(question.arguments))
     return Decision("edit", arguments=changed(question, text)) if text != before else None
 
 
-async def in_editor(desk: Lines, text: str, name: str) -> str:
+async def in_editor(context: Lines, text: str, name: str) -> str:
     """What the user makes of a text in an editor, in a file whose name ends as `name` does. Raises `UsageError`."""
     from tui.terminal.edit_text import changed_by, editor_of, keys_left_to_it  # noqa: PLC0415  # deferred: few texts are changed so
 
     command = editor_of(os.environ)
     with keys_left_to_it():
-        return await desk.reader().lend(lambda: changed_by(command, text, name))
+        return await context.reader().lend(lambda: changed_by(command, text, name))

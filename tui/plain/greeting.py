@@ -8,25 +8,25 @@ from tui.view.blocks import AnswerText, SessionView, UserText
 from tui.view.first_run import chosen_by_key
 
 
-def greet(desk: Lines) -> None:
+def greet(context: Lines) -> None:
     """Says which session is open, and how it ended when it goes on."""
-    session = desk.talk.session
+    session = context.controller.session
     if session is not None:
         where = (
             f"Ebbtide in {visible_line(str(session.root))}, model {visible_line(session.model)}, mode {session.mode}."
         )
-        advice = chosen_by_key(session.model, desk.settings)
-        desk.say(
+        advice = chosen_by_key(session.model, context.settings)
+        context.say(
             (
                 where,
                 *advice,
                 "`/help` lists what can be typed.",
-                *before_this(desk.talk.view),
-                *last_said(desk.talk.view),
+                *before_this(context.controller.view),
+                *last_said(context.controller.view),
             )
         )
-        if draft := desk.talk.take_draft():
-            desk.write(draft, unsent=True)
+        if draft := context.controller.take_draft():
+            context.write(draft, unsent=True)
 
 
 def before_this(view: SessionView) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Coroutine, Sequence
 from tools.extent import counted
 from tui.actions.registry import ACTIONS
 from tui.commands import Invocation
-from tui.plain.desk import LineContext
+from tui.plain.command_context import LineContext
 from tui.plain.reader import PromptReader
 from tui.session.job_queue import JobQueue
 
@@ -16,7 +16,7 @@ class LineJobs(JobQueue):
     """Whoever reads lines and prints them is told what to say, and when something else may be asked for."""
 
     STOP_KEY = "Ctrl-C"
-    desk: LineContext
+    context: LineContext
     model: str | None
     """Of a new session."""
 
@@ -82,10 +82,10 @@ class LineJobs(JobQueue):
             self.prompt()
 
     async def do(self, invocation: Invocation) -> None:
-        await ACTIONS[invocation.command.name](self.desk, invocation.argument)
+        await ACTIONS[invocation.command.name](self.context, invocation.argument)
 
     async def open_session(self) -> bool:
-        return await self.talk.open(None, self.model)
+        return await self.controller.open(None, self.model)
 
     def queued(self, *, later: bool) -> None:
         if self.is_busy:
@@ -94,7 +94,7 @@ class LineJobs(JobQueue):
     def take_back_queue(self) -> None:
         """Where it cannot be edited, it goes on waiting."""
         self.prompt()
-        queue = self.talk.queue
+        queue = self.controller.queue
         if queue and self._reader is not None:
             if self._reader.put("\n\n".join(item.text for item in queue.items)):
                 queue.take_back()

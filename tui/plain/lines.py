@@ -25,7 +25,7 @@ class PutText(Protocol):
 class Lines:
     """What a session in lines is made of."""
 
-    talk: SessionController
+    controller: SessionController
     history: History
     say: Callable[[Sequence[str]], None]
     """Prints lines."""

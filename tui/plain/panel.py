@@ -29,28 +29,28 @@ MOST = 20
 """Rows that are printed at once."""
 
 
-async def show_panel(desk: Lines, panel: Panel) -> Taken | None:
+async def show_panel(context: Lines, panel: Panel) -> Taken | None:
     """What the user takes from the list; None where nothing was taken."""
     words = panel.words
     panel = await _found(panel, words)
     head, *besides = plain_lines(panel.head)
     if not panel.rows:
-        desk.say(panel.said.split("\n") if panel.about else (*besides, panel.empty or head))
+        context.say(panel.said.split("\n") if panel.about else (*besides, panel.empty or head))
         return None
-    desk.say(besides)
+    context.say(besides)
     rows = found(panel, words) or panel.rows
     row = next((row for row in rows if row.value == words), None)
     if row is None:
-        row, action = await _choose(desk, panel, rows[::-1] if panel.is_newest_last else rows, head)
+        row, action = await _choose(context, panel, rows[::-1] if panel.is_newest_last else rows, head)
     else:
         action = None
     if row is None:
         return None
     if action is None:
         if panel.looks:
-            await _tell(desk, row)
-        action = await _action(desk, panel, row)
-    return await _do(desk, panel, action, row) if action is not None else None
+            await _tell(context, row)
+        action = await _action(context, panel, row)
+    return await _do(context, panel, action, row) if action is not None else None
 
 
 async def _found(panel: Panel, words: str) -> Panel:
@@ -62,15 +62,15 @@ async def _found(panel: Panel, words: str) -> Panel:
 
 
 async def _choose(
-    desk: Lines, panel: Panel, rows: Sequence[PanelRow], head: str
+    context: Lines, panel: Panel, rows: Sequence[PanelRow], head: str
 ) -> tuple[PanelRow | None, PanelAction | None]:
     """The row that the user chooses by its number, and what is to be done with it if that was named; None when none is.
     Words show the rows that they find."""
     shown = numbered = {row.value: row for row in rows if not row.is_heading}
     while True:
         numbers = {value: number for number, value in enumerate(numbered, 1)}
-        desk.say(list_of(panel.said or head, [(numbers[value], in_words(row)) for value, row in shown.items()]))
-        answer = (await desk.ask("Number, or words to find; an empty line closes: ")).strip()
+        context.say(list_of(panel.said or head, [(numbers[value], in_words(row)) for value, row in shown.items()]))
+        answer = (await context.ask("Number, or words to find; an empty line closes: ")).strip()
         if not answer:
             return None, None
         word, _, number = answer.rpartition(" ")
@@ -81,7 +81,7 @@ async def _choose(
         better = found(await _found(panel, answer), answer)
         some = {row.value: numbered.get(row.value, row) for row in better if not row.is_heading}
         if not some:
-            desk.say((f"Nothing in the list matches {answer!r}.",))
+            context.say((f"Nothing in the list matches {answer!r}.",))
         numbered, shown = {**numbered, **some}, some or shown
 
 
@@ -92,65 +92,65 @@ def list_of(heading: str, rows: Sequence[tuple[int, str]]) -> tuple[str, ...]:
     return (heading, *(f"{number}: {visible_line(words)}" for number, words in rows[:MOST]), *more)
 
 
-async def _tell(desk: Lines, row: PanelRow) -> None:
+async def _tell(context: Lines, row: PanelRow) -> None:
     """Prints all there is to read of a row, a page at a time."""
     match row.content:
         case PagedText():
-            await _read(desk, row.content)
+            await _read(context, row.content)
         case DiffText(diff):
-            desk.say((in_words(row), *diff_words(diff)))
+            context.say((in_words(row), *diff_words(diff)))
         case LoadedText(load, of):
-            desk.say(plain_lines(await load(*of)))
+            context.say(plain_lines(await load(*of)))
         case None:
-            desk.say((in_words(row), *plain_lines(about_row(row))))
+            context.say((in_words(row), *plain_lines(about_row(row))))
 
 
-async def _read(desk: Lines, text: PagedText) -> None:
+async def _read(context: Lines, text: PagedText) -> None:
     first = 1
     while True:
         try:
             page = await text.texts.page(text.ref, first, PAGE)
         except AgentError as error:
-            return desk.talk.fail(error)
+            return context.controller.fail(error)
         last = page.first + len(page.lines) - 1
-        desk.say((f"{text.ref}, lines {page.first} to {last} of {page.total}:", *map(visible_line, page.lines)))
+        context.say((f"{text.ref}, lines {page.first} to {last} of {page.total}:", *map(visible_line, page.lines)))
         if last >= page.total or not page.lines:
             return None
-        answer = (await desk.ask("Enter for more, a line number, or q: ")).strip().lower()
+        answer = (await context.ask("Enter for more, a line number, or q: ")).strip().lower()
         if answer and not answer.isdecimal():
             return None
         first = int(answer) if answer else last + 1
 
 
-async def _action(desk: Lines, panel: Panel, row: PanelRow) -> PanelAction | None:
+async def _action(context: Lines, panel: Panel, row: PanelRow) -> PanelAction | None:
     """What is to be done with the row: what Enter does, or where there is no such thing, what the user names."""
     enter = action_of(panel, "enter", row)
     if enter is not None:
-        agreed = enter.confirm is None or (await desk.ask(enter.confirm(row))).strip().lower() == "y"
+        agreed = enter.confirm is None or (await context.ask(enter.confirm(row))).strip().lower() == "y"
         return enter if agreed else None
     actions = {action.word: action for action in panel.actions if action.word and action.can(row)}
     if not actions:
         return None
     *others, last = actions
     question = f"{', '.join(others)} or {last}; an empty line closes: "
-    return actions.get((await desk.ask(question)).strip().lower())
+    return actions.get((await context.ask(question)).strip().lower())
 
 
-async def _do(desk: Lines, panel: Panel, action: PanelAction, row: PanelRow) -> Taken | None:
+async def _do(context: Lines, panel: Panel, action: PanelAction, row: PanelRow) -> Taken | None:
     words = ""
     if action.asks is not None:
-        words = (await desk.ask(action.asks.question)).strip()
+        words = (await context.ask(action.asks.question)).strip()
         if not words:
             return None
         words = "" if words == action.asks.nothing else words
     if action.do is None:
         return Taken(row.value, action.word)
     if panel.watch is not None and panel.now is not None:
-        panel.watch(_heads(desk, panel, panel.now))
+        panel.watch(_heads(context, panel, panel.now))
     try:
         outcome = await action.do(row, words)
     except AgentError as error:
-        desk.talk.fail(error)
+        context.controller.fail(error)
         return None
     finally:
         if panel.watch is not None:
@@ -159,24 +159,24 @@ async def _do(desk: Lines, panel: Panel, action: PanelAction, row: PanelRow) -> 
         case Taken():
             return outcome
         case Told(text) | Copied(text):
-            desk.say((text,))
+            context.say((text,))
         case Panel(told=Told(text)):
-            desk.say((text,))
+            context.say((text,))
         case Panel():
             now = next((each for each in outcome.rows if each.value == row.value), row)
-            desk.say(plain_lines(about_row(now)) if outcome.tail else (in_words(now),))
+            context.say(plain_lines(about_row(now)) if outcome.tail else (in_words(now),))
         case "whole" | None:
             pass
     return None
 
 
-def _heads(desk: Lines, panel: Panel, now: Callable[[], Panel]) -> Callable[[], None]:
+def _heads(context: Lines, panel: Panel, now: Callable[[], Panel]) -> Callable[[], None]:
     """Prints what is said newly above the rows, such as where to log in."""
     told = set(plain_lines(panel.head)[1:])
 
     def changed() -> None:
         lines = [line for line in plain_lines(now().head)[1:] if line not in told]
         told.update(lines)
-        desk.say(lines)
+        context.say(lines)
 
     return changed

@@ -31,4 +31,4 @@ def _reader(front: PlainFront, history: History, environment: Mapping[str, str])
     from tui.plain.completion import PlainOffering  # noqa: PLC0415  # deferred: as above
     from tui.plain.line_editor import EditedReader  # noqa: PLC0415  # deferred: one of the two is needed
 
-    return EditedReader(history.entries()[::-1], PlainOffering(lambda: front.talk.session), front.interrupt)
+    return EditedReader(history.entries()[::-1], PlainOffering(lambda: front.controller.session), front.interrupt)

@@ -12,7 +12,7 @@ from textual.widgets import Static, TextArea
 
 from agent.errors import AgentError
 from tui.screens.guarded import GuardedScreen
-from tui.session.compaction import ByHand, size_of
+from tui.session.compaction import ManualCompaction, size_of
 from tui.text.sanitise import visible
 from tui.text.styles import painted, palette_of
 from tui.view.compaction_preview import draft_text, gate_lines, headline, plan_lines
@@ -44,7 +44,7 @@ class CompactionScreen(GuardedScreen[None]):
     CompactionScreen.editing #draft, CompactionScreen.editing #gate { display: block; }
     """
 
-    def __init__(self, by_hand: ByHand) -> None:
+    def __init__(self, by_hand: ManualCompaction) -> None:
         super().__init__()
         self._by_hand = by_hand
         self._step: Literal["plan", "making", "editing", "applying"] = "plan"

@@ -67,9 +67,9 @@ class ContextScreen(Guarded[None]):
     AUTO_FOCUS = "#listed"
     BINDINGS: ClassVar[list[BindingType]] = []
 
-    def __init__(self, talk: SessionController, components: ComponentTable) -> None:
+    def __init__(self, controller: SessionController, components: ComponentTable) -> None:
         super().__init__()
-        self._talk = talk
+        self._controller = controller
         self._components = components
         self._order: Order = "order"
         self._rows = components.rows()
@@ -85,7 +85,7 @@ class ContextScreen(Guarded[None]):
         yield Static(id="columns", markup=False)
         yield Listing(id="listed")
         yield Field(placeholder="type to filter", id="looked-for", select_on_focus=False, compact=True)
-        if self._talk.session is not None:
+        if self._controller.session is not None:
             yield Pages()
         yield Static(id="requests", markup=False)
         yield Static(id="told", markup=False)
@@ -229,7 +229,7 @@ class ContextScreen(Guarded[None]):
                 box.display = True
                 box.focus()
             case "u":
-                self._ask(lambda: propose_undo(self._talk), lambda: carry_out_undo(self._talk))
+                self._ask(lambda: propose_undo(self._controller), lambda: carry_out_undo(self._controller))
             case "b":
                 self._bring()
             case "d":
@@ -245,7 +245,7 @@ class ContextScreen(Guarded[None]):
     def _back(self) -> None:
         box = self.query_one("#looked-for", Input)
         if not self._is_idle:
-            self._talk.interrupt()
+            self._controller.interrupt()
         elif self._sure is not None:
             self.say("")
         elif self._is_open:
@@ -276,8 +276,8 @@ class ContextScreen(Guarded[None]):
             box = self.query_one("#looked-for", Input)
             box.display = row is None and bool(box.value)
             self.set_focus(None)
-            if row is not None and self._talk.session is not None:
-                pages.show(self._talk.session.shelf, row.ref)
+            if row is not None and self._controller.session is not None:
+                pages.show(self._controller.session.listing, row.ref)
         if row is None:
             self.query_one(Listing).focus()
         self._draw()
@@ -300,7 +300,9 @@ class ContextScreen(Guarded[None]):
         elif row.state == "visible":
             self.say(f"the model sees `{row.ref}` already: nothing has to be brought back")
         else:
-            self._ask(lambda: propose_bring(self._talk, row.ref), lambda: carry_out_bring(self._talk, row.ref))
+            self._ask(
+                lambda: propose_bring(self._controller, row.ref), lambda: carry_out_bring(self._controller, row.ref)
+            )
 
     def _steer(self, act: Act) -> None:
         row = self._marked
@@ -309,7 +311,7 @@ class ContextScreen(Guarded[None]):
             self.say(f"select {what} for that")
             return
         wish = EditRequest(act, row.key)
-        self._ask(lambda: propose(self._talk, wish), lambda: carry_out(self._talk, wish))
+        self._ask(lambda: propose(self._controller, wish), lambda: carry_out(self._controller, wish))
 
     def _ask(self, look: Callable[[], Awaitable[Proposal]], work: Callable[[], Awaitable[str]]) -> None:
         """Says what would be done at what price; Enter does it then."""
@@ -323,8 +325,8 @@ class ContextScreen(Guarded[None]):
     async def _do(self, work: Callable[[], Awaitable[str]]) -> None:
         self.say("working …")
         told = await work()
-        if self._talk.session is not None:
-            self._components = await components_here(self._talk, self._talk.session.id)
+        if self._controller.session is not None:
+            self._components = await components_here(self._controller, self._controller.session.id)
         self.say(told)
         if self.is_attached:
             self._point = None
@@ -353,9 +355,9 @@ class ContextScreen(Guarded[None]):
         self._fill()
 
 
-async def components_here(talk: SessionController, session: str) -> ComponentTable:
+async def components_here(controller: SessionController, session: str) -> ComponentTable:
     """What the context of a session holds. Raises `AgentError`."""
-    return await asyncio.to_thread(component_table, await talk.sessions.overview(session))
+    return await asyncio.to_thread(component_table, await controller.sessions.overview(session))
 
 
 def _same(row: ComponentRow, other: ComponentRow) -> bool:

@@ -17,11 +17,11 @@ if TYPE_CHECKING:  # types only: what a session is made of is loaded behind the 
     from agent.session import Session
 
 
-class ByHand:
+class ManualCompaction:
     """Between its steps nothing has changed. What a summary took is told when it is not used."""
 
-    def __init__(self, talk: SessionController, session: "Session", preview: Preview) -> None:
-        self._talk = talk
+    def __init__(self, controller: SessionController, session: "Session", preview: Preview) -> None:
+        self._controller = controller
         self._session = session
         self.preview = preview
         self.drafted = Drafted(preview.conversation, None)
@@ -36,8 +36,8 @@ class ByHand:
     async def draft(self) -> Drafted:
         """Lets a model write the summary, which may be interrupted. Raises `AgentError`."""
         before = self.drafted.cost
-        with self._talk.occupied_with("summarising"):
-            drafted = await self._session.change(draft_summary, self.preview, self._talk.advance)
+        with self._controller.occupied_with("summarising"):
+            drafted = await self._session.change(draft_summary, self.preview, self._controller.advance)
         cost = None if before is None or drafted.cost is None else before + drafted.cost
         self.drafted = Drafted(drafted.conversation, drafted.draft, drafted.model, cost, drafted.is_interrupted)
         return self.drafted
@@ -58,8 +58,10 @@ class ByHand:
 
     async def apply(self, text: str) -> None:
         """Compacts with the text as it is. Raises `AgentError`, and then nothing has changed."""
-        with self._talk.occupied_with("compacting"):
-            await self._session.change(apply_summary, self.preview, read_edited(text), self.drafted, self._talk.advance)
+        with self._controller.occupied_with("compacting"):
+            await self._session.change(
+                apply_summary, self.preview, read_edited(text), self.drafted, self._controller.advance
+            )
         self.is_done = True
 
     def interrupt(self) -> None:
@@ -70,7 +72,7 @@ class ByHand:
         if self.is_done or self.drafted.cost == 0.0:
             return
         cost = "at an unknown price" if self.drafted.cost is None else f"for {dollars(self.drafted.cost)}"
-        self._talk.notice(f"nothing was compacted; a summary was made {cost} and is not used")
+        self._controller.notice(f"nothing was compacted; a summary was made {cost} and is not used")
 
 
 def size_of(text: str) -> int:
@@ -79,37 +81,37 @@ def size_of(text: str) -> int:
     return estimate_text(draft.retain) + estimate_text(draft.summary) if draft is not None else 0
 
 
-async def begin(talk: SessionController, focus: str) -> ByHand | None:
+async def begin(controller: SessionController, focus: str) -> ManualCompaction | None:
     """A compaction to look at; None when there is nothing to compact, which is told."""
-    session = talk.session
+    session = controller.session
     if session is None:
         return None
     try:
-        with talk.occupied_with("looking at what there is"):
-            return ByHand(talk, session, await session.change(preview_compaction, focus or None))
+        with controller.occupied_with("looking at what there is"):
+            return ManualCompaction(controller, session, await session.change(preview_compaction, focus or None))
     except AgentError as error:
-        talk.notice(str(error))
+        controller.notice(str(error))
         return None
 
 
-async def what_undo_does(talk: SessionController) -> RewriteUndone | None:
+async def what_undo_does(controller: SessionController) -> RewriteUndone | None:
     """What taking the last rewrite back would change and cost; None when there is nothing to take back, or it does not
     fit, which is told."""
-    if talk.session is None:
+    if controller.session is None:
         return None
     try:
-        return (await talk.session.change(offer_undo)).event
+        return (await controller.session.change(offer_undo)).event
     except AgentError as error:
-        talk.notice(str(error))
+        controller.notice(str(error))
         return None
 
 
-async def take_back(talk: SessionController) -> None:
+async def take_back(controller: SessionController) -> None:
     """Takes the last rewrite back. What hinders it is told, and then nothing has changed."""
-    if talk.session is None:
+    if controller.session is None:
         return
     try:
-        with talk.occupied_with("undoing"):
-            talk.advance((await talk.session.change(undo)).event)
+        with controller.occupied_with("undoing"):
+            controller.advance((await controller.session.change(undo)).event)
     except AgentError as error:
-        talk.notice(str(error))
+        controller.notice(str(error))

@@ -366,20 +366,20 @@ class SessionController:
         self._changed()
 
 
-async def tree_here(talk: SessionController, library: "Library") -> Tree | None:
+async def tree_here(controller: SessionController, library: "Library") -> Tree | None:
     """The user's messages of the session and its forks; None when there is nothing to go back to, which is told."""
-    tree = await library.tree(talk.session.id) if talk.session is not None else None
+    tree = await library.tree(controller.session.id) if controller.session is not None else None
     if tree is None or not any(branch.said for branch in tree.branches):
-        talk.notice("there is nothing to go back to: nothing was said yet")
+        controller.notice("there is nothing to go back to: nothing was said yet")
         return None
     return tree
 
 
-async def go_back(talk: SessionController, library: "Library", tree: Tree, said: Said) -> bool:
+async def go_back(controller: SessionController, library: "Library", tree: Tree, said: Said) -> bool:
     """Goes on in a fork from before the message, as far as it can be opened. The session that was left stays as it
     is."""
     fork = await library.fork(said.session, said.position, draft=True)
-    is_open = await talk.open(resume=fork.id)
+    is_open = await controller.open(resume=fork.id)
     if is_open:
-        talk.notice(rewound(changed_since(tree, said)))
+        controller.notice(rewound(changed_since(tree, said)))
     return is_open

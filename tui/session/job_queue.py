@@ -36,7 +36,7 @@ class JobQueue(ABC):
 
     @property
     @abstractmethod
-    def talk(self) -> "SessionController": ...
+    def controller(self) -> "SessionController": ...
 
     @abstractmethod
     def run_job(self, work: Coroutine[object, object, None]) -> RunningJob:
@@ -77,19 +77,19 @@ class JobQueue(ABC):
             if work is not None:
                 await work()
             if not self.is_held:
-                await self.talk.go_on()
-            while self.talk.queue and not self.is_held and await self._say_next():
+                await self.controller.go_on()
+            while self.controller.queue and not self.is_held and await self._say_next():
                 pass
         except AgentError as error:
-            self.talk.fail(error)
+            self.controller.fail(error)
         finally:
             self.is_busy = False
         self.take_back_queue()
 
     async def _say_next(self) -> bool:
-        if self.talk.session is None and not await self.open_session():
+        if self.controller.session is None and not await self.open_session():
             return False
-        return await self.talk.say(self.talk.queue.pop())
+        return await self.controller.say(self.controller.queue.pop())
 
     # What is asked for
 
@@ -97,7 +97,7 @@ class JobQueue(ABC):
         """Does what was written: a command, or something to say."""
         match parse(text):
             case Unknown() as unknown:
-                self.talk.notice(unknown.message)
+                self.controller.notice(unknown.message)
             case Invocation() as invocation:
                 self.invoke(invocation)
             case None:
@@ -105,7 +105,7 @@ class JobQueue(ABC):
 
     def send(self, text: str, *, later: bool = False) -> None:
         """Says it at once, or with the next step of what runs; `later` only when that is over."""
-        self.talk.queue.add(text, later=later)
+        self.controller.queue.add(text, later=later)
         self.queued(later=later)
         if not self.is_busy:
             self.start()
@@ -116,7 +116,7 @@ class JobQueue(ABC):
             self.run_aside(self.beside(self.do(invocation)))
         elif self.is_busy:
             name = invocation.command.name
-            self.talk.notice(f"`/{name}` has to wait until the session is free. {self.STOP_KEY} interrupts it.")
+            self.controller.notice(f"`/{name}` has to wait until the session is free. {self.STOP_KEY} interrupts it.")
             if invocation.argument:
                 self.put_back(invocation.written)
         else:
@@ -127,23 +127,23 @@ class JobQueue(ABC):
         try:
             await work
         except AgentError as error:
-            self.talk.notice(str(error))
+            self.controller.notice(str(error))
 
     # The end of them
 
     async def end(self, written: str) -> str | None:
         """Ends what runs and closes the session. The id of the session, if anything was said in it. `written`: what is
         in the prompt."""
-        talk = self.talk
-        talk.put_by(written)
+        controller = self.controller
+        controller.put_by(written)
         if self.is_busy:
-            talk.leave_turn()
+            controller.leave_turn()
             with suppress(TimeoutError):
-                await asyncio.wait_for(talk.rests(), PATIENCE)
+                await asyncio.wait_for(controller.rests(), PATIENCE)
         await self.stop()
-        session = talk.session
+        session = controller.session
         id = session.id if session is not None and session.history.messages else None
-        await talk.close()
+        await controller.close()
         return id
 
     async def stop(self) -> None:

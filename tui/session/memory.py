@@ -9,29 +9,29 @@ from tui.session.controller import SessionController
 from tui.view.blocks import Notice
 
 
-async def keep_note(talk: SessionController, text: str, path: Path) -> None:
+async def keep_note(controller: SessionController, text: str, path: Path) -> None:
     """Adds it to a file of those that sessions begin with. What went wrong is told."""
     try:
         kept = remember(text, path)
     except AgentError as error:
-        return talk.fail(error)
-    await talk.aside("remembering", lambda session: session.change(reminded_of, kept.entry))
-    return talk.advance(kept)
+        return controller.fail(error)
+    await controller.aside("remembering", lambda session: session.change(reminded_of, kept.entry))
+    return controller.advance(kept)
 
 
-async def take_back_note(talk: SessionController) -> bool:
+async def take_back_note(controller: SessionController) -> bool:
     """Takes out of its file what was remembered, where nothing has happened since; what hinders it is told. Tells
     whether there was such a thing."""
-    match talk.view.blocks[-1:]:
+    match controller.view.blocks[-1:]:
         case (Notice(remembered=Remembered() as kept),):
             try:
                 take_back(kept)
             except AgentError as error:
-                talk.notice(str(error))
+                controller.notice(str(error))
                 return True
             entry = kept.entry
-            await talk.aside("forgetting", lambda session: session.change(reminded_of, entry, is_taken_back=True))
-            talk.notice(f"taken out of `{kept.path}` again, and this session was told")
+            await controller.aside("forgetting", lambda session: session.change(reminded_of, entry, is_taken_back=True))
+            controller.notice(f"taken out of `{kept.path}` again, and this session was told")
             return True
         case _:
             return False

@@ -42,56 +42,56 @@ class Proposal:
     is_possible: bool
 
 
-async def propose(talk: SessionController, wish: EditRequest) -> Proposal:
+async def propose(controller: SessionController, wish: EditRequest) -> Proposal:
     """What an act would do and cost. Raises `AgentError`, also while a turn runs."""
-    priced = await _session(talk).change(price_act, wish)
+    priced = await _session(controller).change(price_act, wish)
     return Proposal(proposal(priced.plan, priced.dollars), not isinstance(priced.plan, Refusal))
 
 
-async def carry_out(talk: SessionController, wish: EditRequest) -> str:
+async def carry_out(controller: SessionController, wish: EditRequest) -> str:
     """Does it, and tells so in the transcript and in the line it gives. Raises `AgentError`, also while a turn runs."""
-    acted = await _session(talk).change(do_act, wish)
-    return _told(talk, acted.events)
+    acted = await _session(controller).change(do_act, wish)
+    return _told(controller, acted.events)
 
 
-async def propose_undo(talk: SessionController) -> Proposal:
+async def propose_undo(controller: SessionController) -> Proposal:
     """What taking the last rewrite back would do and cost. Raises `AgentError`."""
-    event = (await _session(talk).change(offer_undo)).event
+    event = (await _session(controller).change(offer_undo)).event
     price = "costs nothing" if not event.written else f"costs {_cost(event.written, event.cost)}"
     more = event.after_tokens - event.before_tokens
     size = f"shows {tokens(more)} tokens more" if more >= 0 else f"frees {tokens(-more)} tokens"
     return Proposal(f"undo the last change of the view: {size}, {price} now", is_possible=True)
 
 
-async def carry_out_undo(talk: SessionController) -> str:
+async def carry_out_undo(controller: SessionController) -> str:
     """Shows what was shown before the last rewrite. Raises `AgentError`."""
-    return _told(talk, ((await _session(talk).change(undo)).event,))
+    return _told(controller, ((await _session(controller).change(undo)).event,))
 
 
-async def propose_bring(talk: SessionController, ref: str) -> Proposal:
+async def propose_bring(controller: SessionController, ref: str) -> Proposal:
     """What bringing a reference back would take. Raises `AgentError`."""
-    event = await _session(talk).bring(ref, only_price=True)
+    event = await _session(controller).bring(ref, only_price=True)
     part = "" if event.is_whole else ", its beginning only"
     text = f"bring {event.ref} back to the end of the conversation{part}: takes {tokens(event.tokens)} tokens more"
     price = "nothing" if event.cost == 0 else _cost(event.tokens, event.cost)
     return Proposal(visible_line(f"{text}, costs {price} now"), is_possible=True)
 
 
-async def carry_out_bring(talk: SessionController, ref: str) -> str:
+async def carry_out_bring(controller: SessionController, ref: str) -> str:
     """Shows the model again what a reference stands for. Raises `AgentError`."""
-    return _told(talk, (await _session(talk).bring(ref),))
+    return _told(controller, (await _session(controller).bring(ref),))
 
 
-async def propose_written(talk: SessionController, written: str) -> Proposal:
+async def propose_written(controller: SessionController, written: str) -> Proposal:
     """What it would do and cost that somebody wrote after `/context`. Raises `AgentError`."""
     wish = _read(written)
-    return await (propose_undo(talk) if wish is None else propose(talk, wish))
+    return await (propose_undo(controller) if wish is None else propose(controller, wish))
 
 
-async def carry_out_written(talk: SessionController, written: str) -> None:
+async def carry_out_written(controller: SessionController, written: str) -> None:
     """Does what somebody wrote after `/context`. Raises `AgentError`."""
     wish = _read(written)
-    await (carry_out_undo(talk) if wish is None else carry_out(talk, wish))
+    await (carry_out_undo(controller) if wish is None else carry_out(controller, wish))
 
 
 def _read(written: str) -> EditRequest | None:
@@ -108,10 +108,10 @@ def _cost(written: int, cost: float | None) -> str:
     return f"the writing of {tokens(written)} tokens" if cost is None else dollars(cost)
 
 
-def _told(talk: SessionController, events: tuple[Event, ...]) -> str:
+def _told(controller: SessionController, events: tuple[Event, ...]) -> str:
     for event in events:
-        talk.advance(event)
-    match talk.view.blocks[-1:]:
+        controller.advance(event)
+    match controller.view.blocks[-1:]:
         case (Compaction() | UndoneReceipt() as receipt,):
             return title_of(receipt)
         case (Notice(text=text),):
@@ -120,7 +120,7 @@ def _told(talk: SessionController, events: tuple[Event, ...]) -> str:
             return "done"
 
 
-def _session(talk: SessionController) -> "Session":
-    if talk.session is None:
+def _session(controller: SessionController) -> "Session":
+    if controller.session is None:
         raise AgentError(NO_SESSION)
-    return talk.session
+    return controller.session

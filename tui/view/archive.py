@@ -61,7 +61,7 @@ def _recalled(one: ArchiveItem, now: float) -> str:
     return f"recalled {one.accesses}×, {age(now - one.accessed)}"
 
 
-def archive_panel(shelf: PagedTexts, rows: Sequence[ArchiveRow]) -> Panel:
+def archive_panel(listing: PagedTexts, rows: Sequence[ArchiveRow]) -> Panel:
     """What was kept, each to be read and inserted into the prompt."""
     column = max((len(row.ref) for row in rows), default=0)
 
@@ -77,7 +77,7 @@ def archive_panel(shelf: PagedTexts, rows: Sequence[ArchiveRow]) -> Panel:
                 partial(archive_line, row, ref_width=column),
                 f"{row.ref}, {row.title}, {row.lines}, {row.size}, {row.age}, {row.state}",
                 f"{row.ref} {row.title} {row.state}",
-                content=PagedText(shelf, row.ref),
+                content=PagedText(listing, row.ref),
             )
             for row in rows
         ),

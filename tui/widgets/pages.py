@@ -18,7 +18,7 @@ class Pages(Vertical):
 
     def __init__(self) -> None:
         super().__init__()
-        self._shelf: PagedTexts | None = None
+        self._texts: PagedTexts | None = None
         self._ref = ""
         self._page = ContentPage((), 1, 0)
         self._holding = ""
@@ -38,7 +38,7 @@ class Pages(Vertical):
 
     def show(self, texts: PagedTexts, ref: str, holding: str = "") -> None:
         """Shows the beginning of what a reference stands for, or where it holds a text."""
-        self._shelf = texts
+        self._texts = texts
         self._page = ContentPage((), 1, 0)
         self._read(ref, 1, holding)
 
@@ -65,11 +65,11 @@ class Pages(Vertical):
 
     async def _show(self, ref: str, first: int, holding: str) -> None:
         palette = palette_of(self.app.theme_variables)
-        assert self._shelf is not None
+        assert self._texts is not None
         try:
             if holding:
-                first = max(1, await self._shelf.line_of(ref, holding) - 1)
-            self._page = await self._shelf.page(ref, first, self.lines)
+                first = max(1, await self._texts.line_of(ref, holding) - 1)
+            self._page = await self._texts.page(ref, first, self.lines)
         except AgentError as error:
             self._told(ref, Text(visible(str(error)), palette.warn))
         else:

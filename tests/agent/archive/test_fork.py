@@ -103,13 +103,13 @@ async def test_references_keep_their_numbers_and_go_on_from_there(desk: Desk) ->
     early = await books.fork(session.id, 6)
     await session.close()
     fork = await opened(desk, READ, {"text": "Mine."}, resume=early.id)
-    assert len((await fork.shelf.page("r2", 1, 900)).lines) == 400
+    assert len((await fork.listing.page("r2", 1, 900)).lines) == 400
     with pytest.raises(AgentError, match="has 2 outputs"):
-        await fork.shelf.page("r3", 1, 9)
+        await fork.listing.page("r3", 1, 9)
     await say(fork, "read it here")
-    assert len((await fork.shelf.page("r3", 1, 900)).lines) == 400
+    assert len((await fork.listing.page("r3", 1, 900)).lines) == 400
     await books.delete(session.id)
-    assert len((await fork.shelf.page("r1", 1, 900)).lines) == 400
+    assert len((await fork.listing.page("r1", 1, 900)).lines) == 400
     await fork.close()
 
 

@@ -11,7 +11,7 @@ import pytest
 from agent.archive.recall import fetching, looking_up
 from tests.agent.remembering import HERE, Sessions, opened
 from tests.store.test_search import HOSTILE
-from tools import sift
+from tools import output_search
 from tools.base import Arguments, Tool, ToolError, Workspace
 from tools.recall import Recall
 from tools.recalled import KINDS, Memory, RecalledItem, RecallQuery
@@ -110,7 +110,7 @@ async def test_no_reference_is_a_mistake(sessions: Sessions, tmp_path: Path) -> 
 async def test_a_pattern_that_blows_up_is_ended(
     sessions: Sessions, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tool: Recall | ToolOutputCacheGrep
 ) -> None:
-    monkeypatch.setattr(sift, "SECONDS", 0.5)
+    monkeypatch.setattr(output_search, "SECONDS", 0.5)
     await sessions.runs("bash", "a part", whole=b"x" * 4_000 + b"z\n", command="make")
     number = len(SAID) + 1
     result = await tool.run(

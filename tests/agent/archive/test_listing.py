@@ -64,9 +64,9 @@ async def test_what_was_kept_is_listed_with_how_the_model_sees_it(sessions: Sess
 async def test_how_a_program_ended_counts_with_what_it_printed_as_it_is_read_with_it(sessions: Sessions) -> None:
     await sessions.says("go")
     await sessions.runs("bash", "only the beginning", whole=LONG, frame="exit code 3", command="two")
-    shelf = shelf_of(sessions)
-    (listed,) = [one for one in await shelf.entries(sessions.views[HERE]) if one.ref == "r1"]
-    page = await shelf.page("r1", 1, 10_000)
+    listing = shelf_of(sessions)
+    (listed,) = [one for one in await listing.entries(sessions.views[HERE]) if one.ref == "r1"]
+    page = await listing.page("r1", 1, 10_000)
     assert (listed.lines, page.total, page.lines[-1]) == (5_001, 5_001, "exit code 3")
     assert listed.size == len(LONG) + len("exit code 3")
 
@@ -74,10 +74,10 @@ async def test_how_a_program_ended_counts_with_what_it_printed_as_it_is_read_wit
 async def test_pages_come_from_any_place_and_count_as_no_access(sessions: Sessions) -> None:
     await sessions.says("go")
     await sessions.runs("bash", "only the beginning", whole=LONG, command="two")
-    shelf = shelf_of(sessions)
-    assert await shelf.page("r1", 2_000, 2) == ContentPage(("row 2000", "row 2001"), 2_000, 5_000)
-    assert await shelf.page("r1", 9_999, 3) == ContentPage(("row 4998", "row 4999", "row 5000"), 4_998, 5_000)
-    assert await shelf.page("r1", 1, 1) == ContentPage(("row 1",), 1, 5_000)
+    listing = shelf_of(sessions)
+    assert await listing.page("r1", 2_000, 2) == ContentPage(("row 2000", "row 2001"), 2_000, 5_000)
+    assert await listing.page("r1", 9_999, 3) == ContentPage(("row 4998", "row 4999", "row 5000"), 4_998, 5_000)
+    assert await listing.page("r1", 1, 1) == ContentPage(("row 1",), 1, 5_000)
     (row,) = await sessions.thread.run(ArchiveStore(sessions.store).find, HERE, 1)
     assert (row.accesses, row.accessed) == (0, None)
 
@@ -86,9 +86,9 @@ async def test_pages_of_what_is_odd(sessions: Sessions) -> None:
     await sessions.says("go")
     await sessions.runs("bash", "part", whole=b"\xff\x00one\n" + b"x" * 3_000_000, command="a")
     await sessions.runs("bash", "", command="b")
-    shelf = shelf_of(sessions)
-    assert await shelf.page("r1", 1, 10) == ContentPage(("\ufffd\0one", "x" * 1_000), 1, 2)
-    assert await shelf.page("r2", 1, 10) == ContentPage((), 1, 0)
+    listing = shelf_of(sessions)
+    assert await listing.page("r1", 1, 10) == ContentPage(("\ufffd\0one", "x" * 1_000), 1, 2)
+    assert await listing.page("r2", 1, 10) == ContentPage((), 1, 0)
 
 
 async def test_what_is_gone_or_damaged_says_so(sessions: Sessions, tmp_path: Path) -> None:
@@ -100,15 +100,15 @@ async def test_what_is_gone_or_damaged_says_so(sessions: Sessions, tmp_path: Pat
     data = bytearray(blob.read_bytes())
     data[100:200] = bytes(100)
     blob.write_bytes(data)
-    shelf = shelf_of(sessions)
+    listing = shelf_of(sessions)
     with pytest.raises(StoreFailed, match="is damaged"):
-        await shelf.page("r2", 1, 10)
+        await listing.page("r2", 1, 10)
     with pytest.raises(ReferenceFailed, match="there is no `r9`"):
-        await shelf.page("r9", 1, 10)
+        await listing.page("r9", 1, 10)
     await sessions.thread.run(ArchiveStore(sessions.store).expire, most_bytes=0)
     with pytest.raises(ReferenceFailed, match="was removed on"):
-        await shelf.page("r1", 1, 10)
-    assert [one.state for one in await shelf.entries(sessions.views[HERE])] == ["removed", "removed"]
+        await listing.page("r1", 1, 10)
+    assert [one.state for one in await listing.entries(sessions.views[HERE])] == ["removed", "removed"]
 
 
 async def test_the_newest_of_very_many_are_listed(sessions: Sessions, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -125,14 +125,14 @@ async def test_a_message_that_cannot_be_read_is_named_and_what_is_kept_of_it_is_
     await sessions.runs("bash", "only the beginning", whole=LONG, command="make")
     await sessions.runs("bash", "fine", command="ls")
     await sessions.thread.run(sessions.store.query, "update messages set body = '{' where position = 2")
-    shelf = shelf_of(sessions)
-    listed = await shelf.entries(sessions.views[HERE])
+    listing = shelf_of(sessions)
+    listed = await listing.entries(sessions.views[HERE])
     assert [(one.ref, one.said) for one in listed] == [
         ("r2", ""),
         ("r1", ""),
         ("message-2", "message 2 of the session cannot be read"),
     ]
-    assert (await shelf.page("r1", 1, 1)).lines == ("row 1",)
+    assert (await listing.page("r1", 1, 1)).lines == ("row 1",)
 
 
 async def test_how_often_and_when_something_was_looked_up_is_listed(sessions: Sessions) -> None:

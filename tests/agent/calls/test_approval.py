@@ -57,10 +57,10 @@ class Run:
         async def earlier() -> Sequence[ToolCall]:
             return calls
 
-        self.gate = Approval(policy, self._ask, earlier)
+        self.approval = Approval(policy, self._ask, earlier)
         tools = {tool.name: tool for tool in builtin_tools()}
         workspace = Workspace(root, root.parent / "outputs")
-        self.hands = CallRunner(tools, workspace, self.gate, Interrupt(), self.events.append, Ingest())
+        self.call_runner = CallRunner(tools, workspace, self.approval, Interrupt(), self.events.append, Ingest())
 
     async def _ask(self, question: PermissionAsked) -> Decision:
         self.asked.append(question)
@@ -68,7 +68,7 @@ class Run:
 
     async def __call__(self, *calls: ToolCall) -> tuple[ToolOutput, ...]:
         room = OutputRoom(ToolBudget(100_000, 0), lambda output: estimate_message(User((output,))))
-        return await run_calls(calls, self.hands, room, CallPosition())
+        return await run_calls(calls, self.call_runner, room, CallPosition())
 
 
 @pytest.fixture
@@ -148,7 +148,7 @@ async def test_only_a_rule_that_was_offered_is_kept(root: Path) -> None:
     run = Run(root, lambda question: Decision("allow", rule="bash"))
     outputs = await run(bash("echo -n 1"), replace(bash("touch x"), id="c2"))
     assert [output.status for output in outputs] == ["done", "done"]
-    assert (len(run.asked), run.gate.policy.allow) == (2, ())
+    assert (len(run.asked), run.approval.policy.allow) == (2, ())
 
 
 async def test_a_rule_answers_the_open_questions_that_it_covers_and_no_other(root: Path) -> None:
@@ -175,7 +175,7 @@ async def test_a_rule_answers_the_open_questions_that_it_covers_and_no_other(roo
         return Decision("deny")
 
     run = Run(root, lambda question: Decision("deny"))
-    run.gate.ask = ask
+    run.approval.ask = ask
     reads = [ToolCall(f"c{n}", "read", {"path": str(path)}) for n, path in enumerate((outside / "a", outside / "b"), 1)]
     outputs = await run(*reads, ToolCall("c3", "read", {"path": str(elsewhere)}))
     assert [output.status for output in outputs] == ["done", "done", "denied"]
@@ -226,14 +226,14 @@ async def test_an_interrupted_question_leaves_nothing_open(root: Path) -> None:
     run = Run(root, lambda question: Decision("deny"))
 
     async def ask(question: PermissionAsked) -> Decision:
-        run.hands.interrupt.request()
+        run.call_runner.interrupt.request()
         await asyncio.Event().wait()
         raise AssertionError
 
-    run.gate.ask = ask
+    run.approval.ask = ask
     (output,) = await run(bash("ls"))
     assert output.status == "cancelled"
-    run.gate.keep("bash(ls)")  # nobody waits for it any more
+    run.approval.keep("bash(ls)")  # nobody waits for it any more
 
 
 def test_long_values_are_told_by_what_changed_in_them() -> None:

@@ -43,7 +43,7 @@ class Endless:
         return Result("")
 
 
-def hands(tool: Endless, root: Path, events: list[Event]) -> CallRunner:
+def call_runner(tool: Endless, root: Path, events: list[Event]) -> CallRunner:
     policy = Policy(str(root), "auto")
     return CallRunner({tool.name: tool}, Workspace(root, root), Approval(policy), Interrupt(), events.append, Ingest())
 
@@ -56,5 +56,5 @@ async def test_no_call_runs_on_when_one_beside_it_fails_with_a_bug(tmp_path: Pat
     tool = Endless()
     calls = (ToolCall("c1", "endless", {}), ToolCall("c2", "endless", {"fail": True}))
     with pytest.raises(ZeroDivisionError):
-        await run_calls(calls, hands(tool, tmp_path, []), room(), CallPosition())
+        await run_calls(calls, call_runner(tool, tmp_path, []), room(), CallPosition())
     assert tool.ended == ["endless"]

@@ -29,9 +29,9 @@ class Shelf:
         return KeptOutput(replace(output, stored=Stored(str(len(self.kept)), 0, 0)), self.how)
 
 
-async def shared(room: OutputRoom, shelf: Shelf, outputs: list[ToolOutput]) -> tuple[ToolOutput, ...]:
+async def shared(room: OutputRoom, listing: Shelf, outputs: list[ToolOutput]) -> tuple[ToolOutput, ...]:
     room.take(outputs)
-    return await room.share(outputs, [shelf.keep] * len(outputs))
+    return await room.share(outputs, [listing.keep] * len(outputs))
 
 
 @given(
@@ -42,8 +42,8 @@ def test_outputs_take_no_more_than_there_is_and_none_is_lost(
 ) -> None:
     outputs = [ToolOutput("c0", text) for text in texts]  # some servers use an id again
     budget = ToolBudget(limit, 0, exceeded=is_full)
-    room, shelf = OutputRoom(budget, count, spare=None if spare is None else lambda: spare), Shelf()
-    shown = asyncio.run(shared(room, shelf, outputs))
+    room, listing = OutputRoom(budget, count, spare=None if spare is None else lambda: spare), Shelf()
+    shown = asyncio.run(shared(room, listing, outputs))
     whole = sum(map(count, outputs))
     assert room.budget.reserved <= limit
     assert room.is_open == (spare is not None or (not is_full and whole <= limit))
@@ -51,7 +51,7 @@ def test_outputs_take_no_more_than_there_is_and_none_is_lost(
     for before, after in zip(outputs, shown, strict=True):
         if after != before:
             assert after.stored is not None
-            assert shelf.kept[int(after.stored.digest) - 1] == before.text
+            assert listing.kept[int(after.stored.digest) - 1] == before.text
 
 
 async def test_small_outputs_stand_whole_and_large_ones_get_the_same_part() -> None:

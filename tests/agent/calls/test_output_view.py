@@ -174,15 +174,15 @@ async def test_files_are_on_the_shelf_with_how_to_save_them(home: Home) -> None:
     given = Result("files", pictures=(Picture("image/png", PNG),), files=(PDF, SONG))
     session = await home.session(get(), Giver(given))
     await events_of(session)
-    shelf = ArchiveListing(home.thread, home.store, home.archive(), ID)
-    listed = await shelf.entries(session.history)
+    listing = ArchiveListing(home.thread, home.store, home.archive(), ID)
+    listed = await listing.entries(session.history)
     assert [(one.ref, one.state, one.size) for one in listed] == [
         ("r1", "visible", len(outputs_of(session)[0].text.encode())),
         ("r1:tool-2", "preview", 5011),
         ("r1:tool-3", "preview", 12),
     ]
     saved = f"(application/pdf, 5,011 bytes; `ebb sessions show {ID} r1:tool-2 > FILE` saves it)"
-    assert (await shelf.page("r1:tool-2", 1, 10)).lines == (saved,)
+    assert (await listing.page("r1:tool-2", 1, 10)).lines == (saved,)
     await session.close()
 
 

@@ -51,7 +51,7 @@ from tests.agent.histories import conversations, steps
 
 INSTRUCTIONS = Instructions("base")
 CAPS = Caps(tail=200, ledger=400, retain=50, summary=100, protect=100)
-RUNGS = sorted({rung for ladder in LADDERS.values() for rung in ladder})
+RUNGS = sorted({strategy for ladder in LADDERS.values() for strategy in ladder})
 
 
 def user(text: str) -> User:
@@ -149,9 +149,9 @@ def test_the_request_of_an_earlier_compaction_and_its_pictures_stay_until_they_a
 
 def test_what_is_said_while_a_turn_runs_begins_none_and_stays_with_its_request() -> None:
     first, second = (said_meanwhile(user(text)) for text in ("with tabs", "and tests"))
-    talk = Conversation((user("please"), *step(1), first, *step(2), second, *step(3)))
-    assert turn_starts(talk.messages) == [0]
-    plan = plan_compaction(talk, 0)
+    controller = Conversation((user("please"), *step(1), first, *step(2), second, *step(3)))
+    assert turn_starts(controller.messages) == [0]
+    plan = plan_compaction(controller, 0)
     assert plan is not None
     assert plan.request == User((*user("please").parts, *first.parts, *second.parts))
     later = plan_compaction(compacted(plan, None, CAPS).plus(said_meanwhile(user("in CSS")), *step(4), *step(5)), 0)
@@ -161,10 +161,10 @@ def test_what_is_said_while_a_turn_runs_begins_none_and_stays_with_its_request()
 
 @given(conversations(), st.sampled_from(RUNGS), st.booleans())
 def test_every_strategy_leaves_a_valid_view_and_loses_nothing(
-    conversation: Conversation, rung: Strategy, is_open: bool
+    conversation: Conversation, strategy: Strategy, is_open: bool
 ) -> None:
     conversation = conversation.plus(*step(98), *(step(99)[:1] if is_open else ()))
-    after = climb(rung, conversation, CAPS, Floor(CAPS, 1))
+    after = climb(strategy, conversation, CAPS, Floor(CAPS, 1))
     if after is None:
         return
     left_out = len(conversation.messages) - len(after.messages)
@@ -261,9 +261,9 @@ def test_dropping_halves_the_turns_until_one_is_left(conversation: Conversation)
 
 
 @given(conversations(), st.sampled_from(["drop", "last", "ledger"]))
-def test_the_last_resorts_end(conversation: Conversation, rung: Strategy) -> None:
+def test_the_last_resorts_end(conversation: Conversation, strategy: Strategy) -> None:
     seen = 0
-    while (after := climb(rung, conversation, CAPS, Floor(CAPS, 0))) is not None:
+    while (after := climb(strategy, conversation, CAPS, Floor(CAPS, 0))) is not None:
         assert len(after.messages) < len(conversation.messages)
         conversation, seen = after, seen + 1
     assert seen < 100

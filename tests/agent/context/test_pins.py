@@ -31,7 +31,7 @@ from tests.agent.context.test_context import is_valid
 from tests.agent.histories import conversations, texts
 
 CAPS = Caps(tail=100, ledger=400, retain=50, summary=100, protect=50)
-RUNGS = sorted({rung for ladder in LADDERS.values() for rung in ladder})
+RUNGS = sorted({strategy for ladder in LADDERS.values() for strategy in ladder})
 FORMS: list[Form] = ["line", "preview", "summary"]
 INSTRUCTIONS = Instructions("base")
 
@@ -109,22 +109,22 @@ def test_masking_leaves_what_is_pinned_and_makes_nothing_larger(
 
 
 @given(steered(), st.sampled_from(RUNGS))
-def test_whatever_leaves_the_view_what_is_pinned_stays(conversation: Conversation, rung: str) -> None:
+def test_whatever_leaves_the_view_what_is_pinned_stays(conversation: Conversation, strategy: str) -> None:
     floor = Floor(CAPS, 1)
-    after = climb(rung, conversation, CAPS, floor)  # type: ignore[arg-type]  # one of the rungs
+    after = climb(strategy, conversation, CAPS, floor)  # type: ignore[arg-type]  # one of the rungs
     if after is None:
         return
     shown = texts_in(after)
     for text in pinned_texts(conversation):
         assert text in shown
-    again = climb(rung, after, CAPS, floor)  # type: ignore[arg-type]  # one of the rungs
+    again = climb(strategy, after, CAPS, floor)  # type: ignore[arg-type]  # one of the rungs
     for text in pinned_texts(conversation):
         assert again is None or text in texts_in(again)
 
 
 @given(steered(), st.sampled_from(RUNGS))
-def test_what_was_unpinned_goes_with_the_next_rewrite(conversation: Conversation, rung: str) -> None:
-    after = climb(rung, conversation, CAPS, Floor(CAPS, 1))  # type: ignore[arg-type]  # one of the rungs
+def test_what_was_unpinned_goes_with_the_next_rewrite(conversation: Conversation, strategy: str) -> None:
+    after = climb(strategy, conversation, CAPS, Floor(CAPS, 1))  # type: ignore[arg-type]  # one of the rungs
     if after is None or not after.summary.kept:
         return
     later = (User((Text("and now?"),)), Assistant((Text("well"),), "m/a"))

@@ -146,7 +146,7 @@ async def test_a_huge_paste_is_shown_in_part_and_found_again(tmp_path: Path) -> 
         assert shown.startswith("What the user pasted as [pasted 150,002 lines #1]:\n\nfirst line\n")
         assert shown.endswith("last line")
         ref = shown.partition('ref_id="')[2].partition('"')[0]
-        found = await session.shelf.page(ref, 77_780, 4)
+        found = await session.listing.page(ref, 77_780, 4)
         assert "line 77777" in "\n".join(found.lines)
         id = session.id
         await session.close()
@@ -215,7 +215,7 @@ async def test_what_comes_with_many_messages_of_one_turn_never_fills_the_window_
     asked = [part.text for part in session.history.summary.request.parts if isinstance(part, Text)]
     assert asked == ["go", *(f"look at [#{number}]" for number in range(1, len(asked)))]
     for name, text in (("go", "line of text"), ("look at [#3]", "other 3")):
-        page = await session.shelf.page(f"msg-{message_digits(User((Text(name),)))}", 1_000, 2)
+        page = await session.listing.page(f"msg-{message_digits(User((Text(name),)))}", 1_000, 2)
         assert page.lines == (text, text)
     await session.close()
     await sessions.close()
@@ -230,7 +230,7 @@ async def test_pictures_that_a_window_cannot_hold_are_found_by_reference(tmp_pat
     assert [event async for event in session.send("look", pictures)][-1] == TurnFinished("answered", "Seen.")
     assert [event async for event in session.send("sure?")][-1] == TurnFinished("answered", "Yes.")
     ref = f"msg-{message_digits(User((Text('look'),)))}"
-    recall = kept(session._env.kept).recall
+    recall = kept(session._env.archive).recall
     for number in (1, 14):
         found = await recall.fetch(f"{ref}:tool-{number}")
         assert (found.media_type, base64.b64encode(found.content.read(0, 99)).decode()) == (
@@ -299,7 +299,7 @@ async def test_a_session_whose_message_never_fitted_goes_on_with_the_next(tmp_pa
     shown = [part.text for part in session.history.summary.request.parts if isinstance(part, Text)]
     assert shown[0].startswith("first\n")
     assert shown[0].endswith("last")
-    page = await session.shelf.page(f"msg-{message_digits(User((Text(HUGE),)))}", 59_999, 2)
+    page = await session.listing.page(f"msg-{message_digits(User((Text(HUGE),)))}", 59_999, 2)
     assert page.lines == ("a line of a log", "a line of a log")
     await session.close()
     await sessions.close()
@@ -319,7 +319,7 @@ async def test_what_is_said_at_length_while_a_turn_runs_is_shown_in_part(tmp_pat
     events = [event async for event in session.send("go", pending_messages=heard)]
     assert events[-1] == TurnFinished("answered", "Done.")
     for number in range(4):
-        page = await session.shelf.page(f"msg-{message_digits(User((Text(f'{number}: {HUGE}'),)))}", 3, 60_002)
+        page = await session.listing.page(f"msg-{message_digits(User((Text(f'{number}: {HUGE}'),)))}", 3, 60_002)
         assert "\n".join(page.lines) == f"{number}: {HUGE}"
     await session.close()
     await sessions.close()

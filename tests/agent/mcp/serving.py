@@ -34,7 +34,7 @@ class House:
             (folder / "tools.json").write_text(json.dumps(tools))
         return [sys.executable, "-I", "-S", str(PROGRAM), str(folder)]
 
-    def gate(self, name: str) -> Path:
+    def approval(self, name: str) -> Path:
         """Keeps a server from being ready until somebody opens this for writing."""
         path = self.folder / name / "gate"
         os.mkfifo(path)

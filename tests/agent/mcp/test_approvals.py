@@ -156,7 +156,7 @@ async def test_a_tool_that_changes_after_it_was_approved_is_not_called_until_tha
     session = await house.sessions(*replies, interactive=True).open()
     requests = Requests(session)
     await say(session, answer=approve)
-    await until(lambda: bool(session._env.served.gone))
+    await until(lambda: bool(session._env.server_tools.gone))
     refused = await say(session, answer=lambda event: LATER)
     assert questions(refused) == [
         "The server `forge` has 1 tool that you have not approved so:\n\n"

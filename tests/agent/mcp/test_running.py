@@ -65,7 +65,7 @@ async def test_what_is_wrong_with_a_server_is_one_line_and_the_turn_goes_on_with
 
 async def test_the_first_request_waits_no_longer_than_it_was_told(house: House) -> None:
     house.user(slow=command(house.server("slow")))
-    house.gate("slow")
+    house.approval("slow")
     session = await house.sessions({"text": "done"}, settings=("mcp.startup_timeout=0.05",)).open()
     assert notices(await say(session)) == ["the server `slow` was not ready within 0.05 s: its tools come later"]
     await session.close()
@@ -73,7 +73,7 @@ async def test_the_first_request_waits_no_longer_than_it_was_told(house: House) 
 
 async def test_two_servers_that_come_late_are_found_and_join_when_the_view_is_rewritten(house: House) -> None:
     house.user(**{name: command(house.server(name)) for name in ("forge", "chat", "office")})
-    gates = [house.gate(name) for name in ("chat", "office")]
+    gates = [house.approval(name) for name in ("chat", "office")]
     steps: list[dict[str, Any]] = [
         {"text": "one"},
         {"calls": [call("tool_search", query="mcp__office__echo")]},
@@ -89,9 +89,9 @@ async def test_two_servers_that_come_late_are_found_and_join_when_the_view_is_re
     requests = Requests(session)
     await until(lambda: phase(session, "forge") == "ready")
     await say(session)
-    for gate in gates:
-        await opened(gate)
-    await until(lambda: len(session._env.served.late) == 2)
+    for approval in gates:
+        await opened(approval)
+    await until(lambda: len(session._env.server_tools.late) == 2)
     events = await say(session)
     found, called = outputs(events)[:2]
     assert found[2].startswith("## mcp__office__echo\nSays it again.")
@@ -111,7 +111,7 @@ async def test_a_session_that_goes_on_in_the_cache_keeps_its_tools_where_a_serve
     house: House,
 ) -> None:
     house.user(slow=command(house.server("slow")))
-    gate = house.gate("slow")
+    approval = house.approval("slow")
     steps: list[dict[str, Any]] = [
         {"calls": [call("call_tool", name="mcp__slow__echo", arguments={"text": "found"})]},
         {"text": "two"},
@@ -120,7 +120,7 @@ async def test_a_session_that_goes_on_in_the_cache_keeps_its_tools_where_a_serve
     before = Requests(first)
     await say(first)
     await first.close()
-    gate.unlink()
+    approval.unlink()
     session = await house.sessions(*steps).open(resume=first.id)
     requests = Requests(session)
     events = await say(session)
@@ -179,7 +179,7 @@ async def test_tools_that_come_and_go_leave_the_list_as_it_is(house: House) -> N
     session = await house.sessions(*steps).open()
     requests = Requests(session)
     await say(session)
-    await until(lambda: bool(session._env.served.late))
+    await until(lambda: bool(session._env.server_tools.late))
     gone, new = outputs(await say(session))
     assert gone == (
         "mcp__forge__echo",
@@ -257,9 +257,9 @@ def phase(session: Session, server: str) -> str:
     return servers.entries[server].state.phase
 
 
-async def opened(gate: Path) -> None:
+async def opened(approval: Path) -> None:
     """Lets a server be ready that waits at its gate."""
-    await asyncio.to_thread(lambda: gate.open("w").close())
+    await asyncio.to_thread(lambda: approval.open("w").close())
 
 
 def is_alive(pid: int) -> bool:

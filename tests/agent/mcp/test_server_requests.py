@@ -19,7 +19,7 @@ from agent.view_events import PrefixDrifted
 from agent.window.env import TurnLimits
 from tests.agent.mcp.serving import House, call, command, notices, outputs, questions, say
 from tools.base import Picture
-from tools.mcp.desk import Dismissed, Sample, SampleRequest, SamplingMessage, SamplingRefused
+from tools.mcp.client_handlers import Dismissed, Sample, SampleRequest, SamplingMessage, SamplingRefused
 
 FORM: dict[str, Any] = {
     "type": "object",

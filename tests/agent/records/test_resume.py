@@ -365,17 +365,17 @@ async def test_a_window_that_the_provider_has_shown_is_known_after_a_new_start(d
     session = await desk.session({"text": "one"}, {"error": "overflow"}, fine, {"text": "again"})
     await say(session, "one " * 3000)
     await say(session, "two " * 3000)
-    shown, believed = session._env.lessons.window, session._env.provider.window
+    shown, believed = session._env.learned_limits.window, session._env.provider.window
     await session.close()
     assert shown is not None
     assert shown.size < believed.size
     assert (await desk.sessions().overview(session.id)).window == Number("window", shown.size, SHOWN)
 
     again = await desk.session({"text": "more"}, resume=session.id)
-    assert again._env.lessons.window == shown
+    assert again._env.learned_limits.window == shown
     await again.close()
     larger = await desk.sessions(context_window=believed.size * 2).open(session.id)
-    assert larger._env.lessons.window is None
+    assert larger._env.learned_limits.window is None
     await larger.close()
     overview = await desk.sessions(context_window=believed.size * 2).overview(session.id)
     assert overview.window == Number("window", believed.size * 2, "command line")

@@ -18,7 +18,7 @@ from agent.view_events import PrefixDrifted
 from agent.window.bring_back import cost_of, told
 from agent.window.measure import budget_of
 from tests.agent.scripted import scripted_sessions
-from tools.kept import InMemory, KeptContent
+from tools.stored_outputs import InMemory, KeptContent
 
 LINES = "".join(f"row {number}\n" for number in range(1, 400))
 

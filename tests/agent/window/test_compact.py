@@ -376,8 +376,9 @@ async def test_a_writer_that_says_nothing_is_not_waited_for_again_until_the_user
     class Mute(Scripted):
         async def stream(self, request: Request) -> AsyncIterator[Chunk]:
             self.requests.append(request)
+            for chunk in list[Chunk]():
+                yield chunk
             raise TimedOut("nothing came", retry_after=600.0)
-            yield  # an iterator
 
     mute, own = Mute(Script(()), "mute"), Scripted.of(*[{"text": "<summary>they talked</summary>"}] * 3)
 
@@ -394,7 +395,7 @@ async def test_a_writer_that_says_nothing_is_not_waited_for_again_until_the_user
     turn = (User((Text("do it " * 900),)), Assistant((Text("done " * 900),), "p/m"))
     asked = list[tuple[int, int]]()
     for cause in ("full", "full", "asked"):
-        work.lessons.rest_is_over()
+        work.learned_limits.rest_is_over()
         compacted = await compact(Conversation((*turn, *turn, User((Text("go"),)))), work, cause)
         assert compacted.conversation.summary.summary == "they talked"
         asked.append((len(mute.requests), len(own.requests)))
@@ -475,4 +476,4 @@ def test_any_compaction_ends_in_a_valid_view_that_is_no_larger_and_loses_nothing
         decoded = decode_snapshot(encode_snapshot(after, len(log)))
         assert decoded == (len(log) - len(after.messages), replace(after, messages=()))
         view = after
-    assert work.lessons.failures <= 3 or "asked" in causes
+    assert work.learned_limits.failures <= 3 or "asked" in causes

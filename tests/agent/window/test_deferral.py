@@ -168,7 +168,7 @@ async def test_the_overview_says_what_is_held_back_and_the_next_session_knows_wh
     assert held == [0, 60]
     assert sizes == pytest.approx([0, estimate_tools(TOOLS_OFFERED), estimate_tools(specs_of(SERVED)), 2066], rel=0.5)
     session = await desk.sessions(**flags).open()
-    names = [tool.name for tool in session._env.hands.workspace.held_back()]  # what the model can only search for
+    names = [tool.name for tool in session._env.call_runner.workspace.held_back()]  # what the model can only search for
     assert 0 < len(names) < 60
     assert HELD not in names
     await session.close()

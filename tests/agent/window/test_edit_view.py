@@ -280,7 +280,7 @@ async def test_tools_are_kept_out_of_requests_and_found_by_search(tmp_path: Path
     event = await act(session, "defer", "forge")
     assert isinstance(event, ViewChanged)
     assert not [spec.name for spec in session._env.offered if spec.name.startswith("mcp__forge")]
-    assert {tool.name for tool in session._env.hands.workspace.held_back()} >= {
+    assert {tool.name for tool in session._env.call_runner.workspace.held_back()} >= {
         "mcp__forge__tool_1",
         "mcp__forge__tool_2",
     }
@@ -310,9 +310,9 @@ async def test_what_left_the_view_by_hand_is_still_found(home: Home) -> None:
     assert as_shown(session.history)[0] != message
     trace = await session.why("mine to the end")
     assert [place.fate for place in trace.places] == ["stored"]
-    assert (await session._env.kept.recall.fetch(trace.places[0].ref)).content.size > 7_000  # type: ignore[union-attr]  # there
+    assert (await session._env.archive.recall.fetch(trace.places[0].ref)).content.size > 7_000  # type: ignore[union-attr]  # there
     await act(session, "offload", "r1")
-    entries = {entry.ref: entry.state for entry in await session.shelf.entries(session.history)}
+    entries = {entry.ref: entry.state for entry in await session.listing.entries(session.history)}
     assert (entries["r1"], entries["r2"]) == ("preview", "visible")
     assert [place.fate for place in (await session.why("row 200 of")).places] == ["stored", "visible"]
     await session.close()

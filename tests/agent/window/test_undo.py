@@ -130,13 +130,13 @@ async def test_what_would_not_fit_is_refused_and_nothing_changes(desk: Desk) -> 
     await desk.say(session)
     before = await compacted(desk, session)
     shown = session.history
-    session._env.lessons.window = Window(16_000, 1_000, 500)
+    session._env.learned_limits.window = Window(16_000, 1_000, 500)
 
     with pytest.raises(AgentError, match="nothing was undone"):
         await session.change(undo)
 
     assert session.history == shown
-    session._env.lessons.window = None
+    session._env.learned_limits.window = None
     await session.change(undo)
     assert session.history.messages == before.messages
     await session.close()

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 import pytest
 
 from tests.tools.mcp.desks import RecordingDesk
-from tools.mcp.desk import ClientHandlers
+from tools.mcp.client_handlers import ClientHandlers
 from tools.mcp.server import Server, close_all
 from tools.mcp.spec import ServerSpec
 
@@ -49,9 +49,9 @@ async def start(tmp_path: Path) -> AsyncIterator[Starts]:
     """Starts servers, and closes them at the end of the test. They wait a moment only before they are restarted."""
     servers: list[Server] = []
 
-    def started(spec: ServerSpec, desk: ClientHandlers | None = None) -> Server:
+    def started(spec: ServerSpec, handlers: ClientHandlers | None = None) -> Server:
         log, credentials = tmp_path / "logs" / f"{len(servers)}.log", tmp_path / "credentials.json"
-        server = Server(spec, desk or RecordingDesk(), log, credentials, first_pause=0.01)
+        server = Server(spec, handlers or RecordingDesk(), log, credentials, first_pause=0.01)
         servers.append(server)
         server.start()
         return server

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Mapping
 from pathlib import Path
 
-from tools.mcp.desk import Answer, ClientHandlers, Dismissed, Sample, SampleRequest, SamplingRefused, Service
+from tools.mcp.client_handlers import Answer, ClientHandlers, Dismissed, Sample, SampleRequest, SamplingRefused, Service
 
 
 class RecordingDesk(ClientHandlers):

@@ -15,7 +15,7 @@ from tests.tools.mcp.conftest import ROOT, Starts
 from tests.tools.mcp.desks import RecordingDesk
 from tests.waiting import until
 from tools.base import Result, unwatched
-from tools.mcp.desk import Accepted, Sample
+from tools.mcp.client_handlers import Accepted, Sample
 from tools.mcp.server import Server
 from tools.mcp.spec import ServerSpec
 
@@ -98,8 +98,8 @@ def spec(request: pytest.FixtureRequest, program: str) -> ServerSpec:
 
 
 async def test_everything_that_the_server_can_do(spec: ServerSpec, start: Starts) -> None:
-    desk = RecordingDesk(Accepted({"name": "Ann"}), Sample("Knock knock.", "some-model"), (ROOT,))
-    server: Server = start(spec, desk)
+    handlers = RecordingDesk(Accepted({"name": "Ann"}), Sample("Knock knock.", "some-model"), (ROOT,))
+    server: Server = start(spec, handlers)
     state = await server.ready()
     assert (state.phase, state.detail, state.name) == ("ready", "", "Everything Reference Server")
     # Tools for what a client says it can do are added once it has said so, and told of.

@@ -61,10 +61,10 @@ class Browser(RecordingDesk):
 async def test_without_a_login_the_server_waits_for_one_and_nothing_is_asked(
     guarded: str, start: Starts, tmp_path: Path
 ) -> None:
-    desk, credentials = Browser(), tmp_path / "credentials.json"
-    server = start(ServerSpec("guarded", url=guarded), desk)
+    handlers, credentials = Browser(), tmp_path / "credentials.json"
+    server = start(ServerSpec("guarded", url=guarded), handlers)
     assert (await server.ready()).phase == "needs_login"
-    assert (desk.asked, credentials.exists()) == ([], False)
+    assert (handlers.asked, credentials.exists()) == ([], False)
     with pytest.raises(ToolError, match=r"the server `guarded` cannot be used \(needs_login\)"):
         await server.call("enter", {}, unwatched)
 
@@ -72,17 +72,17 @@ async def test_without_a_login_the_server_waits_for_one_and_nothing_is_asked(
 async def test_a_login_is_kept_in_a_file_of_its_owner_and_used_again(
     guarded: str, start: Starts, tmp_path: Path, kept: Kept
 ) -> None:
-    desk = Browser()
-    server = start(ServerSpec("guarded", url=guarded), desk)
+    handlers = Browser()
+    server = start(ServerSpec("guarded", url=guarded), handlers)
     await server.ready()
     assert (await server.login()).phase == "ready"
     assert await server.call("enter", {}, unwatched) == Result("let in")
-    assert "You are logged in" in desk.page
+    assert "You are logged in" in handlers.page
     assert (tmp_path / "credentials.json").stat().st_mode & 0o777 == 0o600
-    assert "code_challenge_method=S256" in str(desk.asked[0])
-    again = start(ServerSpec("guarded", url=guarded), desk)
+    assert "code_challenge_method=S256" in str(handlers.asked[0])
+    again = start(ServerSpec("guarded", url=guarded), handlers)
     assert (await again.ready()).phase == "ready"
-    assert len(desk.asked) == 1
+    assert len(handlers.asked) == 1
 
 
 async def test_a_token_that_has_run_out_is_renewed_without_the_user(
@@ -92,11 +92,11 @@ async def test_a_token_that_has_run_out_is_renewed_without_the_user(
     await first.login()
     old = kept()
     (tmp_path / "credentials.json").write_text(json.dumps({**old, "expires": 1}))
-    desk = Browser()
-    second = start(ServerSpec("guarded", url=guarded), desk)
+    handlers = Browser()
+    second = start(ServerSpec("guarded", url=guarded), handlers)
     assert (await second.ready()).phase == "ready"
     assert await second.call("enter", {}, unwatched) == Result("let in")
-    assert (desk.asked, kept()["tokens"] == old["tokens"], kept()["expires"] > 1) == ([], False, True)
+    assert (handlers.asked, kept()["tokens"] == old["tokens"], kept()["expires"] > 1) == ([], False, True)
 
 
 async def test_a_token_that_is_not_accepted_any_more_asks_for_a_login(
@@ -105,9 +105,9 @@ async def test_a_token_that_is_not_accepted_any_more_asks_for_a_login(
     await start(ServerSpec("guarded", url=guarded), Browser()).login()
     forged = {**kept(), "tokens": {"access_token": "forged"}}
     (tmp_path / "credentials.json").write_text(json.dumps(forged))
-    desk = Browser()
-    server = start(ServerSpec("guarded", url=guarded), desk)
-    assert ((await server.ready()).phase, desk.asked) == ("needs_login", [])
+    handlers = Browser()
+    server = start(ServerSpec("guarded", url=guarded), handlers)
+    assert ((await server.ready()).phase, handlers.asked) == ("needs_login", [])
     assert (await server.login()).phase == "ready"
 
 
@@ -123,9 +123,9 @@ async def test_configured_scopes_and_those_wanted_before_are_asked_for_besides_t
     guarded: str, start: Starts, tmp_path: Path
 ) -> None:
     (tmp_path / "credentials.json").write_text(json.dumps({"url": guarded, "scope": "read"}))
-    desk = Browser()
-    state = await start(ServerSpec("guarded", url=guarded, login=Login(scopes=("extra",))), desk).login()
-    assert (state.phase, "&scope=extra+read" in str(desk.asked[0])) == ("ready", True)
+    handlers = Browser()
+    state = await start(ServerSpec("guarded", url=guarded, login=Login(scopes=("extra",))), handlers).login()
+    assert (state.phase, "&scope=extra+read" in str(handlers.asked[0])) == ("ready", True)
 
 
 async def test_a_login_that_nobody_finishes_is_given_up(guarded: str, start: Starts) -> None:
@@ -135,11 +135,11 @@ async def test_a_login_that_nobody_finishes_is_given_up(guarded: str, start: Sta
 
 
 async def test_a_login_that_is_cancelled_leaves_the_server_as_it_was(guarded: str, start: Starts) -> None:
-    desk = RecordingDesk()
-    server = start(ServerSpec("guarded", url=guarded), desk)
+    handlers = RecordingDesk()
+    server = start(ServerSpec("guarded", url=guarded), handlers)
     await server.ready()
     login = asyncio.create_task(server.login())
-    await until(lambda: bool(desk.asked))
+    await until(lambda: bool(handlers.asked))
     login.cancel()
     await asyncio.gather(login, return_exceptions=True)
     assert (await server.ready()).phase == "needs_login"

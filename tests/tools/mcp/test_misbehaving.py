@@ -105,8 +105,8 @@ async def test_chatter_between_answers_is_written_down(start: Starts) -> None:
 
 
 async def test_changed_tools_are_looked_at_again(start: Starts) -> None:
-    desk = RecordingDesk()
-    server = start(raw("changes"), desk)
+    handlers = RecordingDesk()
+    server = start(raw("changes"), handlers)
     assert [tool.original for tool in (await server.ready()).tools] == ["first"]
     first = server.state.tools[0]
     assert await server.call("first", {}, unwatched) == Result("changed")

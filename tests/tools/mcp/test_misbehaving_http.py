@@ -87,7 +87,7 @@ LOUD = """
 import asyncio, pathlib, sys
 from tests.tools.mcp.web import misbehaving
 from tools.base import ToolError
-from tools.mcp.desk import ClientHandlers
+from tools.mcp.client_handlers import ClientHandlers
 from tools.mcp.server import Server
 from tools.mcp.spec import ServerSpec
 

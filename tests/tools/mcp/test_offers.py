@@ -44,14 +44,14 @@ async def test_a_server_without_resources_and_prompts_has_none(start: Starts) ->
 
 
 async def test_everything_that_is_added_is_seen(start: Starts) -> None:
-    desk = RecordingDesk()
-    server = start(everything(), desk)
+    handlers = RecordingDesk()
+    server = start(everything(), handlers)
     before = (await server.ready()).listing
     assert await server.call("grow", {}, unwatched) == Result("grown")
     async with asyncio.timeout(20):
         while len(server.state.prompts) == 1 or len(server.state.resources) == 2 or server.state.tools == before.tools:
-            desk.news.clear()
-            await desk.news.wait()
+            handlers.news.clear()
+            await handlers.news.wait()
     after = server.state.listing
     assert [tool.original for tool in after.tools if tool not in before.tools] == ["grown"]
     assert [each.uri for each in after.resources if each not in before.resources] == ["memo://grown"]

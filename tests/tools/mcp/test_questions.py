@@ -9,7 +9,7 @@ import pytest
 from tests.tools.mcp.conftest import Starts, everything, raw
 from tests.tools.mcp.desks import RecordingDesk
 from tools.base import Result, ToolError, unwatched
-from tools.mcp.desk import (
+from tools.mcp.client_handlers import (
     Accepted,
     Answer,
     ClientHandlers,
@@ -29,8 +29,8 @@ FORM = {
 
 
 async def test_a_server_of_today_asks_user_model_and_folders(start: Starts, tmp_path: Path) -> None:
-    desk = RecordingDesk(Accepted({"name": "Ann"}), Sample("Knock knock.", "some-model"), (tmp_path,))
-    server = start(everything(), desk)
+    handlers = RecordingDesk(Accepted({"name": "Ann"}), Sample("Knock knock.", "some-model"), (tmp_path,))
+    server = start(everything(), handlers)
     assert (await server.ready()).protocol == "2026-07-28"
     assert [await server.call(name, {}, unwatched) for name in ("greet", "joke", "folders")] == [
         Result("Hello Ann"),
@@ -38,7 +38,7 @@ async def test_a_server_of_today_asks_user_model_and_folders(start: Starts, tmp_
         Result(tmp_path.as_uri()),
     ]
     joke = SampleRequest((SamplingMessage("user", "Tell a joke."),), 50, system="Be funny.", models=("small",))
-    (message, schema), asked = desk.asked[0][1:3], desk.asked[1:]  # type: ignore[index]  # a tuple
+    (message, schema), asked = handlers.asked[0][1:3], handlers.asked[1:]  # type: ignore[index]  # a tuple
     assert (message, schema["properties"], asked) == ("Who are you?", FORM["properties"], [("everything", joke)])
 
 
@@ -61,19 +61,19 @@ async def test_an_answer_of_the_user_goes_back(
 
 
 async def test_an_address_is_shown_with_its_message(start: Starts) -> None:
-    desk = RecordingDesk(Declined())
-    server = start(raw("asks"), desk)
+    handlers = RecordingDesk(Declined())
+    server = start(raw("asks"), handlers)
     await server.ready()
     await server.call("echo", {"text": "url"}, unwatched)
-    assert desk.asked == [("raw", "Log in there", {}, "https://example.com/in")]
+    assert handlers.asked == [("raw", "Log in there", {}, "https://example.com/in")]
 
 
 async def test_a_call_is_made_again_once_the_user_has_opened_what_it_needs(start: Starts) -> None:
-    desk = RecordingDesk(Accepted({}))
-    server = start(raw("wants a page"), desk)
+    handlers = RecordingDesk(Accepted({}))
+    server = start(raw("wants a page"), handlers)
     await server.ready()
     assert await server.call("echo", {"text": "url"}, unwatched) == Result("url")
-    assert desk.asked == [("raw", "Log in there", {}, "https://example.com/in")]
+    assert handlers.asked == [("raw", "Log in there", {}, "https://example.com/in")]
 
 
 @pytest.mark.parametrize(("page", "answer"), [("url", Declined()), ("file", Accepted({}))])
@@ -108,9 +108,9 @@ async def test_progress_is_shown_on_a_line_each(start: Starts) -> None:
 
 
 async def test_what_a_server_logs_is_kept_and_told_on_one_line_each(start: Starts) -> None:
-    desk = RecordingDesk()
-    server = start(raw("logs"), desk)
+    handlers = RecordingDesk()
+    server = start(raw("logs"), handlers)
     await server.ready()
     await server.call("echo", {}, unwatched)
-    assert desk.lines == ["[info] one two", '[error] {"what": "three"}']
+    assert handlers.lines == ["[info] one two", '[error] {"what": "three"}']
     assert server.log.read_text() == 'started\n[info] one two\n[error] {"what": "three"}\n'

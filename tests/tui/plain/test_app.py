@@ -18,7 +18,7 @@ from tests.tui.doubles import FakeLibrary, FakeSession, FakeSessions, Hold, conv
 from tests.waiting import until
 from tui.commands import COMMANDS
 from tui.plain.app import PlainFront
-from tui.plain.desk import EDITING, PRINTING
+from tui.plain.command_context import EDITING, PRINTING
 from tui.plain.edit_call import COMMAND
 from tui.plain.reader import PROMPT, goes_on, joined
 from tui.prompt.history import History
@@ -107,12 +107,12 @@ async def talking(
     opener = FakeSessions(list(sessions), tuple(infos))
     front = PlainFront(opener, History(None), choose=choose, first_message=first, guard=0.0)
     typist = Typist()
-    talk = Talking(front, typist, opener, asyncio.get_running_loop().create_task(front.run(typist)))
+    controller = Talking(front, typist, opener, asyncio.get_running_loop().create_task(front.run(typist)))
     try:
-        yield talk
+        yield controller
     finally:
         typist.close()
-        await talk.running
+        await controller.running
 
 
 def answered(text: str) -> tuple[TextDelta, TurnFinished]:
@@ -121,11 +121,11 @@ def answered(text: str) -> tuple[TextDelta, TurnFinished]:
 
 async def test_a_message_is_sent_and_its_answer_printed() -> None:
     session = FakeSession([answered("It is **done**.")])
-    async with talking(session) as talk:
-        await talk.rests()
-        talk.type("do it")
-        await talk.shows("It is **done**.")
-        await talk.rests()
+    async with talking(session) as controller:
+        await controller.rests()
+        controller.type("do it")
+        await controller.shows("It is **done**.")
+        await controller.rests()
         assert session.said == ["do it"]
     assert session.closed
 
@@ -133,25 +133,25 @@ async def test_a_message_is_sent_and_its_answer_printed() -> None:
 async def test_what_is_typed_while_it_works_is_sent_after() -> None:
     hold = Hold()
     session = FakeSession([(hold, *answered("First.")), answered("Second.")])
-    async with talking(session, first="one") as talk:
+    async with talking(session, first="one") as controller:
         await until(lambda: session.said == ["one"])
-        talk.type("two")
-        await talk.shows("Queued")
+        controller.type("two")
+        await controller.shows("Queued")
         hold.event.set()
-        await talk.shows("Second.")
+        await controller.shows("Second.")
         assert session.said == ["one", "two"]
 
 
 async def test_what_waits_after_an_interruption_is_sent_when_it_is_wanted() -> None:
     session = FakeSession([(Hold(), *answered("First."))])
-    async with talking(session, first="one") as talk:
+    async with talking(session, first="one") as controller:
         await until(lambda: session.said == ["one"])
-        talk.type("two")
-        await talk.shows("Queued")
-        talk.front.interrupt()
-        await talk.shows("1 message not sent yet. An empty line sends what waits.")
+        controller.type("two")
+        await controller.shows("Queued")
+        controller.front.interrupt()
+        await controller.shows("1 message not sent yet. An empty line sends what waits.")
         assert session.said == ["one"]
-        talk.type("")
+        controller.type("")
         await until(lambda: session.said == ["one", "two"])
 
 
@@ -165,28 +165,28 @@ async def test_what_waits_after_an_interruption_is_sent_when_it_is_wanted() -> N
 )
 async def test_a_question_is_answered_with_a_line(line: str, decision: Decision) -> None:
     session = FakeSession([(ASKED, *answered("So be it."))])
-    async with talking(session, first="go") as talk:
-        await talk.shows("Question: may bash run this command?")
-        talk.type("")  # no answer
-        talk.type(line)
-        await talk.shows("So be it.")
+    async with talking(session, first="go") as controller:
+        await controller.shows("Question: may bash run this command?")
+        controller.type("")  # no answer
+        controller.type(line)
+        await controller.shows("So be it.")
         assert session.answers == {"q1": decision}
 
 
 async def test_a_command_is_changed_in_its_place() -> None:
     session = FakeSession([(ASKED, *answered("So be it."))])
-    async with talking(session, first="go") as talk:
-        await talk.shows("Question: may bash run this command?")
-        talk.type("e")
-        await talk.asks(COMMAND)
-        assert talk.typist.begun == [(COMMAND, "ls")]
-        await talk.shows("Type the command to run in its place; an empty line goes back to the question.")
-        talk.type("")
-        await talk.asks("Answer: ")
-        talk.type("edit")
-        await talk.asks(COMMAND)
-        talk.type("ls -l")
-        await talk.shows("So be it.")
+    async with talking(session, first="go") as controller:
+        await controller.shows("Question: may bash run this command?")
+        controller.type("e")
+        await controller.asks(COMMAND)
+        assert controller.typist.begun == [(COMMAND, "ls")]
+        await controller.shows("Type the command to run in its place; an empty line goes back to the question.")
+        controller.type("")
+        await controller.asks("Answer: ")
+        controller.type("edit")
+        await controller.asks(COMMAND)
+        controller.type("ls -l")
+        await controller.shows("So be it.")
         assert session.answers == {"q1": Decision("allow", arguments={"command": "ls -l"})}
 
 
@@ -196,26 +196,26 @@ async def test_what_else_a_call_does_is_changed_in_an_editor(tmp_path: Path, mon
     editor.chmod(0o755)
     asked = PermissionAsked("q1", "1", "write", {"path": "a.py", "content": "x = 1"}, "ask mode", "diff")
     session = FakeSession([(asked, *answered("So be it."))])
-    async with talking(session, first="go") as talk:
-        await talk.shows("Question: may write change a.py?")
+    async with talking(session, first="go") as controller:
+        await controller.shows("Question: may write change a.py?")
         monkeypatch.setenv("VISUAL", "/nowhere/at-all")
-        talk.type("e")
-        await talk.shows("Error: `/nowhere/at-all` could not be used")
+        controller.type("e")
+        await controller.shows("Error: `/nowhere/at-all` could not be used")
         monkeypatch.setenv("VISUAL", str(editor))
-        talk.type("e")
-        await talk.shows("So be it.")
+        controller.type("e")
+        await controller.shows("So be it.")
         assert session.answers == {"q1": Decision("edit", arguments={"path": "a.py", "content": "y = 2"})}
 
 
 async def test_a_question_that_is_void_is_changed_no_more() -> None:
     session = FakeSession([(ASKED, *answered("So be it."))])
-    async with talking(session, first="go") as talk:
-        await talk.shows("Question: may bash run this command?")
-        talk.type("e")
-        await talk.asks(COMMAND)
+    async with talking(session, first="go") as controller:
+        await controller.shows("Question: may bash run this command?")
+        controller.type("e")
+        await controller.asks(COMMAND)
         session.answer("q1", Decision("allow"))  # by a rule that was kept for another question
-        await talk.shows("So be it.")
-        await talk.rests()
+        await controller.shows("So be it.")
+        await controller.rests()
 
 
 async def test_a_message_is_written_in_an_editor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -224,38 +224,38 @@ async def test_a_message_is_written_in_an_editor(tmp_path: Path, monkeypatch: py
     editor.chmod(0o755)
     monkeypatch.setenv("VISUAL", str(editor))
     session = FakeSession([answered("Read.")])
-    async with talking(session) as talk:
-        await talk.rests()
-        talk.type("/editor this")
-        await talk.shows("An empty line sends what you wrote.")
-        talk.type("")
-        await talk.shows("Read.")
+    async with talking(session) as controller:
+        await controller.rests()
+        controller.type("/editor this")
+        await controller.shows("An empty line sends what you wrote.")
+        controller.type("")
+        await controller.shows("Read.")
         assert session.said == ["this and\nmore"]
 
 
 async def test_models_are_told_with_what_they_cost_and_another_one_is_agreed_to() -> None:
     session = FakeSession(history=conversation(1))
-    async with talking(session, FakeSession()) as talk:
-        await talk.rests()
-        talk.type("/model openai/gpt-x")
-        await talk.shows("its prices are unknown")
-        talk.type("n")
-        await talk.rests()
-        assert len(talk.sessions.opened) == 1
-        talk.type("/model openai/gpt-x")
-        await talk.asks("y goes on with openai/gpt-x; an empty line cancels: ")
-        talk.type("y")
-        await talk.shows("the model is now openai/gpt-x")
+    async with talking(session, FakeSession()) as controller:
+        await controller.rests()
+        controller.type("/model openai/gpt-x")
+        await controller.shows("its prices are unknown")
+        controller.type("n")
+        await controller.rests()
+        assert len(controller.sessions.opened) == 1
+        controller.type("/model openai/gpt-x")
+        await controller.asks("y goes on with openai/gpt-x; an empty line cancels: ")
+        controller.type("y")
+        await controller.shows("the model is now openai/gpt-x")
 
 
 @pytest.mark.parametrize(("edits", "said"), [(True, EDITING), (False, PRINTING)])
 async def test_help_says_only_what_keys_do_here(edits: bool, said: str) -> None:
-    async with talking(FakeSession()) as talk:
-        talk.typist.edits = edits
-        talk.type("/help")
-        await talk.shows("/quit: leave")
-        assert [line for line in talk.typist.shown if line in (EDITING, PRINTING)] == [said]
-        assert edits == any("Ctrl-R" in line for line in talk.typist.shown)
+    async with talking(FakeSession()) as controller:
+        controller.typist.edits = edits
+        controller.type("/help")
+        await controller.shows("/quit: leave")
+        assert [line for line in controller.typist.shown if line in (EDITING, PRINTING)] == [said]
+        assert edits == any("Ctrl-R" in line for line in controller.typist.shown)
 
 
 async def test_what_goes_wrong_beside_a_turn_does_not_end_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -266,149 +266,149 @@ async def test_what_goes_wrong_beside_a_turn_does_not_end_it(monkeypatch: pytest
         raise StoreFailed("the disk is full", "full")
 
     monkeypatch.setattr(session, "prepare", fails)
-    async with talking(session, first="go") as talk:
+    async with talking(session, first="go") as controller:
         await until(lambda: session.said == ["go"])
-        await talk.shows("the disk is full")
-        assert Notice("the disk is full") in talk.front.talk.view.blocks
+        await controller.shows("the disk is full")
+        assert Notice("the disk is full") in controller.front.controller.view.blocks
         hold.event.set()
-        await talk.shows("Done.")
+        await controller.shows("Done.")
 
 
 async def test_two_questions_are_asked_one_after_the_other() -> None:
     session = FakeSession([(ASKED, QuestionAsked("q2", "Which?", ("red", "blue")), *answered("Good."))])
-    async with talking(session, first="go") as talk:
-        await talk.shows("may bash run")
-        talk.type("y")
-        await talk.shows("Which?")
-        talk.type("2")
-        await talk.shows("Good.")
+    async with talking(session, first="go") as controller:
+        await controller.shows("may bash run")
+        controller.type("y")
+        await controller.shows("Which?")
+        controller.type("2")
+        await controller.shows("Good.")
         assert session.answers == {"q1": Decision("allow"), "q2": "blue"}
 
 
 async def test_a_line_that_was_begun_before_the_question_is_no_answer() -> None:
     session = FakeSession([(ASKED, *answered("Done."))])
-    async with talking(session, first="go") as talk:
-        talk.front._guard = 1_000.0
-        talk.typist.arrival = Arrival(monotonic(), 1)
-        await talk.shows("may bash run")
-        talk.type("also look at the tests")
-        talk.type("y")
-        await talk.shows("'y' came too soon")
+    async with talking(session, first="go") as controller:
+        controller.front._guard = 1_000.0
+        controller.typist.arrival = Arrival(monotonic(), 1)
+        await controller.shows("may bash run")
+        controller.type("also look at the tests")
+        controller.type("y")
+        await controller.shows("'y' came too soon")
         assert session.answers == {}
-        talk.front._guard = 0.0
-        talk.type("n")
+        controller.front._guard = 0.0
+        controller.type("n")
         await until(lambda: session.said == ["go", "also look at the tests"])
 
 
 async def test_lines_that_came_at_once_answer_nothing_and_are_not_sent() -> None:
     session = FakeSession([(ASKED, *answered("Done."))])
-    async with talking(session, first="go") as talk:
-        await talk.shows("may bash run")
-        talk.front._guard = GUARD
+    async with talking(session, first="go") as controller:
+        await controller.shows("may bash run")
+        controller.front._guard = GUARD
         came = monotonic() + 2
-        talk.typist.arrival = Arrival(came, 1, is_alone=False)
-        talk.type("y")
-        talk.type("always use round()")
-        await talk.shows("'y' came too soon")
-        await talk.shows("it answers nothing, and was not sent: always use round()")
-        assert talk.typist.given == ["always use round()"]
+        controller.typist.arrival = Arrival(came, 1, is_alone=False)
+        controller.type("y")
+        controller.type("always use round()")
+        await controller.shows("'y' came too soon")
+        await controller.shows("it answers nothing, and was not sent: always use round()")
+        assert controller.typist.given == ["always use round()"]
         assert (session.answers, session.said) == ({}, ["go"])
-        talk.typist.arrival = Arrival(came + 1, 3)
-        talk.type("y")
+        controller.typist.arrival = Arrival(came + 1, 3)
+        controller.type("y")
         await until(lambda: session.answers == {"q1": Decision("allow")})
 
 
 async def test_what_a_command_asks_is_answered_by_no_line_that_came_with_it() -> None:
     infos = [session_info("abc123", "first")]
-    async with talking(FakeSession(), infos=infos) as talk:
-        await talk.rests()
-        talk.front._guard = GUARD
-        talk.typist.arrival = Arrival(monotonic(), 1)
-        talk.type("/resume")
-        await talk.asks("Number, or words to find; an empty line closes: ")
-        talk.type("1")
-        await talk.shows("'1' came too soon")
-        assert len(talk.sessions.opened) == 1
+    async with talking(FakeSession(), infos=infos) as controller:
+        await controller.rests()
+        controller.front._guard = GUARD
+        controller.typist.arrival = Arrival(monotonic(), 1)
+        controller.type("/resume")
+        await controller.asks("Number, or words to find; an empty line closes: ")
+        controller.type("1")
+        await controller.shows("'1' came too soon")
+        assert len(controller.sessions.opened) == 1
 
 
 async def test_ctrl_c_twice_leaves() -> None:
     session = FakeSession([(Hold(),)], history=conversation(2))
-    async with talking(session, first="go") as talk:
+    async with talking(session, first="go") as controller:
         await until(lambda: session.said == ["go"])
-        talk.front.interrupt()
-        talk.front.interrupt()
-        assert await talk.running == "abc123"
+        controller.front.interrupt()
+        controller.front.interrupt()
+        assert await controller.running == "abc123"
     assert session.interrupted >= 1
     assert session.closed
 
 
 async def test_a_session_that_goes_on_says_how_it_was_left() -> None:
-    async with talking(FakeSession(history=conversation(2), news=("calc.py has changed",))) as talk:
-        await talk.shows("The session goes on after 2 messages of yours. The last one:")
-        await talk.shows("You: question 1")
-        await talk.shows("Answer 1. It **fails**")
-        await talk.shows("Note: calc.py has changed")
+    async with talking(FakeSession(history=conversation(2), news=("calc.py has changed",))) as controller:
+        await controller.shows("The session goes on after 2 messages of yours. The last one:")
+        await controller.shows("You: question 1")
+        await controller.shows("Answer 1. It **fails**")
+        await controller.shows("Note: calc.py has changed")
 
 
 async def test_a_session_is_chosen_by_number_after_it_was_found_by_words() -> None:
     infos = tuple(session_info(f"id{number}", f"talk {number}") for number in range(30))
-    async with talking(FakeSession(), infos=infos, choose=True) as talk:
-        await talk.shows("10 more: type words to find them.")
-        talk.type("talk 27")
-        await talk.shows("28: talk 27")
-        talk.type("28")
-        await talk.shows("Ebbtide in")
-        assert talk.sessions.opened == [("id27", None)]
+    async with talking(FakeSession(), infos=infos, choose=True) as controller:
+        await controller.shows("10 more: type words to find them.")
+        controller.type("talk 27")
+        await controller.shows("28: talk 27")
+        controller.type("28")
+        await controller.shows("Ebbtide in")
+        assert controller.sessions.opened == [("id27", None)]
 
 
 async def test_what_was_to_be_said_in_an_earlier_session_waits_when_none_is_chosen() -> None:
     session = FakeSession([answered("So be it.")])
-    async with talking(session, infos=(session_info("old1", "work"),), choose=True, first="go on") as talk:
-        await talk.shows("1: work")
-        talk.type("")
-        await talk.shows("1 message not sent yet. An empty line sends what waits.")
-        assert (talk.sessions.opened, session.said) == ([(None, None)], [])
-        talk.type("")
-        await talk.shows("So be it.")
+    async with talking(session, infos=(session_info("old1", "work"),), choose=True, first="go on") as controller:
+        await controller.shows("1: work")
+        controller.type("")
+        await controller.shows("1 message not sent yet. An empty line sends what waits.")
+        assert (controller.sessions.opened, session.said) == ([(None, None)], [])
+        controller.type("")
+        await controller.shows("So be it.")
         assert session.said == ["go on"]
 
 
 async def test_what_goes_wrong_is_said_and_the_session_goes_on() -> None:
     session = FakeSession([(TurnFailed("auth", "no key; set `KEY`", 4),), answered("Better.")])
-    async with talking(session, UsageError("there is no such model")) as talk:
-        talk.type("go")
-        await talk.shows("Error: no key; set `KEY`")
-        talk.type("/model nobody/none")
-        await talk.shows("Error: there is no such model")
-        talk.type("/modle")
-        await talk.shows("there is no `/modle`; did you mean `/mode` or `/model`?")
-        await talk.rests()
-        talk.type("again")
-        await talk.shows("Better.")
+    async with talking(session, UsageError("there is no such model")) as controller:
+        controller.type("go")
+        await controller.shows("Error: no key; set `KEY`")
+        controller.type("/model nobody/none")
+        await controller.shows("Error: there is no such model")
+        controller.type("/modle")
+        await controller.shows("there is no `/modle`; did you mean `/mode` or `/model`?")
+        await controller.rests()
+        controller.type("again")
+        await controller.shows("Better.")
 
 
 async def test_every_command_can_be_left_with_an_empty_line() -> None:
-    async with talking(FakeSession(history=conversation(1)), infos=(session_info("x", "y"),)) as talk:
-        await talk.rests()
+    async with talking(FakeSession(history=conversation(1)), infos=(session_info("x", "y"),)) as controller:
+        await controller.rests()
         for command in COMMANDS:
             if command.name != "quit":
-                talk.type(f"/{command.name}")
-                await until(lambda: talk.typist.lines.empty())
-                talk.type("")
-                await talk.rests()
-        assert not talk.running.done()
+                controller.type(f"/{command.name}")
+                await until(lambda: controller.typist.lines.empty())
+                controller.type("")
+                await controller.rests()
+        assert not controller.running.done()
 
 
 async def test_a_command_that_has_to_wait_says_so() -> None:
     session = FakeSession([(Hold(),)])
-    async with talking(session, first="go") as talk:
+    async with talking(session, first="go") as controller:
         await until(lambda: session.said == ["go"])
-        talk.type("/compact")
-        await talk.shows("`/compact` has to wait until the session is free")
-        talk.type("!make")
-        await until(lambda: talk.typist.given == ["!make"])
-        talk.type("/help")
-        await talk.shows("/quit: leave")
+        controller.type("/compact")
+        await controller.shows("`/compact` has to wait until the session is free")
+        controller.type("!make")
+        await until(lambda: controller.typist.given == ["!make"])
+        controller.type("/help")
+        await controller.shows("/quit: leave")
 
 
 def test_lines_that_go_on() -> None:
@@ -419,13 +419,13 @@ def test_lines_that_go_on() -> None:
 async def test_a_message_that_is_gone_back_to_is_written_in_a_fork() -> None:
     said = (Said("abc123", 0, "first", 0.0), Said("abc123", 2, "second\x1b[2J", 0.0))
     tree = Tree((Branch("abc123", "", "", 0, said, ((3, "calc.py"),), 4),))
-    async with talking(FakeSession(history=conversation(2)), FakeSession(id="abc123f")) as talk:
-        talk.sessions.shelf = FakeLibrary(branches=tree)
-        await talk.rests()
-        talk.type("/rewind")
-        await talk.shows("Files are not rewound")
-        await talk.shows("1: second")
-        talk.type("1")
-        await talk.shows("calc.py changed since")
-        assert talk.sessions.shelf.done == [("fork", "abc123", 2, True)]
-        assert talk.sessions.opened[-1] == ("abc123f", None)
+    async with talking(FakeSession(history=conversation(2)), FakeSession(id="abc123f")) as controller:
+        controller.sessions.listing = FakeLibrary(branches=tree)
+        await controller.rests()
+        controller.type("/rewind")
+        await controller.shows("Files are not rewound")
+        await controller.shows("1: second")
+        controller.type("1")
+        await controller.shows("calc.py changed since")
+        assert controller.sessions.listing.done == [("fork", "abc123", 2, True)]
+        assert controller.sessions.opened[-1] == ("abc123f", None)

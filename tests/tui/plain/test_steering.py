@@ -28,28 +28,30 @@ class Steered(FakeSession):
 
 async def test_an_act_is_done_when_its_price_was_agreed_to() -> None:
     session = Steered(given=[Priced(Conversation(), PLAN, 3e-6), Acted(Conversation(), (DONE,))])
-    async with talking(session) as talk:
-        await until(lambda: talk.front.talk.session is session)
-        talk.type("/context evict r12")
-        await talk.asks("evict r12: frees 8.2k tokens, costs $0.0311 now, pays off after 13 requests. Do it? y or n: ")
-        talk.type("y")
-        await talk.shows("left the view: a line stands for it (69.5k → 61.3k tokens)")
+    async with talking(session) as controller:
+        await until(lambda: controller.front.controller.session is session)
+        controller.type("/context evict r12")
+        await controller.asks(
+            "evict r12: frees 8.2k tokens, costs $0.0311 now, pays off after 13 requests. Do it? y or n: "
+        )
+        controller.type("y")
+        await controller.shows("left the view: a line stands for it (69.5k → 61.3k tokens)")
         assert session.given == []
 
 
 async def test_an_act_that_is_not_agreed_to_or_cannot_be_done_is_not() -> None:
     cannot = Refusal("`r12` is pinned: unpin it first")
     session = Steered(given=[Priced(Conversation(), PLAN, None), Priced(Conversation(), cannot, None)])
-    async with talking(session) as talk:
-        await until(lambda: talk.front.talk.session is session)
-        talk.type("/context evict r12")
-        await talk.asks(
+    async with talking(session) as controller:
+        await until(lambda: controller.front.controller.session is session)
+        controller.type("/context evict r12")
+        await controller.asks(
             "evict r12: frees 8.2k tokens, costs what 10.3k fresh tokens do now, pays off after 13 requests. "
             "Do it? y or n: "
         )
-        talk.type("")
-        talk.type("/context evict r12")
-        await talk.shows("`r12` is pinned: unpin it first")
+        controller.type("")
+        controller.type("/context evict r12")
+        await controller.shows("`r12` is pinned: unpin it first")
         assert session.given == []
-        talk.type("/context frob")
-        await talk.shows("`/context frob` is nothing that can be done")
+        controller.type("/context frob")
+        await controller.shows("`/context frob` is nothing that can be done")

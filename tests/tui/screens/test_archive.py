@@ -48,17 +48,17 @@ async def pressed(t: Terminal, screen: PanelScreen, *keys: str) -> None:
 
 
 async def test_enter_inserts_the_reference_that_is_marked() -> None:
-    async with terminal(FakeSession(shelf=FakeShelf(KEPT, TEXTS))) as t:
+    async with terminal(FakeSession(listing=FakeShelf(KEPT, TEXTS))) as t:
         screen = await browsing(t)
         await pressed(t, screen, "down")
         await t.pilot.press("enter")
         await t.rests()
         assert t.prompt.text == "r2 "
-        assert t.app.talk.session is not None
+        assert t.app.controller.session is not None
 
 
 async def test_esc_inserts_nothing() -> None:
-    async with terminal(FakeSession(shelf=FakeShelf(KEPT, TEXTS))) as t:
+    async with terminal(FakeSession(listing=FakeShelf(KEPT, TEXTS))) as t:
         await browsing(t)
         await t.pilot.press("escape")
         await t.rests()
@@ -67,7 +67,7 @@ async def test_esc_inserts_nothing() -> None:
 
 
 async def test_typing_filters_and_the_page_follows() -> None:
-    async with terminal(FakeSession(shelf=FakeShelf(KEPT, TEXTS))) as t:
+    async with terminal(FakeSession(listing=FakeShelf(KEPT, TEXTS))) as t:
         screen = await browsing(t)
         assert "line 1 of r3" in shown(t)
         await pressed(t, screen, *"git")
@@ -80,7 +80,7 @@ async def test_typing_filters_and_the_page_follows() -> None:
 
 
 async def test_pages_turn_and_stop_at_both_ends() -> None:
-    async with terminal(FakeSession(shelf=FakeShelf(KEPT, TEXTS))) as t:
+    async with terminal(FakeSession(listing=FakeShelf(KEPT, TEXTS))) as t:
         screen = await browsing(t)
         height = screen.query_one("#content").size.height
         first = above(t)
@@ -95,7 +95,7 @@ async def test_pages_turn_and_stop_at_both_ends() -> None:
 
 
 async def test_y_copies_from_the_list_and_letters_go_to_the_filter() -> None:
-    async with terminal(FakeSession(shelf=FakeShelf(KEPT, TEXTS))) as t:
+    async with terminal(FakeSession(listing=FakeShelf(KEPT, TEXTS))) as t:
         screen = await browsing(t)
         await pressed(t, screen, "tab")
         assert screen.query_one(Listing).has_focus
@@ -108,7 +108,7 @@ async def test_y_copies_from_the_list_and_letters_go_to_the_filter() -> None:
 
 
 async def test_what_is_gone_says_so() -> None:
-    async with terminal(FakeSession(shelf=FakeShelf(KEPT, TEXTS))) as t:
+    async with terminal(FakeSession(listing=FakeShelf(KEPT, TEXTS))) as t:
         screen = await browsing(t)
         await pressed(t, screen, "down", "down")
         await t.until(lambda: "was removed" in shown(t))
@@ -126,7 +126,7 @@ async def test_a_session_that_kept_nothing() -> None:
 
 async def test_of_two_thousand_only_what_is_looked_at_is_painted() -> None:
     many = tuple(ran(number, f"make target-{number}") for number in range(2_000, 0, -1))
-    async with terminal(FakeSession(shelf=FakeShelf(many, {"r1": "the first"}))) as t:
+    async with terminal(FakeSession(listing=FakeShelf(many, {"r1": "the first"}))) as t:
         screen = await browsing(t)
         listing, painted = screen.query_one(Listing), list[int]()
         paint = listing._paint

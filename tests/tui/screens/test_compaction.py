@@ -47,8 +47,8 @@ async def looking(t: Driven) -> CompactionScreen:
 
 
 def history(t: Driven) -> Conversation:
-    assert t.app.talk.session is not None
-    return t.app.talk.session.history
+    assert t.app.controller.session is not None
+    return t.app.controller.session.history
 
 
 def said(screen: CompactionScreen, id: str) -> str:
@@ -70,7 +70,7 @@ async def test_it_is_looked_at_written_edited_done_and_taken_back(tmp_path: Path
         await t.pilot.press("space", "o", "k", "ctrl+s")
         await t.rests()
         assert history(t).summary.summary == "All four were read. ok"
-        receipt = t.app.talk.view.blocks[-1]
+        receipt = t.app.controller.view.blocks[-1]
         assert isinstance(receipt, Compaction)
         assert receipt.model.endswith(", edited by you")
 
@@ -86,7 +86,7 @@ async def test_it_is_looked_at_written_edited_done_and_taken_back(tmp_path: Path
         await t.pilot.press("enter")
         await t.rests()
         assert replace(history(t), held=0) == before
-        assert isinstance(t.app.talk.view.blocks[-1], UndoneReceipt)
+        assert isinstance(t.app.controller.view.blocks[-1], UndoneReceipt)
         await t.type("/undo")
         await t.shows("there is nothing to undo")
 
@@ -95,10 +95,10 @@ async def test_esc_leaves_everything_as_it_was_and_tells_what_was_paid(tmp_path:
     files(tmp_path)
     async with working(tmp_path, *READS, {"text": "Read."}, WRITTEN) as t:
         await looking(t)
-        before, blocks = history(t), t.app.talk.view.blocks
+        before, blocks = history(t), t.app.controller.view.blocks
         await t.pilot.press("escape")
         await t.rests()
-        assert (history(t), t.app.talk.view.blocks) == (before, blocks)
+        assert (history(t), t.app.controller.view.blocks) == (before, blocks)
 
         await t.type("/compact")
         await t.asks(CompactionScreen)
@@ -113,7 +113,7 @@ async def test_esc_leaves_everything_as_it_was_and_tells_what_was_paid(tmp_path:
         await t.pilot.press("escape")
         await t.rests()
         assert history(t) == before
-        assert t.app.talk.view.blocks[-1] == Notice(
+        assert t.app.controller.view.blocks[-1] == Notice(
             "nothing was compacted; a summary was made for $0.25 and is not used"
         )
 
@@ -143,7 +143,7 @@ async def test_while_it_is_written_esc_interrupts_and_one_can_write_it_oneself(t
         screen = await looking(t)
         before = history(t)
         await t.pilot.press("enter")
-        await t.until(lambda: t.app.talk.view.activity == "summarising")
+        await t.until(lambda: t.app.controller.view.activity == "summarising")
         await t.pilot.press("escape")
         await t.until(lambda: screen.step == "plan")
         assert "interrupted: nothing has changed" in said(screen, "headline")

@@ -55,7 +55,7 @@ def says(screen: ContextScreen, id: str = "told") -> str:
 
 
 def output(t: Driven, number: int) -> str:
-    session = t.app.talk.session
+    session = t.app.controller.session
     assert session is not None
     outputs = [o for m in session.history.messages if isinstance(m, User) for o in m.outputs]
     masked = outputs[number - 1].call_id in session.history.masked
@@ -91,7 +91,7 @@ async def test_an_output_is_evicted_for_a_price_and_comes_back_with_undo(tmp_pat
         assert output(t, 1) != "masked"
         await t.pilot.press("escape")
         await t.until(lambda: not isinstance(t.app.screen, ContextScreen))
-        assert isinstance(t.app.talk.view.blocks[-2], Notice)
+        assert isinstance(t.app.controller.view.blocks[-2], Notice)
 
 
 async def test_what_is_pinned_says_so_and_is_not_evicted(tmp_path: Path) -> None:
@@ -111,7 +111,7 @@ async def test_what_is_pinned_says_so_and_is_not_evicted(tmp_path: Path) -> None
         await pressed(t, screen, "p")
         await pressed(t, screen, "enter")
         assert "not pinned any more" in says(screen)
-        session = t.app.talk.session
+        session = t.app.controller.session
         assert session is not None
         assert session.history.pinned == frozenset()
         await pressed(t, screen, "d")
@@ -126,7 +126,7 @@ async def test_enter_does_nothing_that_is_not_on_the_screen_any_more(tmp_path: P
         await t.shows("I have read them.")
         await t.rests()
         screen = await looking(t)
-        session = t.app.talk.session
+        session = t.app.controller.session
         assert session is not None
         before = session.history
         for offer, key in (("o", "b"), ("p", "d"), ("p", "t"), ("o", "up"), ("o", "home"), ("p", "x"), ("p", "/")):
@@ -150,7 +150,7 @@ async def test_bringing_back_says_what_it_takes_and_where_it_stands_then(tmp_pat
         screen = await looking(t)
         mark(screen, "r1")
         await pressed(t, screen, "o", "enter")
-        session = t.app.talk.session
+        session = t.app.controller.session
         assert session is not None
         before, used = session.history, screen._components.overview.used
 

@@ -152,7 +152,7 @@ class Hands:
 
 
 @contextmanager
-def hands(t: Terminal) -> Iterator[Hands]:
+def call_runner(t: Terminal) -> Iterator[Hands]:
     driver, now = t.app._driver, [0.0]
     assert driver is not None
     yield Hands(t, TerminalInput(driver.process_message, debug=False, clock=lambda: now[0]), now)
@@ -179,7 +179,7 @@ async def test_a_text_that_arrives_in_one_write_answers_nothing_and_is_in_the_pr
 ) -> None:
     session = FakeSession([[QUESTION, DONE]])
     async with terminal(session, guard=GUARD) as t:
-        with hands(t) as user:
+        with call_runner(t) as user:
             await t.type("go")
             await user.asked(PermissionScreen)
             at = 102.0 if len(typed) > 1 else 100.1
@@ -196,7 +196,7 @@ async def test_a_text_that_arrives_in_one_write_answers_nothing_and_is_in_the_pr
 async def test_a_question_that_came_between_the_key_and_its_handling_is_not_answered_by_it() -> None:
     session = FakeSession([[QUESTION, DONE]])
     async with terminal(session, guard=GUARD) as t:
-        with hands(t) as user:
+        with call_runner(t) as user:
             await t.type("go")
             await user.asked(PermissionScreen)
             user.sends(98.0, b"y")  # two seconds before; nobody had time for it
@@ -210,11 +210,11 @@ async def test_the_key_for_one_question_does_not_answer_the_next() -> None:
     hold = Hold()
     session = FakeSession([[hold, DONE]])
     async with terminal(session, guard=GUARD) as t:
-        with hands(t) as user:
+        with call_runner(t) as user:
             await t.type("go")
-            await t.until(lambda: t.app.talk.view.busy)
-            t.app.talk.advance(QUESTION)
-            t.app.talk.advance(SECOND)
+            await t.until(lambda: t.app.controller.view.busy)
+            t.app.controller.advance(QUESTION)
+            t.app.controller.advance(SECOND)
             await user.asked(PermissionScreen)
             user.sends(102.0, b"y")
             await t.until(lambda: session.answers == {"q": Decision("allow")})
@@ -231,7 +231,7 @@ async def test_the_key_for_one_question_does_not_answer_the_next() -> None:
 async def test_two_answers_that_nobody_had_time_for_are_one() -> None:
     session = FakeSession([[QUESTION, DONE]])
     async with terminal(session, guard=GUARD) as t:
-        with hands(t) as user:
+        with call_runner(t) as user:
             await t.type("go")
             await user.asked(PermissionScreen)
             user.sends(102.0, b"y")
@@ -245,7 +245,7 @@ async def test_two_answers_that_nobody_had_time_for_are_one() -> None:
 async def test_keys_that_the_question_takes_may_follow_each_other_at_once() -> None:
     session = FakeSession([[WORDS, DONE]])
     async with terminal(session, guard=GUARD) as t:
-        with hands(t) as user:
+        with call_runner(t) as user:
             await t.type("go")
             await user.asked(QuestionScreen)
             for at, typed in ((102.0, b"\x1b[B"), (102.05, b"\x1b[B"), (102.1, b"\r")):
@@ -256,7 +256,7 @@ async def test_keys_that_the_question_takes_may_follow_each_other_at_once() -> N
 async def test_text_for_a_field_may_come_in_one_read_and_enter_behind_it_may_not() -> None:
     session = FakeSession([[WORDS, DONE]])
     async with terminal(session, guard=GUARD) as t:
-        with hands(t) as user:
+        with call_runner(t) as user:
             await t.type("go")
             await user.asked(QuestionScreen)
             user.sends(100.1, b"later ")
@@ -271,7 +271,7 @@ async def test_text_for_a_field_may_come_in_one_read_and_enter_behind_it_may_not
 
 async def test_a_confirmation_is_guarded_too() -> None:
     async with terminal(FakeSession(), guard=GUARD) as t:
-        with hands(t) as user:
+        with call_runner(t) as user:
             answers = list[bool | None]()
             t.app.push_screen(ConfirmScreen("Sure?", (), "does it"), answers.append)
             await user.asked(ConfirmScreen)
@@ -285,7 +285,7 @@ async def test_a_confirmation_is_guarded_too() -> None:
 async def test_a_click_too_soon_or_with_keys_chooses_nothing() -> None:
     session = FakeSession([[WORDS, DONE]])
     async with terminal(session, guard=GUARD) as t:
-        with hands(t) as user:
+        with call_runner(t) as user:
             await t.type("go")
             await user.asked(QuestionScreen)
             options = t.app.screen.query_one("#options").region

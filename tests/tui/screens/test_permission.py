@@ -190,7 +190,7 @@ async def test_what_is_told_meanwhile_stands_in_the_question() -> None:
         await asked(t)
         told = t.app.screen.query_one(Told)
         await t.until(lambda: str(told.render()) == "· told before")
-        t.app.talk.notice("told\x1b[2J meanwhile")
+        t.app.controller.notice("told\x1b[2J meanwhile")
         await t.until(lambda: "meanwhile" in str(told.render()))
         assert str(told.render()) == "· told before\n· told␛[2J meanwhile"
         await t.pilot.press("y")

@@ -23,7 +23,7 @@ TEXTS = {
 
 
 def answering(**given: object) -> FakeSession:
-    return FakeSession(places=PLACES, shelf=FakeShelf((), TEXTS), **given)  # type: ignore[arg-type]  # its own fields
+    return FakeSession(places=PLACES, listing=FakeShelf((), TEXTS), **given)  # type: ignore[arg-type]  # its own fields
 
 
 async def looking(t: Terminal, text: str = "needle") -> PanelScreen:

@@ -46,7 +46,7 @@ async def test_a_message_comes_back_to_the_prompt_and_the_branch_that_was_left_i
         await t.pilot.press("y")
         await t.shows("Mended.")
         await t.rests()
-        first = t.app.talk.session
+        first = t.app.controller.session
         assert first is not None
         screen = await looking(t)
         said = str(screen.query_one("#said", Static).render())
@@ -54,12 +54,12 @@ async def test_a_message_comes_back_to_the_prompt_and_the_branch_that_was_left_i
         assert "calc.py" in said
         await t.pilot.press("enter")
         await t.rests()
-        fork = t.app.talk.session
+        fork = t.app.controller.session
         assert fork is not None
         assert fork.id != first.id
         assert fork.history.messages == first.history.messages[:2]
         assert t.prompt.text == "mend it"
-        notice = t.app.talk.view.blocks[-1]
+        notice = t.app.controller.view.blocks[-1]
         assert isinstance(notice, Notice)
         assert notice.text.endswith("Files are as they were: calc.py changed since")
         assert "a + b" in (tmp_path / "project" / "calc.py").read_text()
@@ -69,10 +69,10 @@ async def test_a_message_comes_back_to_the_prompt_and_the_branch_that_was_left_i
         assert [in_words(row).split(",")[0] for row in screen.rows] == ["hi", "mend it"]
         await t.pilot.press("down", "o")
         await t.rests()
-        assert t.app.talk.session is not None
-        assert t.app.talk.session.id == first.id
-        assert t.app.talk.session.history.messages == first.history.messages
-        library = await t.app.talk.sessions.library()
+        assert t.app.controller.session is not None
+        assert t.app.controller.session.id == first.id
+        assert t.app.controller.session.history.messages == first.history.messages
+        library = await t.app.controller.sessions.library()
         assert [info.id for info in await library.page()] == [first.id], "the fork in which nothing was said is gone"
 
 
@@ -84,15 +84,15 @@ async def test_the_first_message_can_be_said_anew(tmp_path: Path) -> None:
         await looking(t)
         await t.pilot.press("enter")
         await t.rests()
-        assert t.app.talk.session is not None
-        assert (t.app.talk.session.history.messages, t.prompt.text) == ((), "hi")
+        assert t.app.controller.session is not None
+        assert (t.app.controller.session.history.messages, t.prompt.text) == ((), "hi")
         t.prompt.put("hey")
         await t.pilot.press("enter")
         await t.shows("hey")
 
 
 async def test_esc_twice_in_an_empty_prompt_goes_there_too() -> None:
-    opener = FakeSessions([FakeSession(history=conversation(1))], shelf=FakeLibrary(branches=TREE))
+    opener = FakeSessions([FakeSession(history=conversation(1))], listing=FakeLibrary(branches=TREE))
     app = EbbApp(opener, guard=0.0)
     async with app.run_test(size=(80, 24)) as pilot:
         t = Terminal(app, pilot, opener)
@@ -110,7 +110,7 @@ async def test_esc_twice_in_an_empty_prompt_goes_there_too() -> None:
 
 
 async def test_where_nothing_was_said_there_is_nothing_to_go_back_to() -> None:
-    opener = FakeSessions([FakeSession()], shelf=FakeLibrary())
+    opener = FakeSessions([FakeSession()], listing=FakeLibrary())
     app = EbbApp(opener, guard=0.0)
     async with app.run_test(size=(80, 24)) as pilot:
         t = Terminal(app, pilot, opener)

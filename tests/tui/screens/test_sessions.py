@@ -43,7 +43,7 @@ async def listing(t: Driven) -> PanelScreen:
 
 
 def played(*sessions: FakeSession) -> FakeSessions:
-    return FakeSessions(list(sessions), INFOS, shelf=FakeLibrary(INFOS, SAID))
+    return FakeSessions(list(sessions), INFOS, listing=FakeLibrary(INFOS, SAID))
 
 
 async def on(opener: FakeSessions, app: EbbApp, pilot: object) -> Terminal:
@@ -94,14 +94,14 @@ async def test_a_title_is_changed_and_a_session_forked() -> None:
     async with app.run_test(size=(80, 24)) as pilot:
         t = await on(opener, app, pilot)
         screen = await listing(t)
-        assert opener.shelf is not None
+        assert opener.listing is not None
         await pilot.press("tab", "r", "!", "enter")
         await t.until(lambda: screen.settled and not screen.is_editing and screen.rows[0].title == "fix the parser!")
         await pilot.press("r", "x", "escape")
         await t.until(lambda: not screen.is_editing)
         await pilot.press("f")
         await t.until(lambda: screen.settled and ids(screen.rows) == ["aa1f", "aa1", "bb2"])
-        assert opener.shelf.done == [("rename", "aa1", "fix the parser!"), ("fork", "aa1", None, False)]
+        assert opener.listing.done == [("rename", "aa1", "fix the parser!"), ("fork", "aa1", None, False)]
         await t.until(lambda: "forked from aa1" in text_of(screen, "said"))
         await pilot.press("r", *["backspace"] * 40, "enter")
         await t.until(lambda: "cannot be empty" in text_of(screen, "answers"))
@@ -117,8 +117,8 @@ async def test_the_title_goes_to_the_session_that_was_marked_when_it_was_begun()
         screen.query_one(Listing).move(1)  # as when a search puts others into the list
         await pilot.press("enter")
         await t.until(lambda: screen.settled and not screen.is_editing)
-        assert opener.shelf is not None
-        assert opener.shelf.done == [("rename", "aa1", "fix the parser!")]
+        assert opener.listing is not None
+        assert opener.listing.done == [("rename", "aa1", "fix the parser!")]
 
 
 async def test_what_was_said_is_searched_once_nobody_types(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -165,11 +165,11 @@ async def test_nothing_is_deleted_before_the_list_is_left() -> None:
         await t.until(lambda: "`bb2` stays" in text_of(screen, "answers"))
         await pilot.press("d", "enter")
         await t.until(lambda: "1 to be deleted" in text_of(screen, "headline"))
-        assert opener.shelf is not None
-        assert opener.shelf.done == []
+        assert opener.listing is not None
+        assert opener.listing.done == []
         await pilot.press("escape")
         await t.shows("deleted bb2  add a flag")
-        assert opener.shelf.done == [("delete", "bb2")]
+        assert opener.listing.done == [("delete", "bb2")]
 
 
 async def test_a_long_list_comes_as_it_is_walked() -> None:
@@ -192,7 +192,7 @@ async def test_a_real_session_is_found_by_what_was_said_renamed_forked_and_delet
         await t.type("what about tonight?")
         await t.shows("The moon is out.")
         await t.rests()
-        first = t.app.talk.session
+        first = t.app.controller.session
         assert first is not None
         await t.type("/clear")
         await t.rests()
@@ -204,15 +204,15 @@ async def test_a_real_session_is_found_by_what_was_said_renamed_forked_and_delet
         assert screen.rows[0].title == "what about tonight?!"
         await t.pilot.press("f")
         await t.until(lambda: screen.settled and len(screen.rows) == 2)
-        library = await t.app.talk.sessions.library()
+        library = await t.app.controller.sessions.library()
         fork = next(info for info in await library.page() if info.parent)
         assert (fork.title, fork.parent, fork.messages) == ("what about tonight?! (fork)", first.id, 2)
         await t.until(lambda: f"forked from {first.id}" in text_of(screen, "said"))
         await t.pilot.press("enter")
         await t.shows("The moon is out.")
         await t.rests()
-        assert t.app.talk.session is not None
-        assert (t.app.talk.session.id, t.app.talk.session.history) == (fork.id, first.history)
+        assert t.app.controller.session is not None
+        assert (t.app.controller.session.id, t.app.controller.session.history) == (fork.id, first.history)
         screen = await listing(t)
         screen.query_one(Listing).move(1)
         await t.pilot.press("tab", "d", "escape")

@@ -122,14 +122,14 @@ async def test_what_is_remembered_is_told_now_and_known_to_later_sessions(tmp_pa
     async with app.run_test(size=(80, 24)) as pilot:
         t = Driven(app, pilot)
         await t.rests()
-        assert app.talk.session is not None
+        assert app.controller.session is not None
         for place in places(config):
             await t.type("# tests run with tox")
             await t.lists("remember")
             await pilot.press(*([] if place == places(config)[0] else ["down"] * places(config).index(place)), "enter")
             await t.rests()
             assert place.path.read_text() == "- tests run with tox\n"
-        told = app.talk.session.history.messages[0]
+        told = app.controller.session.history.messages[0]
         assert told == User((Note("[The user wants you to remember from now on:\n- tests run with tox]"),))
         await t.type("# no, with nox")
         await t.lists("remember")
@@ -139,7 +139,7 @@ async def test_what_is_remembered_is_told_now_and_known_to_later_sessions(tmp_pa
         await t.shows("taken out of")
         await t.rests()
         assert places(config)[0].path.read_text() == "- tests run with tox\n"
-        told = app.talk.session.history.messages[-1]
+        told = app.controller.session.history.messages[-1]
         assert told == User((Note("[The user takes back what you were to remember:\n- no, with nox]"),))
         await t.type("/undo")
         await t.shows("there is nothing to undo")

@@ -66,10 +66,10 @@ class Talking:
 
     async def go_on(self, t: Terminal, which: int, *, size: int) -> None:
         """Lets go of a part, and waits until the view with that many blocks is drawn."""
-        before = t.app.talk.view
+        before = t.app.controller.view
         self.holds[which].event.set()
-        await t.until(lambda: t.app.talk.view is not before and len(t.app.talk.view.turn) == size)
-        await t.until(lambda: not t.app.desk.showing.is_behind)
+        await t.until(lambda: t.app.controller.view is not before and len(t.app.controller.view.turn) == size)
+        await t.until(lambda: not t.app.context.showing.is_behind)
         await t.pilot.pause()
 
 

@@ -86,7 +86,7 @@ def test_a_line_shows_nothing_that_steers_a_terminal() -> None:
 
 
 def waiting(t: Terminal) -> list[str]:
-    return list(t.app.talk.queue.texts)
+    return list(t.app.controller.queue.texts)
 
 
 def lines_of(t: Terminal) -> str:
@@ -105,7 +105,7 @@ async def test_a_message_goes_in_at_the_next_step_and_one_for_later_waits_for_th
         hold.event.set()
         await t.shows("use tabs")
         call = Call("1", "bash", {"command": "make"}, "done", text="built")
-        assert t.app.talk.view.blocks == (UserText("go"), call, UserText("use tabs"))
+        assert t.app.controller.view.blocks == (UserText("go"), call, UserText("use tabs"))
         assert lines_of(t) == "later      and then rest"
         last.event.set()
         await t.rests()
@@ -177,7 +177,7 @@ async def test_what_waits_is_in_the_prompt_when_the_session_goes_on(tmp_path: Pa
     async with terminal(FakeSession(history=conversation(1)), drafts=Drafts(tmp_path / "drafts")) as t:
         assert t.prompt.text == "one\n\ntwo\n\nhalf a thou"
         notice = "what you had not sent when this session was left is in the prompt again"
-        assert t.app.talk.view.blocks[-1] == Notice(notice)
+        assert t.app.controller.view.blocks[-1] == Notice(notice)
         t.prompt.put("")
         await t.until(lambda: not drafts.holds(session.id))
 
@@ -201,12 +201,12 @@ async def test_what_is_being_written_is_kept_while_it_is_and_for_the_session_tha
         assert first.said == ["half a thought"]
         t.prompt.put("another")
         await t.until(lambda: drafts.holds("first"))
-        await t.app.talk.open("second")
+        await t.app.controller.open("second")
         assert not drafts.holds("first")
         t.prompt.put("another one")
         await t.until(lambda: kept("second") == ("another one",))
-        await t.app.talk.open("second", "scripted/other")
-        t.app.desk.showing.session()
+        await t.app.controller.open("second", "scripted/other")
+        t.app.context.showing.session()
         assert t.prompt.text == "another one", "it is not given twice"
 
 
@@ -223,7 +223,7 @@ async def test_a_turn_that_fails_gives_back_what_it_had_taken_too() -> None:
         await t.type("go")
         await t.until(lambda: session.said)
         await t.type("use tabs")
-        assert t.app.talk.queue.take_for_step() == ("use tabs",)
+        assert t.app.controller.queue.take_for_step() == ("use tabs",)
         hold.event.set()
         await t.shows("The disk is full.")
         await t.rests()
@@ -255,13 +255,13 @@ async def test_a_message_that_was_heard_meanwhile_is_neither_edited_nor_removed(
     async with terminal(FakeSession([[hold, DONE]])) as t:
         for text in ("go", "one", "two"):
             await t.type(text)
-        await t.until(lambda: len(t.app.talk.queue) == 2)
-        first, _ = t.app.talk.queue.items
-        assert t.app.talk.queue.pop() == "one"
+        await t.until(lambda: len(t.app.controller.queue) == 2)
+        first, _ = t.app.controller.queue.items
+        assert t.app.controller.queue.pop() == "one"
         lines = t.app.main.query_one(QueueLines)
         lines.post_message(QueueLines.Edited(first))
         lines.post_message(QueueLines.Removed(first))
         await t.pilot.pause()
-        assert (t.prompt.text, t.app.talk.queue.texts) == ("", ("two",))
+        assert (t.prompt.text, t.app.controller.queue.texts) == ("", ("two",))
         hold.event.set()
         await t.rests()

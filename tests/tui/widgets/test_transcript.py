@@ -35,7 +35,7 @@ async def stage(*blocks: Block, size: tuple[int, int] = (60, 20)) -> AsyncIterat
         yield transcript, pilot
 
 
-def talk(count: int) -> tuple[Block, ...]:
+def controller(count: int) -> tuple[Block, ...]:
     """Questions and answers whose heights no estimate gets right."""
     blocks: list[Block] = []
     for number in range(count):
@@ -47,7 +47,7 @@ def talk(count: int) -> tuple[Block, ...]:
 
 
 async def test_a_long_session_opens_at_its_end_and_draws_only_that() -> None:
-    async with stage(*talk(1_000)) as (transcript, _):
+    async with stage(*controller(1_000)) as (transcript, _):
         assert "answer 999" in transcript.visible_text()
         assert transcript.following
         assert len([row for row in transcript._stack.rows if row.measured]) < 60
@@ -56,13 +56,13 @@ async def test_a_long_session_opens_at_its_end_and_draws_only_that() -> None:
 async def test_of_fifty_thousand_blocks_no_more_is_drawn_than_of_a_hundred() -> None:
     drawn = []
     for count in (50, 25_000):
-        async with stage(*talk(count)) as (transcript, _):
+        async with stage(*controller(count)) as (transcript, _):
             drawn.append(len([row for row in transcript._stack.rows if row.measured]))
     assert drawn[1] <= drawn[0] + 4  # answers differ in height
 
 
 async def test_the_end_stays_in_sight_while_blocks_come() -> None:
-    blocks = talk(20)
+    blocks = controller(20)
     async with stage(*blocks) as (transcript, pilot):
         for number in range(30):
             transcript.show((*blocks, *(Notice(f"notice {index}") for index in range(number))))
@@ -71,7 +71,7 @@ async def test_the_end_stays_in_sight_while_blocks_come() -> None:
 
 
 async def test_nothing_moves_while_the_user_reads_above() -> None:
-    blocks = talk(50)
+    blocks = controller(50)
     async with stage(*blocks) as (transcript, pilot):
         transcript.page(-1)
         await pilot.pause()
@@ -87,7 +87,7 @@ async def test_nothing_moves_while_the_user_reads_above() -> None:
 
 
 async def test_paging_up_and_down_shows_every_line_once() -> None:
-    blocks = talk(40)
+    blocks = controller(40)
     async with stage(*blocks) as (transcript, pilot):
         for _ in range(4):
             above = transcript.visible_text().split("\n")
@@ -102,7 +102,7 @@ async def test_paging_up_and_down_shows_every_line_once() -> None:
 
 
 async def test_home_and_end_reach_both_ends() -> None:
-    async with stage(*talk(200)) as (transcript, pilot):
+    async with stage(*controller(200)) as (transcript, pilot):
         transcript.go_home()
         await pilot.pause()
         assert transcript.visible_text().startswith("› question 0")
@@ -112,7 +112,7 @@ async def test_home_and_end_reach_both_ends() -> None:
 
 
 async def test_a_narrower_screen_keeps_what_is_read_in_sight() -> None:
-    async with stage(*talk(100), size=(80, 20)) as (transcript, pilot):
+    async with stage(*controller(100), size=(80, 20)) as (transcript, pilot):
         for _ in range(5):
             transcript.page(-1)
             await pilot.pause()
@@ -131,7 +131,7 @@ async def test_a_call_says_how_many_lines_it_gave_back_also_when_a_part_of_them_
 
 async def test_what_a_key_opens_comes_onto_the_screen() -> None:
     short = Call("1", "bash", {"command": "seq 5"}, "done", text="1\n2\n3\n4\nfive")
-    async with stage(*talk(30), short) as (transcript, pilot):
+    async with stage(*controller(30), short) as (transcript, pilot):
         before = transcript.visible_text()
         transcript.toggle_last()
         await pilot.pause()
@@ -141,15 +141,19 @@ async def test_what_a_key_opens_comes_onto_the_screen() -> None:
         await pilot.pause()
         assert transcript.visible_text() == before
     long = replace(short, text="\n".join(map(str, range(99))))
-    for behind in ((), talk(30)):
-        async with stage(*talk(30), long, *behind) as (transcript, pilot):
+    for behind in ((), controller(30)):
+        async with stage(*controller(30), long, *behind) as (transcript, pilot):
             transcript.toggle_last()
             await pilot.pause()
             assert transcript.visible_text().startswith("● bash  seq 5  99 lines")
 
 
 async def test_a_tiny_screen_breaks_nothing() -> None:
-    blocks = (*talk(5), Call("1", "bash", {"command": "make " * 20}, "failed", text="x" * 500), Thought("hm " * 50))
+    blocks = (
+        *controller(5),
+        Call("1", "bash", {"command": "make " * 20}, "failed", text="x" * 500),
+        Thought("hm " * 50),
+    )
     async with stage(*blocks) as (transcript, _):
         never_tiny = transcript.visible_text()
     async with stage(*blocks, size=(4, 2)) as (transcript, pilot):
@@ -214,7 +218,7 @@ async def test_a_new_theme_repaints_what_is_shown() -> None:
 
 
 async def test_jumps_go_from_message_to_message() -> None:
-    async with stage(*talk(40)) as (transcript, pilot):
+    async with stage(*controller(40)) as (transcript, pilot):
         tops = []
         for direction in (-1, -1, -1, 1, 1):
             transcript.jump(direction)
@@ -233,7 +237,7 @@ async def test_jumps_go_from_message_to_message() -> None:
 
 
 async def test_words_are_gone_to_and_the_way_back_is_kept() -> None:
-    async with stage(*talk(200)) as (transcript, pilot):
+    async with stage(*controller(200)) as (transcript, pilot):
         before = transcript.visible_text()
         found = transcript.find("answer 17")
         await pilot.pause()
@@ -250,7 +254,7 @@ async def test_words_are_gone_to_and_the_way_back_is_kept() -> None:
 
 async def test_what_is_folded_opens_while_words_in_it_are_looked_at() -> None:
     call = Call("1", "bash", {"command": "make"}, "done", text="all is built\n" * 3 + "the needle")
-    async with stage(*talk(20), call, *talk(20)) as (transcript, pilot):
+    async with stage(*controller(20), call, *controller(20)) as (transcript, pilot):
         assert transcript.find("the needle").of == 1
         await pilot.pause()
         assert "│ the needle" in transcript.visible_text()
@@ -278,7 +282,7 @@ async def test_a_new_size_is_drawn_right_at_once() -> None:
 
 
 async def test_its_own_keys_scroll_at_once_however_long_the_way_is() -> None:
-    async with stage(*talk(300)) as (transcript, pilot):
+    async with stage(*controller(300)) as (transcript, pilot):
         transcript.focus()
         for key, shown in (("home", "question 0"), ("pagedown", "answer"), ("end", "answer 299")):
             await pilot.press(key)

@@ -10,7 +10,7 @@ from tui.plain.greeting import greet
 from tui.plain.lines import Lines
 from tui.plain.panel import show_panel
 from tui.plain.print_events import lines_of_text, plain_lines, words_of
-from tui.session.compaction import ByHand
+from tui.session.compaction import ManualCompaction
 from tui.text.inks import Line
 from tui.view.panel import Panel, PanelRow, Taken
 
@@ -61,20 +61,22 @@ class LineContext(Lines):
     async def show_context(self) -> None:
         from tui.view.context import overview_lines  # noqa: PLC0415  # deferred: loaded when it is first shown
 
-        if self.talk.session is not None:
-            self.say(plain_lines(overview_lines(await self.talk.sessions.overview(self.talk.session.id), 80)))
+        if self.controller.session is not None:
+            self.say(
+                plain_lines(overview_lines(await self.controller.sessions.overview(self.controller.session.id), 80))
+            )
 
     async def steer(self, written: str) -> None:
         """Once its price was agreed to."""
         from tui.session.view_edits import carry_out_written, propose_written  # noqa: PLC0415  # deferred: as above
 
-        offered = await propose_written(self.talk, written)
+        offered = await propose_written(self.controller, written)
         if not offered.is_possible:
             self.say((offered.text,))
         elif (await self.ask(f"{offered.text}. Do it? y or n: ")).strip().lower() in ("y", "yes"):
-            await carry_out_written(self.talk, written)
+            await carry_out_written(self.controller, written)
 
-    async def compact(self, by_hand: ByHand) -> None:
+    async def compact(self, by_hand: ManualCompaction) -> None:
         await compact(self, by_hand)
 
     async def find_message(self) -> None:
@@ -87,7 +89,7 @@ class LineContext(Lines):
         try:
             written = (await in_editor(self, text, "message.md")).strip()
         except AgentError as error:
-            return self.talk.fail(error)
+            return self.controller.fail(error)
         if written:
             self.write(written, unsent=True)
             if not self.reader().edits:
@@ -95,7 +97,7 @@ class LineContext(Lines):
         return None
 
     async def switch_vim(self) -> None:
-        self.talk.notice("this is for the prompt of the screen; here a line goes on after `\\` at its end")
+        self.controller.notice("this is for the prompt of the screen; here a line goes on after `\\` at its end")
 
     def copy(self, text: str) -> None:
         """A clipboard is reached with what steers a terminal, which lines do without: it is printed as it was
@@ -103,7 +105,9 @@ class LineContext(Lines):
         self.say(lines_of_text(text) or ("Nothing to copy.",))
 
     async def print_conversation(self) -> None:
-        self.say([line for block in self.talk.view.blocks for line in words_of(block)] or ("Nothing was said yet.",))
+        self.say(
+            [line for block in self.controller.view.blocks for line in words_of(block)] or ("Nothing was said yet.",)
+        )
 
     def applied(self, key: str) -> None:
         """Nothing that can be changed is seen in lines."""

@@ -7,7 +7,7 @@ from typing import Protocol
 from agent.config.options import ThemeName
 from agent.config.settings import Settings
 from tui.commands import Invocation
-from tui.session.compaction import ByHand
+from tui.session.compaction import ManualCompaction
 from tui.session.controller import SessionController
 from tui.text.inks import Line
 from tui.view.panel import Panel, Taken
@@ -24,7 +24,7 @@ class Themes(Protocol):
 
 class CommandContext(Protocol):
     @property
-    def talk(self) -> SessionController: ...
+    def controller(self) -> SessionController: ...
     @property
     def model(self) -> str | None:
         """For new sessions, where no other was chosen."""
@@ -95,7 +95,7 @@ class CommandContext(Protocol):
         """Does what was written after `/context`. Raises `AgentError`."""
         ...
 
-    async def compact(self, by_hand: ByHand) -> None:
+    async def compact(self, by_hand: ManualCompaction) -> None:
         """A compaction, step by step."""
         ...
 

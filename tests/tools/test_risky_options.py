@@ -2,8 +2,8 @@
 
 import pytest
 
-from tools.beyond import reaches_beyond
 from tools.commandline import simple_commands
+from tools.risky_options import reaches_beyond
 
 
 def beyond(text: str) -> int | None:

@@ -1,5 +1,5 @@
 """Lines of kept bytes that a pattern matches, in a process of its own, which can be ended. What is searched in the
-process stands in `tools.scan`."""
+process stands in `tools.output_scan`."""
 
 import asyncio
 import json
@@ -13,12 +13,14 @@ from pathlib import Path
 from typing import IO, Any, Literal
 
 from tools.base import ToolError
-from tools.kept import Content
+from tools.stored_outputs import Content
 
 SECONDS = 20.0
 """Of a search, after which it is ended with what it has found."""
 
-_START = "import sys, json; sys.path[:] = json.loads(sys.argv[1]); from tools.scan import main; main(sys.argv[2])"
+_START = (
+    "import sys, json; sys.path[:] = json.loads(sys.argv[1]); from tools.output_scan import main; main(sys.argv[2])"
+)
 
 
 @dataclass(frozen=True, slots=True)
