@@ -58,7 +58,7 @@ TOPICS: Mapping[Topic, tuple[str, ...]] = {
     "context/compact": (
         "reason", "strategies", "beforeTokens", "afterTokens", "beforeMessages", "afterMessages", "price",
     ),
-    "context/emergency": ("reason", "rung", "beforeTokens", "afterTokens"),
+    "context/emergency": ("reason", "strategy", "beforeTokens", "afterTokens"),
     "context/prefix-drift": ("where", "model"),
     "context/cache-break": ("cause", "expectedTokens", "readTokens", "model"),
     "context/estimate": ("model", "estimated", "counted", "error", "scale", "samples"),

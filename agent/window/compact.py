@@ -98,14 +98,14 @@ async def compact(
         ran = ran if smaller is after else [*ran, SHORTENED]
         after = smaller
     is_done = bool(ran) and cause != "asked" and is_enough(TOOLS, after, room)
-    rungs = LADDERS[cause] if chosen is None else (chosen.strategy,)
+    strategies = LADDERS[cause] if chosen is None else (chosen.strategy,)
     if cause != "asked" and chosen is None and work.learned_limits.rests_in(room.effective):
-        rungs = tuple(strategy for strategy in rungs if strategy not in ("summary", "chunks"))
+        strategies = tuple(strategy for strategy in strategies if strategy not in ("summary", "chunks"))
     bill = SummaryCost(work.emit)
     pieces = work.pieces if cause == "asked" or room.effective > SMALL else 1  # in a small one they outweigh the work
     work = replace(work, emit=bill.hear, pieces=pieces)
     work.emit(CompactionStarted(await asyncio.to_thread(work.size, conversation)))
-    for strategy in () if is_done else rungs:
+    for strategy in () if is_done else strategies:
         candidate = await _try(strategy, after, work, floor, focus, chosen.cut if chosen else None)
         if work.interrupt.requested():
             unchanged = result_of(conversation, conversation, (), work.size)

@@ -32,7 +32,7 @@ async def home(tmp_path: Path) -> AsyncIterator[Home]:
     await opened.thread.close()
 
 
-async def controller(session: Session, *said: str) -> list[Event]:
+async def talk(session: Session, *said: str) -> list[Event]:
     """All events of these turns, each begun when nothing is done any more behind the one before."""
     events: list[Event] = []
     for text in said:
@@ -61,7 +61,7 @@ async def test_a_long_conversation_is_summarised_between_two_turns(
     """In a terminal while the user reads, in a script when the next turn begins."""
     provider = Scripted.of({"text": "yes"}, {"text": "yes"}, SUMMARY, {"text": "three"}, context_window=60_000)
     session = await home.open(provider, compacting=how, interactive=interactive)
-    events = await controller(session, LONG, LONG, "and now?")
+    events = await talk(session, LONG, LONG, "and now?")
     assert compactions(events) == compacted
     await session.close()
 
@@ -71,14 +71,14 @@ async def test_nothing_is_summarised_that_would_not_pay(home: Home, interactive:
     provider = Scripted.of(*[{"text": "yes"}] * 6, context_window=60_000)
     how = CompactionSettings(CAPS, background_messages=2)
     session = await home.open(provider, compacting=how, interactive=interactive)
-    assert compactions(await controller(session, *["a word"] * 6)) == []
+    assert compactions(await talk(session, *["a word"] * 6)) == []
     await session.close()
 
 
 async def test_a_run_of_one_turn_asks_for_no_summary_behind_it(home: Home) -> None:
     provider = Scripted.of({"text": LONG}, {"text": LONG}, context_window=60_000)
     session = await home.open(provider, compacting=CompactionSettings(CAPS))
-    await controller(session, "one", "two")
+    await talk(session, "one", "two")
     await session.close()
     assert len(provider.requests) == 2
 
@@ -89,7 +89,7 @@ async def test_a_summary_that_cannot_be_used_is_told_with_the_next_turn(home: Ho
         context_window=60_000,
     )  # fmt: skip
     session = await home.open(provider, compacting=CompactionSettings(CAPS), interactive=True)
-    events = await controller(session, LONG, LONG, "and now?")
+    events = await talk(session, LONG, LONG, "and now?")
     assert [type(e) for e in events if isinstance(e, CompactionFailed | ContextCompacted)] == [
         CompactionFailed,
         ContextCompacted,
@@ -115,7 +115,7 @@ async def test_a_summary_that_nobody_waits_for_and_that_fails_leaves_a_row_that_
     session = await home.open(provider, compacting=how, interactive=True)
     heard: list[Event] = []
     session.listen(heard.append)
-    await controller(session, LONG, LONG)
+    await talk(session, LONG, LONG)
     async with session._busy:
         pass
     started, failed, ended = (event for event in heard if not isinstance(event, ReplyFinished | RetryScheduled))
@@ -147,11 +147,11 @@ async def test_whoever_listens_is_told_at_once_what_happens_while_nobody_talks(h
     session = await home.open(provider, compacting=CompactionSettings(CAPS), interactive=True)
     heard: list[Event] = []
     session.listen(heard.append)
-    await controller(session, LONG, LONG)
+    await talk(session, LONG, LONG)
     async with session._busy:
         pass
     assert compactions(heard) == [("background", ("summary",))]
-    assert compactions(await controller(session, "and now?")) == []
+    assert compactions(await talk(session, "and now?")) == []
     await session.close()
 
 

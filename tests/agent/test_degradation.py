@@ -225,10 +225,10 @@ async def test_a_summary_in_another_language_still_says_what_was_demanded(place:
 @pytest.mark.parametrize(("times", "end"), [(2, "answered"), (3, "context")])
 async def test_overflow_after_overflow_is_told_and_ends(place: Desk, times: int, end: str) -> None:
     steps = [{"calls": [{"name": "bash", "arguments": {"command": f"seq {n} 2000"}}]} for n in range(1, 5)]
-    controller = [{"text": "w" * 9_000}] * 6
+    said = [{"text": "w" * 9_000}] * 6
     no_summary = [{"when": ASKED, "error": "auth"}] * 9
     overflows = [{"error": "overflow"}] * times
-    session = await place.session(*no_summary, *controller, *steps, *overflows, {"text": "Yes."}, mode="auto")
+    session = await place.session(*no_summary, *said, *steps, *overflows, {"text": "Yes."}, mode="auto")
     for number in range(6):
         await say(session, f"turn {number}")
     events = await say(session, "never touch b.py")

@@ -149,9 +149,9 @@ def test_the_request_of_an_earlier_compaction_and_its_pictures_stay_until_they_a
 
 def test_what_is_said_while_a_turn_runs_begins_none_and_stays_with_its_request() -> None:
     first, second = (said_meanwhile(user(text)) for text in ("with tabs", "and tests"))
-    controller = Conversation((user("please"), *step(1), first, *step(2), second, *step(3)))
-    assert turn_starts(controller.messages) == [0]
-    plan = plan_compaction(controller, 0)
+    conversation = Conversation((user("please"), *step(1), first, *step(2), second, *step(3)))
+    assert turn_starts(conversation.messages) == [0]
+    plan = plan_compaction(conversation, 0)
     assert plan is not None
     assert plan.request == User((*user("please").parts, *first.parts, *second.parts))
     later = plan_compaction(compacted(plan, None, CAPS).plus(said_meanwhile(user("in CSS")), *step(4), *step(5)), 0)

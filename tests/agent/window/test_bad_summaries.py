@@ -125,7 +125,7 @@ TURNS = [reply for text in "abcdefgh" for reply in (bash(text), {"text": f"print
 SHORT = [{"when": ASKED, "text": "<summary>much was printed</summary>"}] * 60
 
 
-async def controller(session: Session) -> None:
+async def talk(session: Session) -> None:
     """Turns that leave much to make smaller."""
     for text in "abcdefgh":
         await events_of(session, f"print {text}")
@@ -134,7 +134,7 @@ async def controller(session: Session) -> None:
 @pytest.mark.parametrize("count", [1, 2])
 async def test_a_turn_survives_overflows_while_something_can_be_made_smaller(home: Home, count: int) -> None:
     session = await home.open(Scripted.of(*TURNS, *SHORT, *[{"error": "overflow"}] * count, {"text": "fine"}))
-    await controller(session)
+    await talk(session)
     events = await events_of(session)
     assert [e.attempt for e in events if isinstance(e, WindowLearned)] == [*range(1, count + 1)]
     assert [cause for cause, _ in compactions(events)] == ["overflow"] * count
@@ -145,7 +145,7 @@ async def test_a_turn_survives_overflows_while_something_can_be_made_smaller(hom
 
 async def test_overflows_without_an_end_end_the_turn_and_nothing_is_lost(home: Home) -> None:
     session = await home.open(Scripted.of(*TURNS, *SHORT, *[{"error": "overflow"}] * 3, {"text": "here"}))
-    await controller(session)
+    await talk(session)
     events = await events_of(session, "please look")
     assert [e.attempt for e in events if isinstance(e, WindowLearned)] == [1, 2, 3]
     failed = events[-1]

@@ -68,7 +68,7 @@ def said_in(folder: Path) -> list[str]:
 
 @pytest.mark.parametrize(("script", "rung"), [('echo "$@" > "$0.said"', ""), ("exit 1", "\x07")])
 async def test_the_desktop_is_told_and_the_bell_rings_where_it_cannot_be(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str, strategy: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str, rung: str
 ) -> None:
     for name in ("notify-send", "osascript"):
         program = tmp_path / name
@@ -77,8 +77,8 @@ async def test_the_desktop_is_told_and_the_bell_rings_where_it_cannot_be(
     monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
     written: list[str] = []
     await notify("desktop", "ebb", "is done", PLAIN, written.append)
-    assert "".join(written) == strategy
-    assert said_in(tmp_path) == ([] if strategy else ["ebb is done"])
+    assert "".join(written) == rung
+    assert said_in(tmp_path) == ([] if rung else ["ebb is done"])
 
 
 async def test_a_desktop_without_a_program_is_a_bell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -41,7 +41,7 @@ ANTHROPIC, RESPONSES, CHAT, OLLAMA = ADAPTERS
 BUDGET = ModelFacts("anthropic", "claude-sonnet-4-5", 200_000, 64_000, thinking="budget")
 
 
-def controller(*messages: Message) -> Request:
+def talk(*messages: Message) -> Request:
     return replace(hello(), messages=messages)
 
 
@@ -114,12 +114,12 @@ def test_what_is_left_of_a_schema_is_what_the_sdk_leaves(schema: dict[str, Any])
 
 def test_blocks_are_marked_for_the_cache_where_the_request_says() -> None:
     turns = [message for number in range(5) for message in (user(f"ask {number}"), said(Text("answer")))]
-    request = replace(controller(*turns, user("last")), breakpoints=Breakpoints((9,), (1, 4, 11)))
+    request = replace(talk(*turns, user("last")), breakpoints=Breakpoints((9,), (1, 4, 11)))
     body = anthropic.body(request, ANTHROPIC.facts)
     blocks = [block for message in body["messages"] for block in message["content"]]
     assert [index for index, block in enumerate(blocks, 1) if "cache_control" in block] == [1, 4, 11]
     assert body["system"] == [{"type": "text", "text": "Be brief.", "cache_control": {"type": "ephemeral"}}]
-    assert "cache_control" not in json.dumps(anthropic.body(controller(*turns), ANTHROPIC.facts))
+    assert "cache_control" not in json.dumps(anthropic.body(talk(*turns), ANTHROPIC.facts))
 
 
 def test_what_other_sessions_share_is_a_block_of_its_own() -> None:
@@ -132,17 +132,17 @@ def test_what_other_sessions_share_is_a_block_of_its_own() -> None:
 
 def test_a_breakpoint_after_what_is_not_sent_marks_what_is() -> None:
     foreign = said(Reasoning("hm", {"type": "thinking"}), Text(" "), model="other/model")
-    request = replace(controller(user("one"), foreign, user("two")), breakpoints=Breakpoints((), (1, 3)))
+    request = replace(talk(user("one"), foreign, user("two")), breakpoints=Breakpoints((), (1, 3)))
     marked = [{"type": "text", "text": "one", "cache_control": {"type": "ephemeral"}}, {"type": "text", "text": "two"}]
     assert anthropic.body(request, ANTHROPIC.facts)["messages"] == [{"role": "user", "content": marked}]
-    unmarked = replace(controller(foreign, user("two")), breakpoints=Breakpoints((), (1,)))
+    unmarked = replace(talk(foreign, user("two")), breakpoints=Breakpoints((), (1,)))
     assert "cache_control" not in json.dumps(anthropic.body(unmarked, ANTHROPIC.facts))
 
 
 def test_only_models_with_breakpoints_are_given_any() -> None:
     outputs = User((ToolOutput("c", "x"), ToolOutput("d", "y")))
     calls = said(ToolCall("c", "read", {}), ToolCall("d", "read", {}))
-    request = replace(controller(user("go"), calls, outputs), breakpoints=Breakpoints((9,), (3, 4, 5)))
+    request = replace(talk(user("go"), calls, outputs), breakpoints=Breakpoints((9,), (3, 4, 5)))
     marked = json.dumps(openai_responses.body(request, RESPONSES.facts))
     assert marked.count("prompt_cache_breakpoint") == 3
     assert "prompt_cache_breakpoint" not in json.dumps(
@@ -162,31 +162,30 @@ def test_what_is_added_to_a_message_comes_after_its_picture() -> None:
     """A user message grows when a turn failed before it was answered."""
     first = (Text("look"), Image("image/png", PIXEL))
     contents = [
-        CHAT.body(controller(User((*first, *more))), CHAT.facts)["messages"][-1]["content"]
-        for more in ((), (Text("again"),))
+        CHAT.body(talk(User((*first, *more))), CHAT.facts)["messages"][-1]["content"] for more in ((), (Text("again"),))
     ]
     assert contents[1] == [*contents[0], {"type": "text", "text": "again"}]
 
 
 def test_a_note_is_a_message_of_its_own_where_outputs_are() -> None:
     messages = (user("go"), said(ToolCall("c", "read", {})), User((ToolOutput("c", "x"), Note("[told]"))))
-    chat = openai_chat.body(controller(*messages), CHAT.facts)["messages"]
+    chat = openai_chat.body(talk(*messages), CHAT.facts)["messages"]
     assert chat[-2:] == [
         {"role": "tool", "tool_call_id": "c", "content": "x"},
         {"role": "user", "content": "[told]"},
     ]
-    local = ollama.body(controller(*messages), OLLAMA.facts, 8_192)["messages"]
+    local = ollama.body(talk(*messages), OLLAMA.facts, 8_192)["messages"]
     assert local[-1] == {"role": "user", "content": "[told]"}
-    items = openai_responses.body(controller(*messages), RESPONSES.facts)["input"]
+    items = openai_responses.body(talk(*messages), RESPONSES.facts)["input"]
     assert items[-1] == {"role": "user", "content": [{"type": "input_text", "text": "[told]"}]}
-    blocks = anthropic.body(controller(*messages), ANTHROPIC.facts)["messages"][-1]["content"]
+    blocks = anthropic.body(talk(*messages), ANTHROPIC.facts)["messages"][-1]["content"]
     assert [block["type"] for block in blocks] == ["tool_result", "text"]
 
 
 def test_a_paused_reply_is_sent_back_last() -> None:
     thinking = Reasoning("hm", {"type": "thinking", "thinking": "hm", "signature": "s"})
     searches = Opaque({"type": "server_tool_use", "id": "s", "name": "web_search", "input": {}})
-    paused = controller(user("go"), said(Text("so far"), thinking, searches, model=ANTHROPIC.facts.id))
+    paused = talk(user("go"), said(Text("so far"), thinking, searches, model=ANTHROPIC.facts.id))
     body = anthropic.body(replace(paused, breakpoints=Breakpoints((), (3,))), ANTHROPIC.facts)
     assert [message["role"] for message in body["messages"]] == ["user", "assistant"]
     assert "cache_control" in body["messages"][1]["content"][0]
@@ -195,7 +194,7 @@ def test_a_paused_reply_is_sent_back_last() -> None:
 
 def test_messages_that_say_nothing_are_left_out() -> None:
     foreign = said(Reasoning("hm", {"type": "thinking"}), Text(" "), model="other/model")
-    body = anthropic.body(controller(user("one"), foreign, user("two"), User((Text(""),))), ANTHROPIC.facts)
+    body = anthropic.body(talk(user("one"), foreign, user("two"), User((Text(""),))), ANTHROPIC.facts)
     assert [[block["text"] for block in message["content"]] for message in body["messages"]] == [["one", "two"]]
 
 
@@ -203,7 +202,7 @@ def test_ids_and_names_are_what_anthropic_takes() -> None:
     call = ToolCall("functions.read:0", "read file!", {})
     nameless = make_call("functions.read:1", "", "{}")
     outputs = User((ToolOutput("functions.read:0", "x"), ToolOutput("functions.read:1", "y", status="failed")))
-    body = anthropic.body(controller(user("go"), said(call, nameless), outputs), ANTHROPIC.facts)
+    body = anthropic.body(talk(user("go"), said(call, nameless), outputs), ANTHROPIC.facts)
     uses, results = body["messages"][1]["content"], body["messages"][2]["content"]
     assert [(use["id"], use["name"]) for use in uses] == [
         ("functions_read_0", "read_file_"),
@@ -223,7 +222,7 @@ def test_the_budget_for_thinking_leaves_half_for_the_answer(effort: str | None, 
 
 def test_thinking_with_a_budget_does_not_start_in_the_middle_of_a_turn() -> None:
     def thinks(*messages: Message) -> bool:
-        return "thinking" in anthropic.body(replace(controller(*messages), max_output_tokens=8_000), BUDGET)
+        return "thinking" in anthropic.body(replace(talk(*messages), max_output_tokens=8_000), BUDGET)
 
     call, output = ToolCall("c", "read", {}), User((ToolOutput("c", "x"),))
     thought = Reasoning("hm", {"type": "thinking", "thinking": "hm", "signature": "s"})
@@ -245,9 +244,7 @@ def test_no_effort_is_no_thinking() -> None:
 
 def test_reasoning_without_its_seal_is_not_sent() -> None:
     item = {"id": "rs_1", "type": "reasoning", "summary": []}
-    body = openai_responses.body(
-        controller(user("go"), said(Reasoning("", item), model=RESPONSES.facts.id)), RESPONSES.facts
-    )
+    body = openai_responses.body(talk(user("go"), said(Reasoning("", item), model=RESPONSES.facts.id)), RESPONSES.facts)
     assert len(body["input"]) == 1
 
 
@@ -265,16 +262,16 @@ def test_thoughts_go_back_to_a_chat_server_in_the_field_it_reads() -> None:
 
     other = said(Reasoning("c", {"reasoning": "c"}), Text("x"), model=CHAT.facts.id)
     messages = (user("one"), thought("a"), User((ToolOutput("a", "x"),)), user("two"), thought("b"))
-    body = openai_chat.body(controller(*messages, User((ToolOutput("b", "x"),)), other), CHAT.facts)
+    body = openai_chat.body(talk(*messages, User((ToolOutput("b", "x"),)), other), CHAT.facts)
     thoughts = [m.get("reasoning_content") for m in body["messages"] if m["role"] == "assistant"]
     assert thoughts == ["a", "b", None]
-    quiet = openai_chat.body(controller(*messages), CHAT.facts, frozenset({"no thoughts"}))
+    quiet = openai_chat.body(talk(*messages), CHAT.facts, frozenset({"no thoughts"}))
     assert "reasoning_content" not in json.dumps(quiet)
 
 
 def test_a_chat_server_never_sees_broken_arguments() -> None:
     call = make_call("c", "read", '{"path": "a')
-    body = openai_chat.body(controller(user("go"), said(call), User((ToolOutput("c", "x"),))), CHAT.facts)
+    body = openai_chat.body(talk(user("go"), said(call), User((ToolOutput("c", "x"),))), CHAT.facts)
     assert body["messages"][2]["tool_calls"][0]["function"]["arguments"] == "{}"
 
 
@@ -313,7 +310,7 @@ async def test_a_template_that_wants_roles_to_alternate_is_given_them(status: in
     messages = (user("one"), calls, outputs, said(Reasoning("hm", {}), model="other/model"), user("two"))
     with FakeProvider([refused, Turn(text="fine")]) as server:
         provider = CHAT.make(CHAT.facts, WINDOW, endpoint_of(CHAT, server.url), "http")
-        await collect(provider, controller(*messages))
+        await collect(provider, talk(*messages))
         await provider.close()
         first, second = (request.body for request in server.requests)
     assert "must alternate" in (refusal("chat", first, Rules(alternates=True)) or "")
@@ -373,10 +370,10 @@ def test_long_ids_of_another_models_calls_are_cut_and_still_told_apart(adapter: 
     ids = ["call_" + "x" * 80 + end for end in ("a", "b")]
     calls = said(*(ToolCall(id, "read", {}) for id in ids), model="other/model")
     outputs = User(tuple(ToolOutput(id, "x") for id in ids))
-    body = adapter.body(controller(user("go"), calls, outputs), adapter.facts)
+    body = adapter.body(talk(user("go"), calls, outputs), adapter.facts)
     assert refusal(adapter.name, body) is None
     own = replace(calls, model=adapter.facts.id)
-    assert ids[0] in json.dumps(adapter.body(controller(user("go"), own, outputs), adapter.facts))
+    assert ids[0] in json.dumps(adapter.body(talk(user("go"), own, outputs), adapter.facts))
 
 
 @pytest.mark.parametrize("adapter", ADAPTERS, ids=lambda adapter: adapter.name)
@@ -384,12 +381,12 @@ def test_a_reply_that_ends_in_a_thought_goes_back_without_it(adapter: Any) -> No
     reply = said(Text("Well."), Reasoning("Let me see.", adapter.native), model=adapter.facts.id)
     only = said(Reasoning("Let me see.", adapter.native), model=adapter.facts.id)
     for messages in ((user("one"), reply, user("two")), (user("one"), only, user("two"))):
-        assert refusal(adapter.name, adapter.body(controller(*messages), adapter.facts)) is None
+        assert refusal(adapter.name, adapter.body(talk(*messages), adapter.facts)) is None
 
 
 @pytest.mark.parametrize("adapter", ADAPTERS, ids=lambda adapter: adapter.name)
 def test_a_session_goes_on_without_the_tools_that_it_has_called(adapter: Any) -> None:
-    asked = controller(user("go"), said(ToolCall("c", "read", {}, " ")), User((ToolOutput("c", "x"),)))
+    asked = talk(user("go"), said(ToolCall("c", "read", {}, " ")), User((ToolOutput("c", "x"),)))
     assert refusal(adapter.name, adapter.body(replace(asked, tools=()), adapter.facts)) is None
 
 
@@ -410,5 +407,5 @@ def test_one_servers_odd_schema_does_not_spoil_every_request(adapter: Any) -> No
 def test_a_paused_reply_goes_back_without_blanks_at_its_end() -> None:
     adapter = next(adapter for adapter in ADAPTERS if adapter.name == "anthropic")
     paused = Assistant((Text("so far \n"),), adapter.facts.id, is_paused=True)
-    sent = adapter.body(controller(user("go"), paused), adapter.facts)
+    sent = adapter.body(talk(user("go"), paused), adapter.facts)
     assert sent["messages"][-1]["content"] == [{"type": "text", "text": "so far"}]

@@ -39,12 +39,12 @@ def as_bytes(body: Json) -> tuple[str, str]:
 
 
 @given(st.sampled_from(ADAPTERS), conversations(), st.data())
-def test_a_body_is_the_beginning_of_the_next(adapter: Adapter, controller: Conversation, data: st.DataObject) -> None:
-    messages = tuple(spoken_by(message, adapter, own=data.draw(st.booleans())) for message in controller.messages)
+def test_a_body_is_the_beginning_of_the_next(adapter: Adapter, conversation: Conversation, data: st.DataObject) -> None:
+    messages = tuple(spoken_by(message, adapter, own=data.draw(st.booleans())) for message in conversation.messages)
     answered = [end for end, message in enumerate(messages) if end and isinstance(message, Assistant)]
     sent: list[tuple[str, str]] = []
     for end in (*answered, len(messages)):
-        prompt = build_prompt(replace(controller, messages=messages[:end]), Instructions("Be brief.", "here"))
+        prompt = build_prompt(replace(conversation, messages=messages[:end]), Instructions("Be brief.", "here"))
         request = Request(prompt.system, prompt.messages, (READ, SHELL), 1_000, "session-1", None, prompt.stable)
         sent.append(as_bytes(adapter.body(request, adapter.facts)))
     for (static, before), (static_after, after) in itertools.pairwise(sent):
@@ -53,23 +53,23 @@ def test_a_body_is_the_beginning_of_the_next(adapter: Adapter, controller: Conve
 
 
 @given(st.sampled_from(ADAPTERS), conversations(), st.data())
-def test_no_api_refuses_a_body(adapter: Adapter, controller: Conversation, data: st.DataObject) -> None:
+def test_no_api_refuses_a_body(adapter: Adapter, conversation: Conversation, data: st.DataObject) -> None:
     """Whatever was said, by this model or another, and whether tools are still offered or not."""
-    spoken = (spoken_by(message, adapter, own=data.draw(st.booleans())) for message in controller.messages)
+    spoken = (spoken_by(message, adapter, own=data.draw(st.booleans())) for message in conversation.messages)
     messages = (User((Text("Go."),)), *spoken)
     tools = data.draw(st.sampled_from([(READ, SHELL), ()]))
-    prompt = build_prompt(replace(controller, messages=messages), Instructions("Be brief.", "here"))
+    prompt = build_prompt(replace(conversation, messages=messages), Instructions("Be brief.", "here"))
     request = Request(prompt.system, prompt.messages, tools, 1_000, "session-1", None, prompt.stable)
     assert refusal(adapter.name, adapter.body(request, adapter.facts)) is None
 
 
 @given(st.sampled_from([CHAT, OLLAMA]), conversations(), st.data())
 def test_roles_alternate_where_a_template_demands_it(
-    adapter: Adapter, controller: Conversation, data: st.DataObject
+    adapter: Adapter, conversation: Conversation, data: st.DataObject
 ) -> None:
-    spoken = (spoken_by(message, adapter, own=data.draw(st.booleans())) for message in controller.messages)
+    spoken = (spoken_by(message, adapter, own=data.draw(st.booleans())) for message in conversation.messages)
     prompt = build_prompt(
-        replace(controller, messages=(User((Text("Go."),)), *spoken)), Instructions("Be brief.", "here")
+        replace(conversation, messages=(User((Text("Go."),)), *spoken)), Instructions("Be brief.", "here")
     )
     request = Request(prompt.system, prompt.messages, (READ, SHELL), 1_000, "session-1", None, prompt.stable)
     quirks = frozenset({"alternating"})

@@ -21,12 +21,12 @@ CHAT, OLLAMA = ADAPTERS[2], ADAPTERS[3]
 )
 async def test_whatever_a_server_says_of_roles_they_alternate_from_then_on(status: int, said: str) -> None:
     calls = Assistant((ToolCall("c", "read", {}),), CHAT.facts.id)
-    controller = Request(
+    asked = Request(
         "", (User((Text("one"),)), calls, User((ToolOutput("c", "the file"), Text("Go on.")))), (), 1_000, "s"
     )
     with FakeProvider([Turn(status=status, body={"error": {"message": said}}), Turn(text="fine")]) as server:
         provider = CHAT.make(CHAT.facts, WINDOW, endpoint_of(CHAT, server.url), "http")
-        await collect(provider, controller)
+        await collect(provider, asked)
         await provider.close()
         first, second = ([message["role"] for message in each.body["messages"]] for each in server.requests)
     assert (first[-2:], second[-2:]) == (["tool", "user"], ["assistant", "tool"])
@@ -35,11 +35,11 @@ async def test_whatever_a_server_says_of_roles_they_alternate_from_then_on(statu
 async def test_ollama_is_told_in_one_message_what_a_template_refuses_in_two_with_the_pictures() -> None:
     calls = Assistant((ToolCall("c", "read", {}),), OLLAMA.facts.id)
     outputs = User((ToolOutput("c", "the file"), Text("Go on."), Image("image/png", PIXEL)))
-    controller = Request("Be brief.", (User((Text("one"),)), calls, outputs), (), 1_000, "session-1")
+    asked = Request("Be brief.", (User((Text("one"),)), calls, outputs), (), 1_000, "session-1")
     with FakeProvider([Turn(text="fine"), Turn(text="fine")], rules=Rules(alternates=True)) as server:
         provider = OLLAMA.make(OLLAMA.facts, WINDOW, endpoint_of(OLLAMA, server.url), "http")
-        await collect(provider, controller)
-        await collect(provider, controller)
+        await collect(provider, asked)
+        await collect(provider, asked)
         await provider.close()
         assert ["must alternate" in why for why in server.refused] == [True]
         server.refused.clear()
