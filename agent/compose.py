@@ -175,29 +175,28 @@ class Sessions:
         summarisers = build_summarisers(config, self._environment, lambda: targets.provider.facts, headless=not there)
         closing.push_async_callback(summarisers.close)
         compacting = compacting_of(config, provider.window.effective)
-        tools, served = tools_for(compacting, config), ServerTools()
-        servers = self._servers(served, closing)
+        tools, server_tools = tools_for(compacting, config), ServerTools()
+        servers = self._servers(server_tools, closing)
         finders, spares = servers is not None and bool(servers.entries), not config.tools_allowed
-        uses = await recorder.tool_uses()
-        deferral = Deferral(config.tool_deferral_threshold, uses, finders=finders, spares=spares)
+        deferral = Deferral(config.tool_deferral_threshold, await recorder.tool_uses(), finders=finders, spares=spares)
         is_from_outside = there and not is_new and row.id not in self._kept_here
         mode = config.permission_mode if is_from_outside else mode_of(config, row.mode)
         windows = (provider.window, *(target.window for target in targets.fallbacks))
         progress = CallProgress(recorder.keep_states)
         policy = policy_of(config, self._root, mode, workspace.outputs)
         approval, problem = await self._approval(policy, row, channel, progress)
-        kept = SessionArchive.open(thread, store, recorder, workspace, config, debug)
+        archive = SessionArchive.open(thread, store, recorder, workspace, config, debug)
         workspace = replace(
-            kept.reached_from(workspace),
+            archive.reached_from(workspace),
             measure=connected.meter.size_of_text,
             reads=ReadLimits(config.max_message_bytes, config.max_line_length),
-            held_back=lambda: held_back(tools, served, deferral.held_back),
+            held_back=lambda: held_back(tools, server_tools, deferral.held_back),
             ask=channel.questions.words if there else nobody_to_ask,
         )
         reader = OutputReader(lambda: targets.provider, row.id, interrupt, emit, summarisers)
         hooks = hooks_of(hooks_for_calls(config), row.id, workspace, interrupt, emit)
-        keeper = Ingest(kept.archive, offloading_of(config), emit, reader, debug, hooks)
-        callable_tools = ChainMap({tool.name: tool for tool in (*tools, *unlisted_tools())}, served.callable)
+        keeper = Ingest(archive.archive, offloading_of(config), emit, reader, debug, hooks)
+        callable_tools = ChainMap({tool.name: tool for tool in (*tools, *unlisted_tools())}, server_tools.callable)
         conversation, resumed = Conversation(), None
         if not is_new:
             conversation, resumed = await restore(recorder, workspace, model, mode, debug, ask_again=there)
@@ -207,14 +206,13 @@ class Sessions:
                 await recorder.goes_on_with(model, mode)  # whoever opens it anew, or looks at it, finds it so
         mark, used, outside = recorder.mark, recorder.used_before, partial(surroundings_of, config)
         instructions, named = instructions_going_on(config, self._root, mode, mark, *windows)
-        surroundings = partial(surroundings_now, outside, approval, tools, deferral, served)
+        surroundings = partial(surroundings_now, outside, approval, tools, deferral, server_tools)
+        runner = CallRunner(callable_tools, workspace, approval, interrupt, emit, keeper, archive.files.note, progress)
         env = self._envs[row.id] = Env(
             targets=targets,
             instructions=instructions,
             own_tools=specs_of(tools),
-            call_runner=CallRunner(
-                callable_tools, workspace, approval, interrupt, emit, keeper, kept.files.note, progress
-            ),
+            call_runner=runner,
             recorder=recorder,
             interrupt=interrupt,
             emit=emit,
@@ -229,14 +227,14 @@ class Sessions:
             watch=PrefixWatch(emit, debug, time.monotonic, instructions.sections, mark, used),
             reminders=Reminders(surroundings, conversation, config.context_note_at, named),
             deferral=deferral,
-            server_tools=served,
+            server_tools=server_tools,
             servers=servers,
-            archive=kept,
+            archive=archive,
         )
         closing.callback(self._envs.pop, row.id)
         if servers is not None:
             servers.start(env, channel)
-        notices = (*provider.window.notices, *filter(None, (store.told, *kept.problems, problem)))
+        notices = (*provider.window.notices, *filter(None, (store.told, *archive.problems, problem)))
         store.told = ""
         end = AsyncExitStack()
         session = Session(
