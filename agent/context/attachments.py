@@ -243,7 +243,8 @@ def _shorter(less: Note, part: Note | Image) -> Note | Image:
 
 
 def _is_beside(part: UserPart) -> bool:
-    return isinstance(part, Image) or (isinstance(part, Note) and is_at_length(part))
+    """Whether there may be less of it. What names the outputs of a step that is not shown stays: nothing else does."""
+    return isinstance(part, Image) or (isinstance(part, Note) and part.kind != "step" and is_at_length(part))
 
 
 def _is_long(part: UserPart) -> bool:

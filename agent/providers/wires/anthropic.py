@@ -64,6 +64,8 @@ HOSTED_SEARCH: Json = {"type": "tool_search_tool_bm25_20251119", "name": "tool_s
 KEYS = r"[a-zA-Z0-9_.-]{1,64}"
 """What the API takes for the name of a parameter."""
 
+NOTHING = "(nothing)"
+"""Stands for a message without words behind a reply: the API refuses an empty text."""
 GONE = "Not available any more."
 """Defines a tool that was called earlier, where none is offered now: the API takes no calls without definitions."""
 
@@ -183,6 +185,10 @@ class AnthropicWriter:
             blocks.pop()  # the API refuses a reply that ends in a thought
         if isinstance(message, Assistant) and message.is_paused and blocks and blocks[-1]["type"] == "text":
             blocks[-1] |= {"text": str(blocks[-1]["text"]).rstrip()}  # and one that ends in a blank
+        if not blocks and role == "user" and last and not before:
+            blocks.append(
+                _text(NOTHING)
+            )  # without it the request would end in a reply, which the model would go on with
         if blocks and before:
             self.sheet.replace_last({"role": role, "content": before + blocks})
         elif blocks:

@@ -171,6 +171,12 @@ def test_pictures_stay_unless_they_may_go() -> None:
     assert len(first.text) < SHORTEST + 120
 
 
+def test_the_names_of_outputs_that_are_not_shown_stay_whole() -> None:
+    named = Note("[The newest step is not shown:\n" + "- Ran: true [recall:r1]\n" * 60 + "]", kind="step")
+    request = User((Text("go on"), Note("a line\n" * 500, kind="file", name="a.py"), named))
+    assert lean(request, 0).parts[2] == named
+
+
 def test_the_floor_counts_what_came_with_a_request_in_part() -> None:
     paste = Note("What the user pasted as [#1]:\n\n" + "a line of text\n" * 4_000)
     conversation = Conversation((User((Text("look"), paste)),))

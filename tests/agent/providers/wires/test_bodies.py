@@ -198,6 +198,13 @@ def test_messages_that_say_nothing_are_left_out() -> None:
     assert [[block["text"] for block in message["content"]] for message in body["messages"]] == [["one", "two"]]
 
 
+def test_a_message_without_words_still_stands_behind_a_reply() -> None:
+    own = said(Text("so far "), model=ANTHROPIC.facts.id)
+    body = anthropic.body(talk(user("go"), own, User((Text(" "),))), ANTHROPIC.facts)
+    assert [message["role"] for message in body["messages"]] == ["user", "assistant", "user"]
+    assert refusal("anthropic", body) is None
+
+
 def test_ids_and_names_are_what_anthropic_takes() -> None:
     call = ToolCall("functions.read:0", "read file!", {})
     nameless = make_call("functions.read:1", "", "{}")
