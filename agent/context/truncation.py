@@ -9,6 +9,7 @@ never stays below that; one that counts only what it had not read before is know
 import math
 from collections.abc import Iterable
 from dataclasses import replace
+from itertools import takewhile
 from typing import Literal, TypeAlias
 
 from agent.context.count_jitter import Counted, truncation_odds
@@ -20,7 +21,7 @@ Finding: TypeAlias = Literal["whole", "fresh", "doubtful", "truncated"]
 """`whole`: all was read, as far as one can know. `fresh`: only what was new was counted. `doubtful`: less was counted
 than can be, which may happen once. `truncated`: the beginning is left out."""
 
-SMALLEST = 500
+SMALLEST = 1000
 """No server's window is smaller than this; a lower count says nothing of a window."""
 DOUBTS = 2
 """Requests of which less was counted than can be, after which the server is taken to leave something out."""
@@ -33,6 +34,10 @@ _STEP = 200
 _MOST_STEP = 2048
 _JITTER = 0.02
 _KEPT = 8
+_HIDDEN = 1536
+"""Estimated tokens by which requests may grow while a server that counts in steps of a thousand counts the same."""
+_STOOD = 2
+"""Requests before a count that is the same again."""
 _REMEMBERED = 24
 _WORD = regex(r"[a-zA-Z0-9]{1,16}|[^\W_]{1,4}")
 
@@ -109,7 +114,8 @@ def judge(record: Record, sent: Sent) -> tuple[Finding, Record]:
     height = sent.counted - sent.least / 2
     missing = record.height - height
     is_fresh = _is_fresh(record, sent)
-    if not sent.is_over and not is_fresh and missing <= step_of(counts) + _JITTER * sent.counted:
+    has_stood = not is_fresh and _has_stood(record.compared, sent)
+    if not has_stood and not sent.is_over and not is_fresh and missing <= step_of(counts) + _JITTER * sent.counted:
         return "whole", _with_whole(after, sent, height)
     after = replace(after, low=(*record.low, (sent.counted, sent.new[1]))[-_KEPT:]).with_compared(sent, is_low=True)
     is_full = _is_full(record, sent)
@@ -117,7 +123,7 @@ def judge(record: Record, sent: Sent) -> tuple[Finding, Record]:
         return "fresh", replace(after, short=(), is_fresh=True, most=max(record.most, sent.counted))
     after = replace(after, short=(*record.short, (sent.counted, sent.expected))[-_KEPT:])
     is_likely = (is_full or len(after.short) >= DOUBTS) and truncation_odds(after.compared) >= SURE
-    is_shown = sent.is_first or is_likely or _stands_still(after)
+    is_shown = sent.is_first or is_likely or has_stood or _stands_still(after)
     return ("truncated" if is_shown and sent.counted >= SMALLEST else "doubtful"), after
 
 
@@ -126,6 +132,14 @@ def _stands_still(record: Record) -> bool:
     may go to a server with a larger window. At random that does not happen."""
     last = [counted for counted, _ in record.low[-3:]]
     return len(last) == 3 and max(last) - min(last) <= 1
+
+
+def _has_stood(compared: tuple[Counted, ...], sent: Sent) -> bool:
+    """Whether the last counts were the same to the token while the requests grew by more than any step in which a
+    server counts. The floor of what a text takes is so low that it would tell far later, of Chinese for one."""
+    same = list(takewhile(lambda one: abs(one.counted - sent.counted) <= 1, reversed(compared)))
+    first = next((place for place, one in enumerate(same) if one.is_first), len(same) - 1)
+    return first + 1 >= _STOOD and sent.expected - same[first].expected >= _HIDDEN
 
 
 def _with_whole(record: Record, sent: Sent, height: float) -> Record:
