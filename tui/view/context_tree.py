@@ -187,7 +187,7 @@ def _tool(tool: ToolShare, server: ServerShare) -> ComponentRow:
 def _messages(overview: Overview) -> Iterator[tuple[ComponentRow, list[ComponentRow]]]:
     whole = {component.name: component for component in overview.components if component.name in MESSAGES}
     is_counted = any(component.source == "counted" and component.tokens for component in whole.values())
-    source = "of the count" if is_counted else "estimated"
+    source = "counted" if is_counted else "estimated"
     left = sum(component.tokens for component in whole.values())
     for kind, name in KINDS.items():
         items = [item for item in overview.items if item.kind == kind]

@@ -96,7 +96,7 @@ def test_a_filter_keeps_what_holds_its_words_under_its_component() -> None:
 
 def test_a_row_says_where_its_number_comes_from_and_what_it_has_cost() -> None:
     found = {row.key: row for row in rows_of(SEEN) if row.key}
-    assert found["r1"].source == "of the count"
+    assert found["r1"].source == "counted"
     assert found["r1"].rent == pytest.approx(9_000 * 0.3e-6)
     assert (found["r9"].age, found["r9"].rent, found["r9"].is_pinned) == (None, None, True)
     assert found["mcp__monitoring_eu"].state == "kept out"
@@ -104,7 +104,7 @@ def test_a_row_says_where_its_number_comes_from_and_what_it_has_cost() -> None:
     words, *rest = component_line(found["r1"], 100, 100_000)
     assert words[0].startswith("  r1  what r1 is")
     assert "".join(text for text, _ in rest).split() == [
-        "9.0k", "9.0%", "2", "visible", "$0.0027", "of", "the", "count",
+        "9.0k", "9.0%", "2", "visible", "$0.0027", "counted",
     ]  # fmt: skip
 
 
