@@ -34,8 +34,8 @@ _STEP = 200
 _MOST_STEP = 2048
 _JITTER = 0.02
 _KEPT = 8
-_HIDDEN = 1536
-"""Estimated tokens by which requests may grow while a server that counts in steps of a thousand counts the same."""
+_LEAST_STEP, _LARGEST_STEP = 64, 1024
+"""Tokens in which a server may count, at the least where nothing is known of it and at most."""
 _STOOD = 2
 """Requests before a count that is the same again."""
 _REMEMBERED = 24
@@ -114,7 +114,7 @@ def judge(record: Record, sent: Sent) -> tuple[Finding, Record]:
     height = sent.counted - sent.least / 2
     missing = record.height - height
     is_fresh = _is_fresh(record, sent)
-    has_stood = not is_fresh and _has_stood(record.compared, sent)
+    has_stood = not is_fresh and _has_stood(record.compared, sent, missing)
     if not has_stood and not sent.is_over and not is_fresh and missing <= step_of(counts) + _JITTER * sent.counted:
         return "whole", _with_whole(after, sent, height)
     after = replace(after, low=(*record.low, (sent.counted, sent.new[1]))[-_KEPT:]).with_compared(sent, is_low=True)
@@ -134,12 +134,16 @@ def _stands_still(record: Record) -> bool:
     return len(last) == 3 and max(last) - min(last) <= 1
 
 
-def _has_stood(compared: tuple[Counted, ...], sent: Sent) -> bool:
+def _has_stood(compared: tuple[Counted, ...], sent: Sent, missing: float) -> bool:
     """Whether the last counts were the same to the token while the requests grew by more than any step in which a
-    server counts. The floor of what a text takes is so low that it would tell far later, of Chinese for one."""
-    same = list(takewhile(lambda one: abs(one.counted - sent.counted) <= 1, reversed(compared)))
+    server may count. The floor of what a text takes is so low that it would tell far later, of Chinese for one."""
+    same = list(takewhile(lambda one: one.counted == sent.counted, reversed(compared)))
     first = next((place for place, one in enumerate(same) if one.is_first), len(same) - 1)
-    return first + 1 >= _STOOD and sent.expected - same[first].expected >= _HIDDEN
+    if first + 1 < _STOOD:
+        return False
+    step = max(step for step in range(1, _LARGEST_STEP + 1) if sent.counted % step == 0)
+    # What was expected begins anew with each count that may be of all; the floor, of which half is `missing`, does not.
+    return max(sent.expected - same[first].expected, 2 * missing) >= 1.5 * max(step, _LEAST_STEP)
 
 
 def _with_whole(record: Record, sent: Sent, height: float) -> Record:
