@@ -13,12 +13,16 @@ class CrashingApp(App[Any]):
     @property
     def fault(self) -> BaseException | None:
         """What ended the app."""
-        wrong = self._exception  # Textual gives it to tests alone
-        return wrong.error if isinstance(wrong, WorkerFailed) else wrong
+        return self._exception and _cause_of(self._exception)  # Textual gives it to tests alone
 
     def _handle_exception(self, error: Exception) -> None:
-        if not (self._exit and isinstance(error, NoMatches)):  # a screen that opens while the app ends is left empty
+        is_ending = self._exit or not self.is_running  # its widgets go, and a screen that opens is left empty
+        if not (is_ending and isinstance(_cause_of(error), NoMatches)):
             super()._handle_exception(error)
 
     def _fatal_error(self) -> None:
         self._close_messages_no_wait()
+
+
+def _cause_of(error: BaseException) -> BaseException:
+    return error.error if isinstance(error, WorkerFailed) else error

@@ -1,5 +1,8 @@
 """A screen that does not find what it looks for: a fault, but while the app ends."""
 
+import asyncio
+
+import pytest
 from textual.css.query import NoMatches
 from textual.screen import Screen
 from textual.widgets import Static
@@ -33,3 +36,26 @@ async def test_a_screen_that_opens_while_the_app_ends_is_none() -> None:
     app = Opening(ends=True)
     await app.run_async(headless=True)
     assert (app.fault, app.return_code) == (None, 0)
+
+
+class Working(CrashingApp):
+    """Looks for a widget in a worker that goes on while the app ends, as one that opens a session may."""
+
+    def on_mount(self) -> None:
+        self.run_worker(self._look())
+
+    async def _look(self) -> None:
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            self.query_one(Static)
+
+
+@pytest.mark.parametrize("exits", [True, False], ids=["by itself", "shut down from outside"])
+async def test_work_that_still_looks_for_a_widget_while_the_app_ends_is_none(exits: bool) -> None:
+    app = Working()
+    async with app.run_test() as pilot:
+        if exits:
+            app.exit()
+        await pilot.pause()
+    assert (app.fault, app.return_code) == (None, 0 if exits else None)
