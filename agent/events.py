@@ -17,6 +17,7 @@ from agent.view_events import (
     ViewChanged,
 )
 from tools.lazy import dataclass
+from tools.program_state import ProgramState
 
 TurnEnd: TypeAlias = Literal["answered", "interrupted", "step_limit", "cost_limit", "context_limit", "failed"]
 
@@ -167,6 +168,8 @@ class ToolFinished:
     """Lines of all that the call gave back, when `text` is only part of it."""
     inserted: Ranges = ()
     """Where in `text` the program says what is left out and how the model sees it."""
+    program: ProgramState | None = None
+    """How it stands with the program that the call was about, where it was about one."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from typing import Literal, Self, TypeAlias, TypeVar
 
 from tools.extent import Extent
 from tools.lazy import dataclass
+from tools.program_state import ProgramState
 
 OutputStatus: TypeAlias = Literal["done", "failed", "denied", "cancelled", "interrupted"]
 """How a tool call ended. Every call ends in one of these; none of them makes a conversation invalid."""
@@ -30,12 +31,23 @@ M_co = TypeVar("M_co", covariant=True)
 
 
 @dataclass(frozen=True, slots=True)
+class Gap:
+    """The place in a text, up to `end`, where the program says that so many bytes of it are left out."""
+
+    start: int
+    end: int
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
 class Text:
     text: str
     native: Native | None = None
     """The provider's own item, when it carries more than the text (citations, a phase)."""
     whole: str = ""
     """All that the user said, when `text` is only a part of it: kept with the message and not sent."""
+    gap: Gap | None = None
+    """Where the middle of it is left out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,8 +118,8 @@ class ToolOutput:
     """The arguments that the user gave the call in place of the model's."""
     extent: Extent | None = None
     """How much of what there is the call showed, where its tool said so."""
-    ending: str = ""
-    """How a program ended, where the call ran one."""
+    program: ProgramState | None = None
+    """How it stood with the program that the call was about, where it was about one."""
     frame: str = ""
     """What belongs to the output, at its end, and is not among the bytes that `stored` names: how a program ended and
     what hooks noted."""
@@ -148,6 +160,8 @@ class Note:
     """Characters before what it brings."""
     about: str = ""
     """How much it brings, in a few words."""
+    gap: Gap | None = None
+    """Where the middle of it is left out."""
 
 
 UserPart: TypeAlias = Text | Image | ToolOutput | Note

@@ -9,6 +9,7 @@ from tools.cap import by_bytes
 from tools.extent import Extent
 from tools.jobs import BackgroundJobs
 from tools.lazy import dataclass
+from tools.program_state import ProgramState
 from tools.recalled import Fetch, LookUp, Memory, RecallQuery
 from tools.scope import Scope
 from tools.seen_files import SeenFiles
@@ -86,8 +87,8 @@ class Result:
     """The call ran to its end and reports a failure, such as a command's exit code."""
     extent: Extent | None = None
     """How much of what there is stands in `text`, where the tool can say."""
-    ending: str = ""
-    """How a program ended, in the words at the end of `text`."""
+    program: ProgramState | None = None
+    """How it stands with the program that the call was about, where it was about one."""
 
 
 @dataclass(frozen=True, slots=True)

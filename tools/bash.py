@@ -1,12 +1,13 @@
 """The `bash` tool: runs a command line in the working folder."""
 
 import secrets
-import signal
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from tools.base import Arguments, Effect, PrintedLog, Result, ToolError, Workspace, description_beside
 from tools.process import Program, start
+from tools.program_state import ProgramState, state_of
 from tools.schema import flag, number, object_of, text
 from tools.shell import argv_of, child_environment
 from tools.truncate import as_text
@@ -53,18 +54,10 @@ def command_line(arguments: Arguments) -> str:
     return command
 
 
-def how_it_ended(code: int) -> str:
-    if code >= 0:
-        return f"exit code {code}"
-    try:
-        return f"killed by {signal.Signals(-code).name}"
-    except ValueError:
-        return f"killed by signal {-code}"
-
-
 def _run_in_background(command: str, workspace: Workspace) -> Result:
     job = workspace.jobs.add(command, _started(command, workspace, None))
-    return Result(f"{job.id} is running; bash_output gives what it prints, bash_kill ends it")
+    told = f"{job.id} is running; bash_output gives what it prints, bash_kill ends it"
+    return Result(told, program=ProgramState(told, job=job.id, is_silent=True))
 
 
 async def _run_to_its_end(command: str, seconds: int, workspace: Workspace) -> Result:
@@ -84,26 +77,23 @@ async def _run_to_its_end(command: str, seconds: int, workspace: Workspace) -> R
 
 
 def _told(program: Program, timeout: int | None) -> Result:
-    told = [program.problem]
-    if timeout is not None:
-        told.append(f"ended: not finished after {timeout} s; give a longer `timeout`, or set `background`")
-    else:
-        told.append(how_it_ended(program.code or 0))
-    if not program.is_over:
-        told.append("what it started in the background still runs, until the session ends")
+    state = state_of(program.code or 0) if timeout is None else ProgramState(limit=timeout)
+    ended = state.how if timeout is None else f"ended: {state.how}; give a longer `timeout`, or set `background`"
+    others = "" if program.is_over else "what it started in the background still runs, until the session ends"
     log = PrintedLog(program.log, 0, program.kept, program.is_over, program.kept >= program.size)
-    return with_log(log, "no output", told, failed=timeout is not None or program.code != 0 or bool(program.problem))
+    state = replace(state, told="\n".join(filter(None, (program.problem, ended, others))))
+    return with_log(log, "no output", state, failed=state.code != 0 or bool(program.problem))
 
 
-def with_log(log: PrintedLog, nothing: str, told: Sequence[str], *, failed: bool) -> Result:
+def with_log(log: PrintedLog, nothing: str, state: ProgramState, *, failed: bool) -> Result:
     """What was printed and what is told of it, in one text where that can be."""
+    state = replace(state, is_silent=log.start == log.end)
     shown = printed(log)
-    ending = "\n".join(part for part in told if part)
     if shown is None:
-        return Result(ending, log, failed=failed, ending=ending)
+        return Result(state.told, log, failed=failed, program=state)
     if log.is_finished:
         log.path.unlink(missing_ok=True)
-    return Result(f"{nothing if log.start == log.end else shown}\n{ending}", failed=failed, ending=ending)
+    return Result(f"{nothing if state.is_silent else shown}\n{state.told}", failed=failed, program=state)
 
 
 def _started(command: str, workspace: Workspace, heard: Callable[[str], None] | None) -> Program:

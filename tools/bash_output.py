@@ -1,8 +1,11 @@
 """The `bash_output` tool: what a background job has printed since the last look."""
 
+from dataclasses import replace
+
 from tools.base import Arguments, Effect, PrintedLog, Result, ToolError, Workspace, description_beside
-from tools.bash import how_it_ended, with_log
+from tools.bash import with_log
 from tools.jobs import Job
+from tools.program_state import state_of
 from tools.schema import number, object_of, text
 
 MOST_SECONDS = 60
@@ -45,5 +48,6 @@ def news_of(job: Job) -> Result:
     end = min(program.kept, size)  # what comes meanwhile is for the next look
     log = PrintedLog(program.log, min(job.shown, end), end, is_finished=False, is_whole=end == size)
     job.shown = size
-    state = "still running" if program.code is None else how_it_ended(program.code)
-    return with_log(log, "no new output", [program.problem, f"{job.id}: {state}"], failed=bool(program.code))
+    state = state_of(program.code, job.id)
+    state = replace(state, told="\n".join(filter(None, (program.problem, f"{job.id}: {state.how}"))))
+    return with_log(log, "no new output", state, failed=bool(program.code))

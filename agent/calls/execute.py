@@ -129,7 +129,9 @@ async def _run_call(call: ToolCall, place: CallPosition, call_runner: CallRunner
     call_runner.emit(ToolStarted(call.id, call.name, call.arguments))
     if (earlier := call_runner.progress.output_of(call.id)) is not None:
         lines = earlier.stored.lines if earlier.stored is not None else None
-        call_runner.emit(ToolFinished(call.id, call.name, earlier.status, earlier.text, (), lines, earlier.inserted))
+        call_runner.emit(
+            ToolFinished(call.id, call.name, earlier.status, earlier.text, (), lines, earlier.inserted, earlier.program)
+        )
         return earlier
     if call_runner.interrupt.requested():
         return await _finish(
@@ -199,6 +201,8 @@ async def _finish(
         output = replace(output, text=f"{told}\n{output.text}", edited=dict(edited.arguments), frame=frame)
         output = replace(output, inserted=moved(output.inserted, len(told) + 1))
     lines = output.stored.lines if output.stored is not None else None
-    call_runner.emit(ToolFinished(call.id, call.name, status, output.text, changed, lines, output.inserted))
+    call_runner.emit(
+        ToolFinished(call.id, call.name, status, output.text, changed, lines, output.inserted, output.program)
+    )
     await call_runner.progress.ended(output)
     return output

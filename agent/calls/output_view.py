@@ -85,7 +85,7 @@ class Ingest:
         if len(lines) > self.settings.preview and raw.log is None and raw.uncut is None:
             raw, lines = replace(raw, text=_joined(raw.text, lines)), ""
         lines = "\n".join(part for part in (lines, said) if part)
-        output = ToolOutput(call.id, raw.text, status, images, files=files, extent=raw.extent, ending=raw.ending)
+        output = ToolOutput(call.id, raw.text, status, images, files=files, extent=raw.extent, program=raw.program)
         try:
             output = await self._form(call, place, raw, lines, output)
         except StoreFailed as error:

@@ -197,7 +197,8 @@ def _said(part: UserPart, size: int, name: str) -> UserPart:
     if not isinstance(part, Text) or not _is_long(part):
         return part
     ref = name or message_ref(User((part,)))
-    return replace(part, text=both_ends(sendable(part.text), size, ref), whole="")
+    text, gap = both_ends(sendable(part.text), size, ref, part.gap)
+    return replace(part, text=text, gap=gap, whole="")
 
 
 def _halved(size: int) -> Iterator[int]:

@@ -176,8 +176,6 @@ def _notes(call: ToolCall, before: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(one_line(line, FINDING) for line in _word(call, "notes").splitlines() if line.strip())
 
 
-_JOB = re.compile(r"\b(job-\d+) is running")
-_ENDED = re.compile(r"\bjob-\d+: (?:exit code|killed)|there is no job")
 # The long expressions are texts: `re` compiles each when it is first used and keeps it, and few runs keep a ledger.
 _TEST_COMMAND = (
     r"\b(?:pytest|unittest|tox|nox|ctest|rspec|jest|vitest|mocha|phpunit|behave|nextest)\b"
@@ -192,8 +190,7 @@ _TEST_OUTCOME = (
 def _ran(ledger: Ledger, call: ToolCall, output: ToolOutput, ref: str) -> Ledger:
     command = quoted(_word(call, "command"), GOAL)
     if call.arguments.get("background") is True:
-        job = _JOB.search(output.text)
-        return _with_job(ledger, job[1], command) if job else ledger
+        return _with_job(ledger, output.program.job, command) if output.program else ledger
     line = what_happened(call, output) + ref
     ledger = replace(ledger, commands=_with(ledger.commands, line))
     if re.search(_TEST_COMMAND, command):
@@ -210,8 +207,8 @@ def _with_job(ledger: Ledger, job: str, command: str) -> Ledger:
 
 
 def _looked_at_job(ledger: Ledger, call: ToolCall, output: ToolOutput) -> Ledger:
-    is_over = (call.name == "bash_kill" and output.status in ("done", "failed")) or _ENDED.search(output.text)
-    if not is_over:
+    """A look that failed found no such job."""
+    if (output.program and output.program.is_running) or output.status not in ("done", "failed"):
         return ledger
     job = _word(call, "job")
     return replace(ledger, jobs=tuple(fact for fact in ledger.jobs if not fact.startswith(f"{job}: ")))

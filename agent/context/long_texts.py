@@ -4,14 +4,12 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import TypeVar
 
-from agent.messages import Note, Text
-from tools.lazy import regex
+from agent.messages import Gap, Note, Text
 from tools.truncate import is_mostly_noise
 
 Part = TypeVar("Part", bound=Text | Note)
 
 _LEFT_OUT = '[… {:,} bytes left out: `read_result` or `recall` with ref_id="{}" …]'
-_GAP = regex(r'\n\[… ([\d,]+) bytes left out: [^\n"]*ref_id="[^\n"]*"[^\n"]* …\]\n')
 _NO_TEXT = '[not text, {:,} bytes, which begin with {} and end with {}; `read_result` with ref_id="{}" has all of it]'
 _SAMPLE = 4_096
 """Characters of each end that tell whether a text is one."""
@@ -24,21 +22,21 @@ _BYTES = 32
 def within(part: Part, most: int, ref: str) -> Part:
     """The part, when its text takes at most so many bytes; otherwise with both ends of it, and the reference under
     which the model finds all of it."""
-    text = both_ends(part.text, most, ref)
-    return part if text == part.text else replace(part, text=text, whole=part.whole or part.text)
+    text, gap = both_ends(part.text, most, ref, part.gap)
+    return part if text == part.text else replace(part, text=text, gap=gap, whole=part.whole or part.text)
 
 
-def both_ends(text: str, most: int, ref: str) -> str:
-    """The text, when it takes at most so many bytes; otherwise its ends. Of one whose middle is left out already, more
-    of it is."""
+def both_ends(text: str, most: int, ref: str, gap: Gap | None) -> tuple[str, Gap | None]:
+    """The text, when it takes at most so many bytes; otherwise its ends, with a new gap. Of one whose middle is left
+    out already, more of it is."""
     if len(text) <= most and size_of(text) <= most:
-        return text
-    gap = _GAP.search(text)
-    before, gone, after = (text[: gap.start()], _number(gap[1]), text[gap.end() :]) if gap else (text, 0, text)
+        return text, gap
+    before, gone, after = (text[: gap.start], gap.size, text[gap.end :]) if gap else (text, 0, text)
     head, tail = _beginning(before, most * 2 // 3), _end(after, most // 3)
     there = size_of(before) + size_of(after) if gap else size_of(text)
     left_out = gone + there - size_of(head) - size_of(tail)
-    return f"{sendable(head)}\n{_LEFT_OUT.format(left_out, ref)}\n{sendable(tail)}"
+    head, told = sendable(head), f"\n{_LEFT_OUT.format(left_out, ref)}\n"
+    return f"{head}{told}{sendable(tail)}", Gap(len(head), len(head) + len(told), left_out)
 
 
 def readable(part: Part, ref: str) -> Part:
@@ -120,7 +118,3 @@ def _cut(text: str, most: int) -> str:
         middle = (low + high + 1) // 2
         low, high = (middle, high) if size_of(text[:middle]) <= most else (low, middle - 1)
     return text[:low]
-
-
-def _number(text: str) -> int:
-    return int(text.replace(",", ""))

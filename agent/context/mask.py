@@ -16,6 +16,7 @@ from agent.context.tool_selection import as_run
 from agent.messages import Assistant, Conversation, Message, Note, Retold, Text, ToolCall, ToolOutput, User, UserPart
 from tools.extent import counted
 from tools.lazy import dataclass, regex
+from tools.program_state import ProgramState
 from tools.truncate import plain, printable
 
 COMMAND, ERROR, SAID = 80, 120, 80
@@ -31,8 +32,6 @@ LEAST_MASKED = 4 * STUB
 _ERROR = regex(
     r"error|fail|exception|traceback|panic|fatal|denied|not found|no such|assert|cannot|abort", re.IGNORECASE
 )
-_EXIT = regex(r"^exit code (\d+)$", re.MULTILINE)
-_CUT_SHORT = regex(r"^(?:ended: (not finished after \d+ s)|(killed by (?:signal )?\w+))", re.MULTILINE)
 _WHERE = regex(r"\n\((?:lines \d+-\d+ of|there are more|stopped after|\d+ of \d+ files)\b[^\n]*\)\s*\Z")
 """How outputs of earlier versions say how much of what there is they show."""
 _PATCHED = regex(r"^\*\*\* (?:Update|Add|Delete) File: (.+)$", re.MULTILINE)
@@ -303,20 +302,26 @@ def _given(output: ToolOutput) -> str:
 
 def exit_of(output: ToolOutput) -> str:
     """How a command ended: `exit 0`, or how it failed and the first line that says why."""
-    told = output.ending or output.text
-    match, cut = _EXIT.search(told), _CUT_SHORT.search(output.ending)
-    how = f"exit {match[1]}" if match else (cut[1] or cut[2]) if cut else output.status
-    if output.status == "done":
-        return how if match else f"{how}: {quoted(own_words(output.text, output.inserted), SAID)}"
-    error = first_error(output)
-    is_ending = error in output.ending.split("\n") if output.ending else _EXIT.fullmatch(error) is not None
-    return f"{how} – {error}" if error and not is_ending else how
+    program, is_done = output.program, output.status == "done"
+    if program is None and is_done:
+        return f"done: {quoted(own_words(output.text, output.inserted), SAID)}"
+    how = output.status if program is None else _how(program)
+    error = "" if is_done else first_error(output)
+    return f"{how} – {error}" if error else how
+
+
+def _how(program: ProgramState) -> str:
+    if program.job:
+        return f"{program.job}: {program.how}"
+    return program.how if program.code is None else f"exit {program.code}"
 
 
 def first_error(output: ToolOutput) -> str:
     """The first line that looks like an error, or else the first line that is its own."""
     heading = next((end for start, end in output.inserted if start == 0), 0)
-    lines = [line.strip() for line in output.text[heading:].splitlines() if line.strip()]
+    said = output.text[heading:]
+    printed = said if output.program is None else output.program.printed_in(said)
+    lines = [line.strip() for line in printed.splitlines() if line.strip()]
     found = next((line for line in lines if _ERROR.search(line)), lines[0] if lines else "")
     return quoted(found, ERROR)
 

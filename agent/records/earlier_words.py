@@ -4,10 +4,12 @@ values: nothing else may read back what the program has written for people or fo
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from re import Pattern
+from signal import SIGKILL, Signals
 
-from agent.messages import Note, NoteKind, Ranges, ToolOutput
+from agent.messages import Gap, Note, NoteKind, Ranges, ToolOutput
 from tools.extent import counted
 from tools.lazy import regex
+from tools.program_state import ProgramState
 
 _STORED = regex(r'\[Tool result stored — [\d,]+ bytes?, [\d,]+ lines? from "[^"\n]*"\.\n')
 _SEEN = ']\nUse the "read_result" tool with ref_id='
@@ -33,6 +35,41 @@ def output_parted(output: ToolOutput) -> ToolOutput:
     matches = [(found[-1], start)] if found else []
     ranges = (*(one for one in inserted if one[1] <= start), *matches, (start, end))
     return replace(output, inserted=ranges, frame=output.frame or text[end + 1 :])
+
+
+_GAP = regex(r'\n\[… ([\d,]+) bytes left out: [^\n"]*ref_id="[^\n"]*"[^\n"]* …\]\n')
+
+
+def gap_of_words(text: str) -> Gap | None:
+    """Where the middle of what the user gave is left out, if it is."""
+    found = _GAP.search(text)
+    return Gap(*found.span(), int(found[1].replace(",", ""))) if found else None
+
+
+_PROGRAM = regex(
+    r"(?:(?P<job>job-\d+): )?(?:exit code (?P<code>\d+)|killed by (?:signal (?P<number>\d+)|(?P<name>SIG\w+)))"
+    r"|ended: not finished after (?P<limit>\d+) s;.*|(?P<running>job-\d+)(?:: still running| is running;.*)"
+)
+_LOOKED_AT = 40
+"""Lines from the end among which the one is that says how a command ended: hooks may speak behind it."""
+
+
+def program_of_words(ending: str, text: str) -> ProgramState | None:
+    """How it stood with a call's program, if there was one. `ending`: what the call says of it, where that was a value
+    of its own; `text`: the words of the output."""
+    for line in reversed((ending or text).split("\n")[-_LOOKED_AT:]):
+        if found := _PROGRAM.fullmatch(line):
+            code, limit = (int(found[name]) if found[name] else None for name in ("code", "limit"))
+            signal, job = _signal_of(found["number"], found["name"]), found["job"] or found["running"] or ""
+            program = ProgramState(ending or line, code, signal, limit, job)
+            return replace(program, is_silent=program.printed_in(text) in ("no output", "no new output"))
+    return None
+
+
+def _signal_of(number: str | None, name: str | None) -> int | None:
+    if name is None:
+        return int(number) if number else None
+    return Signals[name].value if name in Signals.__members__ else SIGKILL.value
 
 
 _NOTES: Mapping[NoteKind, Pattern[str]] = {

@@ -2,10 +2,11 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import MISSING, asdict, fields
+from dataclasses import MISSING, asdict, fields, replace
 from functools import cache
 from typing import Any, cast, get_args
 
+from agent.context.offload import own_words
 from agent.context.references import message_digits
 from agent.errors import StoreFailed
 from agent.messages import (
@@ -23,8 +24,9 @@ from agent.messages import (
     UserPart,
 )
 from agent.records.codec import from_json
-from agent.records.earlier_words import note_of_words, output_parted
+from agent.records.earlier_words import gap_of_words, note_of_words, output_parted, program_of_words
 from store.sessions import MessageRow
+from tools.program_state import ProgramState
 
 
 def encode_message(message: Message, position: int) -> MessageRow:
@@ -63,6 +65,9 @@ _PARTS: Mapping[str, type] = {
     "output": ToolOutput,
 }
 
+_GAP = " bytes left out: "
+"""In a text, or it has no gap."""
+
 _KINDS = {kind: name for name, kind in _PARTS.items()}
 
 _USER_PARTS: tuple[type, ...] = get_args(UserPart)
@@ -78,11 +83,26 @@ def _empty(kind: type) -> Mapping[str, str]:
 
 def encode_part(part: UserPart | AssistantPart) -> dict[str, object]:
     written = {name: value for name, value in asdict(part).items() if value not in (None, "", (), 0)}
-    if isinstance(part, ToolOutput) and part.images:
-        written["images"] = [_encode_image(image) for image in part.images]
-    if isinstance(part, ToolOutput) and part.is_part:
-        written["inserted"] = part.inserted  # also none: records of earlier versions are without it
+    # What is none is written, too, where it could be read out of the words: records of earlier versions are without it.
+    if isinstance(part, Note | Text) and _GAP in part.text:
+        written["gap"] = part.gap and asdict(part.gap)
+    if isinstance(part, ToolOutput):
+        if part.program or _program_of(part):
+            written["program"] = part.program and _encode_program(part.program)
+        if part.is_part:
+            written["inserted"] = part.inserted
+        if part.images:
+            written["images"] = [_encode_image(image) for image in part.images]
     return {"type": _KINDS[type(part)], **written}
+
+
+def _program_of(output: ToolOutput, ending: str = "") -> ProgramState | None:
+    """What the words of an output say of one."""
+    return program_of_words(ending, own_words(output.text, output.inserted))
+
+
+def _encode_program(program: ProgramState) -> dict[str, object]:
+    return {name: value for name, value in asdict(program).items() if value not in (None, "") and value is not False}
 
 
 def _encode_image(image: Image) -> dict[str, str]:
@@ -97,11 +117,16 @@ def decode_part(part: Mapping[str, Any]) -> UserPart | AssistantPart:
     del found["type"]
     if "images" in found:
         found["images"] = [{"data": "", **image} for image in found["images"]]
+    ending = found.pop("ending", "")
     read = from_json(kind, found)
     if isinstance(read, ToolOutput) and read.is_part and "inserted" not in found:
         read = output_parted(read)
+    if isinstance(read, ToolOutput) and "program" not in found:
+        read = replace(read, program=_program_of(read, ending))
     if isinstance(read, Note) and "kind" not in found:
         read = note_of_words(read)
+    if isinstance(read, Note | Text) and _GAP in read.text and "gap" not in found:
+        read = replace(read, gap=gap_of_words(read.text))
     return cast(UserPart | AssistantPart, read)
 
 

@@ -13,6 +13,7 @@ from tools.bash import Bash
 from tools.bash_kill import BashKill
 from tools.bash_output import BashOutput
 from tools.process import ProcessLimits, Program, start
+from tools.program_state import ProgramState
 from tools.shell import argv_of, child_environment
 
 
@@ -53,7 +54,12 @@ async def until(condition: Callable[[], bool]) -> None:
 async def test_a_command_says_what_it_printed_and_how_it_ended(
     command: str, text: str, failed: bool, workspace: Workspace
 ) -> None:
-    assert await bash(workspace, command) == Result(text, failed=failed, ending=text.split("\n")[-1])
+    result = await bash(workspace, command)
+    assert result.program is not None
+    printed, _, told = text.rpartition("\n")
+    state = replace(result.program, told=told, is_silent=printed == "no output")
+    assert result == Result(text, failed=failed, program=state)
+    assert (result.program.how, result.program.printed_in(text)) == (told, "" if state.is_silent else printed)
     assert os.listdir(workspace.outputs) == []
 
 
@@ -80,7 +86,9 @@ async def test_output_that_is_long_or_no_plain_text_is_handed_over_in_its_file(
     result = await bash(workspace, command)
     assert result.log is not None
     assert result == Result(
-        "exit code 0", PrintedLog(result.log.path, 0, len(printed), is_finished=True), ending="exit code 0"
+        "exit code 0",
+        PrintedLog(result.log.path, 0, len(printed), is_finished=True),
+        program=ProgramState("exit code 0", 0),
     )
     assert result.log.path.read_bytes() == printed
 
@@ -103,7 +111,7 @@ async def test_what_a_child_prints_later_does_not_break_it(workspace: Workspace)
 async def test_a_command_that_takes_too_long_is_ended_with_its_children(workspace: Workspace) -> None:
     result = await bash(workspace, "echo begun; sleep 300 & echo $! > pid; wait", timeout=1)
     ending = "ended: not finished after 1 s; give a longer `timeout`, or set `background`"
-    assert result == Result(f"begun\n{ending}", failed=True, ending=ending)
+    assert result == Result(f"begun\n{ending}", failed=True, program=ProgramState(ending, limit=1))
     await until(lambda: not is_running(workspace.root / "pid"))
 
 
@@ -177,15 +185,20 @@ async def test_a_background_job_is_looked_at_and_ended(workspace: Workspace) -> 
     begun = await bash(
         workspace, "echo one; while [ ! -e go ]; do sleep 0.01; done; echo two; sleep 300", background=True
     )
-    assert begun == Result("job-1 is running; bash_output gives what it prints, bash_kill ends it")
+    told = "job-1 is running; bash_output gives what it prints, bash_kill ends it"
+    assert begun == Result(told, program=ProgramState(told, job="job-1", is_silent=True))
+    runs = ProgramState("job-1: still running", job="job-1")
     look = {"job": "job-1", "wait": 20}
-    assert await BashOutput().run(look, workspace) == Result("one\njob-1: still running", ending="job-1: still running")
+    assert await BashOutput().run(look, workspace) == Result("one\njob-1: still running", program=runs)
     (workspace.root / "go").touch()
-    assert await BashOutput().run(look, workspace) == Result("two\njob-1: still running", ending="job-1: still running")
+    assert await BashOutput().run(look, workspace) == Result("two\njob-1: still running", program=runs)
     assert await BashOutput().run({"job": "job-1"}, workspace) == Result(
-        "no new output\njob-1: still running", ending="job-1: still running"
+        "no new output\njob-1: still running", program=replace(runs, is_silent=True)
     )
-    assert (await BashKill().run({"job": "job-1"}, workspace)).text == "no new output\njob-1: killed by SIGTERM"
+    told = "job-1: killed by SIGTERM"
+    assert await BashKill().run({"job": "job-1"}, workspace) == Result(
+        f"no new output\n{told}", program=ProgramState(told, signal=15, job="job-1", is_silent=True)
+    )
     assert workspace.jobs.running == ()
 
 

@@ -25,6 +25,7 @@ from tests.tui.doubles import FakeSession, FakeSessions, FakeShelf, Hold, measur
 from tests.tui.picturing import SIZES, Compare, ready
 from tests.tui.piloting import list_on
 from tests.tui.screens.test_servers import FakeBoard
+from tools.program_state import ProgramState
 from tui.app import EbbApp
 from tui.commands import Invocation, named
 from tui.screens.panel import PanelScreen
@@ -58,6 +59,7 @@ QUESTION = PermissionAsked(
     DIFF,
     ("edit(calc.py)", "edit"),
 )
+FAILED = ProgramState("exit code 1", 1)
 TURN: list[Event] = [
     measured(),
     ReasoningDelta("The tests fail, so I look at the code before I touch it."),
@@ -66,7 +68,7 @@ TURN: list[Event] = [
     ToolFinished("1", "read", "done", "1 def add(a, b):\n2     return a - b\n"),
     ToolStarted("2", "bash", {"command": "pytest -q"}),
     ToolProgress("2", "F.\n"),
-    ToolFinished("2", "bash", "failed", "F.\n1 failed, 1 passed in 0.02s\nexit code 1"),
+    ToolFinished("2", "bash", "failed", "F.\n1 failed, 1 passed in 0.02s\nexit code 1", program=FAILED),
     QUESTION,
 ]
 REST: list[Event] = [

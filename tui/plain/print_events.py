@@ -4,7 +4,6 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from agent.context.offload import own_words
 from agent.events import (
     CallDenied,
     CallEdited,
@@ -152,11 +151,11 @@ def outcome_of(event: ToolFinished) -> str:
     changed = f", changed {visible_line(', '.join(event.changed))}" if event.changed else ""
     match event.status:
         case "done":
-            return f"done, {counted(count_of(event.text, event.lines), 'line')}{changed}"
+            return f"done, {counted(count_of(event), 'line')}{changed}"
         case "failed":
-            said, ended = why_failed(own_words(event.text, event.inserted))
-            line = said[-1:] if ended else said[:1]
-            why = ": ".join(visible_line(part)[:300].rstrip(".") for part in (ended, *line) if part)
+            said, program = why_failed(event), event.program
+            parts = (program.how, *said[-1:]) if program else said[:1]
+            why = ": ".join(visible_line(part)[:300].rstrip(".") for part in parts)
             return f"failed{changed}: {why}" if why else f"failed{changed}"
         case _:
             return f"{event.status}{changed}"

@@ -10,6 +10,7 @@ from tui.view.receipts import Compaction, RunningCompaction, UndoneReceipt
 if TYPE_CHECKING:  # types only: events and messages are loaded behind the first paint
     from agent.events import PermissionAsked, QuestionAsked, Remembered
     from agent.messages import OutputStatus, Ranges
+    from tools.program_state import ProgramState
 
 MARGIN = 2
 """Columns left free at the left of everything but marks."""
@@ -50,6 +51,8 @@ class Call:
     """Lines of all that the call gave back, when `text` is only part of it."""
     inserted: "Ranges" = ()
     """Where in `text` the program says what is left out."""
+    program: "ProgramState | None" = None
+    """How it stands with the program that the call was about."""
     changed: tuple[str, ...] = ()
     preview: str = ""
     """The unified diff that the user was shown before the call, if there was one."""

@@ -250,7 +250,7 @@ def _add_progress(view: SessionView, id: str, text: str) -> SessionView:
 def _tool_finished(view: SessionView, event: ToolFinished) -> SessionView:
     def finish(call: Call) -> Call:
         ended = replace(call, name=event.name, status=event.status, tail="", text=event.text, changed=event.changed)
-        return replace(ended, lines=event.lines, inserted=event.inserted)
+        return replace(ended, lines=event.lines, inserted=event.inserted, program=event.program)
 
     statuses: tuple[CallStatus, ...] = ("denied",) if event.status == "denied" else ()
     finished = _change_call(view, Call(event.call_id, event.name), finish, ("asking", "running", *statuses))

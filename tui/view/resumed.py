@@ -75,7 +75,7 @@ def _ended(block: Block, output: ToolOutput) -> Block:
         return block
     lines = output.stored.lines if output.stored is not None else None
     ended = Call(block.call_id, block.name, block.arguments, output.status, text=output.text, lines=lines)
-    ended = replace(ended, inserted=output.inserted)
+    ended = replace(ended, inserted=output.inserted, program=output.program)
     return ended if output.edited is None else replace(ended, arguments=output.edited, is_edited=True)
 
 

@@ -22,6 +22,7 @@ from store.errors import StoreError
 from store.sessions import SessionStore
 from tests.agent.archived import ID, OTHER, Home, bash, calls, events_of, outputs_of, said
 from tools.base import ToolError
+from tools.program_state import ProgramState
 
 
 @pytest.fixture
@@ -45,7 +46,7 @@ async def test_a_long_output_is_shown_in_part_and_read_back_by_its_reference(hom
     events = await events_of(session)
     assert events[-1] == TurnFinished("answered", "done")
     short, long, lines, page, found = outputs_of(session)
-    assert short == ToolOutput("call-1-1", "short\nexit code 0", ending="exit code 0")
+    assert short == ToolOutput("call-1-1", "short\nexit code 0", program=ProgramState("exit code 0", 0))
     assert long.text.startswith('[Tool result stored — 588,895 bytes, 100,000 lines from "bash".\n1\n2\n')
     assert long.text.endswith(
         '\n100000]\nUse the "read_result" tool with ref_id="r2" to read specific portions.\nexit code 3'

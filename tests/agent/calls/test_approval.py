@@ -39,6 +39,7 @@ from agent.session import Session
 from tests.agent.test_session import Home, call, home, outputs_of
 from tools.base import Workspace
 from tools.catalog import builtin_tools
+from tools.program_state import ProgramState
 
 Answer = Callable[[PermissionAsked], Decision]
 
@@ -93,7 +94,7 @@ async def test_a_command_that_the_user_changed_runs_and_the_model_is_told(root: 
         "c1",
         "[The user changed this call before it ran.\n`command` was: echo mine]\nmine\nexit code 0",
         edited={"command": "echo mine"},
-        ending="exit code 0",
+        program=ProgramState("exit code 0", 0),
     )
     assert [event for event in run.events if isinstance(event, CallEdited)] == [
         CallEdited("c1", "bash", {"command": "echo mine"})

@@ -20,6 +20,7 @@ from agent.session import Session
 from tests.agent.archived import ID, Home, bash, calls, events_of, outputs_of
 from tests.tools.test_bash import is_running, until
 from tools.child_process import Answer
+from tools.program_state import ProgramState
 
 
 @pytest.fixture
@@ -106,7 +107,7 @@ async def test_what_hooks_say_is_shown_beside_the_output(home: Home) -> None:
             "call-1-1",
             "hello\nexit code 0\n[A hook of the user for `bash(echo)` notes:]\ntwo words\n"
             "[A hook of the user for `bash` objects; take it into account:]\nchecker: no",
-            ending="exit code 0",
+            program=ProgramState("exit code 0", 0),
         )
     ]
     assert told == []

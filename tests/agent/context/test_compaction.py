@@ -48,10 +48,13 @@ from agent.messages import (
 from agent.view_events import ReceiptItem
 from tests.agent.context.test_context import is_valid
 from tests.agent.histories import conversations, steps
+from tools.program_state import ProgramState
 
 INSTRUCTIONS = Instructions("base")
 CAPS = Caps(tail=200, ledger=400, retain=50, summary=100, protect=100)
 RUNGS = sorted({strategy for ladder in LADDERS.values() for strategy in ladder})
+
+DONE = ProgramState("exit code 0", 0)
 
 
 def user(text: str) -> User:
@@ -60,7 +63,7 @@ def user(text: str) -> User:
 
 def step(number: int, size: int = 400, name: str = "bash") -> tuple[Message, ...]:
     call = ToolCall(f"c{number}", name, {"command": f"run {number}"})
-    return Assistant((call,), "m/a"), User((ToolOutput(f"c{number}", "x " * size + "\nexit code 0"),))
+    return Assistant((call,), "m/a"), User((ToolOutput(f"c{number}", "x " * size + "\nexit code 0", program=DONE),))
 
 
 def answer(text: str) -> Assistant:

@@ -19,8 +19,10 @@ from agent.context.ledger import (
 from agent.context.mask import as_shown
 from agent.context.references import message_digits
 from agent.messages import Assistant, Conversation, Message, OutputStatus, Text, ToolCall, ToolOutput, User
+from agent.records.earlier_words import program_of_words
 from bench.context.fidelity import measure
 from tests.agent.histories import conversations
+from tools.program_state import ProgramState
 
 lines = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\n"), min_size=1, max_size=40)
 ledgers = st.builds(Ledger, **{name: st.lists(lines, max_size=4, unique=True).map(tuple) for name in TITLES})
@@ -34,7 +36,8 @@ def did(
     name: str, output: str = "ok", status: OutputStatus = "done", said: str = "", **arguments: object
 ) -> tuple[Message, ...]:
     parts = (*((Text(said),) if said else ()), ToolCall("c", name, arguments))
-    return Assistant(parts, "m/a"), User((ToolOutput("c", output, status),))
+    program = program_of_words("", output) if name.startswith("bash") else None
+    return Assistant(parts, "m/a"), User((ToolOutput("c", output, status, program=program),))
 
 
 @pytest.mark.parametrize(
@@ -207,7 +210,10 @@ def test_without_a_model_the_ledger_keeps_what_matters() -> None:
 
 def test_what_the_user_made_of_a_call_is_what_the_facts_name() -> None:
     def changed(name: str, edited: dict[str, object], status: OutputStatus, **arguments: object) -> tuple[Message, ...]:
-        output = ToolOutput("c", "exit code 0" if status == "done" else "denied by the user", status, edited=edited)
+        text, program = (
+            ("exit code 0", ProgramState("exit code 0", 0)) if status == "done" else ("denied by the user", None)
+        )
+        output = ToolOutput("c", text, status, edited=edited, program=program)
         return Assistant((ToolCall("c", name, arguments),), "m/a"), User((output,))
 
     said = (

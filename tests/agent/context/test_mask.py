@@ -10,7 +10,9 @@ from hypothesis import strategies as st
 from agent.context.mask import Numbered, as_shown, condensed, numbered_outputs
 from agent.context.offload import stored_form
 from agent.messages import Assistant, Conversation, Image, OutputStatus, Stored, Text, ToolCall, ToolOutput, User
+from agent.records.earlier_words import program_of_words
 from tools.extent import Extent
+from tools.program_state import ProgramState
 
 LATE = "ended: not finished after 5 s; give more"
 
@@ -57,14 +59,14 @@ def kept_apart(shown: str, lines: int) -> ToolOutput:
             "failed",
             "Ran: make – exit 2 – a.c:3: error: no such field",
         ),
-        ("bash", {"command": "false"}, "no output\nexit code 1", "failed", "Ran: false – exit 1 – no output"),
+        ("bash", {"command": "false"}, "no output\nexit code 1", "failed", "Ran: false – exit 1"),
         ("bash", {"command": "x" * 99}, "exit code 0", "done", "Ran: " + "x" * 79 + "… – exit 0"),
         (
             "bash",
             {"command": "serve"},
             "job-1 is running; bash_output gives what it prints",
             "done",
-            "Ran: serve – done: job-1 is running; bash_output gives what it prints",
+            "Ran: serve – job-1: still running",
         ),
         (
             "grep",
@@ -97,7 +99,8 @@ def kept_apart(shown: str, lines: int) -> ToolOutput:
 def test_an_output_becomes_one_line(
     name: str, arguments: dict[str, Any], text: str, status: OutputStatus, line: str
 ) -> None:
-    found = Numbered(ToolCall("c", name, arguments), ToolOutput("c", text, status), 12)
+    program = program_of_words("", text) if name == "bash" else None
+    found = Numbered(ToolCall("c", name, arguments), ToolOutput("c", text, status, program=program), 12)
     assert condensed(found) == f"{line} [recall:r12]"
 
 
@@ -121,15 +124,19 @@ def test_an_output_becomes_one_line(
         ),
         ("grep", ToolOutput("c", "f", extent=Extent("files", 1, 1)), "Searched 'x' in x – 1 file"),
         ("glob", ToolOutput("c", "no files match", extent=Extent("files", 0, 0)), "Searched 'x' in x – 0 files"),
-        ("bash", ToolOutput("c", "exit code 7\nexit code 0", ending="exit code 0"), "Ran: x – exit 0"),
         (
             "bash",
-            ToolOutput("c", f"begun\n{LATE}", "failed", ending=LATE),
+            ToolOutput("c", "exit code 7\nexit code 0", program=ProgramState("exit code 0", 0)),
+            "Ran: x – exit 0",
+        ),
+        (
+            "bash",
+            ToolOutput("c", f"begun\n{LATE}", "failed", program=ProgramState(LATE, limit=5)),
             "Ran: x – not finished after 5 s – begun",
         ),
         (
             "bash",
-            ToolOutput("c", "a\nkilled by SIGSEGV", "failed", ending="killed by SIGSEGV"),
+            ToolOutput("c", "a\nkilled by SIGSEGV", "failed", program=ProgramState("killed by SIGSEGV", signal=11)),
             "Ran: x – killed by SIGSEGV – a",
         ),
         (

@@ -22,10 +22,13 @@ from agent.view_events import Act
 from tests.agent.context.test_context import is_valid
 from tests.agent.context.test_pins import pinned_texts, steered
 from tests.agent.histories import steps
+from tools.program_state import ProgramState
 
 INSTRUCTIONS = Instructions("base")
 PRICES = UnitPrices(0.1, 1.25, 5.0)
 ON_ITEMS: list[Act] = [act for act in get_args(Act) if act not in ("defer", "offer")]
+
+DONE = ProgramState("exit code 0", 0)
 
 
 def terms_of(conversation: Conversation, **changes: object) -> Terms:
@@ -50,7 +53,7 @@ def wishes(draw: st.DrawFn) -> tuple[Conversation, EditRequest]:
 def long_step(number: int, size: int = 2_000) -> tuple[Message, ...]:
     call = ToolCall(f"c{number}", "bash", {"command": f"run {number}"})
     text = "\n".join(f"line {line} of {number}" for line in range(size)) + "\nexit code 0"
-    return Assistant((call,), "m/a"), User((ToolOutput(f"c{number}", text),))
+    return Assistant((call,), "m/a"), User((ToolOutput(f"c{number}", text, program=DONE),))
 
 
 def pasted(size: int) -> User:

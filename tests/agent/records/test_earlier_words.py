@@ -8,6 +8,7 @@ import pytest
 from agent.context.offload import own_words
 from agent.messages import Note, Stored, ToolOutput
 from agent.records.message_rows import decode_part, encode_part
+from tools.program_state import ProgramState
 
 HEADING = '[Tool result stored — 9,000 bytes, 90 lines from "bash".'
 SEEN = 'Use the "read_result" tool with ref_id="r1" to read specific portions.'
@@ -37,6 +38,48 @@ def test_an_output_of_an_earlier_version_says_what_it_said_itself(text: str, wor
 def test_nothing_is_read_out_of_the_words_of_a_record_of_now() -> None:
     output = ToolOutput("c", f"{HEADING}\nhead]\n{SEEN}\nexit code 9", stored=Stored("d", 9000, 90))
     assert decode_part(json.loads(json.dumps(encode_part(output)))) == output
+
+
+@pytest.mark.parametrize(
+    ("text", "ending", "program"),
+    [
+        ("one\nexit code 9", "", ProgramState("exit code 9", 9)),
+        ("one\nexit code 9\n[A hook notes:]\nfine", "exit code 9", ProgramState("exit code 9", 9)),
+        ("no output\nexit code 0", "exit code 0", ProgramState("exit code 0", 0, is_silent=True)),
+        ("one\nkilled by SIGSEGV", "killed by SIGSEGV", ProgramState("killed by SIGSEGV", signal=11)),
+        ("one\nkilled by signal 40", "", ProgramState("killed by signal 40", signal=40)),
+        ("one\nkilled by SIGNEVER", "", ProgramState("killed by SIGNEVER", signal=9)),
+        (
+            "one\nexit code 0\nwhat it started in the background still runs, until the session ends",
+            "exit code 0\nwhat it started in the background still runs, until the session ends",
+            ProgramState("exit code 0\nwhat it started in the background still runs, until the session ends", 0),
+        ),
+        (
+            "one\nended: not finished after 5 s; give a longer `timeout`, or set `background`",
+            "",
+            ProgramState("ended: not finished after 5 s; give a longer `timeout`, or set `background`", limit=5),
+        ),
+        (
+            "job-1 is running; bash_output gives what it prints, bash_kill ends it",
+            "",
+            ProgramState("job-1 is running; bash_output gives what it prints, bash_kill ends it", job="job-1"),
+        ),
+        (
+            "no new output\njob-1: still running",
+            "job-1: still running",
+            ProgramState("job-1: still running", job="job-1", is_silent=True),
+        ),
+        ("one\njob-2: exit code 3", "job-2: exit code 3", ProgramState("job-2: exit code 3", 3, job="job-2")),
+        ("it says exit code 9 in a line", "", None),
+    ],
+)
+def test_how_a_program_ended_is_known_of_earlier_versions_too(
+    text: str, ending: str, program: ProgramState | None
+) -> None:
+    told = {"ending": ending} if ending else {}
+    read = decode_part({"type": "output", "call_id": "c", "text": text, **told})
+    assert read == ToolOutput("c", text, program=program)
+    assert decode_part(json.loads(json.dumps(encode_part(read)))) == read
 
 
 @pytest.mark.parametrize(

@@ -41,6 +41,7 @@ from tests.waiting import until
 from tools.base import Workspace
 from tools.catalog import builtin_tools
 from tools.final_report import FinalReport
+from tools.program_state import ProgramState
 
 ROW = SessionRow("aa11bb22cc33", "/p", "", "scripted/script", "ask", 1.0, 1.0)
 ASKED = "context window is nearly full"
@@ -156,7 +157,7 @@ async def test_an_output_is_not_masked_for_an_earlier_one_of_the_same_id(home: H
     events = await events_of(session)
     assert compactions(events)[0] == ("full", ("mask",))
     assert session.history.masked == {"call_0", "call_0-2", "call_0-3"}
-    shown = ToolOutput("call_0-5", "here it is\nexit code 0", ending="exit code 0")
+    shown = ToolOutput("call_0-5", "here it is\nexit code 0", program=ProgramState("exit code 0", 0))
     assert provider.requests[-1].messages[-1] == User((shown,))
     await session.close()
 

@@ -17,6 +17,7 @@ from agent.events import (
     TurnFinished,
     TurnStarted,
 )
+from tools.program_state import ProgramState
 from tui.plain.print_events import LONGEST, Printing, lines_of, plain_lines
 from tui.text.inks import Line
 from tui.text.sanitise import visible
@@ -33,7 +34,9 @@ def printed(*events: Event) -> list[str]:
 def test_what_a_command_of_the_user_printed_is_printed() -> None:
     assert printed(
         ToolStarted("by-user-1", "bash", {"command": "ls"}),
-        ToolFinished("by-user-1", "bash", "done", "a.py\n\tb\x1b[2J.py\nexit code 0"),
+        ToolFinished(
+            "by-user-1", "bash", "done", "a.py\n\tb\x1b[2J.py\nexit code 0", program=ProgramState("exit code 0", 0)
+        ),
     ) == ["a.py", "    b␛[2J.py", "exit code 0", "Tool bash  ls: done, 2 lines."]
 
 

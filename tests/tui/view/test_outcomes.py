@@ -7,6 +7,7 @@ import pytest
 from tests.agent.scripted import scripted_sessions
 from tests.agent.test_session import call, events_of
 from tests.tui.render.test_blocks import INKS
+from tools.program_state import ProgramState
 from tui.render.blocks import paint
 from tui.view.blocks import Call, SessionView
 from tui.view.outcomes import FEW, few_lines, outcome_of
@@ -64,7 +65,14 @@ async def test_of_what_a_tool_says_the_beginning_is_shown(tmp_path: Path) -> Non
 
 
 def test_what_a_program_prints_is_not_taken_for_how_it_ended() -> None:
-    printed = Call("1", "bash", {}, "failed", text="exit code 7\nmake: no rule\nexit code 2\nfrom a hook")
+    printed = Call(
+        "1",
+        "bash",
+        {},
+        "failed",
+        text="exit code 7\nmake: no rule\nexit code 2\nfrom a hook",
+        program=ProgramState("exit code 2", 2),
+    )
     assert outcome_of(printed, "") == "exit code 2"
     assert few_lines(printed) == (("exit code 7", "make: no rule"), True)
 
