@@ -14,7 +14,6 @@ from agent.config.options import Mode
 from agent.errors import AgentError, StoreFailed
 from agent.events import Decision, Event, Noticed, Resumed, TurnFailed, TurnFinished, TurnStarted
 from agent.interrupt import Interrupt
-from agent.mcp.status import ServerControl
 from agent.messages import Conversation, Image, Note, Text, User
 from agent.providers.usage import counted_for
 from agent.records.file_history import FileLog
@@ -28,8 +27,9 @@ from agent.window.measure import is_over_trigger, weigh
 from agent.window.preflight import begin_session
 from agent.window.triggers import leave_room, tidied, tidying_due, unheard
 
-if TYPE_CHECKING:  # types only: few runs ask where a text is, or rewrite what is shown
+if TYPE_CHECKING:  # types only: few runs ask where a text is, have servers, or rewrite what is shown
     from agent.context.provenance import Trace
+    from agent.mcp.running import RunningServers
     from agent.window.compact import CompactResult
 
 
@@ -51,7 +51,7 @@ class Session:
         channel: Channel,
         conversation: Conversation | None = None,
         *,
-        servers: ServerControl | None = None,
+        servers: "RunningServers | None" = None,
         notices: Sequence[str] = (),
         resumed: Resumed | None = None,
         on_close: Callable[[], Awaitable[None]] | None = None,

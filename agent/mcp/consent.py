@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 
 from agent.mcp.declared import Declared
-from tools.mcp.tool import McpTool
+from tools.mcp.offers import McpTool
 from tools.redaction import without_password
 
 APPROVE, LATER, NEVER = "approve", "not now", "never in this project"

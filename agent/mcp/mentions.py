@@ -5,7 +5,6 @@ import base64
 import re
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Protocol
 
 from agent.context.attachments import attached_in, file_note
 from agent.context.mentions import headed
@@ -13,9 +12,8 @@ from agent.errors import UsageError
 from agent.messages import Image, Note, User, UserPart
 from tools.base import Attached, Picture, ToolError
 from tools.extent import counted
-from tools.mcp.reading import ResourceServer
-from tools.mcp.spec import ServerSpec
-from tools.mcp.state import PromptMessage, ServerPrompt
+from tools.mcp.offers import ServerPrompt
+from tools.mcp.server import Server
 
 MOST = 10
 """Resources of one message that are read."""
@@ -28,24 +26,16 @@ _ENDS = ".,;:!?)]}>'\"`"
 """Signs behind an address that belong to the sentence around it."""
 
 
-class Source(ResourceServer, Protocol):
-    """A server that can be asked."""
-
-    async def get_prompt(self, name: str, arguments: Mapping[str, str]) -> tuple[PromptMessage, ...]:
-        """Raises `ToolError`."""
-        ...
-
-
-async def with_named(said: User, sources: Sequence[Source], tell: Callable[[str], None]) -> User:
+async def with_named(said: User, servers: Sequence[Server], tell: Callable[[str], None]) -> User:
     """The message with what it names. A resource that cannot be read is named as such, to the user, too; raises
     `UsageError` for a prompt that cannot be had, since nothing would be left to send."""
     parts: list[UserPart] = []
     command = _COMMAND.fullmatch(said.text.strip())
     if command is not None:
-        parts += await _prompted(command[1], (command[2] or "").strip(), sources)
-    named = mentions(said.text, sources)
-    for source, uri in named[:MOST]:
-        parts += await _read(source, uri, tell)
+        parts += await _prompted(command[1], (command[2] or "").strip(), servers)
+    named = mentions(said.text, servers)
+    for server, uri in named[:MOST]:
+        parts += await _read(server, uri, tell)
     if len(named) > MOST:
         problem = f"{len(named) - MOST} more resources are named than the {MOST} that one message may attach: not read"
         tell(problem)
@@ -53,25 +43,15 @@ async def with_named(said: User, sources: Sequence[Source], tell: Callable[[str]
     return User((*said.parts, *parts)) if parts else said
 
 
-def mentions(text: str, sources: Sequence[Source]) -> tuple[tuple[Source, str], ...]:
+def mentions(text: str, servers: Sequence[Server]) -> tuple[tuple[Server, str], ...]:
     """The resources that a text names, each once, with the server that has them."""
-    by_name = {source.spec.name: source for source in sources}
+    by_name = {server.spec.name: server for server in servers}
     found = {
         (match[1], uri): by_name[match[1]]
         for match in _MENTION.finditer(text)
         if match[1] in by_name and (uri := match[2].rstrip(_ENDS))
     }
-    return tuple((source, uri) for (_, uri), source in found.items())
-
-
-def command_of(spec: ServerSpec, prompt: ServerPrompt) -> str:
-    """The command that stands for a prompt, without its slash."""
-    return f"mcp__{spec.prefix}__{re.sub(r'[^A-Za-z0-9_-]', '_', prompt.name)}"
-
-
-def usage_of(prompt: ServerPrompt) -> str:
-    """The arguments of a prompt as they are written behind its command."""
-    return " ".join(each.name.upper() if each.required else f"[{each.name.upper()}]" for each in prompt.arguments)
+    return tuple((server, uri) for (_, uri), server in found.items())
 
 
 def arguments_of(prompt: ServerPrompt, written: str) -> dict[str, str]:
@@ -94,7 +74,7 @@ def arguments_of(prompt: ServerPrompt, written: str) -> dict[str, str]:
     missing = [each.name for each in prompt.arguments if each.required and each.name not in given]
     if missing:
         named = ", ".join(f"`{name}`" for name in missing)
-        raise UsageError(f"the prompt `{prompt.name}` needs {named}: its arguments are {usage_of(prompt)}")
+        raise UsageError(f"the prompt `{prompt.name}` needs {named}: its arguments are {prompt.usage}")
     return given
 
 
@@ -105,42 +85,42 @@ def _words(written: str) -> list[str]:
         return written.split()
 
 
-async def _prompted(command: str, written: str, sources: Sequence[Source]) -> list[UserPart]:
-    for source in sources:
-        for prompt in source.state.prompts:
-            if command_of(source.spec, prompt) == command:
-                return await _prompt_parts(source, prompt, arguments_of(prompt, written))
+async def _prompted(command: str, written: str, servers: Sequence[Server]) -> list[UserPart]:
+    for server in servers:
+        for prompt in server.state.prompts:
+            if prompt.command == command:
+                return await _prompt_parts(server, prompt, arguments_of(prompt, written))
     raise UsageError(f"no server has a prompt `/{command}` now; `/mcp` shows what they offer")
 
 
-async def _prompt_parts(source: Source, prompt: ServerPrompt, arguments: Mapping[str, str]) -> list[UserPart]:
+async def _prompt_parts(server: Server, prompt: ServerPrompt, arguments: Mapping[str, str]) -> list[UserPart]:
     try:
-        messages = await source.get_prompt(prompt.name, arguments)
+        messages = await server.get_prompt(prompt.name, arguments)
     except ToolError as error:
-        raise UsageError(f"the prompt `{prompt.name}` of the server `{source.spec.label}` failed: {error}") from error
+        raise UsageError(f"the prompt `{prompt.name}` of the server `{server.spec.label}` failed: {error}") from error
     named = len({message.role for message in messages}) > 1
     text = "\n\n".join(f"[{message.role}]\n{message.text}" if named else message.text for message in messages)
     if len(text) > LONGEST:
         text = f"{text[:LONGEST]}\n[… {len(text) - LONGEST:,} characters more, which are too many for one message …]"
     parts: list[UserPart] = [
-        headed(f"The user asks what the prompt `{prompt.name}` of the server `{source.spec.label}` says:\n\n", text)
+        headed(f"The user asks what the prompt `{prompt.name}` of the server `{server.spec.label}` says:\n\n", text)
     ]
     for message in messages:
         parts += _shown(message.pictures, message.files)
     return parts
 
 
-async def _read(source: Source, uri: str, tell: Callable[[str], None]) -> list[UserPart]:
-    name = f"@{source.spec.name}:{uri}"
+async def _read(server: Server, uri: str, tell: Callable[[str], None]) -> list[UserPart]:
+    name = f"@{server.spec.name}:{uri}"
     try:
-        found = await source.read_resource(uri)
+        found = await server.read_resource(uri)
     except ToolError as error:
         problem = f"`{name}` could not be read: {error}"
         tell(problem)
         return [Note(problem)]
     text = found.text
     if len(text) > LONGEST:
-        tool = f"mcp__{source.spec.prefix}__read_resource"
+        tool = f"mcp__{server.spec.prefix}__read_resource"
         text = f"{text[:LONGEST]}\n[… {len(text) - LONGEST:,} characters more: `{tool}` brings all of it …]"
     note = file_note(name, text)
     tell(f"attached {', '.join(attached_in([note]))}")

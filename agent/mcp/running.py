@@ -13,10 +13,9 @@ from agent.events import Noticed
 from agent.mcp.approvals import Approvals
 from agent.mcp.consent import APPROVE, NEVER, START_OPTIONS, TOOL_OPTIONS, digests_of, start_question, tools_question
 from agent.mcp.declared import Declared, Unusable, declared_servers
-from agent.mcp.entries import ServerEntry
 from agent.mcp.mentions import with_named
 from agent.mcp.server_requests import AttendedSession, ServerRequests
-from agent.mcp.status import ServerStatus
+from agent.mcp.status import ServerEntry, ServerStatus
 from agent.messages import User
 from agent.window.env import Env
 from agent.window.server_tools import ServerTools
@@ -165,7 +164,7 @@ class RunningServers:
             case "starting" if entry.state.detail:
                 self._tell_once(entry, f"the server `{name}` has broken down: {entry.state.detail}")
             case "ready":
-                for note in entry.state.listing.notes:
+                for note in entry.state.notes:
                     self._tell_once(entry, f"the server `{name}`: {note}")
             case _:
                 pass
@@ -205,7 +204,7 @@ class RunningServers:
             return
         has_changed = bool(entry.allowed)
         answer = await self._answer(
-            tools_question(entry.name, tools, entry.state.listing.notes, has_changed=has_changed), TOOL_OPTIONS
+            tools_question(entry.name, tools, entry.state.notes, has_changed=has_changed), TOOL_OPTIONS
         )
         if answer is None:
             named = ", ".join(f"`{tool.original}`" for tool in tools[:5]) + (" and others" if len(tools) > 5 else "")

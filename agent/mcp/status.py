@@ -1,10 +1,16 @@
-"""The servers of a session as its user sees them, and what can be done with them. It runs nothing."""
+"""How each server of a session stands: what is known of it there, and what its user sees of that. It decides nothing."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, Protocol, TypeAlias
+from typing import Literal, TypeAlias
 
-from tools.lazy import dataclass
+from agent.mcp.consent import digests_of, terms
+from agent.mcp.declared import Declared
+from agent.window.deferral import specs_of
+from agent.window.env import Env
+from tools.mcp.offers import McpTool, ReadResource, ServerState
+from tools.mcp.server import Server
 
 ToolOffer: TypeAlias = Literal["offered", "held back", "due", "late", "not approved", "away"]
 """Whether the model is shown a tool; held back, it finds it by a search; due, it is shown it from the next request on;
@@ -12,7 +18,7 @@ late, after the next rewrite of the view; away, the server that offered it is no
 
 
 @dataclass(frozen=True, slots=True)
-class ToolSeen:
+class ToolStatus:
     name: str
     """The server's own name of it."""
     description: str
@@ -22,34 +28,24 @@ class ToolSeen:
 
 
 @dataclass(frozen=True, slots=True)
-class PromptSeen:
-    command: str
-    """Without its slash: `mcp__SERVER__PROMPT`."""
-    arguments: str
-    """As they are written behind the command: `FILE [STYLE]`."""
-    description: str
-
-
-@dataclass(frozen=True, slots=True)
 class ServerStatus:
-    name: str
-    source: str
-    """The file that declares it."""
-    runs: str
-    """Its command or address."""
-    phase: str
-    detail: str
-    """One line; empty when there is nothing to say."""
-    title: str
-    """What it calls itself, with its version; empty when that is not known."""
-    prompts: tuple[PromptSeen, ...]
-    resources: tuple[str, ...]
-    """Their addresses."""
-    notes: tuple[str, ...]
-    """What is remarkable or was left out, a line each."""
+    """One server as its user sees it."""
+
+    declared: Declared
+    state: ServerState
     log: Path | None
     """What it printed on its error output; None while it does not run."""
-    tools: tuple[ToolSeen, ...] = ()
+    tools: tuple[ToolStatus, ...] = ()
+    """Those that it brings into the session, where that was asked for."""
+
+    @property
+    def name(self) -> str:
+        return self.declared.name
+
+    @property
+    def runs(self) -> tuple[str, ...]:
+        """Its command or address and all that goes with it, a line each."""
+        return terms(self.declared)
 
     @property
     def is_on(self) -> bool:
@@ -62,31 +58,81 @@ class ServerStatus:
         return sum(tool.tokens for tool in self.tools if tool.offer == "offered")
 
 
-class ServerControl(Protocol):
-    """All servers of a session. What is done here holds for this session."""
+@dataclass(slots=True)
+class ServerEntry:
+    """One server and what is known of it in this session."""
 
-    def servers(self) -> Sequence[ServerStatus]:
-        """All that is known of each: the tokens of every tool are estimated for it."""
-        ...
+    declared: Declared
+    server: Server | None = None
+    """None while it may not be started."""
+    is_refused: bool = False
+    """The user does not want it in this project."""
+    allowed: Mapping[str, str] | None = None
+    """The digests of the tools that may be offered, by the server's own names; None where none needs to be approved."""
+    postponed: frozenset[str] = frozenset()
+    """Digests that the user did not want to decide about now; `declared.digest` stands for its start."""
+    told: set[str] = field(default_factory=set)
+    """What the user was told of it in this session."""
+    is_off: bool = False
+    """The user has ended it for this session."""
+    _known: tuple[tuple[McpTool, ...], Mapping[str, str]] = field(default_factory=lambda: ((), {}))
+    """The tools that were looked at last and their digests, which take too long to be made at every look."""
 
-    def named(self) -> Sequence[ServerStatus]:
-        """The same at once, without their tools: for what can be named of them."""
-        ...
+    @property
+    def name(self) -> str:
+        return self.declared.name
 
-    def watch(self, changed: Callable[[], None] | None) -> None:
-        """`changed` is called after every change of a server, until somebody else watches."""
-        ...
+    @property
+    def state(self) -> ServerState:
+        return self.server.state if self.server is not None else ServerState("disabled", self._why_not())
 
-    async def switch(self, name: str) -> None:
-        """Ends a server that runs, starts one that does not."""
-        ...
+    def _why_not(self) -> str:
+        if self.is_off:
+            return "switched off in this session"
+        return "refused in this project" if self.is_refused else "not approved"
 
-    async def restart(self, name: str) -> None: ...
+    def offered(self) -> tuple[McpTool | ReadResource, ...]:
+        """Tools that may be called now: the server's own, and one for its resources where it has any."""
+        state = self.state
+        own: tuple[McpTool | ReadResource, ...] = tuple(tool for tool in self._listed() if self._is_allowed(tool))
+        if self.server is None or state.phase not in ("ready", "starting") or not (state.resources or state.templates):
+            return own
+        reader = ReadResource(self.server)
+        return own if any(tool.name == reader.name for tool in own) else (*own, reader)
 
-    def log(self, name: str, lines: int) -> Sequence[str]:
-        """The last lines of what a server printed on its error output; why they cannot be read, if they cannot."""
-        ...
+    def withheld(self) -> tuple[McpTool, ...]:
+        """Tools that the user has not approved, or not so."""
+        return tuple(tool for tool in self._listed() if not self._is_allowed(tool))
 
-    async def login(self, name: str, show: Callable[[str], None]) -> None:
-        """Lets the user log in to a server that wants it, at the address that is shown."""
-        ...
+    def _listed(self) -> tuple[McpTool, ...]:
+        return self.state.tools if self.state.phase in ("ready", "starting") else ()
+
+    def _is_allowed(self, tool: McpTool) -> bool:
+        return self.allowed is None or self.allowed.get(tool.original) == self._digests()[tool.original]
+
+    def _digests(self) -> Mapping[str, str]:
+        tools = self.state.tools
+        if self._known[0] is not tools:
+            self._known = tools, digests_of(tools)
+        return self._known[1]
+
+    def status(self, env: Env | None = None) -> ServerStatus:
+        """As its user sees it; with an `env` also its tools, with what their definitions take there."""
+        log = self.server.log if self.server is not None else None
+        return ServerStatus(self.declared, self.state, log, tuple(self._tools(env)) if env is not None else ())
+
+    def _tools(self, env: Env) -> Iterator[ToolStatus]:
+        late = {tool.name for tool in env.server_tools.late}
+        joins: ToolOffer = "late" if env.watch.has_sent else "due"
+        is_ready = self.state.phase == "ready"
+        for tool in self.offered():
+            offer: ToolOffer = "away" if not is_ready else joins if tool.name in late else "offered"
+            offer = "held back" if offer == "offered" and tool.name in env.deferral.held_back else offer
+            yield _tool(tool, offer, env)
+        for tool in self.withheld():
+            yield _tool(tool, "not approved", env)
+
+
+def _tool(tool: McpTool | ReadResource, offer: ToolOffer, env: Env) -> ToolStatus:
+    (spec,) = specs_of((tool,))
+    return ToolStatus(tool.original, tool.description, env.meter.size_of_tool(spec), offer)

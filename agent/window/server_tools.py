@@ -3,13 +3,13 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from typing import Literal
 
 from agent.calls.policy import server_of
 from agent.context.tool_selection import ToolSpec
 from agent.window.deferral import specs_of
 from tools.base import Arguments, Effect, Result, Tool, ToolError, Workspace
 from tools.lazy import dataclass
-from tools.mcp.tool import ServerTool
 
 GONE = "its server has gone, or does not offer it any more"
 
@@ -89,7 +89,7 @@ def held_back(tools: Sequence[Tool], served: ServerTools, names: AbstractSet[str
 
 
 @dataclass(frozen=True, slots=True)
-class Gone(ServerTool):
+class Gone:
     """Stands for a tool that no server offers now."""
 
     tool: Tool
@@ -110,6 +110,13 @@ class Gone(ServerTool):
     @property
     def effect(self) -> Effect:
         return "none"
+
+    @property
+    def kind(self) -> Literal["skill", "mcp"]:
+        return "mcp"
+
+    def subjects(self, arguments: Arguments, workspace: Workspace) -> tuple[str, ...]:
+        return ()
 
     async def run(self, arguments: Arguments, workspace: Workspace) -> Result:
         raise ToolError(f"`{self.name}` cannot be called: {self.why}")

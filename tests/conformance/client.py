@@ -17,9 +17,9 @@ import httpx2
 
 from tools.base import ToolError
 from tools.mcp.client_handlers import Accepted, Answer, ClientHandlers, Service
+from tools.mcp.offers import ServerState
 from tools.mcp.server import Server
 from tools.mcp.spec import Login, ServerSpec
-from tools.mcp.state import ServerState
 
 ARGUMENTS: Mapping[str, Mapping[str, object]] = {"add_numbers": {"a": 5, "b": 3}}
 """Of the tools that need any."""

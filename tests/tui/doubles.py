@@ -27,7 +27,7 @@ from agent.events import (
     TurnFinished,
     TurnStarted,
 )
-from agent.mcp.status import ServerControl
+from agent.mcp.running import RunningServers
 from agent.messages import Assistant, Conversation, Image, Message, Note, Text, Usage, User
 from agent.overview import Epoch, Number, Overview, ServerShare
 from agent.records.damage import Readable
@@ -153,7 +153,7 @@ class FakeSession(Session):
     listing: FakeShelf = FakeShelf()
     files: FakeFiles = FakeFiles()
     news: tuple[str, ...] = ()
-    servers: ServerControl | None = None
+    servers: RunningServers | None = None
     said: list[str] = field(default_factory=list)
     beside: list[Image | Note] = field(default_factory=list)
     """What came with them."""

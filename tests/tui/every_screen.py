@@ -129,7 +129,7 @@ def stocked(text: str, folder: Path, **more: Any) -> EbbApp:
         places=(Occurrence("r1", "masked", text), Occurrence("r9", "visible", text)),
         listing=FakeShelf(kept, {"r1": text, "r9": text}),
         files=FakeFiles(changed(text), (text,)),
-        servers=FakeBoard([filled(ServerStatus, text), replace(filled(ServerStatus, text), name=f"{text} 2")]),
+        servers=FakeBoard([filled(ServerStatus, text), filled(ServerStatus, f"{text} 2")]),
     )
     opener = Stocked([session], infos, library, names=("scripted/demo", text), text=text)
     settings: Settings = Setup(folder, environment={"EBB_MODEL": "ollama/qwen3"}).settings

@@ -32,6 +32,8 @@ LINES = "\n".join(PAYLOADS.values())
 def filled(hint: Any, text: str) -> Any:
     """A value of a type, with this text wherever it holds one."""
     origin, arguments = get_origin(hint), get_args(hint)
+    if getattr(hint, "_is_protocol", False):
+        return None
     if hint is str or hint is object:
         return text
     if hint is Path:

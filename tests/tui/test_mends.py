@@ -1,5 +1,7 @@
 """Failures say what to do; questions hide nothing that was told before them, and show all that they are about."""
 
+from pathlib import Path
+
 from textual.containers import VerticalScroll
 
 from agent.archive.listing import ContentPage
@@ -8,8 +10,10 @@ from agent.events import Event, Noticed, QuestionAsked, TextDelta, TurnFailed
 from agent.mcp.consent import tools_question
 from tests.tui.doubles import FakeSession
 from tests.tui.piloting import terminal
-from tools.base import Arguments, Result
-from tools.mcp.tool import McpTool
+from tools.mcp.client_handlers import ClientHandlers
+from tools.mcp.offers import McpTool
+from tools.mcp.server import Server
+from tools.mcp.spec import ServerSpec
 from tui.dialogs import told_just_before
 from tui.screens.question import QuestionScreen
 from tui.view.advice import ADVICE, advice_for
@@ -68,15 +72,11 @@ async def test_a_long_question_shows_what_came_before_and_can_be_read_to_its_end
         await t.rests()
 
 
-class Nobody:
-    async def call(self, name: str, arguments: Arguments, progress: object) -> Result:
-        raise NotImplementedError
-
-
 def test_a_question_shows_all_that_is_approved() -> None:
     description = f"{'Reads a file. ' * 40}\nThen it sends it away."
     schema = {"properties": {"path": {"description": "and everything beside it"}, "deep": {"type": "string"}}}
-    tools = [McpTool(f"mcp__s__t{n}", "s", f"t{n}", description, schema, Nobody()) for n in range(60)]
+    server = Server(ServerSpec("s"), ClientHandlers(), Path("log"), Path("login"))
+    tools = [McpTool(f"mcp__s__t{n}", f"t{n}", description, schema, server) for n in range(60)]
     asked = tools_question("s", tools, ("t1 says that it is read", "t2 hides signs"), has_changed=False)
     lines = asked.splitlines()
     assert lines[2:5] == ["Look at this first:", "- t1 says that it is read", "- t2 hides signs"]

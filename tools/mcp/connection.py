@@ -6,6 +6,7 @@ import json
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any, Literal, Protocol, TypeAlias, TypeVar
 
 import mcp_types as types
@@ -20,18 +21,17 @@ from pydantic import ValidationError
 from tools.base import Arguments, Result, ToolError
 from tools.mcp.client_handlers import Accepted, ClientHandlers
 from tools.mcp.http import http
-from tools.mcp.listing import prompts_of, resources_of, templates_of, tools_of
+from tools.mcp.listing import prompts_of, resource_of, tools_of
 from tools.mcp.log import ServerLog
 from tools.mcp.oauth import authorisation
+from tools.mcp.offers import Caller, NeedsLogin, PromptMessage, ServerState, SessionOver
 from tools.mcp.patience import ServerTimeouts
 from tools.mcp.questions import ask_to_open, callbacks
 from tools.mcp.results import messages_of, result_of, result_of_resource
 from tools.mcp.spec import ServerSpec
-from tools.mcp.state import PromptMessage, ServerListing
 from tools.mcp.stdio import stdio
-from tools.mcp.texts import clean, one_line, said
-from tools.mcp.tool import Caller, SessionOver
-from tools.mcp.vault import NeedsLogin, Vault
+from tools.mcp.texts import one_line, said
+from tools.mcp.vault import Vault
 
 # Nobody else looks after what the SDK logs: without this, Python prints its warnings over the terminal.
 for name in ("mcp", "client"):
@@ -128,41 +128,25 @@ class Connection:
         # The SDK would throw away what a tool gave back when that breaks the schema that the server promised.
         client.session.validate_tool_result = _as_it_is  # type: ignore[method-assign]  # the SDK has no setting for it
 
-    @property
-    def name(self) -> str:
-        info = self._client.server_info
-        return one_line(info.title or info.name) if info else ""
-
-    @property
-    def version(self) -> str:
-        info = self._client.server_info
-        return one_line(info.version) if info else ""
-
-    @property
-    def protocol(self) -> str:
-        return self._client.protocol_version
-
-    @property
-    def instructions(self) -> str:
-        return clean(self._client.instructions or "")
-
-    async def listing(self, kinds: frozenset[Kind], before: ServerListing, caller: Caller) -> ServerListing:
-        """What the server offers now, of these kinds; of the others what it offered before."""
-        has = self._client.server_capabilities
-        tools, notes, resources, templates, prompts = (
-            before.tools, before.notes, before.resources, before.templates, before.prompts
-        )  # fmt: skip
+    async def state(self, kinds: frozenset[Kind], before: ServerState, caller: Caller) -> ServerState:
+        """Who the server is and what it offers now, of these kinds; all else as it was before."""
+        client, has = self._client, self._client.server_capabilities
+        info = client.server_info
+        title, version = (one_line(info.title or info.name), one_line(info.version)) if info else ("", "")
+        state = replace(before, detail="", name=title, version=version, protocol=client.protocol_version)
         if "tools" in kinds and has.tools is not None:
-            pages = await self._pages(lambda cursor: self._client.list_tools(cursor=cursor))
-            tools, notes = tools_of(self._spec, (tool for page in pages for tool in page.tools), caller)
+            pages = await self._pages(lambda cursor: client.list_tools(cursor=cursor))
+            tools, notes = tools_of((tool for page in pages for tool in page.tools), caller)
+            state = replace(state, tools=tools, notes=notes)
         if "resources" in kinds and has.resources is not None:
-            found = await self._pages(lambda cursor: self._client.list_resources(cursor=cursor))
-            resources = resources_of(each for page in found for each in page.resources)
-            templates = templates_of(await self._templates())
+            found = await self._pages(lambda cursor: client.list_resources(cursor=cursor))
+            resources = tuple(resource_of(each) for page in found for each in page.resources)
+            state = replace(state, resources=resources, templates=tuple(map(resource_of, await self._templates())))
         if "prompts" in kinds and has.prompts is not None:
-            listed = await self._pages(lambda cursor: self._client.list_prompts(cursor=cursor))
-            prompts = prompts_of(each for page in listed for each in page.prompts)
-        return ServerListing(tools, resources, templates, prompts, notes)
+            listed = await self._pages(lambda cursor: client.list_prompts(cursor=cursor))
+            prompts = prompts_of(self._spec, (each for page in listed for each in page.prompts))
+            state = replace(state, prompts=prompts)
+        return state
 
     async def call(self, name: str, arguments: Arguments, show: Callable[[str], None]) -> Result:
         """What a tool gave back. Raises `ToolError`. When this is cancelled, so is the call, and nothing else."""
@@ -247,7 +231,7 @@ class Connection:
         tools = bool(has.tools and has.tools.list_changed)
         resources = bool(has.resources and has.resources.list_changed)
         prompts = bool(has.prompts and has.prompts.list_changed)
-        if self.protocol not in MODERN_PROTOCOL_VERSIONS or not (tools or resources or prompts):
+        if self._client.protocol_version not in MODERN_PROTOCOL_VERSIONS or not (tools or resources or prompts):
             return
         while True:
             try:

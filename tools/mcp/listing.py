@@ -8,10 +8,9 @@ from fnmatch import fnmatchcase
 
 import mcp_types as types
 
+from tools.mcp.offers import Caller, McpTool, PromptArgument, Resource, ServerPrompt
 from tools.mcp.spec import ServerSpec, shortened
-from tools.mcp.state import PromptArgument, Resource, ServerPrompt
 from tools.mcp.texts import clean, hides, one_line
-from tools.mcp.tool import Caller, McpTool
 from tools.schema import fault
 
 LONGEST_DESCRIPTION = 4096
@@ -29,10 +28,9 @@ _ORDERS = re.compile(
 )
 
 
-def tools_of(
-    spec: ServerSpec, listed: Iterable[types.Tool], caller: Caller
-) -> tuple[tuple[McpTool, ...], tuple[str, ...]]:
+def tools_of(listed: Iterable[types.Tool], caller: Caller) -> tuple[tuple[McpTool, ...], tuple[str, ...]]:
     """The tools that can be offered, and a line for each that cannot or that the user should have a look at."""
+    spec = caller.spec
     tools: dict[str, McpTool] = {}
     notes: list[str] = []
     for tool in listed:
@@ -50,7 +48,7 @@ def tools_of(
         else:
             description = clean(tool.description or tool.title or "")
             notes += (f"{called} {note}" for note in _remarkable(tool.description or "", description))
-            tools[name] = McpTool(name, spec.name, tool.name, _cut(description), tool.input_schema, caller)
+            tools[name] = McpTool(name, tool.name, _cut(description), tool.input_schema, caller)
     return tuple(tools.values()), tuple(notes)
 
 
@@ -76,25 +74,14 @@ def schema_fault(schema: Mapping[str, object]) -> str:
     return f"its schema is not valid: {one_line(problem)}" if problem else ""
 
 
-def resources_of(listed: Iterable[types.Resource]) -> tuple[Resource, ...]:
-    return tuple(
-        Resource(
-            each.uri, one_line(each.title or each.name), clean(each.description or ""), each.mime_type or "", each.size
-        )
-        for each in listed
+def resource_of(each: types.Resource | types.ResourceTemplate) -> Resource:
+    address, size = (each.uri, each.size) if isinstance(each, types.Resource) else (each.uri_template, None)
+    return Resource(
+        address, one_line(each.title or each.name), clean(each.description or ""), each.mime_type or "", size
     )
 
 
-def templates_of(listed: Iterable[types.ResourceTemplate]) -> tuple[Resource, ...]:
-    return tuple(
-        Resource(
-            each.uri_template, one_line(each.title or each.name), clean(each.description or ""), each.mime_type or ""
-        )
-        for each in listed
-    )
-
-
-def prompts_of(listed: Iterable[types.Prompt]) -> tuple[ServerPrompt, ...]:
+def prompts_of(spec: ServerSpec, listed: Iterable[types.Prompt]) -> tuple[ServerPrompt, ...]:
     """The prompts, every name once."""
     prompts: dict[str, ServerPrompt] = {}
     for each in listed:
@@ -102,7 +89,9 @@ def prompts_of(listed: Iterable[types.Prompt]) -> tuple[ServerPrompt, ...]:
             PromptArgument(given.name, clean(given.description or ""), bool(given.required))
             for given in each.arguments or ()
         )
-        prompts.setdefault(each.name, ServerPrompt(each.name, clean(each.description or each.title or ""), arguments))
+        command = f"mcp__{spec.prefix}__{re.sub(r'[^A-Za-z0-9_-]', '_', each.name)}"
+        description = clean(each.description or each.title or "")
+        prompts.setdefault(each.name, ServerPrompt(command, each.name, description, arguments))
     return tuple(prompts.values())
 
 

@@ -23,9 +23,10 @@ from pydantic import AnyUrl, ValidationError
 
 from tools.mcp.callback import Callback, callback
 from tools.mcp.client_handlers import ClientHandlers
+from tools.mcp.offers import NeedsLogin
 from tools.mcp.spec import ServerSpec
 from tools.mcp.texts import one_line
-from tools.mcp.vault import NeedsLogin, Vault
+from tools.mcp.vault import Vault
 
 
 @asynccontextmanager

@@ -8,7 +8,7 @@ from typing import TypeAlias
 import mcp_types as types
 
 from tools.base import Attached, Picture, Result
-from tools.mcp.state import PromptMessage
+from tools.mcp.offers import PromptMessage
 from tools.mcp.texts import one_line
 
 Block: TypeAlias = (

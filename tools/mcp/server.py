@@ -13,11 +13,10 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, TypeVar
 from tools.base import Arguments, Result, ToolError
 from tools.mcp.client_handlers import ClientHandlers
 from tools.mcp.log import ServerLog
+from tools.mcp.offers import NeedsLogin, Phase, PromptMessage, ServerState, SessionOver
 from tools.mcp.spec import ServerSpec
-from tools.mcp.state import Phase, PromptMessage, ServerListing, ServerState
 from tools.mcp.texts import one_line, said
-from tools.mcp.tool import SessionOver
-from tools.mcp.vault import NeedsLogin, Vault
+from tools.mcp.vault import Vault
 from tools.process_groups import GRACE
 from tools.redaction import redacted
 
@@ -208,12 +207,9 @@ class Server:
             self._in_time(patience) as started,
             connected(self.spec, self._handlers, log, vault, with_user, self._note_lost) as connection,
         ):
-            listing = await connection.listing(_EVERYTHING, ServerListing(), self)
+            state = await connection.state(_EVERYTHING, ServerState("ready"), self)
             started()
-            self._connection = connection
-            self.state = ServerState(
-                "ready", "", listing, connection.name, connection.version, connection.protocol, connection.instructions
-            )
+            self._connection, self.state = connection, state
             self._tell()
             yield connection
 
@@ -255,13 +251,13 @@ class Server:
         connection.stale.clear()
         try:
             async with asyncio.timeout(self.spec.startup_timeout):
-                listing = await connection.listing(kinds, self.state.listing, self)
+                state = await connection.state(kinds, self.state, self)
         except Exception as error:  # noqa: BLE001  # it goes on with what it offered before
             if not connection.lost:
                 self.state = replace(self.state, detail=f"what it offers now is not known: {said(error)}")
                 self._tell()
             return
-        self.state = replace(self.state, listing=listing, detail="")
+        self.state = replace(state, phase=self.state.phase)  # it may have been told to start again meanwhile
         self._tell()
 
     async def _told(self, seconds: float | None = None) -> Wish:

@@ -8,10 +8,6 @@ from pathlib import Path
 from typing import Any
 
 
-class NeedsLogin(Exception):
-    """The server wants its user to log in first. Its text says what has become of that, when there is something."""
-
-
 class Vault:
     """The file of one server. What is kept for another address is not given out."""
 

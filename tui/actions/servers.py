@@ -1,11 +1,14 @@
 """The command that shows the servers of the session, and starts, stops and asks them for a login."""
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
-from agent.mcp.status import ServerControl
 from tui.actions.command_context import CommandContext
 from tui.view.panel import Copied, Outcome, Panel, PanelAction, PanelRow
 from tui.view.servers import log_lines, server_rows, servers_head
+
+if TYPE_CHECKING:  # a type only: few sessions have servers
+    from agent.mcp.running import RunningServers
 
 KEYS = "Space on, off  r restarts  l logs in  o shows its log  PgUp, PgDn  Esc closes"
 LOGGED = 200
@@ -13,28 +16,28 @@ LOGGED = 200
 
 
 async def show_servers(context: CommandContext, _: str) -> None:
-    board = context.controller.session.servers if context.controller.session is not None else None
-    if board is None:
+    running = context.controller.session.servers if context.controller.session is not None else None
+    if running is None:
         context.controller.notice("no server is declared; `ebb mcp add` declares one")
     else:
-        await context.show(ServerList(board).panel())
+        await context.show(ServerList(running).panel())
 
 
 class ServerList:
     """The servers as they are now, and what is done with one."""
 
-    def __init__(self, board: ServerControl) -> None:
-        self._board = board
+    def __init__(self, running: "RunningServers") -> None:
+        self._running = running
         self._address = ""
         """Where the user is to log in now."""
         self._shows_log = False
         self._changed: Callable[[], None] | None = None
 
     def panel(self) -> Panel:
-        servers = {server.name: server for server in self._board.servers()}
+        servers = {server.name: server for server in self._running.servers()}
         rows = server_rows(
             tuple(servers.values()),
-            lambda server: log_lines(server, self._board.log(server.name, LOGGED)) if self._shows_log else None,
+            lambda server: log_lines(server, self._running.log(server.name, LOGGED)) if self._shows_log else None,
         )
 
         def is_on(row: PanelRow) -> bool:
@@ -55,19 +58,19 @@ class ServerList:
 
     def _watch(self, changed: Callable[[], None] | None) -> None:
         self._changed = changed
-        self._board.watch(changed)
+        self._running.watch(changed)
 
     async def _switch(self, row: PanelRow, _: str) -> Panel:
-        await self._board.switch(row.value)
+        await self._running.switch(row.value)
         return self.panel()
 
     async def _restart(self, row: PanelRow, _: str) -> Panel:
-        await self._board.restart(row.value)
+        await self._running.restart(row.value)
         return self.panel()
 
     async def _log_in(self, row: PanelRow, _: str) -> Panel:
         try:
-            await self._board.login(row.value, self._show_address)
+            await self._running.login(row.value, self._show_address)
         finally:
             self._show_address("")
         return self.panel()

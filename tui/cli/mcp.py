@@ -24,9 +24,8 @@ from agent.window.deferral import specs_of
 from tools.extent import counted
 from tools.mcp.client_handlers import ClientHandlers
 from tools.mcp.log import last_lines
+from tools.mcp.offers import McpTool, ServerState
 from tools.mcp.spec import ServerSpec
-from tools.mcp.state import ServerState
-from tools.mcp.tool import McpTool
 from tools.redaction import redacted
 from tui.cli.arguments import add_common, first_word, read_settings
 from tui.text.sanitise import visible, visible_line
@@ -208,7 +207,7 @@ def _approve_tools(declared: Declared, config: Config, state: ServerState, optio
         return
     digests = digests_of(state.tools)
     new = [tool for tool in state.tools if approval.tools.get(tool.original) != digests[tool.original]]
-    question = tools_question(declared.name, new, state.listing.notes, has_changed=bool(approval.tools))
+    question = tools_question(declared.name, new, state.notes, has_changed=bool(approval.tools))
     if new and (options.approve or _agrees(question, options)):
         approvals.allow_tools(declared.name, declared.digest, {**approval.tools, **digests})
 
@@ -235,9 +234,9 @@ def _state_json(state: ServerState) -> dict[str, object]:
             {"name": tool.name, "description": tool.description, "schema": tool.schema, "tokens": _tokens(tool)}
             for tool in state.tools
         ],
-        "resources": [resource.uri for resource in (*state.resources, *state.listing.templates)],
+        "resources": [resource.uri for resource in (*state.resources, *state.templates)],
         "prompts": [prompt.name for prompt in state.prompts],
-        "notes": list(state.listing.notes),
+        "notes": list(state.notes),
     }
 
 
@@ -255,7 +254,7 @@ def _state_lines(name: str, state: ServerState, seconds: float) -> list[str]:
     return [
         f"ok    {name}: {state.name} {state.version}, {what}, in {seconds:.1f} s",
         *(f"      {tool.name}: {' '.join(tool.description.split())[:100]}" for tool in state.tools),
-        *(f"note  {note}" for note in state.listing.notes),
+        *(f"note  {note}" for note in state.notes),
     ]
 
 

@@ -71,17 +71,17 @@ def _prompts(text: str, servers: "Sequence[ServerStatus]") -> tuple[Completion, 
     return tuple(
         Completion(
             f"/{prompt.command} " if prompt.arguments else f"/{prompt.command}",
-            f"/{prompt.command} {prompt.arguments}".rstrip(),
+            f"/{prompt.command} {prompt.usage}".rstrip(),
             " ".join(prompt.description.split()),
             final=not prompt.arguments,
         )
         for server in servers
-        for prompt in server.prompts
+        for prompt in server.state.prompts
         if prompt.command.lower().startswith(text[1:].lower())
     )
 
 
 def _resources(before: str, written: str, servers: "Sequence[ServerStatus]") -> tuple[Completion, ...]:
-    named = [f"{server.name}:{uri}" for server in servers for uri in server.resources]
+    named = [f"{server.name}:{each.uri}" for server in servers for each in server.state.resources]
     found = [name for name in named if written.lower() in name.lower()]
     return tuple(Completion(f"{before}@{name} ", f"@{name}", "", final=False) for name in found[:MOST])

@@ -22,8 +22,8 @@ class Offers:
     def candidates(self, text: str) -> Sequence[Completion]:
         """Commands, prompts and resources that the text may become."""
         session = self._session()
-        board = session.servers if session is not None else None
-        return candidates(text, board.named() if board is not None else ())
+        running = session.servers if session is not None else None
+        return candidates(text, running.named() if running is not None else ())
 
     @property
     def files(self) -> ProjectFiles | None:

@@ -1,12 +1,15 @@
 """The servers of a session as text: a line for each, and all there is to say of one."""
 
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
-from agent.mcp.status import ServerStatus, ToolOffer, ToolSeen
 from tui.text.inks import Ink, Line
 from tui.text.numbers import tokens
 from tui.text.sanitise import visible_line
 from tui.view.panel import PanelRow
+
+if TYPE_CHECKING:  # types only: few sessions have servers
+    from agent.mcp.status import ServerStatus, ToolOffer, ToolStatus
 
 PHASES: dict[str, tuple[str, Ink]] = {
     "ready": ("ready", "good"),
@@ -16,7 +19,7 @@ PHASES: dict[str, tuple[str, Ink]] = {
     "disabled": ("off", "dim"),
     "closed": ("closed", "dim"),
 }
-OFFERS: dict[ToolOffer, tuple[str, Ink]] = {
+OFFERS: "dict[ToolOffer, tuple[str, Ink]]" = {
     "offered": ("", "text"),
     "held back": ("held back", "dim"),
     "due": ("with your next message", "dim"),
@@ -28,14 +31,14 @@ _LONGEST = 200
 """Characters of a tool's description."""
 
 
-def summary(servers: Sequence[ServerStatus]) -> str:
+def summary(servers: "Sequence[ServerStatus]") -> str:
     """How many there are, and what they take of every request."""
-    ready = sum(server.phase == "ready" for server in servers)
+    ready = sum(server.state.phase == "ready" for server in servers)
     taken = sum(server.tokens for server in servers)
     return f"{ready} of {len(servers)} ready, {tokens(taken)} tokens in every request"
 
 
-def servers_head(servers: Sequence[ServerStatus], address: str) -> tuple[Line, ...]:
+def servers_head(servers: "Sequence[ServerStatus]", address: str) -> tuple[Line, ...]:
     """`address`: where the user is to log in now."""
     head: Line = (("Servers  ", "strong"), (summary(servers), "dim"))
     login: Line = ((f"open this address to log in (y copies it): {visible_line(address)}", "warn"),)
@@ -43,7 +46,7 @@ def servers_head(servers: Sequence[ServerStatus], address: str) -> tuple[Line, .
 
 
 def server_rows(
-    servers: Sequence[ServerStatus], log: Callable[[ServerStatus], Sequence[Line] | None]
+    servers: "Sequence[ServerStatus]", log: "Callable[[ServerStatus], Sequence[Line] | None]"
 ) -> tuple[PanelRow, ...]:
     """`log`: what is shown of a server's log in the place of all else; None where all else is."""
     column = max((len(server.name) for server in servers), default=0)
@@ -54,48 +57,50 @@ def server_rows(
     return tuple(rows)
 
 
-def server_line(server: ServerStatus, column: int) -> Line:
+def server_line(server: "ServerStatus", column: int) -> Line:
     """One server on one line; its name takes `column` cells."""
-    phase, ink = PHASES.get(server.phase, (server.phase, "dim"))
+    phase, ink = PHASES[server.state.phase]
     offered = sum(tool.offer in ("offered", "due") for tool in server.tools)
     count = f"{offered} of {len(server.tools)}" if offered < len(server.tools) else f"{offered}"
     return (
         (f"{visible_line(server.name):<{column}}  ", "text"),
         (f"{phase:<9}", ink),
         (f"{count:>10} {'tool ' if count == '1' else 'tools'}{tokens(server.tokens):>8} tokens", "dim"),
-        (f"  {visible_line(server.detail)}" if server.detail else "", "dim"),
+        (f"  {visible_line(server.state.detail)}" if server.state.detail else "", "dim"),
     )
 
 
-def lines_about(server: ServerStatus) -> list[Line]:
+def lines_about(server: "ServerStatus") -> list[Line]:
     """All there is to say of a server: how it is run, what it offers, what is remarkable."""
     lines: list[Line] = []
-    if server.detail:
-        lines.append(((visible_line(server.detail), "warn"),))
-    if server.title:
-        lines.append(((visible_line(server.title), "dim"),))
-    lines += [((visible_line(line.strip()), "dim"),) for line in (*server.runs.splitlines(), f"from: {server.source}")]
+    state = server.state
+    if state.detail:
+        lines.append(((visible_line(state.detail), "warn"),))
+    if title := " ".join(filter(None, (state.name, state.version))):
+        lines.append(((visible_line(title), "dim"),))
+    runs = (*(line.strip() for line in server.runs), f"from: {server.declared.source}")
+    lines += [((visible_line(line), "dim"),) for line in runs]
     if server.log is not None:
         lines.append(((f"log: {visible_line(str(server.log))}", "dim"),))
-    lines += [((visible_line(note), "warn"),) for note in server.notes]
+    lines += [((visible_line(note), "warn"),) for note in state.notes]
     for heading, rows in (
         ("Tools", [_tool_line(tool) for tool in server.tools]),
-        ("Prompts", [_row(f"/{each.command} {each.arguments}", each.description) for each in server.prompts]),
-        ("Resources", [_row(f"@{server.name}:{uri}", "") for uri in server.resources]),
+        ("Prompts", [_row(f"/{each.command} {each.usage}", each.description) for each in state.prompts]),
+        ("Resources", [_row(f"@{server.name}:{each.uri}", "") for each in state.resources]),
     ):
         if rows:
             lines += [(), ((heading, "strong"), (f"  {len(rows)}", "dim")), *rows]
     return lines
 
 
-def log_lines(server: ServerStatus, printed: Sequence[str]) -> list[Line]:
+def log_lines(server: "ServerStatus", printed: Sequence[str]) -> list[Line]:
     """What a server printed on its error output, the newest last."""
     lines: list[Line] = [(("Log", "strong"), (f"  {visible_line(str(server.log or ''))}", "dim"))]
     lines += [((visible_line(line), "text"),) for line in printed] or [(("nothing was printed", "dim"),)]
     return lines
 
 
-def _tool_line(tool: ToolSeen) -> Line:
+def _tool_line(tool: "ToolStatus") -> Line:
     said, ink = OFFERS[tool.offer]
     return (
         (f"  {visible_line(tool.name)}", "text" if tool.offer == "offered" else "dim"),

@@ -10,17 +10,18 @@ import pytest
 
 from agent.errors import UsageError
 from agent.events import TurnFailed
-from agent.mcp import entries
+from agent.mcp import status
 from agent.mcp.consent import APPROVE
-from agent.mcp.mentions import LONGEST, MOST, arguments_of, usage_of
-from agent.mcp.status import PromptSeen
+from agent.mcp.mentions import LONGEST, MOST, arguments_of
 from agent.messages import Note, Text, ToolOutput, User
 from agent.session import Session
 from tests.agent.mcp.serving import House, command, notices, say
 from tests.waiting import until
-from tools.mcp.state import PromptArgument, ServerPrompt
+from tools.mcp.offers import PromptArgument, ServerPrompt
 
-REVIEW = ServerPrompt("review", "Reviews.", (PromptArgument("file", required=True), PromptArgument("style")))
+REVIEW = ServerPrompt(
+    "mcp__docs__review", "review", "Reviews.", (PromptArgument("file", required=True), PromptArgument("style"))
+)
 
 
 @pytest.fixture
@@ -110,7 +111,7 @@ async def test_a_prompt_is_what_its_command_stands_for(house: House) -> None:
     )
     assert session.servers is not None
     (server,) = session.servers.servers()
-    assert server.prompts == (PromptSeen("mcp__docs__review", "FILE [STYLE]", "Reviews."),)
+    assert server.state.prompts == (REVIEW,)
     assert [tool.name for tool in server.tools] == ["echo", "read_resource"]
     await session.close()
 
@@ -138,13 +139,13 @@ async def test_a_prompt_that_cannot_be_had_ends_the_turn_before_anything_is_sent
 
 
 def test_arguments_are_written_in_order_or_by_name() -> None:
-    assert usage_of(REVIEW) == "FILE [STYLE]"
+    assert REVIEW.usage == "FILE [STYLE]"
     assert arguments_of(REVIEW, "a.py") == {"file": "a.py"}
     assert arguments_of(REVIEW, "style=kindly a.py") == {"file": "a.py", "style": "kindly"}
     assert arguments_of(REVIEW, "a.py very kindly") == {"file": "a.py", "style": "very kindly"}
     assert arguments_of(REVIEW, "it's") == {"file": "it's"}
     with pytest.raises(UsageError, match="takes no arguments"):
-        arguments_of(ServerPrompt("plain"), "more")
+        arguments_of(ServerPrompt("mcp__docs__plain", "plain"), "more")
 
 
 async def test_a_server_can_be_switched_off_and_on(house: House) -> None:
@@ -155,7 +156,7 @@ async def test_a_server_can_be_switched_off_and_on(house: House) -> None:
     await until(lambda: bool(board.servers()[0].tools))
     assert {tool.offer for tool in board.servers()[0].tools} == {"due"}
     await say(session, "hello")
-    board.watch(lambda: changes.append(board.servers()[0].phase))
+    board.watch(lambda: changes.append(board.servers()[0].state.phase))
 
     await board.switch("docs")
     (off,) = board.servers()
@@ -164,13 +165,13 @@ async def test_a_server_can_be_switched_off_and_on(house: House) -> None:
     (on,) = board.servers()
 
     assert board.log("docs", 5) == []
-    assert (off.is_on, off.phase, off.detail, off.tools) == (
+    assert (off.is_on, off.state.phase, off.state.detail, off.tools) == (
         False,
         "disabled",
         "switched off in this session",
         (),
     )
-    assert (on.is_on, on.phase, [(tool.name, tool.offer) for tool in on.tools]) == (
+    assert (on.is_on, on.state.phase, [(tool.name, tool.offer) for tool in on.tools]) == (
         True, "ready", [("echo", "offered"), ("read_resource", "offered")],
     )  # fmt: skip
     assert on.tokens == sum(tool.tokens for tool in on.tools) > 0
@@ -186,7 +187,7 @@ async def test_two_logins_at_once_disturb_nobody(house: House) -> None:
 
     await asyncio.gather(*(board.login("docs", lambda url: None) for _ in range(2)))
 
-    assert [server.phase for server in board.servers()] == ["ready"]
+    assert [server.state.phase for server in board.servers()] == ["ready"]
     await session.close()
 
 
@@ -196,7 +197,7 @@ async def test_looking_at_servers_makes_no_digest_again(house: House, monkeypatc
     await say(session, answer=lambda event: APPROVE)
     board = session.servers
     assert board is not None
-    monkeypatch.setattr(entries, "digests_of", None)
+    monkeypatch.setattr(status, "digests_of", None)
 
     looks = [(board.servers(), board.named()) for _ in range(2)]
 

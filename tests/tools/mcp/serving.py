@@ -19,7 +19,7 @@ PIXEL = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 )
 
-server = MCPServer("everything", version="1.2", instructions="Ask me anything.")
+server = MCPServer("everything", version="1.2")
 
 
 @server.tool(description="Says it again.")

@@ -9,8 +9,8 @@ from tests.tools.mcp.conftest import Starts, raw
 from tests.tools.mcp.desks import RecordingDesk
 from tests.waiting import until
 from tools.base import Result, ToolError, unwatched
+from tools.mcp.offers import Phase
 from tools.mcp.server import Server, close_all
-from tools.mcp.state import Phase
 
 STARTS: list[tuple[str, Phase, str]] = [
     ("hangs at start", "failed", "it was not ready within 0.3 seconds"),

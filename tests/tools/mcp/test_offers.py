@@ -8,17 +8,22 @@ from tests.tools.mcp.conftest import Starts, everything, raw
 from tests.tools.mcp.desks import RecordingDesk
 from tests.tools.mcp.serving import PIXEL
 from tools.base import Picture, Result, ToolError, unwatched
-from tools.mcp.state import PromptArgument, PromptMessage, Resource, ServerPrompt
+from tools.mcp.offers import PromptArgument, PromptMessage, Resource, ServerPrompt
 
 TODAY = Resource("memo://today", "today", "What is due.", "text/plain")
 PICTURE = Resource("memo://picture", "painting", "", "image/png")
-REVIEW = ServerPrompt("review", "Reviews a file.", (PromptArgument("path", required=True), PromptArgument("tone")))
+REVIEW = ServerPrompt(
+    "mcp__everything__review",
+    "review",
+    "Reviews a file.",
+    (PromptArgument("path", required=True), PromptArgument("tone")),
+)
 
 
 async def test_resources_are_listed_and_read(start: Starts) -> None:
     server = start(everything())
-    listing = (await server.ready()).listing
-    assert (listing.resources, listing.templates) == (
+    state = await server.ready()
+    assert (state.resources, state.templates) == (
         (TODAY, PICTURE), (Resource("memo://day/{day}", "day", "", "text/plain"),)
     )  # fmt: skip
     assert [await server.read_resource(uri) for uri in ("memo://today", "memo://picture", "memo://day/monday")] == [
@@ -46,13 +51,13 @@ async def test_a_server_without_resources_and_prompts_has_none(start: Starts) ->
 async def test_everything_that_is_added_is_seen(start: Starts) -> None:
     handlers = RecordingDesk()
     server = start(everything(), handlers)
-    before = (await server.ready()).listing
+    before = await server.ready()
     assert await server.call("grow", {}, unwatched) == Result("grown")
     async with asyncio.timeout(20):
         while len(server.state.prompts) == 1 or len(server.state.resources) == 2 or server.state.tools == before.tools:
             handlers.news.clear()
             await handlers.news.wait()
-    after = server.state.listing
+    after = server.state
     assert [tool.original for tool in after.tools if tool not in before.tools] == ["grown"]
     assert [each.uri for each in after.resources if each not in before.resources] == ["memo://grown"]
     assert [each.name for each in after.prompts if each not in before.prompts] == ["grown"]

@@ -112,7 +112,7 @@ async def test_what_is_done_with_a_server_is_named(word: str, done: list[str], t
         await answers(controller, "off, restart, login or log; an empty line closes: ", word)
         await controller.shows(told)
         await controller.rests()
-        assert (board.done, board.changed) == (done, None)
+        assert (board.done, board.hear) == (done, None)
 
 
 async def test_the_address_to_log_in_at_is_printed() -> None:
@@ -122,7 +122,7 @@ async def test_the_address_to_log_in_at_is_printed() -> None:
         controller.type("/mcp")
         await answers(controller, CHOOSE, "1")
         await answers(controller, "off, restart, login or log; an empty line closes: ", "login")
-        await until(lambda: board.changed is not None)
+        await until(lambda: board.hear is not None)
         await controller.shows("https://chat.example/login")
         board.logged_in.set()
         await until(lambda: board.done == ["login forge"])

@@ -5,51 +5,61 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from agent.mcp.status import PromptSeen, ServerStatus, ToolSeen
+from agent.mcp.declared import Declared, WrittenServer
+from agent.mcp.running import RunningServers
+from agent.mcp.status import ServerStatus, ToolStatus
 from tests.tui.doubles import FakeSession
 from tests.tui.piloting import Terminal, list_on, terminal
+from tools.mcp.offers import PromptArgument, Resource, ServerPrompt, ServerState
+from tools.mcp.spec import ServerSpec
 from tui.prompt.completion import candidates
 from tui.screens.panel import PanelScreen
 from tui.view.servers import lines_about, summary
 
+SOURCE = "/home/me/project/.mcp.json"
+COMMAND = ("forge-mcp", "--stdio")
+ARGUMENTS = (PromptArgument("file", required=True), PromptArgument("style"))
 FORGE = ServerStatus(
-    name="forge",
-    source="/home/me/project/.mcp.json",
-    runs="  command: forge-mcp --stdio",
-    phase="ready",
-    detail="",
-    title="Forge 2.1",
-    tools=(
-        ToolSeen("create_issue", "Opens an issue.", 180, "offered"),
-        ToolSeen("merge", "Merges a pull request.", 240, "held back"),
-        ToolSeen("wipe", "Deletes \x1b[31mall\nof it.", 90, "not approved"),
+    Declared(
+        ServerSpec("forge", COMMAND, cwd=Path("/home/me/project")), "project", SOURCE, "d1", WrittenServer(COMMAND)
     ),
-    prompts=(PromptSeen("mcp__forge__review", "FILE [STYLE]", "Reviews a file."),),
-    resources=("forge://guide", "forge://rules"),
-    notes=("`spy` has hidden characters in its description; they are left out",),
-    log=Path("/home/me/.ebb/logs/mcp/forge.log"),
+    ServerState(
+        "ready",
+        name="Forge",
+        version="2.1",
+        resources=(Resource("forge://guide", "guide"), Resource("forge://rules", "rules")),
+        prompts=(ServerPrompt("mcp__forge__review", "review", "Reviews a file.", ARGUMENTS),),
+        notes=("`spy` has hidden characters in its description; they are left out",),
+    ),
+    Path("/home/me/.ebb/logs/mcp/forge.log"),
+    (
+        ToolStatus("create_issue", "Opens an issue.", 180, "offered"),
+        ToolStatus("merge", "Merges a pull request.", 240, "held back"),
+        ToolStatus("wipe", "Deletes \x1b[31mall\nof it.", 90, "not approved"),
+    ),
 )
-CHAT = replace(
-    FORGE, name="chat", phase="failed", detail="`chat-mcp`: No such file or directory", title="", tools=(), prompts=(),
-    resources=(), notes=(), log=None, runs="  address: https://chat.example/mcp",
-)  # fmt: skip
+CHAT = ServerStatus(
+    Declared(ServerSpec("chat"), "project", SOURCE, "d2", WrittenServer(url="https://chat.example/mcp")),
+    ServerState("failed", "`chat-mcp`: No such file or directory"),
+    log=None,
+)
 
 
 @dataclass
-class FakeBoard:
+class FakeBoard(RunningServers):
     seen: list[ServerStatus] = field(default_factory=lambda: [FORGE, CHAT])
     done: list[str] = field(default_factory=list)
-    changed: Callable[[], None] | None = None
+    hear: Callable[[], None] | None = None
     logged_in: asyncio.Event = field(default_factory=asyncio.Event)
 
-    def servers(self) -> list[ServerStatus]:
-        return self.seen
+    def servers(self) -> tuple[ServerStatus, ...]:
+        return tuple(self.seen)
 
-    def named(self) -> list[ServerStatus]:
-        return [replace(each, tools=()) for each in self.seen]
+    def named(self) -> tuple[ServerStatus, ...]:
+        return tuple(replace(each, tools=()) for each in self.seen)
 
     def watch(self, changed: Callable[[], None] | None) -> None:
-        self.changed = changed
+        self.hear = changed
 
     async def switch(self, name: str) -> None:
         self.done.append(f"switch {name}")
@@ -84,13 +94,13 @@ async def test_the_marked_server_is_told_of_switched_and_started_again() -> None
         await t.until(lambda: "No such file" in about(t))
         await t.pilot.press("space", "up", "r")
         await t.until(lambda: board.done == ["switch chat", "restart forge"])
-        board.seen = [replace(FORGE, title="Forge 3")]
-        assert board.changed is not None
-        board.changed()
+        board.seen = [replace(FORGE, state=replace(FORGE.state, version="3"))]
+        assert board.hear is not None
+        board.hear()
         await t.until(lambda: "Forge 3" in about(t))
         await t.pilot.press("escape")
         await t.until(lambda: not list_on(t.app, "mcp"))
-        assert board.changed is None
+        assert board.hear is None
 
 
 async def test_the_address_to_log_in_at_is_shown_until_that_is_done() -> None:
@@ -134,6 +144,7 @@ def test_everything_about_a_server_is_said_and_nothing_of_it_draws() -> None:
     assert text == (
         "Forge 2.1\n"
         "command: forge-mcp --stdio\n"
+        "folder: /home/me/project\n"
         "from: /home/me/project/.mcp.json\n"
         "log: /home/me/.ebb/logs/mcp/forge.log\n"
         "`spy` has hidden characters in its description; they are left out\n"

@@ -1,0 +1,175 @@
+"""What a server offers, its tools among it, and how it stands: plain values and tools that know no protocol, since whoever
+holds the connection runs the calls."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Literal, Protocol, TypeAlias
+
+from tools.base import Arguments, Attached, Effect, Picture, Result, ToolError, Workspace
+from tools.extent import counted
+from tools.mcp.spec import ServerSpec
+from tools.mcp.texts import one_line
+from tools.schema import object_of, text
+
+Phase: TypeAlias = Literal["starting", "ready", "failed", "needs_login", "disabled", "closed"]
+
+
+class SessionOver(ToolError):
+    """The server did not take the call, because it knows nothing of us any more. Nothing was done."""
+
+
+class NeedsLogin(Exception):
+    """The server wants its user to log in first. Its text says what has become of that, when there is something."""
+
+
+class Caller(Protocol):
+    """The server that calls go to."""
+
+    @property
+    def spec(self) -> ServerSpec: ...
+
+    @property
+    def state(self) -> "ServerState": ...
+
+    async def call(self, name: str, arguments: Arguments, progress: Callable[[str], None]) -> Result:
+        """What a tool gave back. `name` is the server's own name of it. Raises `ToolError`."""
+        ...
+
+    async def read_resource(self, uri: str) -> Result:
+        """What is in a resource. Raises `ToolError`."""
+        ...
+
+
+class _ServerTool:
+    """It can be held back, and permission rules look at its name alone."""
+
+    __slots__ = ()
+
+    @property
+    def effect(self) -> Effect:
+        return "serve"
+
+    @property
+    def kind(self) -> Literal["skill", "mcp"]:
+        return "mcp"
+
+    def subjects(self, arguments: Arguments, workspace: Workspace) -> tuple[str, ...]:
+        return ()
+
+
+@dataclass(frozen=True, slots=True)
+class McpTool(_ServerTool):
+    """A tool that a server offers. Two are equal when the model would see no difference."""
+
+    name: str
+    """`mcp__SERVER__TOOL`."""
+    original: str
+    """The server's own name of the tool."""
+    description: str
+    schema: Mapping[str, object]
+    caller: Caller = field(compare=False, repr=False)
+
+    async def run(self, arguments: Arguments, workspace: Workspace) -> Result:
+        return await self.caller.call(self.original, arguments, workspace.progress)
+
+
+@dataclass(frozen=True, slots=True)
+class ReadResource(_ServerTool):
+    """A tool for the resources of one server: it lists them, and reads one. Its text does not say which there are: they
+    change, and it must not."""
+
+    caller: Caller = field(repr=False)
+
+    @property
+    def name(self) -> str:
+        return f"mcp__{self.caller.spec.prefix}__{self.original}"
+
+    @property
+    def original(self) -> str:
+        return "read_resource"
+
+    @property
+    def description(self) -> str:
+        label = self.caller.spec.label
+        return f"Reads a resource of the server `{label}` by its URI. Without a URI it lists the resources there are."
+
+    @property
+    def schema(self) -> Mapping[str, object]:
+        return object_of({"uri": {"type": "string"}}, required=())
+
+    async def run(self, arguments: Arguments, workspace: Workspace) -> Result:
+        uri = text(arguments, "uri", "")
+        return await self.caller.read_resource(uri) if uri else Result(self._listed())
+
+    def _listed(self) -> str:
+        """The resources of the server and the patterns of their addresses, a line each."""
+        state = self.caller.state
+        return "\n".join(each.line for each in (*state.resources, *state.templates)) or "there are no resources"
+
+
+@dataclass(frozen=True, slots=True)
+class Resource:
+    """Something that can be read by its address. With `{…}` in the address, it is a pattern of such addresses."""
+
+    uri: str
+    name: str
+    description: str = ""
+    media_type: str = ""
+    size: int | None = None
+
+    @property
+    def line(self) -> str:
+        size = counted(self.size, "byte") if self.size is not None else ""
+        about = ", ".join(filter(None, (self.name, self.media_type, size)))
+        said = f": {one_line(self.description)}" if self.description else ""
+        return f"{self.uri}  ({about}){said}"
+
+
+@dataclass(frozen=True, slots=True)
+class PromptArgument:
+    name: str
+    description: str = ""
+    required: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ServerPrompt:
+    """A text that a server has ready for the user to send."""
+
+    command: str
+    """What stands for it, without a slash: `mcp__SERVER__PROMPT`."""
+    name: str
+    description: str = ""
+    arguments: tuple[PromptArgument, ...] = ()
+
+    @property
+    def usage(self) -> str:
+        """Its arguments as they are written behind the command: `FILE [STYLE]`."""
+        return " ".join(each.name.upper() if each.required else f"[{each.name.upper()}]" for each in self.arguments)
+
+
+@dataclass(frozen=True, slots=True)
+class PromptMessage:
+    role: Literal["user", "assistant"]
+    text: str
+    pictures: tuple[Picture, ...] = ()
+    files: tuple[Attached, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ServerState:
+    """How a server stands, and what it offered last, also when it is not ready now."""
+
+    phase: Phase
+    detail: str = ""
+    """One line: why it is not ready."""
+    name: str = ""
+    """What the server calls itself."""
+    version: str = ""
+    protocol: str = ""
+    tools: tuple[McpTool, ...] = ()
+    resources: tuple[Resource, ...] = ()
+    templates: tuple[Resource, ...] = ()
+    prompts: tuple[ServerPrompt, ...] = ()
+    notes: tuple[str, ...] = ()
+    """A line for everything that was left out or is remarkable."""
