@@ -176,7 +176,7 @@ class Sessions:
         closing.push_async_callback(summarisers.close)
         compacting = compacting_of(config, provider.window.effective)
         tools, server_tools = tools_for(compacting, config), ServerTools()
-        servers = self._servers(server_tools, closing)
+        servers = self._servers(server_tools, channel, closing)
         finders, spares = servers is not None and bool(servers.entries), not config.tools_allowed
         deferral = Deferral(config.tool_deferral_threshold, await recorder.tool_uses(), finders=finders, spares=spares)
         is_from_outside = there and not is_new and row.id not in self._kept_here
@@ -233,7 +233,7 @@ class Sessions:
         )
         closing.callback(self._envs.pop, row.id)
         if servers is not None:
-            servers.start(env, channel)
+            servers.start(env)
         notices = (*provider.window.notices, *filter(None, (store.told, *archive.problems, problem)))
         store.told = ""
         end = AsyncExitStack()
@@ -268,13 +268,13 @@ class Sessions:
         provider = await build_provider(config, model, self._environment, headless=headless, is_precise=sure)
         return Connected(provider, make_meter(config, model, estimator, interactive=not headless), server_in(learned))
 
-    def _servers(self, served: ServerTools, closing: AsyncExitStack) -> "RunningServers | None":
+    def _servers(self, served: ServerTools, channel: Channel, closing: AsyncExitStack) -> "RunningServers | None":
         """The servers of a session; None when none is declared."""
         if not self.config.may_have_servers:
             return None
-        from agent.mcp.running import servers_of  # noqa: PLC0415  # deferred: few projects have servers
+        from agent.mcp.running import RunningServers  # noqa: PLC0415  # deferred: few projects have servers
 
-        servers = servers_of(self.config, self._environment, self._root, served, interactive=self._interactive)
+        servers = RunningServers(self.config, self._environment, self._root, served, channel)
         closing.push_async_callback(servers.close)
         return servers
 

@@ -1,19 +1,33 @@
-"""What the user has allowed of a project's servers: a file that only its owner can read. It knows digests, not what
-they are of; what cannot be read was not allowed."""
+"""What the user is asked about a project's servers, before they run and before the model is offered their tools, and
+what the answers were: in a file that only its owner can read. What cannot be read was not allowed."""
 
+import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Literal, TypeAlias
 
 from agent.config.per_project import alone_with
 from agent.errors import ConfigError
+from agent.mcp.declared import Declared
 from tools.base import ToolError
 from tools.bounded_files import LARGEST, beginning_of
+from tools.extent import counted
 from tools.files import write_bytes
+from tools.mcp.offers import McpTool
+from tools.redaction import without_password
 
 Verdict: TypeAlias = Literal["approved", "refused"]
+Standing: TypeAlias = Literal["on", "not approved", "changed", "refused"]
+
+APPROVE, LATER, NEVER = "approve", "not now", "never in this project"
+START_OPTIONS = (LATER, APPROVE, NEVER)
+TOOL_OPTIONS = (LATER, APPROVE)
+"""What a key that is pressed by mistake answers comes first."""
+
+MOST_NOTES = 40
+"""Remarks that a question shows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,10 +53,15 @@ class Approvals:
         found = _decoded(self._read().get(self._project, {}).get(server))
         return found if found is not None and found.digest == digest else None
 
-    def is_known(self, server: str) -> bool:
-        """Whether the user has approved another declaration of that name."""
-        found = _decoded(self._read().get(self._project, {}).get(server))
-        return found is not None and found.verdict == "approved"
+    def standing(self, declared: Declared) -> Standing:
+        """Whether a server may be started; changed, when another declaration of its name was approved."""
+        if declared.owner == "user":
+            return "on"
+        approval = self.of(declared.name, declared.digest)
+        if approval is not None:
+            return "on" if approval.verdict == "approved" else "refused"
+        other = _decoded(self._read().get(self._project, {}).get(declared.name))
+        return "changed" if other is not None and other.verdict == "approved" else "not approved"
 
     def decide(self, server: str, digest: str, verdict: Verdict) -> None:
         """Keeps what the user says of a declaration. Raises `ConfigError` when that cannot be written."""
@@ -84,3 +103,69 @@ def _decoded(entry: object) -> ServerApproval | None:
             return ServerApproval(digest, verdict, tools)
         case _:
             return None
+
+
+def start_question(declared: Declared, *, has_changed: bool) -> str:
+    """May this server be started? Says exactly what would be."""
+    is_new = "has changed the server" if has_changed else "declares the server"
+    lines = [f"This project {is_new} `{declared.name}` in `{declared.source}`.", "", *terms(declared), ""]
+    what = "It can do whatever you can do on this machine." if declared.spec.command else "It learns what it is sent."
+    return "\n".join([*lines, f"{what} May it be started?"])
+
+
+def terms(declared: Declared) -> tuple[str, ...]:
+    """What is approved, a line each."""
+    written = declared.written
+    rows = (
+        ("command", " ".join(_quoted(word) for word in written.command)),
+        ("address", without_password(written.url)),
+        ("folder", str(declared.spec.cwd) if written.command else ""),
+        ("sets", ", ".join(map(_quoted, written.env))),
+        ("sends", ", ".join(map(_quoted, written.headers))),
+        ("is given your", ", ".join(written.reads)),
+    )
+    return tuple(f"  {name}: {value}" for name, value in rows if value)
+
+
+def tools_question(server: str, tools: Sequence[McpTool], notes: Sequence[str], *, has_changed: bool) -> str:
+    """May the model use these tools of a server? All is shown that would be approved. `notes`: what is remarkable about
+    what the server offers."""
+    count = counted(len(tools), "tool")
+    is_new = f"has {count} that you have not approved so" if has_changed else f"offers {count}"
+    remarks = ["Look at this first:", *(f"- {note}" for note in notes[:MOST_NOTES]), ""] if notes else []
+    lines = [line for tool in tools for line in (*_told(tool), "")]
+    return "\n".join([f"The server `{server}` {is_new}:", "", *remarks, *lines, "May the model use them?"])
+
+
+def digests_of(tools: Sequence[McpTool]) -> dict[str, str]:
+    """What is approved of each tool, by the server's own name of it: all that the model is shown."""
+    return {
+        tool.original: hashlib.sha256(
+            json.dumps([tool.original, tool.description, tool.schema], sort_keys=True, default=str).encode()
+        ).hexdigest()
+        for tool in tools
+    }
+
+
+def _quoted(word: str) -> str:
+    """A word of a command, or a value, so that one can see where it begins and ends."""
+    return word if word and not any(sign.isspace() or sign in "\"'," for sign in word) else json.dumps(word)
+
+
+def _parameters(tool: McpTool) -> str:
+    properties = tool.schema.get("properties")
+    return f"({', '.join(map(str, properties))})" if isinstance(properties, Mapping) and properties else ""
+
+
+def _told(tool: McpTool) -> list[str]:
+    """All that the model would read of a tool: that is what is approved."""
+    lines = [f"- {tool.original}{_parameters(tool)}", *_indented(tool.description)]
+    properties = tool.schema.get("properties")
+    for name, about in properties.items() if isinstance(properties, Mapping) else ():
+        if isinstance(about, Mapping) and isinstance(about.get("description"), str):
+            lines += _indented(f"{name}: {about['description']}")
+    return lines
+
+
+def _indented(text: str) -> list[str]:
+    return [f"    {line}" for line in text.strip().splitlines()]

@@ -1,25 +1,23 @@
 """Servers one by one, apart from any session: how each stands, one started to look at it, one written into the user's
 configuration file, in which comments, order and everything else stay as they are."""
 
+import hashlib
 from collections.abc import AsyncIterator, Mapping, MutableMapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal
 
 from agent.config.aliases import snake_case
 from agent.config.options import SERVER_KEYS
 from agent.config.toml_file import rewrite
 from agent.config.values import Config
 from agent.errors import UsageError
-from agent.mcp.approvals import Approvals
+from agent.mcp.approvals import Approvals, Standing
 from agent.mcp.declared import Declared, Owner, Unusable, declared_servers, problem_of
-from agent.mcp.running import approvals_of, make_server
 from tools.mcp.client_handlers import ClientHandlers
 from tools.mcp.server import Server
 from tools.redaction import redacted, without_options, without_password
-
-Standing: TypeAlias = Literal["on", "off", "unusable", "not approved", "changed", "refused"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +25,7 @@ class ServerRow:
     """How a server stands, without it being started."""
 
     name: str
-    standing: Standing
+    standing: Standing | Literal["off", "unusable"]
     detail: str
     """Why it is not on."""
     owner: Owner
@@ -47,19 +45,10 @@ def rows(config: Config, environment: Mapping[str, str]) -> tuple[ServerRow, ...
 def _row(one: Declared | Unusable, approvals: Approvals) -> ServerRow:
     if isinstance(one, Unusable):
         return ServerRow(one.name, "off" if one.is_off else "unusable", one.problem, one.owner, one.source, "")
-    standing = standing_of(one, approvals)
+    standing = approvals.standing(one)
     why = {"not approved": "the user has not approved it", "changed": "it has changed since it was approved"}
     target = redacted(" ".join(without_options(one.written.command)) or without_password(one.written.url), {})
     return ServerRow(one.name, standing, why.get(standing, ""), one.owner, one.source, target, one.ignored)
-
-
-def standing_of(declared: Declared, approvals: Approvals) -> Standing:
-    if declared.owner == "user":
-        return "on"
-    approval = approvals.of(declared.name, declared.digest)
-    if approval is None:
-        return "changed" if approvals.is_known(declared.name) else "not approved"
-    return "on" if approval.verdict == "approved" else "refused"
 
 
 def find_server(name: str, config: Config, environment: Mapping[str, str]) -> Declared:
@@ -84,6 +73,26 @@ def table_for(name: str, given: Mapping[str, object], config: Config) -> dict[st
     return table
 
 
+def make_server(declared: Declared, handlers: ClientHandlers, config: Config) -> Server:
+    return Server(declared.spec, handlers, log_of(declared, config), login_of(declared, config))
+
+
+def log_of(declared: Declared, config: Config) -> Path:
+    """The file with what a server prints on its error output."""
+    return config.folders.logs / "mcp" / f"{declared.spec.prefix}.log"
+
+
+def login_of(declared: Declared, config: Config) -> Path:
+    """The file with what a login gave. It is for one address, since it must not be shown to another."""
+    address = hashlib.sha256(declared.spec.url.encode()).hexdigest()[:12]
+    return config.folders.data / "mcp" / "logins" / f"{declared.spec.prefix}-{address}.json"
+
+
+def approvals_of(config: Config) -> Approvals:
+    """What the user has allowed of this project's servers."""
+    return Approvals(config.folders.data / "mcp" / "approvals.json", config.project)
+
+
 @asynccontextmanager
 async def started(declared: Declared, handlers: ClientHandlers, config: Config) -> AsyncIterator[Server]:
     """The server, once it is known whether it can be used. It is closed in the end."""
@@ -96,17 +105,9 @@ async def started(declared: Declared, handlers: ClientHandlers, config: Config) 
         await server.close()
 
 
-def put_server(path: Path, name: str, table: Mapping[str, object]) -> None:
-    """Writes what is said of a server in place of what was. Raises `ConfigError`."""
-    _change(path, name, table)
+def write_server(path: Path, name: str, table: Mapping[str, object] | None) -> None:
+    """Writes what is said of a server in place of what was; None removes it. Raises `ConfigError`."""
 
-
-def take_server(path: Path, name: str) -> None:
-    """Removes what is said of a server. Raises `ConfigError`."""
-    _change(path, name, None)
-
-
-def _change(path: Path, name: str, table: Mapping[str, object] | None) -> None:
     def edit(document: dict[str, Any]) -> None:
         import tomlkit  # noqa: PLC0415  # deferred: only who adds or removes a server needs it
 

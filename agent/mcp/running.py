@@ -2,27 +2,25 @@
 about them."""
 
 import asyncio
-import hashlib
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from agent.channel import Channel
 from agent.config.values import Config
 from agent.errors import ConfigError
-from agent.events import Noticed
-from agent.mcp.approvals import Approvals
-from agent.mcp.consent import APPROVE, NEVER, START_OPTIONS, TOOL_OPTIONS, digests_of, start_question, tools_question
+from agent.mcp.approvals import APPROVE, NEVER, START_OPTIONS, TOOL_OPTIONS, digests_of, start_question, tools_question
 from agent.mcp.declared import Declared, Unusable, declared_servers
+from agent.mcp.manage import approvals_of, make_server
 from agent.mcp.mentions import with_named
-from agent.mcp.server_requests import AttendedSession, ServerRequests
+from agent.mcp.server_requests import ServerRequests
 from agent.mcp.status import ServerEntry, ServerStatus
 from agent.messages import User
 from agent.window.env import Env
 from agent.window.server_tools import ServerTools
 from tools.base import Tool
-from tools.mcp.client_handlers import ClientHandlers
 from tools.mcp.log import last_lines
-from tools.mcp.server import Server, close_all
+from tools.mcp.server import close_all
 
 HEADLESS_WAIT = 5.0
 """Seconds that the first request waits for servers where nobody is there to wait for it."""
@@ -32,49 +30,39 @@ class RunningServers:
     """Started when a session is opened, heard when its turns begin, and all closed at once."""
 
     def __init__(
-        self,
-        found: Sequence[Declared | Unusable],
-        approvals: Approvals,
-        served: ServerTools,
-        make: Callable[[Declared, ServerRequests], Server],
-        handlers: ServerRequests,
-        wait: float,
+        self, config: Config, environment: Mapping[str, str], root: Path, served: ServerTools, channel: Channel
     ) -> None:
-        """`wait`: seconds that the first request waits for servers that start."""
+        """Those of a folder, to be started."""
+        found = declared_servers(config, environment)
         self.entries = {one.name: ServerEntry(one) for one in found if isinstance(one, Declared)}
-        self.unusable = tuple(one for one in found if isinstance(one, Unusable))
-        self._approvals = approvals
+        self._unusable = [one for one in found if isinstance(one, Unusable) and not one.is_off]
+        self._config = config
+        self._approvals = approvals_of(config)
         self._served = served
-        self._make = make
-        self._handlers = handlers
-        self._wait = wait
+        self._channel = channel
+        self._requests = ServerRequests(root, channel, self.changed)
         self._watcher: Callable[[], None] | None = None
-        self._news = [one.line for one in self.unusable if not one.is_off]
 
-    def start(self, env: Env, channel: Channel) -> None:
+    def start(self, env: Env) -> None:
         """Starts those that may run, in the background, to be heard in this session."""
-        self._handlers.hearing = AttendedSession(env, channel)
+        self._requests.env = env
+        for one in self._unusable:
+            self._tell(one.line)
         for entry in self.entries.values():
-            if entry.declared.owner == "user":
+            standing = self._approvals.standing(entry.declared)
+            entry.is_refused = standing == "refused"
+            if entry.declared.owner == "project":
+                approval = self._approvals.of(entry.name, entry.declared.digest)
+                entry.allowed = approval.tools if approval is not None and standing == "on" else {}
+            if standing == "on":
                 self._start(entry)
-                continue
-            entry.allowed = {}
-            approval = self._approvals.of(entry.name, entry.declared.digest)
-            if approval is not None and approval.verdict == "approved":
-                entry.allowed = approval.tools
-                self._start(entry)
-            entry.is_refused = approval is not None and approval.verdict == "refused"
 
     def _start(self, entry: ServerEntry) -> None:
-        entry.server = self._make(entry.declared, self._handlers)
+        entry.server = make_server(entry.declared, self._requests, self._config)
         entry.server.start()
 
     async def settle(self, *, first: bool) -> None:
-        """At the start of a turn: approvals are asked for, before the first request it is waited a while, and what is
-        wrong is told, a line each."""
-        for line in self._news:
-            self._tell_now(line)
-        self._news.clear()
+        """At the start of a turn: approvals are asked for, and before the first request it is waited a while."""
         for entry in self.entries.values():
             if entry.server is None and not entry.is_refused and not entry.is_off:
                 await self._ask_to_start(entry)
@@ -88,12 +76,12 @@ class RunningServers:
     async def with_named(self, said: User) -> User:
         """What the user said, with the prompts and resources that it names. Raises `UsageError`."""
         running = [entry.server for entry in self.entries.values() if entry.server is not None]
-        return await with_named(said, running, self._tell_now)
+        return await with_named(said, running, self._channel.notice)
 
     def servers(self) -> tuple[ServerStatus, ...]:
         """All of them as their user sees them."""
-        hearing = self._handlers.hearing
-        return tuple(entry.status(hearing.env) for entry in self.entries.values()) if hearing is not None else ()
+        env = self._requests.env
+        return tuple(entry.status(env) for entry in self.entries.values()) if env is not None else ()
 
     def named(self) -> tuple[ServerStatus, ...]:
         """The same without their tools. It is asked for at every key that is pressed."""
@@ -121,12 +109,12 @@ class RunningServers:
         server = self.entries[name].server
         if server is None:
             return
-        self._handlers.shows_login[name] = show
+        self._requests.shows_login[name] = show
         try:
             await server.login()
         finally:
-            if self._handlers.shows_login.get(name) is show:  # no later login has taken its place
-                del self._handlers.shows_login[name]
+            if self._requests.shows_login.get(name) is show:  # no later login has taken its place
+                del self._requests.shows_login[name]
 
     async def switch(self, name: str) -> None:
         """Ends a server that runs, and starts one that does not. One that is not approved is asked for with the next
@@ -145,7 +133,7 @@ class RunningServers:
 
     async def close(self) -> None:
         """Ends them all."""
-        self._handlers.hearing = self._watcher = None
+        self._requests.env = self._watcher = None
         await close_all([entry.server for entry in self.entries.values() if entry.server is not None])
 
     def changed(self, name: str) -> None:
@@ -180,7 +168,7 @@ class RunningServers:
         declared = entry.declared
         if declared.digest in entry.postponed:
             return
-        has_changed = self._approvals.is_known(entry.name)
+        has_changed = self._approvals.standing(declared) == "changed"
         answer = await self._answer(start_question(declared, has_changed=has_changed), START_OPTIONS)
         if answer is None:
             what = "has changed since it was approved" if has_changed else "is not approved"
@@ -219,32 +207,22 @@ class RunningServers:
 
     async def _answer(self, question: str, options: tuple[str, ...]) -> str | None:
         """None when nobody is there to ask."""
-        hearing = self._handlers.hearing
-        if hearing is None or not hearing.channel.is_interactive:
-            return None
-        return await hearing.answer(question, options)
+        return await self._requests.answer(question, options) if self._channel.is_interactive else None
 
     async def _wait_for_those_that_start(self) -> None:
-        starting = {
-            asyncio.ensure_future(entry.server.ready()): entry
-            for entry in self.entries.values()
-            if entry.server is not None and entry.state.phase == "starting"
-        }
-        if not starting or self._wait <= 0:
-            for task in starting:
-                task.cancel()
-            return
-        try:
-            _, late = await asyncio.wait(starting, timeout=self._wait)
-            for task in late:
-                entry = starting[task]
-                self._tell_once(
-                    entry, f"the server `{entry.name}` was not ready within {self._wait:g} s: its tools come later"
-                )
-        finally:
-            for task in starting:
-                task.cancel()
-            await asyncio.gather(*starting, return_exceptions=True)
+        wait = self._config.mcp_startup_timeout
+        if wait is None:
+            wait = 0.0 if self._channel.is_interactive else HEADLESS_WAIT
+        starting = [entry for entry in self.entries.values() if entry.state.phase == "starting"]
+        with suppress(TimeoutError):
+            async with asyncio.timeout(wait):
+                for entry in starting:
+                    if entry.server is not None:
+                        await entry.server.ready()
+        for entry in starting:
+            if wait > 0 and entry.state.phase == "starting":
+                late = f"the server `{entry.name}` was not ready within {wait:g} s: its tools come later"
+                self._tell_once(entry, late)
 
     def _keep(self, write: Callable[[], None]) -> None:
         try:
@@ -258,54 +236,9 @@ class RunningServers:
             self._tell(line)
 
     def _tell(self, line: str) -> None:
-        hearing = self._handlers.hearing
-        if hearing is not None and hearing.channel.is_open and not self._news:  # what is older is told first
-            self._tell_now(line)
-        else:
-            self._news.append(line)
-
-    def _tell_now(self, line: str) -> None:
-        if self._handlers.hearing is not None:
-            self._handlers.hearing.channel.emit(Noticed(line))
+        if self._requests.env is not None:
+            self._channel.notice(line)
 
 
 def _ignored(what: str, server: str) -> str:
     return f"{what}, so it is left out; start `ebb` in a terminal to decide, or run `ebb mcp test {server} --approve`"
-
-
-def servers_of(
-    config: Config, environment: Mapping[str, str], root: Path, served: ServerTools, *, interactive: bool
-) -> RunningServers:
-    """The servers of a session in a folder, to be started."""
-    wait = config.mcp_startup_timeout
-    running: RunningServers
-    handlers = ServerRequests(root, lambda name: running.changed(name), interactive=interactive)
-    running = RunningServers(
-        declared_servers(config, environment),
-        approvals_of(config),
-        served,
-        lambda declared, handlers: make_server(declared, handlers, config),
-        handlers,
-        (0.0 if interactive else HEADLESS_WAIT) if wait is None else wait,
-    )
-    return running
-
-
-def make_server(declared: Declared, handlers: ClientHandlers, config: Config) -> Server:
-    return Server(declared.spec, handlers, log_of(declared, config), login_of(declared, config))
-
-
-def log_of(declared: Declared, config: Config) -> Path:
-    """The file with what a server prints on its error output."""
-    return config.folders.logs / "mcp" / f"{declared.spec.prefix}.log"
-
-
-def login_of(declared: Declared, config: Config) -> Path:
-    """The file with what a login gave. It is for one address, since it must not be shown to another."""
-    address = hashlib.sha256(declared.spec.url.encode()).hexdigest()[:12]
-    return config.folders.data / "mcp" / "logins" / f"{declared.spec.prefix}-{address}.json"
-
-
-def approvals_of(config: Config) -> Approvals:
-    """What the user has allowed of this project's servers."""
-    return Approvals(config.folders.data / "mcp" / "approvals.json", config.project)

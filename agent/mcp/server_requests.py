@@ -1,16 +1,22 @@
-"""Where the servers of a session turn to: the user, through the session's own questions, and its model. It starts no
-server."""
+"""Where the servers of a session turn to: the user, through the session's own questions, and its model, once the user
+has said so. It starts no server."""
 
 import asyncio
+import base64
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
 
 from agent.channel import Channel
-from agent.events import Noticed
+from agent.context.estimate import estimate_message, estimate_text
+from agent.errors import AgentError
+from agent.events import Event, ReplyFinished, RetryScheduled
 from agent.mcp.elicitation import DECLINE, LEAVE_OUT, FormField, fields_of
-from agent.mcp.sampling import shown, size_of, write_sample
+from agent.messages import Assistant, Image, Message, Text, User
+from agent.providers.base import Request
+from agent.providers.stream import stream_reply
 from agent.window.env import Env
+from tools.extent import counted
 from tools.mcp.client_handlers import (
     Accepted,
     Answer,
@@ -19,6 +25,7 @@ from tools.mcp.client_handlers import (
     Dismissed,
     Sample,
     SampleRequest,
+    SamplingMessage,
     SamplingRefused,
     Value,
 )
@@ -27,37 +34,32 @@ ONCE, ALWAYS, NO = "this once", "always, for this server in this session", "no"
 YES, OPENED = "yes", "I have done so"
 MOST_ATTEMPTS = 5
 """Answers to one field that are read before the whole form counts as not answered."""
-
-
-@dataclass(frozen=True, slots=True)
-class AttendedSession:
-    """The session that servers are heard in."""
-
-    env: Env
-    channel: Channel
-
-    async def answer(self, question: str, options: tuple[str, ...]) -> str:
-        """The user's answer; empty when there is none, as between two turns."""
-        if not self.channel.is_interactive or not self.channel.is_open:
-            return ""
-        return await self.channel.interrupt.race(self.channel.questions.words(question, options)) or ""
+SHOWN = 4000
+"""Characters of a request to the model that the user is shown."""
 
 
 class ServerRequests(ClientHandlers):
     """What a server asks while nobody is there, or between two turns, is not answered."""
 
-    def __init__(self, root: Path, changed: Callable[[str], None], *, interactive: bool) -> None:
+    def __init__(self, root: Path, channel: Channel, changed: Callable[[str], None]) -> None:
         """`changed` is told of every change of a server, by its name."""
-        self.hearing: AttendedSession | None = None
-        """None until servers are started, and when they are closed."""
+        self.env: Env | None = None
+        """What the session is made of; None until servers are started, and when they are closed."""
         self.shows_login: dict[str, Callable[[str], None]] = {}
         """Who is to be shown where to log in to a server, by its name."""
         self._root = root
+        self._channel = channel
         self._changed = changed
-        self.services = frozenset(("elicitation", "sampling", "roots")) if interactive else frozenset(("roots",))
+        self.services = frozenset(("elicitation", "sampling", "roots") if channel.is_interactive else ("roots",))
         self._trusted: set[str] = set()
         """Servers for which the model may write without a question."""
         self._turn = asyncio.Lock()
+
+    async def answer(self, question: str, options: tuple[str, ...]) -> str:
+        """The user's answer; empty when there is none, as between two turns."""
+        if not self._channel.is_interactive or not self._channel.is_open:
+            return ""
+        return await self._channel.interrupt.race(self._channel.questions.words(question, options)) or ""
 
     def roots(self) -> tuple[Path, ...]:
         return (self._root,)
@@ -72,36 +74,31 @@ class ServerRequests(ClientHandlers):
 
     async def elicit(self, server: str, message: str, schema: Mapping[str, object], url: str) -> Answer:
         """Puts the fields of a form to the user one by one, or asks to open an address."""
-        if self.hearing is None:
-            return Dismissed()
         async with self._turn:  # questions of two forms must not come in between each other
-            if url:
-                return await self._opened(self.hearing, server, message, url)
-            return await self._filled_in(self.hearing, server, message, schema)
+            return await (self._opened(server, message, url) if url else self._filled_in(server, message, schema))
 
     async def sample(self, server: str, request: SampleRequest) -> Sample | SamplingRefused:
         """Has the session's model write, once the user has allowed it."""
-        if self.hearing is None:
+        if (env := self.env) is None:
             return SamplingRefused("no session is open")
-        env = self.hearing.env
         async with self._turn:
             if server not in self._trusted:
                 question = (
                     f"The server `{server}` wants `{env.provider.facts.id}` to write something for it, which you pay "
                     f"for: about {size_of(request):,} tokens, and at most {request.most_tokens:,} back. Allow it?\n\n"
                 )
-                answer = await self.hearing.answer(question + shown(request), (NO, ONCE, ALWAYS))
+                answer = await self.answer(question + shown(request), (NO, ONCE, ALWAYS))
                 if answer not in (ONCE, ALWAYS):
                     return SamplingRefused("the user does not want that")
                 if answer == ALWAYS:
                     self._trusted.add(server)
         return await write_sample(request, env)
 
-    async def _opened(self, hearing: AttendedSession, server: str, message: str, url: str) -> Answer:
+    async def _opened(self, server: str, message: str, url: str) -> Answer:
         question = (
             f"The server `{server}` asks you to open an address: {message}\n\n{url}\n\nOpen it only if you trust it."
         )
-        match await hearing.answer(question, (DECLINE, OPENED)):
+        match await self.answer(question, (DECLINE, OPENED)):
             case "":
                 return Dismissed()
             case answer if answer == OPENED:
@@ -109,33 +106,31 @@ class ServerRequests(ClientHandlers):
             case _:
                 return Declined()
 
-    async def _filled_in(
-        self, hearing: AttendedSession, server: str, message: str, schema: Mapping[str, object]
-    ) -> Answer:
+    async def _filled_in(self, server: str, message: str, schema: Mapping[str, object]) -> Answer:
         said = f"The server `{server}` asks: {message}"
         try:
             fields = fields_of(schema)
         except ValueError as error:
-            hearing.env.emit(Noticed(f"a question of the server `{server}` was declined: {error}"))
+            self._channel.notice(f"a question of the server `{server}` was declined: {error}")
             return Declined()
         if not fields:
-            answer = await hearing.answer(said, (YES, DECLINE))
+            answer = await self.answer(said, (YES, DECLINE))
             return Accepted({}) if answer == YES else Declined() if answer else Dismissed()
         values = dict[str, Value]()
         for number, field in enumerate(fields, 1):
             place = f" ({number} of {len(fields)})" if len(fields) > 1 else ""
-            found = await self._field(hearing, f"The server `{server}` asks{place}: {message}", field)
+            found = await self._field(f"The server `{server}` asks{place}: {message}", field)
             if isinstance(found, Declined | Dismissed):
                 return found
             if found is not None:
                 values[field.name] = found
         return Accepted(values)
 
-    async def _field(self, hearing: AttendedSession, said: str, field: FormField) -> Value | Declined | Dismissed:
+    async def _field(self, said: str, field: FormField) -> Value | Declined | Dismissed:
         """The user's value; None when it is left out."""
         problem = ""
         for _ in range(MOST_ATTEMPTS):
-            answer = await hearing.answer(f"{said}\n\n{problem}{field.question()}", field.options)
+            answer = await self.answer(f"{said}\n\n{problem}{field.question()}", field.options)
             if not answer:
                 return Dismissed()
             if answer == DECLINE:
@@ -147,3 +142,86 @@ class ServerRequests(ClientHandlers):
             except ValueError as error:
                 problem = f"That cannot be: {error}.\n"
         return Dismissed()
+
+
+async def write_sample(request: SampleRequest, env: Env) -> Sample | SamplingRefused:
+    """What the session's model writes, at the user's expense. It says why not when it is not asked."""
+    provider, messages = env.provider, _messages(request, images=env.provider.facts.images)
+    if env.limits.cost is not None and env.spent >= env.limits.cost:
+        return SamplingRefused("the limit of what this run may cost is reached")
+    if not messages or not isinstance(messages[-1], User):
+        return SamplingRefused("there is no message of the user to answer")
+    size = size_of(request)
+    if size > provider.window.effective:
+        return SamplingRefused(
+            f"it takes about {size:,} tokens, and the model has room for {provider.window.effective:,}"
+        )
+    most = max(1, min(request.most_tokens, provider.window.output))
+    asked = Request(request.system, messages, (), most, f"{env.recorder.session}-sample", env.effort)
+    try:
+        reply = await stream_reply(provider, asked, env.interrupt, _quietly(env.emit))
+    except AgentError as error:
+        return SamplingRefused(str(error))
+    if reply.stop_reason == "interrupted" or env.interrupt.requested():
+        return SamplingRefused("the user interrupted it")
+    text, was_stopped = _until(reply.message.text, request.stop)
+    if was_stopped:
+        return Sample(text, provider.facts.name, "stopSequence")
+    return Sample(text, provider.facts.name, "maxTokens" if reply.stop_reason == "max_tokens" else "endTurn")
+
+
+def size_of(request: SampleRequest) -> int:
+    """Estimated tokens of what the model would be sent."""
+    return estimate_text(request.system) + sum(map(estimate_message, _messages(request, images=True)))
+
+
+def shown(request: SampleRequest) -> str:
+    """What the model would be sent, for the user to judge."""
+    texts = [f"[system] {request.system}"] if request.system else []
+    for said in request.messages:
+        pictures = f" [{counted(len(said.pictures), 'picture')}]" if said.pictures else ""
+        texts.append(f"[{said.role}] {said.text}{pictures}")
+    whole = "\n".join(texts)
+    more = len(whole) - SHOWN
+    return whole if more <= 0 else f"{whole[:SHOWN]}\n… and {more:,} characters more"
+
+
+def _messages(request: SampleRequest, *, images: bool) -> tuple[Message, ...]:
+    """The messages in turns: neighbours of one role as one, from the first of the user on."""
+    joined: list[SamplingMessage] = []
+    for said in request.messages:
+        if joined and joined[-1].role == said.role:
+            before = joined.pop()
+            said = SamplingMessage(said.role, f"{before.text}\n\n{said.text}", (*before.pictures, *said.pictures))
+        if joined or said.role == "user":
+            joined.append(said)
+    return tuple(_message(said, images) for said in joined)
+
+
+def _message(said: SamplingMessage, images: bool) -> Message:
+    if said.role == "assistant":
+        return Assistant((Text(said.text),), "")
+    left_out = (
+        f"\n[{counted(len(said.pictures), 'picture')}, which this model cannot see]"
+        if said.pictures and not images
+        else ""
+    )
+    pictures = tuple(Image(p.media_type, base64.b64encode(p.data).decode("ascii")) for p in said.pictures)
+    return User((Text(f"{said.text}{left_out}"), *(pictures if images else ())))
+
+
+def _until(text: str, stops: tuple[str, ...]) -> tuple[str, bool]:
+    places = [place for stop in stops if stop and (place := text.find(stop)) >= 0]
+    return (text[: min(places)], True) if places else (text, False)
+
+
+def _quietly(emit: Callable[[Event], None]) -> Callable[[Event], None]:
+    """Tells of a sample only what it cost, and that it takes longer."""
+
+    def tell(event: Event) -> None:
+        if isinstance(event, ReplyFinished):
+            emit(replace(event, purpose="sampling"))
+        elif isinstance(event, RetryScheduled):
+            emit(event)
+
+    return tell

@@ -1,11 +1,11 @@
-"""How each server of a session stands: what is known of it there, and what its user sees of that. It decides nothing."""
+"""How each server of a session stands: what is known of it, and what its user sees of that. It decides nothing."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from agent.mcp.consent import digests_of, terms
+from agent.mcp.approvals import digests_of, terms
 from agent.mcp.declared import Declared
 from agent.window.deferral import specs_of
 from agent.window.env import Env

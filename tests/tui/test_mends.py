@@ -7,7 +7,7 @@ from textual.containers import VerticalScroll
 from agent.archive.listing import ContentPage
 from agent.errors import AgentError
 from agent.events import Event, Noticed, QuestionAsked, TextDelta, TurnFailed
-from agent.mcp.consent import tools_question
+from agent.mcp.approvals import tools_question
 from tests.tui.doubles import FakeSession
 from tests.tui.piloting import terminal
 from tools.mcp.client_handlers import ClientHandlers

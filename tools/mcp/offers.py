@@ -1,5 +1,5 @@
-"""What a server offers, its tools among it, and how it stands: plain values and tools that know no protocol, since whoever
-holds the connection runs the calls."""
+"""What a server offers, its tools among it, and how it stands. No protocol is known here: whoever holds the connection
+runs the calls."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field

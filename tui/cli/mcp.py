@@ -16,10 +16,20 @@ from agent.config.values import Config
 from agent.context.estimate import estimate_tools
 from agent.errors import ConfigError, LoginNeeded, ServerFailed, UsageError
 from agent.headless import print_json
-from agent.mcp.consent import digests_of, start_question, terms, tools_question
+from agent.mcp.approvals import digests_of, start_question, terms, tools_question
 from agent.mcp.declared import Declared, Unusable, declared_servers
-from agent.mcp.manage import ServerRow, find_server, put_server, rows, standing_of, started, table_for, take_server
-from agent.mcp.running import approvals_of, log_of, login_of, make_server
+from agent.mcp.manage import (
+    ServerRow,
+    approvals_of,
+    find_server,
+    log_of,
+    login_of,
+    make_server,
+    rows,
+    started,
+    table_for,
+    write_server,
+)
 from agent.window.deferral import specs_of
 from tools.extent import counted
 from tools.mcp.client_handlers import ClientHandlers
@@ -117,7 +127,7 @@ def _add(arguments: Sequence[str]) -> int:
         config,
     )
     path = config.folders.config / "config.toml"
-    put_server(path, options.name, table)
+    write_server(path, options.name, table)
     said = f"added `{options.name}` to `{path}`; `ebb mcp test {options.name}` tries it"
     _tell(options, {"name": options.name, "file": str(path), "server": table}, said)
     return 0
@@ -135,7 +145,7 @@ def _remove(arguments: Sequence[str]) -> int:
             f"`{options.name}` is declared in `{found.source}`: remove it there, or name it in `mcp.disabled`"
         )
     declared = [one for one in declared_servers(config, os.environ) if one.name == options.name]
-    take_server(path, options.name)
+    write_server(path, options.name, None)
     for one in declared:
         if isinstance(one, Declared):
             login_of(one, config).unlink(missing_ok=True)
@@ -191,7 +201,7 @@ def _test_one(declared: Declared, config: Config, options: argparse.Namespace) -
 def _may_start(declared: Declared, config: Config, options: argparse.Namespace) -> bool:
     """Whether the server may be started; whoever is there to be asked, is."""
     approvals = approvals_of(config)
-    standing = standing_of(declared, approvals)
+    standing = approvals.standing(declared)
     if standing == "on":
         return True
     if options.approve or _agrees(start_question(declared, has_changed=standing == "changed"), options):

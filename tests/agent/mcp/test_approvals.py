@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from agent.events import QuestionAsked
-from agent.mcp.approvals import Approvals
-from agent.mcp.consent import APPROVE, LATER, NEVER
+from agent.mcp.approvals import APPROVE, LATER, NEVER, Approvals
 from tests.agent.mcp.serving import House, call, command, notices, outputs, questions, say
 from tests.agent.mcp.test_running import Requests
 from tests.waiting import until

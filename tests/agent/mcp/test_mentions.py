@@ -11,7 +11,7 @@ import pytest
 from agent.errors import UsageError
 from agent.events import TurnFailed
 from agent.mcp import status
-from agent.mcp.consent import APPROVE
+from agent.mcp.approvals import APPROVE
 from agent.mcp.mentions import LONGEST, MOST, arguments_of
 from agent.messages import Note, Text, ToolOutput, User
 from agent.session import Session

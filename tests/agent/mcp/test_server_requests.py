@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
+from agent.channel import Channel
 from agent.events import Event, QuestionAsked, ReplyFinished
 from agent.mcp.elicitation import DECLINE, LEAVE_OUT, fields_of
-from agent.mcp.sampling import write_sample
-from agent.mcp.server_requests import ALWAYS, NO, OPENED, ServerRequests
+from agent.mcp.server_requests import ALWAYS, NO, OPENED, ServerRequests, write_sample
 from agent.messages import Assistant, Image, Text, User
 from agent.providers.wires.scripted import Scripted
 from agent.view_events import PrefixDrifted
@@ -158,7 +158,7 @@ async def test_an_address_is_opened_by_the_user(house: House, answer: str, actio
 
 
 async def test_where_no_session_hears_it_nothing_is_answered(tmp_path: Path) -> None:
-    desk = ServerRequests(tmp_path, lambda _: None, interactive=True)
+    desk = ServerRequests(tmp_path, Channel(), lambda _: None)
     assert await desk.elicit("forge", "Who?", FORM, "") == Dismissed()
     assert await desk.sample("forge", SampleRequest((SamplingMessage("user", "hi"),), 50)) == SamplingRefused(
         "no session is open"
