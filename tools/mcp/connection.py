@@ -4,14 +4,14 @@ SDK, which takes a second to load; nothing else does."""
 import asyncio
 import json
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, Literal, Protocol, TypeAlias, TypeVar
 
 import mcp_types as types
 from mcp import Client
-from mcp.client._transport import TransportStreams
 from mcp.client.session import IncomingMessage
 from mcp.client.subscriptions import ListenNotSupportedError, SubscriptionLost
 from mcp.shared.exceptions import MCPError, UrlElicitationRequiredError
@@ -20,18 +20,14 @@ from pydantic import ValidationError
 
 from tools.base import Arguments, Result, ToolError
 from tools.mcp.client_handlers import Accepted, ClientHandlers
-from tools.mcp.http import http
 from tools.mcp.listing import prompts_of, resource_of, tools_of
 from tools.mcp.log import ServerLog
-from tools.mcp.oauth import authorisation
 from tools.mcp.offers import Caller, NeedsLogin, PromptMessage, ServerState, SessionOver
-from tools.mcp.patience import ServerTimeouts
 from tools.mcp.questions import ask_to_open, callbacks
 from tools.mcp.results import messages_of, result_of, result_of_resource
 from tools.mcp.spec import ServerSpec
-from tools.mcp.stdio import stdio
 from tools.mcp.texts import one_line, said
-from tools.mcp.vault import Vault
+from tools.mcp.transport import http, stdio
 
 # Nobody else looks after what the SDK logs: without this, Python prints its warnings over the terminal.
 for name in ("mcp", "client"):
@@ -40,6 +36,8 @@ for name in ("mcp", "client"):
 Kind: TypeAlias = Literal["tools", "resources", "prompts"]
 KINDS: tuple[Kind, ...] = ("tools", "resources", "prompts")
 
+_MOST_EXTENSIONS = 60
+"""Times the time-out that a call may take at all, however often the server says that it goes on."""
 _MOST_PAGES = 100
 _SESSION_OVER = "Session terminated"
 """What the SDK says when a server at an address does not know our session any more."""
@@ -62,14 +60,19 @@ E = TypeVar("E", bound=BaseException)
 
 @asynccontextmanager
 async def connected(
-    spec: ServerSpec, handlers: ClientHandlers, log: ServerLog, vault: Vault, with_user: bool, lost: Callable[[], None]
+    spec: ServerSpec,
+    handlers: ClientHandlers,
+    log: ServerLog,
+    credentials: Path,
+    with_user: bool,
+    lost: Callable[[], None],
 ) -> "AsyncIterator[Connection]":
     """A connection that is ready to be used, to be left by the task that entered it. Raises `ConnectionError` when the
     server says or shows why there is none, `NeedsLogin`, and whatever else the SDK raises. `with_user`: a login is done
     where the server wants one. `lost`: is called as soon as it is over although nobody has ended it."""
     connection = Connection(spec, handlers, log, lost)
     client = Client(
-        stdio(spec, log, connection.lose) if spec.command else _http(spec, vault, handlers, with_user),
+        stdio(spec, log, connection.lose) if spec.command else http(spec, credentials, handlers, with_user),
         message_handler=connection.hear,
         logging_callback=connection.hear_log,
         client_info=types.Implementation(name="ebbtide", version="0.1.0"),
@@ -89,14 +92,6 @@ async def connected(
         if (login := _found(error, NeedsLogin)) is not None:
             raise login from error
         raise ConnectionError(connection.lost or said(error)) from error
-
-
-@asynccontextmanager
-async def _http(
-    spec: ServerSpec, vault: Vault, handlers: ClientHandlers, with_user: bool
-) -> AsyncIterator[TransportStreams]:
-    async with authorisation(spec, vault, handlers, with_user) as auth, http(spec, auth) as streams:
-        yield streams
 
 
 def _found(error: BaseException, kind: type[E]) -> E | None:
@@ -318,3 +313,47 @@ def _insist_on_text(sent: object) -> None:
 def _progress_line(done: float, total: float | None, message: str | None) -> str:
     share = f"{done:g}" if total is None else f"{done:g} of {total:g}"
     return f"{share}: {one_line(message)}\n" if message else f"{share}\n"
+
+
+class ServerTimeouts:
+    """How long calls of a server may take: their clocks stand still while the server waits for us."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._running: dict[asyncio.Timeout, float] = {}
+        """The calls, each with the time at which it ends in any case."""
+        self._questions = 0
+
+    @asynccontextmanager
+    async def call(self) -> AsyncIterator[Callable[[], None]]:
+        """Gives what is to be called whenever there is a sign of progress. Raises `TimeoutError`."""
+        async with asyncio.timeout(None) as timeout:
+            self._running[timeout] = _now() + _MOST_EXTENSIONS * self._seconds
+            self._wind(timeout)
+            try:
+                yield lambda: self._wind(timeout)
+            finally:
+                del self._running[timeout]
+
+    @contextmanager
+    def question(self) -> Iterator[None]:
+        """While the server waits for us, no call of it runs out of time: nobody knows which one is waiting."""
+        self._questions += 1
+        self._wind_all()
+        try:
+            yield
+        finally:
+            self._questions -= 1
+            self._wind_all()
+
+    def _wind_all(self) -> None:
+        for timeout in self._running:
+            self._wind(timeout)
+
+    def _wind(self, timeout: asyncio.Timeout) -> None:
+        if timeout in self._running and not timeout.expired():
+            timeout.reschedule(None if self._questions else min(_now() + self._seconds, self._running[timeout]))
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()

@@ -1,10 +1,13 @@
-"""Logging in to servers at an address: the SDK's OAuth with a browser, a local address that it comes back to, and a
-file for what the login gave. Without a user, what is in the file is used and renewed, and nothing is asked."""
+"""Logging in to servers at an address: the SDK's OAuth with a browser, the local address that it comes back to, and the
+file of what the login gave. Without a user, what is in the file is used and renewed, and nothing is asked."""
 
 import asyncio
+import json
+import os
 import time
-from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
@@ -21,28 +24,38 @@ from mcp.shared.auth import (
 )
 from pydantic import AnyUrl, ValidationError
 
-from tools.mcp.callback import Callback, callback
 from tools.mcp.client_handlers import ClientHandlers
 from tools.mcp.offers import NeedsLogin
 from tools.mcp.spec import ServerSpec
 from tools.mcp.texts import one_line
-from tools.mcp.vault import Vault
+
+_PATH = "/callback"
+_LONGEST_REQUEST = 16_384
+"""Bytes of the first line."""
+_PATIENCE = 10.0
+"""Seconds for a browser to send its request."""
+
+_PAGE = (
+    "HTTP/1.1 {status}\r\ncontent-type: text/html; charset=utf-8\r\ncontent-length: {size}\r\n"
+    "cache-control: no-store\r\nreferrer-policy: no-referrer\r\nconnection: close\r\n\r\n{page}"
+)
 
 
 @asynccontextmanager
 async def authorisation(
-    spec: ServerSpec, vault: Vault, handlers: ClientHandlers, with_user: bool
+    spec: ServerSpec, credentials: Path, handlers: ClientHandlers, with_user: bool
 ) -> AsyncIterator[httpx2.Auth | None]:
     """What requests to the server are authorised with. `with_user`: a login is done now, if the server wants one;
     otherwise that raises `NeedsLogin` out of the request."""
+    storage = _Storage(spec, credentials)
     if any(name.lower() == "authorization" for name in spec.headers):
         yield None  # the user has a key and no account
     elif with_user:
-        async with _listening(spec, vault) as back:
-            vault.write(port=back.port)
-            yield _provider(spec, vault, handlers, back)
-    elif "tokens" in vault.read():
-        yield _provider(spec, vault, handlers, None)
+        async with _listening(spec, storage) as back:
+            storage.write(port=back.port)
+            yield _provider(spec, storage, handlers, back)
+    elif "tokens" in storage.read():
+        yield _provider(spec, storage, handlers, None)
     else:
         yield _NotLoggedIn()
 
@@ -57,9 +70,9 @@ class _NotLoggedIn(httpx2.Auth):
 
 
 @asynccontextmanager
-async def _listening(spec: ServerSpec, vault: Vault) -> AsyncIterator[Callback]:
+async def _listening(spec: ServerSpec, storage: "_Storage") -> AsyncIterator["Callback"]:
     """A local address to come back to: the one of the last login, which the server may hold us to, if it is free."""
-    known = vault.read().get("port", 0)
+    known = storage.read().get("port", 0)
     wanted = spec.login.port or (known if isinstance(known, int) else 0)
     try:
         async with callback(wanted) as back:
@@ -68,17 +81,19 @@ async def _listening(spec: ServerSpec, vault: Vault) -> AsyncIterator[Callback]:
     except OSError:
         if spec.login.port or not wanted:
             raise
-    vault.write(client=None)  # registered with an address that somebody else has now
+    storage.write(client=None)  # registered with an address that somebody else has now
     async with callback(0) as back:
         yield back
 
 
-def _provider(spec: ServerSpec, vault: Vault, handlers: ClientHandlers, back: Callback | None) -> OAuthClientProvider:
+def _provider(
+    spec: ServerSpec, storage: "_Storage", handlers: ClientHandlers, back: "Callback | None"
+) -> OAuthClientProvider:
     async def open_login(url: str) -> None:
         if back is None:
             # The server may want more of the next login than of the last one.
             wanted = dict(parse_qsl(urlsplit(url).query)).get("scope", "")
-            vault.write(scope=wanted)
+            storage.write(scope=wanted)
             raise NeedsLogin
         back.expect(url)
         await handlers.open_login(spec.name, url)
@@ -98,14 +113,13 @@ def _provider(spec: ServerSpec, vault: Vault, handlers: ClientHandlers, back: Ca
 
     login = spec.login
     is_document = login.client_id.startswith("https://")
-    storage = _Storage(spec, vault)
     provider = OAuthClientProvider(
         spec.url,
         _Wanted.model_validate(
             {
                 "client_name": "Ebbtide",
                 "redirect_uris": [back.address if back else "http://127.0.0.1/callback"],
-                "scope": " ".join([*login.scopes, *_wanted_before(vault)]) or None,
+                "scope": " ".join([*login.scopes, *_wanted_before(storage)]) or None,
             }
         ),
         storage,
@@ -117,9 +131,9 @@ def _provider(spec: ServerSpec, vault: Vault, handlers: ClientHandlers, back: Ca
     return provider
 
 
-def _wanted_before(vault: Vault) -> list[str]:
+def _wanted_before(storage: "_Storage") -> list[str]:
     """The scopes that the server asked for when no login was possible."""
-    scope = vault.read().get("scope")
+    scope = storage.read().get("scope")
     return scope.split() if isinstance(scope, str) else []
 
 
@@ -134,17 +148,42 @@ class _Wanted(OAuthClientMetadata):
 
 
 class _Storage:
-    """The SDK's view of a vault. It keeps what is needed to renew a token as well, which the SDK forgets."""
+    """The file of what a login to one server gave, which only its owner can read. It keeps what is needed to renew a
+    token as well, which the SDK forgets. What is kept for another address is not given out."""
 
-    def __init__(self, spec: ServerSpec, vault: Vault) -> None:
+    def __init__(self, spec: ServerSpec, path: Path) -> None:
         self._spec = spec
-        self._vault = vault
+        self._path = path
         self._context: OAuthContext
+
+    def read(self) -> Mapping[str, Any]:
+        """What is kept; nothing, when there is none or it cannot be read."""
+        try:
+            kept = json.loads(self._path.read_text(encoding="utf-8"))
+        except (OSError, ValueError, RecursionError):
+            return {}
+        return kept if isinstance(kept, dict) and kept.get("url") == self._spec.url else {}
+
+    def write(self, **values: object) -> None:
+        """Keeps these values besides the others. Raises `OSError`."""
+        kept = {**self.read(), "url": self._spec.url, **values}
+        self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        new = self._path.with_name(f".{self._path.name}.{os.getpid()}")
+        try:
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
+            with suppress(FileNotFoundError):
+                new.unlink()
+            with os.fdopen(os.open(new, flags, 0o600), "w", encoding="utf-8") as file:
+                json.dump(kept, file)
+            new.replace(self._path)
+        finally:
+            with suppress(FileNotFoundError):
+                new.unlink()
 
     def fill(self, context: OAuthContext) -> None:
         """Gives the SDK back what it has found out about the server in earlier runs."""
         self._context = context
-        kept = self._vault.read()
+        kept = self.read()
         try:
             if "authorization_server" in kept:
                 context.oauth_metadata = OAuthMetadata.model_validate(kept["authorization_server"])
@@ -158,7 +197,7 @@ class _Storage:
 
     async def get_tokens(self) -> OAuthToken | None:
         try:
-            return OAuthToken.model_validate(self._vault.read()["tokens"])
+            return OAuthToken.model_validate(self.read()["tokens"])
         except (KeyError, ValidationError):
             return None
 
@@ -167,7 +206,7 @@ class _Storage:
             "authorization_server": self._context.oauth_metadata,
             "resource": self._context.protected_resource_metadata,
         }
-        self._vault.write(
+        self.write(
             tokens=tokens.model_dump(mode="json"),
             expires=time.time() + tokens.expires_in if tokens.expires_in else None,
             **{name: value.model_dump(mode="json", exclude_none=True) for name, value in known.items() if value},
@@ -183,15 +222,81 @@ class _Storage:
                 token_endpoint_auth_method=self._secret_goes() if login.client_secret else "none",
             )
         try:
-            return OAuthClientInformationFull.model_validate(self._vault.read()["client"])
+            return OAuthClientInformationFull.model_validate(self.read()["client"])
         except (KeyError, ValidationError):
             return None
 
     async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
-        self._vault.write(client=client_info.model_dump(mode="json", exclude_none=True))
+        self.write(client=client_info.model_dump(mode="json", exclude_none=True))
 
     def _secret_goes(self) -> str:
         """Where the server wants the secret of a client, as far as that is known by now."""
         metadata = self._context.oauth_metadata
         methods = metadata.token_endpoint_auth_methods_supported if metadata else None
         return "client_secret_post" if methods and "client_secret_basic" not in methods else "client_secret_basic"
+
+
+class Callback:
+    """Waits for the browser to come back from the login that `expect` was told of."""
+
+    def __init__(self) -> None:
+        self.port = 0
+        self._state = ""
+        self._answer: asyncio.Future[Mapping[str, str]] = asyncio.get_running_loop().create_future()
+
+    @property
+    def address(self) -> str:
+        return f"http://127.0.0.1:{self.port}{_PATH}"
+
+    def expect(self, login: str) -> None:
+        """From now on the answer to the login at this address is taken, and no other."""
+        self._state = dict(parse_qsl(urlsplit(login).query)).get("state", "")
+
+    async def answer(self) -> Mapping[str, str]:
+        """What the browser brought: `code` and `state`, or `error`."""
+        return await self._answer
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Answers one request."""
+        try:
+            async with asyncio.timeout(_PATIENCE):
+                line = await reader.readline()
+                while (await reader.readline()).strip():
+                    pass
+                status, text = self._take(line.decode("ascii", "replace"))
+                page = f"<!doctype html><title>Ebbtide</title><p>{text}</p>"
+                writer.write(_PAGE.format(status=status, size=len(page.encode()), page=page).encode())
+                await writer.drain()
+        except (TimeoutError, ValueError, ConnectionError):
+            return  # nobody that we wait for
+        finally:
+            writer.close()
+            with suppress(ConnectionError):
+                await writer.wait_closed()
+
+    def _take(self, line: str) -> tuple[str, str]:
+        method, _, rest = line.partition(" ")
+        url = urlsplit(rest.partition(" ")[0])
+        given = dict(parse_qsl(url.query))
+        if method != "GET" or url.path != _PATH:
+            return "404 Not Found", "There is nothing here."
+        if not self._state or given.get("state") != self._state:
+            return "400 Bad Request", "This is not the answer to the login that is going on."
+        if not self._answer.done():
+            self._answer.set_result(given)
+        if "error" in given:
+            return "200 OK", "You are not logged in. You can close this page."
+        return "200 OK", "You are logged in. You can close this page."
+
+
+@asynccontextmanager
+async def callback(port: int) -> AsyncIterator[Callback]:
+    """Listens on this port of the loopback, or on any free one. Raises `OSError` when the port is taken."""
+    back = Callback()
+    server = await asyncio.start_server(back.serve, "127.0.0.1", port, limit=_LONGEST_REQUEST)
+    back.port = server.sockets[0].getsockname()[1]
+    try:
+        yield back
+    finally:
+        server.close()
+        await server.wait_closed()

@@ -16,7 +16,6 @@ from tools.mcp.log import ServerLog
 from tools.mcp.offers import NeedsLogin, Phase, PromptMessage, ServerState, SessionOver
 from tools.mcp.spec import ServerSpec
 from tools.mcp.texts import one_line, said
-from tools.mcp.vault import Vault
 from tools.process_groups import GRACE
 from tools.redaction import redacted
 
@@ -202,10 +201,9 @@ class Server:
 
         with_user = self._is_logging_in
         patience = self.spec.startup_timeout + (self.spec.login.patience if with_user else 0)
-        vault = Vault(self._credentials, self.spec.url)
         async with (
             self._in_time(patience) as started,
-            connected(self.spec, self._handlers, log, vault, with_user, self._note_lost) as connection,
+            connected(self.spec, self._handlers, log, self._credentials, with_user, self._note_lost) as connection,
         ):
             state = await connection.state(_EVERYTHING, ServerState("ready"), self)
             started()

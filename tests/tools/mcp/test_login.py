@@ -18,7 +18,7 @@ from tests.tools.mcp.conftest import ROOT, Starts
 from tests.tools.mcp.desks import RecordingDesk
 from tests.waiting import until
 from tools.base import Result, ToolError, unwatched
-from tools.mcp.callback import callback
+from tools.mcp.oauth import callback
 from tools.mcp.spec import Login, ServerSpec
 
 Kept: TypeAlias = Callable[[], dict[str, Any]]

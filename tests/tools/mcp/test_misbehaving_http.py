@@ -58,7 +58,7 @@ async def test_a_server_that_has_forgotten_us_is_greeted_again(start: Starts) ->
 async def test_a_server_that_does_not_answer_a_farewell_is_started_again(
     start: Starts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tools.mcp.http._TELLING", 0.2)
+    monkeypatch.setattr("tools.mcp.transport._TELLING", 0.2)
     with misbehaving("stays") as address:
         server = start(ServerSpec("web", url=address))
         await server.ready()

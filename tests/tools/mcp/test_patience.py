@@ -5,7 +5,7 @@ from collections.abc import Callable, Coroutine
 
 import pytest
 
-from tools.mcp.patience import ServerTimeouts
+from tools.mcp.connection import ServerTimeouts
 
 
 class Clock(asyncio.SelectorEventLoop):

@@ -1,23 +1,29 @@
-"""The SDK's messages over the pipes of a program. It stands in for the SDK's own transport, which joins a long line
-again for every piece of it, holds however much a server prints, and tells nobody that a server has ended."""
+"""The SDK's messages over the pipes of a program, or over HTTP to an address."""
 
+import asyncio
 import json
 import os
 import re
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 import anyio
+import httpx2
 import mcp_types as types
 from mcp.client._transport import TransportStreams
+from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.message import SessionMessage
 
 from tools.child_process import Child, started
 from tools.lines import Line, TooLong
+from tools.mcp.client_handlers import ClientHandlers
 from tools.mcp.log import ServerLog
+from tools.mcp.oauth import authorisation
 from tools.mcp.spec import ServerSpec
+from tools.name_lookup import look_up_aside
 
 _INHERITED = ("HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER", "LANG", "LC_ALL", "LC_CTYPE", "TMPDIR", "TZ")
 """What a server finds in its environment without being given it. Keys and tokens of ours are not among it."""
@@ -25,11 +31,18 @@ _INHERITED = ("HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER", "LANG", "LC_AL
 _ID_AT_START = re.compile(rb'\A\s*\{\s*"jsonrpc"\s*:\s*"2\.0"\s*,\s*"id"\s*:\s*(\d+|"[^"\\]*")\s*,')
 _ID_AT_END = re.compile(rb',\s*"id"\s*:\s*(\d+|"[^"\\]*")\s*\}\s*\Z')
 
+_ABOUT_US = (httpx2.codes.UNAUTHORIZED, httpx2.codes.FORBIDDEN)
+_CONNECT = 10.0
+"""Seconds. How long an answer may take is measured by whoever waits for it."""
+_TELLING = 5.0
+"""Seconds for a server to take what wants no answer."""
+
 
 @asynccontextmanager
 async def stdio(spec: ServerSpec, log: ServerLog, lost: Callable[[str], None]) -> AsyncIterator[TransportStreams]:
-    """Starts the program, and ends it with all its children. `lost` is told why it has ended, when it ended by itself.
-    Raises `OSError` or `ValueError` when it cannot be started."""
+    """Starts a program, and ends it with all its children. `lost` is told why it has ended, when it ended by itself.
+    Raises `OSError` or `ValueError` when it cannot be started. It stands in for the SDK's own transport, which joins a
+    long line again for every piece of it, holds however much a server prints, and tells nobody that one has ended."""
     environment = {name: os.environ[name] for name in _INHERITED if name in os.environ} | dict(spec.env)
     child = await started(spec.command, environment, spec.cwd, log, spec.most_bytes)
     pending = _Pending()
@@ -37,6 +50,20 @@ async def stdio(spec: ServerSpec, log: ServerLog, lost: Callable[[str], None]) -
         yield _Incoming(child, pending, log, lost), _Outgoing(child, pending, lost)
     finally:
         await child.end()
+
+
+@asynccontextmanager
+async def http(
+    spec: ServerSpec, credentials: Path, handlers: ClientHandlers, with_user: bool
+) -> AsyncIterator[TransportStreams]:
+    """Asks an address. No answer is larger than agreed, and one that does not come is an error of that request alone.
+    `with_user`: a login is done where the server wants one."""
+    async with (
+        authorisation(spec, credentials, handlers, with_user) as auth,
+        _Client(spec, auth) as client,
+        streamable_http_client(spec.url, http_client=client, max_sse_event_size=spec.most_bytes) as streams,
+    ):
+        yield streams
 
 
 class _Pending:
@@ -143,3 +170,84 @@ class _Outgoing(_Stream):
         # Whoever cancels a call does not wait for a program that takes nothing.
         if not isinstance(item.message, types.JSONRPCNotification):
             await self._child.room()
+
+
+class UnreadableAnswer(httpx2.StreamError):
+    """An answer that is larger than agreed, or not whole."""
+
+
+class _Client(httpx2.AsyncClient):
+    def __init__(self, spec: ServerSpec, auth: httpx2.Auth | None) -> None:
+        self._most = spec.most_bytes
+        look_up_aside(asyncio.get_running_loop())
+        super().__init__(
+            # Compressed answers are not asked for: a small one may stand for gigabytes.
+            headers={**spec.headers, "accept-encoding": "identity"},
+            timeout=httpx2.Timeout(None, connect=_CONNECT),
+            auth=auth,
+            event_hooks={"response": [self._limit]},
+        )
+
+    async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:  # noqa: ANN401  # as httpx2 has it
+        """As ever; only that a server that cannot be reached, or that answers with an error page, has answered with an
+        error of the protocol. What is only told is not waited for long, since everything that comes after it waits."""
+        try:
+            async with asyncio.timeout(None if _is_asked(request) else _TELLING):
+                response = await super().send(request, **options)
+            if request.method != "POST" or response.status_code < 400 or _is_known(response):
+                return response
+            await response.aclose()
+            return _failure(request, f"the server answers with HTTP {response.status_code} {response.reason_phrase}")
+        except TimeoutError:
+            return httpx2.Response(httpx2.codes.ACCEPTED, request=request)
+        except httpx2.TransportError as error:
+            return _failure(request, f"the server cannot be reached: {_said(error)}")
+
+    async def _limit(self, response: httpx2.Response) -> None:
+        if response.headers.get("content-encoding", "identity").strip().lower() != "identity":
+            raise httpx2.RemoteProtocolError("it answers in a compressed form that was not asked for")
+        if not response.headers.get("content-type", "").lower().startswith("text/event-stream"):
+            response.stream = _Limited(response.stream, self._most)
+
+
+class _Limited(httpx2.AsyncByteStream):
+    def __init__(self, stream: Any, most: int) -> None:  # noqa: ANN401  # httpx2 types it for both kinds of clients
+        self._stream = stream
+        self._most = most
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        size = 0
+        try:
+            async for chunk in self._stream:
+                size += len(chunk)
+                if size > self._most:
+                    raise UnreadableAnswer(f"it holds more than {self._most:,} bytes, which is too much")
+                yield chunk
+        except httpx2.TransportError as error:
+            raise UnreadableAnswer(f"it is not whole: {_said(error)}") from error
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
+
+
+def _is_asked(request: httpx2.Request) -> bool:
+    """Whether an answer is wanted, as it is of everything but notifications, answers of ours, and the farewell."""
+    head = request.content[:200] if request.method == "POST" else b""
+    return request.method not in ("POST", "DELETE") or (b'"method":' in head and b'"id":' in head)
+
+
+def _is_known(response: httpx2.Response) -> bool:
+    """Whether the SDK makes something of the status or of the error that comes with it."""
+    is_json = response.headers.get("content-type", "").lower().startswith("application/json")
+    return response.status_code == httpx2.codes.NOT_FOUND or (is_json and response.status_code not in _ABOUT_US)
+
+
+def _failure(request: httpx2.Request, message: str) -> httpx2.Response:
+    error = {"jsonrpc": "2.0", "id": 0, "error": {"code": types.INTERNAL_ERROR, "message": message}}
+    return httpx2.Response(
+        502, headers={"content-type": "application/json"}, content=json.dumps(error).encode(), request=request
+    )
+
+
+def _said(error: httpx2.TransportError) -> str:
+    return str(error) or type(error).__name__
