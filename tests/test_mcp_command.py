@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from tests.agent.mcp.serving import PROGRAM
+from tests.agent.mcp.serving import House
 from tests.running import Run, ebb
-from tests.tools.mcp.test_login import served
+from tests.tools.mcp.conftest import listening
 
 CONFIG = """\
 # my settings
@@ -22,30 +22,15 @@ command = "old-server"
 """
 
 
-class Owner:
-    """Somebody with a home, a project and servers."""
+class Owner(House):
+    """Somebody with a home, a project and servers, who calls `ebb mcp`."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder, self.home, self.project = folder, folder / "home", folder / "project"
-        (self.home / "config").mkdir(parents=True)
-        (self.project / ".git").mkdir(parents=True)
-        self.file = self.home / "config" / "config.toml"
+    @property
+    def file(self) -> Path:
+        return self.home / "config" / "config.toml"
 
     def run(self, *arguments: str, stdin: str | None = None, **env: str) -> Run:
         return ebb("-C", str(self.project), "mcp", *arguments, home=self.home, stdin=stdin, env=env)
-
-    def server(self, name: str, tools: dict[str, str] | None = None) -> list[str]:
-        folder = self.folder / name
-        folder.mkdir(exist_ok=True)
-        if tools is not None:
-            (folder / "tools.json").write_text(json.dumps(tools))
-        return [sys.executable, "-I", "-S", str(PROGRAM), str(folder)]
-
-    def declares(self, **servers: Any) -> None:
-        (self.project / ".mcp.json").write_text(json.dumps({"mcpServers": servers}))
-
-    def has_started(self, name: str) -> bool:
-        return (self.folder / name / "started").exists()
 
 
 @pytest.fixture
@@ -176,7 +161,7 @@ def row(
 
 
 def test_a_test_tells_what_a_server_offers(owner: Owner) -> None:
-    owner.run("add", "forge", "--", *owner.server("forge", {"echo": "Says it again."}))
+    owner.run("add", "forge", "--", *owner.server("forge", echo="Says it again."))
     found = owner.run("test", "--json").result
     assert (found["name"], found["phase"], found["server"]["name"], found["resources"]) == (
         "forge",
@@ -203,7 +188,7 @@ def test_a_server_that_cannot_be_reached_is_named_and_the_others_are_tested(owne
 
 
 def test_what_a_project_declares_is_tested_once_it_is_approved(owner: Owner) -> None:
-    forge = owner.server("forge", {"echo": "Says it again."})
+    forge = owner.server("forge", echo="Says it again.")
     owner.declares(forge={"command": forge[0], "args": forge[1:]})
     run = owner.run("test")
     assert (run.code, owner.has_started("forge")) == (2, False)
@@ -263,7 +248,7 @@ def test_help_names_every_action(owner: Owner) -> None:
 def test_a_login_opens_the_browser_and_is_kept(owner: Owner) -> None:
     opener = owner.folder / "opener.py"
     opener.write_text("import sys, urllib.request\nurllib.request.urlopen(sys.argv[1]).read()\n")
-    with served() as address:
+    with listening("authorising") as address:
         owner.run("add", "wiki", address)
         run = owner.run("test", "wiki")
         assert (run.code, run.out) == (4, "BAD   wiki wants you to log in: `ebb mcp login wiki`\n")
@@ -278,7 +263,7 @@ def test_a_login_opens_the_browser_and_is_kept(owner: Owner) -> None:
 
 
 def test_a_login_that_nobody_finishes_is_given_up(owner: Owner) -> None:
-    with served() as address:
+    with listening("authorising") as address:
         owner.run("add", "wiki", address)
         run = owner.run("login", "wiki", "--no-browser", "--config", "mcp.servers.wiki.login_timeout=0.2")
     assert (run.code, run.out) == (4, "")

@@ -49,10 +49,7 @@ class SampleRequest:
     messages: tuple[SamplingMessage, ...]
     most_tokens: int
     system: str = ""
-    temperature: float | None = None
     stop: tuple[str, ...] = ()
-    models: tuple[str, ...] = ()
-    """Names or parts of names of models that the server would like best, the best first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +93,3 @@ class ClientHandlers:
 
     def changed(self, server: str) -> None:
         """The state of a server is another one now."""
-
-    def log(self, server: str, line: str) -> None:
-        """Takes a line that a server wants to be known: one line, cleaned, not long."""

@@ -252,9 +252,7 @@ class Connection:
 
     async def hear_log(self, params: types.LoggingMessageNotificationParams) -> None:
         said = params.data if isinstance(params.data, str) else json.dumps(params.data, ensure_ascii=False, default=str)
-        line = f"[{params.level}] {one_line(said, 1000)}"
-        self._log.write(f"{line}\n".encode())
-        self._handlers.log(self._spec.name, line)
+        self._log.write(f"[{params.level}] {one_line(said, 1000)}\n".encode())
 
     def _note_changed(self, *kinds: Kind) -> None:
         self.stale.update(kinds)

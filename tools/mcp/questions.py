@@ -103,14 +103,11 @@ def _defaults(schema: Mapping[str, object]) -> dict[str, object]:
 
 
 def _request(params: types.CreateMessageRequestParams) -> SampleRequest:
-    hints = params.model_preferences.hints if params.model_preferences else None
     return SampleRequest(
         messages=tuple(_said(message) for message in params.messages),
         most_tokens=params.max_tokens,
         system=params.system_prompt or "",
-        temperature=params.temperature,
         stop=tuple(params.stop_sequences or ()),
-        models=tuple(hint.name for hint in hints or () if hint.name),
     )
 
 

@@ -13,6 +13,8 @@ from agent.config.values import Config
 from agent.events import Decision, Event, Noticed, PermissionAsked, QuestionAsked, ToolFinished
 from agent.session import Session
 
+IN_TIME = "mcp.startup_timeout=20"
+"""What waits long enough for every server before the first request."""
 PROGRAM = Path(__file__).with_name("served_program.py")
 
 
@@ -24,7 +26,8 @@ class House:
         (self.home / "config").mkdir(parents=True)
         (self.project / ".git").mkdir(parents=True)
         self.environment = {"EBB_HOME": str(self.home), "PATH": os.environ["PATH"]}
-        self.opened: list[Sessions] = []
+        self._made: list[Session | Sessions] = []
+        """All that is closed with the test, the last first."""
 
     def server(self, name: str, **tools: str) -> list[str]:
         """The command of a server with these tools and their descriptions; its folder has its name."""
@@ -60,18 +63,30 @@ class House:
         return load_config(self.project, self.environment, told, settings)
 
     def sessions(
-        self, *replies: Mapping[str, Any], interactive: bool = False, settings: tuple[str, ...] = ()
+        self, *replies: Mapping[str, Any], interactive: bool = False, settings: tuple[str, ...] = (IN_TIME,)
     ) -> Sessions:
+        """Those of a model that says this."""
         script = self.folder / "script.json"
         script.write_text(json.dumps({"reply": replies}))
         config = self.config(*settings, model=f"scripted/{script}", permission_mode="auto")
         sessions = Sessions(config, self.project, self.environment, interactive=interactive)
-        self.opened.append(sessions)
+        self._made.append(sessions)
         return sessions
 
+    async def open(
+        self,
+        *replies: Mapping[str, Any],
+        resume: str | None = None,
+        interactive: bool = False,
+        settings: tuple[str, ...] = (IN_TIME,),
+    ) -> Session:
+        session = await self.sessions(*replies, interactive=interactive, settings=settings).open(resume)
+        self._made.append(session)
+        return session
+
     async def close(self) -> None:
-        for sessions in self.opened:
-            await sessions.close()
+        for made in reversed(self._made):
+            await made.close()
 
 
 def command(words: list[str]) -> dict[str, Any]:

@@ -2,9 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -24,13 +22,6 @@ REVIEW = ServerPrompt(
 )
 
 
-@pytest.fixture
-async def house(tmp_path: Path) -> AsyncIterator[House]:
-    house = House(tmp_path)
-    yield house
-    await house.close()
-
-
 def library(house: House, **texts: str) -> None:
     """A server `docs` with these resources."""
     words = house.server("docs", echo="Says it again.")
@@ -48,18 +39,17 @@ def notes(session: Session) -> list[str]:
 
 async def test_a_resource_that_is_named_stands_with_the_message(house: House) -> None:
     library(house, guide="Measure twice.")
-    session = await house.sessions({"text": "ok"}).open()
+    session = await house.open({"text": "ok"})
 
     await say(session, "follow @docs:docs://guide, please; me@docs:docs://guide is an address")
 
     assert last_said(session).parts[0] == Text("follow @docs:docs://guide, please; me@docs:docs://guide is an address")
     assert "`@docs:docs://guide` holds:\n\nMeasure twice." in notes(session)
-    await session.close()
 
 
 async def test_a_resource_that_cannot_be_read_is_named_and_the_turn_goes_on(house: House) -> None:
     library(house, guide="Measure twice.")
-    session = await house.sessions({"text": "ok"}).open()
+    session = await house.open({"text": "ok"})
 
     events = await say(session, "see @docs:docs://none and @other:x")
 
@@ -68,12 +58,11 @@ async def test_a_resource_that_cannot_be_read_is_named_and_the_turn_goes_on(hous
     assert note.startswith("`@docs:docs://none` could not be read: ")
     assert "Resource not found" in note
     assert notices(events) == [note]
-    await session.close()
 
 
 async def test_no_more_resources_are_read_than_one_message_may_bring(house: House) -> None:
     library(house, guide="Measure twice.")
-    session = await house.sessions({"text": "ok"}).open()
+    session = await house.open({"text": "ok"})
 
     events = await say(session, " ".join(f"@docs:docs://{number}" for number in range(MOST + 2)))
 
@@ -81,14 +70,13 @@ async def test_no_more_resources_are_read_than_one_message_may_bring(house: Hous
     assert told in notices(events)
     assert told in notes(session)
     assert len([text for text in notes(session) if "could not be read" in text]) == MOST
-    await session.close()
 
 
 async def test_of_a_long_resource_the_beginning_is_shown_and_a_tool_brings_the_rest(house: House) -> None:
     library(house, log="x" * (LONGEST + 1234))
     call = {"calls": [{"name": "mcp__docs__read_resource", "arguments": {"uri": "docs://log"}}]}
     listing = {"calls": [{"name": "mcp__docs__read_resource", "arguments": {}}]}
-    session = await house.sessions(call, listing, {"text": "ok"}).open()
+    session = await house.open(call, listing, {"text": "ok"})
 
     await say(session, "read @docs:docs://log")
 
@@ -97,12 +85,11 @@ async def test_of_a_long_resource_the_beginning_is_shown_and_a_tool_brings_the_r
     whole, listed = [part for m in session.history.messages for part in m.parts if isinstance(part, ToolOutput)]
     assert (whole.status, whole.stored is not None) == ("done", True)
     assert listed.text == "docs://log  (log)"
-    await session.close()
 
 
 async def test_a_prompt_is_what_its_command_stands_for(house: House) -> None:
     library(house, guide="Measure twice.")
-    session = await house.sessions({"text": "ok"}).open()
+    session = await house.open({"text": "ok"})
 
     await say(session, "/mcp__docs__review 'a b.py' style=harshly")
 
@@ -113,7 +100,6 @@ async def test_a_prompt_is_what_its_command_stands_for(house: House) -> None:
     (server,) = session.servers.servers()
     assert server.state.prompts == (REVIEW,)
     assert [tool.name for tool in server.tools] == ["echo", "read_resource"]
-    await session.close()
 
 
 @pytest.mark.parametrize(
@@ -127,7 +113,7 @@ async def test_a_prompt_that_cannot_be_had_ends_the_turn_before_anything_is_sent
     house: House, text: str, why: str
 ) -> None:
     library(house, guide="Measure twice.")
-    session = await house.sessions({"text": "ok"}).open()
+    session = await house.open({"text": "ok"})
 
     failed = (await say(session, text))[-1]
 
@@ -135,7 +121,6 @@ async def test_a_prompt_that_cannot_be_had_ends_the_turn_before_anything_is_sent
     assert (failed.message, failed.exit_code) == (why, 2)
     assert session.history.messages == ()
     assert not isinstance((await say(session, "hello"))[-1], TurnFailed)
-    await session.close()
 
 
 def test_arguments_are_written_in_order_or_by_name() -> None:
@@ -150,7 +135,7 @@ def test_arguments_are_written_in_order_or_by_name() -> None:
 
 async def test_a_server_can_be_switched_off_and_on(house: House) -> None:
     library(house, guide="Measure twice.")
-    session = await house.sessions({"text": "ok"}).open()
+    session = await house.open({"text": "ok"})
     board, changes = session.servers, list[str]()
     assert board is not None
     await until(lambda: bool(board.servers()[0].tools))
@@ -176,24 +161,22 @@ async def test_a_server_can_be_switched_off_and_on(house: House) -> None:
     )  # fmt: skip
     assert on.tokens == sum(tool.tokens for tool in on.tools) > 0
     assert {"disabled", "starting", "ready"} <= set(changes)
-    await session.close()
 
 
 async def test_two_logins_at_once_disturb_nobody(house: House) -> None:
     library(house, guide="Measure twice.")
-    session = await house.sessions({"text": "ok"}).open()
+    session = await house.open({"text": "ok"})
     board = session.servers
     assert board is not None
 
     await asyncio.gather(*(board.login("docs", lambda url: None) for _ in range(2)))
 
     assert [server.state.phase for server in board.servers()] == ["ready"]
-    await session.close()
 
 
 async def test_looking_at_servers_makes_no_digest_again(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
     house.declares(forge=command(house.server("forge")))
-    session = await house.sessions({"text": "ok"}, interactive=True).open()
+    session = await house.open({"text": "ok"}, interactive=True)
     await say(session, answer=lambda event: APPROVE)
     board = session.servers
     assert board is not None
@@ -204,4 +187,3 @@ async def test_looking_at_servers_makes_no_digest_again(house: House, monkeypatc
     assert looks[0] == looks[1]
     assert looks[0][1] == (replace(looks[0][0][0], tools=()),)
     assert [(tool.name, tool.offer) for tool in looks[0][0][0].tools] == [("echo", "offered")]
-    await session.close()

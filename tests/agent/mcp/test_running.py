@@ -4,7 +4,6 @@ import asyncio
 import json
 import os
 import signal
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -26,21 +25,13 @@ from tools.catalog import builtin_tools
 OWN = tuple(tool.name for tool in builtin_tools())
 
 
-@pytest.fixture
-async def house(tmp_path: Path) -> AsyncIterator[House]:
-    made = House(tmp_path)
-    yield made
-    await made.close()
-
-
 async def test_a_turn_calls_a_servers_tool(house: House) -> None:
     house.user(forge=command(house.server("forge")))
     replies = {"calls": [call("mcp__forge__echo", text="hi")]}, {"text": "done"}
-    session = await house.sessions(*replies).open()
+    session = await house.open(*replies)
     events = await say(session)
     assert outputs(events) == [("mcp__forge__echo", "done", "hi")]
     assert notices(events) == []
-    await session.close()
 
 
 async def test_what_is_wrong_with_a_server_is_one_line_and_the_turn_goes_on_with_the_others(house: House) -> None:
@@ -50,7 +41,7 @@ async def test_what_is_wrong_with_a_server_is_one_line_and_the_turn_goes_on_with
         unset={"command": "x", "args": ["${EBB_NO_SUCH_TOKEN}"]},
         off={"command": "x", "enabled": False},
     )
-    session = await house.sessions({"calls": [call("mcp__forge__echo", text="hi")]}, {"text": "done"}).open()
+    session = await house.open({"calls": [call("mcp__forge__echo", text="hi")]}, {"text": "done"})
     events = await say(session)
     assert outputs(events) == [("mcp__forge__echo", "done", "hi")]
     source = house.home / "config" / "config.toml"
@@ -60,15 +51,13 @@ async def test_what_is_wrong_with_a_server_is_one_line_and_the_turn_goes_on_with
     assert second.startswith("the server `broken` cannot be used: ")
     assert "\n" not in second
     assert notices(await say(session)) == []
-    await session.close()
 
 
 async def test_the_first_request_waits_no_longer_than_it_was_told(house: House) -> None:
     house.user(slow=command(house.server("slow")))
     house.approval("slow")
-    session = await house.sessions({"text": "done"}, settings=("mcp.startup_timeout=0.05",)).open()
+    session = await house.open({"text": "done"}, settings=("mcp.startup_timeout=0.05",))
     assert notices(await say(session)) == ["the server `slow` was not ready within 0.05 s: its tools come later"]
-    await session.close()
 
 
 async def test_two_servers_that_come_late_are_found_and_join_when_the_view_is_rewritten(house: House) -> None:
@@ -85,7 +74,7 @@ async def test_two_servers_that_come_late_are_found_and_join_when_the_view_is_re
         {"text": "three"},
     ]
     small = ("agent.tail_tokens=200", "agent.result_offload_threshold=1000000", "agent.protect_tokens=200")
-    session = await house.sessions(*steps, settings=("mcp.startup_timeout=0.05", *small)).open()
+    session = await house.open(*steps, settings=("mcp.startup_timeout=0.05", *small))
     requests = Requests(session)
     await until(lambda: phase(session, "forge") == "ready")
     await say(session)
@@ -104,7 +93,6 @@ async def test_two_servers_that_come_late_are_found_and_join_when_the_view_is_re
         "[The tools of servers have changed since your list was made: 1 tool of mcp__chat and 1 of mcp__office are "
         "new: tool_search finds, call_tool calls them.]"
     ]
-    await session.close()
 
 
 async def test_a_session_that_goes_on_in_the_cache_keeps_its_tools_where_a_server_was_too_late_before(
@@ -116,12 +104,12 @@ async def test_a_session_that_goes_on_in_the_cache_keeps_its_tools_where_a_serve
         {"calls": [call("call_tool", name="mcp__slow__echo", arguments={"text": "found"})]},
         {"text": "two"},
     ]
-    first = await house.sessions({"text": "one"}, settings=("mcp.startup_timeout=0.05",)).open()
+    first = await house.open({"text": "one"}, settings=("mcp.startup_timeout=0.05",))
     before = Requests(first)
     await say(first)
     await first.close()
     approval.unlink()
-    session = await house.sessions(*steps).open(resume=first.id)
+    session = await house.open(*steps, resume=first.id)
     requests = Requests(session)
     events = await say(session)
     assert (before.offered(), requests.offered()) == ([OWN], [OWN] * 2)
@@ -129,7 +117,6 @@ async def test_a_session_that_goes_on_in_the_cache_keeps_its_tools_where_a_serve
     assert [event for event in events if isinstance(event, PrefixRenewed)] == []
     (told,) = requests.told()
     assert told.endswith("1 tool of mcp__slow is new: tool_search finds, call_tool calls them.]")
-    await session.close()
 
 
 async def test_a_server_that_is_killed_is_started_again_and_the_turn_goes_on(house: House) -> None:
@@ -139,7 +126,7 @@ async def test_a_server_that_is_killed_is_started_again_and_the_turn_goes_on(hou
         {"calls": [call("mcp__forge__echo", text="again")]},
         {"text": "done"},
     ]
-    session = await house.sessions(*steps).open()
+    session = await house.open(*steps)
     events = await say(session)
     (_, failed, why), again = outputs(events)
     assert (failed, again) == ("failed", ("mcp__forge__echo", "done", "again"))
@@ -147,7 +134,6 @@ async def test_a_server_that_is_killed_is_started_again_and_the_turn_goes_on(hou
     (line,) = notices(events)
     assert line.startswith("the server `forge` has broken down: ")
     assert line.endswith("it is started again (1 of 5)")
-    await session.close()
 
 
 async def test_a_server_killed_from_outside_between_two_turns_is_told_of_with_the_next(house: House) -> None:
@@ -157,14 +143,13 @@ async def test_a_server_killed_from_outside_between_two_turns_is_told_of_with_th
         {"calls": [call("mcp__forge__echo", text="again")]},
         {"text": "two"},
     ]
-    session = await house.sessions(*steps).open()
+    session = await house.open(*steps)
     await say(session)
     os.kill(int((house.folder / "forge" / "pid").read_text()), signal.SIGKILL)
     await until(lambda: phase(session, "forge") == "starting")
     events = await say(session)
     assert outputs(events) == [("mcp__forge__echo", "done", "again")]
     assert [line.partition(":")[0] for line in notices(events)] == ["the server `forge` has broken down"]
-    await session.close()
 
 
 async def test_tools_that_come_and_go_leave_the_list_as_it_is(house: House) -> None:
@@ -176,7 +161,7 @@ async def test_tools_that_come_and_go_leave_the_list_as_it_is(house: House) -> N
         {"calls": [call("mcp__forge__echo", text="x"), call("mcp__forge__shrink", text="y")]},
         {"text": "two"},
     ]
-    session = await house.sessions(*steps).open()
+    session = await house.open(*steps)
     requests = Requests(session)
     await say(session)
     await until(lambda: bool(session._env.server_tools.late))
@@ -192,14 +177,13 @@ async def test_tools_that_come_and_go_leave_the_list_as_it_is(house: House) -> N
         "[The tools of servers have changed since your list was made: 1 tool of mcp__forge is new: tool_search finds, "
         "call_tool calls them; 1 tool of mcp__forge is gone.]"
     ]
-    await session.close()
 
 
 async def test_a_session_that_goes_on_has_its_servers_again(house: House) -> None:
     house.user(forge=command(house.server("forge")))
     steps: list[dict[str, Any]] = [{"calls": [call("mcp__forge__echo", text="one")]}, {"text": "done"}]
     for resume in (None, ""):
-        session = await house.sessions(*steps).open(resume)
+        session = await house.open(*steps, resume=resume)
         requests = Requests(session)
         events = await say(session)
         assert outputs(events) == [("mcp__forge__echo", "done", "one")]
@@ -210,7 +194,7 @@ async def test_a_session_that_goes_on_has_its_servers_again(house: House) -> Non
 
 async def test_all_servers_are_gone_when_the_session_is_closed(house: House) -> None:
     house.user(**{name: command(house.server(name)) for name in ("forge", "chat")})
-    session = await house.sessions({"text": "done"}).open()
+    session = await house.open({"text": "done"})
     await say(session)
     pids = [int((house.folder / name / "pid").read_text()) for name in ("forge", "chat")]
     await session.close()

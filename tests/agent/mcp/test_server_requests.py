@@ -56,7 +56,7 @@ def field_in(event: QuestionAsked) -> str:
 
 async def test_a_form_is_filled_in_field_by_field(house: House) -> None:
     steps: list[dict[str, Any]] = [{"calls": [call("mcp__forge__elicit", form=FORM)]}, {"text": "done"}]
-    session = await house.sessions(*steps, interactive=True, settings=("mcp.startup_timeout=20",)).open()
+    session = await house.open(*steps, interactive=True)
     events = await say(session, answer=lambda event: ANSWERS[field_in(event)])
     ((_, status, text),) = outputs(events)
     assert (status, json.loads(text)) == (
@@ -82,26 +82,23 @@ async def test_a_form_is_filled_in_field_by_field(house: House) -> None:
         ("days: any of mo, tu, we, with commas in between; at most 2 of them", (LEAVE_OUT, DECLINE)),
         ("mail: as email", (LEAVE_OUT, DECLINE)),
     ]
-    await session.close()
 
 
 @pytest.mark.parametrize(("answer", "action"), [(DECLINE, "decline"), ("", "cancel")])
 async def test_a_form_that_is_not_filled_in_is_declined_or_dismissed(house: House, answer: str, action: str) -> None:
     steps: list[dict[str, Any]] = [{"calls": [call("mcp__forge__elicit")]}, {"text": "done"}]
-    session = await house.sessions(*steps, interactive=True, settings=("mcp.startup_timeout=20",)).open()
+    session = await house.open(*steps, interactive=True)
     events = await say(session, answer=lambda _: answer)
     assert outputs(events) == [("mcp__forge__elicit", "done", json.dumps({"action": action}))]
-    await session.close()
 
 
 async def test_without_a_user_servers_are_told_so_and_nothing_is_written(house: House) -> None:
     steps = [{"calls": [call(f"mcp__forge__{name}")]} for name in ("told", "elicit", "sample")]
-    session = await house.sessions(*steps, {"text": "done"}).open()
+    session = await house.open(*steps, {"text": "done"})
     told, elicited, sampled = (text for _, _, text in outputs(await say(session)))
     assert list(json.loads(told)) == ["roots"]
     assert "not supported" in json.loads(elicited)["message"]
     assert "not supported" in json.loads(sampled)["message"]
-    await session.close()
 
 
 async def test_what_a_server_wants_written_is_asked_of_the_model_once_the_user_allows_it(house: House) -> None:
@@ -109,7 +106,7 @@ async def test_what_a_server_wants_written_is_asked_of_the_model_once_the_user_a
     again = {**wanted, "text": "Violets are blue."}
     poem: dict[str, Any] = {"calls": [call("mcp__forge__sample", text="write a poem")]}
     steps = [poem, poem, poem, {"text": "done"}]
-    house_sessions = house.sessions(*steps, wanted, again, interactive=True, settings=("mcp.startup_timeout=20",))
+    house_sessions = house.sessions(*steps, wanted, again, interactive=True)
     session = await house_sessions.open()
     answers = iter([NO, ALWAYS])
     events = await say(session, answer=lambda _: next(answers))
@@ -133,7 +130,7 @@ async def test_what_a_server_wants_written_is_asked_of_the_model_once_the_user_a
 
 async def test_an_interrupted_turn_dismisses_the_question(house: House) -> None:
     steps: list[dict[str, Any]] = [{"calls": [call("mcp__forge__elicit")]}, {"text": "done"}]
-    session = await house.sessions(*steps, interactive=True, settings=("mcp.startup_timeout=20",)).open()
+    session = await house.open(*steps, interactive=True)
     events: list[Event] = []
     async for event in session.send("go"):
         events.append(event)
@@ -142,19 +139,17 @@ async def test_an_interrupted_turn_dismisses_the_question(house: House) -> None:
     assert [status for _, status, _ in outputs(events)] == ["interrupted"]
     events = await say(session, answer=lambda _: "Bob")
     assert notices(events) == []
-    await session.close()
 
 
 @pytest.mark.parametrize(("answer", "action"), [(OPENED, "accept"), (DECLINE, "decline"), ("", "cancel")])
 async def test_an_address_is_opened_by_the_user(house: House, answer: str, action: str) -> None:
     steps: list[dict[str, Any]] = [{"calls": [call("mcp__forge__elicit", url="https://h/pay")]}, {"text": "done"}]
-    session = await house.sessions(*steps, interactive=True, settings=("mcp.startup_timeout=20",)).open()
+    session = await house.open(*steps, interactive=True)
     events = await say(session, answer=lambda _: answer)
     assert questions(events) == [
         "The server `forge` asks you to open an address: Who are you?\n\nhttps://h/pay\n\nOpen it only if you trust it."
     ]
     assert [json.loads(text) for _, _, text in outputs(events)] == [{"action": action}]
-    await session.close()
 
 
 async def test_where_no_session_hears_it_nothing_is_answered(tmp_path: Path) -> None:
@@ -194,8 +189,7 @@ def test_an_answer_that_does_not_fit_its_field_is_named(schema: dict[str, Any], 
 
 async def test_a_text_is_written_within_the_limits_of_model_and_server(house: House) -> None:
     wanted = [{"when": "poem", "text": "Roses are red. END Violets"}, {"when": "poem", "text": "Long"}]
-    sessions = house.sessions({"text": "done"}, *wanted, settings=("agent.context_window=20000",))
-    session = await sessions.open()
+    session = await house.open({"text": "done"}, *wanted, settings=("agent.context_window=20000",))
     env = session._env
     provider = env.provider
     assert isinstance(provider, Scripted)
@@ -235,4 +229,3 @@ async def test_a_text_is_written_within_the_limits_of_model_and_server(house: Ho
     assert await write_sample(SampleRequest(said, 50), broke) == SamplingRefused(
         "the limit of what this run may cost is reached"
     )
-    await session.close()

@@ -3,6 +3,7 @@
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -32,16 +33,23 @@ def everything(**options: Any) -> ServerSpec:
     return replace(ServerSpec("everything", command, cwd=ROOT), **options)
 
 
-@pytest.fixture(scope="session")
-def address() -> Iterator[str]:
-    """Where the server of `serving.py` answers over HTTP."""
-    command = [sys.executable, "-m", "tests.tools.mcp.serving", "http"]
+@contextmanager
+def listening(module: str, *arguments: str) -> Iterator[str]:
+    """The address of a server that is a program of its own and prints its port."""
+    command = [sys.executable, "-m", f"tests.tools.mcp.{module}", *arguments]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
         assert process.stdout is not None
         try:
             yield f"http://127.0.0.1:{process.stdout.readline().strip()}/mcp"
         finally:
             process.kill()
+
+
+@pytest.fixture(scope="session")
+def address() -> Iterator[str]:
+    """Where the server of `serving.py` answers over HTTP."""
+    with listening("serving", "http") as found:
+        yield found
 
 
 @pytest.fixture

@@ -17,7 +17,6 @@ class RecordingDesk(ClientHandlers):
     ) -> None:
         self.services = services
         self.asked: list[object] = []
-        self.lines: list[str] = []
         self.news = asyncio.Event()
         self._answer = answer
         self._sample = sample
@@ -39,6 +38,3 @@ class RecordingDesk(ClientHandlers):
 
     def changed(self, server: str) -> None:
         self.news.set()
-
-    def log(self, server: str, line: str) -> None:
-        self.lines.append(line)

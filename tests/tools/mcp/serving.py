@@ -66,10 +66,7 @@ def ask_name() -> Elicit[Name]:
 
 def ask_model() -> Sample:
     message = types.SamplingMessage(role="user", content=types.TextContent(type="text", text="Tell a joke."))
-    hints = [types.ModelHint(name="small")]
-    return Sample(
-        [message], max_tokens=50, system_prompt="Be funny.", model_preferences=types.ModelPreferences(hints=hints)
-    )
+    return Sample([message], max_tokens=50, system_prompt="Be funny.")
 
 
 def ask_roots() -> ListRoots:

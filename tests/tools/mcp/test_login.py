@@ -3,10 +3,7 @@ where the user did not want to log in."""
 
 import asyncio
 import json
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -14,7 +11,7 @@ from typing import Any, TypeAlias
 import httpx2
 import pytest
 
-from tests.tools.mcp.conftest import ROOT, Starts
+from tests.tools.mcp.conftest import Starts, listening
 from tests.tools.mcp.desks import RecordingDesk
 from tests.waiting import until
 from tools.base import Result, ToolError, unwatched
@@ -24,20 +21,9 @@ from tools.mcp.spec import Login, ServerSpec
 Kept: TypeAlias = Callable[[], dict[str, Any]]
 
 
-@contextmanager
-def served(*arguments: str) -> Iterator[str]:
-    command = [sys.executable, "-m", "tests.tools.mcp.authorising", *arguments]
-    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
-        assert process.stdout is not None
-        try:
-            yield f"http://127.0.0.1:{process.stdout.readline().strip()}/mcp"
-        finally:
-            process.kill()
-
-
 @pytest.fixture(scope="module")
 def guarded() -> Iterator[str]:
-    with served() as address:
+    with listening("authorising") as address:
         yield address
 
 
@@ -146,7 +132,7 @@ async def test_a_login_that_is_cancelled_leaves_the_server_as_it_was(guarded: st
 
 
 async def test_a_login_that_is_refused_is_named(start: Starts) -> None:
-    with served("denies") as address:
+    with listening("authorising", "denies") as address:
         server = start(ServerSpec("guarded", url=address), Browser())
         state = await server.login()
     assert (state.phase, state.detail) == ("needs_login", "the login was refused: not today")

@@ -37,7 +37,7 @@ async def test_a_server_of_today_asks_user_model_and_folders(start: Starts, tmp_
         Result("some-model: Knock knock."),
         Result(tmp_path.as_uri()),
     ]
-    joke = SampleRequest((SamplingMessage("user", "Tell a joke."),), 50, system="Be funny.", models=("small",))
+    joke = SampleRequest((SamplingMessage("user", "Tell a joke."),), 50, system="Be funny.")
     (message, schema), asked = handlers.asked[0][1:3], handlers.asked[1:]  # type: ignore[index]  # a tuple
     assert (message, schema["properties"], asked) == ("Who are you?", FORM["properties"], [("everything", joke)])
 
@@ -107,10 +107,8 @@ async def test_progress_is_shown_on_a_line_each(start: Starts) -> None:
     assert shown == ["1 of 3: still there\n"]  # what follows within a tenth of a second is left out
 
 
-async def test_what_a_server_logs_is_kept_and_told_on_one_line_each(start: Starts) -> None:
-    handlers = RecordingDesk()
-    server = start(raw("logs"), handlers)
+async def test_what_a_server_logs_is_kept_on_one_line_each(start: Starts) -> None:
+    server = start(raw("logs"))
     await server.ready()
     await server.call("echo", {}, unwatched)
-    assert handlers.lines == ["[info] one two", '[error] {"what": "three"}']
     assert server.log.read_text() == 'started\n[info] one two\n[error] {"what": "three"}\n'
