@@ -1,20 +1,16 @@
-"""The composition root: a configuration made into sessions. It alone opens the store."""
+"""The composition root: one session made of its parts, each of which is made here."""
 
-import asyncio
-import secrets
 import shutil
-import sys
 import tempfile
 import time
 from collections import ChainMap
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import AsyncExitStack, contextmanager
+from collections.abc import Mapping
+from contextlib import AsyncExitStack
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agent.archive.recall import SessionRecall, recall_of
 from agent.archive.session_archive import SessionArchive
 from agent.calls.approval import Approval
 from agent.calls.execute import CallRunner
@@ -25,30 +21,22 @@ from agent.calls.project_rules import ProjectRules
 from agent.channel import Channel
 from agent.config.values import Config
 from agent.context.estimate import decode_estimator, server_in
-from agent.context.last_request import Mark
-from agent.errors import StoreFailed
 from agent.messages import Conversation
 from agent.providers.factory import (
     build_provider,
     build_summarisers,
-    fallbacks_of,
-    known_model,
-    known_models,
     make_meter,
     targets_for,
 )
 from agent.providers.fallbacks import Connected
-from agent.providers.learned_limits import LearnedLimits, window_in_force, window_shown
-from agent.providers.meter import Meter
+from agent.providers.learned_limits import LearnedLimits, window_shown
 from agent.providers.stream import Retries
 from agent.providers.usage import counted_for
 from agent.records.call_progress import CallProgress
-from agent.records.damage import Readable, readable
-from agent.records.lifecycle import lock_session, open_store, tidy
+from agent.records.lifecycle import outputs_folder
 from agent.records.recorder import Recorder
 from agent.records.resume import restore
-from agent.records.session_lookup import SessionInfo, find_session, info_of, project_of
-from agent.records.session_reader import SessionLog, earlier_calls
+from agent.records.session_reader import earlier_calls
 from agent.records.situation import situation_of
 from agent.records.store_thread import StoreThread
 from agent.records.write_queue import WriteQueue
@@ -58,10 +46,8 @@ from agent.session_settings import (
     debug_of,
     effort_for,
     hooks_for_calls,
-    instructions_for,
     instructions_going_on,
     mode_of,
-    model_of,
     offloading_of,
     persistence_of,
     policy_of,
@@ -75,116 +61,78 @@ from agent.window.reminders import Reminders, surroundings_now
 from agent.window.server_tools import ServerTools, held_back
 from store.sessions import SessionRow, SessionStore
 from tools.base import ReadLimits, Workspace, nobody_to_ask
+from tools.lazy import dataclass
 from tools.tool_output_cache import unlisted_tools
 
-if TYPE_CHECKING:  # types only: who looks at the context, or has servers, pays for it
-    from agent.archive.library import Library
+if TYPE_CHECKING:  # types only: who has servers pays for them
     from agent.mcp.running import RunningServers
-    from agent.overview import Equipped, Overview
-
-ID_BYTES = 6
-"""Of a session's id, which is twice as many characters."""
-
-GLIMPSE = 200
-"""Messages of a long session that are shown at once."""
-
-READ_ONLY = "no session can be stored in `{}`: {}; `--ephemeral` starts one that is not kept"
 
 
-class Sessions:
-    """Opens the sessions of one project. Holds the store until it is closed."""
+@dataclass(frozen=True, slots=True)
+class Allowed:
+    """What the user has allowed in a session alone since the program was started."""
 
-    def __init__(
+    rules: list[Rule]
+    was_open: bool
+    """The program had the session open before."""
+
+
+@dataclass(frozen=True, slots=True)
+class Composer:
+    """Makes sessions of one project."""
+
+    config: Config
+    root: Path
+    environment: Mapping[str, str]
+    thread: StoreThread
+    store: SessionStore
+    interactive: bool
+    """Somebody is there to answer."""
+    ephemeral: bool
+    """Nothing is kept."""
+
+    async def connect(self, model: str) -> Connected:
+        """A model with the measure of its tokens. Raises `UsageError` and `ProviderError`."""
+        config, headless = self.config, not self.interactive
+        estimator = decode_estimator(learned := await self.thread.run(self.store.calibration, model))
+        sure = estimator.is_precise
+        provider = await build_provider(config, model, self.environment, headless=headless, is_precise=sure)
+        return Connected(provider, make_meter(config, model, estimator, interactive=not headless), server_in(learned))
+
+    async def assemble(
         self,
-        config: Config,
-        root: Path,
-        environment: Mapping[str, str],
+        row: SessionRow,
+        model: str,
+        connected: Connected,
+        closing: AsyncExitStack,
+        allowed: Allowed,
         *,
-        interactive: bool,
-        ephemeral: bool = False,
-    ) -> None:
-        """`root` is the working folder. `interactive`: somebody is there to answer. `ephemeral`: nothing is kept."""
-        self.config = config
-        """What sessions that are opened from now on are made with."""
-        self._root = root.resolve()
-        self._project = project_of(config)
-        self._environment = environment
-        self._interactive = interactive
-        self._ephemeral = ephemeral
-        self._thread: StoreThread | None = None
-        self._opened: SessionStore | None = None
-        self._envs: dict[str, Env] = {}
-        """What the sessions that are open are made of, by their ids."""
-        self._kept_here: dict[str, list[Rule]] = {}
-        """What the user has allowed in each session alone, by their ids: it outlives another model, not the program."""
-
-    async def _store(self) -> tuple[StoreThread, SessionStore]:
-        if self._thread is None or self._opened is None:
-            self._thread = StoreThread(lambda: open_store(self.config, ephemeral=self._ephemeral))
-            self._opened = await self._thread.open()
-            if self._opened.told and not self._interactive:
-                print(f"ebb: {self._opened.told}", file=sys.stderr)
-                self._opened.told = ""
-        return self._thread, self._opened
-
-    async def open(
-        self,
-        resume: str | None = None,
-        model: str | None = None,
-        glimpse: Callable[[Conversation], None] | None = None,
-    ) -> Session:
-        """A new session, or one to go on with: `resume` is the beginning of its id. `model` wins over the configured
-        one, and that over the session's own. `glimpse` is given the end of a long one before all of it is read. Raises
-        `AgentError`."""
-        thread, store = await self._store()
-        if store.is_read_only:
-            raise StoreFailed(READ_ONLY.format(store.path, store.obstacle), "unreadable")
-        row = await self._find(resume) if resume is not None else None
-        if row is not None and glimpse is not None:
-            end = await SessionLog(thread, store, row.id).newest(GLIMPSE)
-            if end:
-                glimpse(Conversation(end))
-        chosen = model or model_of(self.config, row.model if row else "", self._environment)
-        async with AsyncExitStack() as closing:
-            connected = await self._connect(chosen)
-            closing.push_async_callback(connected.provider.close)
-            is_new = row is None
-            row = row or self._new_row(chosen)
-            if not self._ephemeral:
-                closing.callback(lock_session(self.config, row.id).release)
-            if row.draft:
-                closing.push_async_callback((await self.library()).drop_unused, row.id)
-            return await self._assemble(row, chosen, connected, closing, is_new=is_new)
-
-    async def _assemble(
-        self, row: SessionRow, model: str, connected: Connected, closing: AsyncExitStack, *, is_new: bool
-    ) -> Session:
-        """A session, with all that it is made of: each part is made here and is a field of `Env`. What ends with the
-        session is put on `closing`."""
-        config, there, provider = self.config, self._interactive, connected.provider
-        thread, store = await self._store()
-        channel, workspace = Channel(interactive=there), Workspace(self._root, self._outputs(row.id))
-        if self._ephemeral:
-            closing.callback(shutil.rmtree, workspace.outputs, ignore_errors=True)
+        is_new: bool,
+    ) -> tuple[Session, Env]:
+        """A session, and all that it is made of: each part is made here and is a field of `Env`. What ends with the
+        session is put on `closing`. Raises `AgentError`."""
+        config, there, provider = self.config, self.interactive, connected.provider
+        thread, store = self.thread, self.store
+        channel, workspace = Channel(interactive=there), Workspace(self.root, self._outputs(row.id, closing))
         emit, interrupt, look = channel.emit, channel.interrupt, partial(situation_of, workspace)
         writes = WriteQueue(thread, store, channel.notice, channel.interrupt)
         recorder = Recorder(thread, store, row, is_new=is_new, look=look, writes=writes)
-        debug = debug_of(config, self._environment, interactive=there)
-        targets = targets_for(config, model, provider, self._connect)
+        debug = debug_of(config, self.environment, interactive=there)
+        targets = targets_for(config, model, provider, self.connect)
         closing.push_async_callback(targets.close)
-        summarisers = build_summarisers(config, self._environment, lambda: targets.provider.facts, headless=not there)
+        summarisers = build_summarisers(config, self.environment, lambda: targets.provider.facts, headless=not there)
         closing.push_async_callback(summarisers.close)
         compacting = compacting_of(config, provider.window.effective)
         tools, server_tools = tools_for(compacting, config), ServerTools()
         servers = self._servers(server_tools, channel, closing)
         finders, spares = servers is not None and bool(servers.entries), not config.tools_allowed
         deferral = Deferral(config.tool_deferral_threshold, await recorder.tool_uses(), finders=finders, spares=spares)
-        is_from_outside = there and not is_new and row.id not in self._kept_here
+        is_from_outside = there and not is_new and not allowed.was_open
         mode = config.permission_mode if is_from_outside else mode_of(config, row.mode)
         windows = (provider.window, *(target.window for target in targets.fallbacks))
         progress = CallProgress(recorder.keep_states)
-        policy = policy_of(config, self._root, mode, workspace.outputs)
-        approval, problem = await self._approval(policy, row, channel, progress)
+        policy = policy_of(config, self.root, mode, workspace.outputs)
+        approval, problem = self._approval(policy, row, channel, progress, allowed.rules)
         archive = SessionArchive.open(thread, store, recorder, workspace, config, debug)
         workspace = replace(
             archive.reached_from(workspace),
@@ -205,10 +153,10 @@ class Sessions:
             if model != row.model or resumed.mode_before:
                 await recorder.goes_on_with(model, mode)  # whoever opens it anew, or looks at it, finds it so
         mark, used, outside = recorder.mark, recorder.used_before, partial(surroundings_of, config)
-        instructions, named = instructions_going_on(config, self._root, mode, mark, *windows)
+        instructions, named = instructions_going_on(config, self.root, mode, mark, *windows)
         surroundings = partial(surroundings_now, outside, approval, tools, deferral, server_tools)
         runner = CallRunner(callable_tools, workspace, approval, interrupt, emit, keeper, archive.files.note, progress)
-        env = self._envs[row.id] = Env(
+        env = Env(
             targets=targets,
             instructions=instructions,
             own_tools=specs_of(tools),
@@ -231,7 +179,6 @@ class Sessions:
             servers=servers,
             archive=archive,
         )
-        closing.callback(self._envs.pop, row.id)
         if servers is not None:
             servers.start(env)
         notices = (*provider.window.notices, *filter(None, (store.told, *archive.problems, problem)))
@@ -241,32 +188,22 @@ class Sessions:
             env, channel, conversation, servers=servers, notices=notices, resumed=resumed, on_close=end.aclose
         )
         end.push_async_exit(closing.pop_all())  # until here whoever opens it ends what was begun for it
-        return session
+        return session, env
 
-    async def _approval(
-        self, policy: Policy, row: SessionRow, channel: Channel, progress: CallProgress
+    def _approval(
+        self, policy: Policy, row: SessionRow, channel: Channel, progress: CallProgress, kept_here: list[Rule]
     ) -> tuple[Approval, str]:
         """What may run, and why rules could not be read, if so. Where somebody is there to allow something, what was
         allowed before counts, too: in the project, and in this session since the program was started. Scripts are told
         what they may do by their settings and flags alone."""
-        kept_here = self._kept_here.setdefault(row.id, [])
         if not channel.is_interactive:
             return Approval(policy), ""
-        rules = ProjectRules(self.config.folders.config, self._root)
+        rules = ProjectRules(self.config.folders.config, self.root)
         kept = rules.read()
         policy = replace(policy, allow=(*policy.allow, *map(parse_rule, kept.allow), *kept_here))
-        earlier = partial(earlier_calls, *await self._store(), row.project, row.id)
+        earlier = partial(earlier_calls, self.thread, self.store, row.project, row.id)
         ask = channel.questions.permission
         return Approval(policy, ask, earlier, rules, progress.asked, kept_here), kept.problem
-
-    async def _connect(self, model: str) -> Connected:
-        """A model with the measure of its tokens. Raises `UsageError` and `ProviderError`."""
-        thread, store = await self._store()
-        config, headless = self.config, not self._interactive
-        estimator = decode_estimator(learned := await thread.run(store.calibration, model))
-        sure = estimator.is_precise
-        provider = await build_provider(config, model, self._environment, headless=headless, is_precise=sure)
-        return Connected(provider, make_meter(config, model, estimator, interactive=not headless), server_in(learned))
 
     def _servers(self, served: ServerTools, channel: Channel, closing: AsyncExitStack) -> "RunningServers | None":
         """The servers of a session; None when none is declared."""
@@ -274,128 +211,14 @@ class Sessions:
             return None
         from agent.mcp.running import RunningServers  # noqa: PLC0415  # deferred: few projects have servers
 
-        servers = RunningServers(self.config, self._environment, self._root, served, channel)
+        servers = RunningServers(self.config, self.environment, self.root, served, channel)
         closing.push_async_callback(servers.close)
         return servers
 
-    def _new_row(self, model: str) -> SessionRow:
-        now = time.time()
-        return SessionRow(secrets.token_hex(ID_BYTES), self._project, "", model, self.config.permission_mode, now, now)
-
-    def _outputs(self, session: str) -> Path:
-        if self._ephemeral:
-            return Path(tempfile.mkdtemp(prefix="ebb-")).resolve()
-        return (self.config.folders.data / "outputs" / session).resolve()
-
-    async def _find(self, prefix: str) -> SessionRow:
-        """The one session whose id starts so. An empty prefix is the newest session of the project."""
-        thread, store = await self._store()
-        return await thread.run(find_session, store, prefix, self._project)
-
-    async def recent(self, *, everywhere: bool = False, limit: int = 100) -> tuple[SessionInfo, ...]:
-        """The sessions of this project, or of all, newest first."""
-        thread, store = await self._store()
-        rows = await thread.run(store.recent, None if everywhere else self._project, limit)
-        return tuple(info_of(row) for row in rows)
-
-    async def find(self, prefix: str) -> SessionInfo:
-        """The one session whose id starts so. Raises `UsageError`."""
-        return info_of(await self._find(prefix))
-
-    async def knows(self, word: str) -> bool:
-        """Whether a word is meant as a session's id: it is as long as one, or some session's id starts so."""
-        if len(word) == 2 * ID_BYTES:
-            return True
-        thread, store = await self._store()
-        return bool(await thread.run(store.matching, word))
-
-    async def log(self, prefix: str) -> Readable:
-        """Every message of a session, also those that compaction has taken out of the model's sight, and what is wrong
-        with some of them."""
-        thread, store = await self._store()
-        row = await self._find(prefix)
-        return await thread.run(readable, await thread.run(store.messages, row.id))
-
-    async def earlier(self, prefix: str, position: int, limit: int, /) -> Readable:
-        """At most `limit` messages of a session, those just before a position, in order; one for each position, and
-        what is wrong with some of them."""
-        thread, store = await self._store()
-        row = await self._find(prefix)
-        rows = await thread.run(store.messages_before, row.id, position, limit)
-        # Of many that takes a while.
-        return await thread.run(readable, rows, range(max(0, position - limit), position))
-
-    async def overview(self, prefix: str) -> "Overview":
-        """What the context of a session holds and has cost; no provider is asked. An empty prefix is the project's
-        newest session. Raises `AgentError`."""
-        from agent.overview import equipped_with, overview_of  # noqa: PLC0415  # deferred: few look at the context
-
-        thread, store = await self._store()
-        env = self._envs.get(prefix)
-        # A session in which nothing was said yet is open without being stored.
-        row = await thread.run(store.session, prefix) if env is not None else await self._find(prefix)
-        recorder = Recorder(thread, store, row or self._new_row(""))
-        conversation = await recorder.read() if row else Conversation()
-        equipped = equipped_with(env) if env else await self._equipped(row.model if row else "", recorder.mark)
-        asked, rewritten = await recorder.log.requests(), await recorder.log.rewrites()
-        id, title = (row.id, row.title) if row else (prefix, "")
-        # In a thread: to count a long conversation takes a while.
-        return await asyncio.to_thread(overview_of, id, title, conversation, equipped, asked, rewritten)
-
-    async def _equipped(self, model: str, sent: Mark | None) -> "Equipped":
-        """What requests are made with in a session that is not open. The last one, as it was sent, tells what flags and
-        servers had made of it."""
-        from agent.overview import Equipped  # noqa: PLC0415  # deferred: as above
-
-        thread, store = await self._store()
-        facts, window = known_model(self.config, model)
-        meter = Meter(decode_estimator(await thread.run(store.calibration, model)))
-        begun = sent.window if sent is not None and sent.window is not None and sent.believed is None else window
-        following = fallbacks_of(self.config, model)
-        windows = (begun, *(target.window for target in following))
-        instructions = instructions_for(self.config, self._root, self.config.permission_mode, *windows)
-        window = window if sent is None else window_in_force(sent, window)
-        tools = specs_of(tools_for(compacting_of(self.config, window.effective), self.config))
-        deferral = Deferral(self.config.tool_deferral_threshold, spares=not self.config.tools_allowed)
-        deferral.choose(tools, window.effective, meter.size_of_tool, lambda event: None)
-        begins_as_before = sent is None or sent.begins_with(instructions.text)
-        return Equipped(facts, window, meter, instructions, tools, (), deferral, sent, begins_as_before)
-
-    async def recall(self, prefix: str | None = None, *, everywhere: bool = False) -> SessionRecall:
-        """What may be looked up from a session, or from the project when none is named; `everywhere`: of all projects.
-        Raises `AgentError`."""
-        thread, store = await self._store()
-        row = await self._find(prefix) if prefix is not None else None
-        session, project = (row.id, row.project) if row else ("", self._project)
-        return recall_of(thread, store, session, project, everywhere, self.config.recall_embedding_model)
-
-    async def library(self) -> "Library":
-        """The stored sessions, to look through and to change. Raises `AgentError`."""
-        from agent.archive.library import Library  # noqa: PLC0415  # deferred: few runs look through sessions
-
-        thread, store = await self._store()
-        return Library(thread, store, self._project, self._held, self._renamed)
-
-    @contextmanager
-    def _held(self, session: str) -> Iterator[None]:
-        lock = lock_session(self.config, session)
-        try:
-            yield
-            shutil.rmtree(self._outputs(session), ignore_errors=True)
-            self._kept_here.pop(session, None)
-        finally:
-            lock.release()
-
-    def _renamed(self, session: str, title: str) -> None:
-        if session in self._envs:
-            self._envs[session].recorder.renamed(title)
-
-    def models(self) -> tuple[str, ...]:
-        """Names to offer."""
-        return known_models(self.config, self._environment)
-
-    async def close(self) -> None:
-        if self._thread is not None and self._opened is not None:
-            await tidy(self._thread, self._opened, self.config, ephemeral=self._ephemeral)
-            await self._thread.close()
-            self._thread = self._opened = None
+    def _outputs(self, session: str, closing: AsyncExitStack) -> Path:
+        """The folder for what commands print until it is stored."""
+        if not self.ephemeral:
+            return outputs_folder(self.config, session).resolve()
+        folder = Path(tempfile.mkdtemp(prefix="ebb-")).resolve()
+        closing.callback(shutil.rmtree, folder, ignore_errors=True)
+        return folder

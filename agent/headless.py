@@ -13,7 +13,6 @@ from contextlib import aclosing, contextmanager
 from dataclasses import asdict, field
 from typing import Any, Literal, NoReturn, TextIO, TypeAlias
 
-from agent.compose import Sessions
 from agent.context.mentions import piped
 from agent.crash import crashed, print_nothing, secrets_of
 from agent.errors import AgentError, SchemaNotMet, UsageError
@@ -36,6 +35,7 @@ from agent.interrupt import Interrupt
 from agent.messages import Note, Usage
 from agent.records.situation import news_for_user
 from agent.session import Session
+from agent.sessions import Sessions
 from agent.view_events import CompactionFailed, ContextCompacted
 from tools.lazy import dataclass
 from tools.schema import mismatches

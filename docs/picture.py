@@ -10,8 +10,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-from agent.compose import Sessions
 from agent.config.load import load_config
+from agent.sessions import Sessions
 from tui.app import EbbApp
 from tui.session.demo import PROMPT
 from tui.view.blocks import Call

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from agent.compose import Sessions
 from agent.config.load import load_config
+from agent.sessions import Sessions
 from store.locks import SessionLock
 from tests.running import Run, ebb
 

@@ -30,9 +30,9 @@ from tui.widgets.reader import Reader
 from tui.widgets.transcript import Transcript
 
 if TYPE_CHECKING:  # types only: what a session and its commands are made of is loaded behind the first paint
-    from agent.compose import Sessions
     from agent.config.options import KeysName, NotifyName, StatusPart, ThemeName
     from agent.config.settings import Settings
+    from agent.sessions import Sessions
     from tui.screen_context import ScreenContext
     from tui.session.controller import SessionController
     from tui.terminal.colour_query import GroundTold

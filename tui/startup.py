@@ -7,7 +7,7 @@ from threading import Lock
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # types only: see above
-    from agent.compose import Sessions
+    from agent.sessions import Sessions
     from tui.screen_context import ScreenContext
 
 

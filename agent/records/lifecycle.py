@@ -90,6 +90,11 @@ def _is_due(folder: Path) -> bool:
     return False
 
 
+def outputs_folder(config: Config, session: str) -> Path:
+    """Where a session's commands print until that is stored."""
+    return config.folders.data / "outputs" / session
+
+
 def lock_session(config: Config, session: str) -> SessionLock:
     """The lock of a session, taken. Raises `StoreFailed` when another program has it."""
     folder = config.folders.data / "locks"

@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from agent.compose import Sessions
 from agent.config.load import load_config
 from agent.config.values import Config
+from agent.sessions import Sessions
 
 
 def scripted_config(

@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from agent.compose import Sessions
 from agent.config.load import load_config
 from agent.context.estimate import count_text, estimate_text
 from agent.context.prompt import Instructions, build_prompt
@@ -20,6 +19,7 @@ from agent.records import write_queue
 from agent.records.recorder import UNREADABLE_SNAPSHOT
 from agent.records.write_queue import WAITING, WRITTEN
 from agent.session import Session
+from agent.sessions import Sessions
 from agent.view_events import ContextCompacted, PrefixDrifted, PrefixRenewed
 from tests.agent.context.test_context import is_valid
 from tests.agent.records.test_resume import READ, Desk, say

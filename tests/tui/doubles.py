@@ -10,7 +10,6 @@ from agent.archive.indexer import nobody
 from agent.archive.library import Library, SessionMatch
 from agent.archive.listing import ArchiveItem, ArchiveListing, ContentPage
 from agent.archive.tree import Tree
-from agent.compose import Sessions
 from agent.config.options import Mode
 from agent.context.provenance import Occurrence, Trace
 from agent.errors import AgentError, ReferenceFailed, UsageError
@@ -36,6 +35,7 @@ from agent.records.file_history import FileLog
 from agent.records.session_lookup import SessionInfo
 from agent.records.usage import RequestUsage, Rewrite
 from agent.session import Session
+from agent.sessions import Sessions
 from agent.view_events import BroughtBack, CompactionStarted, ContextCompacted
 from agent.window.compact import CompactResult
 from agent.window.triggers import unheard

@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
-from agent.compose import Sessions
 from agent.config.load import load_config
 from agent.context.summary_cost import ASKS
 from agent.context.view_edits import EditRequest
 from agent.messages import Usage
 from agent.overview import Overview, total_cost
+from agent.sessions import Sessions
 from tests.fake_provider import Call, FakeProvider, Recorded, Turn
 from tests.tui.piloting import Driven
 from tui.app import EbbApp

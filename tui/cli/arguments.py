@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 from agent.errors import EXIT_CODES, UsageError
 
 if TYPE_CHECKING:  # types only: `--help` should import nothing it does not need
-    from agent.compose import Sessions
     from agent.config.values import Config
+    from agent.sessions import Sessions
 
 VERSION = "0.1.0"
 
@@ -119,7 +119,7 @@ def told_settings(options: argparse.Namespace) -> tuple[Path, "Config"]:
 
 def sessions_of(root: Path, config: "Config", options: argparse.Namespace, *, interactive: bool) -> "Sessions":
     """The sessions of a folder with these settings."""
-    from agent.compose import Sessions  # noqa: PLC0415  # deferred: `--help` should import nothing it does not need
+    from agent.sessions import Sessions  # noqa: PLC0415  # deferred: `--help` should import nothing it does not need
 
     return Sessions(config, root, os.environ, interactive=interactive, ephemeral=getattr(options, "ephemeral", False))
 

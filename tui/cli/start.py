@@ -17,9 +17,9 @@ from tui.session.drafts import Drafts
 from tui.terminal.signals import ended_by_signals
 
 if TYPE_CHECKING:  # types only: a front end loads what it needs, when it needs it
-    from agent.compose import Sessions
     from agent.config.settings import Settings
     from agent.config.values import Config
+    from agent.sessions import Sessions
 
 _PATIENCE = 0.001
 """Seconds that a key waits for a thread that computes; by default five times as long, and that several times."""
@@ -138,8 +138,8 @@ def _sessions(options: argparse.Namespace, root: Path, config: "Config", *, is_t
 
 def _settings(options: argparse.Namespace, config: "Config", made: "Callable[[], object]") -> "Settings":
     """Those of this run. `made`: the sessions that use them from then on, if there are any yet."""
-    from agent.compose import Sessions  # noqa: PLC0415  # deferred: behind the first paint
     from agent.config.settings import Settings  # noqa: PLC0415  # deferred: as above
+    from agent.sessions import Sessions  # noqa: PLC0415  # deferred: behind the first paint
 
     def use(changed: "Config") -> None:
         sessions = made()

@@ -33,8 +33,8 @@ from tui.text.sanitise import visible
 from tui.view.blocks import Failure, OpenQuestion
 
 if TYPE_CHECKING:  # types only: what a session is made of is loaded behind the first paint
-    from agent.compose import Sessions
     from agent.session import Session
+    from agent.sessions import Sessions
 
 
 class PlainFront(LineJobs):

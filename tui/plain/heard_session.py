@@ -10,7 +10,7 @@ from tui.session.controller import SessionController
 from tui.session.drafts import Drafts
 
 if TYPE_CHECKING:  # types only: what a session is made of is loaded behind the first paint
-    from agent.compose import Sessions
+    from agent.sessions import Sessions
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,8 +24,8 @@ from tui.view.session_tree import rewound
 
 if TYPE_CHECKING:  # types only: what a session is made of is loaded behind the first paint
     from agent.archive.library import Library
-    from agent.compose import Sessions
     from agent.session import Session
+    from agent.sessions import Sessions
 
 Given = TypeVar("Given")
 

@@ -9,7 +9,6 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from agent.compose import Sessions
 from agent.config.load import load_config
 from agent.errors import UsageError
 from agent.events import (
@@ -22,6 +21,7 @@ from agent.events import (
     TurnFailed,
     TurnFinished,
 )
+from agent.sessions import Sessions
 from tools.extent import counted
 from tui.text.sanitise import visible
 from tui.view.titles import title_of

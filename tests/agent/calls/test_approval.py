@@ -17,7 +17,6 @@ from agent.calls.output_room import OutputRoom
 from agent.calls.output_view import Ingest
 from agent.calls.policy import Policy, parse_rule
 from agent.calls.project_rules import KeptRules, ProjectRules
-from agent.compose import Sessions
 from agent.config.load import load_config
 from agent.context.estimate import estimate_message
 from agent.context.preflight import ToolBudget
@@ -36,6 +35,7 @@ from agent.interrupt import Interrupt
 from agent.messages import ToolCall, ToolOutput, User
 from agent.providers.wires.scripted import Scripted
 from agent.session import Session
+from agent.sessions import Sessions
 from tests.agent.test_session import Home, call, home, outputs_of
 from tools.base import Workspace
 from tools.catalog import builtin_tools

@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from agent.compose import Sessions
 from agent.config.load import load_config
 from agent.context.mentions import pasted
 from agent.context.references import message_digits
@@ -18,6 +17,7 @@ from agent.errors import ReferenceFailed
 from agent.events import Event, Noticed, StepStarted, TurnFailed, TurnFinished, TurnStarted
 from agent.messages import Conversation, Image, Note, Text, User
 from agent.session import Session
+from agent.sessions import Sessions
 from agent.view_events import ContextCompacted
 from agent.window.bring_back import kept
 from tests.agent.scripted import scripted_sessions

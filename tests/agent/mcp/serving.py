@@ -7,11 +7,11 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from agent.compose import Sessions
 from agent.config.load import load_config
 from agent.config.values import Config
 from agent.events import Decision, Event, Noticed, PermissionAsked, QuestionAsked, ToolFinished
 from agent.session import Session
+from agent.sessions import Sessions
 
 IN_TIME = "mcp.startup_timeout=20"
 """What waits long enough for every server before the first request."""

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from agent.compose import Sessions
 from agent.errors import ConfigError
 from agent.events import Noticed
 from agent.mcp.running import RunningServers
 from agent.messages import Note, User
 from agent.providers.wires.scripted import Scripted
 from agent.session import Session
+from agent.sessions import Sessions
 from agent.view_events import PrefixDrifted, PrefixRenewed
 from tests.agent.mcp.serving import House, call, command, notices, outputs, say
 from tests.agent.window.test_compact import ASKED

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from agent.compose import GLIMPSE, Sessions
 from agent.config.load import load_config
 from agent.context.budget import SHOWN, SUPPOSED, Window, after_overflow
 from agent.context.last_request import Mark
@@ -21,6 +20,7 @@ from agent.providers.wires.scripted import Scripted
 from agent.records.damage import Readable
 from agent.records.recorder import UNREADABLE_SNAPSHOT
 from agent.session import Session
+from agent.sessions import GLIMPSE, Sessions
 from agent.view_events import PrefixDrifted, PrefixRenewed
 
 TODO = {"name": "todo", "arguments": {"items": [{"text": "parse", "status": "doing"}]}}

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from agent.compose import Sessions
 from agent.context.provenance import Occurrence, Trace
 from agent.errors import AgentError
 from agent.events import TurnFinished
 from agent.messages import Note, User
 from agent.providers.base import Prices
 from agent.session import Session
+from agent.sessions import Sessions
 from agent.view_events import PrefixDrifted
 from agent.window.bring_back import cost_of, told
 from agent.window.measure import budget_of

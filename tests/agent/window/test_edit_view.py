@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from agent.archive.export import export_session, import_session
-from agent.compose import Sessions
 from agent.config.values import Config
 from agent.context.edit_cost import ViewEditPlan
 from agent.context.mask import as_shown
@@ -20,6 +19,7 @@ from agent.messages import Kept, Text, ToolOutput, User
 from agent.records.recorder import Recorder
 from agent.records.store_thread import StoreThread
 from agent.session import Session
+from agent.sessions import Sessions
 from agent.view_events import Act, BroughtBack, PrefixDrifted, ViewChanged
 from agent.window.edit_view import Acted, Priced, do_act, price_act
 from agent.window.measure import budget_of

@@ -1,0 +1,246 @@
+"""The sessions of a project: opened, looked up and looked into. It alone opens the store."""
+
+import asyncio
+import secrets
+import shutil
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AsyncExitStack, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from agent.archive.recall import SessionRecall, recall_of
+from agent.calls.policy import Rule
+from agent.compose import Allowed, Composer
+from agent.config.values import Config
+from agent.context.estimate import decode_estimator
+from agent.context.last_request import Mark
+from agent.errors import StoreFailed
+from agent.messages import Conversation
+from agent.providers.factory import (
+    fallbacks_of,
+    known_model,
+    known_models,
+)
+from agent.providers.learned_limits import window_in_force
+from agent.providers.meter import Meter
+from agent.records.damage import Readable, readable
+from agent.records.lifecycle import lock_session, open_store, outputs_folder, tidy
+from agent.records.recorder import Recorder
+from agent.records.session_lookup import SessionInfo, find_session, info_of, project_of
+from agent.records.session_reader import SessionLog
+from agent.records.store_thread import StoreThread
+from agent.session import Session
+from agent.session_settings import (
+    compacting_of,
+    instructions_for,
+    model_of,
+    tools_for,
+)
+from agent.window.deferral import Deferral, specs_of
+from agent.window.env import Env
+from store.sessions import SessionRow, SessionStore
+
+if TYPE_CHECKING:  # types only: who looks at the context, or has servers, pays for it
+    from agent.archive.library import Library
+    from agent.overview import Equipped, Overview
+
+ID_BYTES = 6
+"""Of a session's id, which is twice as many characters."""
+
+GLIMPSE = 200
+"""Messages of a long session that are shown at once."""
+
+READ_ONLY = "no session can be stored in `{}`: {}; `--ephemeral` starts one that is not kept"
+
+
+class Sessions:
+    """Opens the sessions of one project. Holds the store until it is closed."""
+
+    def __init__(
+        self,
+        config: Config,
+        root: Path,
+        environment: Mapping[str, str],
+        *,
+        interactive: bool,
+        ephemeral: bool = False,
+    ) -> None:
+        """`root` is the working folder. `interactive`: somebody is there to answer. `ephemeral`: nothing is kept."""
+        self.config = config
+        """What sessions that are opened from now on are made with."""
+        self._root = root.resolve()
+        self._project = project_of(config)
+        self._environment = environment
+        self._interactive = interactive
+        self._ephemeral = ephemeral
+        self._thread: StoreThread | None = None
+        self._opened: SessionStore | None = None
+        self._envs: dict[str, Env] = {}
+        """What the sessions that are open are made of, by their ids."""
+        self._kept_here: dict[str, list[Rule]] = {}
+        """What the user has allowed in each session alone, by their ids: it outlives another model, not the program."""
+
+    async def _store(self) -> tuple[StoreThread, SessionStore]:
+        if self._thread is None or self._opened is None:
+            self._thread = StoreThread(lambda: open_store(self.config, ephemeral=self._ephemeral))
+            self._opened = await self._thread.open()
+            if self._opened.told and not self._interactive:
+                print(f"ebb: {self._opened.told}", file=sys.stderr)
+                self._opened.told = ""
+        return self._thread, self._opened
+
+    async def open(
+        self,
+        resume: str | None = None,
+        model: str | None = None,
+        glimpse: Callable[[Conversation], None] | None = None,
+    ) -> Session:
+        """A new session, or one to go on with: `resume` is the beginning of its id. `model` wins over the configured
+        one, and that over the session's own. `glimpse` is given the end of a long one before all of it is read. Raises
+        `AgentError`."""
+        thread, store = await self._store()
+        if store.is_read_only:
+            raise StoreFailed(READ_ONLY.format(store.path, store.obstacle), "unreadable")
+        row = await self._find(resume) if resume is not None else None
+        if row is not None and glimpse is not None:
+            end = await SessionLog(thread, store, row.id).newest(GLIMPSE)
+            if end:
+                glimpse(Conversation(end))
+        chosen = model or model_of(self.config, row.model if row else "", self._environment)
+        async with AsyncExitStack() as closing:
+            composer = Composer(
+                self.config, self._root, self._environment, thread, store, self._interactive, self._ephemeral
+            )
+            connected = await composer.connect(chosen)
+            closing.push_async_callback(connected.provider.close)
+            is_new = row is None
+            row = row or self._new_row(chosen)
+            if not self._ephemeral:
+                closing.callback(lock_session(self.config, row.id).release)
+            if row.draft:
+                closing.push_async_callback((await self.library()).drop_unused, row.id)
+            was_open = row.id in self._kept_here
+            allowed = Allowed(self._kept_here.setdefault(row.id, []), was_open)
+            closing.callback(self._envs.pop, row.id, None)
+            session, env = await composer.assemble(row, chosen, connected, closing, allowed, is_new=is_new)
+            self._envs[row.id] = env
+            return session
+
+    def _new_row(self, model: str) -> SessionRow:
+        now = time.time()
+        return SessionRow(secrets.token_hex(ID_BYTES), self._project, "", model, self.config.permission_mode, now, now)
+
+    async def _find(self, prefix: str) -> SessionRow:
+        """The one session whose id starts so. An empty prefix is the newest session of the project."""
+        thread, store = await self._store()
+        return await thread.run(find_session, store, prefix, self._project)
+
+    async def recent(self, *, everywhere: bool = False, limit: int = 100) -> tuple[SessionInfo, ...]:
+        """The sessions of this project, or of all, newest first."""
+        thread, store = await self._store()
+        rows = await thread.run(store.recent, None if everywhere else self._project, limit)
+        return tuple(info_of(row) for row in rows)
+
+    async def find(self, prefix: str) -> SessionInfo:
+        """The one session whose id starts so. Raises `UsageError`."""
+        return info_of(await self._find(prefix))
+
+    async def knows(self, word: str) -> bool:
+        """Whether a word is meant as a session's id: it is as long as one, or some session's id starts so."""
+        if len(word) == 2 * ID_BYTES:
+            return True
+        thread, store = await self._store()
+        return bool(await thread.run(store.matching, word))
+
+    async def log(self, prefix: str) -> Readable:
+        """Every message of a session, also those that compaction has taken out of the model's sight, and what is wrong
+        with some of them."""
+        thread, store = await self._store()
+        row = await self._find(prefix)
+        return await thread.run(readable, await thread.run(store.messages, row.id))
+
+    async def earlier(self, prefix: str, position: int, limit: int, /) -> Readable:
+        """At most `limit` messages of a session, those just before a position, in order; one for each position, and
+        what is wrong with some of them."""
+        thread, store = await self._store()
+        row = await self._find(prefix)
+        rows = await thread.run(store.messages_before, row.id, position, limit)
+        # Of many that takes a while.
+        return await thread.run(readable, rows, range(max(0, position - limit), position))
+
+    async def overview(self, prefix: str) -> "Overview":
+        """What the context of a session holds and has cost; no provider is asked. An empty prefix is the project's
+        newest session. Raises `AgentError`."""
+        from agent.overview import equipped_with, overview_of  # noqa: PLC0415  # deferred: few look at the context
+
+        thread, store = await self._store()
+        env = self._envs.get(prefix)
+        # A session in which nothing was said yet is open without being stored.
+        row = await thread.run(store.session, prefix) if env is not None else await self._find(prefix)
+        recorder = Recorder(thread, store, row or self._new_row(""))
+        conversation = await recorder.read() if row else Conversation()
+        equipped = equipped_with(env) if env else await self._equipped(row.model if row else "", recorder.mark)
+        asked, rewritten = await recorder.log.requests(), await recorder.log.rewrites()
+        id, title = (row.id, row.title) if row else (prefix, "")
+        # In a thread: to count a long conversation takes a while.
+        return await asyncio.to_thread(overview_of, id, title, conversation, equipped, asked, rewritten)
+
+    async def _equipped(self, model: str, sent: Mark | None) -> "Equipped":
+        """What requests are made with in a session that is not open. The last one, as it was sent, tells what flags and
+        servers had made of it."""
+        from agent.overview import Equipped  # noqa: PLC0415  # deferred: as above
+
+        thread, store = await self._store()
+        facts, window = known_model(self.config, model)
+        meter = Meter(decode_estimator(await thread.run(store.calibration, model)))
+        begun = sent.window if sent is not None and sent.window is not None and sent.believed is None else window
+        following = fallbacks_of(self.config, model)
+        windows = (begun, *(target.window for target in following))
+        instructions = instructions_for(self.config, self._root, self.config.permission_mode, *windows)
+        window = window if sent is None else window_in_force(sent, window)
+        tools = specs_of(tools_for(compacting_of(self.config, window.effective), self.config))
+        deferral = Deferral(self.config.tool_deferral_threshold, spares=not self.config.tools_allowed)
+        deferral.choose(tools, window.effective, meter.size_of_tool, lambda event: None)
+        begins_as_before = sent is None or sent.begins_with(instructions.text)
+        return Equipped(facts, window, meter, instructions, tools, (), deferral, sent, begins_as_before)
+
+    async def recall(self, prefix: str | None = None, *, everywhere: bool = False) -> SessionRecall:
+        """What may be looked up from a session, or from the project when none is named; `everywhere`: of all projects.
+        Raises `AgentError`."""
+        thread, store = await self._store()
+        row = await self._find(prefix) if prefix is not None else None
+        session, project = (row.id, row.project) if row else ("", self._project)
+        return recall_of(thread, store, session, project, everywhere, self.config.recall_embedding_model)
+
+    async def library(self) -> "Library":
+        """The stored sessions, to look through and to change. Raises `AgentError`."""
+        from agent.archive.library import Library  # noqa: PLC0415  # deferred: few runs look through sessions
+
+        thread, store = await self._store()
+        return Library(thread, store, self._project, self._held, self._renamed)
+
+    @contextmanager
+    def _held(self, session: str) -> Iterator[None]:
+        lock = lock_session(self.config, session)
+        try:
+            yield
+            shutil.rmtree(outputs_folder(self.config, session), ignore_errors=True)
+            self._kept_here.pop(session, None)
+        finally:
+            lock.release()
+
+    def _renamed(self, session: str, title: str) -> None:
+        if session in self._envs:
+            self._envs[session].recorder.renamed(title)
+
+    def models(self) -> tuple[str, ...]:
+        """Names to offer."""
+        return known_models(self.config, self._environment)
+
+    async def close(self) -> None:
+        if self._thread is not None and self._opened is not None:
+            await tidy(self._thread, self._opened, self.config, ephemeral=self._ephemeral)
+            await self._thread.close()
+            self._thread = self._opened = None
