@@ -43,7 +43,7 @@ SELDOM = (
     "store.queries",
     "store.search",
     "store.vectors",
-    "tools.child_process",
+    "tools.process.child",
     "tools.patch",
     "tools.search",
     "tools.output_search",

@@ -7,8 +7,8 @@ from typing import Literal, Protocol, TypeAlias, runtime_checkable
 
 from tools.cap import by_bytes
 from tools.extent import Extent
-from tools.jobs import BackgroundJobs
 from tools.lazy import dataclass
+from tools.process.jobs import BackgroundJobs
 from tools.program_state import ProgramState
 from tools.recalled import Fetch, LookUp, Memory, RecallQuery
 from tools.scope import Scope

@@ -15,7 +15,7 @@ from typing import IO, Literal, TypeAlias
 
 from tools import searcher
 from tools.base import ToolError
-from tools.lines import LineBuffer, TooLong
+from tools.process.lines import LineBuffer, TooLong
 from tools.walk import scope_of
 
 LONGEST_SEARCH = 30.0

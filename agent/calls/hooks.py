@@ -16,8 +16,8 @@ from agent.events import Event, Noticed
 from agent.interrupt import Interrupt
 from agent.messages import OutputStatus, ToolCall
 from tools.base import PrintedLog, Result, Workspace
-from tools.child_process import Answer, answer_of
-from tools.shell import argv_of, child_environment
+from tools.process.child import Answer, answer_of
+from tools.process.shell import argv_of, child_environment
 from tools.truncate import plain
 
 MOST_SAID = 10_000

@@ -12,9 +12,9 @@ from tools.base import PrintedLog, Result, ToolError, Workspace
 from tools.bash import Bash
 from tools.bash_kill import BashKill
 from tools.bash_output import BashOutput
-from tools.process import ProcessLimits, Program, start
+from tools.process.program import ProcessLimits, Program, start
+from tools.process.shell import argv_of, child_environment
 from tools.program_state import ProgramState
-from tools.shell import argv_of, child_environment
 
 
 async def bash(workspace: Workspace, command: str, **more: int | bool) -> Result:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tools.commandline import UnreadableError, Word, scan, simple_commands
 from tools.nested_commands import hides_a_command
-from tools.shell import argv_of
+from tools.process.shell import argv_of
 
 
 def words_of(text: str) -> list[list[str]]:

@@ -16,7 +16,7 @@ from tools.mcp.log import ServerLog
 from tools.mcp.offers import NeedsLogin, Phase, PromptMessage, ServerState, SessionOver
 from tools.mcp.spec import ServerSpec
 from tools.mcp.texts import one_line, said
-from tools.process_groups import GRACE
+from tools.process.groups import GRACE
 from tools.redaction import redacted
 
 if TYPE_CHECKING:

@@ -17,13 +17,13 @@ from mcp.client._transport import TransportStreams
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.message import SessionMessage
 
-from tools.child_process import Child, started
-from tools.lines import Line, TooLong
 from tools.mcp.client_handlers import ClientHandlers
 from tools.mcp.log import ServerLog
 from tools.mcp.oauth import authorisation
 from tools.mcp.spec import ServerSpec
 from tools.name_lookup import look_up_aside
+from tools.process.child import Child, started
+from tools.process.lines import Line, TooLong
 
 _INHERITED = ("HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER", "LANG", "LC_ALL", "LC_CTYPE", "TMPDIR", "TZ")
 """What a server finds in its environment without being given it. Keys and tokens of ours are not among it."""

@@ -19,7 +19,7 @@ from agent.providers.wires.scripted import Scripted
 from agent.session import Session
 from tests.agent.archived import ID, Home, bash, calls, events_of, outputs_of
 from tests.tools.test_bash import is_running, until
-from tools.child_process import Answer
+from tools.process.child import Answer
 from tools.program_state import ProgramState
 
 

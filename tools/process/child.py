@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, TypeVar, cast
 
-from tools.lines import Line, LineBuffer, TooLong
-from tools.process_groups import GRACE, GUARDIAN, signal_group
+from tools.process.groups import GRACE, GUARDIAN, signal_group
+from tools.process.lines import Line, LineBuffer, TooLong
 
 _MOST_WAITING = 1000
 """Lines that wait to be read before the program is made to wait."""

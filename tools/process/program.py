@@ -18,7 +18,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from tools.lazy import dataclass
-from tools.process_groups import GRACE, GUARDIAN, exists, signal_group
+from tools.process.groups import GRACE, GUARDIAN, exists, signal_group
 from tools.truncate import finished, plain
 
 LARGEST_LOG = 2 * 1024**3

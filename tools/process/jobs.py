@@ -4,7 +4,7 @@ import asyncio
 from dataclasses import field
 
 from tools.lazy import dataclass
-from tools.process import Program
+from tools.process.program import Program
 
 
 @dataclass(slots=True)

@@ -11,7 +11,7 @@ from tests.tui.test_ended import is_gone
 
 STARTS = """
 import subprocess, sys, time
-from tools.process_groups import GUARDIAN
+from tools.process.groups import GUARDIAN
 
 started = [subprocess.Popen(["sh", "-c", "sleep 600; :"], start_new_session=True) for _ in range(3)]
 for each in started:

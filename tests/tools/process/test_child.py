@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.tools.test_bash import is_running, until
-from tools.child_process import Answer, answer_of
+from tools.process.child import Answer, answer_of
 
 MOST = 1000
 
