@@ -19,11 +19,11 @@ from typing import Literal, TypeAlias
 from agent.config.options import Mode
 from agent.errors import ConfigError
 from tools.base import Effect
-from tools.code_runners import behind_assignments, depends_on_its_folder
-from tools.commandline import Word, simple_commands
+from tools.commands.code_runners import behind_assignments, depends_on_its_folder
+from tools.commands.commandline import Word, simple_commands
+from tools.commands.nested import hides_a_command, readings
+from tools.commands.risky_options import reaches_beyond
 from tools.lazy import dataclass, regex
-from tools.nested_commands import hides_a_command, readings
-from tools.risky_options import reaches_beyond
 
 Verdict: TypeAlias = Literal["allow", "ask", "deny"]
 

@@ -20,9 +20,9 @@ from agent.calls.policy import (
     server_of,
 )
 from agent.events import Tried
-from tools.code_runners import beginning_of, is_place
-from tools.commandline import simple_commands
-from tools.risky_options import reaches_beyond
+from tools.commands.code_runners import beginning_of, is_place
+from tools.commands.commandline import simple_commands
+from tools.commands.risky_options import reaches_beyond
 
 MOST = 3
 """Rules that a question offers."""

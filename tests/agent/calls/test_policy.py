@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from agent.calls.policy import PermissionRequest, Policy, Rule, concerns, decide, parse_rule
 from agent.config.options import MODES, Mode
 from agent.errors import ConfigError
-from tools.commandline import simple_commands
+from tools.commands.commandline import simple_commands
 
 ROOT = "/home/u/project"
 

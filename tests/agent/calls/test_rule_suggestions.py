@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from agent.calls.policy import PermissionRequest, Policy, decide, parse_rule, says_itself
 from agent.calls.rule_suggestions import exact_rule, offers_for, tried
 from agent.events import Tried
-from tools.commandline import simple_commands
+from tools.commands.commandline import simple_commands
 
 ROOT = "/home/u/project"
 POLICY = Policy(ROOT)

@@ -1,6 +1,6 @@
 import pytest
 
-from tools.nested_commands import hides_a_command, readings
+from tools.commands.nested import hides_a_command, readings
 
 
 @pytest.mark.parametrize(

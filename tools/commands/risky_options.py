@@ -8,7 +8,7 @@ about those that change things anyway.
 import re
 from collections.abc import Callable, Mapping, Sequence
 
-from tools.commandline import Word
+from tools.commands.commandline import Word
 from tools.lazy import dataclass, regex
 
 

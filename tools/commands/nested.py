@@ -4,7 +4,7 @@ commands themselves. It would rather see too much, and decides nothing."""
 import re
 from collections.abc import Iterator, Sequence
 
-from tools.commandline import JOINTS, RESERVED, CommandLine, UnreadableError, Word, scan
+from tools.commands.commandline import JOINTS, RESERVED, CommandLine, UnreadableError, Word, scan
 from tools.lazy import dataclass, regex
 
 _STARTS = {*JOINTS, "&", "(", ")", ";;", ";&", ";;&"}

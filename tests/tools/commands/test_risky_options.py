@@ -2,8 +2,8 @@
 
 import pytest
 
-from tools.commandline import simple_commands
-from tools.risky_options import reaches_beyond
+from tools.commands.commandline import simple_commands
+from tools.commands.risky_options import reaches_beyond
 
 
 def beyond(text: str) -> int | None:

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tools.commandline import UnreadableError, Word, scan, simple_commands
-from tools.nested_commands import hides_a_command
+from tools.commands.commandline import UnreadableError, Word, scan, simple_commands
+from tools.commands.nested import hides_a_command
 from tools.process.shell import argv_of
 
 
