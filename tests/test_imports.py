@@ -45,8 +45,8 @@ SELDOM = (
     "store.vectors",
     "tools.process.child",
     "tools.patch",
-    "tools.search",
-    "tools.output_search",
+    "tools.search.files",
+    "tools.search.outputs",
 )
 """Parts of our own that a run needs only when something is looked up or looked at."""
 SHOW = (

@@ -3,11 +3,11 @@
 import os
 from pathlib import Path
 
-from tools import globs
 from tools.base import Arguments, Effect, Result, ToolError, Workspace, description_beside
 from tools.extent import Extent
 from tools.paths import display, kind_of, locate, resolve
 from tools.schema import number, object_of, text
+from tools.search import globs
 
 DEFAULT_LIMIT = 100
 
@@ -22,7 +22,7 @@ class Glob:
         return (str(_root(arguments, workspace, _pattern(arguments))),)
 
     async def run(self, arguments: Arguments, workspace: Workspace) -> Result:
-        from tools import search  # noqa: PLC0415  # deferred: only a search needs it
+        from tools.search.files import LONGEST_SEARCH, list_files  # noqa: PLC0415  # deferred: only a search needs it
 
         pattern = _pattern(arguments)
         root = _root(arguments, workspace, pattern)
@@ -37,16 +37,14 @@ class Glob:
                 found.append((-_mtime(root / path), os.fsencode(path)))
             return True
 
-        ending = await search.list_files(root, workspace.root, take)
+        ending = await list_files(root, workspace.root, take)
         limit = number(arguments, "limit", DEFAULT_LIMIT)
         lines = [display(root / os.fsdecode(path), workspace.root) for _, path in sorted(found)[:limit]]
         extent = Extent("files", len(lines), len(found) if ending == "complete" else None)
         if len(found) > limit:
             lines.append(f"({limit} of {len(found)} files, the newest: narrow the pattern for others)")
         if ending == "late":
-            lines.append(
-                f"(stopped after {search.LONGEST_SEARCH:.0f} s, so files may be missing: give a `path` further down)"
-            )
+            lines.append(f"(stopped after {LONGEST_SEARCH:.0f} s, so files may be missing: give a `path` further down)")
         return Result("\n".join(lines) or "no files match", extent=extent)
 
 

@@ -7,16 +7,16 @@ from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
-from tools import globs
 from tools.base import Arguments, Effect, Result, ToolError, Workspace, description_beside
 from tools.extent import Extent
 from tools.lazy import dataclass
 from tools.paths import display, kind_of, resolve
 from tools.schema import flag, number, object_of, text
+from tools.search import globs
 from tools.truncate import cut_line, plain
 
 if TYPE_CHECKING:  # a type only: see `Grep.run`
-    from tools.search import FoundLine, SearchEnd, Wish
+    from tools.search.files import FoundLine, SearchEnd, Wish
 
 Mode: TypeAlias = Literal["content", "files", "count"]
 
@@ -47,7 +47,7 @@ class Grep:
         return (str(resolve(text(arguments, "path", "."), workspace)),)
 
     async def run(self, arguments: Arguments, workspace: Workspace) -> Result:
-        from tools import search  # noqa: PLC0415  # deferred: only a search needs it
+        from tools.search.files import LONGEST_SEARCH, Query, search_lines  # noqa: PLC0415  # deferred: only a search needs it
 
         root = resolve(text(arguments, "path", "."), workspace)
         if kind_of(root) == "neither":
@@ -57,8 +57,8 @@ class Grep:
         mode = _mode(arguments)
         page = _Page(root, workspace.root, mode, number(arguments, "limit", DEFAULT_LIMITS[mode]), _filter(arguments))
         context = number(arguments, "context", 0) if mode == "content" else 0
-        query = search.Query(checked(text(arguments, "pattern")), flag(arguments, "ignore_case"), context)
-        end = await search.search_lines(root, workspace.root, query, page.take)
+        query = Query(checked(text(arguments, "pattern")), flag(arguments, "ignore_case"), context)
+        end = await search_lines(root, workspace.root, query, page.take)
         extent = Extent(page.unit, page.count, page.total if end.how == "complete" else None)
         if page.is_full:
             of = f" of {page.total}" if end.how == "complete" else ""
@@ -66,7 +66,7 @@ class Grep:
                 f"(there are more: these are the first {page.count}{of}; narrow `pattern`, `path` or `glob`)"
             )
         if end.how == "late":
-            page.shown.append(f"(stopped after {search.LONGEST_SEARCH:.0f} s{page.how_far(end)})")
+            page.shown.append(f"(stopped after {LONGEST_SEARCH:.0f} s{page.how_far(end)})")
         return Result("\n".join(page.shown) or "no lines match", extent=extent)
 
 

@@ -17,7 +17,7 @@ from tools.stored_outputs import Content, KeptContent
 from tools.truncate import LONGEST_LINE, is_mostly_noise, plain
 
 if TYPE_CHECKING:  # a type only: see `matches`
-    from tools.output_search import Sifted, SiftedLine
+    from tools.search.outputs import Sifted, SiftedLine
 
 T = TypeVar("T")
 
@@ -261,7 +261,7 @@ async def matches(
     start: int | None = None,
 ) -> Result:
     """The lines that match, and those around them, as many as fit. `start`: the byte at which the search begins."""
-    from tools.output_search import SECONDS, sift  # noqa: PLC0415  # deferred: only a pattern needs it
+    from tools.search.outputs import SECONDS, sift  # noqa: PLC0415  # deferred: only a pattern needs it
 
     content, before = found.content, (found.first or 1) - 1
     first, last = wanted or found.lines or (1, 10**18)

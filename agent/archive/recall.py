@@ -45,7 +45,7 @@ if TYPE_CHECKING:  # types only: most runs look nothing up
     from agent.context.provenance import Trace
     from store.queries import Wanted
     from store.search import SearchMatch
-    from tools.wordscan import Scanned
+    from tools.search.words import Scanned
 
 REBUILT = "the search index was damaged and was made anew from the messages"
 
@@ -176,7 +176,7 @@ class SessionRecall:
         return found, limits
 
     async def _scanned(self, ref: str, words: Sequence[str], end: float) -> "Scanned":
-        from tools.wordscan import scan_words  # noqa: PLC0415  # deferred: see `_indexer`
+        from tools.search.words import scan_words  # noqa: PLC0415  # deferred: see `_indexer`
 
         content, is_left = await self._archive.peek(await self._archive.resolve(ref)), Event()
         scan = asyncio.ensure_future(

@@ -19,8 +19,8 @@ from agent.window.measure import budget_of, window_of
 from tools.base import ReadLimits, ToolError, Workspace
 from tools.paths import kind_of, locate
 from tools.read import Read
+from tools.search.walk import entries_of
 from tools.truncate import printable
-from tools.walk import entries_of
 
 MOST_ENTRIES = 400
 """Names of a folder that are listed."""

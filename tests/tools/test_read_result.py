@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 
 from store.blobs import Blobs
 from tests.tools.reading import as_bytes
-from tools import output_scan, output_search
 from tools.base import Picture, Result, Tool, ToolError, Workspace
 from tools.cap import MOST, NOTES, Cap
 from tools.logfile import LogFile
 from tools.read_result import ESCAPED, HEXADECIMAL, ReadResult, exact, matches
+from tools.search import outputs, scan
 from tools.stored_outputs import Content, Framed, InMemory, KeptContent
 from tools.tool_output_cache import ToolOutputCache, ToolOutputCacheGrep
 
@@ -112,15 +112,15 @@ async def test_a_long_line_is_cut_and_its_rest_can_be_read(workspace: Workspace)
 
 
 async def test_a_match_at_the_seam_of_a_long_line_is_found_once(workspace: Workspace) -> None:
-    content = InMemory(b"x" * (output_scan.PIECE - 3) + b"needle" + b"y" * output_scan.PIECE)
+    content = InMemory(b"x" * (scan.PIECE - 3) + b"needle" + b"y" * scan.PIECE)
     shown = await ask(workspace, content, pattern="needle")
     assert shown.count("needle") == 1
-    assert shown.startswith(f"1:[byte {output_scan.PIECE - 203:,} of the line] xxx")
+    assert shown.startswith(f"1:[byte {scan.PIECE - 203:,} of the line] xxx")
 
 
 async def test_a_pattern_that_blows_up_is_ended(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
     """RE2 has no way to say `\\1`, so `re` takes the pattern."""
-    monkeypatch.setattr(output_search, "SECONDS", 1.0)
+    monkeypatch.setattr(outputs, "SECONDS", 1.0)
     content = InMemory(b"found\n" + b"a" * 5000 + b"b\n")
     shown = await ask(workspace, content, pattern=r"found|(a+)+\1$")
     assert shown == (
@@ -138,7 +138,7 @@ async def test_a_search_that_is_ended_says_how_far_it_got_and_goes_on_from_there
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Blocks that are done are told of at once here, and the slow line stands in the third."""
-    monkeypatch.setattr(output_search, "SECONDS", 1.5)
+    monkeypatch.setattr(outputs, "SECONDS", 1.5)
     line = b"x" * 1023 + b"\n"
     content = InMemory(b"one found\n" + line * 2048 + b"a" * 5000 + b"b\n" + b"two found\n")
     shown = await ask(workspace, content, pattern=r"found$|(a+)+\1$")
@@ -160,7 +160,7 @@ async def test_a_search_goes_on_inside_a_line_that_is_longer_than_what_is_search
     workspace: Workspace,
 ) -> None:
     """Of a line without an end, `lines` can name no part."""
-    piece = b"x" * (output_scan.PIECE - 1) + b"."
+    piece = b"x" * (scan.PIECE - 1) + b"."
     content = InMemory(b"first\n" + b"".join(b"needle%d" % number + piece for number in range(5)))
     found, offset = list[str](), ""
     while True:
@@ -183,9 +183,9 @@ async def test_a_search_goes_on_inside_a_line_that_is_longer_than_what_is_search
 async def test_a_search_that_is_ended_inside_a_long_line_goes_on_inside_it(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(output_search, "SECONDS", 1.5)
+    monkeypatch.setattr(outputs, "SECONDS", 1.5)
     slow = b"a" * 5000 + b"b"
-    content = InMemory(b"x" * 3 * output_scan.PIECE + slow + b"needle" + b"y" * output_scan.PIECE)
+    content = InMemory(b"x" * 3 * scan.PIECE + slow + b"needle" + b"y" * scan.PIECE)
     told = await ask(workspace, content, pattern=r"(a+)+\1$")
     match = re.fullmatch(
         r"\(stopped after 2 s at line 1 of 1, byte [\d,]+ of 4,199,311; "
@@ -193,7 +193,7 @@ async def test_a_search_that_is_ended_inside_a_long_line_goes_on_inside_it(
         told,
     )
     assert match is not None
-    assert output_scan.PIECE <= int(match[1]) <= 3 * output_scan.PIECE
+    assert scan.PIECE <= int(match[1]) <= 3 * scan.PIECE
     assert "needle" in await ask(workspace, content, pattern="needle", offset=int(match[1]))
 
 
@@ -230,10 +230,10 @@ TEXTS = st.lists(
 
 @given(st.lists(SPELLINGS, min_size=1, max_size=4).map("".join), TEXTS.map(b"".join), st.integers(0, 2))
 def test_both_engines_find_the_same(pattern: str, data: bytes, again: int) -> None:
-    data = output_scan._plain(data)
+    data = scan._plain(data)
     again = min(again, len(data.split(b"\n")[0])) if data.isascii() else 0  # pieces may part a character
-    block = output_scan.Block(1, 0, again, data)
-    fast, slow = output_scan.searcher(pattern, print), output_scan._by_line(pattern, print)
+    block = scan.Block(1, 0, again, data)
+    fast, slow = scan.searcher(pattern, print), scan._by_line(pattern, print)
     assert [data[:start] for start, _ in fast(block)] == [data[:start] for start, _ in slow(block)]
 
 
@@ -247,13 +247,13 @@ def test_the_lines_around_matches_are_those_of_the_text(
     wanted = {n for hit in hits for n in range(hit - before, hit + after + 1) if 1 <= n <= min(last, len(lines))}
     expected = [(number, lines[number - 1].decode("utf-8", "replace"), number in hits) for number in sorted(wanted)]
     with contextlib.redirect_stdout(io.StringIO()) as printed:
-        output = output_scan._Output(last, before, after, 10**9)
-        search = output_scan.searcher("a", print)
+        output = scan._Output(last, before, after, 10**9)
+        search = scan.searcher("a", print)
         rows = [line for line in data.removesuffix(b"\n").split(b"\n")] if data else []
         number = 1
         for at in range(0, len(rows), piece):
             part = b"\n".join(line.rstrip(b"\r") for line in rows[at : at + piece])
-            if not output.take(output_scan.Block(number, 0, 0, part), search):
+            if not output.take(scan.Block(number, 0, 0, part), search):
                 break
             number += len(rows[at : at + piece])
     found = [record for record in map(json.loads, printed.getvalue().splitlines()) if len(record) == 4]

@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 import tools.grep
-import tools.search
+import tools.search.files
 from tools.base import Tool, ToolError, Workspace
 from tools.extent import Extent
 from tools.glob import Glob
 from tools.grep import Grep
-from tools.search import find_rg
+from tools.search.files import find_rg
 
 RG = shutil.which("rg")
 SLOW = "(?=a)(a+)+$"
@@ -110,7 +110,7 @@ async def test_what_is_too_much_to_be_counted_has_no_total(
 
 
 async def test_the_rest_is_counted_for_a_moment_only(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tools.search, "COUNTED_ON", 0.2)
+    monkeypatch.setattr(tools.search.files, "COUNTED_ON", 0.2)
     fill(workspace.root, {"a": "ab\nab\n", "b": "a" * 60 + "c"})
     result = await Grep().run({"pattern": f"ab|{SLOW}", "limit": 1}, workspace)
     assert result.extent == Extent("matches", 1, None)
@@ -175,7 +175,7 @@ def test_a_pattern_that_leaves_the_folder_shows_where_it_goes(workspace: Workspa
 async def test_an_expression_that_takes_for_ever_is_ended(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tools.search, "LONGEST_SEARCH", 0.3)
+    monkeypatch.setattr(tools.search.files, "LONGEST_SEARCH", 0.3)
     fill(workspace.root, {"a": "a" * 60 + "b"})
     assert "so lines may be missing" in await found(Grep(), workspace, pattern=SLOW)
     assert await found(Grep(), workspace, pattern="(a+)+$") == "no lines match"
@@ -184,7 +184,7 @@ async def test_an_expression_that_takes_for_ever_is_ended(
 async def test_a_search_that_was_ended_tells_how_far_it_came_and_shows_what_it_found(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tools.search, "LONGEST_SEARCH", 3.0)
+    monkeypatch.setattr(tools.search.files, "LONGEST_SEARCH", 3.0)
     lines = "aab\n" * 70_000 + f"aa\n{'a' * 21}b\n" + f"{'a' * 21}b\n" * 100_000
     fill(workspace.root, {"logs/a.log": lines, "z.log": "aa\n"})
     text = await found(Grep(), workspace, pattern=SLOW)
@@ -201,7 +201,7 @@ async def test_a_file_with_more_lines_than_are_held_is_handed_over_in_pieces(
     fill(workspace.root, {"a.txt": "x\n" * 25, "b.txt": "y\n" * 3 + "x\n" * 4, "c.txt": "x\n" * 11})
     whole = await Grep().run({"pattern": "x", "mode": mode, "limit": 30, "context": 1}, workspace)
     for held in (1, 2, 5, 24):
-        monkeypatch.setattr(tools.search, "MOST_HELD", held)
+        monkeypatch.setattr(tools.search.files, "MOST_HELD", held)
         assert await Grep().run({"pattern": "x", "mode": mode, "limit": 30, "context": 1}, workspace) == whole
 
 
@@ -209,15 +209,15 @@ async def test_what_is_found_in_a_file_is_not_held_without_end(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     taken: list[int] = []
-    query = tools.search.Query("x")
+    query = tools.search.files.Query("x")
     fill(workspace.root, {"a.txt": "x\n" * 20_000})
 
-    def take(lines: Sequence[tools.search.FoundLine]) -> tools.search.Wish:
+    def take(lines: Sequence[tools.search.files.FoundLine]) -> tools.search.files.Wish:
         taken.append(len(lines))
         return "more"
 
-    end = await tools.search.search_lines(workspace.root, workspace.root, query, take)
-    assert (taken, end) == ([tools.search.MOST_HELD] * 4, tools.search.SearchEnd("complete"))
+    end = await tools.search.files.search_lines(workspace.root, workspace.root, query, take)
+    assert (taken, end) == ([tools.search.files.MOST_HELD] * 4, tools.search.files.SearchEnd("complete"))
 
 
 async def test_a_cancelled_search_ends(workspace: Workspace) -> None:

@@ -118,8 +118,8 @@ class ProjectFiles:
 
     async def _make(self) -> None:
         from tools.base import ToolError  # noqa: PLC0415  # deferred: needed with the first `@`
-        from tools.search import list_files  # noqa: PLC0415  # as above
-        from tools.walk import nearest_below  # noqa: PLC0415  # as above
+        from tools.search.files import list_files  # noqa: PLC0415  # as above
+        from tools.search.walk import nearest_below  # noqa: PLC0415  # as above
 
         paths = self._paths if self._made_at is None else []
         folders, first, has_first = {""}, set[str](), Event()
@@ -165,7 +165,7 @@ async def _hunted(hunt: Hunt, paths: Sequence[str]) -> AsyncIterator[tuple[str, 
 
 def _top(root: Path) -> tuple[str, ...]:
     """What stands in the folder itself, folders first."""
-    from tools.walk import entries_of  # noqa: PLC0415  # deferred: needed with the first `@`
+    from tools.search.walk import entries_of  # noqa: PLC0415  # deferred: needed with the first `@`
 
     entries = [(name, is_folder) for name, is_folder in entries_of(str(root)) if not name.startswith(".")]
     named = [f"{name}/" for name, is_folder in entries if is_folder]

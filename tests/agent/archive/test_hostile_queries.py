@@ -11,11 +11,11 @@ import pytest
 from agent.archive.recall import fetching, looking_up
 from tests.agent.remembering import HERE, Sessions, opened
 from tests.store.test_search import HOSTILE
-from tools import output_search
 from tools.base import Arguments, Tool, ToolError, Workspace
 from tools.recall import Recall
 from tools.recalled import KINDS, Memory, RecalledItem, RecallQuery
 from tools.scope import SCOPES
+from tools.search import outputs
 from tools.tool_output_cache import ToolOutputCacheGrep
 from tui.cli.search import found_lines
 
@@ -110,7 +110,7 @@ async def test_no_reference_is_a_mistake(sessions: Sessions, tmp_path: Path) -> 
 async def test_a_pattern_that_blows_up_is_ended(
     sessions: Sessions, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tool: Recall | ToolOutputCacheGrep
 ) -> None:
-    monkeypatch.setattr(output_search, "SECONDS", 0.5)
+    monkeypatch.setattr(outputs, "SECONDS", 0.5)
     await sessions.runs("bash", "a part", whole=b"x" * 4_000 + b"z\n", command="make")
     number = len(SAID) + 1
     result = await tool.run(

@@ -134,7 +134,7 @@ async def test_a_search_for_files_ends_with_the_screen(tmp_path: Path, monkeypat
         finally:
             told.append("ended")
 
-    monkeypatch.setattr("tools.search.list_files", never_done)
+    monkeypatch.setattr("tools.search.files.list_files", never_done)
     async with terminal(FakeSession(root=project(tmp_path))) as t:
         await t.pilot.press("@", "t")
         await t.until(lambda: told)

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from tools.bounded_files import beginning_of
-from tools.ignore import IgnoreRule, rules_of, says
+from tools.search.ignore import IgnoreRule, rules_of, says
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,5 +1,5 @@
 """Lines of kept bytes that a pattern matches, in a process of its own, which can be ended. What is searched in the
-process stands in `tools.output_scan`."""
+process stands in `tools.search.scan`."""
 
 import asyncio
 import json
@@ -19,7 +19,7 @@ SECONDS = 20.0
 """Of a search, after which it is ended with what it has found."""
 
 _START = (
-    "import sys, json; sys.path[:] = json.loads(sys.argv[1]); from tools.output_scan import main; main(sys.argv[2])"
+    "import sys, json; sys.path[:] = json.loads(sys.argv[1]); from tools.search.scan import main; main(sys.argv[2])"
 )
 
 
@@ -83,7 +83,7 @@ async def sift(
 
 
 def _started(request: Mapping[str, object]) -> subprocess.Popen[bytes]:
-    places = [str(Path(__file__).parents[1]), *(place for place in sys.path if place)]
+    places = [str(Path(__file__).parents[2]), *(place for place in sys.path if place)]
     try:
         return subprocess.Popen(
             [sys.executable, "-I", "-S", "-c", _START, json.dumps(places), json.dumps(request)],

@@ -16,10 +16,12 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import BinaryIO, TypeAlias
 
-from tools.output_scan import PIECE, Block, Search, blocks, searcher
-from tools.walk import files_below
+from tools.search.scan import PIECE, Block, Search, blocks, searcher
+from tools.search.walk import files_below
 
-_START = "import sys, json; sys.path[:] = json.loads(sys.argv[1]); from tools.searcher import main; main(sys.argv[2])"
+_START = (
+    "import sys, json; sys.path[:] = json.loads(sys.argv[1]); from tools.search.searcher import main; main(sys.argv[2])"
+)
 
 _OFTEN = 0.5
 """Seconds after which it is told how far a search is."""
@@ -35,7 +37,7 @@ def argv_for(
 ) -> list[str]:
     """The command that lists the files of its working folder, or searches them (or the one file) for the pattern."""
     request = {"pattern": pattern, "only_file": only_file, "ignore_case": ignore_case, "context": context}
-    places = [str(Path(__file__).parents[1]), *(place for place in sys.path if place)]
+    places = [str(Path(__file__).parents[2]), *(place for place in sys.path if place)]
     return [sys.executable, "-I", "-S", "-c", _START, json.dumps(places), json.dumps(request)]
 
 

@@ -13,10 +13,10 @@ from functools import cache
 from pathlib import Path
 from typing import IO, Literal, TypeAlias
 
-from tools import searcher
 from tools.base import ToolError
 from tools.process.lines import LineBuffer, TooLong
-from tools.walk import scope_of
+from tools.search import searcher
+from tools.search.walk import scope_of
 
 LONGEST_SEARCH = 30.0
 """Seconds after which a search is ended, with what it has found."""

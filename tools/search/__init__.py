@@ -1,0 +1,1 @@
+"""Files and kept outputs searched, by processes that can be ended."""
