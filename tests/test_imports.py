@@ -44,7 +44,7 @@ SELDOM = (
     "store.search",
     "store.vectors",
     "tools.process.child",
-    "tools.patch",
+    "tools.files.patch",
     "tools.search.files",
     "tools.search.outputs",
 )

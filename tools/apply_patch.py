@@ -1,9 +1,9 @@
 """The `apply_patch` tool: changes several files at once, all of them or none."""
 
 from tools.base import Arguments, Effect, Result, Workspace, description_beside
-from tools.change import preview_of
-from tools.files import undivided
-from tools.paths import resolve
+from tools.files.change import preview_of
+from tools.files.paths import resolve
+from tools.files.read_write import undivided
 from tools.schema import object_of
 
 
@@ -14,17 +14,17 @@ class ApplyPatch:
     schema = object_of({"patch": {"type": "string"}}, required=("patch",))
 
     def subjects(self, arguments: Arguments, workspace: Workspace) -> tuple[str, ...]:
-        from tools import patching  # noqa: PLC0415  # deferred: only a patch needs it
+        from tools.files import patch_changes  # noqa: PLC0415  # deferred: only a patch needs it
 
-        written = patching.written(arguments)
+        written = patch_changes.written(arguments)
         return tuple(dict.fromkeys(str(resolve(path, workspace)) for path in written))
 
     def preview(self, arguments: Arguments, workspace: Workspace) -> str:
-        from tools import patching  # noqa: PLC0415  # deferred: see `subjects`
+        from tools.files import patch_changes  # noqa: PLC0415  # deferred: see `subjects`
 
-        return preview_of(patching.planned(arguments, workspace), workspace.root)
+        return preview_of(patch_changes.planned(arguments, workspace), workspace.root)
 
     async def run(self, arguments: Arguments, workspace: Workspace) -> Result:
-        from tools import patching  # noqa: PLC0415  # deferred: see `subjects`
+        from tools.files import patch_changes  # noqa: PLC0415  # deferred: see `subjects`
 
-        return await undivided(lambda: patching.applied(arguments, workspace))
+        return await undivided(lambda: patch_changes.applied(arguments, workspace))

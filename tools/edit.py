@@ -3,14 +3,14 @@
 from pathlib import Path
 
 from tools.base import Arguments, Effect, Result, ToolError, Workspace, description_beside
-from tools.change import Change, insist_on_read, made_of, make, preview_of
 from tools.extent import counted
-from tools.files import content_of, undivided
+from tools.files.change import Change, insist_on_read, made_of, make, preview_of
+from tools.files.matching import Closeness, Matches, NearMiss, apply, find_match, line_number, nearest
+from tools.files.paths import display, resolve
+from tools.files.read_write import content_of, undivided
+from tools.files.text import TextFile, decode, showable
 from tools.lazy import dataclass
-from tools.matching import Closeness, Matches, NearMiss, apply, find_match, line_number, nearest
-from tools.paths import display, resolve
 from tools.schema import flag, object_of, text
-from tools.textfile import TextFile, decode, showable
 from tools.truncate import numbered
 
 _MOST_SHOWN = 40

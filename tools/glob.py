@@ -5,7 +5,7 @@ from pathlib import Path
 
 from tools.base import Arguments, Effect, Result, ToolError, Workspace, description_beside
 from tools.extent import Extent
-from tools.paths import display, kind_of, locate, resolve
+from tools.files.paths import display, kind_of, locate, resolve
 from tools.schema import number, object_of, text
 from tools.search import globs
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
 from tools.base import Arguments, Effect, Result, ToolError, Workspace, description_beside
 from tools.extent import Extent
+from tools.files.paths import display, kind_of, resolve
 from tools.lazy import dataclass
-from tools.paths import display, kind_of, resolve
 from tools.schema import flag, number, object_of, text
 from tools.search import globs
 from tools.truncate import cut_line, plain

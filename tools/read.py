@@ -7,13 +7,13 @@ from typing import IO
 
 from tools.base import Arguments, Effect, Picture, ReadLimits, Result, ToolError, Workspace, description_beside
 from tools.extent import Extent, counted
-from tools.files import LARGEST, opened, read_bytes, undivided
-from tools.largefile import page_of_file
+from tools.files.large import page_of_file
+from tools.files.paths import display, resolve
+from tools.files.pictures import LARGEST_PICTURE, picture_type
+from tools.files.read_write import LARGEST, opened, read_bytes, undivided
+from tools.files.text import binary_kind, decode, showable
 from tools.lazy import dataclass
-from tools.paths import display, resolve
-from tools.pictures import LARGEST_PICTURE, picture_type
 from tools.schema import number, object_of, text
-from tools.textfile import binary_kind, decode, showable
 from tools.truncate import numbered, printable
 
 MOST_LINES = 2000

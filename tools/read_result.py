@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, TypeVar
 from tools.base import Arguments, Effect, Picture, Result, ToolError, Workspace, description_beside
 from tools.cap import MOST, NOTES, Cap
 from tools.extent import Extent, counted
+from tools.files.pictures import LARGEST_PICTURE, PICTURE_TYPES
 from tools.grep import checked
-from tools.pictures import LARGEST_PICTURE, PICTURE_TYPES
 from tools.schema import number, object_of, text
 from tools.stored_outputs import Content, KeptContent
 from tools.truncate import LONGEST_LINE, is_mostly_noise, plain

@@ -9,8 +9,8 @@ from typing import get_args
 
 from tools.base import Arguments, Effect, Result, ToolError, Workspace, description_beside
 from tools.cap import Cap, cap_of
+from tools.files.pictures import PICTURE_TYPES
 from tools.lazy import regex
-from tools.pictures import PICTURE_TYPES
 from tools.read_result import (
     byte_range,
     lines_of,

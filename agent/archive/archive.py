@@ -59,8 +59,8 @@ from store.errors import StoreError
 from store.outputs import OutputRow
 from store.sessions import SessionRow, SessionStore
 from tools.extent import counted
+from tools.files.pictures import PICTURE_TYPES
 from tools.logfile import LogFile
-from tools.pictures import PICTURE_TYPES
 from tools.read_result import part_of
 from tools.stored_outputs import Content, Framed, InMemory, KeptContent
 

@@ -20,8 +20,8 @@ from agent.errors import ReferenceFailed, StoreFailed
 from agent.messages import Assistant, Image, Message, User
 from store.outputs import OutputRow
 from tools.extent import counted
+from tools.files.pictures import PICTURE_TYPES
 from tools.lazy import dataclass, regex
-from tools.pictures import PICTURE_TYPES
 from tools.stored_outputs import Content
 from tools.truncate import is_mostly_noise
 

@@ -11,7 +11,7 @@ from agent.records.damage import read_if_sound, unreadable
 from store.befores import changes
 from store.branches import Branches
 from store.sessions import MessageRow, SessionRow, SessionStore
-from tools.paths import display
+from tools.files.paths import display
 
 _SAID = '{"type":"text"'
 """What the body of a message holds in which somebody says something."""

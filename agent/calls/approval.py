@@ -22,7 +22,7 @@ from agent.events import (
 from agent.interrupt import Interrupt
 from agent.messages import ToolCall
 from tools.base import Previews, Tool, ToolError, Workspace
-from tools.diff import unified
+from tools.files.diff import unified
 from tools.lazy import dataclass
 
 Ask: TypeAlias = Callable[[PermissionAsked], Awaitable[Decision]]

@@ -16,8 +16,8 @@ from agent.interrupt import Interrupt
 from agent.messages import OutputStatus, ToolCall, ToolOutput
 from agent.records.call_progress import CallProgress
 from tools.base import Made, Result, Tool, ToolError, Workspace
+from tools.files.paths import display
 from tools.lazy import dataclass
-from tools.paths import display
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ from agent.config.options import (
 )
 from agent.config.values import Config, Folders, ProviderConfig, field_of
 from agent.errors import ConfigError
-from tools.bounded_files import beginning_of
+from tools.files.bounded import beginning_of
 
 OTHER_VARIABLES = ("EBB_HOME", "EBB_PASS_ENV")
 """What the environment may say besides settings."""

@@ -11,8 +11,8 @@ from typing import Any
 
 from agent.errors import ConfigError
 from tools.base import ToolError
-from tools.bounded_files import LARGEST, beginning_of
-from tools.files import write_bytes
+from tools.files.bounded import LARGEST, beginning_of
+from tools.files.read_write import write_bytes
 
 
 class KeptByProject:

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 from agent.config.load import read_toml
 from agent.errors import ConfigError
 from tools.base import ToolError
-from tools.files import write_bytes
+from tools.files.read_write import write_bytes
 
 Edit: TypeAlias = Callable[[dict[str, Any]], None]
 """Changes the content of a file: as tomlkit has it, or as plain tables."""

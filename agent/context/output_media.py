@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from tools.base import Attached, Picture, Result
 from tools.extent import counted
+from tools.files.pictures import LARGEST_PICTURE, picture_type
 from tools.lazy import regex
-from tools.pictures import LARGEST_PICTURE, picture_type
 from tools.truncate import is_mostly_noise, plain
 
 _NAME = 120

@@ -17,7 +17,7 @@ from agent.messages import Conversation, Image, Note, User, UserPart
 from agent.window.env import Env
 from agent.window.measure import budget_of, window_of
 from tools.base import ReadLimits, ToolError, Workspace
-from tools.paths import kind_of, locate
+from tools.files.paths import kind_of, locate
 from tools.read import Read
 from tools.search.walk import entries_of
 from tools.truncate import printable

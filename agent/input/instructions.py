@@ -14,7 +14,7 @@ from datetime import date
 from pathlib import Path
 
 from agent.context.prompt import Instructions
-from tools.bounded_files import beginning_of
+from tools.files.bounded import beginning_of
 from tools.lazy import dataclass, regex
 
 PROJECT_FILES = ("AGENT.md", "AGENTS.md")

@@ -12,9 +12,9 @@ from agent.config.per_project import alone_with
 from agent.errors import ConfigError
 from agent.mcp.declared import Declared
 from tools.base import ToolError
-from tools.bounded_files import LARGEST, beginning_of
 from tools.extent import counted
-from tools.files import write_bytes
+from tools.files.bounded import LARGEST, beginning_of
+from tools.files.read_write import write_bytes
 from tools.mcp.offers import McpTool
 from tools.redaction import without_password
 

@@ -14,7 +14,7 @@ from agent.config.load import LARGEST_FILE
 from agent.config.options import SERVER_KEYS
 from agent.config.values import Config
 from agent.errors import ConfigError
-from tools.bounded_files import beginning_of
+from tools.files.bounded import beginning_of
 from tools.mcp.spec import Login, ServerSpec
 
 Owner: TypeAlias = Literal["user", "project"]

@@ -15,8 +15,8 @@ from store.befores import ChangeRow, changes, keep_change
 from store.errors import StoreError
 from store.sessions import SessionStore
 from tools.base import Made, ToolError
-from tools.files import content_of
-from tools.paths import display
+from tools.files.paths import display
+from tools.files.read_write import content_of
 
 LARGEST = 8_000_000
 """Bytes of a file that are kept."""

@@ -11,8 +11,8 @@ from shutil import which
 
 from agent.records.file_change import FileChange
 from tools.base import ToolError
-from tools.files import content_of
-from tools.paths import display
+from tools.files.paths import display
+from tools.files.read_write import content_of
 
 PATIENCE = 10.0
 """Seconds that one call of git may take."""

@@ -8,8 +8,8 @@ from pathlib import Path
 from agent.context.control_calls import TodoItem, TodoState
 from agent.events import Resumed
 from tools.base import Workspace
+from tools.files.paths import display
 from tools.lazy import dataclass
-from tools.paths import display
 
 MOST_NAMED = 20
 """Files that a note names before it only counts the rest."""

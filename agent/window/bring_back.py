@@ -14,8 +14,8 @@ from agent.window.env import Env
 from agent.window.measure import budget_of
 from tools.base import ToolError
 from tools.extent import counted
+from tools.files.pictures import PICTURE_TYPES
 from tools.lazy import dataclass
-from tools.pictures import PICTURE_TYPES
 from tools.read_result import part_of
 from tools.stored_outputs import KeptContent
 from tools.truncate import is_mostly_noise

@@ -254,7 +254,7 @@ async def test_what_cannot_be_written_under_two_names_is_put_back(
             raise OSError(28, "No space left on device")
         sync(descriptor)
 
-    monkeypatch.setattr("tools.files.os.fsync", full)
+    monkeypatch.setattr("tools.files.read_write.os.fsync", full)
     assert "no space left" in await said(Edit(), {"path": "a.txt", "old": "old", "new": "new and longer"}, workspace)
     assert path.read_bytes() == (workspace.root / "other.txt").read_bytes() == b"old\n"
     assert sorted(entry.name for entry in workspace.root.iterdir()) == ["a.txt", "other.txt"]
@@ -283,7 +283,7 @@ async def test_a_copy_stays_where_what_a_file_held_cannot_be_put_back(
     if why == "two names":
         os.link(path, workspace.root / "other.txt")
     else:
-        monkeypatch.setattr("tools.files._has_owner", lambda name, of, folder: False)
+        monkeypatch.setattr("tools.files.read_write._has_owner", lambda name, of, folder: False)
     synced, sync = list[int](), os.fsync
     before = 1 if why == "two names" else 2  # a new file was filled in vain, then the copy
 
@@ -293,7 +293,7 @@ async def test_a_copy_stays_where_what_a_file_held_cannot_be_put_back(
             raise OSError(5, "Input/output error")
         sync(descriptor)
 
-    monkeypatch.setattr("tools.files.os.fsync", failing)
+    monkeypatch.setattr("tools.files.read_write.os.fsync", failing)
     told = await said(Edit(), {"path": "a.txt", "old": "old", "new": "new"}, workspace)
     (copy,) = {entry.name for entry in workspace.root.iterdir()} - {"a.txt", "other.txt"}
     assert told == (
@@ -323,7 +323,7 @@ async def test_a_file_whose_owner_cannot_be_given_is_written_where_it_is(
     def refused(name: str, of: os.stat_result, folder: int) -> bool:
         return False
 
-    monkeypatch.setattr("tools.files._has_owner", refused)
+    monkeypatch.setattr("tools.files.read_write._has_owner", refused)
     await Edit().run({"path": "a.txt", "old": "old", "new": "new"}, workspace)
     assert (path.stat().st_ino, path.read_bytes()) == (before.st_ino, b"new\n")
     assert [entry.name for entry in workspace.root.iterdir()] == ["a.txt"]

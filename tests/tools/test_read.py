@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from tools.base import Picture, ReadLimits, Result, ToolError, Workspace
 from tools.extent import Extent
-from tools.files import undivided
-from tools.largefile import page_of_file
+from tools.files.large import page_of_file
+from tools.files.read_write import undivided
 from tools.read import Read, page_of
 
 PNG = b"\x89PNG\r\n\x1a\n" + b"\0" * 20
@@ -136,7 +136,7 @@ LARGE = 100
 @pytest.fixture
 def few_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tools.read.LARGEST", LARGE)
-    monkeypatch.setattr("tools.largefile._CHUNK", 7)  # so that lines lie across what is read at a time
+    monkeypatch.setattr("tools.files.large._CHUNK", 7)  # so that lines lie across what is read at a time
 
 
 @pytest.mark.usefixtures("few_bytes")
@@ -198,7 +198,7 @@ async def test_half_a_gigabyte_is_not_held(workspace: Workspace) -> None:
 async def test_the_end_of_a_file_that_never_ends_is_not_looked_for(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tools.largefile.FARTHEST", 80 << 20)
+    monkeypatch.setattr("tools.files.large.FARTHEST", 80 << 20)
     with (workspace.root / "sparse.log").open("wb") as file:
         file.write(b"line\n" * 3_000)
         file.truncate(100 << 30)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from tests.tui.inked import PALETTE
-from tools.change import diff_lines
+from tools.files.change import diff_lines
 from tui.render.call_diff import diff_of
 from tui.render.diff_lines import Drawn, Line, cut_at_blanks, shown, with_blanks
 from tui.render.diff_pairing import Marks, marks_of, paired

@@ -20,7 +20,7 @@ from agent.records.file_change import FileChange
 from tests.tui.doubles import FakeFiles, FakeSession, FakeSessions, measured
 from tests.tui.picturing import SIZES, Compare, ready
 from tests.tui.piloting import list_on
-from tools.change import diff_lines
+from tools.files.change import diff_lines
 from tui.app import EbbApp
 from tui.screens.permission import PermissionScreen
 

@@ -207,8 +207,9 @@ AT_ONCE = (
     "agent.errors",
     "tools.extent",
     "tools.lazy",
-    "tools.pictures",
-    "tools.bounded_files",
+    "tools.files",
+    "tools.files.bounded",
+    "tools.files.pictures",
     "tools.scope",
 )
 """Besides the widgets: the settings and the reading of their files, their errors, how pictures begin, and how

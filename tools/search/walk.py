@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from tools.bounded_files import beginning_of
+from tools.files.bounded import beginning_of
 from tools.search.ignore import IgnoreRule, rules_of, says
 
 

@@ -43,7 +43,7 @@ def piped_input() -> str:
 
 def _in_other_encoding(data: bytes) -> str:
     from agent.context.long_texts import is_noise  # noqa: PLC0415  # deferred: little is piped in so
-    from tools.textfile import binary_kind, decode  # noqa: PLC0415  # deferred: as above, and a terminal needs none
+    from tools.files.text import binary_kind, decode  # noqa: PLC0415  # deferred: as above, and a terminal needs none
 
     if binary_kind(data) is None and not is_noise(text := decode(data).text):
         return text

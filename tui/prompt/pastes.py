@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
-from tools.pictures import LARGEST_PICTURE, picture_type
+from tools.files.pictures import LARGEST_PICTURE, picture_type
 
 if TYPE_CHECKING:  # types only: much is loaded with them
     from agent.messages import Image, Note

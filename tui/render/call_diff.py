@@ -2,7 +2,7 @@
 
 from functools import lru_cache
 
-from tools.diff import unified
+from tools.files.diff import unified
 from tui.view.blocks import Call
 
 

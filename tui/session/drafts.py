@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from tools.bounded_files import LARGEST, beginning_of
+from tools.files.bounded import LARGEST, beginning_of
 
 
 class Drafts:

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from agent.input.instructions import git_branch
-from tools.bounded_files import LARGEST, beginning_of
+from tools.files.bounded import LARGEST, beginning_of
 
 
 def branch_of(folder: Path) -> str:

@@ -7,7 +7,7 @@ import shutil
 import sys
 from collections.abc import Mapping, Sequence
 
-from tools.pictures import LARGEST_PICTURE
+from tools.files.pictures import LARGEST_PICTURE
 
 PATIENCE = 5.0
 """Seconds that such a program may take."""

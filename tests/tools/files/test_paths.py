@@ -6,10 +6,10 @@ import pytest
 
 from tools.apply_patch import ApplyPatch
 from tools.base import Arguments, Tool, ToolError, Workspace
-from tools.files import write_bytes
+from tools.files.paths import display, is_inside, resolve
+from tools.files.read_write import write_bytes
 from tools.glob import Glob
 from tools.grep import Grep
-from tools.paths import display, is_inside, resolve
 from tools.read import Read
 from tools.write import Write
 
@@ -133,5 +133,5 @@ async def test_a_file_that_is_gone_at_once_was_written_all_the_same(
         write_bytes(path, content, mode)
         path.unlink()
 
-    monkeypatch.setattr("tools.change.write_bytes", write_and_lose)
+    monkeypatch.setattr("tools.files.change.write_bytes", write_and_lose)
     assert not (await Write().run({"path": "a", "content": "x"}, workspace)).failed

@@ -2,8 +2,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tools.matching import apply
-from tools.patch import Add, Delete, FilePatch, PatchError, PatchHunk, Update, changes_of, parse
+from tools.files.matching import apply
+from tools.files.patch import Add, Delete, FilePatch, PatchError, PatchHunk, Update, changes_of, parse
 
 WORDS = st.lists(st.text(alphabet="abc *@+-", max_size=6), max_size=6)
 

@@ -5,12 +5,12 @@ from contextlib import suppress
 from pathlib import Path
 
 from tools.base import Made, ToolError, Workspace
-from tools.diff import capped, header, remarked, unified
-from tools.files import content_of, delete, mode_of, write_bytes
+from tools.files.diff import capped, header, remarked, unified
+from tools.files.paths import display
+from tools.files.read_write import content_of, delete, mode_of, write_bytes
+from tools.files.text import TextFile, binary_kind, decode, showable
 from tools.lazy import dataclass
-from tools.paths import display
 from tools.seen_files import SeenFiles
-from tools.textfile import TextFile, binary_kind, decode, showable
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping
 from itertools import pairwise
 from typing import Literal, TypeAlias
 
+from tools.files.text import Replacement
 from tools.lazy import dataclass
-from tools.textfile import Replacement
 
 Closeness: TypeAlias = Literal["exact", "signs", "blanks", "none"]
 

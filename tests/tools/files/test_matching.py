@@ -1,8 +1,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tools.matching import Matches, NearMiss, apply, find_match, nearest
-from tools.textfile import Replacement, TextFile, decode
+from tools.files.matching import Matches, NearMiss, apply, find_match, nearest
+from tools.files.text import Replacement, TextFile, decode
 
 LINES = st.lists(st.text(alphabet="ab {}\t", max_size=6), min_size=1, max_size=8)
 

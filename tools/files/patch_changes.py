@@ -4,12 +4,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tools.base import Arguments, Result, ToolError, Workspace
-from tools.change import Change, made_of, make
-from tools.files import content_of, mode_of
-from tools.patch import Add, Delete, FilePatch, PatchError, PatchHunk, Update, changes_of, parse
-from tools.paths import display, resolve
+from tools.files.change import Change, made_of, make
+from tools.files.patch import Add, Delete, FilePatch, PatchError, PatchHunk, Update, changes_of, parse
+from tools.files.paths import display, resolve
+from tools.files.read_write import content_of, mode_of
+from tools.files.text import binary_kind, decode
 from tools.schema import text
-from tools.textfile import binary_kind, decode
 
 
 @dataclass(frozen=True, slots=True)

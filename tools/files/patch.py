@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from tools.matching import nearest, plain_signs
-from tools.textfile import Replacement
+from tools.files.matching import nearest, plain_signs
+from tools.files.text import Replacement
 
 _BEGIN, _END, _END_OF_FILE = "*** Begin Patch", "*** End Patch", "*** End of File"
 _HEADER = re.compile(r"\*\*\* (Update File|Add File|Delete File|Move to): (.+?)\s*$")
