@@ -60,6 +60,11 @@ class Memory:
     """What whoever asked should know of how it was found, a sentence each."""
 
 
-LookUp: TypeAlias = Callable[[RecallQuery, Callable[[int, int], None]], Awaitable[Memory]]
-"""Takes also what is told how many messages of how many were made ready to be searched."""
+OnProgress: TypeAlias = Callable[[int, int], None]
+"""Is told how many messages of how many were made ready to be searched."""
+LookUp: TypeAlias = Callable[[RecallQuery, OnProgress], Awaitable[Memory]]
 Fetch: TypeAlias = Callable[[str, Scope | None], Awaitable[KeptContent]]
+
+
+def no_progress(done: int, total: int) -> None:
+    """Where nobody wants to be told."""

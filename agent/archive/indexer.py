@@ -22,6 +22,7 @@ from store.errors import StoreError
 from store.queries import Wanted
 from store.search import Document, IndexProgress, SearchIndex, SearchMatch
 from store.sessions import MessageRow, SessionStore
+from tools.recalled import OnProgress, no_progress
 
 MOST_INDEXED = 1 << 18
 """Bytes of one output that can be searched; a longer one says so where it is found."""
@@ -37,12 +38,7 @@ SECONDS = 10.0
 """For which a search waits for its index; then it answers from what there is."""
 
 Done = TypeVar("Done")
-Told = Callable[[int, int], None]
-"""Takes how many messages of how many are done."""
-
-
-def nobody(done: int, total: int) -> None:
-    """Progress that nobody looks at."""
+UNINDEXED = "{:,} older messages are not indexed yet, so they were not searched; the next search goes on with them"
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +61,7 @@ class Indexer:
         self.left = 0
         """How many messages were not in the index when it was last brought up to date."""
 
-    async def catch_up(self, told: Told = nobody, *, first: str = "", seconds: float = inf) -> int:
+    async def catch_up(self, told: OnProgress = no_progress, *, first: str = "", seconds: float = inf) -> int:
         """Adds what was said since the last time, of one session and then of the newest first, and goes on so for some
         seconds; how many messages are left. Whatever else waits for the store gets at it in between. A damaged index is
         made anew."""
@@ -73,13 +69,13 @@ class Indexer:
 
     async def catch_up_with(self, session: str) -> int:
         """Adds what was said in one session since the last time; how many messages are left."""
-        return await self.sound(lambda: self._catch_up(nobody, session, SECONDS, session), nobody, session)
+        return await self.sound(lambda: self._catch_up(no_progress, session, SECONDS, session), no_progress, session)
 
-    async def find(self, wanted: Wanted, told: Told = nobody) -> tuple[SearchMatch, ...]:
+    async def find(self, wanted: Wanted, told: OnProgress = no_progress) -> tuple[SearchMatch, ...]:
         """What the index finds."""
         return await self.sound(lambda: self._thread.run(self.index.find, wanted), told)
 
-    async def sound(self, work: Callable[[], Awaitable[Done]], told: Told = nobody, first: str = "") -> Done:
+    async def sound(self, work: Callable[[], Awaitable[Done]], told: OnProgress = no_progress, first: str = "") -> Done:
         """What the work gives, done again after the index was made anew when it shows that the index is damaged."""
         try:
             return await work()
@@ -89,13 +85,13 @@ class Indexer:
             await self.repair(told, first)
             return await work()
 
-    async def repair(self, told: Told = nobody, first: str = "") -> None:
+    async def repair(self, told: OnProgress = no_progress, first: str = "") -> None:
         """Empties the index and makes it anew from the messages, as far as that goes in the time for a search."""
         self.repairs += 1
         await self._thread.run(self.index.rebuild)
         await self._catch_up(told, first, SECONDS)
 
-    async def _catch_up(self, told: Told, first: str = "", seconds: float = inf, only: str = "") -> int:
+    async def _catch_up(self, told: OnProgress, first: str = "", seconds: float = inf, only: str = "") -> int:
         end = time.monotonic() + seconds
         await self._thread.run(self._store.use_copy)
         behind = await self._thread.run(self.index.behind)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from agent.archive.excerpt import excerpt
 from agent.archive.fork import fork_session
-from agent.archive.indexer import SECONDS, Indexer, Told, nobody
+from agent.archive.indexer import SECONDS, Indexer
 from agent.archive.tree import Tree, tree_of
 from agent.errors import UsageError
 from agent.messages import Message
@@ -21,6 +21,7 @@ from store.branches import Branches
 from store.catalogue import Catalogue, ListedRow
 from store.queries import Wanted, pieces_of
 from store.sessions import SessionRow, SessionStore
+from tools.recalled import OnProgress, no_progress
 
 PAGE = 200
 """Sessions that are listed at once."""
@@ -68,7 +69,9 @@ class Library:
         rows = await self._thread.run(self._catalogue.page, project, limit, place, tuple(words.split()))
         return tuple(map(_info, rows))
 
-    async def search(self, words: str, *, everywhere: bool = False, told: Told = nobody) -> tuple[SessionMatch, ...]:
+    async def search(
+        self, words: str, *, everywhere: bool = False, told: OnProgress = no_progress
+    ) -> tuple[SessionMatch, ...]:
         """The sessions in which this was said, the best first. After some seconds only what was looked through by then
         is found: `told` was told less than all, and the next search goes on."""
         if not words.strip():

@@ -3,16 +3,26 @@
 
 import asyncio
 import re
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
-from agent.archive.indexer import Indexer
-from agent.context.provenance import Covering, DepartedMessage, Occurrence, place_named, places_of
-from agent.context.references import MessageRef, OutputRef, Reference, SummaryRef, Target
+from agent.archive.indexer import UNINDEXED, Indexer
+from agent.context.provenance import Covering, DepartedMessage, Occurrence, Trace, place_named, places_of
+from agent.context.references import (
+    CURRENT_SESSION,
+    BadReference,
+    MessageRef,
+    OutputRef,
+    Reference,
+    SummaryRef,
+    Target,
+    parse_reference,
+)
 from agent.errors import StoreFailed
 from agent.messages import Assistant, Conversation
 from agent.records.damage import read_if_sound
+from agent.records.recorder import Recorder
 from agent.records.rows import read_summary
 from agent.records.store_thread import StoreThread
 from store.archive import ArchiveStore
@@ -39,6 +49,26 @@ class Locator:
     def left(self) -> int:
         """How many messages of the session could not be looked through yet."""
         return self._indexer.left
+
+    async def trace(
+        self, text: str, view: Conversation | None, unsearched: Callable[[str, Collection[str]], Awaitable[list[str]]]
+    ) -> Trace:
+        """Every place where the session holds the text, and what has become of it there; what has become of an output
+        or a message, when the text is its reference. `view`: what the model is shown; as it was written down when it is
+        None. `unsearched` says what else may hold it, after some advice and but for what was found."""
+        if not text.strip():
+            return Trace()
+        if view is None:
+            row = await self._thread.run(self._store.session, self._session)
+            view = await Recorder(self._thread, self._store, row, is_new=False).read() if row else Conversation()
+        with suppress(BadReference):
+            reference = parse_reference(text)
+            if reference.session == CURRENT_SESSION and (named := await self.named(reference, view)):
+                return Trace(named)
+        places = await self.of(text, view)
+        told = await unsearched("`/archive` shows all of one", {place.ref for place in places})
+        left = self._indexer.left
+        return Trace(places, (*([UNINDEXED.format(left)] if left else []), *told))
 
     async def of(self, text: str, view: Conversation) -> tuple[Occurrence, ...]:
         """Every place where the session holds the text, oldest first, capitals or not. None: it was never seen. One or

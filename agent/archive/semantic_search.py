@@ -7,13 +7,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from agent.archive.embeddings import Embedder
-from agent.archive.indexer import Indexer, Told, nobody
+from agent.archive.indexer import Indexer
 from agent.archive.vector_index import Sketches, sketched
 from agent.records.store_thread import StoreThread
 from store.queries import Wanted
 from store.search import SearchHit, SearchIndex, SearchMatch, path_pattern
 from store.sessions import SessionStore
 from store.vectors import Unread, Vector, VectorStore
+from tools.recalled import OnProgress, no_progress
 
 PART = 1000
 """Characters of a text that one vector stands for, at most."""
@@ -47,11 +48,11 @@ class Meanings:
         self._sketches = Sketches(MOST)
         self._state = (0, 0)
 
-    async def find(self, indexer: Indexer, wanted: Wanted, told: Told = nobody) -> tuple[SearchMatch, ...]:
+    async def find(self, indexer: Indexer, wanted: Wanted, told: OnProgress = no_progress) -> tuple[SearchMatch, ...]:
         """What holds the words or is near in meaning, the best first; what holds all words before what does not."""
         return await indexer.sound(lambda: self._find(indexer.index, wanted, told), told)
 
-    async def _find(self, index: SearchIndex, wanted: Wanted, told: Told) -> tuple[SearchMatch, ...]:
+    async def _find(self, index: SearchIndex, wanted: Wanted, told: OnProgress) -> tuple[SearchMatch, ...]:
         total, done = await self._thread.run(self._waiting), 0
         while done < total:
             read = await self._thread.run(self._read_more)

@@ -6,7 +6,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from agent.archive.indexer import nobody
 from agent.archive.library import Library, SessionMatch
 from agent.archive.listing import ArchiveItem, ArchiveListing, ContentPage
 from agent.archive.tree import Tree
@@ -39,6 +38,7 @@ from agent.sessions import Sessions
 from agent.view_events import BroughtBack, CompactionStarted, ContextCompacted
 from agent.window.compact import CompactResult
 from agent.window.triggers import unheard
+from tools.recalled import no_progress
 
 COMPACTED = CompactResult(90_000, 9_000, 120, 8, ("summary",))
 
@@ -66,7 +66,7 @@ class FakeLibrary(Library):
         return tuple(here[start : start + limit])
 
     async def search(
-        self, words: str, *, everywhere: bool = False, told: Callable[[int, int], None] = nobody
+        self, words: str, *, everywhere: bool = False, told: Callable[[int, int], None] = no_progress
     ) -> tuple[SessionMatch, ...]:
         told(1, 2)
         texts = {id: " ".join(message.text for message in messages) for id, messages in self.said.items()}

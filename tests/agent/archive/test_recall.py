@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from agent.archive.indexer import BATCH, MOST_INDEXED
-from agent.archive.recall import REBUILT, SOME, UNINDEXED
+from agent.archive.indexer import BATCH, MOST_INDEXED, UNINDEXED
+from agent.archive.recall_search import REBUILT, SOME
 from agent.errors import ReferenceFailed
 from agent.records.lifecycle import forget
 from tests.agent.remembering import ELSEWHERE, HERE, THERE, Sessions, opened
@@ -167,7 +167,7 @@ async def test_a_search_that_would_wait_long_answers_from_what_is_indexed_and_go
     for number in range(BATCH + 50):
         await sessions.says(f"message {number} word{number}", THERE)
     await sessions.says("another word7")
-    monkeypatch.setattr("agent.archive.indexer.SECONDS", 0.0)
+    monkeypatch.setattr("agent.archive.recall_search.SECONDS", 0.0)
     searched = [await sessions.recall().search(RecallQuery("word7 another")) for _ in range(3)]
     assert [refs(memory)[0] for memory in searched] == refs(searched[0])[:1] * 3
     told = [[note for note in memory.told if note != SOME] for memory in searched]
@@ -194,6 +194,7 @@ async def test_an_index_that_is_made_anew_is_made_in_pieces_and_says_what_is_lef
         db.execute("drop table documents")
     db.close()
     monkeypatch.setattr("agent.archive.indexer.SECONDS", 0.0)
+    monkeypatch.setattr("agent.archive.recall_search.SECONDS", 0.0)
     second = await opened(tmp_path)
     memory = await second.recall().search(RecallQuery("word", limit=BATCH))
     assert memory.told == (UNINDEXED.format(49), REBUILT)
@@ -286,7 +287,7 @@ async def test_what_was_not_searched_to_its_end_is_named(sessions: Sessions, mon
     await sessions.says("go", THERE)
     for number in range(7):
         await sessions.runs("bash", "filler", THERE, whole=b"filler line\n" * 90_000, command=f"make {number}")
-    monkeypatch.setattr("agent.archive.recall.SCAN_SECONDS", 0.0)
+    monkeypatch.setattr("agent.archive.recall_search.SCAN_SECONDS", 0.0)
     (told,) = (await sessions.recall().search(RecallQuery("needle"))).told
     assert told.startswith("only the first 262,144 bytes of ebb://one/bbbb1111/r7, ebb://one/bbbb1111/r6, ")
     assert told.endswith("/r3 and 2 more are searched here; `read_result` with a `pattern` searches all of one")

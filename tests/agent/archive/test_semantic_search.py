@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.archive.embeddings import KEY, Embedder, EmbeddingFailed, what_is_missing
-from agent.archive.recall import MEANT, REBUILT
+from agent.archive.recall_search import MEANT, REBUILT
 from agent.archive.semantic_search import BATCH, DAMPING, FIRST, LAST, PART, fused, merged, parts_of
 from agent.archive.vector_index import Sketches, sketched
 from agent.records.lifecycle import forget

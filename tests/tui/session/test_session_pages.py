@@ -2,9 +2,9 @@
 
 from collections.abc import Callable
 
-from agent.archive.indexer import nobody
 from agent.archive.library import SessionMatch
 from tests.tui.doubles import FakeLibrary, session_info
+from tools.recalled import no_progress
 from tui.session.session_pages import Listed
 
 INFOS = tuple(session_info(f"{number}a", f"title {number}") for number in range(3))
@@ -19,7 +19,7 @@ class Slow(FakeLibrary):
         self.read = 0
 
     async def search(
-        self, words: str, *, everywhere: bool = False, told: Callable[[int, int], None] = nobody
+        self, words: str, *, everywhere: bool = False, told: Callable[[int, int], None] = no_progress
     ) -> tuple[SessionMatch, ...]:
         before, self.read = self.read, min(self.read + 1, self.readable)
         told(100 * (self.read - before), 300 - 100 * before)

@@ -1,0 +1,243 @@
+"""What sessions said, found by words, by filters or by meaning: which messages, outputs and summaries hold them, and
+what could not be searched."""
+
+import asyncio
+import time
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+from pathlib import Path
+from threading import Event
+from typing import TYPE_CHECKING
+
+from agent.archive.archive import Archive
+from agent.archive.embeddings import Embedder, EmbeddingFailed
+from agent.archive.excerpt import EXCERPT, excerpt
+from agent.archive.indexer import MOST_INDEXED, SECONDS, UNINDEXED, Indexer
+from agent.archive.reference_parts import SHOWN_DIGITS, Located
+from agent.context.references import MessageRef, OutputRef, Reference, SummaryRef, message_digits
+from agent.errors import ReferenceFailed, StoreFailed
+from agent.records.damage import read_if_sound
+from agent.records.store_thread import StoreThread
+from store.archive import ArchiveStore
+from store.queries import Wanted, pieces_of
+from store.search import SearchMatch, access_key
+from store.sessions import SessionStore
+from tools.recalled import Memory, OnProgress, RecalledItem, RecallQuery, no_progress
+from tools.scope import Scope
+from tools.search.words import Scanned, scan_words
+
+if TYPE_CHECKING:  # types only: few search by meaning
+    from agent.archive.semantic_search import Meanings
+
+REBUILT = "the search index was damaged and was made anew from the messages"
+
+NO_NAME = "0" * 8
+"""Stands for the name of a message that cannot be read any more."""
+
+BEGINNING = 120
+"""Characters that are shown of what no word was looked for in: more of them fit into one answer."""
+
+SCAN_SECONDS = 10.0
+"""For which a search looks through outputs that are longer than what is indexed of them."""
+
+MOST_LONG = 1000
+"""Such outputs, the newest, that are thought of."""
+
+ALL_OF_ONE = "`read_result` with a `pattern` searches all of one"
+
+MOST_NAMED = 5
+"""Outputs that are named as too long."""
+
+MEANT = "nothing holds these words; this is near in meaning"
+
+SOME = "nothing holds all of these words; this holds some of them"
+
+
+class RecallSearch:
+    """Searches from one session. Raises `ReferenceFailed` and `StoreFailed`."""
+
+    def __init__(
+        self,
+        thread: StoreThread,
+        store: SessionStore,
+        archive: Archive,
+        session: str,
+        project: str,
+        embedding_model: str | None,
+    ) -> None:
+        self._thread = thread
+        self._store = store
+        self._archive = archive
+        self._session = session
+        self._project = project
+        self._embedding_model = embedding_model
+        self._meanings: Meanings | None = None
+        self._indexer = Indexer(thread, store)
+
+    async def search(self, asked: RecallQuery, scope: Scope, told: OnProgress = no_progress) -> Memory:
+        """What holds the words and passes the filters, the best first."""
+        repairs = self._indexer.repairs
+        await self._indexer.catch_up(told, first=self._session, seconds=SECONDS)
+        wanted = Wanted(
+            asked.query,
+            asked.kinds,
+            asked.tool,
+            asked.path,
+            asked.since,
+            asked.until,
+            session=self._session if scope == "session" else None,
+            project=self._project if scope == "project" else None,
+            limit=asked.limit,
+        )
+        matches, notes = await self._find(wanted, told)
+        scanned, limits = await self._scan(wanted, matches)
+        if scanned:
+            matches = tuple(match for match in matches if match.way in ("words", "parts"))
+        found = (*[await self._remembered(match, asked) for match in matches], *scanned)
+        notes += [UNINDEXED.format(self._indexer.left)] if self._indexer.left else []
+        notes += [REBUILT] if self._indexer.repairs > repairs else []
+        if any(match.way == "some" for match in matches):
+            notes.append(SOME)
+        if asked.query and matches and all(match.way == "meaning" for match in matches):
+            notes.append(MEANT)
+        return Memory(found, (*notes, *limits))
+
+    async def _scan(self, wanted: Wanted, matches: Sequence[SearchMatch]) -> tuple[list[RecalledItem], list[str]]:
+        """Outputs of which more than what is indexed must be looked through to find the words, as many as there is time
+        for, and which were not searched to their ends. Those that were found already are left out."""
+        words = pieces_of(wanted.words)
+        if not words or wanted.kinds not in ((), ("output",)):
+            return [], []
+        every = replace(wanted, words="", kinds=("output",), larger_than=MOST_INDEXED, limit=MOST_LONG)
+        known = {(one.session, one.document.number) for one in matches if one.way in ("words", "parts")}
+        found, limits, end = list[RecalledItem](), list[str](), time.monotonic() + SCAN_SECONDS
+        index, left = self._indexer.index, await self._thread.run(self._indexer.index.ranked, every)
+        while left and len(found) < wanted.limit - len(known) and time.monotonic() < end:
+            read = await self._thread.run(index.read, [left.pop(0)])
+            if not read or (read[0].session, read[0].document.number) in known:
+                continue
+            match, ref = read[0], str(await self._reference(read[0]))
+            try:
+                scanned = await self._scanned(ref, words, end)
+            except (ReferenceFailed, StoreFailed) as error:
+                limits += [] if isinstance(error, ReferenceFailed) else [f"{ref} was not searched to its end: {error}"]
+                continue
+            size = match.document.size
+            if scanned.is_found:
+                shown = "\n".join(f"{number}: {line}" for number, line in scanned.lines)
+                found.append(self._told_of(match, ref, shown))
+            elif scanned.searched < size and time.monotonic() >= end:
+                limits.append(f"of {ref} only {scanned.searched:,} of {size:,} bytes were searched; {ALL_OF_ONE}")
+        rest = await self._thread.run(index.read, left[: MOST_NAMED + len(known)])
+        rest = tuple(one for one in rest if (one.session, one.document.number) not in known)
+        refs = [str(await self._reference(one)) for one in rest]
+        if refs:
+            limits.append(_limited(refs, ALL_OF_ONE, max(len(left) - len(rest), 0)))
+        return found, limits
+
+    async def _scanned(self, ref: str, words: Sequence[str], end: float) -> Scanned:
+        content, is_left = await self._archive.peek(await self._archive.resolve(ref)), Event()
+        scan = asyncio.ensure_future(
+            asyncio.to_thread(scan_words, content, words, lambda: is_left.is_set() or time.monotonic() >= end)
+        )
+        try:
+            return await asyncio.shield(scan)
+        finally:
+            is_left.set()
+            await asyncio.wait([scan])
+            content.close()
+
+    async def _find(self, wanted: Wanted, told: OnProgress) -> tuple[tuple[SearchMatch, ...], list[str]]:
+        """What is found, and why not by its meaning where that was asked for, once."""
+        if self._embedding_model is None or not wanted.words.strip() or '"' in wanted.words:
+            return await self._indexer.find(wanted, told), []
+        meanings = self._meanings
+        try:
+            if meanings is None:
+                meanings = await self._thread.run(self._load_meanings, self._embedding_model)
+        except EmbeddingFailed as error:
+            self._embedding_model = None
+            return await self._indexer.find(wanted, told), [str(error)]
+        return await meanings.find(self._indexer, wanted, told), []
+
+    def _load_meanings(self, model: str) -> "Meanings":
+        if self._meanings is not None:
+            return self._meanings
+        from agent.archive.semantic_search import Meanings  # noqa: PLC0415  # deferred: numpy takes a while
+
+        self._meanings = Meanings(self._thread, self._store, Embedder(model))
+        return self._meanings
+
+    async def unsearched(self, advice: str, found: Collection[str] = ()) -> list[str]:
+        """Which outputs of this session, besides those found, are too long to be searched to their ends, and what to
+        do then."""
+        numbers = await self._thread.run(ArchiveStore(self._store).larger_than, self._session, MOST_INDEXED)
+        refs = [ref for ref in (f"r{number}" for number in numbers) if ref not in found]
+        return [_limited(refs, advice)] if refs else []
+
+    async def count_look(self, located: Located) -> None:
+        """What is looked at often is found before what is not."""
+        await self._thread.run(self._indexer.index.touch, located.session, _key(located))
+
+    async def _remembered(self, match: SearchMatch, asked: RecallQuery) -> RecalledItem:
+        document = match.document
+        words = pieces_of(asked.query)
+        start, end = match.part or (0, len(document.text))
+        shown = excerpt(document.text[start:end], words, EXCERPT if words else BEGINNING)
+        searched = min(document.size, MOST_INDEXED)
+        return replace(
+            self._told_of(match, str(await self._reference(match)), shown),
+            searched=searched if document.size > searched else None,
+            by_meaning=match.way == "meaning",
+        )
+
+    def _told_of(self, match: SearchMatch, ref: str, shown: str) -> RecalledItem:
+        one = match.document
+        where = self._where(match)
+        return RecalledItem(ref, one.kind, where, one.created, one.title, shown, one.tool, one.path, size=one.size)
+
+    async def _reference(self, match: SearchMatch) -> Reference:
+        document = match.document
+        match document.kind:
+            case "output":
+                target: OutputRef | SummaryRef | MessageRef = OutputRef(document.number)
+            case "summary":
+                target = SummaryRef(document.number)
+            case "user" | "assistant":
+                target = MessageRef(await self._digits(match.session, document.position))
+        if match.session == self._session:
+            return Reference(target)
+        return Reference(target, None, match.session[:SHOWN_DIGITS], Path(match.project).name or match.project)
+
+    async def _digits(self, session: str, position: int) -> str:
+        name = await self._thread.run(ArchiveStore(self._store).name_of, session, position)
+        if name:
+            return name
+        rows = await self._thread.run(self._store.messages_before, session, position + 1, 1)
+        message = read_if_sound(rows[0]) if rows and rows[0].position == position else None
+        return message_digits(message) if message is not None else NO_NAME
+
+    def _where(self, match: SearchMatch) -> str:
+        if match.session == self._session:
+            return ""
+        if match.project == self._project:
+            return f"session {match.session[:SHOWN_DIGITS]}"
+        return f"session {match.session[:SHOWN_DIGITS]} of {Path(match.project).name or match.project}"
+
+
+def _limited(refs: Sequence[str], advice: str, besides: int = 0) -> str:
+    """Which outputs were searched in part only. `besides`: how many there are that are not named."""
+    unnamed = max(len(refs) - MOST_NAMED, 0) + besides
+    more = f" and {unnamed} more" if unnamed else ""
+    names = ", ".join(refs[:MOST_NAMED])
+    return f"only the first {MOST_INDEXED:,} bytes of {names}{more} are searched here; {advice}"
+
+
+def _key(located: Located) -> str:
+    match located.reference.target:
+        case OutputRef(number=number):
+            return access_key("output", 0, number)
+        case SummaryRef(number=number):
+            return access_key("summary", 0, number)
+        case MessageRef():
+            return access_key("user", located.position, 0)
