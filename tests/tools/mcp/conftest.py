@@ -2,11 +2,11 @@
 
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import pytest
 
@@ -17,8 +17,6 @@ from tools.mcp.spec import ServerSpec
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[2]
-
-Starts: TypeAlias = Callable[..., Server]
 
 
 def raw(way: str = "well", *more: str, **options: Any) -> ServerSpec:
@@ -52,17 +50,30 @@ def address() -> Iterator[str]:
         yield found
 
 
-@pytest.fixture
-async def start(tmp_path: Path) -> AsyncIterator[Starts]:
-    """Starts servers, and closes them at the end of the test. They wait a moment only before they are restarted."""
-    servers: list[Server] = []
+class Starts:
+    """Starts servers. They wait a moment only before they are restarted."""
 
-    def started(spec: ServerSpec, handlers: ClientHandlers | None = None) -> Server:
-        log, credentials = tmp_path / "logs" / f"{len(servers)}.log", tmp_path / "credentials.json"
+    def __init__(self, folder: Path) -> None:
+        self.servers: list[Server] = []
+        self._folder = folder
+
+    def __call__(self, spec: ServerSpec, handlers: ClientHandlers | None = None) -> Server:
+        log, credentials = self._folder / "logs" / f"{len(self.servers)}.log", self._folder / "credentials.json"
         server = Server(spec, handlers or RecordingDesk(), log, credentials, first_pause=0.01)
-        servers.append(server)
+        self.servers.append(server)
         server.start()
         return server
 
-    yield started
-    await close_all(servers)
+    async def ready(self, spec: ServerSpec, handlers: ClientHandlers | None = None) -> Server:
+        """One that is ready, or is known not to be."""
+        server = self(spec, handlers)
+        await server.ready()
+        return server
+
+
+@pytest.fixture
+async def start(tmp_path: Path) -> AsyncIterator[Starts]:
+    """They are closed at the end of the test."""
+    starts = Starts(tmp_path)
+    yield starts
+    await close_all(starts.servers)

@@ -59,8 +59,7 @@ async def test_a_login_is_kept_in_a_file_of_its_owner_and_used_again(
     guarded: str, start: Starts, tmp_path: Path, kept: Kept
 ) -> None:
     handlers = Browser()
-    server = start(ServerSpec("guarded", url=guarded), handlers)
-    await server.ready()
+    server = await start.ready(ServerSpec("guarded", url=guarded), handlers)
     assert (await server.login()).phase == "ready"
     assert await server.call("enter", {}, unwatched) == Result("let in")
     assert "You are logged in" in handlers.page
@@ -122,8 +121,7 @@ async def test_a_login_that_nobody_finishes_is_given_up(guarded: str, start: Sta
 
 async def test_a_login_that_is_cancelled_leaves_the_server_as_it_was(guarded: str, start: Starts) -> None:
     handlers = RecordingDesk()
-    server = start(ServerSpec("guarded", url=guarded), handlers)
-    await server.ready()
+    server = await start.ready(ServerSpec("guarded", url=guarded), handlers)
     login = asyncio.create_task(server.login())
     await until(lambda: bool(handlers.asked))
     login.cancel()

@@ -56,8 +56,7 @@ CALLS = [
 
 @pytest.mark.parametrize(("way", "told"), CALLS)
 async def test_a_call_that_goes_wrong_is_told_in_a_line(way: str, told: str, start: Starts) -> None:
-    server = start(raw(way, "1500000", most_bytes=1_000_000))
-    await server.ready()
+    server = await start.ready(raw(way, "1500000", most_bytes=1_000_000))
     with pytest.raises(ToolError) as caught:
         await server.call("echo", {}, unwatched)
     assert str(caught.value) == told
@@ -67,8 +66,7 @@ async def test_a_call_that_goes_wrong_is_told_in_a_line(way: str, told: str, sta
 
 @pytest.mark.parametrize("way", ["huge result", "huge result, id last", "invalid json", "wrong result", "hang"])
 async def test_a_wrong_answer_ends_no_other_call(way: str, start: Starts) -> None:
-    server = start(raw(way, "1500000", most_bytes=1_000_000, call_timeout=0.05))
-    await server.ready()
+    server = await start.ready(raw(way, "1500000", most_bytes=1_000_000, call_timeout=0.05))
     process = server.log.read_text()
     for _ in range(3):
         with pytest.raises(ToolError):
@@ -77,8 +75,7 @@ async def test_a_wrong_answer_ends_no_other_call(way: str, start: Starts) -> Non
 
 
 async def test_a_server_that_broke_is_started_again_and_answers(start: Starts, tmp_path: Path) -> None:
-    server = start(raw("dies once", cwd=tmp_path))
-    await server.ready()
+    server = await start.ready(raw("dies once", cwd=tmp_path))
     with pytest.raises(ToolError, match="was lost during"):
         await server.call("echo", {"text": "first"}, unwatched)
     assert await server.call("echo", {"text": "second"}, unwatched) == Result("second")
@@ -96,8 +93,7 @@ async def test_a_server_that_breaks_again_and_again_is_given_up(start: Starts) -
 
 
 async def test_chatter_between_answers_is_written_down(start: Starts) -> None:
-    server = start(raw("chatter"))
-    await server.ready()
+    server = await start.ready(raw("chatter"))
     assert await server.call("echo", {}, unwatched) == Result("done")
     assert server.log.read_text() == (
         "started\n[on its standard output] just so you know: called\n[on its standard output] [1, 2\n"

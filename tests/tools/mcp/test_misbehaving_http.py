@@ -27,8 +27,7 @@ CALLS = [
 @pytest.mark.parametrize(("way", "told"), CALLS)
 async def test_a_call_that_goes_wrong_is_told_in_a_line(way: str, told: str, start: Starts) -> None:
     with misbehaving(way) as address:
-        server = start(ServerSpec("web", url=address, most_bytes=1_000_000))
-        await server.ready()
+        server = await start.ready(ServerSpec("web", url=address, most_bytes=1_000_000))
         for _ in range(2):
             with pytest.raises(ToolError) as caught:
                 await server.call("echo", {}, unwatched)
@@ -39,8 +38,7 @@ async def test_a_call_that_goes_wrong_is_told_in_a_line(way: str, told: str, sta
 
 async def test_a_call_without_an_answer_ends(start: Starts) -> None:
     with misbehaving("hang") as address:
-        server = start(ServerSpec("web", url=address, call_timeout=0.1))
-        await server.ready()
+        server = await start.ready(ServerSpec("web", url=address, call_timeout=0.1))
         with pytest.raises(ToolError, match=r"gave no answer for `echo` within 0\.1 seconds"):
             await server.call("echo", {}, unwatched)
         assert server.state.phase == "ready"
@@ -49,8 +47,7 @@ async def test_a_call_without_an_answer_ends(start: Starts) -> None:
 
 async def test_a_server_that_has_forgotten_us_is_greeted_again(start: Starts) -> None:
     with misbehaving("forgetful") as address:
-        server = start(ServerSpec("web", url=address))
-        await server.ready()
+        server = await start.ready(ServerSpec("web", url=address))
         assert await server.call("echo", {}, unwatched) == Result("s2")
         await server.close()
 
@@ -60,8 +57,7 @@ async def test_a_server_that_does_not_answer_a_farewell_is_started_again(
 ) -> None:
     monkeypatch.setattr("tools.mcp.transport._TELLING", 0.2)
     with misbehaving("stays") as address:
-        server = start(ServerSpec("web", url=address))
-        await server.ready()
+        server = await start.ready(ServerSpec("web", url=address))
         assert (await server.restart()).phase == "ready"
         assert await server.call("echo", {}, unwatched) == Result("s2")
         await server.close()
@@ -70,8 +66,7 @@ async def test_a_server_that_does_not_answer_a_farewell_is_started_again(
 async def test_what_is_half_a_character_harms_no_connection(start: Starts) -> None:
     half = "what is asked for holds half a character, so nothing was sent: write it whole"
     with misbehaving("well") as address:
-        server = start(ServerSpec("web", url=address))
-        await server.ready()
+        server = await start.ready(ServerSpec("web", url=address))
         for asked in (
             server.call("echo", {"text": "\udc80"}, unwatched),
             server.read_resource("docs://\udc80"),

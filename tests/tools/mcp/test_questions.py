@@ -62,53 +62,46 @@ async def test_an_answer_of_the_user_goes_back(
 
 async def test_an_address_is_shown_with_its_message(start: Starts) -> None:
     handlers = RecordingDesk(Declined())
-    server = start(raw("asks"), handlers)
-    await server.ready()
+    server = await start.ready(raw("asks"), handlers)
     await server.call("echo", {"text": "url"}, unwatched)
     assert handlers.asked == [("raw", "Log in there", {}, "https://example.com/in")]
 
 
 async def test_a_call_is_made_again_once_the_user_has_opened_what_it_needs(start: Starts) -> None:
     handlers = RecordingDesk(Accepted({}))
-    server = start(raw("wants a page"), handlers)
-    await server.ready()
+    server = await start.ready(raw("wants a page"), handlers)
     assert await server.call("echo", {"text": "url"}, unwatched) == Result("url")
     assert handlers.asked == [("raw", "Log in there", {}, "https://example.com/in")]
 
 
 @pytest.mark.parametrize(("page", "answer"), [("url", Declined()), ("file", Accepted({}))])
 async def test_a_call_fails_whose_page_the_user_does_not_open(page: str, answer: Answer, start: Starts) -> None:
-    server = start(raw("wants a page"), RecordingDesk(answer))
-    await server.ready()
+    server = await start.ready(raw("wants a page"), RecordingDesk(answer))
     with pytest.raises(ToolError, match="the server `raw` refused `echo`: open it first"):
         await server.call("echo", {"text": page}, unwatched)
 
 
 async def test_a_model_that_the_user_refuses_is_an_error_of_the_server(start: Starts) -> None:
-    server = start(raw("asks"), RecordingDesk(sample=SamplingRefused("the user said no")))
-    await server.ready()
+    server = await start.ready(raw("asks"), RecordingDesk(sample=SamplingRefused("the user said no")))
     answer = await server.call("echo", {"text": "sample"}, unwatched)
     assert json.loads(answer.text) == {"code": -1, "message": "the user said no"}
 
 
 @pytest.mark.parametrize("question", ["form", "sample", "roots"])
 async def test_where_nobody_is_nothing_is_asked(question: str, start: Starts) -> None:
-    server = start(raw("asks"), ClientHandlers())
-    await server.ready()
+    server = await start.ready(raw("asks"), ClientHandlers())
     answer = json.loads((await server.call("echo", {"text": question}, unwatched)).text)
     assert "not supported" in answer["message"]
 
 
 async def test_progress_is_shown_on_a_line_each(start: Starts) -> None:
-    server = start(raw("steps"))
-    await server.ready()
+    server = await start.ready(raw("steps"))
     shown: list[str] = []
     assert await server.call("echo", {}, shown.append) == Result("at last")
     assert shown == ["1 of 3: still there\n"]  # what follows within a tenth of a second is left out
 
 
 async def test_what_a_server_logs_is_kept_on_one_line_each(start: Starts) -> None:
-    server = start(raw("logs"))
-    await server.ready()
+    server = await start.ready(raw("logs"))
     await server.call("echo", {}, unwatched)
     assert server.log.read_text() == 'started\n[info] one two\n[error] {"what": "three"}\n'

@@ -51,8 +51,7 @@ async def test_a_tool_runs_on_its_server(start: Starts, workspace: Workspace) ->
 
 
 async def test_a_cancelled_call_leaves_the_server_alive(start: Starts) -> None:
-    server = start(everything())
-    await server.ready()
+    server = await start.ready(everything())
     began = asyncio.Event()
     call = asyncio.create_task(server.call("hang", {}, lambda text: began.set()))
     await began.wait()
@@ -62,8 +61,7 @@ async def test_a_cancelled_call_leaves_the_server_alive(start: Starts) -> None:
 
 
 async def test_a_server_is_told_of_a_cancelled_call(start: Starts) -> None:
-    server = start(raw("hang"))
-    await server.ready()
+    server = await start.ready(raw("hang"))
     call = asyncio.create_task(server.call("echo", {}, unwatched))
     await asyncio.sleep(0)
     call.cancel()
@@ -72,8 +70,7 @@ async def test_a_server_is_told_of_a_cancelled_call(start: Starts) -> None:
 
 
 async def test_a_call_without_an_answer_ends(start: Starts) -> None:
-    server = start(raw("hang", call_timeout=0.05))
-    await server.ready()
+    server = await start.ready(raw("hang", call_timeout=0.05))
     with pytest.raises(ToolError) as caught:
         await server.call("echo", {}, unwatched)
     assert str(caught.value) == (
@@ -88,8 +85,7 @@ async def test_only_wanted_tools_are_offered(start: Starts) -> None:
 
 
 async def test_a_closed_server_says_so(start: Starts) -> None:
-    server = start(raw())
-    await server.ready()
+    server = await start.ready(raw())
     await server.close()
     assert server.state.phase == "closed"
     with pytest.raises(ToolError, match=r"the server `raw` cannot be used \(closed\)"):
@@ -97,8 +93,7 @@ async def test_a_closed_server_says_so(start: Starts) -> None:
 
 
 async def test_a_server_is_started_again_on_demand(start: Starts) -> None:
-    server = start(raw())
-    await server.ready()
+    server = await start.ready(raw())
     assert (await server.restart()).phase == "ready"
     assert await server.call("echo", {"text": "again"}, unwatched) == Result("again")
 
