@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from agent.archive.content import CheckedContent
+from agent.archive.log_file import LogFile
 from agent.archive.reference_parts import (
     SHOWN_DIGITS,
     Located,
@@ -60,7 +61,6 @@ from store.outputs import OutputRow
 from store.sessions import SessionRow, SessionStore
 from tools.extent import counted
 from tools.files.pictures import PICTURE_TYPES
-from tools.logfile import LogFile
 from tools.read_result import part_of
 from tools.stored_outputs import Content, Framed, InMemory, KeptContent
 

@@ -13,6 +13,7 @@ from typing import IO
 
 from agent.archive.archive import FORMER
 from agent.archive.bundle import Bundle, BundleWriter, UnreadableContent, bundle_line
+from agent.archive.log_file import LogFile
 from agent.config.options import MODES, stricter_mode
 from agent.config.values import Config
 from agent.errors import StoreFailed, UsageError
@@ -25,7 +26,6 @@ from store.errors import StoreError
 from store.outputs import SummaryRow
 from store.sessions import MessageRow, SessionRow, SessionStore
 from store.transfer import COLUMNS, KEYS, MESSAGES, Row, Rows, TransferStore, is_row_of, is_time
-from tools.logfile import LogFile
 
 LATER = frozenset({"views"})
 """Tables that files of earlier versions do not have."""

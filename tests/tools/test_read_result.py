@@ -13,11 +13,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agent.archive.log_file import LogFile
 from store.blobs import Blobs
 from tests.tools.reading import as_bytes
 from tools.base import Picture, Result, Tool, ToolError, Workspace
 from tools.cap import MOST, NOTES, Cap
-from tools.logfile import LogFile
 from tools.read_result import ESCAPED, HEXADECIMAL, ReadResult, exact, matches
 from tools.search import outputs, scan
 from tools.stored_outputs import Content, Framed, InMemory, KeptContent
