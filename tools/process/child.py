@@ -12,6 +12,7 @@ from typing import Protocol, TypeVar, cast
 
 from tools.process.groups import GRACE, GUARDIAN, signal_group
 from tools.process.lines import Line, LineBuffer, TooLong
+from tools.process.program import within
 
 _MOST_WAITING = 1000
 """Lines that wait to be read before the program is made to wait."""
@@ -56,10 +57,10 @@ async def answer_of(
         with suppress(BrokenPipeError):  # nobody needs to listen
             program.write(told)
             program.close_input()
-        await _within(seconds, program.exited)
+        await within(seconds, program.exited)
         code = program.code
         if code is not None:
-            await _within(_LAST_WORDS, program.is_silent)
+            await within(_LAST_WORDS, program.is_silent)
         return Answer(code, bytes(program.kept[1]), bytes(program.kept[2]))
     finally:
         await program.kill(GRACE)
@@ -98,7 +99,7 @@ class _Program(asyncio.SubprocessProtocol):
         """Ends all of its group by force."""
         try:
             self.signal(signal.SIGKILL)
-            await _within(grace, self.exited)
+            await within(grace, self.exited)
         finally:
             self.transport.close()
 
@@ -189,7 +190,7 @@ class Child(_Program):
             self._waiting.clear()
             self._resume()
             self.close_input()
-            await _within(grace / 2, self.exited)
+            await within(grace / 2, self.exited)
             if self.signal(signal.SIGTERM):
                 await self._group_gone(grace / 2)
         finally:
@@ -202,7 +203,7 @@ class Child(_Program):
         """Why it is over, with the last thing that it said about that."""
         if self.problem:
             return self.problem
-        await _within(_LAST_WORDS, self.exited)
+        await within(_LAST_WORDS, self.exited)
         how = "it closed its pipes" if self.code is None else f"it ended with exit code {self.code}"
         return f"{how}: {self._log.last_line}" if self._log.last_line else how
 
@@ -262,8 +263,3 @@ class Child(_Program):
 
 def _held(line: Line) -> int:
     return len(line.head) + len(line.tail) if isinstance(line, TooLong) else len(line)
-
-
-async def _within(seconds: float, event: asyncio.Event) -> None:
-    with suppress(TimeoutError):
-        await asyncio.wait_for(event.wait(), seconds)

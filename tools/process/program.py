@@ -117,14 +117,14 @@ class Program:
 
     async def wait(self, seconds: float) -> bool:
         """Whether the program exited within this time, all it printed by then being in the log."""
-        return await _within(seconds, self._exited)
+        return await within(seconds, self._exited)
 
     async def wait_for_news(self, seconds: float, beyond: int) -> None:
         """Returns when more than `beyond` bytes are printed, the program has exited, or the time is over."""
         end = self._loop.time() + seconds
         while self.size <= beyond and not self._exited.is_set():
             self._news.clear()
-            if not await _within(end - self._loop.time(), self._news):
+            if not await within(end - self._loop.time(), self._news):
                 return
 
     async def end(self) -> None:
@@ -145,7 +145,7 @@ class Program:
             await self.end()
         finally:
             self._closing = True
-        await _within(self._limits.grace, self._closed)
+        await within(self._limits.grace, self._closed)
 
     def _has_children(self) -> bool:
         """Whether processes of its group run on after it has exited."""
@@ -275,7 +275,8 @@ class _Progress:
         return plain(text)
 
 
-async def _within(seconds: float, event: asyncio.Event) -> bool:
+async def within(seconds: float, event: asyncio.Event) -> bool:
+    """Whether it happened in this time."""
     try:
         await asyncio.wait_for(event.wait(), max(seconds, 0))
     except TimeoutError:
