@@ -3,6 +3,7 @@
 import os
 from collections import deque
 from collections.abc import Collection
+from contextlib import suppress
 from pathlib import Path
 
 LARGEST = 4 * 1024**2
@@ -23,17 +24,15 @@ def last_lines(path: Path, count: int) -> list[str]:
 class ServerLog:
     """Takes bytes for as long as it is open. That they cannot be written harms nobody."""
 
-    def __init__(self, path: Path, largest: int = LARGEST, secrets: Collection[str] = ()) -> None:
+    def __init__(self, path: Path, secrets: Collection[str] = ()) -> None:
         """`secrets`: what is not written down."""
-        self.path = path
-        self.problem = ""
-        """Why nothing is written."""
-        self._largest = largest
+        self._path = path
         self._secrets = tuple(secret.encode("utf-8", "surrogateescape") for secret in secrets)
         self._tail = b""
         self._descriptor: int | None = None
         self._size = 0
-        self._open()
+        with suppress(OSError):
+            self._open()
 
     @property
     def last_line(self) -> str:
@@ -48,12 +47,11 @@ class ServerLog:
         if self._descriptor is None:
             return
         try:
-            if self._size + len(data) > self._largest:
+            if self._size + len(data) > LARGEST:
                 self._turn_over()
             # A write that the system cuts short loses the rest of a chunk, of a log.
-            self._size += os.write(self._descriptor, data[-self._largest :])
-        except OSError as error:
-            self.problem = f"cannot write `{self.path}`: {error.strerror}"
+            self._size += os.write(self._descriptor, data[-LARGEST:])
+        except OSError:
             self.close()
 
     def close(self) -> None:
@@ -63,14 +61,11 @@ class ServerLog:
 
     def _turn_over(self) -> None:
         self.close()
-        self.path.replace(self.path.with_name(f"{self.path.name}.1"))
+        self._path.replace(self._path.with_name(f"{self._path.name}.1"))
         self._open()
 
     def _open(self) -> None:
-        try:
-            self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
-            self._descriptor = os.open(self.path, flags, 0o600)
-            self._size = os.fstat(self._descriptor).st_size
-        except OSError as error:
-            self.problem = f"cannot write `{self.path}`: {error.strerror}"
+        self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
+        self._descriptor = os.open(self._path, flags, 0o600)
+        self._size = os.fstat(self._descriptor).st_size

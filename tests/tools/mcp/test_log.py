@@ -1,0 +1,34 @@
+"""The file for what a server prints on its error output."""
+
+from pathlib import Path
+
+import pytest
+
+from tools.mcp import log
+from tools.mcp.log import ServerLog, last_lines
+
+
+@pytest.fixture
+def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(log, "LARGEST", 10)
+    return tmp_path / "logs" / "forge.log"
+
+
+def test_it_begins_anew_when_it_has_grown_large_and_keeps_what_came_before(path: Path) -> None:
+    kept = ServerLog(path, secrets=["s3cret"])
+    for text in (b"one s3cret", b"two\n", b"three\n", b"a longer line\n"):
+        kept.write(text)
+    kept.close()
+    assert (path.read_bytes(), path.with_name("forge.log.1").read_bytes()) == (b"nger line\n", b"two\nthree\n")
+    assert (path.stat().st_mode & 0o777, path.parent.stat().st_mode & 0o777) == (0o600, 0o700)
+    assert (kept.last_line, last_lines(path, 5)) == ("a longer line", ["nger line"])
+
+
+@pytest.mark.parametrize("in_the_way", ["forge.log", "forge.log.1/full"])
+def test_what_cannot_be_written_harms_nobody_and_its_end_is_known(path: Path, in_the_way: str) -> None:
+    (path.parent / in_the_way).mkdir(parents=True)
+    kept = ServerLog(path)
+    for text in (b"one\n", b"it will not\n", b"start\n"):
+        kept.write(text)
+    kept.close()
+    assert kept.last_line == "start"
