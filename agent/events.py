@@ -17,7 +17,7 @@ from agent.view_events import (
     ViewChanged,
 )
 from tools.lazy import dataclass
-from tools.program_state import ProgramState
+from tools.process.state import ProgramState
 
 TurnEnd: TypeAlias = Literal["answered", "interrupted", "step_limit", "cost_limit", "context_limit", "failed"]
 

@@ -7,7 +7,7 @@ from typing import Literal, Self, TypeAlias, TypeVar
 
 from tools.extent import Extent
 from tools.lazy import dataclass
-from tools.program_state import ProgramState
+from tools.process.state import ProgramState
 
 OutputStatus: TypeAlias = Literal["done", "failed", "denied", "cancelled", "interrupted"]
 """How a tool call ended. Every call ends in one of these; none of them makes a conversation invalid."""

@@ -9,7 +9,7 @@ from tools.cap import by_bytes
 from tools.extent import Extent
 from tools.lazy import dataclass
 from tools.process.jobs import BackgroundJobs
-from tools.program_state import ProgramState
+from tools.process.state import ProgramState
 from tools.recalled import Fetch, LookUp, Memory, RecallQuery
 from tools.scope import Scope
 from tools.seen_files import SeenFiles

@@ -8,7 +8,7 @@ from pathlib import Path
 from tools.base import Arguments, Effect, PrintedLog, Result, ToolError, Workspace, description_beside
 from tools.process.program import Program, start
 from tools.process.shell import argv_of, child_environment
-from tools.program_state import ProgramState, state_of
+from tools.process.state import ProgramState, state_of
 from tools.schema import flag, number, object_of, text
 from tools.truncate import as_text
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 from tools.base import Arguments, Effect, PrintedLog, Result, ToolError, Workspace, description_beside
 from tools.bash import with_log
 from tools.process.jobs import Job
-from tools.program_state import state_of
+from tools.process.state import state_of
 from tools.schema import number, object_of, text
 
 MOST_SECONDS = 60

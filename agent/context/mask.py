@@ -16,7 +16,7 @@ from agent.context.tool_selection import as_run
 from agent.messages import Assistant, Conversation, Message, Note, Retold, Text, ToolCall, ToolOutput, User, UserPart
 from tools.extent import counted
 from tools.lazy import dataclass, regex
-from tools.program_state import ProgramState
+from tools.process.state import ProgramState
 from tools.truncate import plain, printable
 
 COMMAND, ERROR, SAID = 80, 120, 80

@@ -9,7 +9,7 @@ from signal import SIGKILL, Signals
 from agent.messages import Gap, Note, NoteKind, Ranges, ToolOutput
 from tools.extent import counted
 from tools.lazy import regex
-from tools.program_state import ProgramState
+from tools.process.state import ProgramState
 
 _STORED = regex(r'\[Tool result stored — [\d,]+ bytes?, [\d,]+ lines? from "[^"\n]*"\.\n')
 _SEEN = ']\nUse the "read_result" tool with ref_id='

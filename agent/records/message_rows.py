@@ -26,7 +26,7 @@ from agent.messages import (
 from agent.records.codec import from_json
 from agent.records.earlier_words import gap_of_words, note_of_words, output_parted, program_of_words
 from store.sessions import MessageRow
-from tools.program_state import ProgramState
+from tools.process.state import ProgramState
 
 
 def encode_message(message: Message, position: int) -> MessageRow:

@@ -14,7 +14,7 @@ from tools.bash_kill import BashKill
 from tools.bash_output import BashOutput
 from tools.process.program import ProcessLimits, Program, start
 from tools.process.shell import argv_of, child_environment
-from tools.program_state import ProgramState
+from tools.process.state import ProgramState
 
 
 async def bash(workspace: Workspace, command: str, **more: int | bool) -> Result:

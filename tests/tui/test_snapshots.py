@@ -25,7 +25,7 @@ from tests.tui.doubles import FakeSession, FakeSessions, FakeShelf, Hold, measur
 from tests.tui.picturing import SIZES, Compare, ready
 from tests.tui.piloting import list_on
 from tests.tui.screens.test_servers import FakeBoard
-from tools.program_state import ProgramState
+from tools.process.state import ProgramState
 from tui.app import EbbApp
 from tui.commands import Invocation, named
 from tui.screens.panel import PanelScreen

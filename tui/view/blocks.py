@@ -10,7 +10,7 @@ from tui.view.receipts import Compaction, RunningCompaction, UndoneReceipt
 if TYPE_CHECKING:  # types only: events and messages are loaded behind the first paint
     from agent.events import PermissionAsked, QuestionAsked, Remembered
     from agent.messages import OutputStatus, Ranges
-    from tools.program_state import ProgramState
+    from tools.process.state import ProgramState
 
 MARGIN = 2
 """Columns left free at the left of everything but marks."""

@@ -22,7 +22,7 @@ from store.errors import StoreError
 from store.sessions import SessionStore
 from tests.agent.archived import ID, OTHER, Home, bash, calls, events_of, outputs_of, said
 from tools.base import ToolError
-from tools.program_state import ProgramState
+from tools.process.state import ProgramState
 
 
 @pytest.fixture

@@ -39,7 +39,7 @@ from agent.sessions import Sessions
 from tests.agent.test_session import Home, call, home, outputs_of
 from tools.base import Workspace
 from tools.catalog import builtin_tools
-from tools.program_state import ProgramState
+from tools.process.state import ProgramState
 
 Answer = Callable[[PermissionAsked], Decision]
 

@@ -20,7 +20,7 @@ from agent.session import Session
 from tests.agent.archived import ID, Home, bash, calls, events_of, outputs_of
 from tests.tools.test_bash import is_running, until
 from tools.process.child import Answer
-from tools.program_state import ProgramState
+from tools.process.state import ProgramState
 
 
 @pytest.fixture

@@ -48,7 +48,7 @@ from agent.messages import (
 from agent.view_events import ReceiptItem
 from tests.agent.context.test_context import is_valid
 from tests.agent.histories import conversations, steps
-from tools.program_state import ProgramState
+from tools.process.state import ProgramState
 
 INSTRUCTIONS = Instructions("base")
 CAPS = Caps(tail=200, ledger=400, retain=50, summary=100, protect=100)

@@ -22,7 +22,7 @@ from agent.messages import Assistant, Conversation, Message, OutputStatus, Text,
 from agent.records.earlier_words import program_of_words
 from bench.context.fidelity import measure
 from tests.agent.histories import conversations
-from tools.program_state import ProgramState
+from tools.process.state import ProgramState
 
 lines = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\n"), min_size=1, max_size=40)
 ledgers = st.builds(Ledger, **{name: st.lists(lines, max_size=4, unique=True).map(tuple) for name in TITLES})

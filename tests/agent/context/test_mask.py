@@ -12,7 +12,7 @@ from agent.context.offload import stored_form
 from agent.messages import Assistant, Conversation, Image, OutputStatus, Stored, Text, ToolCall, ToolOutput, User
 from agent.records.earlier_words import program_of_words
 from tools.extent import Extent
-from tools.program_state import ProgramState
+from tools.process.state import ProgramState
 
 LATE = "ended: not finished after 5 s; give more"
 

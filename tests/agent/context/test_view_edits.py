@@ -22,7 +22,7 @@ from agent.view_events import Act
 from tests.agent.context.test_context import is_valid
 from tests.agent.context.test_pins import pinned_texts, steered
 from tests.agent.histories import steps
-from tools.program_state import ProgramState
+from tools.process.state import ProgramState
 
 INSTRUCTIONS = Instructions("base")
 PRICES = UnitPrices(0.1, 1.25, 5.0)

@@ -8,7 +8,7 @@ import pytest
 from agent.context.offload import own_words
 from agent.messages import Note, Stored, ToolOutput
 from agent.records.message_rows import decode_part, encode_part
-from tools.program_state import ProgramState
+from tools.process.state import ProgramState
 
 HEADING = '[Tool result stored — 9,000 bytes, 90 lines from "bash".'
 SEEN = 'Use the "read_result" tool with ref_id="r1" to read specific portions.'

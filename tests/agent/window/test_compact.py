@@ -41,7 +41,7 @@ from tests.waiting import until
 from tools.base import Workspace
 from tools.catalog import builtin_tools
 from tools.final_report import FinalReport
-from tools.program_state import ProgramState
+from tools.process.state import ProgramState
 
 ROW = SessionRow("aa11bb22cc33", "/p", "", "scripted/script", "ask", 1.0, 1.0)
 ASKED = "context window is nearly full"

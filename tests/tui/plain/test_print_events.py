@@ -17,7 +17,7 @@ from agent.events import (
     TurnFinished,
     TurnStarted,
 )
-from tools.program_state import ProgramState
+from tools.process.state import ProgramState
 from tui.plain.print_events import LONGEST, Printing, lines_of, plain_lines
 from tui.text.inks import Line
 from tui.text.sanitise import visible

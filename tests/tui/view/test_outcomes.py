@@ -7,7 +7,7 @@ import pytest
 from tests.agent.scripted import scripted_sessions
 from tests.agent.test_session import call, events_of
 from tests.tui.render.test_blocks import INKS
-from tools.program_state import ProgramState
+from tools.process.state import ProgramState
 from tui.render.blocks import paint
 from tui.view.blocks import Call, SessionView
 from tui.view.outcomes import FEW, few_lines, outcome_of
