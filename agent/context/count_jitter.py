@@ -46,6 +46,8 @@ class Counted:
     """Less was counted than can be."""
     is_first: bool
     """Nothing is known of the counts before, or the view was rewritten since."""
+    fitting: int = 0
+    """Estimated tokens of it without the oldest messages, so that no more is left than was read before."""
 
 
 def truncation_odds(counts: Sequence[Counted]) -> float:
@@ -66,13 +68,14 @@ def _if_truncating(counts: Sequence[Counted]) -> float:
         off = _REWRITTEN * now.expected if now.is_first else _NEW * max(now.expected - whole, 0) + _LEAST_NEW
         all_of_it = _near(now, now.expected, off)
         same = (_near(now, low or before.counted, 0) + _near(now, highest or before.counted, 0)) / 2
+        fitting = _near(now, now.fitting, _NEW * now.fitting / 2) if now.fitting else 0
         if highest:
             grown = max(now.expected - (before.expected if before.is_low else whole), 0)
             more = all_of_it if now.is_first else _near(now, before.counted + grown, _NEW * grown + _LEAST_NEW)
             dropped = (_LOWEST * highest < now.counted < 1.03 * highest) / ((1.03 - _LOWEST) * highest)
-            part = 0.25 * more + 0.3 * same + 0.45 * dropped
+            part = 0.25 * more + 0.3 * same + 0.25 * dropped + 0.2 * fitting
         else:
-            part = 0.4 * same + 0.6 * (now.counted < now.expected) / max(now.expected, 1)
+            part = 0.4 * same + 0.4 * (now.counted < now.expected) / max(now.expected, 1) + 0.2 * fitting
         is_whole = _SMALLER if now.expected <= read else _LARGER if now.expected >= unread else _BETWEEN
         likely += math.log(is_whole * all_of_it + (1 - is_whole) * part)
         if now.is_low:

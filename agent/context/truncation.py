@@ -27,8 +27,10 @@ DOUBTS = 2
 """Requests of which less was counted than can be, after which the server is taken to leave something out."""
 _CHARS_PER_WORD = 5
 """Text has no more words than one for so many characters, for whoever counts characters."""
-SURE = math.log(20)
+SURE = math.log(25)
 """How much likelier low counts must be of such a server than of one that counts at random (`truncation_odds`)."""
+_LEAST_OPENING = 0.1
+"""How much of its estimate what stands in front of the messages takes at the least, with or without tools."""
 _STEP = 200
 """Tokens by which counts may be off at least: some servers count in blocks."""
 _MOST_STEP = 2048
@@ -61,6 +63,8 @@ class Sent:
     """By its estimate it is larger than the whole window, and was counted as smaller."""
     plain: int = 0
     """Estimated tokens of its messages by weights that learn nothing."""
+    newest: tuple[int, ...] = ()
+    """Estimated tokens of what stands in front of the messages and the newest of these, with one more each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +79,8 @@ class Record:
     """The last counts."""
     short: tuple[tuple[int, int], ...] = ()
     """The counts that were too low and what was expected, since more was read than was left out then."""
-    low: tuple[tuple[int, int], ...] = ()
-    """The last counts that were not of all, with what was new then."""
+    low: tuple[tuple[int, ...], ...] = ()
+    """The last counts that were not of all, with what was new then: with the reply and without it."""
     is_fresh: bool = False
     """The server has counted only what was new, at least once."""
     compared: tuple[Counted, ...] = ()
@@ -94,7 +98,9 @@ class Record:
     def with_compared(self, sent: Sent, *, is_low: bool) -> "Record":
         """With a count that may be of all, or that `is_low`."""
         is_first = not self.compared or self.most == 0
-        counted = Counted(sent.counted, sent.expected, sent.plain, is_low, is_first)
+        most = 1.02 * max((one.counted for one in self.compared), default=0)
+        fitting = max((size for size in sent.newest if size <= most), default=0)
+        counted = Counted(sent.counted, sent.expected, sent.plain, is_low, is_first, fitting)
         return replace(self, compared=(*self.compared, counted)[-_REMEMBERED:])
 
     def rewritten(self) -> "Record":
@@ -117,10 +123,12 @@ def judge(record: Record, sent: Sent) -> tuple[Finding, Record]:
     has_stood = not is_fresh and _has_stood(record.compared, sent, missing)
     if not has_stood and not sent.is_over and not is_fresh and missing <= step_of(counts) + _JITTER * sent.counted:
         return "whole", _with_whole(after, sent, height)
-    after = replace(after, low=(*record.low, (sent.counted, sent.new[1]))[-_KEPT:]).with_compared(sent, is_low=True)
+    after = replace(after, low=(*record.low, (sent.counted, *reversed(sent.new)))[-_KEPT:]).with_compared(
+        sent, is_low=True
+    )
     is_full = _is_full(record, sent)
     if not is_full and is_fresh:
-        return "fresh", replace(after, short=(), is_fresh=True, most=max(record.most, sent.counted))
+        return "fresh", replace(after, is_fresh=True, most=max(record.most, sent.counted))
     after = replace(after, short=(*record.short, (sent.counted, sent.expected))[-_KEPT:])
     is_likely = (is_full or len(after.short) >= DOUBTS) and truncation_odds(after.compared) >= SURE
     is_shown = sent.is_first or is_likely or has_stood or _stands_still(after)
@@ -130,50 +138,60 @@ def judge(record: Record, sent: Sent) -> tuple[Finding, Record]:
 def _stands_still(record: Record) -> bool:
     """Whether the last three low counts are the same to the token, with or without others between: every other request
     may go to a server with a larger window. At random that does not happen."""
-    last = [counted for counted, _ in record.low[-3:]]
+    last = [low[0] for low in record.low[-3:]]
     return len(last) == 3 and max(last) - min(last) <= 1
 
 
 def _has_stood(compared: tuple[Counted, ...], sent: Sent, missing: float) -> bool:
-    """Whether the last counts were the same to the token while the requests grew by more than any step in which a
-    server may count. The floor of what a text takes is so low that it would tell far later, of Chinese for one."""
+    """Whether the last counts were the same to the token while the requests grew by more than any step in which the
+    server may count, by all that it has counted. The floor of what a text takes is so low that it would tell far later,
+    of Chinese for one."""
     same = list(takewhile(lambda one: one.counted == sent.counted, reversed(compared)))
     first = next((place for place, one in enumerate(same) if one.is_first), len(same) - 1)
     if first + 1 < _STOOD:
         return False
-    step = max(step for step in range(1, _LARGEST_STEP + 1) if sent.counted % step == 0)
+    step = math.gcd(sent.counted, *(one.counted for one in compared if one.counted >= _LEAST_STEP))
+    step = max(part for part in range(1, _LARGEST_STEP + 1) if step % part == 0)
     # What was expected begins anew with each count that may be of all; the floor, of which half is `missing`, does not.
-    return max(sent.expected - same[first].expected, 2 * missing) >= 1.5 * max(step, _LEAST_STEP)
+    return max(sent.expected - same[first].expected, 2 * missing) >= 3 * max(step, _LEAST_STEP)
 
 
 def _with_whole(record: Record, sent: Sent, height: float) -> Record:
-    """Doubts end when more is read than was left out when they arose: what is full grows no more."""
-    short = () if record.short and sent.counted > 0.7 * min(expected for _, expected in record.short) else record.short
+    """Doubts end when more is read than was sent when they arose: what is full grows no more."""
+    short = () if record.short and sent.counted > min(expected for _, expected in record.short) else record.short
     after = record.with_compared(sent, is_low=False)
     return replace(after, height=max(record.height, height), most=max(record.most, sent.counted), short=short)
 
 
 def _is_fresh(record: Record, sent: Sent) -> bool:
     """Whether what was new explains a low count, which is not the very count that was of all before; with what stands
-    in front of all, it would be read by a server that leaves out the rest. After a rewrite, one that has counted so
-    before counts anything between that and all."""
+    in front of all, it would be read by a server that leaves out the rest. That may be known to it before the session
+    begins. After a rewrite, one that has counted so before counts anything between that and all."""
     is_most = not record.is_fresh and abs(record.most - sent.counted) <= 1
-    if sent.is_first or sent.is_over or is_most:
+    if sent.is_over or is_most:
         return False
     if record.is_fresh and record.most == 0:
         return sent.counted < 0.85 * sent.expected
+    if sent.is_first and sent.counted < _LEAST_OPENING * sent.opening:
+        return True
     least, most = sent.new
-    highest = min(1.35 * most + 300, 1.1 * most + max(sent.opening / 2, 200))
+    highest = min(1.35 * most + 300, 1.1 * most + (200 if sent.is_first else max(sent.opening / 2, 200)))
     return 0.7 * least - 100 <= sent.counted <= min(highest, 0.75 * sent.expected)
 
 
 def _is_full(record: Record, sent: Sent) -> bool:
     """Whether as much was counted before, when far more or far less was new, or the same to the token two times when
     not the same was new: then it is not what is new that counts."""
-    new = max(sent.new[1], 1)
-    near = [(counted, before / new) for counted, before in record.low if abs(counted - sent.counted) <= 0.1 * counted]
-    same = [share for counted, share in near if abs(counted - sent.counted) <= 1 and abs(share - 1) > 0.003]
-    return len(same) >= 2 or any(not 1 / 1.6 < share < 1.6 for _, share in near)
+    near = [one for one in record.low if abs(one[0] - sent.counted) <= 0.1 * sent.counted]
+    same = [one for one in near if abs(one[0] - sent.counted) <= 1 and not _as_much_new(one, sent, 1.01)]
+    return len(same) >= 2 or any(not _as_much_new(one, sent, 1.6) for one in near)
+
+
+def _as_much_new(low: tuple[int, ...], sent: Sent, within: float) -> bool:
+    """Whether about as much was new at that count, with or without the reply: who counts what is new counts one of
+    both."""
+    pairs = zip(low[1:], reversed(sent.new), strict=False)  # an earlier version kept the first only
+    return any(1 / within < max(before, 1) / max(new, 1) < within for before, new in pairs)
 
 
 def step_of(counts: tuple[int, ...]) -> int:

@@ -26,12 +26,12 @@ from agent.context.incremental import Growing, begins
 from agent.context.preflight import Counters, enforced
 from agent.context.prompt import Prompt
 from agent.context.tool_selection import ToolSpec
-from agent.context.truncation import SMALLEST, Record, Sent, is_new, judge, least_of, since_reply, truncation_told
+from agent.context.truncation import SMALLEST, Record, Sent, is_new, judge, least_of, truncation_told
 from agent.context.view import View
 from agent.events import Event, Noticed
 from agent.messages import Conversation, Message, Opaque, Summary, Usage
 from agent.providers.base import Reply
-from agent.providers.usage import drops_reasoning, is_foreign, less, what_stays
+from agent.providers.usage import drops_reasoning, is_foreign, less, sent_of, what_stays
 from tools.lazy import dataclass
 
 Reading: TypeAlias = Literal["counted", "missing", "nonsense", "fresh", "doubtful", "truncated"]
@@ -156,6 +156,9 @@ class Meter:
     def size_of(self, message: Message) -> int:
         """Estimated tokens of a message by itself."""
         return self.estimator.tokens(count_message(message, self.ruler))
+
+    def _size_of_all(self, messages: Sequence[Message]) -> int:
+        return self.estimator.tokens(count_messages(messages, self.ruler))
 
     def size_of_text(self, text: str) -> int:
         """Estimated tokens of a text."""
@@ -290,13 +293,7 @@ class Meter:
         before, least, plain = self._sizes if begins(self._sizes[0], shown) else ((), 0, 0)
         least, plain = least + least_of(shown[len(before) :]), plain + estimate_messages(shown[len(before) :])
         self._sizes = shown, least, plain
-        outputs = since_reply(shown)
-        reply = shown[len(shown) - len(outputs) - 1 : len(shown) - len(outputs)]
-        new = self.estimator.tokens(count_messages(outputs, self.ruler))
-        both = self.estimator.tokens(count_messages((*reply, *outputs), self.ruler))
-        is_over = budget.used > budget.window.size >= usage.prompt
-        opening = budget.used - budget.history - budget.pending
-        return Sent(least, (new, both), usage.prompt, budget.used, opening, is_new(conversation), is_over, plain)
+        return sent_of(shown, (least, plain), usage.prompt, budget, self._size_of_all, is_first=is_new(conversation))
 
     def _distrusting(self, conversation: Conversation) -> Conversation:
         """Without what was counted and learned so far of a server that leaves something out, since part of it was

@@ -1,14 +1,48 @@
-"""What of a reported usage still holds when a session goes on."""
+"""What a reported usage is compared with, and what of it still holds when a session goes on."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from itertools import accumulate
 
+from agent.context.budget import ContextBudget
 from agent.context.estimate import (
     Counts,
     total,
 )
-from agent.messages import Assistant, Conversation, Opaque, Reasoning, Text, Usage, User
+from agent.context.truncation import Sent, since_reply
+from agent.messages import Assistant, Conversation, Message, Opaque, Reasoning, Text, Usage, User
 from agent.providers.base import Reply
+
+_NEWEST = 64
+"""Messages that are measured one by one, where less was counted than expected."""
+
+
+def sent_of(
+    shown: tuple[Message, ...],
+    sizes: tuple[int, int],
+    counted: int,
+    budget: ContextBudget,
+    size_of: Callable[[Sequence[Message]], int],
+    *,
+    is_first: bool,
+) -> Sent:
+    """The request that was measured last, and so many tokens counted of it. `sizes`: the words of its messages and
+    their tokens by weights that learn nothing; `size_of`: estimated tokens."""
+    outputs = since_reply(shown)
+    reply = shown[len(shown) - len(outputs) - 1 : len(shown) - len(outputs)]
+    opening = budget.used - budget.history - budget.pending
+    newest = (size_of((message,)) for message in reversed(shown[-_NEWEST:] if counted < budget.used else ()))
+    return Sent(
+        sizes[0],
+        (size_of(outputs), size_of((*reply, *outputs))),
+        counted,
+        budget.used,
+        opening,
+        is_first,
+        budget.used > budget.window.size >= counted,
+        sizes[1],
+        tuple(accumulate(newest, initial=opening))[1:],
+    )
 
 
 def what_stays(reply: Reply) -> Usage:

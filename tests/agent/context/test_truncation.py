@@ -128,6 +128,12 @@ def test_who_leaves_something_out_is_found_by_the_third_time(
     assert len(found) <= whole + (3 if is_plain else 8) + (whole == 0)
 
 
+def test_equal_counts_tell_a_full_window_from_a_server_that_counts_in_steps_by_all_that_it_has_counted() -> None:
+    texts = written([("prose", 9000), *[("prose", 800)] * 5])
+    assert findings(texts, [3863, *[4096] * 5])[-1] == "truncated"
+    assert "truncated" not in findings(texts, [3072, *[4096] * 5])
+
+
 @pytest.mark.parametrize("every", [2, 3])
 def test_who_leaves_something_out_now_and_then_is_found_by_the_third_time(every: int) -> None:
     """Some requests go to a server with a smaller window."""
@@ -156,6 +162,13 @@ def test_who_counts_only_what_is_new_leaves_nothing_out(growth: list[int]) -> No
     counts = [9000, *(round(estimate_text(text) * 0.9) + 40 for text in texts[1:])]
     found = findings(texts, counts)
     assert "truncated" not in found
+
+
+def test_who_counts_only_the_newest_output_leaves_nothing_out_however_often_that_is_the_same() -> None:
+    low, new = (1168, 1733, 1662), (1662, 1690)
+    record = Record(most=2386, height=1400, low=(low, low), is_fresh=True)
+    assert judge(record, Sent(6000, new, 1168, 14_000, 2900))[0] == "fresh"
+    assert judge(Record(), Sent(500, (980, 980), 210, 3800, 2850, is_first=True))[0] == "fresh"
 
 
 def test_one_low_count_is_forgotten_when_a_later_one_is_beyond_doubt() -> None:

@@ -81,7 +81,7 @@ def test_a_restored_view_is_sent_with_the_same_fingerprint(
     window = Window(9_000, 2_000, 500, sources=(("context_window", "command line"),)) if before else None
     mark = replace(mark_of(sent, INSTRUCTIONS.sections), window=window, tool_tokens=700, held_back=(3, 900), scale=1.2)
     mark = replace(
-        mark, record=Record(812.5, 7_200, (7_100, 7_200), ((7_200, 9_700),), ((7_200, 2_400),), is_fresh=True)
+        mark, record=Record(812.5, 7_200, (7_100, 7_200), ((7_200, 9_700),), ((7_200, 2_400, 2_100),), is_fresh=True)
     )
     rows = [encode_message(message, place) for place, message in enumerate(shown.messages)]
     body = encode_snapshot(shown, len(rows), mark)
