@@ -44,7 +44,7 @@ class Rewrite:
     """Tokens."""
     after: int
     cost: float | None
-    """US dollars that its summary took."""
+    """US dollars that its summary took; without one, what it took to write to the cache again what stayed."""
     at: float
     requests: int
     """How many requests the session had made, those for the summary included."""
@@ -65,9 +65,10 @@ def usage_row(reply: ReplyFinished, now: float) -> UsageRow:
 def rewrite_row(event: Rewriting, position: int, now: float) -> RewriteRow | None:
     """None where nothing was rewritten. `position`: of the message that is written next."""
     match event:
-        case ContextCompacted(before_tokens=before, after_tokens=after, strategies=how):
-            row = RewriteRow(position, event.cause, " ".join(how), before, after, event.cost, now)
-            return row if how else None
+        case ContextCompacted(before_tokens=before, after_tokens=after, strategies=how, cost=cost, price=price):
+            if cost is not None and not event.model and price is not None and price.dollar is not None:
+                cost += price.cost * price.dollar
+            return RewriteRow(position, event.cause, " ".join(how), before, after, cost, now) if how else None
         case RewriteUndone(before_tokens=before, after_tokens=after):
             return RewriteRow(position, "undone", "undo", before, after, 0.0, now)
         case ViewChanged(before_tokens=before, after_tokens=after):

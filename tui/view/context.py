@@ -9,7 +9,7 @@ from tools.extent import counted
 from tui.text.inks import Ink, Line
 from tui.text.numbers import dollars, tokens
 from tui.text.sanitise import visible_line
-from tui.view.context_tree import component_line, head_line, rows_of
+from tui.view.context_tree import NAMES, component_line, head_line, rows_of
 from tui.view.receipts import names_of
 
 MOST_REQUESTS = 200
@@ -56,7 +56,8 @@ def budget_lines(overview: Overview, width: int) -> list[Line]:
     lines: list[Line] = []
     for component in overview.components:
         share = component.tokens / room
-        row = f"  {component.name:<13}{tokens(component.tokens):>8}{share:>8.1%}  "
+        name = NAMES.get(component.name, component.name)
+        row = f"  {name:<13}{tokens(component.tokens):>8}{share:>8.1%}  "
         lines.append(((row, "text"), (f"{component.source:<11}", "dim"), (bar(share, cells), "accent")))
         if component.name == "tools":
             lines += [_server_line(server, room) for server in overview.servers]

@@ -31,7 +31,7 @@ NAMES = {
     "memories": "memories",
     "skills": "skills",
     "tools": "tools",
-    "retain": "kept word for word",
+    "retain": "retained",
     "summary": "summary",
 }
 KINDS: dict[Kind, str] = {
