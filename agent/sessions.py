@@ -34,7 +34,7 @@ from agent.records.store_thread import StoreThread
 from agent.session import Session
 from agent.session_settings import (
     compacting_of,
-    instructions_for,
+    instructions_going_on,
     model_of,
     tools_for,
 )
@@ -198,7 +198,7 @@ class Sessions:
         begun = sent.window if sent is not None and sent.window is not None and sent.believed is None else window
         following = fallbacks_of(self.config, model)
         windows = (begun, *(target.window for target in following))
-        instructions = instructions_for(self.config, self._root, self.config.permission_mode, *windows)
+        instructions, _ = instructions_going_on(self.config, self._root, self.config.permission_mode, sent, *windows)
         window = window if sent is None else window_in_force(sent, window)
         tools = specs_of(tools_for(compacting_of(self.config, window.effective), self.config))
         deferral = Deferral(self.config.tool_deferral_threshold, spares=not self.config.tools_allowed)

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from agent.config.options import Mode
 from agent.context.budget import Window
 from agent.context.preflight import Target, turn_preflight
 from agent.context.prompt import build_prompt
@@ -45,10 +46,12 @@ def test_what_is_projected_is_what_was_measured_as_soon_as_a_request_was_counted
     assert meter.counters.schema == budget.tools
 
 
-async def test_an_overview_tells_the_same_in_this_process_in_another_and_after_a_resume(desk: Desk) -> None:
+@pytest.mark.parametrize("mode", ["ask", "auto"])
+async def test_an_overview_tells_the_same_in_this_process_in_another_and_after_a_resume(desk: Desk, mode: Mode) -> None:
+    """Also where the session ran in another mode, which its system text names."""
     session = await desk.session(
         {**READ, "usage": {"input": 1200, "output": 20}}, {"text": "Done.", "usage": {"input": 9000, "output": 20}},
-        {"text": "Yes.", "usage": {"input": 9100, "output": 20}},
+        {"text": "Yes.", "usage": {"input": 9100, "output": 20}}, mode=mode,
     )  # fmt: skip
     await say(session, "go")
     here = await desk.opened[-1].overview(session.id)
