@@ -31,8 +31,9 @@ SURE = math.log(25)
 """How much likelier low counts must be of such a server than of one that counts at random (`truncation_odds`)."""
 _LEAST_OPENING = 0.1
 """How much of its estimate what stands in front of the messages takes at the least, with or without tools."""
-_STEP = 200
-"""Tokens by which counts may be off at least: some servers count in blocks."""
+_STEP, _ENOUGH = 200, 4
+"""Tokens by which counts may be off at least, since some servers count in blocks, as long as fewer are known than so
+many."""
 _MOST_STEP = 2048
 _JITTER = 0.02
 _KEPT = 8
@@ -196,10 +197,11 @@ def _as_much_new(low: tuple[int, ...], sent: Sent, within: float) -> bool:
 
 def step_of(counts: tuple[int, ...]) -> int:
     """The steps that a server may count in, by the counts that it has given: what divides them all. Of one number alone
-    that is not known, and a good part of it is taken."""
-    if len(set(counts)) < 2:
+    that is not known, and a good part of it is taken; of a few, little."""
+    known = set(counts)
+    if len(known) < 2:
         return min(counts[0] // 4, _MOST_STEP // 2) if counts else _STEP
-    return min(max(math.gcd(*counts), _STEP), _MOST_STEP)
+    return min(max(math.gcd(*known), _STEP if len(known) < _ENOUGH else _LEAST_STEP), _MOST_STEP)
 
 
 def least_of(messages: Iterable[Message]) -> int:
