@@ -80,6 +80,15 @@ async def test_scrolling_up_reads_it_in_pages_and_keeps_what_is_on_the_screen() 
         assert opener.read == [(GONE, PAGE), (GONE - PAGE, PAGE), (GONE - 2 * PAGE, PAGE), (GONE - 3 * PAGE, PAGE)]
 
 
+@pytest.mark.parametrize("key", ["pageup", "home", "ctrl+home"])
+async def test_a_key_in_the_prompt_reads_it_where_there_is_no_way_further_up(key: str) -> None:
+    last = Conversation(ALL[-2:], LEFT.summary, messages_before=len(ALL) - 2)
+    async with compacted(last) as (t, _):
+        assert t.app.focused is t.prompt
+        await t.pilot.press(key)
+        await t.until(lambda: is_left(t, len(ALL) - 2 - PAGE))
+
+
 async def test_the_rows_above_open_it() -> None:
     async with compacted() as (t, _):
         t.app.screen.set_focus(t.transcript)

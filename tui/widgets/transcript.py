@@ -115,7 +115,9 @@ class Transcript(SearchedRows, can_focus=True):
         """Asks for more where there is no way further up."""
         rows = self._stack.rows
         if rows and isinstance(rows[0].block, Earlier) and self.scroll_offset.y <= 0:
-            self.post_message(self.EarlierWanted())
+            # Sent by ourselves: what is sent while the screen answers a message counts as the screen's, and goes no
+            # further than to it.
+            self.call_next(lambda: self.post_message(self.EarlierWanted()))
 
     def toggle_last(self) -> None:
         """Opens or closes the last tool call."""
