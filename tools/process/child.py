@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, TypeVar, cast
 
-from tools.process.groups import GRACE, GUARDIAN, signal_group
+from tools.process.groups import GRACE, GUARDIAN, ProcessFamily
 from tools.process.lines import Line, LineBuffer, TooLong
 from tools.process.program import within
 
@@ -67,9 +67,10 @@ async def answer_of(
 
 
 class _Program(asyncio.SubprocessProtocol):
-    """A running program and its process group."""
+    """A running program and what it has started."""
 
     transport: asyncio.SubprocessTransport
+    _family: ProcessFamily
 
     def __init__(self) -> None:
         self.exited = asyncio.Event()
@@ -93,10 +94,10 @@ class _Program(asyncio.SubprocessProtocol):
 
     def signal(self, number: int) -> bool:
         """Whether there is anybody in the group to take the signal."""
-        return signal_group(self.transport.get_pid(), number, is_reaped=self.code is not None)
+        return self._family.signal(number, is_reaped=self.code is not None)
 
     async def kill(self, grace: float) -> None:
-        """Ends all of its group by force."""
+        """Ends it and all that it has started by force."""
         try:
             self.signal(signal.SIGKILL)
             await within(grace, self.exited)
@@ -105,6 +106,7 @@ class _Program(asyncio.SubprocessProtocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast(asyncio.SubprocessTransport, transport)
+        self._family = ProcessFamily(self.transport.get_pid())
 
     def process_exited(self) -> None:
         self.exited.set()

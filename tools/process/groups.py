@@ -1,21 +1,75 @@
-"""Process groups, whose number is that of the process that each began with: signals to one, and the end of all when
-this program is killed, which leaves it no time to end anything. A process of its own waits for that."""
+"""What programs have started: signals to all of it, and the end of it when this program is killed, which leaves it no
+time to end anything. A process of its own waits for that.
+
+A program is started in a session of its own, whose number is that of its first process, as is that of its group. What
+makes itself another group (`timeout`, a shell with job control) stays in the session.
+"""
 
 import atexit
 import os
 import subprocess
+from collections.abc import Iterator
 from contextlib import suppress
 from threading import Lock
+from typing import NamedTuple
 
 GRACE = 2.0
 """Seconds that a program gets to end by itself, before its group is ended."""
 
 
-def signal_group(group: int, number: int, is_reaped: bool) -> bool:
-    """Whether there was anybody in the group to take the signal; 0 only asks. `is_reaped`: whether the process that it
-    began with has been waited for, so that its number may belong to somebody else by now."""
-    if is_reaped and exists(group):
-        return False
+class _Process(NamedTuple):
+    parent: int
+    group: int
+    session: int
+
+
+class ProcessFamily:
+    """A process that leads a session, what is in that, and what descends from it in sessions of its own. What has
+    detached itself from its parents there is not of it."""
+
+    def __init__(self, leader: int) -> None:
+        self._leader = leader
+        self._groups = set[tuple[int, int]]()
+        """Other groups than the leader's with their sessions: parents that end leave no trace of whose they were."""
+
+    def signal(self, number: int, *, is_reaped: bool) -> bool:
+        """Whether there was anybody in the leader's group to take the signal; 0 only asks. `is_reaped`: whether the
+        leader has been waited for, so that its number may belong to somebody else by now."""
+        if is_reaped and exists(self._leader):
+            return False
+        others = self._find_others() if number else ()
+        is_there = _signal_group(self._leader, number)
+        for group in others:
+            _signal_group(group, number)
+        return is_there
+
+    def _find_others(self) -> list[int]:
+        """The other groups, those that were found before too while they last. None where the system tells of none."""
+        processes = dict(_processes())
+        children = dict[int, list[int]]()
+        for id, process in processes.items():
+            children.setdefault(process.parent, []).append(id)
+        found = [id for id, process in processes.items() if process.session == self._leader]
+        waiting = [self._leader, *found]
+        while waiting:
+            new = children.pop(waiting.pop(), [])
+            found += new
+            waiting += new
+        every = {(process.group, process.session) for process in processes.values()}
+        self._groups = (self._groups & every) | {(processes[id].group, processes[id].session) for id in found}
+        return [group for group, _ in self._groups if group not in (0, self._leader)]
+
+
+def _processes() -> Iterator[tuple[int, _Process]]:
+    """All processes that can be seen, by their numbers."""
+    for name in os.listdir("/proc") if os.path.isdir("/proc/self") else ():
+        if name.isdecimal():
+            with suppress(OSError), open(f"/proc/{name}/stat", "rb", buffering=0) as stat:  # it may have ended
+                fields = stat.read().rpartition(b")")[2].split()
+                yield int(name), _Process(int(fields[1]), int(fields[2]), int(fields[3]))
+
+
+def _signal_group(group: int, number: int) -> bool:
     try:
         os.killpg(group, number)
     except ProcessLookupError:
@@ -44,12 +98,18 @@ while read -r sign group; do
   groups=$kept
 done
 for each in $groups; do kill -s KILL -- "-$each"; done
+for stat in /proc/[0-9]*/stat; do
+  read -r line < "$stat" || continue
+  set -- ${line##*) }
+  for each in $groups; do [ "$4" != "$each" ] || kill -s KILL -- "-$3"; done
+done
 """
 """Its input ends when nobody is left who could write to it."""
 
 
 class Guardian:
-    """Ends the groups that it guards once this process is gone. It is started with the first of them."""
+    """Ends the groups that it guards, and the others of their sessions, once this process is gone. It is started with
+    the first of them."""
 
     def __init__(self) -> None:
         self._lock = Lock()

@@ -18,7 +18,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from tools.lazy import dataclass
-from tools.process.groups import GRACE, GUARDIAN, exists, signal_group
+from tools.process.groups import GRACE, GUARDIAN, ProcessFamily, exists
 from tools.truncate import finished, plain
 
 LARGEST_LOG = 2 * 1024**3
@@ -93,6 +93,7 @@ class Program:
         self.problem = ""
         """Why the output in the log is not whole, or the program was ended."""
         self._process = process
+        self._family = ProcessFamily(process.pid)
         self._limits = limits
         self._loop = asyncio.get_running_loop()
         self._exited = asyncio.Event()
@@ -128,13 +129,14 @@ class Program:
                 return
 
     async def end(self) -> None:
-        """Ends the program and all of its group: first asked to, then forced, at once when this is cancelled."""
+        """Ends the program and all that it started: first asked to, then forced, at once when this is cancelled."""
         try:
             if self.code is None:
-                self._signal_group(signal.SIGTERM)
+                self._signal(signal.SIGTERM)
                 await self.wait(self._limits.grace)
         finally:
-            self._signal_group(signal.SIGKILL)
+            if not self.is_over:  # to look for what is left takes milliseconds
+                self._signal(signal.SIGKILL)
             self._was_killed = True
             GUARDIAN.leave(self._process.pid)
         await self.wait(self._limits.grace)
@@ -157,9 +159,9 @@ class Program:
             return True
         return not exists(self._process.pid) and _lives(self._process.pid)
 
-    def _signal_group(self, number: signal.Signals) -> None:
+    def _signal(self, number: signal.Signals) -> None:
         with self._reaping:
-            signal_group(self._process.pid, number, is_reaped=self._process.returncode is not None)
+            self._family.signal(number, is_reaped=self._process.returncode is not None)
 
     def _watch(self, pipe: int, descriptor: int) -> None:
         """What the thread does: moves output until the program has exited and nobody can print any more."""
@@ -220,7 +222,7 @@ class Program:
         self.size += len(chunk)  # last: whoever waits for more reads it in the log
         if self.size > self._limits.log_bytes and not self.problem:
             self.problem = f"ended: it printed more than {self._limits.log_bytes} bytes"
-            self._signal_group(signal.SIGKILL)
+            self._signal(signal.SIGKILL)
         if self._progress is not None:
             self._progress.take(chunk)
         if not self._news.is_set():

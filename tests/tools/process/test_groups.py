@@ -1,23 +1,30 @@
 """Groups that end with whoever started them, however that is."""
 
+import asyncio
 import os
 import signal
 import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.running import ROOT
+from tests.tools.test_bash import bash, is_running, until
 from tests.tui.test_ended import is_gone
+from tools.base import Workspace
 
 STARTS = """
 import subprocess, sys, time
 from tools.process.groups import GUARDIAN
 
-started = [subprocess.Popen(["sh", "-c", "sleep 600; :"], start_new_session=True) for _ in range(3)]
+commands = ["sleep 600; :", "sleep 600; :", "echo; timeout 600 sh -c 'echo $$; sleep 600; :'; :"]
+started = [subprocess.Popen(["sh", "-c", command], start_new_session=True, stdout=-1) for command in commands]
 for each in started:
     GUARDIAN.guard(each.pid)
 GUARDIAN.leave(started[1].pid)
-print(*(each.pid for each in started), GUARDIAN._process.pid, flush=True)
+started[2].stdout.readline()
+print(*(each.pid for each in started), int(started[2].stdout.readline()), GUARDIAN._process.pid, flush=True)
 if sys.argv[1] == "ends":
     sys.exit()
 time.sleep(600)
@@ -30,10 +37,49 @@ def test_what_is_guarded_ends_with_a_killed_process_and_nothing_else_does() -> N
             [sys.executable, "-c", STARTS, how], cwd=ROOT, stdout=subprocess.PIPE, text=True
         ) as process:
             assert process.stdout is not None
-            *groups, guardian = map(int, process.stdout.readline().split())
+            *groups, in_a_group_of_its_own, guardian = map(int, process.stdout.readline().split())
             if how == "killed":
                 process.kill()
             process.wait()
-        assert [is_gone(group) for group in (groups[0], groups[2], guardian)] == [True] * 3
+        ended = (groups[0], groups[2], in_a_group_of_its_own, guardian)
+        assert [is_gone(process) for process in ended] == [True] * 4
         assert Path(f"/proc/{groups[1]}").exists()
         os.killpg(groups[1], signal.SIGKILL)
+
+
+OWN_GROUPS = {
+    "a group": "timeout 600 sh -c 'echo $$ > pid.new; mv pid.new pid; sleep 600'; echo",
+    "job control": "set -m; sh -c 'echo $$ > pid.new; mv pid.new pid; sleep 600' & wait",
+    "a session": "setsid -w sh -c 'echo $$ > pid.new; mv pid.new pid; sleep 600; echo'; echo",
+    "deaf": "setsid -w sh -c 'trap \"\" TERM; echo $$ > pid.new; mv pid.new pid; while :; do sleep 1; done'; echo",
+}
+
+
+@pytest.mark.parametrize("command", OWN_GROUPS.values(), ids=OWN_GROUPS)
+async def test_what_made_itself_a_group_or_a_session_ends_with_its_program(command: str, workspace: Workspace) -> None:
+    pid = workspace.root / "pid"
+    task = asyncio.create_task(bash(workspace, command))
+    await until(pid.exists)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    await until(lambda: not is_running(pid))
+
+
+async def test_what_runs_on_in_a_group_of_its_own_ends_with_the_session(workspace: Workspace) -> None:
+    result = await bash(workspace, "timeout 600 sh -c 'echo $$ > pid; sleep 600; :' & while [ ! -s pid ]; do :; done")
+    assert result.text.endswith("what it started in the background still runs, until the session ends")
+    assert is_running(workspace.root / "pid")
+    await workspace.jobs.close()
+    await until(lambda: not is_running(workspace.root / "pid"))
+
+
+async def test_what_has_detached_itself_lives_on(workspace: Workspace) -> None:
+    daemon = "(setsid sh -c 'echo $$ > pid; exec sleep 600' >/dev/null 2>&1 &); while [ ! -s pid ]; do :; done"
+    task = asyncio.create_task(bash(workspace, f"{daemon}; touch on; sleep 600"))
+    await until((workspace.root / "on").exists)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert is_running(workspace.root / "pid")
+    os.kill(int((workspace.root / "pid").read_text()), signal.SIGKILL)
