@@ -207,6 +207,10 @@ class BadRequest(ProviderError):
     code = "bad_request"
 
 
+class PictureRefused(BadRequest):
+    """The server does not take a picture of the request."""
+
+
 class UnknownModel(BadRequest):
     """The server does not know the model."""
 

@@ -8,7 +8,7 @@ from tools.lazy import dataclass
 BreakCause: TypeAlias = Literal["ttl expired", "model switched", "tools changed", "system changed", "unknown"]
 """Why a provider's cache was probably not read."""
 
-Cause: TypeAlias = Literal["full", "asked", "background", "overflow", "rent", "cold", "budget"]
+Cause: TypeAlias = Literal["full", "asked", "background", "overflow", "rent", "cold", "budget", "pictures"]
 """Why a view is rewritten: over the trigger before a request or between turns, because somebody asked for it, because
 the provider found the request too large, because it saves more than it costs, or because nothing is cached any more, so
 that it costs next to nothing; or because outputs together may take only so much."""

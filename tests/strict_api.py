@@ -114,6 +114,9 @@ def _check_blocks(message: Json, where: str, body: Json, rules: Rules) -> None:
                 _check_call("anthropic", block["id"], block["name"], where)
                 _need(IDS.fullmatch(block["id"]), f"{where}: tool_use.id: String should match '{IDS.pattern}'")
                 _need(isinstance(block["input"], dict), f"{where}: tool_use.input: Input should be a valid dictionary")
+            case "tool_result" if block.get("is_error"):
+                is_text = all(inner["type"] == "text" for inner in block["content"])
+                _need(is_text, f"{where}.tool_result: all content must be type 'text' if 'is_error' is true")
             case "thinking":
                 issued = block["signature"] == signature_of(block["thinking"])
                 _need(issued, f"{where}: Invalid `signature` in `thinking` block")
@@ -237,7 +240,13 @@ def _chat(body: Json, rules: Rules) -> None:
             _need(not waiting, f"{where}: 'tool_calls' must be followed by tool messages responding to each: {waiting}")
             waiting = [call["id"] for call in message.get("tool_calls", ())]
         _need(message["content"] or message.get("tool_calls"), f"{where}: content must not be empty")
-        _check_parts(message["content"] if isinstance(message["content"], list) else [], where, rules)
+        parts = message["content"] if isinstance(message["content"], list) else []
+        _check_parts(parts, where, rules)
+        is_words = all(part["type"] == "text" for part in parts)
+        _need(
+            is_words or message["role"] == "user", f"{where}: Image URLs are only allowed for messages with role 'user'"
+        )
+        _need(message.get("tool_calls") != [], f"[] is too short - '{where}.tool_calls'")
         for call in message.get("tool_calls", ()):
             _need(call["id"] not in seen, f"{where}: duplicate tool call id {call['id']}")
             seen.add(call["id"])
@@ -277,6 +286,10 @@ def _ollama(body: Json, rules: Rules) -> None:
         _need(filled, f"{where}: content must not be empty")
         for name in waiting:
             _check_call("ollama", "", name, where)
+        are_objects = all(isinstance(call["function"]["arguments"], dict) for call in message.get("tool_calls", ()))
+        _need(
+            are_objects, "json: cannot unmarshal string into Go struct field .arguments of type map[string]interface {}"
+        )
         for picture in message.get("images", ()):
             _check_picture(None, picture, where, rules)
     _need(not waiting, f"calls without an answer: {waiting}")

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 import pytest
 
 from agent.messages import Usage
-from tests.agent.providers.wires.cases import ADAPTERS, Adapter, everything
+from tests.agent.providers.wires.cases import ADAPTERS, PIXEL, Adapter, everything
 from tests.fake_frames import Json, WireName
 from tests.fake_provider import Call, FakeProvider, Turn
 from tests.shown import Shown, form_of, outputs_in
@@ -64,6 +64,7 @@ CHANGES: list[tuple[WireName, str, Change]] = [
     ("anthropic", "single result", lambda b: content(b, 2).insert(0, content(b, 2)[0])),
     ("anthropic", "ids must be unique", lambda b: content(b, 3)[-1].update(id="call_2")),
     ("anthropic", "should match", lambda b: content(b, 1)[-1].update(id="call.1")),
+    ("anthropic", "all content must be type 'text'", lambda b: content(b, 4)[0].update(is_error=True)),
     ("anthropic", "Invalid `signature`", lambda b: content(b, 3)[0].update(thinking="Let me see")),
     ("anthropic", "Invalid `signature`", lambda b: content(b, 3)[0].update(signature="")),
     ("anthropic", "cannot be `thinking`", end_with_thinking),
@@ -107,6 +108,10 @@ CHANGES: list[tuple[WireName, str, Change]] = [
     ("chat", "must be a JSON object", lambda b: b["messages"][2]["tool_calls"][0]["function"].update(arguments="{")),
     ("chat", "too long", lambda b: b["messages"][2]["tool_calls"][0].update(id="c" * 41)),
     ("chat", "too short", lambda b: b.update(tools=[])),
+    ("chat", "only allowed for messages with role 'user'", lambda b: b["messages"][3].update(
+        content=[{"type": "image_url", "image_url": {"url": f"data:image/png;base64,{PIXEL}"}}])),
+    ("chat", "too short", lambda b: b["messages"].append({"role": "assistant", "content": "x", "tool_calls": []})),
+    ("ollama", "cannot unmarshal", lambda b: b["messages"][2]["tool_calls"][0]["function"].update(arguments="{}")),
     ("ollama", "calls without an answer", lambda b: b["messages"].pop(3)),
     ("ollama", "answers no call", lambda b: b["messages"][3].update(tool_name="other")),
     ("ollama", "names must be unique", lambda b: b["tools"].append(b["tools"][0])),

@@ -59,7 +59,7 @@ def _read(path: Path, offset: int, limit: int, workspace: Workspace) -> Result:
     media_type = picture_type(raw)
     if media_type is not None:
         if len(raw) > LARGEST_PICTURE:
-            raise ToolError(f"the picture `{name}` has {len(raw)} bytes, more than 5 MB: scale it down first")
+            raise ToolError(f"the picture `{name}` has {len(raw)} bytes, more than 3.9 MB: scale it down first")
         return Result(
             f"picture `{name}`, {media_type}, {counted(len(raw), 'byte')}", pictures=(Picture(media_type, raw),)
         )

@@ -338,7 +338,7 @@ def picture_of(found: KeptContent) -> Result:
     content = found.content
     told = f"picture, {found.media_type}, {counted(content.size, 'byte')}"
     if content.size > LARGEST_PICTURE:
-        raise ToolError(f"`{found.ref}` is a {told}, more than 5 MB: scale the file down and read that")
+        raise ToolError(f"`{found.ref}` is a {told}, more than 3.9 MB: scale the file down and read that")
     return Result(told, pictures=(Picture(found.media_type, content.read(0, content.size)),))
 
 

@@ -33,6 +33,7 @@ _CAUSES: Mapping[Cause, str] = {
     "rent": "that pays for itself",
     "cold": "nothing was cached any more",
     "budget": "old outputs took more than they may",
+    "pictures": "the provider refused a picture",
 }
 
 

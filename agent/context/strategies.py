@@ -43,6 +43,7 @@ LADDERS: dict[Cause, tuple[Strategy, ...]] = {
     "rent": ("mask", "summary"),
     "cold": ("mask",),
     "budget": ("mask",),
+    "pictures": ("pictures", "mask_all", "ledger"),
 }  # fmt: skip
 """After an overflow pictures stay as long as texts can go: what they take is only guessed, as is what there is room for
 where no provider has named it."""

@@ -113,7 +113,8 @@ async def compact(
             return Compacted(conversation, replace(unchanged, is_interrupted=True), floor.problem)
         if candidate is None:
             continue
-        is_only, is_guessed = chosen is not None, strategy == "pictures" and cause == "overflow"
+        is_only = chosen is not None
+        is_guessed = cause == "pictures" or (strategy == "pictures" and cause == "overflow")
         has_room, helps = await asyncio.to_thread(_judged, strategy, after, candidate, room, work.size, is_only=is_only)
         if not is_guessed and not helps:
             continue

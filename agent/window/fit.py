@@ -8,9 +8,9 @@ from agent.context.budget import SHOWN, SUPPOSED, ContextBudget, Window, after_o
 from agent.context.message_text import with_own_ids
 from agent.context.tool_selection import ToolSpec
 from agent.context.truncation import window_refuted
-from agent.errors import ContextExhausted, ContextOverflow, ProviderError
+from agent.errors import ContextExhausted, ContextOverflow, PictureRefused, ProviderError
 from agent.events import ContextMeasured, Noticed, TextDelta, WindowLearned
-from agent.messages import Conversation
+from agent.messages import Conversation, Image, ToolOutput, User
 from agent.providers.base import Reply
 from agent.providers.stream import stream_reply
 from agent.window.env import Env
@@ -97,6 +97,10 @@ async def ask(
                 # A provider that finds everything too large has taught nothing: the next turn asks it again.
                 env.learned_limits.window = known
                 raise ContextExhausted(f"{str(error).rstrip('.')}, even after compaction; {START_ANEW}") from error
+        except PictureRefused as error:
+            smaller = await leave_pictures(conversation, error, env)
+            if smaller is None:
+                raise
         except ProviderError as error:
             smaller = await leave_model(conversation, env, str(error)) if may_leave and error.retryable else None
             if smaller is None and given is None:
@@ -149,6 +153,38 @@ async def recover(
             return bare.conversation
     compacted = await compact_now(conversation, env, "overflow", counted=size)
     return compacted.conversation if compacted.result.strategies else None
+
+
+async def leave_pictures(conversation: Conversation, refused: PictureRefused, env: Env) -> Conversation | None:
+    """The conversation without pictures that the model is to be shown, by what leaves the fewest out, or None when
+    none is left: one that is refused would be refused with each request that follows."""
+    from agent.context.strategies import LADDERS  # noqa: PLC0415  # deferred: most requests are taken
+    from agent.window.compact import ForcedStrategy  # noqa: PLC0415  # deferred: as above
+    from agent.window.rewrite import compact_now  # noqa: PLC0415  # deferred: as above
+
+    before = pictures_shown(conversation)
+    for strategy in LADDERS["pictures"] if before else ():
+        bare = await compact_now(conversation, env, "pictures", chosen=ForcedStrategy(strategy))
+        conversation = bare.conversation
+        if pictures_shown(conversation) < before:
+            env.emit(Noticed(str(refused)))
+            return conversation
+    return None
+
+
+def pictures_shown(conversation: Conversation) -> int:
+    """How many pictures the model is shown."""
+    from agent.context.mask import as_shown  # noqa: PLC0415  # deferred: most requests are taken
+    from agent.context.summary import shown_summary  # noqa: PLC0415  # deferred: as above
+
+    users = [
+        message
+        for message in (*shown_summary(conversation.summary), *as_shown(conversation))
+        if isinstance(message, User)
+    ]
+    parts = [part for message in users for part in message.parts]
+    in_outputs = sum(len(part.images) for part in parts if isinstance(part, ToolOutput))
+    return in_outputs + sum(isinstance(part, Image) for part in parts)
 
 
 async def recover_overflow(

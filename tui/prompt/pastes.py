@@ -54,7 +54,7 @@ class Pastes:
         if media_type is None:
             raise ValueError("models do not accept this kind of picture: use PNG, JPEG, GIF or WebP")
         if len(data) > LARGEST_PICTURE:
-            raise ValueError("the picture is larger than 5 MB: scale it down first")
+            raise ValueError("the picture is larger than 3.9 MB: scale it down first")
         encoded = base64.b64encode(data).decode("ascii")
         size = image_size(Image(media_type, encoded).data)
         name = f"[image #{self._next('image')}" + (f" {size[0]}×{size[1]}]" if size else "]")

@@ -44,7 +44,7 @@ async def picture(environment: Mapping[str, str]) -> bytes:
         found = _HEX.search(printed)
         data = bytes.fromhex(found[1].decode()) if found else printed
         if len(data) > LARGEST_PICTURE:
-            raise NoPicture("the picture in the clipboard is larger than 5 MB")
+            raise NoPicture("the picture in the clipboard is larger than 3.9 MB")
         if data.startswith(b"\x89PNG"):
             return data
     raise NoPicture("there is no picture in the clipboard")

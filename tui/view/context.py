@@ -22,6 +22,7 @@ WHY = {
     "overflow": "too large for the provider",
     "rent": "paid for itself",
     "budget": "outputs over their budget",
+    "pictures": "picture refused",
     "cold": "cache had run out",
 }
 """Reasons of rewrites in words for people."""

@@ -43,6 +43,7 @@ REASONS: dict["Cause", str] = {
     "overflow": "the provider found the request too large",
     "rent": "it pays for itself",
     "budget": "all outputs together exceeded what they may take",
+    "pictures": "the provider refused a picture",
     "cold": "nothing was in the provider's cache any more, so that it cost next to nothing",
 }
 

@@ -29,6 +29,7 @@ CAUSES = {
     "overflow": "o",
     "rent": "r",
     "budget": "b",
+    "pictures": "p",
     "cold": "c",
     "by hand": "h",
     "undone": "u",

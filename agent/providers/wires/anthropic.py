@@ -233,8 +233,8 @@ def _output(output: ToolOutput, facts: ModelFacts, ids: CallIds) -> Json:
     if output.text.strip() or not content:
         content.insert(0, _text(output_text(output)))
     block: Json = {"type": "tool_result", "tool_use_id": ids[output.call_id], "content": content}
-    if output.status != "done":
-        block["is_error"] = True
+    if output.status != "done" and all(part["type"] == "text" for part in content):
+        block["is_error"] = True  # the API takes no error with a picture; what it says tells that it is one
     return block
 
 

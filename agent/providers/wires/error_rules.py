@@ -10,6 +10,7 @@ from agent.errors import (
     BadRequest,
     ContextOverflow,
     Overloaded,
+    PictureRefused,
     ProviderError,
     QuotaExceeded,
     RateLimited,
@@ -66,6 +67,7 @@ BEFORE_SIZE = (
     ErrorRule(Meaning(BadRequest, "country"), kinds=r"unsupported_country\w*", text=words.COUNTRY, statuses=_REFUSED),
     ErrorRule(Meaning(BadRequest, "country"), (451,)),
     ErrorRule(Meaning(BadRequest, "content"), (200, 400, 403, 422, 451), words.CONTENT_KINDS, words.CONTENT),
+    ErrorRule(Meaning(PictureRefused), (200, 400, 413, 422, 500), words.PICTURE_KINDS, words.PICTURE),
 )
 QUOTA = (
     ErrorRule(Meaning(QuotaExceeded, "spending_limit"), _REFUSED, r"spend\w*|budget\w*|usage_limit\w*", words.SPENDING),

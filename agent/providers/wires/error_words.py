@@ -274,6 +274,15 @@ UNABLE = any_of(
 """What a local server was not started for or has no room for, or what the template of a model does not take, said as an
 error of its own."""
 
+PICTURE = any_of(
+    r"\b(?:images?|pictures?)\b[^.]{0,60}?\b(?:exceeds? (?:\d|max allowed size)|too (?:large|big|small|many)"
+    r"|could not be|not valid|does not (?:match|represent)|appears to be|unknown format)\b",
+    r"(?:could not|cannot|can't|unable to|failed to) (?:process|load|decode|parse|read)\b[^.]{0,20}\bimage",
+    r"(?:invalid|unsupported|too many|corrupt(?:ed)?) (?:input |base64 )?(?:image|picture)s?\b",
+    r"image: unknown format|maximum of \d+ images",
+)
+PICTURE_KINDS = r"(?:invalid_image|image_(?:parse|too|file|format))\w*"
+
 OVERLOADED = any_of(
     r"overloaded",
     r"(?:at|over|no|out of|insufficient) capacity",

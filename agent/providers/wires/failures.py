@@ -10,6 +10,7 @@ from agent.errors import (
     AuthFailed,
     ContextOverflow,
     Overloaded,
+    PictureRefused,
     ProviderError,
     QuotaExceeded,
     RateLimited,
@@ -95,6 +96,8 @@ def _sentence(meaning: Meaning, provider: str, message: str, status: int, place:
         return f"the account for {provider} has no credit left{detail}{end} Add credit, or use another model."
     if kind is RateLimited:
         return f"too many requests to {provider}{detail}{end} Wait, then try again."
+    if kind is PictureRefused:
+        return f"{provider} does not take a picture of the request ({status}){detail}{end} Scale it down or convert it."
     if kind is Overloaded:
         when = "in the middle of its answer" if status == 200 else f"({status})"
         return f"the server of {provider} failed {when}{detail}{end} Try again in a while."

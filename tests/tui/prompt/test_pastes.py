@@ -136,7 +136,7 @@ async def test_ctrl_v_brings_the_picture_of_the_clipboard(tmp_path: Path, monkey
     [
         ("exit 1", "there is no picture"),
         ("echo text", "there is no picture"),
-        ("head -c 9000000 /dev/zero", "larger than 5 MB"),
+        ("head -c 9000000 /dev/zero", "larger than 3.9 MB"),
     ],
 )
 async def test_why_there_is_no_picture(tmp_path: Path, body: str, why: str) -> None:

@@ -33,7 +33,7 @@ from agent.messages import (
 from agent.providers.base import Endpoint, ModelFacts, Request
 from agent.providers.wires import anthropic, ollama, openai_chat, openai_responses
 from agent.providers.wires.decoder import make_call
-from tests.agent.providers.wires.cases import ADAPTERS, PIXEL, WINDOW, collect, endpoint_of, everything, hello
+from tests.agent.providers.wires.cases import ADAPTERS, PIXEL, WINDOW, Adapter, collect, endpoint_of, everything, hello
 from tests.fake_provider import FakeProvider, Turn
 from tests.strict_api import Rules, refusal
 
@@ -51,6 +51,13 @@ def user(text: str) -> User:
 
 def said(*parts: AssistantPart, model: str = "") -> Assistant:
     return Assistant(parts, model)
+
+
+@pytest.mark.parametrize("adapter", ADAPTERS, ids=lambda adapter: adapter.name)
+def test_a_failed_output_may_come_with_a_picture(adapter: Adapter) -> None:
+    shot = ToolOutput("c1", "the page is blank", "failed", images=(Image("image/png", PIXEL),))
+    calls = said(ToolCall("c1", "read", {}), model=adapter.facts.id)
+    assert refusal(adapter.name, adapter.body(talk(user("look"), calls, User((shot,))), adapter.facts)) is None
 
 
 @pytest.mark.parametrize(

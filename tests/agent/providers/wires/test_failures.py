@@ -12,6 +12,7 @@ from agent.errors import (
     BadRequest,
     ContextOverflow,
     Overloaded,
+    PictureRefused,
     ProviderError,
     QuotaExceeded,
     RateLimited,
@@ -50,6 +51,37 @@ def test_a_request_that_is_too_large(case: dict[str, object], status: int) -> No
 @pytest.mark.parametrize("case", NO_OVERFLOWS, ids=lambda case: str(case["server"]))
 def test_a_request_that_fails_for_another_reason(case: dict[str, Any]) -> None:
     assert classify(case["status"], {}, case["body"], "p/m").code == case["kind"]
+
+
+@pytest.mark.parametrize(
+    "says",
+    [
+        "messages.4.content.0.image.source.base64: image exceeds 5 MB maximum: 6002220 bytes > 5242880 bytes",
+        "messages.2.content.1.image.source: At least one of the image dimensions exceed max allowed size for "
+        "many-image requests: 2000 pixels",
+        "Could not process image",
+        "The image was specified using the image/jpeg media type, but the image appears to be a image/png image",
+        "You uploaded an unsupported image. Please make sure your image is valid.",
+        "The image data you provided does not represent a valid image.",
+        "Too many images in request: 501 > 500.",
+        "Unable to process input image. Please retry or report.",
+        "Failed to load image or audio file",
+        "image: unknown format",
+    ],
+)
+def test_a_picture_that_is_not_taken_is_told_from_a_request_that_is_not(says: str) -> None:
+    error = classify(400, {}, told(says, type="invalid_request_error"), "p/m")
+    assert (type(error), error.code) == (PictureRefused, "bad_request")
+
+
+def test_nothing_else_is_taken_for_a_picture_that_is_not_taken() -> None:
+    cases = (*ERRORS, *NO_OVERFLOWS)
+    refused = {
+        case["server"]
+        for case in cases
+        if isinstance(classify(case["status"], {}, case["body"], "p/m"), PictureRefused)
+    }
+    assert refused == {"anthropic, a picture of too many bytes", "anthropic, a picture of too many pixels"}
 
 
 @pytest.mark.parametrize("case", ERRORS, ids=lambda case: str(case["server"]))
