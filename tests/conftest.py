@@ -5,15 +5,23 @@ looked for every night, 10,000 or as many as `HYPOTHESIS_EXAMPLES` says. Hypothe
 but which modules were imported depends on the tests that ran before in the same process: that is left to the night.
 
 Scripted sessions are told what the real servers of all wires would say to their requests.
+
+`home`, `priced` and `project` are what most sessions of tests are opened from; they are closed with the test.
+`user` and `worker` run `ebb` itself.
 """
 
 import os
+from collections.abc import AsyncIterator
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.internal.constants_ast import Constants
 
 from agent.providers.wires.scripted import Scripted
+from tests.kit.project import Project
+from tests.kit.session import Home, PricedHome
+from tests.kit.user import User, Worker
 from tests.strict_sessions import refused_by_a_wire
 
 Scripted.checks = (*Scripted.checks, refused_by_a_wire)
@@ -37,3 +45,31 @@ if not NIGHTLY:
 def thorough(usual: int) -> int:
     """How many examples a property gets that has a number of its own."""
     return EXAMPLES * min(usual, 200) // 200 if NIGHTLY else usual
+
+
+@pytest.fixture
+async def home(tmp_path: Path) -> AsyncIterator[Home]:
+    async with Home(tmp_path) as opened:
+        yield opened
+
+
+@pytest.fixture
+async def priced(tmp_path: Path) -> AsyncIterator[PricedHome]:
+    async with PricedHome(tmp_path) as opened:
+        yield opened
+
+
+@pytest.fixture
+async def project(tmp_path: Path) -> AsyncIterator[Project]:
+    async with Project(tmp_path) as opened:
+        yield opened
+
+
+@pytest.fixture
+def user(tmp_path: Path) -> User:
+    return User(tmp_path)
+
+
+@pytest.fixture
+def worker(tmp_path: Path) -> Worker:
+    return Worker(tmp_path)

@@ -35,15 +35,19 @@ def environment(home: Path, extra: Mapping[str, str] | None = None) -> dict[str,
     return {**kept, "HOME": str(home), "EBB_HOME": str(home), "PYTHONPATH": str(ROOT), **(extra or {})}
 
 
-def command(*arguments: str) -> list[str]:
-    return [sys.executable, "-m", "tui.cli.main", *arguments]
+def command(*arguments: str, first: str = "") -> list[str]:
+    """`first`: a statement that the process executes before it is `ebb`."""
+    start = ["-c", f"import sys; {first}; from tui.cli.main import main; sys.exit(main(sys.argv[1:]))"]
+    return [sys.executable, *(start if first else ["-m", "tui.cli.main"]), *arguments]
 
 
-def ebb(*arguments: str, home: Path, env: Mapping[str, str] | None = None, stdin: str | None = None) -> Run:
+def ebb(
+    *arguments: str, home: Path, env: Mapping[str, str] | None = None, stdin: str | None = None, first: str = ""
+) -> Run:
     """Runs `ebb` to its end. Without `stdin` there is none to read."""
     given = {"input": stdin} if stdin is not None else {"stdin": subprocess.DEVNULL}
     done = subprocess.run(
-        command(*arguments), env=environment(home, env), capture_output=True, text=True, encoding="utf-8", timeout=120,
-        check=False, **given,
+        command(*arguments, first=first), env=environment(home, env), capture_output=True, text=True, encoding="utf-8",
+        timeout=120, check=False, **given,
     )  # fmt: skip
     return Run(done.returncode, done.stdout, done.stderr)

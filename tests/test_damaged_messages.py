@@ -2,36 +2,30 @@
 
 import json
 import sqlite3
-from pathlib import Path
 
 import pytest
 
 from store.migrations import MIGRATIONS
-from tests.test_garbage import Home
-
-
-@pytest.fixture
-def home(tmp_path: Path) -> Home:
-    return Home(tmp_path)
+from tests.kit.user import Worker
 
 
 @pytest.mark.parametrize(
     ("position", "damage"),
     [*((number, "'{'") for number in range(6)), (1, "x'ff00'"), (2, "12"), *((number, "gone") for number in (0, 1, 2))],
 )
-def test_a_session_goes_on_without_a_message_that_is_damaged(position: int, damage: str, home: Home) -> None:
-    session = home.session("echo first", "echo second")
+def test_a_session_goes_on_without_a_message_that_is_damaged(position: int, damage: str, worker: Worker) -> None:
+    session = worker.session("echo first", "echo second")
     if damage == "gone":
-        home.query("delete from messages where session = ? and position = ?", session, position)
+        worker.query("delete from messages where session = ? and position = ?", session, position)
     else:
-        home.query(f"update messages set body = {damage} where session = ? and position = ?", session, position)
+        worker.query(f"update messages set body = {damage} where session = ? and position = ?", session, position)
     is_at_an_end = damage == "gone" and position in (0, 5)  # then nothing tells that it was there
-    shown = home.ebb("sessions", "show", session)
+    shown = worker.ebb("sessions", "show", session)
     told = "" if is_at_an_end else f"ebb: message {position} of the session cannot be read; all others are shown\n"
     assert (shown.code, shown.err) == (0, told)
     assert ("was damaged on the disk" in shown.out) is not is_at_an_end
     assert ("second" in shown.out, "first" in shown.out) == (True, True)
-    run = home.ebb("-p", "more", "-c", "-m", home.script(), "--output-format", "json")
+    run = worker.ebb("-p", "more", "-c", "-m", worker.working(), "--output-format", "json")
     assert (run.code, run.result["result"]) == (0, "Done."), run.err
     assert (f"message {position} of the session cannot be read" in run.err) is not is_at_an_end
     for arguments in (
@@ -40,65 +34,65 @@ def test_a_session_goes_on_without_a_message_that_is_damaged(position: int, dama
         ("sessions", "list"),
         ("sessions", "fork", session),
     ):
-        run = home.ebb(*arguments)
+        run = worker.ebb(*arguments)
         assert (run.code, "Traceback" in run.err) == (0, False), (arguments, run.err)
 
 
 @pytest.mark.parametrize("position", [0, 2, 5])
-def test_a_session_goes_on_without_a_message_that_stands_where_none_can(position: int, home: Home) -> None:
-    session = home.session("echo first", "echo second")
-    home.query("delete from snapshots")
-    home.query("update messages set position = 1 << 40 where session = ? and position = ?", session, position)
-    shown = home.ebb("sessions", "show", session)
+def test_a_session_goes_on_without_a_message_that_stands_where_none_can(position: int, worker: Worker) -> None:
+    session = worker.session("echo first", "echo second")
+    worker.query("delete from snapshots")
+    worker.query("update messages set position = 1 << 40 where session = ? and position = ?", session, position)
+    shown = worker.ebb("sessions", "show", session)
     assert (shown.code, f"{1 << 40} of the session cannot be read" in shown.err) == (0, True)
-    run = home.ebb("-p", "more", "-c", "-m", home.script())
+    run = worker.ebb("-p", "more", "-c", "-m", worker.working())
     assert (run.code, run.out) == (0, "Done.\n"), run.err
     for arguments in (("sessions", "search", "second"), ("context",), ("sessions", "fork", session)):
-        run = home.ebb(*arguments)
+        run = worker.ebb(*arguments)
         assert (run.code, "Traceback" in run.err) == (0, False), (arguments, run.err)
-    assert home.ebb("doctor").code == 1
+    assert worker.ebb("doctor").code == 1
 
 
 @pytest.mark.parametrize("count", [2, 3, 4, 5, 6])
-def test_a_session_goes_on_without_its_beginning(count: int, home: Home) -> None:
-    session = home.session("echo first", "echo second", "echo third")
-    home.query("delete from snapshots")
-    home.query("delete from messages where session = ? and position < ?", session, count)
-    run = home.ebb("-p", "more", "-c", "-m", home.script("echo fourth"), "--permission-mode", "auto")
+def test_a_session_goes_on_without_its_beginning(count: int, worker: Worker) -> None:
+    session = worker.session("echo first", "echo second", "echo third")
+    worker.query("delete from snapshots")
+    worker.query("delete from messages where session = ? and position < ?", session, count)
+    run = worker.ebb("-p", "more", "-c", "-m", worker.working("echo fourth"), "--permission-mode", "auto")
     assert (run.code, run.out) == (0, "Done.\n"), run.err
     assert "of the session cannot be read" in run.err  # their outputs tell of them
-    assert home.query("select number, position from outputs") == [(1, 2), (2, 4), (3, 6), (4, 10)]
+    assert worker.query("select number, position from outputs") == [(1, 2), (2, 4), (3, 6), (4, 10)]
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 5])
-def test_what_can_be_read_of_outputs_stays_where_the_newest_messages_are_lost(count: int, home: Home) -> None:
-    session = home.session("seq 9000", "echo second", "seq 8000")
-    home.query("delete from snapshots")
-    home.query("delete from messages where session = ? and position >= ?", session, 8 - count)
-    run = home.ebb("-p", "more", "-c", "-m", home.script("echo fourth"), "--permission-mode", "auto")
+def test_what_can_be_read_of_outputs_stays_where_the_newest_messages_are_lost(count: int, worker: Worker) -> None:
+    session = worker.session("seq 9000", "echo second", "seq 8000")
+    worker.query("delete from snapshots")
+    worker.query("delete from messages where session = ? and position >= ?", session, 8 - count)
+    run = worker.ebb("-p", "more", "-c", "-m", worker.working("echo fourth"), "--permission-mode", "auto")
     assert (run.code, run.out) == (0, "Done.\n"), run.err
-    numbers = [number for (number,) in home.query("select number from outputs order by number")]
+    numbers = [number for (number,) in worker.query("select number from outputs order by number")]
     assert numbers == [1, 2, 3, 4]
-    assert home.ebb("sessions", "show", session, "r3").out.startswith("1\n2\n3\n")
+    assert worker.ebb("sessions", "show", session, "r3").out.startswith("1\n2\n3\n")
 
 
 @pytest.mark.parametrize(("now", "shown"), [("gX", "gX"), ("g\udcff", "g\N{REPLACEMENT CHARACTER}")])
-def test_a_message_that_was_changed_is_named_and_shown_as_it_is(now: str, shown: str, home: Home) -> None:
-    session = home.session("echo first")
+def test_a_message_that_was_changed_is_named_and_shown_as_it_is(now: str, shown: str, worker: Worker) -> None:
+    session = worker.session("echo first")
     changed = "update messages set body = cast(replace(cast(body as blob), 'go', ?) as text) where session = ?"
-    home.query(f"{changed} and position = 0", now.encode("utf-8", "surrogateescape"), session)
-    assert home.ebb("sessions", "show", session).out.startswith(f"> {shown}\n")
-    run = home.ebb("-p", "more", "-c", "-m", home.script())
+    worker.query(f"{changed} and position = 0", now.encode("utf-8", "surrogateescape"), session)
+    assert worker.ebb("sessions", "show", session).out.startswith(f"> {shown}\n")
+    run = worker.ebb("-p", "more", "-c", "-m", worker.working())
     assert run.out == "Done.\n"
     assert "message 0 of the session was changed on the disk since it was written" in run.err
-    found = home.ebb("doctor", "-m", home.script())
+    found = worker.ebb("doctor", "-m", worker.working())
     assert found.code == 1
     assert f"{session}: message 0 changed on the disk" in found.out
 
 
-def test_a_database_is_copied_before_a_newer_version_changes_it(home: Home) -> None:
-    home.session("echo first")
-    path = home.folder / "data" / "sessions.db"
+def test_a_database_is_copied_before_a_newer_version_changes_it(worker: Worker) -> None:
+    worker.session("echo first")
+    path = worker.data / "sessions.db"
     for version in range(len(MIGRATIONS) - 3, len(MIGRATIONS)):
         path.unlink(missing_ok=True)
         db = sqlite3.connect(path)
@@ -106,17 +100,17 @@ def test_a_database_is_copied_before_a_newer_version_changes_it(home: Home) -> N
             migrate(db)
         db.execute(f"pragma user_version = {version}")
         db.execute("insert into sessions (id, project, title, model, mode, created, updated) values "
-                   "('aaaaaaaaaaaa', ?, 'kept', 'm', 'ask', 1, 1)", (str(home.project),))  # fmt: skip
+                   "('aaaaaaaaaaaa', ?, 'kept', 'm', 'ask', 1, 1)", (str(worker.project),))  # fmt: skip
         body = json.dumps({"parts": [{"type": "text", "text": "kept"}]})
         columns = "session, position, role, body, created"
         db.execute(f"insert into messages ({columns}) values ('aaaaaaaaaaaa', 0, 'user', ?, 1)", (body,))
         db.commit()
         db.close()
         copy = path.with_name(f"sessions.db.v{version}-backup")
-        listed = home.ebb("sessions", "list")
+        listed = worker.ebb("sessions", "list")
         assert (listed.code, str(copy) in listed.err) == (0, True), listed.err
         assert copy.stat().st_mode & 0o777 == 0o600
         ((found,),) = sqlite3.connect(copy).execute("pragma user_version").fetchall()
         assert found == version
-        assert home.ebb("sessions", "list").err == ""
+        assert worker.ebb("sessions", "list").err == ""
     assert len(list(path.parent.glob("*-backup"))) == 2

@@ -16,45 +16,26 @@ import pytest
 
 from agent.messages import Usage
 from tests.fake_provider import Call, FakeProvider, Turn
+from tests.kit.session import call, calls
+from tests.kit.user import User
 from tests.running import Run, command, ebb, environment
 
 HAIKU = "anthropic/claude-haiku-5-5"
 NOW = {"retry-after-ms": "1"}
 
 
-class User:
-    """Somebody with a home, a project folder and a scripted model."""
-
-    def __init__(self, folder: Path) -> None:
-        self.home, self.project, self._script = folder / "home", folder / "project", folder / "script.json"
-        self.project.mkdir()
-
-    def script(self, *replies: dict[str, Any]) -> str:
-        self._script.write_text(json.dumps({"reply": list(replies)}))
-        return f"scripted/{self._script}"
-
-    def run(self, *arguments: str, stdin: str | None = None, env: dict[str, str] | None = None) -> Run:
-        return ebb("-C", str(self.project), *arguments, home=self.home, stdin=stdin, env=env)
-
-    def shell(self, line: str) -> subprocess.CompletedProcess[str]:
-        """What a line of shell does in the project's folder."""
-        env = environment(self.home)
-        return subprocess.run(
-            ("/bin/sh", "-c", line), cwd=self.project, env=env, capture_output=True, text=True, check=False, timeout=60
-        )
-
-    def ask(self, *replies: dict[str, Any], flags: tuple[str, ...] = (), form: str = "json") -> Run:
-        return self.run("-p", "go", "-m", self.script(*replies), "--output-format", form, *flags)
-
-    def ask_server(self, server: FakeProvider | str, *flags: str, key: str = "key", model: str = HAIKU) -> Run:
-        url = server if isinstance(server, str) else server.url
-        env = {"ANTHROPIC_BASE_URL": url, "ANTHROPIC_API_KEY": key}
-        return self.run("-p", "go", "-m", model, "--output-format", "json", *flags, env=env)
+def shell(user: User, line: str) -> subprocess.CompletedProcess[str]:
+    """What a line of shell does in the project's folder."""
+    env = environment(user.home)
+    return subprocess.run(
+        ("/bin/sh", "-c", line), cwd=user.project, env=env, capture_output=True, text=True, check=False, timeout=60
+    )
 
 
-@pytest.fixture
-def user(tmp_path: Path) -> User:
-    return User(tmp_path)
+def ask_server(user: User, server: FakeProvider | str, *flags: str, key: str = "key", model: str = HAIKU) -> Run:
+    url = server if isinstance(server, str) else server.url
+    env = {"ANTHROPIC_BASE_URL": url, "ANTHROPIC_API_KEY": key}
+    return user.ebb("-p", "go", "-m", model, "--output-format", "json", *flags, env=env)
 
 
 def ended(run: Run) -> tuple[int, str, str | None]:
@@ -92,25 +73,22 @@ def test_json_prints_one_object(user: User) -> None:
 
 
 def test_a_summary_that_cannot_be_used_is_told_on_stderr_and_in_the_result(user: User) -> None:
-    path = user.project.parent / "small.json"
-
-    def run(*replies: dict[str, Any], flags: tuple[str, ...] = ()) -> Run:
-        path.write_text(json.dumps({"context_window": 14_000, "reply": replies}))
-        return user.run("-p", "go", "-m", f"scripted/{path}", "--output-format", "json", *flags)
-
     for flags in ((), *[("-c",)] * 4):
-        assert ended(run({"text": "what was found out so far " * 128}, flags=flags)) == (0, "answered", None)
+        said = user.ask({"text": "what was found out so far " * 128}, flags=flags, window=14_000)
+        assert ended(said) == (0, "answered", None)
     refusal = {"when": "Write down what is needed", "text": "I would rather not."}
-    last = run(refusal, refusal, {"text": "done"}, flags=("-c",))
+    last = user.ask(refusal, refusal, {"text": "done"}, flags=("-c",), window=14_000)
     assert ended(last) == (0, "answered", None)
     failed = last.result["unused_summaries"]
-    assert [one["model"] for one in failed] == [f"scripted/{path}"]
-    assert last.err.count(f"the summary by scripted/{path} is not used: {failed[0]['reason']}") == 1
+    assert [one["model"] for one in failed] == [f"scripted/{user.home / 'script.json'}"]
+    assert (
+        last.err.count(f"the summary by scripted/{user.home / 'script.json'} is not used: {failed[0]['reason']}") == 1
+    )
 
 
 def test_stream_json_prints_an_event_a_line_and_the_result_last(user: User) -> None:
-    call = {"name": "write", "arguments": {"path": "a.txt", "content": "hi"}}
-    run = user.ask({"calls": [call]}, {"text": "Done."}, flags=("--permission-mode", "auto"), form="stream-json")
+    wanted = call("write", path="a.txt", content="hi")
+    run = user.ask(calls(wanted), {"text": "Done."}, flags=("--permission-mode", "auto"), form="stream-json")
     kinds = [line["type"] for line in run.lines]
     assert kinds == [
         "turn_started", "step_started", "context_measured", "call_delta", "reply_finished", "tool_started",
@@ -121,14 +99,14 @@ def test_stream_json_prints_an_event_a_line_and_the_result_last(user: User) -> N
 
 
 def test_what_is_piped_in_is_appended_to_the_prompt(user: User) -> None:
-    run = user.run(
+    run = user.ebb(
         "-p", "explain", "-m", user.script({"text": "ok"}), "--output-format", "stream-json", stdin="the log\n"
     )
     assert run.lines[0]["text"] == "explain\n\nthe log"
 
 
 def test_a_dash_reads_the_prompt_from_stdin(user: User) -> None:
-    run = user.run("-p", "-", "-m", user.script({"text": "ok"}), "--output-format", "stream-json", stdin="just this")
+    run = user.ebb("-p", "-", "-m", user.script({"text": "ok"}), "--output-format", "stream-json", stdin="just this")
     assert run.lines[0]["text"] == "just this"
 
 
@@ -165,7 +143,7 @@ def test_a_dash_reads_the_prompt_from_stdin(user: User) -> None:
 def test_a_command_line_that_cannot_be_exits_with_2_and_one_sentence(
     user: User, arguments: tuple[str, ...], says: str
 ) -> None:
-    run = user.run(*arguments, "--output-format", "json", stdin="")
+    run = user.ebb(*arguments, "--output-format", "json", stdin="")
     assert (run.code, run.out) == (2, "")
     assert says in run.err
     assert "Traceback" not in run.err
@@ -185,16 +163,16 @@ def test_a_folder_that_cannot_be_looked_up_exits_with_2(user: User, folder: str)
 
 def test_a_working_folder_that_is_gone_exits_with_2(user: User) -> None:
     gone = shlex.join(command("-p", "go", "-m", user.script({"text": "hi"})))
-    run = user.shell(f"rmdir {user.project} && {gone}")
+    run = shell(user, f"rmdir {user.project} && {gone}")
     assert (run.returncode, run.stdout, run.stderr.splitlines()[-1][:21]) == (2, "", "ebb: cannot work in `")
 
 
 def test_closed_and_full_streams_end_no_run_with_a_traceback(user: User) -> None:
     model = user.script({"text": "hi"})
     answer, ask = (shlex.join(command("-p", prompt, "-m", model)) for prompt in ("go", "-"))
-    assert user.shell(f"{answer} <&-").stdout == "hi\n"
-    assert user.shell(f"{answer} >&-").returncode == 0
-    no_prompt = user.shell(f"{ask} <&-")
+    assert shell(user, f"{answer} <&-").stdout == "hi\n"
+    assert shell(user, f"{answer} >&-").returncode == 0
+    no_prompt = shell(user, f"{ask} <&-")
     assert (no_prompt.returncode, "there is no prompt" in no_prompt.stderr) == (2, True)
 
 
@@ -202,16 +180,16 @@ def test_closed_and_full_streams_end_no_run_with_a_traceback(user: User) -> None
 def test_what_is_told_beside_an_answer_ends_no_run_when_it_cannot_be_written(user: User) -> None:
     """A log on a full disk: of a failure, and of bytes that are attached."""
     words = shlex.join(command("-p", "go", "-m", user.script({"error": "auth"})))
-    done = user.shell(f"{words} </dev/null 2>/dev/full")
+    done = shell(user, f"{words} </dev/null 2>/dev/full")
     assert (done.returncode, done.stdout) == (4, "")
     user.script({"text": "fine"})
-    done = user.shell(f"printf '\\377' | {words} 2>/dev/full")
+    done = shell(user, f"printf '\\377' | {words} 2>/dev/full")
     assert (done.returncode, done.stdout) == (0, "fine\n")
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no device that is always full")
 def test_an_answer_that_cannot_be_written_exits_with_1(user: User) -> None:
-    run = user.shell(shlex.join(command("-p", "go", "-m", user.script({"text": "hi"}))) + " </dev/null >/dev/full")
+    run = shell(user, shlex.join(command("-p", "go", "-m", user.script({"text": "hi"}))) + " </dev/null >/dev/full")
     assert (run.returncode, run.stderr) == (1, "ebb: the answer could not be written: No space left on device\n")
 
 
@@ -240,7 +218,7 @@ def test_a_configuration_that_cannot_be_read_exits_with_2(user: User) -> None:
 )  # fmt: skip
 def test_what_a_server_refuses_has_its_exit_code(user: User, turn: Turn, expected: tuple[int, str, str]) -> None:
     with FakeProvider([lambda _: turn]) as server:
-        run = user.ask_server(server, "--config", "retry.patience=1")
+        run = ask_server(user, server, "--config", "retry.patience=1")
     assert ended(run) == expected
     assert run.result["session"] is not None
 
@@ -248,26 +226,26 @@ def test_what_a_server_refuses_has_its_exit_code(user: User, turn: Turn, expecte
 def test_a_server_that_is_not_there_exits_with_3(user: User) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
-        run = user.ask_server(f"http://127.0.0.1:{taken.getsockname()[1]}")
+        run = ask_server(user, f"http://127.0.0.1:{taken.getsockname()[1]}", "--config", "retry.first=0.2")
     assert ended(run) == (3, "provider", "network")
 
 
 def test_without_a_key_it_exits_with_4_and_says_which_is_missing(user: User) -> None:
-    run = user.ask_server("https://example.invalid", key="")
+    run = ask_server(user, "https://example.invalid", key="")
     assert ended(run) == (4, "auth", "auth")
     assert "ANTHROPIC_API_KEY" in run.result["error"]["message"]
 
 
 def test_a_server_on_this_machine_needs_no_key(user: User) -> None:
     with FakeProvider([Turn(text="hi")]) as server:
-        run = user.ask_server(server, key="")
+        run = ask_server(user, server, key="")
     assert ended(run) == (0, "answered", None)
 
 
 def test_a_request_that_fails_is_sent_again_and_the_retry_is_an_event(user: User) -> None:
     busy = Turn(status=529, error=("overloaded_error", "busy"), headers=NOW)
     with FakeProvider([busy, Turn(text="half", fault="cut"), Turn(text="whole")]) as server:
-        run = user.run(
+        run = user.ebb(
             *("-p", "go", "-m", HAIKU, "--output-format", "stream-json"),
             env={"ANTHROPIC_BASE_URL": server.url, "ANTHROPIC_API_KEY": "key"},
         )
@@ -277,8 +255,8 @@ def test_a_request_that_fails_is_sent_again_and_the_retry_is_an_event(user: User
 
 
 def test_what_nobody_is_there_to_allow_is_denied_and_exits_with_5(user: User) -> None:
-    call = {"name": "bash", "arguments": {"command": "touch made"}}
-    run = user.ask({"calls": [call]}, {"text": "I could not."})
+    wanted = call("bash", command="touch made")
+    run = user.ask(calls(wanted), {"text": "I could not."})
     assert ended(run) == (5, "denied", None)
     assert run.result["result"] == "I could not."
     assert run.result["denied"] == [
@@ -296,8 +274,8 @@ def test_rules_let_a_headless_run_work(user: User) -> None:
 
 @pytest.mark.parametrize("flags", [("--deny", "write"), ("--permission-mode", "plan")])
 def test_a_deny_rule_and_plan_mode_win_over_an_allow_rule(user: User, flags: tuple[str, ...]) -> None:
-    call = {"name": "write", "arguments": {"path": "a", "content": "x"}}
-    run = user.ask({"calls": [call]}, {"text": "No."}, flags=("--allow", "write", *flags))
+    wanted = call("write", path="a", content="x")
+    run = user.ask(calls(wanted), {"text": "No."}, flags=("--allow", "write", *flags))
     assert ended(run) == (5, "denied", None)
     assert not (user.project / "a").exists()
 
@@ -306,24 +284,24 @@ def test_a_deny_rule_holds_for_what_its_path_links_to(user: User) -> None:
     (user.home / "secret").mkdir(parents=True)
     (user.home / "secret" / "key").write_text("hush")
     (user.project / "link").symlink_to(user.home / "secret")
-    call = {"name": "read", "arguments": {"path": "link/key"}}
-    run = user.ask({"calls": [call]}, {"text": "No."}, flags=("--deny", "read(link)", "--permission-mode", "auto"))
+    wanted = call("read", path="link/key")
+    run = user.ask(calls(wanted), {"text": "No."}, flags=("--deny", "read(link)", "--permission-mode", "auto"))
     assert ended(run) == (5, "denied", None)
 
 
 def test_calls_that_fail_do_not_count_as_denied(user: User) -> None:
-    run = user.ask({"calls": [{"name": "read", "arguments": {"path": "none"}}]}, {"text": "It is not there."})
+    run = user.ask(calls(call("read", path="none")), {"text": "It is not there."})
     assert ended(run) == (0, "answered", None)
 
 
 def test_the_limit_of_steps_leaves_calls_unrun_and_answered(user: User) -> None:
-    call = {"name": "bash", "arguments": {"command": "echo x >> count"}}
-    replies = [{"text": f"step {n}", "calls": [call]} for n in (1, 2, 3)]
+    wanted = call("bash", command="echo x >> count")
+    replies = [{"text": f"step {n}", "calls": [wanted]} for n in (1, 2, 3)]
     run = user.ask(*replies, flags=("--max-turns", "2", "--permission-mode", "auto"))
     assert ended(run) == (6, "step_limit", "step_limit")
     assert (run.result["steps"], run.result["result"]) == (2, "step 2")
     assert (user.project / "count").read_text() == "x\n"
-    shown = user.run("sessions", "show", run.result["session"], "--json")
+    shown = user.ebb("sessions", "show", run.result["session"], "--json")
     assert [o["status"] for line in shown.lines for o in line["parts"] if o["type"] == "output" and "status" in o] == [
         "done",
         "interrupted",
@@ -333,7 +311,7 @@ def test_the_limit_of_steps_leaves_calls_unrun_and_answered(user: User) -> None:
 def test_the_limit_of_cost_stops_before_the_next_request(user: User) -> None:
     usage = Usage(input=1_000_000)
     with FakeProvider([lambda _: Turn(calls=(Call("todo", {"items": []}),), usage=usage)]) as server:
-        run = user.ask_server(server, "--max-cost", "0.01")
+        run = ask_server(user, server, "--max-cost", "0.01")
     assert ended(run) == (6, "cost_limit", "cost_limit")
     assert len(server.requests) == 1
 
@@ -341,8 +319,8 @@ def test_the_limit_of_cost_stops_before_the_next_request(user: User) -> None:
 def test_the_limit_of_cost_holds_in_a_session_with_unknown_prices_before(user: User) -> None:
     works = Turn(calls=(Call("todo", {"items": []}),), usage=Usage(input=1_000_000))
     with FakeProvider([Turn(text="hi"), works, works, works]) as server:
-        assert user.ask_server(server, model="anthropic/nobody-knows-it").result["usage"]["cost"] is None
-        run = user.ask_server(server, "-c", "--max-cost", "0.01", "--max-turns", "3")
+        assert ask_server(user, server, model="anthropic/nobody-knows-it").result["usage"]["cost"] is None
+        run = ask_server(user, server, "-c", "--max-cost", "0.01", "--max-turns", "3")
     assert ended(run) == (6, "cost_limit", "cost_limit")
 
 
@@ -377,32 +355,32 @@ def test_half_a_character_in_prompt_folder_or_answer_loses_nothing(user: User) -
     user.project = Path(os.fsdecode(os.fsencode(user.project) + b"\xff"))
     user.project.mkdir()
     model = user.script({"text": "half \ud800", "calls": [{"name": "bash", "arguments": '{"command": "\ud800"}'}]})
-    run = user.run("-p", "caf\udce9", "-m", model, "--output-format", "json", "--max-turns", "1")
+    run = user.ebb("-p", "caf\udce9", "-m", model, "--output-format", "json", "--max-turns", "1")
     assert ended(run) == (6, "step_limit", "step_limit")
-    again = user.run("-p", "go", "-c", "-m", user.script({"text": "ok"}), "--output-format", "json")
+    again = user.ebb("-p", "go", "-c", "-m", user.script({"text": "ok"}), "--output-format", "json")
     assert (ended(again), again.result["session"]) == ((0, "answered", None), run.result["session"])
-    shown = user.run("sessions", "show", run.result["session"], "--json")
+    shown = user.ebb("sessions", "show", run.result["session"], "--json")
     assert shown.lines[0]["parts"] == [{"type": "text", "text": "caf\ufffd", "whole": "caf\udce9"}]
 
 
 def test_an_answer_that_the_locale_cannot_write_is_written_in_escapes(user: User) -> None:
     ascii_only = {"PYTHONIOENCODING": "ascii"}
     model = user.script({"text": "é 😀"})
-    text = user.run("-p", "go", "-m", model, env=ascii_only)
+    text = user.ebb("-p", "go", "-m", model, env=ascii_only)
     assert (text.code, text.out) == (0, "\\xe9 \\U0001f600\n")
-    as_json = user.run("-p", "go", "-m", model, "--output-format", "json", env=ascii_only)
+    as_json = user.ebb("-p", "go", "-m", model, "--output-format", "json", env=ascii_only)
     assert (as_json.code, as_json.result["result"]) == (0, "é 😀")
-    listed = user.run("sessions", "show", as_json.result["session"], "--json", env=ascii_only)
+    listed = user.ebb("sessions", "show", as_json.result["session"], "--json", env=ascii_only)
     assert listed.lines[1]["parts"] == [{"type": "text", "text": "é 😀"}]
 
 
 def test_asking_again_for_the_schema_keeps_to_the_limit_of_steps(user: User) -> None:
     (user.project / "schema.json").write_text('{"type": "object"}')
     flags = ("--output-schema", str(user.project / "schema.json"), "--max-turns")
-    call = {"name": "todo", "arguments": {"items": []}}
+    wanted = call("todo", items=[])
     once = user.ask({"text": "no"}, {"text": "{}"}, flags=(*flags, "1"))
     assert (ended(once), once.result["steps"]) == ((8, "schema", "schema"), 1)
-    twice = user.ask({"text": "no"}, {"calls": [call]}, {"text": "{}"}, flags=(*flags, "2"))
+    twice = user.ask({"text": "no"}, calls(wanted), {"text": "{}"}, flags=(*flags, "2"))
     assert (ended(twice), twice.result["steps"]) == ((6, "step_limit", "step_limit"), 2)
     assert ended(user.ask({"text": "no"}, {"text": "{}"}, flags=(*flags, "2"))) == (0, "answered", None)
 
@@ -448,9 +426,9 @@ def test_a_session_goes_on_where_it_was(user: User) -> None:
     again = user.ask({"text": "two"}, flags=("-c",))
     third = user.ask({"text": "three"}, flags=("-r", first[:6]))
     assert (again.result["session"], third.result["session"]) == (first, first)
-    shown = user.run("sessions", "show", first)
+    shown = user.ebb("sessions", "show", first)
     assert shown.out == "> go\n\none\n\n> go\n\ntwo\n\n> go\n\nthree\n\n"
-    listed = user.run("sessions", "list", "--json").lines
+    listed = user.ebb("sessions", "list", "--json").lines
     assert [(row["id"], row["title"], row["messages"]) for row in listed] == [(first, "go", 6)]
 
 
@@ -460,30 +438,30 @@ def test_a_word_after_resume_that_is_no_session_ends_the_run_before_anything_is_
     run = user.ask({"text": "two"}, flags=("-r", word))
     assert (run.code, run.out) == (2, "")
     assert run.err == f"ebb: there is no session `{word}`; `ebb sessions list` shows them\n"
-    assert user.run("sessions", "show", first).out == "> go\n\none\n\n"
+    assert user.ebb("sessions", "show", first).out == "> go\n\none\n\n"
 
 
 def test_a_deleted_session_is_gone(user: User) -> None:
     session = user.ask({"text": "one"}).result["session"]
-    forked = user.run("sessions", "fork", session[:8])
+    forked = user.ebb("sessions", "fork", session[:8])
     fork = forked.out.split()[1]
     assert (forked.code, f"`ebb -r {fork}` goes on with it" in forked.out) == (0, True)
-    assert user.run("sessions", "rename", fork, "another way").out == f"renamed {fork}  another way\n"
-    assert "another way" in user.run("sessions").out
-    assert user.run("sessions", "rename", fork).code == 2
-    assert user.run("sessions", "delete", fork).code == 0
-    assert user.run("sessions", "delete", session[:8]).code == 0
-    assert user.run("sessions", "show", session).code == 2
-    assert "no sessions in this project" in user.run("sessions").out
+    assert user.ebb("sessions", "rename", fork, "another way").out == f"renamed {fork}  another way\n"
+    assert "another way" in user.ebb("sessions").out
+    assert user.ebb("sessions", "rename", fork).code == 2
+    assert user.ebb("sessions", "delete", fork).code == 0
+    assert user.ebb("sessions", "delete", session[:8]).code == 0
+    assert user.ebb("sessions", "show", session).code == 2
+    assert "no sessions in this project" in user.ebb("sessions").out
 
 
 def test_config_shows_each_value_and_its_source(user: User) -> None:
-    run = user.run("config", "--json", "--config", "agent.max_turns=3", env={"EBB_MODEL": "ollama/x"})
+    run = user.ebb("config", "--json", "--config", "agent.max_turns=3", env={"EBB_MODEL": "ollama/x"})
     shown = run.result
     assert shown["agent.max_turns"] == {"value": 3, "source": "--config agent.max_turns=3"}
     assert shown["agent.model"] == {"value": "ollama/x", "source": "environment EBB_MODEL"}
     assert shown["agent.permission_mode"] == {"value": "ask", "source": "default"}
-    assert "agent.hard_block = 0.98    # default" in user.run("config").out
+    assert "agent.hard_block = 0.98    # default" in user.ebb("config").out
 
 
 def test_the_demo_repairs_its_project(user: User) -> None:
@@ -538,7 +516,7 @@ def test_an_answer_is_printed_also_when_the_signal_comes_while_jobs_are_ended(us
         "name": "bash",
         "arguments": {"command": "trap 'echo > asked' TERM; echo; while :; do sleep 0.1; done", "background": True},
     }
-    look = {"name": "bash_output", "arguments": {"job": "job-1", "wait": 10}}
+    look = call("bash_output", job="job-1", wait=10)
     model = user.script({"calls": [job]}, {"calls": [look]}, {"text": "ok"})
     flags = ("--output-format", "stream-json", "--permission-mode", "auto")
     process = subprocess.Popen(
@@ -558,20 +536,20 @@ def test_an_answer_is_printed_also_when_the_signal_comes_while_jobs_are_ended(us
 
 
 def test_a_reader_that_goes_away_ends_the_turn_and_what_it_runs(user: User) -> None:
-    work = {"name": "bash", "arguments": {"command": "echo $$ > pid; while :; do echo; sleep 0.1; done"}}
+    work = call("bash", command="echo $$ > pid; while :; do echo; sleep 0.1; done")
     flags = ("--output-format", "stream-json", "--permission-mode", "auto")
     run = command("-p", "go", "-m", user.script({"calls": [work]}), *flags)
-    done = user.shell(f"{shlex.join(run)} </dev/null | grep -m 1 tool_progress")
+    done = shell(user, f"{shlex.join(run)} </dev/null | grep -m 1 tool_progress")
     assert done.stderr == ""
     with pytest.raises(ProcessLookupError):
         os.kill(int((user.project / "pid").read_text()), 0)
-    shown = user.run("sessions", "show", user.run("sessions", "--json").result["id"], "--json")
+    shown = user.ebb("sessions", "show", user.ebb("sessions", "--json").result["id"], "--json")
     assert [part["status"] for part in shown.lines[-1]["parts"]] == ["interrupted"]
 
 
 def test_what_changed_since_a_session_was_left_is_said(user: User) -> None:
     (user.project / "a.txt").write_text("one\n")
-    user.ask({"calls": [{"name": "read", "arguments": {"path": "a.txt"}}]}, {"text": "Read."})
+    user.ask(calls(call("read", path="a.txt")), {"text": "Read."})
     (user.project / "a.txt").write_text("two\n")
     again = user.ask({"text": "Yes."}, flags=("-c",), form="text")
     assert (again.out, again.err) == ("Yes.\n", "ebb: since this session was closed: 1 file changed on disk\n")
@@ -592,15 +570,15 @@ def test_what_was_learned_of_a_model_is_there_for_its_next_session(user: User) -
 
 def test_config_shows_what_a_share_of_the_whole_window_became(user: User) -> None:
     flags = ("--context-window", "100000", "--config", "agent.thresholdRatio=0.5")
-    run = user.run("config", "--json", "-m", "openai-chat/x", *flags)
+    run = user.ebb("config", "--json", "-m", "openai-chat/x", *flags)
     source = "--config agent.thresholdRatio=0.5 (thresholdRatio)"
     effective = 100_000 - 8192 - 8192
     assert run.result["agent.compact_trigger"] == {"value": round(50_000 / effective, 4), "source": source}
-    assert user.run("config", "--json", *flags).result["agent.compact_trigger"] == {"value": None, "source": source}
+    assert user.ebb("config", "--json", *flags).result["agent.compact_trigger"] == {"value": None, "source": source}
 
 
 def test_config_says_where_the_numbers_of_the_window_come_from(user: User) -> None:
-    run = user.run("config", "-m", "openai-chat/x", "--context-window", "50000", "--config", "agent.contextBudget=7")
+    run = user.ebb("config", "-m", "openai-chat/x", "--context-window", "50000", "--config", "agent.contextBudget=7")
     assert "agent.context_window = 50000    # command line" in run.out
     found = next(line for line in run.out.splitlines() if line.startswith("# openai-chat/x: "))
     assert found == (
@@ -620,15 +598,15 @@ def test_a_conversation_that_does_not_fit_goes_on_with_a_fallback_also_when_it_i
     small = scripted(user.home.parent, "small", 12_000)
     large = scripted(user.home.parent, "large", 90_000, {"text": "fine", "usage": {"input": 9000, "output": 3}})
     chain = f"agent.fallback_models={json.dumps([HAIKU, large])}"
-    run = user.run("-p", "y" * 30_000, "-m", small, "--config", chain, "--output-format", "stream-json")
+    run = user.ebb("-p", "y" * 30_000, "-m", small, "--config", chain, "--output-format", "stream-json")
     (switched,) = (line for line in run.lines if line["type"] == "model_switched")
     assert (switched["before"], switched["after"]) == (small, large)
     assert (run.code, run.result["result"], run.result["model"]) == (0, "fine", large)
     notices = [line["text"] for line in run.lines if line["type"] == "noticed"]
     assert any(f"`{HAIKU}` cannot take over: there is no key" in text for text in notices)
-    again = user.run("-c", "-p", "and now?", "--config", chain, "--output-format", "json")
+    again = user.ebb("-c", "-p", "and now?", "--config", chain, "--output-format", "json")
     assert (again.code, again.result["result"], again.result["model"]) == (0, "fine", large)
-    rewrites = json.loads(user.run("context", "--json").out)["epochs"]
+    rewrites = json.loads(user.ebb("context", "--json").out)["epochs"]
     assert [epoch["rewrite"] and epoch["rewrite"]["reason"] for epoch in rewrites] == ["model", None]
 
 
@@ -638,7 +616,7 @@ def test_where_no_model_takes_the_conversation_the_run_ends_with_7(user: User) -
     limits = "providers.scripted.context_window=1000"
     chain = f"agent.fallback_models={json.dumps([other])}"
     flags = ("-m", small, "--config", limits, "--config", chain, "--output-format", "json")
-    assert ended(user.run("-p", "y" * 30_000, *flags)) == (7, "context", "context")
+    assert ended(user.ebb("-p", "y" * 30_000, *flags)) == (7, "context", "context")
 
 
 def test_a_window_smaller_than_what_every_request_holds_ends_with_7(user: User) -> None:
@@ -665,8 +643,8 @@ def test_who_asks_is_told_what_happens_to_the_context(user: User) -> None:
     script = user.script(
         {"calls": look, "usage": {"input": 10, "cache_write": 2400}}, {"text": "ok", "usage": {"input": 2600}}
     )
-    quiet = user.run("-p", "go", "-m", script)
-    run = user.run("-p", "go", "-m", script, env={"CONTEXT_DEBUG": "true"})
+    quiet = user.ebb("-p", "go", "-m", script)
+    run = user.ebb("-p", "go", "-m", script, env={"CONTEXT_DEBUG": "true"})
     assert (quiet.err, run.out) == ("", "ok\n")
     (said,) = (json.loads(line) for line in run.err.splitlines() if "context/cache-break" in line)
     assert {name: value for name, value in said.items() if name not in ("at", "model")} == {
@@ -676,7 +654,7 @@ def test_who_asks_is_told_what_happens_to_the_context(user: User) -> None:
 
 
 def test_the_projection_of_each_request_is_told_on_request(user: User) -> None:
-    run = user.run("-p", "go", "-m", user.script({"text": "ok"}), env={"CONTEXT_DEBUG": "true"})
+    run = user.ebb("-p", "go", "-m", user.script({"text": "ok"}), env={"CONTEXT_DEBUG": "true"})
     said = [json.loads(line) for line in run.err.splitlines() if "context-guard/" in line]
     assert [line["topic"] for line in said] == [
         "context-guard/init-counters",
@@ -719,7 +697,7 @@ def test_a_run_that_is_to_outlive_its_terminal_does(user: User) -> None:
 def test_a_reader_that_went_away_is_told_by_the_exit_code(user: User, words: str) -> None:
     user.ask({"text": "Hello."})
     arguments = shlex.join(command(*words.split(), "-C", str(user.project), "-m", user.script({"text": "Hello."})))
-    done = user.shell(f"{{ {arguments}; echo $? >&2; }} | true")
+    done = shell(user, f"{{ {arguments}; echo $? >&2; }} | true")
     assert done.stderr.splitlines()[-1] == "141"
     assert "Traceback" not in done.stderr
     assert "Exception ignored" not in done.stderr

@@ -12,42 +12,16 @@ from tests.fake_provider import FakeProvider, Turn
 from tests.running import environment
 
 HEAVY = (
-    "textual",
-    "rich",
-    "prompt_toolkit",
-    "anthropic",
-    "openai",
-    "ollama",
-    "tiktoken",
-    "mcp",
-    "pydantic",
-    "httpx",
-    "httpx2",
-    "numpy",
-    "model2vec",
-)
+    "textual", "rich", "prompt_toolkit", "anthropic", "openai", "ollama", "tiktoken", "mcp", "pydantic", "httpx",
+    "httpx2", "numpy", "model2vec",
+)  # fmt: skip
 SELDOM = (
-    "agent.input.attach",
-    "agent.window.compact",
-    "agent.context.compaction",
-    "agent.calls.hooks",
-    "agent.context.provenance",
-    "agent.archive.embeddings",
-    "agent.calls.hooks",
-    "agent.archive.indexer",
-    "agent.archive.semantic_search",
-    "agent.overview",
-    "agent.window.rewrite",
-    "agent.mcp.running",
-    "agent.archive.locate",
-    "store.queries",
-    "store.search",
-    "store.vectors",
-    "tools.process.child",
-    "tools.files.patch",
-    "tools.search.files",
-    "tools.search.outputs",
-)
+    "agent.input.attach", "agent.window.compact", "agent.context.compaction", "agent.calls.hooks",
+    "agent.context.provenance", "agent.archive.embeddings", "agent.calls.hooks", "agent.archive.indexer",
+    "agent.archive.semantic_search", "agent.overview", "agent.window.rewrite", "agent.mcp.running",
+    "agent.archive.locate", "store.queries", "store.search", "store.vectors", "tools.process.child",
+    "tools.files.patch", "tools.search.files", "tools.search.outputs",
+)  # fmt: skip
 """Parts of our own that a run needs only when something is looked up or looked at."""
 SHOW = (
     "import json, sys; from tui.cli.main import main; code = main({!r}); print(json.dumps([code, sorted(sys.modules)]))"

@@ -9,17 +9,17 @@ from pathlib import Path
 
 import pytest
 
+from tests.kit.user import Worker
 from tests.running import Run, command, environment
-from tests.test_garbage import Home
 
 PR_CAPBSET_DROP, OVERRIDES = 24, (1, 2)
 """Of Linux: the capabilities that let the superuser write and read in spite of permissions."""
 
 
-@pytest.fixture
-def home(tmp_path: Path) -> Iterator[Home]:
+@pytest.fixture(autouse=True)
+def may_be_written_again(tmp_path: Path) -> Iterator[None]:
     tmp_path.chmod(0o755)
-    yield Home(tmp_path)
+    yield
     for path in (tmp_path, *tmp_path.rglob("*")):
         if path.is_dir():
             path.chmod(0o755)
@@ -39,11 +39,11 @@ def without_override() -> None:
             libc.prctl(PR_CAPBSET_DROP, capability, 0, 0, 0)
 
 
-def as_reader(home: Home, *arguments: str) -> Run:
+def as_reader(worker: Worker, *arguments: str) -> Run:
     """Runs `ebb` as somebody who may not write there."""
     done = subprocess.run(
-        command(*arguments, "-C", str(home.project)),
-        env=environment(home.folder),
+        command(*arguments, "-C", str(worker.project)),
+        env=environment(worker.home),
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
@@ -55,13 +55,13 @@ def as_reader(home: Home, *arguments: str) -> Run:
 
 
 @pytest.fixture
-def session(home: Home) -> str:
-    return home.session("seq 5001")
+def session(worker: Worker) -> str:
+    return worker.session("seq 5001")
 
 
 @pytest.mark.parametrize("has_log", [False, True], ids=["alone", "with its log"])
-def test_what_is_stored_can_be_read_where_nothing_can_be_written(has_log: bool, home: Home, session: str) -> None:
-    data = home.folder / "data"
+def test_what_is_stored_can_be_read_where_nothing_can_be_written(has_log: bool, worker: Worker, session: str) -> None:
+    data = worker.data
     log = data / "sessions.db-wal"
     if has_log:  # as a killed process leaves it
         db = sqlite3.connect(data / "sessions.db")
@@ -72,27 +72,27 @@ def test_what_is_stored_can_be_read_where_nothing_can_be_written(has_log: bool, 
         log.write_bytes(kept)
     close(data)
     before = {path: path.stat().st_mtime_ns for path in data.rglob("*")}
-    listed = as_reader(home, "sessions", "list")
+    listed = as_reader(worker, "sessions", "list")
     assert (listed.code, listed.err, listed.out.split()[0]) == (0, "", session)
     assert listed.out.rstrip().endswith("in the log" if has_log else "go")
-    assert as_reader(home, "sessions", "show", session).out.startswith("> go\n")
-    assert as_reader(home, "sessions", "show", session, "r1").out.startswith("1\n2\n")
-    assert as_reader(home, "sessions", "search", "4999").out.startswith("ebb://app/")
-    assert as_reader(home, "context", session).code == 0
-    out = home.folder / "out"
+    assert as_reader(worker, "sessions", "show", session).out.startswith("> go\n")
+    assert as_reader(worker, "sessions", "show", session, "r1").out.startswith("1\n2\n")
+    assert as_reader(worker, "sessions", "search", "4999").out.startswith("ebb://app/")
+    assert as_reader(worker, "context", session).code == 0
+    out = worker.home / "out"
     out.mkdir()
     out.chmod(0o777)
-    exported = as_reader(home, "sessions", "export", session, str(out / "s.zip"))
+    exported = as_reader(worker, "sessions", "export", session, str(out / "s.zip"))
     assert (exported.code, (out / "s.zip").exists()) == (0, True), exported.err
-    doctor = as_reader(home, "doctor", "--deep", "-m", home.script())
+    doctor = as_reader(worker, "doctor", "--deep", "-m", worker.working())
     assert "all 1 in 1 session resolve" in doctor.out
     assert "Traceback" not in doctor.err
     for arguments in (("-p", "go on"), ("-c", "-p", "go on")):
-        asked = as_reader(home, *arguments, "-m", home.script())
+        asked = as_reader(worker, *arguments, "-m", worker.working())
         assert asked.code == 1
         assert "it can only be read; `--ephemeral` starts one that is not kept" in asked.err
-    assert as_reader(home, "-p", "go on", "-m", home.script(), "--ephemeral").out == "Done.\n"
+    assert as_reader(worker, "-p", "go on", "-m", worker.working(), "--ephemeral").out == "Done.\n"
     for arguments in (("delete", session), ("fork", session), ("rename", session, "New")):
-        changed = as_reader(home, "sessions", *arguments)
+        changed = as_reader(worker, "sessions", *arguments)
         assert (changed.code, changed.err.count("\n")) == (1, 1), changed.err
     assert {path: path.stat().st_mtime_ns for path in data.rglob("*")} == before

@@ -8,12 +8,7 @@ from pathlib import Path
 import pytest
 
 from store.locks import SessionLock
-from tests.test_garbage import Home
-
-
-@pytest.fixture
-def home(tmp_path: Path) -> Home:
-    return Home(tmp_path)
+from tests.kit.user import Worker
 
 
 def damage(path: Path, kind: str) -> None:
@@ -46,11 +41,11 @@ KINDS = ("cut off", "no header", "no first page", "schema", "a page", "the log")
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_what_can_be_read_is_saved_and_the_rest_set_aside(kind: str, home: Home) -> None:
-    session = home.session(*(f"echo message {number}" for number in range(40)), "seq 5001")
-    other = home.session("seq 6001")
-    path = home.folder / "data" / "sessions.db"
-    ((before,),) = home.query("select count(*) from messages")
+def test_what_can_be_read_is_saved_and_the_rest_set_aside(kind: str, worker: Worker) -> None:
+    session = worker.session(*(f"echo message {number}" for number in range(40)), "seq 5001")
+    other = worker.session("seq 6001")
+    path = worker.data / "sessions.db"
+    ((before,),) = worker.query("select count(*) from messages")
     if kind == "the log":  # as a killed process leaves it
         db = sqlite3.connect(path)
         log = path.with_name("sessions.db-wal")
@@ -64,39 +59,39 @@ def test_what_can_be_read_is_saved_and_the_rest_set_aside(kind: str, home: Home)
     damage(path, kind)
     damaged = path.read_bytes()
     assert damaged != whole or kind == "the log"
-    run = home.ebb("doctor", "--repair", "-m", home.script())
+    run = worker.ebb("doctor", "--repair", "-m", worker.working())
     assert (run.err, "Traceback" in run.out) == ("", False)
     assert "into a new" in run.out
     (aside,) = [each for each in path.parent.glob("sessions.db.damaged-*") if not each.name.endswith(("-wal", "-shm"))]
     assert aside.read_bytes() == damaged
     assert list(path.parent.glob("repair-*")) == []
-    ((after,),) = home.query("select count(*) from messages")
+    ((after,),) = worker.query("select count(*) from messages")
     least = {"cut off": before // 4, "a page": before - 30}
     assert least.get(kind, before) <= after <= before
     assert (" messages of session " in run.out) is (after < before)
-    listed = home.ebb("sessions", "list")
+    listed = worker.ebb("sessions", "list")
     assert listed.code == 0
     for one in (session, other):
         if one in listed.out:
-            assert home.ebb("sessions", "show", one).code == 0
-            assert home.ebb("-p", "more", "-r", one, "-m", home.script()).code == 0
+            assert worker.ebb("sessions", "show", one).code == 0
+            assert worker.ebb("-p", "more", "-r", one, "-m", worker.working()).code == 0
     assert kind == "cut off" or (session in listed.out and other in listed.out)
-    again = home.ebb("doctor", "--repair", "-m", home.script())
+    again = worker.ebb("doctor", "--repair", "-m", worker.working())
     assert "the database is not damaged, and nothing was changed" in again.out
 
 
-def test_nothing_is_repaired_that_is_sound_or_in_use(home: Home) -> None:
-    session = home.session("seq 5001")
-    path = home.folder / "data" / "sessions.db"
+def test_nothing_is_repaired_that_is_sound_or_in_use(worker: Worker) -> None:
+    session = worker.session("seq 5001")
+    path = worker.data / "sessions.db"
     whole = path.read_bytes()
-    run = home.ebb("doctor", "--repair", "-m", home.script())
+    run = worker.ebb("doctor", "--repair", "-m", worker.working())
     assert (run.code, path.read_bytes()) == (0, whole)
     assert "the database is not damaged, and nothing was changed" in run.out
     damage(path, "no header")
     damaged = path.read_bytes()
-    lock = SessionLock(home.folder / "data" / "locks", session)
+    lock = SessionLock(worker.data / "locks", session)
     lock.acquire()
-    run = home.ebb("doctor", "--repair", "-m", home.script())
+    run = worker.ebb("doctor", "--repair", "-m", worker.working())
     lock.release()
     assert (run.code, path.read_bytes()) == (1, damaged)
     assert f"nothing was repaired: `{session}` is open" in run.out

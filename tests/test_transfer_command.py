@@ -7,75 +7,51 @@ import stat
 import subprocess
 import zipfile
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.running import command, ebb, environment
+from tests.kit.session import bash, call, calls
+from tests.kit.user import User
+from tests.running import Run, command, environment
 
 Script = list[dict[str, Any]]
 
 TABLES = ("sessions", "messages", "usage", "rewrites", "snapshots", "situation", "outputs", "summaries", "accesses")
 
 
-def calls(*wanted: tuple[str, dict[str, Any]]) -> dict[str, Any]:
-    usage = {"input": 10, "cache_read": 20, "cache_write": 30, "output": 40}
-    return {"calls": [{"name": name, "arguments": arguments} for name, arguments in wanted], "usage": usage}
-
-
+COUNTED = {"usage": {"input": 10, "cache_read": 20, "cache_write": 30, "output": 40}}
 WORK: Script = [
-    calls(("bash", {"command": "seq 50000"}), ("bash", {"command": "echo short"})),
-    calls(("bash", {"command": "head -c 100000 /dev/zero | tr '\\0' x; exit 3"})),
-    calls(("read_result", {"ref_id": "r1", "lines": "40000-40001"}), ("todo", {"items": []})),
+    {**calls(bash("seq 50000"), bash("echo short")), **COUNTED},
+    {**calls(bash("head -c 100000 /dev/zero | tr '\\0' x; exit 3")), **COUNTED},
+    {**calls(call("read_result", ref_id="r1", lines="40000-40001"), call("todo", items=[])), **COUNTED},
     {"text": "Done."},
 ]
 
 
-class Place:
-    """A home with a project."""
-
-    def __init__(self, folder: Path) -> None:
-        self.home = folder
-        self.project = folder / "app"
-        self.project.mkdir(parents=True)
+class Owner(User):
+    """Somebody with sessions."""
 
     def say(self, script: Script, *more: str) -> str:
         """The session in which a scripted model said that; its id."""
-        path = self.home / "script.json"
-        path.write_text(json.dumps({"reply": script}))
-        answered = ebb(
-            "-p", "go", "-m", f"scripted/{path}", "-C", str(self.project), "--permission-mode", "auto",
-            "--output-format", "json", *more, home=self.home,
-        )  # fmt: skip
+        answered = self.ask(*script, flags=("--permission-mode", "auto", *more))
         assert answered.code == 0, answered.err
         return str(answered.result["session"])
 
-    def run(self, *arguments: str) -> Any:
-        return ebb("sessions", *arguments, "-C", str(self.project), home=self.home)
-
-    def query(self, sql: str, *values: object) -> list[tuple[Any, ...]]:
-        db = sqlite3.connect(self.home / "data" / "sessions.db")
-        try:
-            found = db.execute(sql, values).fetchall()
-            db.commit()
-            return found
-        finally:
-            db.close()
+    def run(self, *arguments: str) -> Run:
+        return self.ebb("sessions", *arguments)
 
     def everything(self, session: str) -> dict[str, list[dict[str, Any]]]:
         """All rows of a session by table, without the numbers that a database gives them."""
-        db = sqlite3.connect(self.home / "data" / "sessions.db")
-        db.row_factory = sqlite3.Row
-        try:
+        with closing(sqlite3.connect(self.data / "sessions.db")) as db:
+            db.row_factory = sqlite3.Row
+            where = {table: "id" if table == "sessions" else "session" for table in TABLES}
             rows = {
-                table: db.execute(
-                    f"select * from {table} where {'id' if table == 'sessions' else 'session'} = ?", (session,)
-                ).fetchall()
+                table: db.execute(f"select * from {table} where {where[table]} = ?", (session,)).fetchall()
                 for table in TABLES
             }
-        finally:
-            db.close()
         left_out = {"messages": {"id"}, "usage": {"id"}, "rewrites": {"id"}}
         return {
             table: [{key: row[key] for key in row.keys() if key not in left_out.get(table, ())} for row in found]  # noqa: SIM118  # a row is no mapping
@@ -92,23 +68,23 @@ class Place:
 
 
 @pytest.fixture
-def here(tmp_path: Path) -> Place:
-    return Place(tmp_path / "here")
+def here(tmp_path: Path) -> Owner:
+    return Owner(tmp_path / "here")
 
 
 @pytest.fixture
-def there(tmp_path: Path) -> Place:
-    return Place(tmp_path / "there")
+def there(tmp_path: Path) -> Owner:
+    return Owner(tmp_path / "there")
 
 
-def exported(place: Place, session: str, file: Path) -> Path:
+def exported(place: Owner, session: str, file: Path) -> Path:
     done = place.run("export", session, str(file))
     assert done.code == 0, done.err
     return file
 
 
 def test_a_session_comes_back_with_the_same_rows_and_bytes_and_goes_on(
-    here: Place, there: Place, tmp_path: Path
+    here: Owner, there: Owner, tmp_path: Path
 ) -> None:
     session = here.say(WORK)
     file = exported(here, session[:6], tmp_path / "s.zip")
@@ -130,15 +106,15 @@ def test_a_session_comes_back_with_the_same_rows_and_bytes_and_goes_on(
         assert there.bytes_of(session, f"r{number}") == here.bytes_of(session, f"r{number}")
     assert there.bytes_of(session, "r1") == b"".join(b"%d\n" % number for number in range(1, 50_001)) + b"exit code 0"
 
-    went_on = there.say([calls(("read_result", {"ref_id": "r3", "limit": 5})), {"text": "Yes."}], "-r", session)
+    went_on = there.say([calls(call("read_result", ref_id="r3", limit=5)), {"text": "Yes."}], "-r", session)
     assert went_on == session
     assert there.bytes_of(session, "r6") == b"xxxxx\n(bytes 0-5 of 100,012; continue at offset=5)"
 
 
-def test_pictures_come_along_once_and_are_sound(here: Place, there: Place, tmp_path: Path) -> None:
+def test_pictures_come_along_once_and_are_sound(here: Owner, there: Owner, tmp_path: Path) -> None:
     picture = b"\x89PNG\r\n\x1a\n" + bytes(range(256))
     (here.project / "a.png").write_bytes(picture)
-    look = ("read", {"path": "a.png"})
+    look = call("read", path="a.png")
     session = here.say([calls(look, look), {"text": "Done."}])
     file = exported(here, session, tmp_path / "s.zip")
     digest = hashlib.sha256(picture).hexdigest()
@@ -146,19 +122,19 @@ def test_pictures_come_along_once_and_are_sound(here: Place, there: Place, tmp_p
         assert [name for name in opened.namelist() if name.startswith("blobs/")] == [f"blobs/{digest}"]
     assert there.run("import", str(file)).code == 0
     assert there.everything(session)["messages"] == here.everything(session)["messages"]
-    assert there.say([calls(("read_result", {"ref_id": "r2"})), {"text": "Yes."}], "-r", session) == session
+    assert there.say([calls(call("read_result", ref_id="r2")), {"text": "Yes."}], "-r", session) == session
     assert [there.bytes_of(session, ref) for ref in ("r1", "r2:tool-1", "r3")] == [picture] * 3
-    checked = ebb("doctor", "--deep", "--json", "-C", str(there.project), home=there.home)
+    checked = there.ebb("doctor", "--deep", "--json")
     broken = [one for one in checked.result["findings"] if one["state"] == "broken" and one["subject"] != "model"]
     assert broken == []
-    (there.home / "data" / "blobs" / digest[:2] / digest).unlink()
-    checked = ebb("doctor", "--json", "-C", str(there.project), home=there.home)
+    (there.data / "blobs" / digest[:2] / digest).unlink()
+    checked = there.ebb("doctor", "--json")
     assert f"{session}: the bytes of `r1`, `r2`, `r3` are gone" in [one["text"] for one in checked.result["findings"]]
     assert there.run("delete", session).code == 0
-    assert list((there.home / "data" / "blobs").glob("??/*")) == []
+    assert list((there.data / "blobs").glob("??/*")) == []
 
 
-def test_a_session_that_is_here_already_stays_as_it_is(here: Place, tmp_path: Path) -> None:
+def test_a_session_that_is_here_already_stays_as_it_is(here: Owner, tmp_path: Path) -> None:
     session = here.say(WORK)
     file = exported(here, session, tmp_path / "s.zip")
     before = here.everything(session)
@@ -169,7 +145,7 @@ def test_a_session_that_is_here_already_stays_as_it_is(here: Place, tmp_path: Pa
 
 
 def test_an_id_that_another_session_has_is_replaced_and_references_still_resolve(
-    here: Place, there: Place, tmp_path: Path
+    here: Owner, there: Owner, tmp_path: Path
 ) -> None:
     session = here.say(WORK)
     file = exported(here, session, tmp_path / "s.zip")
@@ -185,12 +161,12 @@ def test_an_id_that_another_session_has_is_replaced_and_references_still_resolve
         "session": new, "title": "go", "messages": 8, "exported_id": session, "is_new": True,
     }  # fmt: skip
     assert there.query("select session, count(*) from messages group by session order by 2") == [(session, 2), (new, 8)]
-    script = [calls(("read_result", {"ref_id": f"ebb://app/{session}/r1", "lines": "7-7"})), {"text": "Yes."}]
+    script = [calls(call("read_result", ref_id=f"ebb://app/{session}/r1", lines="7-7")), {"text": "Yes."}]
     assert there.say(script, "-r", new) == new
     assert there.bytes_of(new, "r6") == b"7\t7\n(lines 7-7 of 50,001)"
 
 
-def test_a_file_is_never_replaced_unless_that_is_asked_for(here: Place, tmp_path: Path) -> None:
+def test_a_file_is_never_replaced_unless_that_is_asked_for(here: Owner, tmp_path: Path) -> None:
     session = here.say([{"text": "Hi."}])
     file = tmp_path / "precious"
     file.write_text("precious")
@@ -207,7 +183,7 @@ def test_a_file_is_never_replaced_unless_that_is_asked_for(here: Place, tmp_path
     assert sorted(path.name for path in tmp_path.iterdir()) == ["here", "precious"]
 
 
-def test_what_cannot_be_exported_leaves_no_file(here: Place, tmp_path: Path) -> None:
+def test_what_cannot_be_exported_leaves_no_file(here: Owner, tmp_path: Path) -> None:
     done = here.run("export", "abcdef", str(tmp_path / "s.zip"))
     assert (done.code, done.err) == (2, "ebb: there is no session `abcdef`; `ebb sessions list` shows them\n")
     assert not (tmp_path / "s.zip").exists()
@@ -216,7 +192,7 @@ def test_what_cannot_be_exported_leaves_no_file(here: Place, tmp_path: Path) -> 
     assert (done.code, done.err) == (2, f"ebb: cannot write `{tmp_path}/no/folder.zip`: No such file or directory\n")
 
 
-def test_standard_output_takes_the_file_too(here: Place, there: Place, tmp_path: Path) -> None:
+def test_standard_output_takes_the_file_too(here: Owner, there: Owner, tmp_path: Path) -> None:
     session = here.say(WORK)
     piped = subprocess.run(
         command("sessions", "export", session, "-", "-C", str(here.project)),
@@ -229,10 +205,10 @@ def test_standard_output_takes_the_file_too(here: Place, there: Place, tmp_path:
     assert there.bytes_of(session, "r1") == here.bytes_of(session, "r1")
 
 
-def test_bytes_that_are_gone_are_told_and_left_out(here: Place, there: Place, tmp_path: Path) -> None:
+def test_bytes_that_are_gone_are_told_and_left_out(here: Owner, there: Owner, tmp_path: Path) -> None:
     session = here.say(WORK)
     ((digest,),) = here.query("select digest from outputs where number = 1")
-    (here.home / "data" / "blobs" / digest[:2] / digest).unlink()
+    (here.data / "blobs" / digest[:2] / digest).unlink()
     done = here.run("export", session, str(tmp_path / "s.zip"))
     told = "ebb: the bytes of `r1` are gone, so the file does not hold them\n"
     assert (done.code, done.err) == (0, told)
@@ -244,7 +220,7 @@ def test_bytes_that_are_gone_are_told_and_left_out(here: Place, there: Place, tm
 
 
 def test_an_output_that_an_earlier_version_kept_in_a_file_comes_along_and_its_path_does_not(
-    here: Place, there: Place, tmp_path: Path
+    here: Owner, there: Owner, tmp_path: Path
 ) -> None:
     session = here.say(WORK)
     log = tmp_path / "old.log"
@@ -335,7 +311,7 @@ def shorter(parts: dict[str, bytes]) -> None:
 @pytest.fixture(scope="module")
 def good(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("good")
-    place = Place(folder / "here")
+    place = Owner(folder / "here")
     return exported(place, place.say(WORK), folder / "good.zip")
 
 
@@ -372,14 +348,14 @@ def good(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_file_that_is_not_as_it_should_be_is_refused_whole(
     good: Path, tmp_path: Path, change: Callable[[dict[str, bytes]], None], why: str
 ) -> None:
-    place = Place(tmp_path / "there")
+    place = Owner(tmp_path / "there")
     file = remade(good, tmp_path / "bad.zip", change)
     done = place.run("import", str(file))
     assert (done.code, done.out) == (2, "")
     assert done.err.startswith(f"ebb: `{file}` ")
     assert why in done.err
     assert len(done.err.splitlines()) == 1
-    data = place.home / "data"
+    data = place.data
     if (data / "sessions.db").exists():
         assert place.query("select count(*) from sessions") == [(0,)]
         assert place.query("select count(*) from messages") == [(0,)]
@@ -388,7 +364,7 @@ def test_a_file_that_is_not_as_it_should_be_is_refused_whole(
 
 
 def test_what_is_no_zip_is_refused(good: Path, tmp_path: Path) -> None:
-    place = Place(tmp_path / "there")
+    place = Owner(tmp_path / "there")
     whole = good.read_bytes()
     for data in (b"", b"hello", whole[: len(whole) // 2], whole[: len(whole) // 2] + bytes(100) + whole[-30:]):
         file = tmp_path / "bad.zip"
@@ -403,7 +379,7 @@ def test_what_is_no_zip_is_refused(good: Path, tmp_path: Path) -> None:
 
 
 def test_bytes_that_flipped_are_noticed(good: Path, tmp_path: Path) -> None:
-    place, whole = Place(tmp_path / "there"), good.read_bytes()
+    place, whole = Owner(tmp_path / "there"), good.read_bytes()
     parts = {}
     with zipfile.ZipFile(good) as zipped:
         for entry in zipped.infolist():

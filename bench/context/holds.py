@@ -32,7 +32,7 @@ from agent.window.undo import undo
 from bench.tui.sessions import MODEL, history
 from store.blobs import Blobs
 from store.sessions import SessionRow, SessionStore, SnapshotRow
-from tests.agent.assembled import assembled
+from tests.kit.session import assembled
 from tools.base import Workspace
 
 SUMMARY = "<retain>\nKeep the parser.\n</retain>\n<summary>\nThe parser was looked at.\n</summary>"

@@ -26,7 +26,7 @@ from bench.context.model import EFFECTS, Billed, PlannedModel, Produce, reader_o
 from bench.context.workload import HEAVY, LIGHT, TOKENS_PER_BYTE, Mix, plan, prose
 from store.blobs import Blobs
 from store.sessions import SessionRow, SessionStore
-from tests.agent.assembled import assembled
+from tests.kit.session import assembled
 from tools.base import Workspace
 
 SYSTEM, TOOLS = 5_000, 11_000

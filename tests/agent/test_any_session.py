@@ -39,10 +39,10 @@ from agent.window.undo import UndoneRewrite, undo
 from store.archive import ArchiveStore
 from store.blobs import Blobs
 from store.sessions import SessionRow, SessionStore
-from tests.agent.assembled import assembled
 from tests.agent.context.test_context import is_valid
 from tests.agent.fuzzed import Act, Fuzzed, Planned, Writing, without_ids, words, writings
 from tests.conftest import thorough
+from tests.kit.session import assembled
 from tests.served import served_tools
 from tools.base import Workspace
 

@@ -1,8 +1,6 @@
 """What is done between two turns: summaries while nobody waits, and what the model is told of its room afterwards."""
 
-from collections.abc import AsyncIterator
 from functools import reduce
-from pathlib import Path
 
 import pytest
 
@@ -13,7 +11,7 @@ from agent.providers.base import Request
 from agent.providers.wires.scripted import Scripted
 from agent.session import Session
 from agent.view_events import CompactionFailed, CompactionStarted, ContextCompacted, NothingCompacted
-from tests.agent.window.test_compact import ASKED, Home, compactions, events_of
+from tests.kit.session import ASKED, Home, compactions, events_of, first_turn
 from tests.waiting import until
 from tui.view.blocks import Notice, Retry, SessionView
 from tui.view.receipts import failure_of
@@ -23,13 +21,6 @@ CAPS = Caps(tail=2000, ledger=900, protect=200)
 SUMMARY = {"when": ASKED, "text": "<summary>they talked</summary>"}
 LONG = "some words that say hardly anything " * 1210
 """About 14,000 tokens; 37,500 are usable of a window of 60,000."""
-
-
-@pytest.fixture
-async def home(tmp_path: Path) -> AsyncIterator[Home]:
-    opened = Home(tmp_path)
-    yield opened
-    await opened.thread.close()
 
 
 async def talk(session: Session, *said: str) -> list[Event]:
@@ -63,7 +54,6 @@ async def test_a_long_conversation_is_summarised_between_two_turns(
     session = await home.open(provider, compacting=how, interactive=interactive)
     events = await talk(session, LONG, LONG, "and now?")
     assert compactions(events) == compacted
-    await session.close()
 
 
 @pytest.mark.parametrize("interactive", [True, False])
@@ -72,7 +62,6 @@ async def test_nothing_is_summarised_that_would_not_pay(home: Home, interactive:
     how = CompactionSettings(CAPS, background_messages=2)
     session = await home.open(provider, compacting=how, interactive=interactive)
     assert compactions(await talk(session, *["a word"] * 6)) == []
-    await session.close()
 
 
 async def test_a_run_of_one_turn_asks_for_no_summary_behind_it(home: Home) -> None:
@@ -94,7 +83,6 @@ async def test_a_summary_that_cannot_be_used_is_told_with_the_next_turn(home: Ho
         CompactionFailed,
         ContextCompacted,
     ]
-    await session.close()
 
 
 @pytest.mark.parametrize(
@@ -124,22 +112,19 @@ async def test_a_summary_that_nobody_waits_for_and_that_fails_leaves_a_row_that_
     assert ended == NothingCompacted()
     view = reduce(advance, heard, SessionView())
     assert [block for block in view.blocks if not isinstance(block, Retry)] == [Notice(failure_of(failed))]
-    await session.close()
 
 
 async def test_a_message_does_not_wait_for_a_summary_that_can_be_made_later(home: Home) -> None:
     """The summary never comes; the turn does. It is not asked for again right behind that turn."""
     never = {"when": ASKED, "text": "<summary>they talked</summary>", "pause": 600}
     provider = Scripted.of({"text": "yes"}, {"text": "yes"}, never, {"text": "three"}, context_window=60_000)
-    session = await home.open(provider, compacting=CompactionSettings(CAPS), interactive=True)
-    await events_of(session, LONG)
+    session, _ = await first_turn(home.open(provider, compacting=CompactionSettings(CAPS), interactive=True), LONG)
     await events_of(session, LONG)
     await until(lambda: len(provider.requests) == 3)
     events = await events_of(session, "and now?")
     assert (compactions(events), [event.text for event in events if isinstance(event, TurnFinished)]) == ([], ["three"])
     assert session._tidying is not None
     assert session._tidying.done()
-    await session.close()
 
 
 async def test_whoever_listens_is_told_at_once_what_happens_while_nobody_talks(home: Home) -> None:
@@ -152,7 +137,6 @@ async def test_whoever_listens_is_told_at_once_what_happens_while_nobody_talks(h
         pass
     assert compactions(heard) == [("background", ("summary",))]
     assert compactions(await talk(session, "and now?")) == []
-    await session.close()
 
 
 def told_of_room(request: Request) -> list[str]:
@@ -166,12 +150,10 @@ async def test_what_was_said_of_the_room_is_put_right_before_the_model_reads_it(
         (home.root / f"{name}.txt").write_text(f"{name} says what is written here\n" * 850)
     reads = [{"calls": [{"name": "read", "arguments": {"path": f"{name}.txt"}}]} for name in "abcdef"]
     provider = Scripted.of(*reads, {"text": "done"}, context_window=60_000)
-    session = await home.open(provider, compacting=CompactionSettings(CAPS, policy="fixed"))
-    events = await events_of(session)
+    events = await events_of(await home.open(provider, compacting=CompactionSettings(CAPS, policy="fixed")))
     assert ("full", ("mask",)) in compactions(events)
     told = [told_of_room(request) for request in provider.requests]
     full = next(notes for notes in told if notes)
     after = next(notes for notes in told if len(notes) > len(full) or (notes and notes[0] != full[0]))
     assert after[-1].endswith("% used now")
     assert int(after[-1].split()[1][:-1]) < int(full[-1].split()[1][:-1])
-    await session.close()

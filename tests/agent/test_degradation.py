@@ -3,10 +3,9 @@ is valid, nothing is lost, and what was done instead is told."""
 
 import json
 import sqlite3
-from collections.abc import AsyncIterator
 from dataclasses import replace
+from functools import partial
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,31 +14,30 @@ from agent.config.load import load_config
 from agent.context.estimate import count_text, estimate_text
 from agent.context.prompt import Instructions, build_prompt
 from agent.events import Event, Noticed, TurnFailed, TurnFinished, WindowLearned
-from agent.records import write_queue
+from agent.records import lifecycle, write_queue
 from agent.records.recorder import UNREADABLE_SNAPSHOT
 from agent.records.write_queue import WAITING, WRITTEN
 from agent.session import Session
 from agent.sessions import Sessions
 from agent.view_events import ContextCompacted, PrefixDrifted, PrefixRenewed
+from store.sessions import SessionStore
 from tests.agent.context.test_context import is_valid
-from tests.agent.records.test_resume import READ, Desk, say
+from tests.kit.project import Project
+from tests.kit.session import READ, events_of, first_turn
 from tests.waiting import until
 
 ASKED = "context window is nearly full"
 
 
-@pytest.fixture
-async def place(tmp_path: Path) -> AsyncIterator[Desk]:
-    made = Desk(tmp_path)
-    (made.root / "a.txt").write_text("one\n")
-    yield made
-    await made.close()
+@pytest.fixture(autouse=True)
+def files(project: Project) -> None:
+    (project.root / "a.txt").write_text("one\n")
 
 
-def assert_whole(session: Session, desk: Desk, *said: str) -> None:
+def assert_whole(session: Session, project: Project, *said: str) -> None:
     """The session is valid, shows what was said, and everything is on disk."""
     assert is_valid(build_prompt(session.history, Instructions("")).messages)
-    with sqlite3.connect(desk.home / "data" / "sessions.db") as db:
+    with sqlite3.connect(project.home / "data" / "sessions.db") as db:
         kept = "".join(body for (body,) in db.execute("select body from messages order by position"))
     db.close()
     assert [text for text in said if json.dumps(text)[1:-1] not in kept] == []
@@ -66,29 +64,25 @@ def assert_whole(session: Session, desk: Desk, *said: str) -> None:
         "[" * 5000,
     ],
 )
-async def test_a_snapshot_that_is_damaged_is_done_without(place: Desk, damage: str) -> None:
-    before = await place.session({"calls": [READ]}, {"text": "Done."}, mode="auto")
-    await say(before, "go")
+async def test_a_snapshot_that_is_damaged_is_done_without(project: Project, damage: str) -> None:
+    before, _ = await first_turn(project.session({"calls": [READ]}, {"text": "Done."}, mode="auto"), "go")
     await before.close()
-    place.sql(f"update snapshots set body = '{damage}'")
-    again = await place.session({"text": "Yes."}, resume="")
+    project.sql(f"update snapshots set body = '{damage}'")
+    again = await project.session({"text": "Yes."}, resume="")
     assert again.history.messages == before.history.messages
     assert again.news == (UNREADABLE_SNAPSHOT,)
-    assert (await say(again, "go on"))[-1] == TurnFinished("answered", "Yes.")
-    assert_whole(again, place, "go", "go on", "one")
-    await again.close()
+    assert (await events_of(again, "go on"))[-1] == TurnFinished("answered", "Yes.")
+    assert_whole(again, project, "go", "go on", "one")
 
 
-async def test_a_count_of_messages_that_are_not_there_is_done_without(place: Desk) -> None:
-    before = await place.session({"calls": [READ]}, {"text": "Done."}, mode="auto")
-    await say(before, "go")
+async def test_a_count_of_messages_that_are_not_there_is_done_without(project: Project) -> None:
+    before, _ = await first_turn(project.session({"calls": [READ]}, {"text": "Done."}, mode="auto"), "go")
     await before.close()
-    place.sql("update snapshots set body = replace(body, '\"anchored\":4', '\"anchored\":4000')")
-    again = await place.session({"text": "Yes."}, resume="")
+    project.sql("update snapshots set body = replace(body, '\"anchored\":4', '\"anchored\":4000')")
+    again = await project.session({"text": "Yes."}, resume="")
     assert again.history == replace(before.history, anchor=None, anchored=0)
-    assert (await say(again, "go on"))[-1] == TurnFinished("answered", "Yes.")
-    assert_whole(again, place, "go", "go on", "one")
-    await again.close()
+    assert (await events_of(again, "go on"))[-1] == TurnFinished("answered", "Yes.")
+    assert_whole(again, project, "go", "go on", "one")
 
 
 @pytest.mark.parametrize(
@@ -96,79 +90,74 @@ async def test_a_count_of_messages_that_are_not_there_is_done_without(place: Des
     ["nonsense", "[]", '{"weights": []}', '{"weights":[1,1,1,1,1,1],"doubt":[],"samples":1e999,"errors":[]}',
      '{"weights":["many"]}', "[" * 5000],
 )  # fmt: skip
-async def test_what_was_learned_of_a_model_may_be_garbage(place: Desk, learned: str) -> None:
-    before = await place.session({"text": "Done."}, mode="auto")
-    await say(before, "go")
+async def test_what_was_learned_of_a_model_may_be_garbage(project: Project, learned: str) -> None:
+    before, _ = await first_turn(project.session({"text": "Done."}, mode="auto"), "go")
     await before.close()
-    place.sql(f"update calibrations set body = '{learned}'")
-    again = await place.session({"text": "Yes."}, resume="")
-    assert (await say(again, "go on"))[-1] == TurnFinished("answered", "Yes.")
-    assert_whole(again, place, "go", "go on")
-    await again.close()
+    project.sql(f"update calibrations set body = '{learned}'")
+    again = await project.session({"text": "Yes."}, resume="")
+    assert (await events_of(again, "go on"))[-1] == TurnFinished("answered", "Yes.")
+    assert_whole(again, project, "go", "go on")
 
 
 async def test_the_debug_log_may_have_a_file_in_place_of_its_folder(
-    place: Desk, capsys: pytest.CaptureFixture[str]
+    project: Project, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    environment = {"EBB_HOME": str(place.home), "CONTEXT_DEBUG": "true"}
-    config = load_config(place.root, environment, {"agent.model": f"scripted/{place.script({'text': 'Yes.'})}"})
+    environment = {"EBB_HOME": str(project.home), "CONTEXT_DEBUG": "true"}
+    config = load_config(project.root, environment, {"agent.model": f"scripted/{project.script({'text': 'Yes.'})}"})
     config.folders.logs.parent.mkdir(parents=True, exist_ok=True)
     config.folders.logs.write_text("a file")
-    sessions = Sessions(config, place.root, environment, interactive=False)
+    sessions = Sessions(config, project.root, environment, interactive=False)
     session = await sessions.open()
-    assert (await say(session, "go"))[-1] == TurnFinished("answered", "Yes.")
-    assert_whole(session, place, "go")
+    assert (await events_of(session, "go"))[-1] == TurnFinished("answered", "Yes.")
+    assert_whole(session, project, "go")
     assert '"topic": "context-guard/evaluate"' in capsys.readouterr().err
     await session.close()
     await sessions.close()
 
 
 @pytest.mark.parametrize("content", [b"\xff\xfe\x00broken", b"see @missing.md and @../../../etc/passwd\n@AGENT.md\n"])
-async def test_instructions_that_cannot_be_read_are_left_out(place: Desk, content: bytes) -> None:
-    (place.root / "AGENT.md").write_bytes(content)
-    session = await place.session({"text": "Yes."}, mode="auto")
-    assert (await say(session, "go"))[-1] == TurnFinished("answered", "Yes.")
-    assert_whole(session, place, "go")
-    await session.close()
+async def test_instructions_that_cannot_be_read_are_left_out(project: Project, content: bytes) -> None:
+    (project.root / "AGENT.md").write_bytes(content)
+    session = await project.session({"text": "Yes."}, mode="auto")
+    assert (await events_of(session, "go"))[-1] == TurnFinished("answered", "Yes.")
+    assert_whole(session, project, "go")
 
 
-async def test_instructions_may_be_a_folder_a_loop_or_a_pipe(place: Desk) -> None:
-    (place.root / "AGENT.md").symlink_to("AGENT.md")
-    (place.root / "AGENTS.md").mkdir()
-    session = await place.session({"text": "Yes."}, mode="auto")
-    assert (await say(session, "go"))[-1] == TurnFinished("answered", "Yes.")
-    await session.close()
+async def test_instructions_may_be_a_folder_a_loop_or_a_pipe(project: Project) -> None:
+    (project.root / "AGENT.md").symlink_to("AGENT.md")
+    (project.root / "AGENTS.md").mkdir()
+    session = await project.session({"text": "Yes."}, mode="auto")
+    assert (await events_of(session, "go"))[-1] == TurnFinished("answered", "Yes.")
 
 
-async def test_a_vocabulary_that_is_broken_leaves_the_count_by_class_of_byte(place: Desk) -> None:
-    environment = {"EBB_HOME": str(place.home), "TIKTOKEN_CACHE_DIR": str(place.root)}
-    script = place.script({"text": "Yes."})
+async def test_a_vocabulary_that_is_broken_leaves_the_count_by_class_of_byte(project: Project) -> None:
+    environment = {"EBB_HOME": str(project.home), "TIKTOKEN_CACHE_DIR": str(project.root)}
+    script = project.script({"text": "Yes."})
     config = load_config(
-        place.root, environment, {"agent.model": f"scripted/{script}", "agent.tokenizer": "tiktoken:o200k_base"}
+        project.root, environment, {"agent.model": f"scripted/{script}", "agent.tokenizer": "tiktoken:o200k_base"}
     )
     folder = config.folders.data / "vocabularies"
     folder.mkdir(parents=True)
     for name in ("fb374d419588a4632f3f557e76b4b70aebbca790", "446a9538cb6c348e3516120d7c08b09f57c36495"):
         (folder / name).write_text("IQ== 0\nbroken")
-    sessions = Sessions(config, place.root, environment, interactive=False)
+    sessions = Sessions(config, project.root, environment, interactive=False)
     session = await sessions.open()
     count = session._env.meter.ruler.tokenize
     assert count is not None
     assert count("word " * 300) >= 300
-    assert (await say(session, "go"))[-1] == TurnFinished("answered", "Yes.")
-    assert_whole(session, place, "go")
+    assert (await events_of(session, "go"))[-1] == TurnFinished("answered", "Yes.")
+    assert_whole(session, project, "go")
     await session.close()
     await sessions.close()
     assert count_text("word").letters == 4
 
 
-async def test_outputs_stay_in_the_view_when_there_is_no_folder_to_keep_them_in(place: Desk) -> None:
-    (place.home / "data").mkdir(parents=True)
-    (place.home / "data" / "outputs").write_text("a file in its place")
-    session = await place.session({"calls": [READ]}, {"text": "Yes."}, mode="auto")
-    assert (await say(session, "go"))[-1] == TurnFinished("answered", "Yes.")
-    assert_whole(session, place, "go", "one")
-    await session.close()
+async def test_outputs_stay_in_the_view_when_there_is_no_folder_to_keep_them_in(project: Project) -> None:
+    (project.home / "data").mkdir(parents=True)
+    (project.home / "data" / "outputs").write_text("a file in its project")
+    session = await project.session({"calls": [READ]}, {"text": "Yes."}, mode="auto")
+    assert (await events_of(session, "go"))[-1] == TurnFinished("answered", "Yes.")
+    assert_whole(session, project, "go", "one")
 
 
 @pytest.mark.parametrize(
@@ -183,55 +172,52 @@ async def test_outputs_stay_in_the_view_when_there_is_no_folder_to_keep_them_in(
     ],
     ids=["empty", "says nothing", "capped", "tool call", "no key", "too large"],
 )
-async def test_a_summary_that_cannot_be_used_is_replaced_by_facts(place: Desk, reply: dict[str, Any]) -> None:
+async def test_a_summary_that_cannot_be_used_is_replaced_by_facts(project: Project, reply: dict[str, Any]) -> None:
     bad = [{"when": ASKED, **reply} for _ in range(8)]
-    session = await place.session(*bad, {"text": "z" * 30_000}, {"text": "short"}, {"text": "Yes."}, mode="auto")
-    await say(session, "never touch b.py")
-    await say(session, "two")
+    session = await project.session(*bad, {"text": "z" * 30_000}, {"text": "short"}, {"text": "Yes."}, mode="auto")
+    await events_of(session, "never touch b.py")
+    await events_of(session, "two")
     result = await session.compact()
     assert result.strategies == ("ledger",)
     assert "never touch b.py" in session.history.summary.ledger
-    assert (await say(session, "three"))[-1] == TurnFinished("answered", "Yes.")
-    assert_whole(session, place, "never touch b.py", "two", "three", "z" * 30_000)
-    await session.close()
+    assert (await events_of(session, "three"))[-1] == TurnFinished("answered", "Yes.")
+    assert_whole(session, project, "never touch b.py", "two", "three", "z" * 30_000)
 
 
-async def test_a_summary_that_is_inflated_is_cut_to_its_room(place: Desk) -> None:
+async def test_a_summary_that_is_inflated_is_cut_to_its_room(project: Project) -> None:
     inflated = {"when": ASKED, "text": f"<summary>{'more and more' + chr(10)}{'and more ' * 9000}</summary>"}
-    session = await place.session(inflated, {"text": "z" * 30_000}, {"text": "short"}, {"text": "Yes."}, mode="auto")
-    await say(session, "never touch b.py")
-    await say(session, "two")
+    session = await project.session(inflated, {"text": "z" * 30_000}, {"text": "short"}, {"text": "Yes."}, mode="auto")
+    await events_of(session, "never touch b.py")
+    await events_of(session, "two")
     result = await session.compact()
     assert result.after_tokens < result.before_tokens
     assert estimate_text(session.history.summary.summary) <= 1_800
     assert "never touch b.py" in session.history.summary.text
-    assert (await say(session, "three"))[-1] == TurnFinished("answered", "Yes.")
-    assert_whole(session, place, "never touch b.py", "two", "three", "z" * 30_000)
-    await session.close()
+    assert (await events_of(session, "three"))[-1] == TurnFinished("answered", "Yes.")
+    assert_whole(session, project, "never touch b.py", "two", "three", "z" * 30_000)
 
 
-async def test_a_summary_in_another_language_still_says_what_was_demanded(place: Desk) -> None:
+async def test_a_summary_in_another_language_still_says_what_was_demanded(project: Project) -> None:
     foreign = {"when": ASKED, "text": "<retain>无</retain><summary>用户要求修复解析器，我们读了文件。</summary>"}
-    session = await place.session(foreign, {"text": "z" * 30_000}, {"text": "short"}, {"text": "Yes."}, mode="auto")
-    await say(session, "never touch b.py")
-    await say(session, "two")
+    session = await project.session(foreign, {"text": "z" * 30_000}, {"text": "short"}, {"text": "Yes."}, mode="auto")
+    await events_of(session, "never touch b.py")
+    await events_of(session, "two")
     assert (await session.compact()).strategies == ("summary",)
     assert "never touch b.py" in session.history.summary.text
-    assert (await say(session, "three"))[-1] == TurnFinished("answered", "Yes.")
-    assert_whole(session, place, "never touch b.py", "two", "three", "z" * 30_000)
-    await session.close()
+    assert (await events_of(session, "three"))[-1] == TurnFinished("answered", "Yes.")
+    assert_whole(session, project, "never touch b.py", "two", "three", "z" * 30_000)
 
 
 @pytest.mark.parametrize(("times", "end"), [(2, "answered"), (3, "context")])
-async def test_overflow_after_overflow_is_told_and_ends(place: Desk, times: int, end: str) -> None:
+async def test_overflow_after_overflow_is_told_and_ends(project: Project, times: int, end: str) -> None:
     steps = [{"calls": [{"name": "bash", "arguments": {"command": f"seq {n} 2000"}}]} for n in range(1, 5)]
     said = [{"text": "w" * 9_000}] * 6
     no_summary = [{"when": ASKED, "error": "auth"}] * 9
     overflows = [{"error": "overflow"}] * times
-    session = await place.session(*no_summary, *said, *steps, *overflows, {"text": "Yes."}, mode="auto")
+    session = await project.session(*no_summary, *said, *steps, *overflows, {"text": "Yes."}, mode="auto")
     for number in range(6):
-        await say(session, f"turn {number}")
-    events = await say(session, "never touch b.py")
+        await events_of(session, f"turn {number}")
+    events = await events_of(session, "never touch b.py")
     learned = [event for event in events if isinstance(event, WindowLearned)]
     assert [event.attempt for event in learned] == [1, 2, 3][:times]
     assert all(after.size < before.size for before, after in pairwise(learned))
@@ -239,19 +225,24 @@ async def test_overflow_after_overflow_is_told_and_ends(place: Desk, times: int,
     last = events[-1]
     assert (last.code if isinstance(last, TurnFailed) else end) == end
     assert isinstance(last, TurnFinished if end == "answered" else TurnFailed)
-    assert_whole(session, place, "never touch b.py", "1999")
+    assert_whole(session, project, "never touch b.py", "1999")
     await session.close()
 
-    again = await place.session({"text": "Yes."}, resume="")
-    assert (await say(again, "go on"))[-1] == TurnFinished("answered", "Yes.")
-    assert_whole(again, place, "never touch b.py", "1999", "go on")
-    await again.close()
+    again = await project.session({"text": "Yes."}, resume="")
+    assert (await events_of(again, "go on"))[-1] == TurnFinished("answered", "Yes.")
+    assert_whole(again, project, "never touch b.py", "1999", "go on")
 
 
-async def test_what_is_to_be_stored_waits_for_a_database_that_another_program_holds(place: Desk) -> None:
-    session = await place.session({"text": "Done."}, {"text": "Yes."}, mode="auto")
-    await say(session, "one")
-    other = sqlite3.connect(place.home / "data" / "sessions.db", isolation_level=None)
+@pytest.fixture
+def tells_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A store that waits a moment only before it tells that another program holds its database."""
+    monkeypatch.setattr(lifecycle, "SessionStore", partial(SessionStore, busy_timeout=0.1))
+
+
+@pytest.mark.usefixtures("tells_soon")
+async def test_what_is_to_be_stored_waits_for_a_database_that_another_program_holds(project: Project) -> None:
+    session, _ = await first_turn(project.session({"text": "Done."}, {"text": "Yes."}, mode="auto"), "one")
+    other = sqlite3.connect(project.home / "data" / "sessions.db", isolation_level=None)
     other.execute("begin immediate")
     events: list[Event] = []
     async for event in session.send("two"):
@@ -261,16 +252,15 @@ async def test_what_is_to_be_stored_waits_for_a_database_that_another_program_ho
     other.close()
     assert events[-1] == TurnFinished("answered", "Yes.")
     assert [event for event in events if isinstance(event, Noticed)] == [Noticed(WAITING), Noticed(WRITTEN)]
-    assert_whole(session, place, "one", "two")
-    await session.close()
+    assert_whole(session, project, "one", "two")
 
 
-async def test_a_turn_can_be_interrupted_while_another_program_holds_the_database(place: Desk) -> None:
-    session = await place.session({"text": "Done."}, {"text": "Yes."}, mode="auto")
-    await say(session, "one")
+@pytest.mark.usefixtures("tells_soon")
+async def test_a_turn_can_be_interrupted_while_another_program_holds_the_database(project: Project) -> None:
+    session, _ = await first_turn(project.session({"text": "Done."}, {"text": "Yes."}, mode="auto"), "one")
     between: list[Event] = []
     session.listen(between.append)
-    other = sqlite3.connect(place.home / "data" / "sessions.db", isolation_level=None)
+    other = sqlite3.connect(project.home / "data" / "sessions.db", isolation_level=None)
     other.execute("begin immediate")
     events: list[Event] = []
     async for event in session.send("two"):
@@ -282,46 +272,45 @@ async def test_a_turn_can_be_interrupted_while_another_program_holds_the_databas
     other.close()
     await until(lambda: bool(between))
     assert between == [Noticed(WRITTEN)]
-    assert (await say(session, "three"))[-1] == TurnFinished("answered", "Yes.")
-    assert_whole(session, place, "one", "two", "three", "Yes.")
+    assert (await events_of(session, "three"))[-1] == TurnFinished("answered", "Yes.")
+    assert_whole(session, project, "one", "two", "three", "Yes.")
     await session.close()
-    again = await place.session(resume="")
+    again = await project.session(resume="")
     assert again.history.messages == session.history.messages
-    await again.close()
 
 
+@pytest.mark.usefixtures("tells_soon")
 async def test_a_database_that_another_program_keeps_holding_ends_the_turn(
-    place: Desk, monkeypatch: pytest.MonkeyPatch
+    project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(write_queue, "PATIENCE", 0.0)
-    session = await place.session({"text": "Done."}, {"text": "Yes."}, {"text": "Yes."}, mode="auto")
-    await say(session, "one")
-    other = sqlite3.connect(place.home / "data" / "sessions.db", isolation_level=None)
+    session = await project.session({"text": "Done."}, {"text": "Yes."}, {"text": "Yes."}, mode="auto")
+    await events_of(session, "one")
+    other = sqlite3.connect(project.home / "data" / "sessions.db", isolation_level=None)
     other.execute("begin immediate")
-    failed = (await say(session, "two"))[-1]
+    failed = (await events_of(session, "two"))[-1]
     other.execute("rollback")
     other.close()
     assert isinstance(failed, TurnFailed)
     assert "is locked by another program" in failed.message
     assert failed.message.endswith("; not written down: what you said last")
-    assert (await say(session, "three"))[-1] == TurnFinished("answered", "Yes.")
-    assert_whole(session, place, "one", "three")
-    await session.close()
+    assert (await events_of(session, "three"))[-1] == TurnFinished("answered", "Yes.")
+    assert_whole(session, project, "one", "three")
 
 
-async def test_a_view_that_could_not_be_written_is_read_again_from_all_messages_after_a_failure(place: Desk) -> None:
+async def test_a_view_that_could_not_be_written_is_read_again_from_all_messages_after_a_failure(
+    project: Project,
+) -> None:
     summary = {"when": ASKED, "text": "<summary>they talked</summary>"}
     replies = [{"text": "z" * 30_000}, {"text": "short"}, {"text": "fine"}, {"error": "auth"}, {"text": "Yes."}]
-    session = await place.session(summary, *replies, mode="auto")
-    await say(session, "one")
-    await say(session, "two")
-    place.sql("drop table snapshots")
+    session, _ = await first_turn(project.session(summary, *replies, mode="auto"), "one")
+    await events_of(session, "two")
+    project.sql("drop table snapshots")
     assert (await session.compact()).strategies == ("summary",)
-    await say(session, "three")
-    assert isinstance((await say(session, "four"))[-1], TurnFailed)
-    events = await say(session, "five")
+    await events_of(session, "three")
+    assert isinstance((await events_of(session, "four"))[-1], TurnFailed)
+    events = await events_of(session, "five")
     told = [event for event in events if isinstance(event, PrefixDrifted | PrefixRenewed)]
     assert (told, events[-1]) == ([PrefixRenewed(("messages",))], TurnFinished("answered", "Yes."))
-    assert_whole(session, place, "one", "two", "three", "four", "five")
+    assert_whole(session, project, "one", "two", "three", "four", "five")
     assert not session.history.summary
-    await session.close()

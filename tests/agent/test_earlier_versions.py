@@ -9,7 +9,8 @@ import pytest
 from agent.events import TurnFinished
 from agent.messages import Assistant, Summary, Text, User
 from store.migrations import MIGRATIONS
-from tests.agent.records.test_resume import Desk, say
+from tests.kit.project import Project
+from tests.kit.session import events_of
 
 MESSAGES = [
     ("user", {"parts": [{"type": "text", "text": "look"}]}),
@@ -27,14 +28,14 @@ SNAPSHOT = {"start": 4, "summary": "a.txt says one", "anchor": {"input": 5, "out
 
 @pytest.mark.parametrize("version", range(1, len(MIGRATIONS) + 1))
 async def test_a_session_of_an_earlier_version_goes_on_from_its_snapshot(tmp_path: Path, version: int) -> None:
-    desk = Desk(tmp_path)
-    model = f"scripted/{desk.script({'text': 'Yes.'})}"
-    (desk.home / "data").mkdir(parents=True)
-    db = sqlite3.connect(desk.home / "data" / "sessions.db")
+    project = Project(tmp_path)
+    model = f"scripted/{project.script({'text': 'Yes.'})}"
+    (project.home / "data").mkdir(parents=True)
+    db = sqlite3.connect(project.home / "data" / "sessions.db")
     for migrate in MIGRATIONS[:version]:
         migrate(db)
     columns = "id, project, title, model, mode, created, updated"
-    known = ("aa11", str(desk.root), model)
+    known = ("aa11", str(project.root), model)
     db.execute(f"insert into sessions ({columns}) values (?, ?, 'look', ?, 'auto', 1, 1)", known)
     for position, (role, body) in enumerate(MESSAGES):
         row = ("aa11", position, role, json.dumps(body))
@@ -44,12 +45,10 @@ async def test_a_session_of_an_earlier_version_goes_on_from_its_snapshot(tmp_pat
     db.commit()
     db.close()
 
-    session = await desk.sessions().open("aa11")
+    session = await project.sessions().open("aa11")
     assert session.news == ()
     assert session.history.summary == Summary(summary="a.txt says one")
     said = (User((Text("again"),)), Assistant((Text("One."),), "scripted/s"))
     assert session.history.messages == said
-    assert (await say(session, "go on"))[-1] == TurnFinished("answered", "Yes.")
+    assert (await events_of(session, "go on"))[-1] == TurnFinished("answered", "Yes.")
     assert session.history.messages[:2] == said
-    await session.close()
-    await desk.close()

@@ -1,8 +1,5 @@
 """Figures that users see in several places: each of them is the same one everywhere."""
 
-from collections.abc import AsyncIterator
-from pathlib import Path
-
 import pytest
 
 from agent.config.options import Mode
@@ -17,17 +14,15 @@ from agent.providers.meter import Meter
 from agent.view_events import ContextCompacted
 from agent.window.manual_compact import apply_summary, draft_summary, preview_compaction
 from tests.agent.providers.test_meter import ASKED, INSTRUCTIONS, TOOLS, WINDOW, steps_taken
-from tests.agent.records.test_resume import Desk, say
+from tests.kit.project import Project
+from tests.kit.session import events_of, first_turn
 
 READ = {"calls": [{"name": "read", "arguments": {"path": "long.txt"}}]}
 
 
-@pytest.fixture
-async def desk(tmp_path: Path) -> AsyncIterator[Desk]:
-    made = Desk(tmp_path)
-    (made.root / "long.txt").write_text("a line of a long text\n" * 900)
-    yield made
-    await made.close()
+@pytest.fixture(autouse=True)
+def files(project: Project) -> None:
+    (project.root / "long.txt").write_text("a line of a long text\n" * 900)
 
 
 def components(overview: Overview) -> dict[str, int]:
@@ -47,28 +42,28 @@ def test_what_is_projected_is_what_was_measured_as_soon_as_a_request_was_counted
 
 
 @pytest.mark.parametrize("mode", ["ask", "auto"])
-async def test_an_overview_tells_the_same_in_this_process_in_another_and_after_a_resume(desk: Desk, mode: Mode) -> None:
+async def test_an_overview_tells_the_same_in_this_process_in_another_and_after_a_resume(
+    project: Project, mode: Mode
+) -> None:
     """Also where the session ran in another mode, which its system text names."""
-    session = await desk.session(
+    session = await project.session(
         {**READ, "usage": {"input": 1200, "output": 20}}, {"text": "Done.", "usage": {"input": 9000, "output": 20}},
         {"text": "Yes.", "usage": {"input": 9100, "output": 20}}, mode=mode,
     )  # fmt: skip
-    await say(session, "go")
-    here = await desk.opened[-1].overview(session.id)
-    elsewhere = await desk.sessions().overview(session.id)
+    await events_of(session, "go")
+    here = await project.opened[-1].overview(session.id)
+    elsewhere = await project.sessions().overview(session.id)
     assert components(here) == components(elsewhere)
     assert components(here)["tools"] < 1200
     assert here.used == 9020
     await session.close()
-    again = await desk.session(resume="")
-    assert components(await desk.opened[-1].overview(again.id)) == components(here)
-    await again.close()
+    again = await project.session(resume="")
+    assert components(await project.opened[-1].overview(again.id)) == components(here)
 
 
-async def test_preview_summary_receipt_and_overview_tell_one_size(desk: Desk) -> None:
-    session = await desk.session(READ, READ, READ, {"text": "Done."}, mode="auto")
-    await say(session, "go")
-    overview = await desk.opened[-1].overview(session.id)
+async def test_preview_summary_receipt_and_overview_tell_one_size(project: Project) -> None:
+    session, _ = await first_turn(project.session(READ, READ, READ, {"text": "Done."}, mode="auto"), "go")
+    overview = await project.opened[-1].overview(session.id)
     preview = await session.change(preview_compaction)
     assert preview.expected.before_tokens == overview.used
     drafted = await session.change(draft_summary, preview, print)
@@ -79,12 +74,11 @@ async def test_preview_summary_receipt_and_overview_tell_one_size(desk: Desk) ->
     (receipt,) = [event for event in events if isinstance(event, ContextCompacted)]
     assert (receipt.before_tokens, receipt.after_tokens) == (offered.before_tokens, offered.after_tokens)
     assert done.result == offered
-    after = await desk.opened[-1].overview(session.id)
+    after = await project.opened[-1].overview(session.id)
     assert receipt.after_tokens == after.used
-    assert components(await desk.sessions().overview(session.id)) == components(after)
+    assert components(await project.sessions().overview(session.id)) == components(after)
     (told,) = [epoch.rewrite for epoch in after.epochs if epoch.rewrite]
     assert (told.before, told.after) == (receipt.before_tokens, receipt.after_tokens)
-    await session.close()
 
 
 @pytest.mark.parametrize(

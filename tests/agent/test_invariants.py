@@ -181,15 +181,10 @@ class Next:
 
 
 followers = st.lists(
-    st.builds(
-        Next,
-        st.sampled_from(sorted(WIRES)),
-        st.sampled_from([8_000, 30_000, 200_000]),
-        st.sampled_from([1.0, 1.0, 0.4]),
-        st.sampled_from([True, True, False]),
-    ),
+    st.builds(Next, st.sampled_from(sorted(WIRES)), st.sampled_from([8_000, 30_000, 200_000]),
+              st.sampled_from([1.0, 1.0, 0.4]), st.sampled_from([True, True, False])),
     max_size=2,
-)
+)  # fmt: skip
 HOSTED: dict[str, HostedSearch] = {"anthropic": "plain", "responses": "grouped"}
 """How providers search for tools that are held back, where they do."""
 

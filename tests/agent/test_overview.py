@@ -1,8 +1,6 @@
 """What an overview tells of a session that is open: real files, a scripted model."""
 
-from collections.abc import AsyncIterator
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -14,41 +12,32 @@ from agent.providers.base import Prices
 from agent.providers.meter import Meter
 from agent.records.usage import RequestUsage
 from agent.window.deferral import specs_of
-from tests.agent.records.test_resume import Desk, say
+from tests.kit.project import Project
+from tests.kit.session import events_of, first_turn
 from tools.catalog import builtin_tools
 
 
-@pytest.fixture
-async def desk(tmp_path: Path) -> AsyncIterator[Desk]:
-    made = Desk(tmp_path)
-    yield made
-    await made.close()
-
-
-async def test_instructions_memories_and_skills_are_shown_by_themselves(desk: Desk) -> None:
-    (desk.root / "AGENT.md").write_text("Use tabs. " * 50)
-    user = desk.sessions().config.folders.config
+async def test_instructions_memories_and_skills_are_shown_by_themselves(project: Project) -> None:
+    (project.root / "AGENT.md").write_text("Use tabs. " * 50)
+    user = project.sessions().config.folders.config
     (user / "skills" / "deploy").mkdir(parents=True)
     (user / "memory.md").write_text("The user likes short answers.\n")
     (user / "skills" / "deploy" / "SKILL.md").write_text(
         "---\nname: deploy\ndescription: How to deploy.\n---\nPush it.\n"
     )
-    session = await desk.session({"text": "Done."})
-    await say(session, "go")
-    overview = await desk.opened[-1].overview(session.id)
+    session, _ = await first_turn(project.session({"text": "Done."}), "go")
+    overview = await project.opened[-1].overview(session.id)
     names = [number.name for number in overview.components]
     assert names[:5] == ["system", "instructions", "memories", "skills", "tools"]
-    await session.close()
 
 
-async def test_the_window_that_an_overflow_has_shown_is_the_one_that_is_told(desk: Desk) -> None:
-    session = await desk.session({"text": "long " * 20_000}, {"error": "overflow"}, {"text": "fine"})
-    await say(session, "go")
-    await say(session, "on")
-    overview = await desk.opened[-1].overview(session.id)
+async def test_the_window_that_an_overflow_has_shown_is_the_one_that_is_told(project: Project) -> None:
+    session = await project.session({"text": "long " * 20_000}, {"error": "overflow"}, {"text": "fine"})
+    await events_of(session, "go")
+    await events_of(session, "on")
+    overview = await project.opened[-1].overview(session.id)
     assert (overview.window.source, overview.window.tokens < 200_000) == (SHOWN, True)
     assert overview.effective < overview.window.tokens
-    await session.close()
 
 
 def test_tools_that_are_not_there_any_more_are_counted_as_they_were_sent() -> None:

@@ -1,14 +1,13 @@
 """Sessions made of real parts: real tools, a real database, a scripted model."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping
-from dataclasses import replace
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from agent.calls.policy import Policy, parse_rule
+from agent.calls.policy import parse_rule
 from agent.context.reminders import Surroundings
 from agent.context.settings import Caps, CompactionSettings
 from agent.errors import AgentError, StoreFailed
@@ -34,70 +33,12 @@ from agent.input.memory import reminded_of
 from agent.messages import Assistant, Note, Text, ToolOutput, User
 from agent.providers.wires.scripted import Scripted
 from agent.records import write_queue
-from agent.records.store_thread import StoreThread
-from agent.session import Session
 from agent.view_events import CacheBroken, CompactionFailed, CompactionStarted, ContextCompacted, PrefixDrifted
 from store.errors import StoreError
-from store.sessions import SessionRow, SessionStore
-from tests.agent.assembled import assembled
+from store.sessions import SessionStore
+from tests.kit.session import Home, call, events_of, first_turn, outputs_of
 from tests.waiting import until
 from tools.base import Arguments, Effect, Result, Workspace
-from tools.catalog import builtin_tools
-
-ROW = SessionRow("aa11bb22cc33", "/p", "", "scripted/script", "ask", 1.0, 1.0)
-
-SMALL = CompactionSettings(Caps(tail=200, ledger=900))
-
-
-class Home:
-    """A folder with a database, from which sessions are opened as after a new start of the program."""
-
-    def __init__(self, folder: Path) -> None:
-        self.root = folder / "project"
-        self.root.mkdir()
-        self._folder = folder
-        self._thread = StoreThread(lambda: SessionStore(folder / "sessions.db"))
-        self._store: SessionStore | None = None
-
-    async def open(
-        self,
-        provider: Scripted,
-        *,
-        mode: Any = "auto",
-        interactive: bool = True,
-        resume: bool = False,
-        ask_again: bool = False,
-        surroundings: Callable[[], Surroundings] = Surroundings,
-        compacting: CompactionSettings = SMALL,
-        **policy: Any,
-    ) -> Session:
-        if self._store is None:
-            self._store = await self._thread.open()
-        return await assembled(
-            provider,
-            Workspace(self.root, self._folder / "outputs"),
-            self._thread,
-            self._store,
-            ROW,
-            is_new=not resume,
-            ask_again=ask_again,
-            interactive=interactive,
-            keeps=False,
-            tools=(*builtin_tools(), Broken()),
-            policy=Policy(str(self.root), mode, **policy),
-            surroundings=surroundings,
-            compacting=compacting,
-        )
-
-    async def row(self) -> SessionRow:
-        """The session as it is stored."""
-        assert self._store is not None, "a session was opened"
-        row = await self._thread.run(self._store.session, ROW.id)
-        assert row is not None, "something was said"
-        return row
-
-    async def close(self) -> None:
-        await self._thread.close()
 
 
 class Broken:
@@ -115,31 +56,11 @@ class Broken:
         raise ZeroDivisionError("a bug")
 
 
-@pytest.fixture
-async def home(tmp_path: Path) -> AsyncIterator[Home]:
-    opened = Home(tmp_path)
-    yield opened
-    await opened.close()
-
-
-def call(tool: str, **arguments: object) -> dict[str, Any]:
-    return {"name": tool, "arguments": arguments}
-
-
-async def events_of(session: Session, text: str = "go") -> list[Event]:
-    return [event async for event in session.send(text)]
-
-
-def outputs_of(session: Session) -> list[ToolOutput]:
-    return [o for m in session.history.messages if isinstance(m, User) for o in m.outputs]
-
-
 async def test_a_turn_streams_runs_calls_and_answers(home: Home) -> None:
     provider = Scripted.of(
         {"text": "I write it.", "calls": [call("write", path="a.txt", content="hi\n")]}, {"text": "Done now."}
     )
-    session = await home.open(provider)
-    events = await events_of(session, "write a.txt")
+    session, events = await first_turn(home.attended(provider), "write a.txt")
     assert [e for e in events if isinstance(e, ToolStarted | ToolFinished | TurnFinished | StepStarted)] == [
         StepStarted(1),
         ToolStarted("call-1-1", "write", {"path": "a.txt", "content": "hi\n"}),
@@ -149,7 +70,6 @@ async def test_a_turn_streams_runs_calls_and_answers(home: Home) -> None:
     ]
     assert "".join(e.text for e in events if isinstance(e, TextDelta)) == "I write it.Done now."
     assert (home.root / "a.txt").read_text() == "hi\n"
-    await session.close()
 
 
 async def test_reads_run_side_by_side_and_answers_keep_the_order_of_the_calls(home: Home) -> None:
@@ -161,36 +81,31 @@ async def test_reads_run_side_by_side_and_answers_keep_the_order_of_the_calls(ho
         call("write", path="c", content=""),
         call("read", path="a"),
     ]
-    session = await home.open(Scripted.of({"calls": calls}, {"text": "ok"}))
-    events = await events_of(session)
+    session, events = await first_turn(home.attended(Scripted.of({"calls": calls}, {"text": "ok"})))
     order = [(type(e), e.name) for e in events if isinstance(e, ToolStarted | ToolFinished)]
     assert order[:2] == [(ToolStarted, "read")] * 2
     assert [o.call_id.split("-")[1] for o in outputs_of(session)] == ["1", "2", "3", "4"]
     assert [o.status for o in outputs_of(session)] == ["done"] * 4
-    await session.close()
 
 
 @pytest.mark.parametrize("depth", [300, 900])
 async def test_arguments_that_nest_too_deep_are_answered_and_not_run(home: Home, depth: int) -> None:
     deep = {"name": "todo", "arguments": '{"items": ' + "[" * depth + "]" * depth + "}"}
-    session = await home.open(Scripted.of({"calls": [deep]}, {"text": "ok"}))
+    session = await home.attended(Scripted.of({"calls": [deep]}, {"text": "ok"}))
     assert (await events_of(session))[-1] == TurnFinished("answered", "ok")
     assert [o.status for o in outputs_of(session)] == ["failed"]
-    await session.close()
 
 
 async def test_calls_with_the_same_id_are_told_apart(home: Home) -> None:
     twice = [{**call("todo", items=[]), "id": "c"}, {**call("nope"), "id": "c"}]
-    session = await home.open(Scripted.of({"calls": twice}, {"text": "ok"}))
-    await events_of(session)
+    session, _ = await first_turn(home.attended(Scripted.of({"calls": twice}, {"text": "ok"})))
     assert [(o.call_id, o.status) for o in outputs_of(session)] == [("c", "done"), ("c-2", "failed")]
-    await session.close()
 
 
 async def test_a_permission_is_asked_with_a_diff_and_the_answer_counts(home: Home) -> None:
     (home.root / "a.txt").write_text("old\n")
     edit = call("edit", path="a.txt", old="old", new="new")
-    session = await home.open(
+    session = await home.attended(
         Scripted.of({"calls": [call("read", path="a.txt")]}, {"calls": [edit]}, {"text": "ok"}), mode="ask"
     )
     asked: list[PermissionAsked] = []
@@ -205,7 +120,6 @@ async def test_a_permission_is_asked_with_a_diff_and_the_answer_counts(home: Hom
     assert ["-old" in asked[0].preview, "+new" in asked[0].preview] == [True, True]
     assert (home.root / "a.txt").read_text() == "new\n"
     assert PermissionAnswered(asked[0].id, "allow") in events
-    await session.close()
 
 
 async def test_a_folder_that_becomes_a_link_while_the_question_is_open_is_not_followed(home: Home) -> None:
@@ -213,7 +127,7 @@ async def test_a_folder_that_becomes_a_link_while_the_question_is_open_is_not_fo
     outside.mkdir()
     (home.root / "sub").mkdir()
     write = call("write", path="sub/a.txt", content="x")
-    session = await home.open(Scripted.of({"calls": [write]}, {"text": "ok"}), mode="ask")
+    session = await home.attended(Scripted.of({"calls": [write]}, {"text": "ok"}), mode="ask")
     async for event in session.send("go"):
         if isinstance(event, PermissionAsked):
             (home.root / "sub").rmdir()
@@ -221,12 +135,11 @@ async def test_a_folder_that_becomes_a_link_while_the_question_is_open_is_not_fo
             session.answer(event.id, Decision("allow"))
     assert [o.status for o in outputs_of(session)] == ["failed"]
     assert list(outside.iterdir()) == []
-    await session.close()
 
 
 async def test_a_rule_that_the_user_keeps_answers_the_next_question(home: Home) -> None:
     runs = [{"calls": [call("bash", command=f"echo -n {n}")]} for n in (1, 2)]
-    session = await home.open(Scripted.of(*runs, {"text": "ok"}), mode="ask")
+    session = await home.attended(Scripted.of(*runs, {"text": "ok"}), mode="ask")
     questions = 0
     async for event in session.send("go"):
         if isinstance(event, PermissionAsked):
@@ -234,41 +147,37 @@ async def test_a_rule_that_the_user_keeps_answers_the_next_question(home: Home) 
             session.answer(event.id, Decision("allow", rule="bash(echo)"))
     assert questions == 1
     assert [o.status for o in outputs_of(session)] == ["done", "done"]
-    await session.close()
 
 
 async def test_a_denial_carries_the_user_s_word_to_the_model(home: Home) -> None:
-    session = await home.open(Scripted.of({"calls": [call("bash", command="ls")]}, {"text": "ok"}), mode="ask")
+    session = await home.attended(Scripted.of({"calls": [call("bash", command="ls")]}, {"text": "ok"}), mode="ask")
     async for event in session.send("go"):
         if isinstance(event, PermissionAsked):
             session.answer(event.id, Decision("deny", note="use glob"))
     (output,) = outputs_of(session)
     assert (output.status, "use glob" in output.text) == ("denied", True)
-    await session.close()
 
 
 async def test_the_model_can_ask_the_user(home: Home) -> None:
-    session = await home.open(Scripted.of({"calls": [call("ask_user", question="Which?")]}, {"text": "ok"}))
+    session = await home.attended(Scripted.of({"calls": [call("ask_user", question="Which?")]}, {"text": "ok"}))
     async for event in session.send("go"):
         if isinstance(event, QuestionAsked):
             session.answer(event.id, "the second")
     assert "the second" in outputs_of(session)[0].text
-    await session.close()
 
 
 async def test_with_nobody_there_a_question_fails_and_a_permission_is_denied(home: Home) -> None:
     calls = [call("ask_user", question="Which?"), call("bash", command="ls")]
-    session = await home.open(Scripted.of({"calls": calls}, {"text": "ok"}), mode="ask", interactive=False)
+    session = await home.attended(Scripted.of({"calls": calls}, {"text": "ok"}), mode="ask", interactive=False)
     events = await events_of(session)
     assert [o.status for o in outputs_of(session)] == ["failed", "denied"]
     assert [e.name for e in events if isinstance(e, CallDenied)] == ["bash"]
-    await session.close()
 
 
 async def test_an_interrupted_turn_leaves_every_call_answered(home: Home) -> None:
     calls = [call("bash", command="echo begun; sleep 60"), call("bash", command="touch never")]
     provider = Scripted.of({"calls": calls}, {"text": "and now?"})
-    session = await home.open(provider)
+    session = await home.attended(provider)
     events = []
     async for event in session.send("go"):
         events.append(event)
@@ -278,22 +187,20 @@ async def test_an_interrupted_turn_leaves_every_call_answered(home: Home) -> Non
     assert [o.status for o in outputs_of(session)] == ["interrupted", "cancelled"]
     assert not (home.root / "never").exists()
     assert (await events_of(session, "go on"))[-1] == TurnFinished("answered", "and now?")
-    await session.close()
 
 
 async def test_an_interrupted_answer_keeps_what_was_said(home: Home) -> None:
     provider = Scripted.of({"text": "one two three", "pause_between": 60}, {"text": "ok"})
-    session = await home.open(provider)
+    session = await home.attended(provider)
     async for event in session.send("go"):
         if isinstance(event, TextDelta):
             session.interrupt()
     assert session.history.messages[-1] == Assistant((Text("one "),), "scripted/script")
     assert (await events_of(session))[-1] == TurnFinished("answered", "ok")
-    await session.close()
 
 
 async def test_a_question_that_is_interrupted_ends_the_turn(home: Home) -> None:
-    session = await home.open(Scripted.of({"calls": [call("bash", command="ls")]}), mode="ask")
+    session = await home.attended(Scripted.of({"calls": [call("bash", command="ls")]}), mode="ask")
     events = []
     async for event in session.send("go"):
         events.append(event)
@@ -301,11 +208,10 @@ async def test_a_question_that_is_interrupted_ends_the_turn(home: Home) -> None:
             session.interrupt()
     assert events[-1] == TurnFinished("interrupted", "")
     assert [o.status for o in outputs_of(session)] == ["cancelled"]
-    await session.close()
 
 
 async def test_leaving_the_loop_early_ends_the_turn(home: Home) -> None:
-    session = await home.open(Scripted.of({"calls": [call("bash", command="sleep 60")]}, {"text": "ok"}))
+    session = await home.attended(Scripted.of({"calls": [call("bash", command="sleep 60")]}, {"text": "ok"}))
     events = session.send("go")
     async for event in events:
         if isinstance(event, ToolStarted):
@@ -313,12 +219,11 @@ async def test_leaving_the_loop_early_ends_the_turn(home: Home) -> None:
     await events.aclose()
     assert [o.status for o in outputs_of(session)] == ["interrupted"]
     assert (await events_of(session))[-1] == TurnFinished("answered", "ok")
-    await session.close()
 
 
 async def test_an_error_of_the_provider_ends_the_turn_and_loses_nothing(home: Home) -> None:
     provider = Scripted.of({"error": "auth"}, {"text": "back again"})
-    session = await home.open(provider)
+    session = await home.attended(provider)
     failed = (await events_of(session, "first"))[-1]
     assert isinstance(failed, TurnFailed)
     assert (failed.code, failed.exit_code) == ("auth", 4)
@@ -327,7 +232,6 @@ async def test_an_error_of_the_provider_ends_the_turn_and_loses_nothing(home: Ho
         "first",
         "second",
     ]
-    await session.close()
 
 
 async def test_an_error_of_the_provider_is_told_also_when_the_database_fails_after_it(
@@ -336,36 +240,32 @@ async def test_an_error_of_the_provider_is_told_also_when_the_database_fails_aft
     def full(store: SessionStore, session: str) -> None:
         raise StoreError("full", "the disk is full")
 
-    session = await home.open(Scripted.of({"error": "auth"}, {"text": "back again"}))
+    session = await home.attended(Scripted.of({"error": "auth"}, {"text": "back again"}))
     with monkeypatch.context() as patch:
         patch.setattr(SessionStore, "end_turn", full)
         failed = (await events_of(session))[-1]
     assert isinstance(failed, TurnFailed)
     assert failed.code == "auth"
     assert (await events_of(session))[-1] == TurnFinished("answered", "back again")
-    await session.close()
 
 
 async def test_a_bug_in_a_tool_is_a_traceback_and_the_session_goes_on_as_after_a_crash(home: Home) -> None:
-    session = await home.open(Scripted.of({"calls": [call("broken")]}, {"text": "ok"}))
+    session = await home.attended(Scripted.of({"calls": [call("broken")]}, {"text": "ok"}), Broken())
     with pytest.raises(ZeroDivisionError):
         await events_of(session)
     assert (await events_of(session, "again"))[-1] == TurnFinished("answered", "ok")
     assert [o.status for o in outputs_of(session)] == ["interrupted"]
-    await session.close()
 
 
 async def test_a_resumed_session_shows_the_model_what_it_saw(home: Home) -> None:
-    first = await home.open(Scripted.of({"calls": [call("todo", items=[])]}, {"text": "one"}))
-    await events_of(first)
+    first, _ = await first_turn(home.attended(Scripted.of({"calls": [call("todo", items=[])]}, {"text": "one"})))
     await first.close()
     provider = Scripted.of({"text": "two"})
-    again = await home.open(provider, resume=True)
+    again = await home.attended(provider, resume=True)
     assert again.history == first.history
     assert (again.spent.usage.total, again.cost) == (first.spent.usage.total, 0.0)
     await events_of(again, "go on")
     assert provider.requests[0].messages[: len(first.history.messages)] == first.history.messages
-    await again.close()
 
 
 async def test_a_full_window_is_compacted_before_the_request(home: Home) -> None:
@@ -375,8 +275,7 @@ async def test_a_full_window_is_compacted_before_the_request(home: Home) -> None
         {"text": "fine"},
         context_window=9100,
     )
-    session = await home.open(provider)
-    await events_of(session, "tell me about x")
+    session, _ = await first_turn(home.attended(provider), "tell me about x")
     events = await events_of(session, "and now?")
     (compacted,) = [e for e in events if isinstance(e, ContextCompacted)]
     assert compacted.after_tokens < compacted.before_tokens
@@ -387,9 +286,8 @@ async def test_a_full_window_is_compacted_before_the_request(home: Home) -> None
     assert session.history.messages[0] == User((Text("and now?"),))
     await session.close()
 
-    again = await home.open(Scripted.of({"text": "ok"}), resume=True)
+    again = await home.attended(Scripted.of({"text": "ok"}), resume=True)
     assert again.history == session.history
-    await again.close()
 
 
 @pytest.mark.parametrize("reply", [{"text": "no element"}, {"text": "<summary>cut"}, {"error": "auth"}])
@@ -400,25 +298,21 @@ async def test_a_summary_that_cannot_be_used_is_replaced_by_a_list(home: Home, r
         {"text": "fine"},
         context_window=8400,
     )
-    session = await home.open(provider)
-    await events_of(session, "never touch b.py")
+    session, _ = await first_turn(home.attended(provider), "never touch b.py")
     events = await events_of(session, "go on")
     assert [e.strategies for e in events if isinstance(e, ContextCompacted)] == [("ledger",)]
     assert any(isinstance(e, CompactionFailed) for e in events)
     assert "never touch b.py" in session.history.summary.text
     assert events[-1] == TurnFinished("answered", "fine")
-    await session.close()
 
 
 async def test_a_conversation_that_overflows_the_window_is_not_sent_for_its_summary(home: Home) -> None:
     provider = Scripted.of({"text": "first"}, {"text": "not a summary"}, context_window=8100)
-    session = await home.open(provider)
-    await events_of(session, "one")
+    session, _ = await first_turn(home.attended(provider), "one")
     await session._env.recorder.said(User((Text("word " * 10_000),)))  # as an earlier version left it
     session._is_behind = True
     assert (await events_of(session, "two"))[-1] == TurnFinished("answered", "not a summary")
     assert len(provider.requests) == 2
-    await session.close()
 
 
 async def test_retries_of_a_summary_are_shown(home: Home) -> None:
@@ -429,20 +323,17 @@ async def test_retries_of_a_summary_are_shown(home: Home) -> None:
         {"text": "fine"},
         context_window=9100,
     )
-    session = await home.open(provider)
-    await events_of(session, "tell me about x")
+    session, _ = await first_turn(home.attended(provider), "tell me about x")
     events = await events_of(session, "and now?")
     assert [e.attempt for e in events if isinstance(e, RetryScheduled)] == [2]
     assert events[-1] == TurnFinished("answered", "fine")
-    await session.close()
 
 
 async def test_what_cannot_fit_ends_the_turn_with_exit_code_7(home: Home) -> None:
-    session = await home.open(Scripted.of(context_window=2100))
+    session = await home.attended(Scripted.of(context_window=2100))
     failed = (await events_of(session, "word " * 10_000))[-1]
     assert isinstance(failed, TurnFailed)
     assert (failed.code, failed.exit_code) == ("context", 7)
-    await session.close()
 
 
 async def test_interrupting_a_compaction_ends_the_turn_as_interrupted(home: Home) -> None:
@@ -451,7 +342,7 @@ async def test_interrupting_a_compaction_ends_the_turn_as_interrupted(home: Home
         {"when": "context window is nearly full", "text": "<summary>x</summary>", "pause": 60},
         context_window=8100,
     )
-    session = await home.open(provider, interactive=False)  # nothing is compacted between the turns
+    session = await home.attended(provider, interactive=False)  # nothing is compacted between the turns
     await events_of(session, "tell me about x")
     before = session.history
     turn = asyncio.create_task(events_of(session, "and now?"))
@@ -460,25 +351,22 @@ async def test_interrupting_a_compaction_ends_the_turn_as_interrupted(home: Home
     assert (await turn)[-1] == TurnFinished("interrupted", "")
     assert session.history == before.plus(User((Text("and now?"),)))
     assert len(provider.requests) == 2
-    await session.close()
 
 
 async def test_with_automatic_compaction_off_a_full_window_ends_the_turn(home: Home) -> None:
-    off = replace(SMALL, policy="off")
-    session = await home.open(Scripted.of({"text": "x" * 14_000}, context_window=9100), compacting=off)
+    off = CompactionSettings(Caps(tail=200, ledger=900), policy="off")
+    session = await home.attended(Scripted.of({"text": "x" * 14_000}, context_window=9100), compacting=off)
     await events_of(session, "tell me about x")
     failed = (await events_of(session, "and now?"))[-1]
     assert isinstance(failed, TurnFailed)
     assert (failed.code, "`/compact` makes room" in failed.message) == ("context", True)
-    await session.close()
 
 
 async def test_compacting_by_hand_returns_what_it_did(home: Home) -> None:
     provider = Scripted.of(
         {"text": "z" * 3000}, {"text": "short"}, {"when": "the parser", "text": "<summary>all about z</summary>"}
     )
-    session = await home.open(provider)
-    await events_of(session, "one")
+    session, _ = await first_turn(home.attended(provider), "one")
     await events_of(session, "two")
     told: list[Event] = []
     result = await session.compact("the parser", told.append)
@@ -488,7 +376,6 @@ async def test_compacting_by_hand_returns_what_it_did(home: Home) -> None:
     assert (result.before_messages, result.after_messages) == (4, 2)
     assert result.after_tokens < result.before_tokens
     assert (await session.compact()).strategies in ((), ("ledger",))
-    await session.close()
 
 
 async def test_a_turn_that_is_sent_during_a_compaction_is_not_lost(home: Home) -> None:
@@ -498,8 +385,7 @@ async def test_a_turn_that_is_sent_during_a_compaction_is_not_lost(home: Home) -
         {"when": "context window is nearly full", "text": "<summary>all about z</summary>", "pause": 0.5},
         {"text": "third"},
     )
-    session = await home.open(provider)
-    await events_of(session, "one")
+    session, _ = await first_turn(home.attended(provider), "one")
     await events_of(session, "two")
     compaction = asyncio.create_task(session.compact())
     await until(lambda: len(provider.requests) == 3)  # the summary has been asked for
@@ -507,19 +393,18 @@ async def test_a_turn_that_is_sent_during_a_compaction_is_not_lost(home: Home) -
     assert (await compaction).strategies == ("summary",)
     assert [m.text for m in session.history.messages] == ["two", "short", "three", "third"]
     await session.close()
-    again = await home.open(Scripted.of(), resume=True)
+    again = await home.attended(Scripted.of(), resume=True)
     assert again.history == session.history
 
 
 async def test_what_a_compaction_by_hand_took_is_on_disk_when_it_returns(home: Home) -> None:
-    session = await home.open(
+    session = await home.attended(
         Scripted.of({"calls": [call("todo", items=[])]}, {"text": "short"}, {"text": "no summary"})
     )
     await events_of(session, "z" * 3000)
     assert (await session.compact()).strategies == ("ledger",)
-    again = await home.open(Scripted.of(), resume=True)
+    again = await home.attended(Scripted.of(), resume=True)
     assert again.spent == session.spent
-    await session.close()
 
 
 async def test_the_model_may_ask_for_room_and_is_told_what_that_freed(home: Home) -> None:
@@ -529,8 +414,7 @@ async def test_the_model_may_ask_for_room_and_is_told_what_that_freed(home: Home
         {"when": "the parser", "text": "<summary>all about z</summary>"},
         {"text": "fine"},
     )
-    session = await home.open(provider)
-    await events_of(session, "one")
+    session, _ = await first_turn(home.attended(provider), "one")
     events = await events_of(session, "two")
     kinds = [type(event) for event in events if isinstance(event, StepStarted | ToolFinished | ContextCompacted)]
     assert kinds == [StepStarted, ToolFinished, ContextCompacted, StepStarted]
@@ -543,70 +427,61 @@ async def test_the_model_may_ask_for_room_and_is_told_what_that_freed(home: Home
     assert events[-1] == TurnFinished("answered", "fine")
     await session.close()
 
-    again = await home.open(Scripted.of({"text": "ok"}), resume=True)
+    again = await home.attended(Scripted.of({"text": "ok"}), resume=True)
     assert again.history == session.history
     assert provider.requests[-1].tools == provider.requests[0].tools
-    await again.close()
 
 
 async def test_a_wish_for_room_where_there_is_none_to_make_is_answered_too(home: Home) -> None:
     provider = Scripted.of({"calls": [call("compact_context")]}, {"text": "fine"})
-    session = await home.open(provider)
-    events = await events_of(session, "go")
+    session, events = await first_turn(home.attended(provider), "go")
     assert events[-1] == TurnFinished("answered", "fine")
     assert "nothing was compacted" in str(session.history.messages[3])
-    await session.close()
 
 
 async def test_a_session_is_not_compacted_while_a_turn_runs(home: Home) -> None:
-    session = await home.open(Scripted.of({"text": "a b", "pause_between": 0.01}))
+    session = await home.attended(Scripted.of({"text": "a b", "pause_between": 0.01}))
     async for event in session.send("go"):
         if isinstance(event, TextDelta):
             with pytest.raises(AgentError, match="while a turn is running"):
                 await session.compact()
-    await session.close()
 
 
 async def test_what_a_finished_call_left_running_shows_nothing_more(home: Home) -> None:
     leaves = call("bash", command="echo now; (sleep 0.3; echo late; sleep 0.3) &")
-    session = await home.open(Scripted.of({"calls": [leaves, call("bash", command="sleep 0.6")]}, {"text": "ok"}))
+    session = await home.attended(Scripted.of({"calls": [leaves, call("bash", command="sleep 0.6")]}, {"text": "ok"}))
     events = await events_of(session)
     first = next(i for i, e in enumerate(events) if isinstance(e, ToolFinished))
     assert [e for e in events[first:] if isinstance(e, ToolProgress)] == []
-    await session.close()
 
 
 async def test_one_turn_runs_at_a_time(home: Home) -> None:
-    session = await home.open(Scripted.of({"text": "a b"}))
+    session = await home.attended(Scripted.of({"text": "a b"}))
     async for event in session.send("go"):
         if isinstance(event, TextDelta):
             with pytest.raises(AgentError, match="a turn is running"):
                 await anext(session.send("and"))
-    await session.close()
 
 
 async def test_a_model_that_only_pauses_says_nothing(home: Home) -> None:
-    session = await home.open(Scripted.of({"stop": "pause"}, {"stop": "pause"}))
+    session = await home.attended(Scripted.of({"stop": "pause"}, {"stop": "pause"}))
     failed = (await events_of(session))[-1]
     assert isinstance(failed, TurnFailed)
     assert failed.code == "empty_answer"
-    await session.close()
 
 
 async def test_deny_rules_hold_in_every_mode(home: Home) -> None:
-    session = await home.open(
+    session = await home.attended(
         Scripted.of({"calls": [call("bash", command="ls; rm x")]}, {"text": "ok"}), deny=(parse_rule("bash(rm)"),)
     )
     await events_of(session)
     assert [o.status for o in outputs_of(session)] == ["denied"]
-    await session.close()
 
 
 async def test_closing_a_session_ends_its_background_jobs(home: Home) -> None:
     start = call("bash", command="sleep 600 & echo $! > pid; wait", background=True)
     poll = call("bash", command="until [ -s pid ]; do :; done; cat pid")
-    session = await home.open(Scripted.of({"calls": [start]}, {"calls": [poll]}, {"text": "ok"}))
-    await events_of(session)
+    session, _ = await first_turn(home.attended(Scripted.of({"calls": [start]}, {"calls": [poll]}, {"text": "ok"})))
     pid = int(outputs_of(session)[1].text.split()[0])
     await session.close()
     async with asyncio.timeout(20):  # a killed process dies when the system gets round to it
@@ -623,21 +498,20 @@ def is_alive(pid: int) -> bool:
 async def test_the_model_is_told_once_what_changes_and_a_resumed_session_shows_the_same(home: Home) -> None:
     dates = iter(["2026-01-02", "2026-01-02", *["2026-01-03"] * 20])
     provider = Scripted.of({"calls": [call("glob", pattern="*")]}, {"text": "one"}, {"text": "two"})
-    session = await home.open(provider, surroundings=lambda: Surroundings(date=next(dates)))
-    await events_of(session, "first")
+    session, _ = await first_turn(home.attended(provider, surroundings=lambda: Surroundings(date=next(dates))), "first")
     await events_of(session, "second")
     told = Note("[The date is now 2026-01-03.]")
     said = [message for message in session.history.messages if isinstance(message, User)]
     assert [[part for part in message.parts if isinstance(part, Note)] for message in said] == [[], [told], []]
     assert said[0].parts == (Text("first"),)
     assert isinstance(said[1].parts[0], ToolOutput)
-    resumed = await home.open(Scripted.of({"text": "three"}), resume=True)
+    resumed = await home.attended(Scripted.of({"text": "three"}), resume=True)
     assert resumed.history.messages == session.history.messages
 
 
 async def test_a_context_that_fills_is_told_with_the_message_that_fills_it(home: Home) -> None:
     provider = Scripted.of(*({"text": "ok"} for _ in range(5)), context_window=20_000)
-    session = await home.open(provider)
+    session = await home.attended(provider)
     (used,) = [event.used for event in await events_of(session, "x") if isinstance(event, ContextMeasured)]
     for share in (0.5, 0.82, 0.83, 0.86):
         missing = int(share * provider.window.effective) - used
@@ -650,8 +524,7 @@ async def test_a_context_that_fills_is_told_with_the_message_that_fills_it(home:
 
 async def test_a_compaction_is_no_drift(home: Home) -> None:
     texts = ("x" * 3000, "y" * 3000, "<summary>short</summary>", "two")
-    session = await home.open(Scripted.of(*({"text": text} for text in texts)))
-    await events_of(session, "first")
+    session, _ = await first_turn(home.attended(Scripted.of(*({"text": text} for text in texts))), "first")
     await events_of(session, "again")
     await session.compact()
     events = await events_of(session, "second")
@@ -662,8 +535,7 @@ async def test_a_compaction_is_no_drift(home: Home) -> None:
 async def test_a_change_that_could_not_be_written_leaves_no_gap_behind(
     home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    session = await home.open(Scripted.of({"text": "one"}, {"text": "two"}))
-    await events_of(session)
+    session, _ = await first_turn(home.attended(Scripted.of({"text": "one"}, {"text": "two"})))
 
     def locked(*_: object) -> None:
         raise StoreError("locked", "another program writes")
@@ -674,8 +546,6 @@ async def test_a_change_that_could_not_be_written_leaves_no_gap_behind(
         with pytest.raises(StoreFailed):
             await session.change(reminded_of, "- use tabs")
     await events_of(session, "more")
-    again = await home.open(Scripted.of(), resume=True)
+    again = await home.attended(Scripted.of(), resume=True)
     assert [message.text for message in again.history.messages] == ["go", "one", "more", "two"]
     assert again.history.messages == session.history.messages
-    await session.close()
-    await again.close()

@@ -11,15 +11,8 @@ from agent.messages import ToolOutput, User
 from agent.providers.wires.scripted import Scripted
 from agent.records.call_progress import INTERRUPTED, NOT_APPROVED, NOT_BEGUN
 from agent.session import Session
-from tests.agent.test_session import Home, call, home
+from tests.kit.session import Home, bash
 from tests.waiting import until
-
-__all__ = ["home"]
-
-
-def bash(command: str) -> dict[str, Any]:
-    return call("bash", command=command)
-
 
 STEP = {"text": "I work.", "calls": [bash("echo one >> log"), bash("echo two >> log"), bash("echo three >> log")]}
 RULES: dict[str, Any] = {"mode": "ask"}
@@ -57,9 +50,9 @@ def outputs(session: Session) -> list[tuple[str, str]]:
 
 
 async def test_the_question_is_asked_again_and_nothing_is_run_twice(home: Home) -> None:
-    await left_at(await home.open(Scripted.of(STEP), **RULES), 2)
+    await left_at(await home.attended(Scripted.of(STEP), **RULES), 2)
     assert (home.root / "log").read_text() == "one\n"
-    again = await home.open(Scripted.of({"text": "Done."}), resume=True, ask_again=True, **RULES)
+    again = await home.attended(Scripted.of({"text": "Done."}), resume=True, ask_again=True, **RULES)
     assert again.is_at_question
     events = await answered(again, Decision("allow"), Decision("deny"))
     assert [e.arguments["command"] for e in events if isinstance(e, PermissionAsked)] == [
@@ -70,27 +63,25 @@ async def test_the_question_is_asked_again_and_nothing_is_run_twice(home: Home) 
     assert (home.root / "log").read_text() == "one\ntwo\n"
     assert [status for status, _ in outputs(again)] == ["done", "done", "denied"]
     assert not again.history.unanswered
-    await again.close()
 
 
 async def test_a_session_may_be_left_at_the_same_question_again(home: Home) -> None:
-    await left_at(await home.open(Scripted.of(STEP), **RULES), 1)
+    await left_at(await home.attended(Scripted.of(STEP), **RULES), 1)
     for _ in range(2):
-        again = await home.open(Scripted.of(), resume=True, ask_again=True, **RULES)
+        again = await home.attended(Scripted.of(), resume=True, ask_again=True, **RULES)
         async for event in again.go_on():
             if isinstance(event, PermissionAsked):
                 break
         await again.close()
-    last = await home.open(Scripted.of({"text": "Done."}), resume=True, ask_again=True, **RULES)
+    last = await home.attended(Scripted.of({"text": "Done."}), resume=True, ask_again=True, **RULES)
     await answered(last, *[Decision("allow")] * 3)
     assert (home.root / "log").read_text() == "one\ntwo\nthree\n"
-    await last.close()
 
 
 async def test_what_is_said_instead_comes_behind_the_answer(home: Home) -> None:
-    await left_at(await home.open(Scripted.of(STEP), **RULES), 3)
+    await left_at(await home.attended(Scripted.of(STEP), **RULES), 3)
     provider = Scripted.of({"text": "As you like."})
-    again = await home.open(provider, resume=True, ask_again=True, **RULES)
+    again = await home.attended(provider, resume=True, ask_again=True, **RULES)
     async for event in again.send("forget it"):
         if isinstance(event, PermissionAsked):
             again.answer(event.id, Decision("deny"))
@@ -98,24 +89,22 @@ async def test_what_is_said_instead_comes_behind_the_answer(home: Home) -> None:
     assert isinstance(last, User)
     assert (len(last.outputs), last.text) == (3, "forget it")
     assert [status for status, _ in outputs(again)] == ["done", "done", "denied"]
-    await again.close()
 
 
 async def test_with_nobody_to_ask_the_model_is_told_that_nothing_was_approved(home: Home) -> None:
-    await left_at(await home.open(Scripted.of(STEP), **RULES), 2)
+    await left_at(await home.attended(Scripted.of(STEP), **RULES), 2)
     provider = Scripted.of({"text": "I see."})
-    again = await home.open(provider, resume=True, interactive=False, **RULES)
+    again = await home.attended(provider, resume=True, interactive=False, **RULES)
     events = [event async for event in again.send("what happened?")]
     assert outputs(again)[1:] == [("denied", NOT_APPROVED), ("cancelled", NOT_BEGUN)]
     assert outputs(again)[0][0] == "done"
     assert not any(isinstance(event, CallDenied) for event in events)
     assert (home.root / "log").read_text() == "one\n"
-    await again.close()
 
 
 async def test_a_call_that_was_approved_and_had_begun_stays_interrupted(home: Home) -> None:
     step = {"calls": [bash("echo one >> log; exec sleep 600"), bash("echo two >> log")]}
-    session = await home.open(Scripted.of(step), **RULES)
+    session = await home.attended(Scripted.of(step), **RULES)
     async for event in session.send("go"):
         if isinstance(event, PermissionAsked):
             session.answer(event.id, Decision("allow"))
@@ -123,16 +112,14 @@ async def test_a_call_that_was_approved_and_had_begun_stays_interrupted(home: Ho
             end = session._channel._turn
             assert end is not None
             end.cancel()  # as a kill would end it
-    again = await home.open(Scripted.of({"text": "I see."}), resume=True, ask_again=True, **RULES)
+    again = await home.attended(Scripted.of({"text": "I see."}), resume=True, ask_again=True, **RULES)
     assert not again.is_at_question
     assert outputs(again) == [("interrupted", INTERRUPTED), ("cancelled", NOT_BEGUN)]
-    await session.close()
-    await again.close()
 
 
 async def test_esc_at_the_question_that_is_asked_again_ends_the_turn(home: Home) -> None:
-    await left_at(await home.open(Scripted.of(STEP), **RULES), 2)
-    again = await home.open(Scripted.of(), resume=True, ask_again=True, **RULES)
+    await left_at(await home.attended(Scripted.of(STEP), **RULES), 2)
+    again = await home.attended(Scripted.of(), resume=True, ask_again=True, **RULES)
     events = list[Event]()
     async for event in again.go_on():
         if isinstance(event, PermissionAsked):
@@ -140,17 +127,15 @@ async def test_esc_at_the_question_that_is_asked_again_ends_the_turn(home: Home)
         events.append(event)
     assert events[-1] == TurnFinished("interrupted", "I work.")
     assert [status for status, _ in outputs(again)] == ["done", "cancelled", "cancelled"]
-    await again.close()
 
 
 @pytest.mark.parametrize("body", ['{"state": "later"}', "{", '{"output": {"type": "text", "text": "x"}}', "7"])
 async def test_a_state_that_cannot_be_read_counts_as_interrupted(home: Home, body: str) -> None:
-    await left_at(await home.open(Scripted.of(STEP), **RULES), 1)
-    with closing(sqlite3.connect(home._folder / "sessions.db", isolation_level=None)) as db:
+    await left_at(await home.attended(Scripted.of(STEP), **RULES), 1)
+    with closing(sqlite3.connect(home.root.parent / "sessions.db", isolation_level=None)) as db:
         db.execute("update situation set body = ? where kind = 'call'", (body,))
-    again = await home.open(Scripted.of(), resume=True, ask_again=True, **RULES)
+    again = await home.attended(Scripted.of(), resume=True, ask_again=True, **RULES)
     assert [output.status for m in again.history.messages if isinstance(m, User) for output in m.outputs] == [
         "interrupted"
     ] * 3
     assert isinstance(again.history.messages[-1].parts[0], ToolOutput)
-    await again.close()

@@ -2,8 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import AsyncIterator, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -14,19 +13,12 @@ from agent.events import Event, ReplyFinished, ToolFinished
 from agent.view_events import ContextCompacted, PrefixDrifted
 from bench.tools.catalog import Offered, offered_tools
 from bench.tools.measure import FINDERS, WINDOWS, halves, measure_search, measure_share, read_queries
-from tests.agent.window.test_compact import Home, bash, call, events_of
 from tests.agent.window.test_deferral import searching
+from tests.kit.session import Home, call, events_of, prints
 from tools.catalog import builtin_tools
 
 TOOLS = offered_tools()
 NAMES = [tool.name for tool in TOOLS]
-
-
-@pytest.fixture
-async def home(tmp_path: Path) -> AsyncIterator[Home]:
-    opened = Home(tmp_path)
-    yield opened
-    await opened.thread.close()
 
 
 def test_there_are_fifty_tools_of_each_of_ten_servers() -> None:
@@ -75,7 +67,7 @@ def steps(tools: Sequence[Offered], *, hosted: bool) -> list[dict[str, Any]]:
         else:
             made.append({"calls": [call("tool_search", query=tool.description)]})
             made.append({"calls": [call("call_tool", name=tool.name, arguments=arguments_for(tool))]})
-        made.append(bash("abcdefghij"[place % 10]))
+        made.append(prints("abcdefghij"[place % 10]))
     return made
 
 

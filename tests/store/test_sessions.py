@@ -3,6 +3,8 @@
 import sqlite3
 import stat
 import threading
+from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,6 +22,14 @@ ROW = SessionRow("aa11bb22cc33", "/p", "fix it", "scripted/a", "ask", 10.0, 10.0
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     return tmp_path / "data" / "sessions.db"
+
+
+@pytest.fixture
+def store(path: Path) -> Iterator[SessionStore]:
+    """The database with a session in it."""
+    with closing(SessionStore(path)) as opened:
+        opened.create(ROW)
+        yield opened
 
 
 def message(position: int, text: str = "hi") -> MessageRow:
@@ -42,9 +52,7 @@ def test_what_is_written_is_read_back_by_another_connection(path: Path) -> None:
     again.close()
 
 
-def test_the_end_of_a_turn_brings_everything_into_the_database_itself(path: Path) -> None:
-    store = SessionStore(path)
-    store.create(ROW)
+def test_the_end_of_a_turn_brings_everything_into_the_database_itself(store: SessionStore, path: Path) -> None:
     store.write(ROW.id, [message(0)])
     log = path.with_name(f"{path.name}-wal")
     assert log.stat().st_size > 0
@@ -57,23 +65,17 @@ def test_the_end_of_a_turn_brings_everything_into_the_database_itself(path: Path
     store.end_turn(ROW.id)  # who reads meanwhile is neither waited for nor disturbed
     assert reader.execute("select count(*) from messages").fetchall() == [(1,)]
     reader.close()
-    store.close()
 
 
-def test_a_transaction_that_fails_leaves_nothing_behind(path: Path) -> None:
-    store = SessionStore(path)
-    store.create(ROW)
+def test_a_transaction_that_fails_leaves_nothing_behind(store: SessionStore) -> None:
     store.write(ROW.id, [message(0)])
     with pytest.raises(StoreError, match="was changed by another program"):
         store.write(ROW.id, [message(1), message(0)], [UsageRow("m", "step", 1, 1, 1, 1, None)])
     assert store.messages(ROW.id) == (message(0),)
     assert store.usage(ROW.id) == ()
-    store.close()
 
 
-def test_deleting_a_session_takes_everything_of_it_along(path: Path) -> None:
-    store = SessionStore(path)
-    store.create(ROW)
+def test_deleting_a_session_takes_everything_of_it_along(store: SessionStore) -> None:
     store.write(ROW.id, [message(0)], [UsageRow("m", "step", 1, 1, 1, 1, None)], SnapshotRow(1, "{}"))
     store.delete(ROW.id)
     assert (store.session(ROW.id), store.messages(ROW.id), store.usage(ROW.id), store.snapshot(ROW.id)) == (
@@ -82,7 +84,6 @@ def test_deleting_a_session_takes_everything_of_it_along(path: Path) -> None:
         (),
         None,
     )
-    store.close()
 
 
 def test_recent_lists_the_project_newest_first_and_leaves_out_empty_sessions(path: Path) -> None:
@@ -96,22 +97,16 @@ def test_recent_lists_the_project_newest_first_and_leaves_out_empty_sessions(pat
     store.close()
 
 
-def test_a_prefix_is_taken_literally(path: Path) -> None:
-    store = SessionStore(path)
-    store.create(ROW)
+def test_a_prefix_is_taken_literally(store: SessionStore) -> None:
     assert [row.id for row in store.matching("aa11")] == [ROW.id]
     assert store.matching("%") == ()
     assert store.matching("aa11", project="/other") == ()
-    store.close()
 
 
-def test_ending_a_turn_returns_to_the_quick_kind_of_commit(path: Path) -> None:
-    store = SessionStore(path)
-    store.create(ROW)
+def test_ending_a_turn_returns_to_the_quick_kind_of_commit(store: SessionStore) -> None:
     store.end_turn(ROW.id)
     assert store._db.execute("pragma synchronous").fetchone() == (1,)
     assert (store.session(ROW.id) or ROW).updated > ROW.updated
-    store.close()
 
 
 def test_only_the_user_can_read_the_database(path: Path) -> None:
@@ -225,30 +220,22 @@ def test_a_resume_searches_indexes_and_scans_nothing(path: Path) -> None:
     assert any("usage USING COVERING INDEX" in plan for plan in plans)
 
 
-def test_older_messages_are_read_a_page_at_a_time(path: Path) -> None:
-    store = SessionStore(path)
-    store.create(ROW)
+def test_older_messages_are_read_a_page_at_a_time(store: SessionStore) -> None:
     store.write(ROW.id, [message(position) for position in range(7)])
     assert store.messages_before(ROW.id, 5, 2) == (message(3), message(4))
     assert store.messages_before(ROW.id, 1, 5) == (message(0),)
     assert store.messages_before(ROW.id, 0, 5) == ()
-    store.close()
 
 
-def test_usage_adds_up_and_an_unknown_cost_makes_the_whole_unknown(path: Path) -> None:
-    store = SessionStore(path)
-    store.create(ROW)
+def test_usage_adds_up_and_an_unknown_cost_makes_the_whole_unknown(store: SessionStore) -> None:
     assert store.used(ROW.id) == UsageTotal(0, 0, 0, 0, 0.0)
     store.write(ROW.id, usage=[UsageRow("m", "step", 1, 2, 3, 4, 0.5), UsageRow("m", "summary", 1, 1, 1, 1, 0.25)])
     assert store.used(ROW.id) == UsageTotal(2, 3, 4, 5, 0.75)
     store.write(ROW.id, usage=[UsageRow("m", "step", 1, 0, 0, 0, None)])
     assert store.used(ROW.id) == UsageTotal(3, 3, 4, 5, None)
-    store.close()
 
 
-def test_facts_and_rewrites_are_written_with_the_rest(path: Path) -> None:
-    store = SessionStore(path)
-    store.create(ROW)
+def test_facts_and_rewrites_are_written_with_the_rest(store: SessionStore) -> None:
     usage = UsageRow("m", "step", 1, 1, 1, 1, None, 5.0)
     rewrite = RewriteRow(3, "asked", "summary", 900, 100, 0.5, 6.0)
     store.write(
@@ -261,7 +248,6 @@ def test_facts_and_rewrites_are_written_with_the_rest(path: Path) -> None:
     assert store.rewrites(ROW.id) == (rewrite._replace(requests=2),)
     store.delete(ROW.id)
     assert (store.situation(ROW.id), store.rewrites(ROW.id)) == ((), ())
-    store.close()
 
 
 def test_what_is_kept_for_a_model_is_there_for_every_session(path: Path) -> None:

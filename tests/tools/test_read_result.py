@@ -198,28 +198,9 @@ async def test_a_search_that_is_ended_inside_a_long_line_goes_on_inside_it(
 
 
 SPELLINGS = st.sampled_from(
-    [
-        "a",
-        "b",
-        ".",
-        "^",
-        "$",
-        "a+",
-        "(a|b)*",
-        "[^a]",
-        r"\d",
-        r"\w+",
-        r"\s",
-        r"\bb",
-        "é",
-        "(?i:A)",
-        "x?",
-        ".*b$",
-        "^$",
-        r"\.",
-        "[ab]{2}",
-    ]
-)
+    ["a", "b", ".", "^", "$", "a+", "(a|b)*", "[^a]", r"\d", r"\w+", r"\s", r"\bb", "é", "(?i:A)", "x?", ".*b$", "^$",
+     r"\.", "[ab]{2}"],
+)  # fmt: skip
 TEXTS = st.lists(
     st.sampled_from(
         [b"a", b"b", b"ab", b" ", b"1", "é".encode(), "１".encode(), b"\xff", b"\x1c", b"\n", b"\r\n", b"B."]

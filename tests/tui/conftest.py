@@ -1,6 +1,10 @@
-"""For tests that take pictures."""
+"""For tests of the terminal."""
 
 import pytest
+
+from tests.tui.idle import find_idle_soon
+
+find_idle_soon()
 
 
 @pytest.fixture

@@ -25,8 +25,21 @@ def ready(app: EbbApp, condition: Callable[[], bool]) -> Callable[[Pilot[str]], 
     """Waits until the condition holds and what followed from it is drawn."""
 
     async def wait(pilot: Pilot[str]) -> None:
-        while not (app.query(PromptInput) and condition()):
+        while not (app.query(PromptInput) and condition()) or app.context.showing.is_behind:
             await pilot.pause()
         await pilot.pause()
 
     return wait
+
+
+def after(app: EbbApp, *steps: str | Callable[[], bool]) -> Callable[[Pilot[str]], Awaitable[None]]:
+    """Presses keys, the first ones when nothing runs, and waits where a condition stands among them."""
+
+    async def look(pilot: Pilot[str]) -> None:
+        if isinstance(steps[0], str):
+            await ready(app, lambda: not app.is_working)(pilot)
+        for step in steps:
+            await (pilot.press(step) if isinstance(step, str) else ready(app, step)(pilot))
+        await pilot.pause()
+
+    return look

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from textual.app import App
 from textual.pilot import Pilot
@@ -20,6 +20,8 @@ from tui.screens.panel import PanelScreen
 from tui.session.drafts import Drafts
 from tui.widgets.prompt import PromptInput
 from tui.widgets.transcript import Transcript
+
+ScreenType: TypeAlias = type[Screen[Any]]
 
 PATIENCE = 20
 """Seconds after which a test that waits has failed."""
@@ -51,7 +53,7 @@ class Driven:
             while not condition():
                 await self.pilot.pause()
 
-    async def asks(self, screen: type[Screen[Any]]) -> None:
+    async def asks(self, screen: ScreenType) -> None:
         """Waits for a screen that takes keys: those from before it was mounted are not meant for it."""
         await self.until(lambda: isinstance(self.app.screen, screen) and self.app.screen.is_mounted)
 
@@ -62,10 +64,46 @@ class Driven:
         assert isinstance(screen, PanelScreen)
         return screen
 
-    async def type(self, text: str) -> None:
-        """Types a message and sends it."""
+    async def press(
+        self,
+        *keys: str,
+        until: Callable[[], object] | None = None,
+        shows: str = "",
+        lists: str = "",
+        asks: ScreenType | None = None,
+    ) -> None:
+        """Presses keys, and waits for what is named, or else until nothing runs."""
+        await self.pilot.press(*keys)
+        await self._comes(until, shows, lists, asks)
+
+    async def type(
+        self,
+        text: str,
+        until: Callable[[], object] = lambda: True,
+        shows: str = "",
+        lists: str = "",
+        asks: ScreenType | None = None,
+    ) -> None:
+        """Types a message and sends it, and waits for what is named."""
         self.prompt.put(text)
-        await self.pilot.press("enter")
+        await self.press("enter", until=until, shows=shows, lists=lists, asks=asks)
+
+    async def says(self, text: str) -> None:
+        """Types a message, sends it, and waits until nothing runs."""
+        await self.type(text)
+        await self.rests()
+
+    async def _comes(self, until: Callable[[], object] | None, shows: str, lists: str, asks: ScreenType | None) -> None:
+        if shows:
+            await self.shows(shows)
+        elif lists:
+            await self.lists(lists)
+        elif asks is not None:
+            await self.asks(asks)
+        elif until is not None:
+            await self.until(until)
+        else:
+            await self.rests()
 
     async def shows(self, text: str) -> None:
         """Waits until the transcript shows a text."""

@@ -31,25 +31,15 @@ from agent.events import (
 from tests.tui.doubles import Hold
 from tests.tui.every_screen import SCREENS, asked_about_diff, closed, opened, played, stocked
 from tests.tui.hostile import HOSTILE, LINES, filled
+from tests.tui.idle import find_idle_soon
 from tests.tui.piloting import Driven
 from tui.screens.permission import PermissionScreen
 from tui.screens.question import QuestionScreen
 from tui.widgets.past import Past
 
 TOOLS = (
-    "bash",
-    "read",
-    "write",
-    "edit",
-    "apply_patch",
-    "grep",
-    "glob",
-    "todo",
-    "ask_user",
-    "recall",
-    HOSTILE,
-    "mcp__x__y",
-)
+    "bash", "read", "write", "edit", "apply_patch", "grep", "glob", "todo", "ask_user", "recall", HOSTILE, "mcp__x__y",
+)  # fmt: skip
 NAMES = ("command", "path", "pattern", "content", "old", "new", "patch", "question", "query", "ref_id", "lines", "job")
 MARKDOWN = f"""# {HOSTILE}
 
@@ -172,5 +162,6 @@ def main() -> None:
             await play(t, shown)
         app.exit()
 
+    find_idle_soon()
     app.run(auto_pilot=call_runner)
     Path(sys.argv[-1]).write_text(json.dumps(shown))

@@ -55,6 +55,11 @@ class Screen:
             assert monotonic() < enough, f"{words!r} never came:\n{self.text}"
             self._read(words)
 
+    def send(self, keys: str, until: str) -> None:
+        """Types, and reads until words are on the screen."""
+        self.child.send(keys)
+        self.until(until)
+
     def press_until(self, key: str, words: str) -> None:
         """Presses a key whenever the screen is at rest: a question ignores keys for a moment."""
         end = monotonic() + PATIENCE

@@ -40,8 +40,7 @@ QUESTION = PermissionAsked("q", "1", "edit", {"path": "calc.py"}, "ask mode asks
 async def test_an_answer_is_shown_while_it_streams() -> None:
     hold = Hold()
     async with terminal(FakeSession([[TextDelta("The **first** half"), hold, TextDelta(" and the rest."), DONE]])) as t:
-        await t.type("hello")
-        await t.shows("The first half")
+        await t.type("hello", shows="The first half")
         assert t.app.controller.view.busy
         hold.event.set()
         await t.shows("The first half and the rest.")
@@ -63,11 +62,9 @@ async def test_tool_calls_are_lines_that_open() -> None:
         DONE,
     ]
     async with terminal(FakeSession([turn])) as t:
-        await t.type("go")
-        await t.shows("bash  make  2 lines")
+        await t.type("go", shows="bash  make  2 lines")
         assert "built" not in t.transcript.visible_text()
-        await t.pilot.press("ctrl+o")
-        await t.shows("built")
+        await t.press("ctrl+o", shows="built")
         await t.pilot.press("ctrl+o")
         assert "built" not in t.transcript.visible_text()
 
@@ -79,8 +76,7 @@ async def test_a_click_opens_a_call() -> None:
         DONE,
     ]
     async with terminal(FakeSession([turn])) as t:
-        await t.type("go")
-        await t.shows("bash  make")
+        await t.type("go", shows="bash  make")
         await t.rests()
         line = next(y for y, text in enumerate(t.transcript.visible_text().split("\n")) if "bash" in text)
         await t.pilot.click(t.transcript, offset=(6, line))
@@ -97,11 +93,9 @@ async def test_the_keyboard_walks_the_calls() -> None:
         )
     ]
     async with terminal(FakeSession([[*calls, DONE]])) as t:
-        await t.type("go")
-        await t.shows("make 2")
+        await t.type("go", shows="make 2")
         await t.rests()
-        await t.pilot.press("ctrl+t", "up", "enter")
-        await t.shows("built 1")
+        await t.press("ctrl+t", "up", "enter", shows="built 1")
         assert "built 2" not in t.transcript.visible_text()
         await t.pilot.press("escape", "h", "i")
         assert t.prompt.text == "hi"
@@ -110,10 +104,8 @@ async def test_the_keyboard_walks_the_calls() -> None:
 async def test_permission_once() -> None:
     session = FakeSession([[QUESTION, ToolStarted("1", "edit", {}), ToolFinished("1", "edit", "done", "ok"), DONE]])
     async with terminal(session) as t:
-        await t.type("go")
-        await t.asks(PermissionScreen)
-        await t.pilot.press("x", "y")
-        await t.rests()
+        await t.type("go", asks=PermissionScreen)
+        await t.press("x", "y")
         assert session.answers == {"q": Decision("allow")}
         assert not isinstance(t.app.screen, PermissionScreen)
 
@@ -122,40 +114,32 @@ async def test_permission_once() -> None:
 async def test_permission_with_a_rule_kept(key: str, rule: str) -> None:
     session = FakeSession([[QUESTION, DONE]])
     async with terminal(session) as t:
-        await t.type("go")
-        await t.asks(PermissionScreen)
-        await t.pilot.press(key)
-        await t.rests()
+        await t.type("go", asks=PermissionScreen)
+        await t.press(key)
         assert session.answers == {"q": Decision("allow", rule=rule)}
 
 
 async def test_denial_with_a_word() -> None:
     session = FakeSession([[QUESTION, DONE]])
     async with terminal(session) as t:
-        await t.type("go")
-        await t.asks(PermissionScreen)
-        await t.pilot.press("d", "n", "o", "y", "enter")
-        await t.rests()
+        await t.type("go", asks=PermissionScreen)
+        await t.press("d", "n", "o", "y", "enter")
         assert session.answers == {"q": Decision("deny", note="noy")}
 
 
 async def test_a_word_that_was_not_meant_is_taken_back() -> None:
     session = FakeSession([[QUESTION, DONE]])
     async with terminal(session) as t:
-        await t.type("go")
-        await t.asks(PermissionScreen)
-        await t.pilot.press("d", "n", "o", "escape", "y")
-        await t.rests()
+        await t.type("go", asks=PermissionScreen)
+        await t.press("d", "n", "o", "escape", "y")
         assert session.answers == {"q": Decision("allow")}
 
 
 async def test_quitting_works_while_a_question_is_open() -> None:
     session = FakeSession([[QUESTION, DONE]])
     async with terminal(session) as t:
-        await t.type("go")
-        await t.asks(PermissionScreen)
-        await t.pilot.press("ctrl+c", "ctrl+c")
-        await t.until(lambda: session.closed)
+        await t.type("go", asks=PermissionScreen)
+        await t.press("ctrl+c", "ctrl+c", until=lambda: session.closed)
         assert session.answers == {}
 
 
@@ -173,10 +157,8 @@ async def test_a_session_is_picked_before_the_first_message() -> None:
 async def test_esc_stops_the_turn_with_its_question() -> None:
     session = FakeSession([[QUESTION, DONE]])
     async with terminal(session) as t:
-        await t.type("go")
-        await t.asks(PermissionScreen)
-        await t.pilot.press("escape")
-        await t.rests()
+        await t.type("go", asks=PermissionScreen)
+        await t.press("escape")
         assert (session.interrupted, session.answers) == (1, {})
         assert not isinstance(t.app.screen, PermissionScreen)
 
@@ -193,15 +175,13 @@ async def test_ctrl_c_clears_the_prompt_and_what_is_not_sent_is_kept() -> None:
         t.prompt.take_up()
         assert t.prompt.text == ""
         t.prompt.put("a thoughts")
-        await t.pilot.press("ctrl+c", "ctrl+c")
-        await t.until(lambda: t.app.return_code is not None or t.prompt.text == "a thoughts")
+        await t.press("ctrl+c", "ctrl+c", until=lambda: t.app.return_code is not None or t.prompt.text == "a thoughts")
 
 
 async def test_what_was_typed_ahead_does_not_answer() -> None:
     session = FakeSession([[QUESTION, DONE]])
     async with terminal(session, guard=3_600.0) as t:
-        await t.type("go")
-        await t.asks(PermissionScreen)
+        await t.type("go", asks=PermissionScreen)
         await t.pilot.press("y", "e", "s", "enter", "escape", "n")
         assert session.answers == {}
         assert isinstance(t.app.screen, PermissionScreen)
@@ -211,8 +191,7 @@ async def test_a_question_answered_elsewhere_goes_away() -> None:
     hold = Hold()
     session = FakeSession([[hold, PermissionAnswered("q", "allow"), DONE]])
     async with terminal(session) as t:
-        await t.type("go")
-        await t.until(lambda: t.app.controller.view.busy)
+        await t.type("go", until=lambda: t.app.controller.view.busy)
         t.app.controller.advance(QUESTION)
         await t.asks(PermissionScreen)
         hold.event.set()
@@ -230,15 +209,12 @@ async def test_two_questions_come_one_after_the_other() -> None:
     second = PermissionAsked("q2", "2", "bash", {"command": "make"}, "asks")
     session = FakeSession([[hold, DONE]])
     async with terminal(session) as t:
-        await t.type("go")
-        await t.until(lambda: t.app.controller.view.busy)
+        await t.type("go", until=lambda: t.app.controller.view.busy)
         t.app.controller.advance(QUESTION)
         t.app.controller.advance(second)
         await t.until(lambda: _asks(t.app.screen, QUESTION))
-        await t.pilot.press("y")
-        await t.until(lambda: _asks(t.app.screen, second))
-        await t.pilot.press("y")
-        await t.until(lambda: set(session.answers) == {"q", "q2"})
+        await t.press("y", until=lambda: _asks(t.app.screen, second))
+        await t.press("y", until=lambda: set(session.answers) == {"q", "q2"})
         hold.event.set()
         await t.rests()
 
@@ -247,23 +223,19 @@ async def test_two_questions_come_one_after_the_other() -> None:
 async def test_the_model_gets_the_words_of_the_user(keys: str, words: str) -> None:
     session = FakeSession([[QuestionAsked("q", "Which?", ("one", "two")), DONE]])
     async with terminal(session) as t:
-        await t.type("go")
-        await t.asks(QuestionScreen)
-        await t.pilot.press(*keys.split())
-        await t.rests()
+        await t.type("go", asks=QuestionScreen)
+        await t.press(*keys.split())
         assert session.answers == {"q": words}
 
 
 async def test_esc_interrupts_and_gives_the_queue_back() -> None:
     session = FakeSession([[TextDelta("so"), Hold(), DONE]])
     async with terminal(session) as t:
-        await t.type("go")
-        await t.shows("so")
+        await t.type("go", shows="so")
         await t.type("second")
         await t.type("third")
         assert list(t.app.controller.queue.texts) == ["second", "third"]
-        await t.pilot.press("f", "o", "u", "r", "escape")
-        await t.rests()
+        await t.press("f", "o", "u", "r", "escape")
         assert (session.interrupted, session.said, len(t.app.controller.queue)) == (1, ["go"], 0)
         assert t.prompt.text == "second\n\nthird\n\nfour"
         assert t.app.controller.view.blocks[-1] == Notice("interrupted")
@@ -281,8 +253,7 @@ async def test_queued_messages_are_sent_in_order() -> None:
     hold = Hold()
     session = FakeSession([[hold, DONE], [DONE], [DONE]])
     async with terminal(session) as t:
-        await t.type("one")
-        await t.until(lambda: session.said)
+        await t.type("one", until=lambda: session.said)
         await t.type("two")
         await t.type("three")
         hold.event.set()
@@ -293,8 +264,7 @@ async def test_queued_messages_are_sent_in_order() -> None:
 async def test_up_and_enter_take_a_message_that_waits_back() -> None:
     session = FakeSession([[Hold(), DONE]])
     async with terminal(session) as t:
-        await t.type("one")
-        await t.until(lambda: session.said)
+        await t.type("one", until=lambda: session.said)
         await t.type("two")
         await t.pilot.press("up", "enter")
         assert (t.prompt.text, len(t.app.controller.queue), t.prompt.has_focus) == ("two", 0, True)
@@ -304,8 +274,7 @@ async def test_a_failed_turn_gives_the_queue_back() -> None:
     hold = Hold()
     session = FakeSession([[hold, TurnFailed("network", "No connection. Check it.", 3)]])
     async with terminal(session) as t:
-        await t.type("one")
-        await t.until(lambda: session.said)
+        await t.type("one", until=lambda: session.said)
         await t.type("two")
         hold.event.set()
         await t.shows("No connection. Check it.")
@@ -331,8 +300,7 @@ async def test_a_session_that_was_picked_and_cannot_be_opened_is_a_sentence_and_
         await pilot.press("enter")
         await t.shows("No key. Set ANTHROPIC_API_KEY.")
         assert app.controller.view.blocks == (Failure("auth", "No key. Set ANTHROPIC_API_KEY."),)
-        await t.type("hello")
-        await t.shows("Hi.")
+        await t.type("hello", shows="Hi.")
         assert sessions.opened == [("old1", None), ("old1", None)]
 
 
@@ -394,8 +362,7 @@ async def test_where_a_session_cannot_be_opened_its_end_goes_away_again() -> Non
         t = Terminal(app, pilot, sessions)
         await t.rests()
         sessions.end = Conversation((User((Text("something else"),)),))
-        await t.type("/resume old1")
-        await t.shows("No key.")
+        await t.type("/resume old1", shows="No key.")
         assert [type(block) for block in app.controller.view.blocks] == [*([UserText, AnswerText] * 2), Failure]
 
 
@@ -423,8 +390,7 @@ async def test_history_lasts_across_sessions(tmp_path: Path) -> None:
     file = tmp_path / "history"
     async with terminal(history_file=file) as t:
         await t.type("first\nmessage")
-        await t.type("second")
-        await t.rests()
+        await t.says("second")
     async with terminal(history_file=file) as t:
         t.prompt.put("draft")
         await t.pilot.press("up")
@@ -439,48 +405,40 @@ async def test_what_is_said_is_drawn_also_when_timers_are_lost(monkeypatch: pyte
     session = FakeSession([[TextDelta("the answer"), DONE]])
     async with terminal(session) as t:
         monkeypatch.setattr(t.app, "set_timer", lambda *_, **__: None)  # as on a machine that is too busy
-        await t.type("go")
-        await t.shows("the answer")
+        await t.type("go", shows="the answer")
         await t.rests()
 
 
 async def test_a_message_may_have_lines() -> None:
     session = FakeSession()
     async with terminal(session) as t:
-        await t.pilot.press("a", "shift+enter", "b", "ctrl+j", "c", "backslash", "enter", "d", "enter")
-        await t.rests()
+        await t.press("a", "shift+enter", "b", "ctrl+j", "c", "backslash", "enter", "d", "enter")
         assert session.said == ["a\nb\nc\nd"]
 
 
 async def test_unknown_commands_name_the_closest() -> None:
     async with terminal() as t:
-        await t.type("/modle")
-        await t.shows("there is no `/modle`; did you mean `/mode` or `/model`?")
+        await t.type("/modle", shows="there is no `/modle`; did you mean `/mode` or `/model`?")
 
 
 async def test_tab_completes_a_command_and_enter_runs_it() -> None:
     async with terminal() as t:
         await t.pilot.press("slash", "c", "o", "tab")
         assert t.prompt.text == "/compact "
-        await t.pilot.press("x", "enter")
-        await t.shows("this session is only played: nothing can be changed in it")
+        await t.press("x", "enter", shows="this session is only played: nothing can be changed in it")
 
 
 async def test_help_opens_and_closes() -> None:
     async with terminal() as t:
-        await t.pilot.press("slash", "h", "enter")
-        await t.lists("help")
-        await t.pilot.press("escape")
-        await t.until(lambda: not list_on(t.app, "help"))
+        await t.press("slash", "h", "enter", lists="help")
+        await t.press("escape", until=lambda: not list_on(t.app, "help"))
 
 
 async def test_resume_shows_the_other_session() -> None:
     old, other = FakeSession(), FakeSession(id="old1", history=conversation(3))
     async with terminal(old, other, infos=[session_info("old1", "parser work"), session_info("old2", "other")]) as t:
-        await t.type("/resume")
-        await t.lists("sessions")
-        await t.pilot.press("p", "a", "r", "s", "enter")
-        await t.shows("Answer 2.")
+        await t.type("/resume", lists="sessions")
+        await t.press("p", "a", "r", "s", "enter", shows="Answer 2.")
         await t.rests()
         assert (t.sessions.opened[-1], old.closed) == (("old1", None), True)
 
@@ -488,10 +446,8 @@ async def test_resume_shows_the_other_session() -> None:
 async def test_another_model_goes_on_with_the_same_session() -> None:
     old, other = FakeSession(history=conversation(1)), FakeSession(model="openai/gpt", history=conversation(1))
     async with terminal(old, other) as t:
-        await t.type("/model openai/gpt")
-        await t.lists("model")
-        await t.pilot.press("enter")
-        await t.shows("the model is now openai/gpt")
+        await t.type("/model openai/gpt", lists="model")
+        await t.press("enter", shows="the model is now openai/gpt")
         assert (t.sessions.opened[-1], old.closed) == (("abc123", "openai/gpt"), True)
 
 
@@ -499,26 +455,22 @@ async def test_clear_starts_anew() -> None:
     old = FakeSession(history=conversation(2))
     async with terminal(old, FakeSession(id="next")) as t:
         await t.shows("Answer 1.")
-        await t.type("/clear")
-        await t.shows("/help shows keys and commands")
+        await t.type("/clear", shows="/help shows keys and commands")
         assert (t.app.controller.view.blocks, old.closed) == ((), True)
 
 
 async def test_quitting_in_a_turn_interrupts_it_and_closes_the_session() -> None:
     session = FakeSession([[measured(), Hold(), DONE]])
     async with terminal(session) as t:
-        await t.type("go")
-        await t.until(lambda: session.said)
-        await t.pilot.press("ctrl+c", "ctrl+c")
-        await t.until(lambda: session.closed)
+        await t.type("go", until=lambda: session.said)
+        await t.press("ctrl+c", "ctrl+c", until=lambda: session.closed)
         assert session.interrupted >= 1
 
 
 async def test_quit_closes_the_session() -> None:
     session = FakeSession()
     async with terminal(session) as t:
-        await t.type("/quit")
-        await t.until(lambda: session.closed)
+        await t.type("/quit", until=lambda: session.closed)
 
 
 async def test_control_characters_reach_no_sink() -> None:
@@ -535,18 +487,14 @@ async def test_control_characters_reach_no_sink() -> None:
     ]
     session = FakeSession([turn], model=evil, mode=evil)
     async with terminal(session, infos=[session_info("1", evil)], size=(120, 40)) as t:
-        await t.type(evil)
-        await t.asks(PermissionScreen)
+        await t.type(evil, asks=PermissionScreen)
         shots = [t.app.export_screenshot()]
-        await t.pilot.press("y")
-        await t.asks(QuestionScreen)
+        await t.press("y", asks=QuestionScreen)
         shots.append(t.app.export_screenshot())
-        await t.pilot.press("escape")
-        await t.rests()
+        await t.press("escape")
         await t.pilot.press("ctrl+o")
         shots.append(t.app.export_screenshot())
-        await t.type("/resume")
-        await t.lists("sessions")
+        await t.type("/resume", lists="sessions")
         shots.append(t.app.export_screenshot())
         await t.pilot.press("escape")
     for shot in shots:
@@ -557,15 +505,13 @@ async def test_control_characters_reach_no_sink() -> None:
 async def test_an_app_that_is_stopped_from_outside_closes_its_session() -> None:
     session = FakeSession([[TextDelta("so"), Hold(), DONE]])
     async with terminal(session) as t:
-        await t.type("go")
-        await t.shows("so")
+        await t.type("go", shows="so")
     assert session.closed
 
 
 async def test_a_call_that_runs_shows_the_end_of_its_output() -> None:
     async with terminal(FakeSession([[ToolStarted("1", "bash", {"command": "make"}), Hold(), DONE]])) as t:
-        await t.type("go")
-        await t.shows("○ bash  make")
+        await t.type("go", shows="○ bash  make")
         assert isinstance(t.app.controller.view.blocks[-1], Call)
 
 
@@ -580,22 +526,18 @@ async def test_other_themes_can_draw_everything(theme: str) -> None:
     ]
     async with terminal(FakeSession([turn])) as t:
         t.app.theme = theme
-        await t.type("go")
-        await t.asks(PermissionScreen)
+        await t.type("go", asks=PermissionScreen)
         assert "Title" in t.transcript.visible_text()
-        await t.pilot.press("n")
-        await t.rests()
+        await t.press("n")
 
 
 async def test_a_storm_of_sizes_breaks_nothing() -> None:
     async with terminal(FakeSession([[TextDelta("日本語 " * 40), QUESTION, DONE]], history=conversation(30))) as t:
-        await t.type("go")
-        await t.asks(PermissionScreen)
+        await t.type("go", asks=PermissionScreen)
         for size in ((10, 4), (1, 1), (200, 60), (3, 50), (80, 2), (80, 24)):
             await t.pilot.resize_terminal(*size)
             await t.pilot.pause()
-        await t.pilot.press("y")
-        await t.rests()
+        await t.press("y")
         for size in ((10, 4), (1, 1), (200, 60), (80, 24)):
             await t.pilot.resize_terminal(*size)
             await t.pilot.press("pageup", "slash", "f1", "escape", "backspace")
@@ -651,8 +593,7 @@ async def test_what_goes_wrong_beside_a_turn_ends_neither_the_turn_nor_the_progr
     monkeypatch.setattr(session, "change_mode", fails)
     async with terminal(session) as t:
         monkeypatch.setattr(t.sessions, "recent", fails)
-        await t.type("go")
-        await t.shows("make")
+        await t.type("go", shows="make")
         await t.pilot.press("shift+tab", "ctrl+p")
         await t.until(lambda: t.app.controller.view.blocks.count(Notice(str(failure))) == 2)
         running = [block.status for block in t.app.controller.view.blocks if isinstance(block, Call)]
@@ -675,8 +616,7 @@ async def test_a_screen_that_takes_a_while_is_shown_once(monkeypatch: pytest.Mon
             return await known()
 
         monkeypatch.setattr(t.sessions, "recent", slow)
-        await t.pilot.press("ctrl+p", "ctrl+p")
-        await t.lists("commands")
+        await t.press("ctrl+p", "ctrl+p", lists="commands")
         await t.pilot.pause()
         assert len(t.app.screen_stack) == 2
         await t.pilot.press("escape")

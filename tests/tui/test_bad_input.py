@@ -18,14 +18,9 @@ SAYS = '[[reply]]\ntext = "Said."'
 
 
 BEYOND = (
-    b"\x1b[99999999999u",
-    b"\x1b[1:2u",
-    b"\xff\xfe\xc3(",
-    b"\xed\xa0\x80",
-    b"\x1b[55296u",
-    b"\x1b[48;0;0;0;0t",
+    b"\x1b[99999999999u", b"\x1b[1:2u", b"\xff\xfe\xc3(", b"\xed\xa0\x80", b"\x1b[55296u", b"\x1b[48;0;0;0;0t",
     b"\x1b[<0;1;1M",
-)
+)  # fmt: skip
 """Numbers of no character, bytes of no text, half a pair, a screen without cells."""
 
 
@@ -56,8 +51,7 @@ def test_garbage_ends_nothing_and_is_not_sent_back(tmp_path: Path) -> None:
 def test_two_hundred_sizes_while_it_streams(tmp_path: Path) -> None:
     with running(tmp_path, STREAMS) as terminal:
         terminal.until(READY)
-        terminal.child.send("go\r")
-        terminal.until("many words, many")
+        terminal.send("go\r", until="many words, many")
         dice = random.Random(1)
         for _ in range(200):
             terminal.resize(dice.randrange(1, 200), dice.randrange(1, 60))
@@ -98,8 +92,7 @@ def test_answers_lines_and_pastes_of_any_size_leave_the_screen_as_it_is(
         with running(tmp_path, SAYS, flags=flags, env=env) as terminal:
             terminal.until(READY)
             for end in ("The end.", "The second end.", "The third end."):
-                terminal.child.send("go\r")
-                terminal.until(end)
+                terminal.send("go\r", until=end)
             dice = random.Random(1)
             for _ in range(50):
                 noise = (f"{dice.randrange(130)};{dice.randrange(300)};{dice.randrange(90)}" for _ in range(100))
@@ -109,8 +102,7 @@ def test_answers_lines_and_pastes_of_any_size_leave_the_screen_as_it_is(
             for size in (1_000_000, 20_000_000):
                 terminal.paste(b"p" * size)
                 terminal.until(f"[pasted {size:,} characters #")
-            terminal.child.send("\x15")
-            terminal.until("Ask, or / for commands")
+            terminal.send("\x15", until="Ask, or / for commands")
             lines = terminal.text.splitlines()
             assert (lines[-4], lines[-2]) == ("─" * 80, "─" * 80)
             assert lines[-3].rstrip() == " Ask, or / for commands"

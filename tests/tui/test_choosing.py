@@ -55,10 +55,8 @@ def test_what_nobody_has_sorted_comes_last() -> None:
 
 async def test_a_command_is_found_in_the_help_and_written_into_the_prompt() -> None:
     async with terminal(FakeSession()) as t:
-        await t.pilot.press("f1")
-        await t.lists("help")
-        await t.pilot.press(*"summarise", "enter")
-        await t.until(lambda: t.prompt.text == "/compact ")
+        await t.press("f1", lists="help")
+        await t.press(*"summarise", "enter", until=lambda: t.prompt.text == "/compact ")
 
 
 # The palette
@@ -66,28 +64,21 @@ async def test_a_command_is_found_in_the_help_and_written_into_the_prompt() -> N
 
 async def test_what_is_found_in_the_palette_is_done() -> None:
     async with terminal(FakeSession(), infos=[session_info("s7", "mend the parser")]) as t:
-        await t.pilot.press("ctrl+p")
-        await t.lists("commands")
-        await t.pilot.press(*"high-con", "enter")
-        await t.until(lambda: t.app.theme == "ebb-high-contrast")
-        await t.pilot.press("ctrl+p")
-        await t.lists("commands")
-        await t.pilot.press(*"mend", "enter")
-        await t.until(lambda: t.sessions.opened[-1] == ("s7", None))
+        await t.press("ctrl+p", lists="commands")
+        await t.press(*"high-con", "enter", until=lambda: t.app.theme == "ebb-high-contrast")
+        await t.press("ctrl+p", lists="commands")
+        await t.press(*"mend", "enter", until=lambda: t.sessions.opened[-1] == ("s7", None))
 
 
 async def test_a_command_that_needs_words_is_written_into_the_prompt() -> None:
     async with terminal(FakeSession()) as t:
-        await t.pilot.press("ctrl+p")
-        await t.lists("commands")
-        await t.pilot.press(*"/why", "enter")
-        await t.until(lambda: t.prompt.text == "/why ")
+        await t.press("ctrl+p", lists="commands")
+        await t.press(*"/why", "enter", until=lambda: t.prompt.text == "/why ")
 
 
 async def test_a_key_is_as_good_as_pressed() -> None:
     async with terminal(FakeSession()) as t:
-        await t.pilot.press("ctrl+p")
-        await t.lists("commands")
+        await t.press("ctrl+p", lists="commands")
         await t.pilot.press(*next(key.help for key in KEYS if key.action == "main.focus_transcript"), "enter")
         await t.until(lambda: t.transcript.has_focus)
 
@@ -147,29 +138,22 @@ def told(screen: Driven) -> str:
 async def test_the_price_of_a_switch_is_shown_before_it_is_done(tmp_path: Path) -> None:
     old = FakeSession([[measured()]], history=conversation(1))
     async with choosing(tmp_path, old) as (screen, opener):
-        await screen.type("go on")
-        await screen.rests()
-        await screen.type("/model openai/gpt-6-sol")
-        await screen.lists("model")
+        await screen.says("go on")
+        await screen.type("/model openai/gpt-6-sol", lists="model")
         await screen.until(lambda: "that it has not cached, about $" in told(screen))
         assert len(opener.opened) == 1
-        await screen.pilot.press("enter")
-        await screen.until(lambda: opener.opened[-1] == ("abc123", "openai/gpt-6-sol"))
+        await screen.press("enter", until=lambda: opener.opened[-1] == ("abc123", "openai/gpt-6-sol"))
 
 
 async def test_any_name_may_be_typed(tmp_path: Path) -> None:
     async with choosing(tmp_path, FakeSession()) as (screen, opener):
-        await screen.type("/model")
-        await screen.lists("model")
-        await screen.pilot.press(*"ollama/my-own", "enter")
-        await screen.until(lambda: opener.opened[-1] == (None, "ollama/my-own"))
+        await screen.type("/model", lists="model")
+        await screen.press(*"ollama/my-own", "enter", until=lambda: opener.opened[-1] == (None, "ollama/my-own"))
 
 
 async def test_models_without_a_key_say_which(tmp_path: Path) -> None:
     async with choosing(tmp_path, FakeSession()) as (screen, _):
-        await screen.type("/model")
-        await screen.lists("model")
+        await screen.type("/model", lists="model")
         await screen.pilot.press(*"anthropic opus")
         await screen.until(lambda: "there is no key for it: set ANTHROPIC_API_KEY" in told(screen))
-        await screen.pilot.press("escape")
-        await screen.rests()
+        await screen.press("escape")

@@ -40,8 +40,7 @@ def test_the_cursor_stands_where_the_text_goes(terminal: Screen) -> None:
 
 
 def test_the_cursor_stands_in_the_line_of_a_search(terminal: Screen) -> None:
-    terminal.child.send("first 日本\r")
-    terminal.until("Seen.")
+    terminal.send("first 日本\r", until="Seen.")
     terminal.child.send("\x12")
     stands_behind(terminal, "history ")
     terminal.child.send("日")
@@ -57,15 +56,13 @@ def test_the_cursor_stands_in_the_line_of_a_search(terminal: Screen) -> None:
 def test_the_cursor_stands_in_the_filter_of_a_list(terminal: Screen) -> None:
     terminal.child.send("/mod")
     stands_behind(terminal, "/mod")
-    terminal.child.send("el\r")
-    terminal.until("type to find")
+    terminal.send("el\r", until="type to find")
     terminal.child.send("日x")
     stands_behind(terminal, "日x")
 
 
 def test_what_is_typed_before_the_search_is_there_is_looked_for(terminal: Screen) -> None:
-    terminal.child.send("make the parser\r")
-    terminal.until("Seen.")
+    terminal.send("make the parser\r", until="Seen.")
     terminal.child.send("\x12pars")
     stands_behind(terminal, "history pars")
     terminal.child.send("\r")

@@ -65,18 +65,14 @@ async def test_scrolling_up_reads_it_in_pages_and_keeps_what_is_on_the_screen() 
     async with compacted() as (t, opener):
         assert opener.read == []  # nothing is read before it is wanted
         t.transcript.focus()
-        await t.pilot.press("ctrl+home")
-        await t.until(lambda: t.app.controller.view.earlier == GONE - PAGE)
+        await t.press("ctrl+home", until=lambda: t.app.controller.view.earlier == GONE - PAGE)
         await t.shows("earlier conversation, summarised")
         assert questions(t)[0] == f"question {(GONE - PAGE) // 2}"
-        await t.pilot.press("pageup")
-        await t.shows(f"Answer {GONE // 2 - 2}.")
+        await t.press("pageup", shows=f"Answer {GONE // 2 - 2}.")
         for left in (GONE - 2 * PAGE, GONE - 3 * PAGE, 0):
-            await t.pilot.press("ctrl+home")
-            await t.until(partial(is_left, t, left))
+            await t.press("ctrl+home", until=partial(is_left, t, left))
         assert questions(t) == [f"question {number}" for number in range(350)]
-        await t.pilot.press("ctrl+home")
-        await t.shows("question 0: please")
+        await t.press("ctrl+home", shows="question 0: please")
         assert opener.read == [(GONE, PAGE), (GONE - PAGE, PAGE), (GONE - 2 * PAGE, PAGE), (GONE - 3 * PAGE, PAGE)]
 
 
@@ -103,31 +99,26 @@ async def test_the_rows_above_open_it() -> None:
 
 async def test_a_search_finds_it() -> None:
     async with compacted() as (t, opener):
-        await t.pilot.press("ctrl+f", *"question", "space", *"17:")
-        await t.shows("question 17: please look")
+        await t.press("ctrl+f", *"question", "space", *"17:", shows="question 17: please look")
         assert opener.read == [(GONE, GONE)]
-        await t.pilot.press("escape")
-        await t.shows("Answer 349.")
+        await t.press("escape", shows="Answer 349.")
 
 
 async def test_what_cannot_be_read_is_told_and_may_be_tried_again() -> None:
     async with compacted() as (t, opener):
         opener.fails = True
-        await t.pilot.press("ctrl+home")
-        await t.until(lambda: opener.read)
+        await t.press("ctrl+home", until=lambda: opener.read)
         await t.rests()
         assert t.app.controller.view.past[0] == Earlier(GONE, "cannot read")
         await t.shows("650 earlier messages  cannot read")
         opener.fails = False
-        await t.pilot.press("ctrl+home")
-        await t.until(lambda: t.app.controller.view.earlier == GONE - PAGE)
+        await t.press("ctrl+home", until=lambda: t.app.controller.view.earlier == GONE - PAGE)
 
 
 async def test_what_is_damaged_is_told() -> None:
     async with compacted() as (t, opener):
         opener.told = "message 449 of the session cannot be read; all others are shown"
-        await t.pilot.press("ctrl+home")
-        await t.until(lambda: is_left(t, GONE - PAGE))
+        await t.press("ctrl+home", until=lambda: is_left(t, GONE - PAGE))
         assert t.app.controller.view.past[1] == Notice(opener.told)
 
 

@@ -94,18 +94,15 @@ def busy(terminal: Screen, what: str, project: Path) -> None:
             terminal.press_until("e", "the editor")
         case "edits":
             terminal.until("Said.")
-            terminal.child.send("a draft\x07")
-            terminal.until("the editor")
+            terminal.send("a draft\x07", until="the editor")
         case "streams":
             terminal.until("many words, many")
         case "looks":
             terminal.until("Said.")
-            terminal.child.send("/help\r")
-            terminal.until("Esc")
+            terminal.send("/help\r", until="Esc")
         case "chooses":
             terminal.until("Said.")
-            terminal.child.send("/resume\r")
-            terminal.until("remember me")
+            terminal.send("/resume\r", until="remember me")
 
 
 TABLE = [
@@ -178,8 +175,8 @@ def test_what_hangs_is_left_to_itself_and_the_terminal_given_back(tmp_path: Path
 def test_a_terminal_that_takes_nothing_keeps_nobody_from_ending(tmp_path: Path) -> None:
     with running(tmp_path, STREAMS, 200, 60, start=STUCK) as terminal:
         terminal.until(READY)
-        terminal.child.send("go\r")
-        terminal.until("many words, many")
+        terminal.send("go\r", until="many words, many")
+        terminal.child.delaybeforesend = None
         for _ in range(200):
             terminal.child.send("\x1b[5~\x1b[6~")  # all of it is drawn anew
         os.kill(terminal.child.pid, signal.SIGTERM)
@@ -236,10 +233,8 @@ def test_ctrl_c_in_the_editor_is_for_the_editor(tmp_path: Path) -> None:
     file.chmod(0o755)
     with running(tmp_path, SAYS, env={"VISUAL": str(file)}) as terminal:
         terminal.until(READY)
-        terminal.child.send("a draft\x07")
-        terminal.until("the editor")
-        terminal.child.send("\x03")
-        terminal.until("so nothing was changed")
+        terminal.send("a draft\x07", until="the editor")
+        terminal.send("\x03", until="so nothing was changed")
         terminal.until(" a draft ")
         left_behind(terminal)
 
@@ -250,8 +245,7 @@ def test_a_write_is_changed_in_the_editor_before_it_is_done(tmp_path: Path) -> N
     file.chmod(0o755)
     with running(tmp_path, f"{ASKS}\n{SAYS}", env={"VISUAL": str(file)}) as terminal:
         terminal.until(READY)
-        terminal.child.send("fix it\r")
-        terminal.until("May edit change calc.py?")
+        terminal.send("fix it\r", until="May edit change calc.py?")
         terminal.press_until("e", "as you changed it")
         terminal.until("b + a")
         terminal.press_until("y", "Said.")

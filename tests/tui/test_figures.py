@@ -117,15 +117,13 @@ class Home:
 
 async def screen_of(t: Driven) -> tuple[str, list[str]]:
     """The head of the context screen, and its rows."""
-    await t.pilot.press("ctrl+x")
-    await t.until(lambda: isinstance(t.app.screen, ContextScreen) and t.app.screen.is_mounted)
+    await t.press("ctrl+x", until=lambda: isinstance(t.app.screen, ContextScreen) and t.app.screen.is_mounted)
     screen = t.app.screen
     assert isinstance(screen, ContextScreen)
     await t.pilot.pause()
     head = str(screen.query_one("#what-it-is").render()).split("\n")[0]
     rows = [f"{row.name}: {row.tokens}" for row in screen._components.rows()]
-    await t.pilot.press("escape")
-    await t.until(lambda: t.app.screen is not screen)
+    await t.press("escape", until=lambda: t.app.screen is not screen)
     return head, rows
 
 
@@ -237,6 +235,5 @@ async def told_for_nothing(t: Driven, ref: str) -> bool:
 
 
 async def said(t: Driven, text: str, answer: str) -> None:
-    await t.type(text)
-    await t.shows(answer)
+    await t.type(text, shows=answer)
     await t.rests()

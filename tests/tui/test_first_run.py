@@ -56,8 +56,7 @@ async def test_a_model_of_this_machine_is_chosen_and_written(tmp_path: Path, mon
     monkeypatch.setattr("tui.actions.first_run.installed", lambda url: ("qwen3:8b",))
     async with starting(tmp_path) as (screen, opener, setup):
         await screen.lists("first-run")
-        await screen.pilot.press("enter")
-        await screen.rests()
+        await screen.press("enter")
         assert opener.opened == [(None, "ollama/qwen3:8b")]
         assert setup.written == '[agent]\nmodel = "ollama/qwen3:8b"\n'
 
@@ -65,8 +64,7 @@ async def test_a_model_of_this_machine_is_chosen_and_written(tmp_path: Path, mon
 async def test_a_key_of_another_name_is_used_and_not_written(tmp_path: Path) -> None:
     async with starting(tmp_path, {"WORK_ANTHROPIC_KEY": SECRET}) as (screen, opener, setup):
         await screen.lists("first-run")
-        await screen.pilot.press("enter")
-        await screen.rests()
+        await screen.press("enter")
         assert opener.opened[0][1] == "anthropic/claude-sonnet-5-5"
         assert 'api_key_env = "WORK_ANTHROPIC_KEY"' in setup.written
         assert SECRET not in setup.written
@@ -76,16 +74,13 @@ async def test_a_key_of_another_name_is_used_and_not_written(tmp_path: Path) -> 
 async def test_any_model_may_be_chosen_and_what_it_needs_is_told(tmp_path: Path) -> None:
     async with starting(tmp_path) as (screen, opener, setup):
         await screen.lists("first-run")
-        await screen.pilot.press(*"anthropic")
-        await screen.until(lambda: "export ANTHROPIC_API_KEY=" in told(screen))
+        await screen.press(*"anthropic", until=lambda: "export ANTHROPIC_API_KEY=" in told(screen))
         await screen.pilot.press("enter")
         assert list_on(screen.app, "first-run")
         await screen.until(lambda: "outside of Ebbtide first" in told(screen))
         screen.app.screen.query_one("#filter", Input).value = ""
-        await screen.pilot.press("enter")
-        await screen.lists("model")
-        await screen.pilot.press(*"ollama/mine", "enter")
-        await screen.rests()
+        await screen.press("enter", lists="model")
+        await screen.press(*"ollama/mine", "enter")
         assert opener.opened == [(None, "ollama/mine")]
         assert setup.written == '[agent]\nmodel = "ollama/mine"\n'
 
@@ -93,8 +88,7 @@ async def test_any_model_may_be_chosen_and_what_it_needs_is_told(tmp_path: Path)
 async def test_who_leaves_is_told_what_is_missing(tmp_path: Path) -> None:
     async with starting(tmp_path, {}, "", UsageError("no model is set; name one")) as (screen, _, setup):
         await screen.lists("first-run")
-        await screen.pilot.press("escape")
-        await screen.until(lambda: screen.app.jobs.refused is not None)
+        await screen.press("escape", until=lambda: screen.app.jobs.refused is not None)
         assert setup.written == ""
 
 

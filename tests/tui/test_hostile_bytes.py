@@ -70,14 +70,11 @@ def test_real_names_outputs_and_a_branch_are_drawn_and_do_not_steer(tmp_path: Pa
     with running(tmp_path, NAMES, 160, flags=["--permission-mode", "auto"]) as terminal:
         terminal.until("/help shows keys")
         terminal.until("日本מרחבa�")
-        terminal.child.send("\x1b[200~go \x1b]0;owned\x07\x1b[201~\r")
-        terminal.until("The end.")
-        terminal.child.send("fail\r")
-        terminal.until("the script says")
+        terminal.send("\x1b[200~go \x1b]0;owned\x07\x1b[201~\r", until="The end.")
+        terminal.send("fail\r", until="the script says")
         for typed, words in LOOKS.items():
             assert words not in terminal.text
-            terminal.child.send(typed)
-            terminal.until(words)
+            terminal.send(typed, until=words)
             terminal.child.send("\x1b")
             while words in terminal.text:
                 terminal.read_more(f"without {words}")

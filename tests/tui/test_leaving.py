@@ -30,8 +30,7 @@ async def test_from_a_screen_it_quits_at_once(command: str, monkeypatch: pytest.
     async with app.run_test() as pilot:
         t = Terminal(app, pilot, opener)
         await t.rests()
-        await t.type(command)
-        await t.until(lambda: isinstance(app.screen, ModalScreen))
+        await t.type(command, until=lambda: isinstance(app.screen, ModalScreen))
         await pilot.press("ctrl+c", "ctrl+c")
         await t.until(lambda: session.closed)
 
@@ -55,10 +54,8 @@ async def test_a_summary_that_is_being_written_is_interrupted_first(
     drafts: list[Draft | None] = []
     async with working(tmp_path, *READS, {"text": "Read."}, {**WRITTEN, "pause": NEVER}) as t:
         screen = await looking(t)
-        await t.pilot.press("enter")
-        await t.until(lambda: t.app.controller.view.activity == "summarising")
-        await t.pilot.press("ctrl+c", "ctrl+c")
-        await t.until(lambda: t.app.controller.session is None)
+        await t.press("enter", until=lambda: t.app.controller.view.activity == "summarising")
+        await t.press("ctrl+c", "ctrl+c", until=lambda: t.app.controller.session is None)
         drafts.append(screen._by_hand.drafted.draft)
     assert drafts == [None]
 
@@ -67,7 +64,6 @@ async def test_the_line_mode_leaves_a_question_of_a_command_at_once(monkeypatch:
     monkeypatch.setattr("tui.session.job_queue.PATIENCE", NEVER)
     async with talking(FakeSession()) as controller:
         await controller.rests()
-        controller.type("/model")
-        await controller.asks("Number, or words to find; an empty line closes: ")
+        await controller.says("/model", asks="Number, or words to find; an empty line closes: ")
         controller.typist.close()
         await asyncio.wait_for(asyncio.shield(controller.running), 20)

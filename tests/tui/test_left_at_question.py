@@ -24,8 +24,7 @@ DONE = '[[reply]]\ntext = "All done."\n'
 
 def asked(terminal: Screen) -> None:
     terminal.until("/help shows keys")
-    terminal.child.send("go\r")
-    terminal.until("echo one >> log")
+    terminal.send("go\r", until="echo one >> log")
     terminal.press_until("y", "echo two >> log")
 
 

@@ -41,8 +41,7 @@ def test_advice_is_not_given_twice() -> None:
 
 async def test_a_failure_says_what_to_do() -> None:
     async with terminal(FakeSession([[TurnFailed("overloaded", "the server is overloaded", 3)]])) as t:
-        await t.type("go")
-        await t.shows("send the message again in a moment")
+        await t.type("go", shows="send the message again in a moment")
 
 
 def test_notices_before_a_question_are_told_with_it() -> None:
@@ -60,16 +59,14 @@ async def test_a_long_question_shows_what_came_before_and_can_be_read_to_its_end
     question = QuestionAsked("q", "\n".join(f"line {n}" for n in range(200)), ("not now", "approve"))
     turn: list[Event] = [TextDelta("Wait."), Noticed("the server has changed\x1b[2J"), question]
     async with terminal(FakeSession([turn])) as t:
-        await t.type("go")
-        await t.asks(QuestionScreen)
+        await t.type("go", asks=QuestionScreen)
         assert "· the server has changed␛[2J" in str(t.app.screen.query_one(Told).render())
         subject = t.app.screen.query_one("#subject", VerticalScroll)
         await t.until(lambda: subject.max_scroll_y > 0)
         for _ in range(30):
             await t.pilot.press("pagedown")
         assert subject.scroll_offset.y == subject.max_scroll_y
-        await t.pilot.press("pageup", "escape")
-        await t.rests()
+        await t.press("pageup", "escape")
 
 
 def test_a_question_shows_all_that_is_approved() -> None:

@@ -3,7 +3,6 @@
 from dataclasses import replace
 
 import pytest
-from textual.pilot import Pilot
 
 from agent.config.options import ThemeName
 from agent.events import (
@@ -18,7 +17,7 @@ from agent.events import (
 )
 from agent.records.file_change import FileChange
 from tests.tui.doubles import FakeFiles, FakeSession, FakeSessions, measured
-from tests.tui.picturing import SIZES, Compare, ready
+from tests.tui.picturing import SIZES, Compare, after, ready
 from tests.tui.piloting import list_on
 from tools.files.change import diff_lines
 from tui.app import EbbApp
@@ -146,36 +145,22 @@ TOLD = ("git compares with the last commit, which may be older than this session
 def test_the_files_that_were_changed(snap_compare: Compare, size: tuple[int, int]) -> None:
     session = FakeSession(files=FakeFiles(CHANGED, TOLD))
     app = EbbApp(FakeSessions([session]), guard=0.0)
-
-    async def look(pilot: Pilot[str]) -> None:
-        await ready(app, lambda: not app.is_working)(pilot)
-        await pilot.press(*"/files", "enter")
-        await ready(app, lambda: list_on(app, "diff"))(pilot)
-
-    assert snap_compare(app, terminal_size=size, run_before=look)
+    assert snap_compare(
+        app, terminal_size=size, run_before=after(app, *"/files", "enter", lambda: list_on(app, "diff"))
+    )
 
 
 def test_no_file_was_changed(snap_compare: Compare) -> None:
     app = EbbApp(FakeSessions([FakeSession(files=FakeFiles(told=("git is not there",)))]), guard=0.0)
-
-    async def look(pilot: Pilot[str]) -> None:
-        await ready(app, lambda: not app.is_working)(pilot)
-        await pilot.press("ctrl+d")
-        await ready(app, lambda: list_on(app, "diff"))(pilot)
-
-    assert snap_compare(app, terminal_size=(80, 24), run_before=look)
+    assert snap_compare(app, terminal_size=(80, 24), run_before=after(app, "ctrl+d", lambda: list_on(app, "diff")))
 
 
 def test_only_git_knows_of_changed_files(snap_compare: Compare) -> None:
     others = tuple(replace(change, by_tool=False) for change in CHANGED)
     app = EbbApp(FakeSessions([FakeSession(files=FakeFiles(others, TOLD))]), guard=0.0)
-
-    async def look(pilot: Pilot[str]) -> None:
-        await ready(app, lambda: not app.is_working)(pilot)
-        await pilot.press(*"/files", "enter")
-        await ready(app, lambda: list_on(app, "diff"))(pilot)
-
-    assert snap_compare(app, terminal_size=(80, 24), run_before=look)
+    assert snap_compare(
+        app, terminal_size=(80, 24), run_before=after(app, *"/files", "enter", lambda: list_on(app, "diff"))
+    )
 
 
 @SIZES
@@ -191,10 +176,4 @@ def test_a_diff_in_the_transcript(snap_compare: Compare, size: tuple[int, int]) 
     ]
     session = FakeSession([turn], answers={"q": Decision("allow")})
     app = EbbApp(FakeSessions([session]), first_message="the totals are wrong", guard=0.0)
-
-    async def look(pilot: Pilot[str]) -> None:
-        await ready(app, lambda: not app.is_working)(pilot)
-        await pilot.press("ctrl+o", "ctrl+home")
-        await pilot.pause()
-
-    assert snap_compare(app, terminal_size=size, run_before=look)
+    assert snap_compare(app, terminal_size=size, run_before=after(app, "ctrl+o", "ctrl+home"))

@@ -18,7 +18,7 @@ from agent.events import (
 from agent.mcp.elicitation import fields_of
 from agent.messages import Conversation, Summary
 from tests.tui.doubles import FakeFiles, FakeSession, FakeSessions, conversation, measured
-from tests.tui.picturing import SIZES, Compare, ready
+from tests.tui.picturing import SIZES, Compare, after, ready
 from tests.tui.piloting import list_on
 from tests.tui.test_pictures_diffs import CHANGED
 from tui.app import EbbApp
@@ -61,15 +61,7 @@ def test_a_question_of_a_server(snap_compare: Compare, size: tuple[int, int]) ->
 @SIZES
 def test_what_the_last_turn_changed(snap_compare: Compare, size: tuple[int, int]) -> None:
     app = EbbApp(FakeSessions([FakeSession(files=FakeFiles(CHANGED[:2]))]), guard=0.0)
-
-    async def look(pilot: Pilot[str]) -> None:
-        await ready(app, lambda: not app.is_working)(pilot)
-        await pilot.press("ctrl+d")
-        await ready(app, lambda: list_on(app, "diff"))(pilot)
-        await pilot.press("down")
-        await pilot.pause()
-
-    assert snap_compare(app, terminal_size=size, run_before=look)
+    assert snap_compare(app, terminal_size=size, run_before=after(app, "ctrl+d", lambda: list_on(app, "diff"), "down"))
 
 
 @SIZES

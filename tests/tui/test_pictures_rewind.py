@@ -106,30 +106,24 @@ def test_an_undo_with_its_price(snap_compare: Compare, size: tuple[int, int]) ->
 
 
 SESSIONS = (
-    session_info(
-        "a1", "the tests fail, fix them", model="anthropic/claude-sonnet", updated_at=9_940.0, messages=12, cost=0.21
-    ),
-    session_info(
-        "b2", "add a --json flag to the export command", model="openai/gpt", updated_at=6_000.0, messages=48, cost=1.43
-    ),
-    session_info(
-        "b3",
-        "add a --json flag to the export command (fork)",
-        model="openai/gpt",
-        updated_at=5_000.0,
-        messages=31,
-        cost=0.08,
-        parent="b2",
-    ),
-    session_info(
-        "c3",
-        "測試 the long name of a session that does not fit into its place, however wide it is",
-        model="ollama/qwen3",
-        updated_at=-600_000.0,
-        messages=4,
-        cost=None,
-    ),
-)
+    session_info("a1", "the tests fail, fix them", model="anthropic/claude-sonnet", updated_at=9_940.0, messages=12,
+                 cost=0.21),
+    session_info("b2", "add a --json flag to the export command", model="openai/gpt", updated_at=6_000.0, messages=48,
+                 cost=1.43),
+    session_info("b3",
+                 "add a --json flag to the export command (fork)",
+                 model="openai/gpt",
+                 updated_at=5_000.0,
+                 messages=31,
+                 cost=0.08,
+                 parent="b2"),
+    session_info("c3",
+                 "測試 the long name of a session that does not fit into its place, however wide it is",
+                 model="ollama/qwen3",
+                 updated_at=-600_000.0,
+                 messages=4,
+                 cost=None),
+)  # fmt: skip
 TALKED = (
     User((Text("add a --json flag to the export command"),)),
     Assistant((Text("I read the command first."), ToolCall("1", "read", {"path": "export.py"})), "openai/gpt"),

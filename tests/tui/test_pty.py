@@ -36,8 +36,7 @@ def test_a_message_is_answered_a_file_is_changed_and_the_terminal_is_given_back(
     terminal: Screen, tmp_path: Path
 ) -> None:
     terminal.until("/help shows keys")
-    terminal.child.send("fix it\r")
-    terminal.until("May edit change calc.py?")
+    terminal.send("fix it\r", until="May edit change calc.py?")
     terminal.press_until("y", "Now add adds.")
     assert (tmp_path / "project" / "calc.py").read_text() == "def add(a, b):\n    return a + b\n"
     assert b"ebb -r " in left_behind(terminal)
@@ -55,8 +54,7 @@ text = "The end."
 def test_what_steers_a_terminal_is_drawn_and_not_sent(tmp_path: Path) -> None:
     with running(tmp_path, HOSTILE) as terminal:
         terminal.until("/help shows keys")
-        terminal.child.send("go\r")
-        terminal.until("The end.")
+        terminal.send("go\r", until="The end.")
         left_behind(terminal)
     for hostile in ("\x1b]0;owned", "\x1b]52;", "\x9b31m", "\u202e"):
         assert hostile.encode() not in terminal.sent
@@ -65,8 +63,7 @@ def test_what_steers_a_terminal_is_drawn_and_not_sent(tmp_path: Path) -> None:
 def test_ten_columns_and_a_storm_of_sizes(tmp_path: Path) -> None:
     with running(tmp_path, HOSTILE, 10, 5) as terminal:
         terminal.until("Ask, or")
-        terminal.child.send("go\r")
-        terminal.until("end.")
+        terminal.send("go\r", until="end.")
         dice = random.Random(1)
         for _ in range(60):
             terminal.resize(dice.randrange(1, 200), dice.randrange(1, 60))
@@ -128,14 +125,12 @@ def test_the_last_of_two_sizes_is_the_one_that_stays(tmp_path: Path) -> None:
 def test_noise_from_a_mouse_writes_nothing_and_takes_no_key(tmp_path: Path) -> None:
     with running(tmp_path, HOSTILE) as terminal:
         terminal.until("/help shows keys")
-        dice = random.Random(1)
+        dice, terminal.child.delaybeforesend = random.Random(1), None
         for _ in range(300):
             button, column, line = dice.randrange(130), dice.randrange(300), dice.randrange(90)
             terminal.child.send(f"\x1b[<{button};{column};{line}{dice.choice('Mm')}")
-        terminal.child.send("\x1b[O\x1b[I\x1b[200~pasted\x1b[201~")
-        terminal.until(" pasted ")
-        terminal.child.send("\x15go\r")
-        terminal.until("The end.")
+        terminal.send("\x1b[O\x1b[I\x1b[200~pasted\x1b[201~", until=" pasted ")
+        terminal.send("\x15go\r", until="The end.")
         assert "[<" not in terminal.text
         left_behind(terminal)
 
@@ -143,10 +138,9 @@ def test_noise_from_a_mouse_writes_nothing_and_takes_no_key(tmp_path: Path) -> N
 def test_a_terminal_that_is_closed_ends_the_program(tmp_path: Path) -> None:
     with running(tmp_path, HOSTILE) as terminal:
         terminal.until("/help shows keys")
-        terminal.child.send("go\r")
-        terminal.until("The end.")
+        terminal.send("go\r", until="The end.")
         terminal.close()
-        terminal.child.wait()
+        terminal.until_it_ends()
 
 
 def left_with(terminal: Screen, code: int) -> str:
@@ -168,8 +162,7 @@ def test_a_session_that_is_not_there_is_one_sentence_behind_the_screen(tmp_path:
 def test_a_session_that_is_open_elsewhere_is_one_sentence_behind_the_screen(tmp_path: Path) -> None:
     with running(tmp_path, SCRIPT) as first:
         first.until("/help shows keys")
-        first.child.send("look\r")
-        first.until("May edit change")
+        first.send("look\r", until="May edit change")
         with running(tmp_path, SCRIPT, flags=["-c"]) as second:
             said = left_with(second, 1)
     assert re.fullmatch(r"ebb: session `\w{12}` is open in another window; close it there or start a new one", said)
@@ -211,7 +204,7 @@ AT_ONCE = (
     "tools.files.bounded",
     "tools.files.pictures",
     "tools.scope",
-)
+)  # fmt: skip
 """Besides the widgets: the settings and the reading of their files, their errors, how pictures begin, and how
 dataclasses are made when they are first used."""
 
@@ -219,8 +212,7 @@ dataclasses are made when they are first used."""
 def test_nothing_is_loaded_before_the_first_paint_but_what_it_needs(tmp_path: Path) -> None:
     with running(tmp_path, SCRIPT, start=BEFORE) as terminal:
         terminal.until("Ask, or / for commands")
-        terminal.child.send("typed")
-        terminal.until("typed")
+        terminal.send("typed", until="typed")
     modules = json.loads((tmp_path / "project" / "loaded.json").read_text())
     ours = {name for name in modules if name.startswith(("agent.", "tools.", "store."))}
     assert ours <= set(AT_ONCE), "load these where they are used first, or for types only"
@@ -234,8 +226,6 @@ def test_nothing_is_loaded_before_the_first_paint_but_what_it_needs(tmp_path: Pa
 def test_what_is_typed_while_the_session_is_opened_is_written_and_offered(tmp_path: Path) -> None:
     with running(tmp_path, HOSTILE) as terminal:
         terminal.until("Ask, or")
-        terminal.child.send("a b c @cal")
-        terminal.until(" a b c @cal")
+        terminal.send("a b c @cal", until=" a b c @cal")
         terminal.until(" calc.py")
-        terminal.child.send("\t")
-        terminal.until(" a b c @calc.py")
+        terminal.send("\t", until=" a b c @calc.py")

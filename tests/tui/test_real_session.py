@@ -8,7 +8,7 @@ from pathlib import Path
 
 from agent.messages import User
 from tests.agent.mcp.serving import House
-from tests.agent.scripted import scripted_sessions
+from tests.kit.project import Project
 from tests.tui.piloting import Driven, list_on
 from tui.app import EbbApp
 from tui.screens.permission import PermissionScreen
@@ -25,18 +25,14 @@ def calls(name: str, **arguments: object) -> Reply:
 @asynccontextmanager
 async def working(tmp_path: Path, *replies: Reply, resume: str | None = None) -> AsyncIterator[Driven]:
     """The app in a project with `calc.py`, on a model that gives these replies."""
-    project = tmp_path / "project"
-    project.mkdir(exist_ok=True)
-    (project / "calc.py").write_text("def add(a, b):\n    return a - b\n")
-    sessions = scripted_sessions(tmp_path, *replies)
-    app = EbbApp(sessions, resume=resume, guard=0.0)
-    try:
+    (tmp_path / "project").mkdir(exist_ok=True)
+    (tmp_path / "project" / "calc.py").write_text("def add(a, b):\n    return a - b\n")
+    async with Project(tmp_path) as opened:
+        app = EbbApp(opened.sessions(*(replies or ({"text": "ok"},)), interactive=True), resume=resume, guard=0.0)
         async with app.run_test(size=(80, 24)) as pilot:
             driven = Driven(app, pilot)
             await driven.rests()
             yield driven
-    finally:
-        await sessions.close()
 
 
 def call_of(t: Driven, number: int = 0) -> Call:
@@ -46,10 +42,8 @@ def call_of(t: Driven, number: int = 0) -> Call:
 async def test_an_edit_that_is_allowed_happens(tmp_path: Path) -> None:
     edit = calls("edit", path="calc.py", old="a - b", new="a + b")
     async with working(tmp_path, calls("read", path="calc.py"), edit, {"text": "Done."}) as t:
-        await t.type("fix it")
-        await t.asks(PermissionScreen)
-        await t.pilot.press("y")
-        await t.shows("Done.")
+        await t.type("fix it", asks=PermissionScreen)
+        await t.press("y", shows="Done.")
         await t.rests()
         assert (call_of(t, 1).status, call_of(t, 1).changed) == ("done", ("calc.py",))
         assert "a + b" in (tmp_path / "project" / "calc.py").read_text()
@@ -57,10 +51,8 @@ async def test_an_edit_that_is_allowed_happens(tmp_path: Path) -> None:
 
 async def test_a_denial_tells_the_model_why(tmp_path: Path) -> None:
     async with working(tmp_path, calls("bash", command="echo hi"), {"text": "Then not."}) as t:
-        await t.type("go")
-        await t.asks(PermissionScreen)
-        await t.pilot.press("d", "w", "h", "y", "enter")
-        await t.shows("Then not.")
+        await t.type("go", asks=PermissionScreen)
+        await t.press("d", "w", "h", "y", "enter", shows="Then not.")
         await t.rests()
         assert call_of(t).status == "denied"
         assert "denied by the user: why" in call_of(t).text
@@ -69,12 +61,9 @@ async def test_a_denial_tells_the_model_why(tmp_path: Path) -> None:
 
 async def test_esc_stops_a_command_that_runs(tmp_path: Path) -> None:
     async with working(tmp_path, calls("bash", command="echo started; sleep 600"), {"text": "never"}) as t:
-        await t.type("go")
-        await t.asks(PermissionScreen)
-        await t.pilot.press("y")
-        await t.shows("│ started")
-        await t.pilot.press("escape")
-        await t.rests()
+        await t.type("go", asks=PermissionScreen)
+        await t.press("y", shows="│ started")
+        await t.press("escape")
         assert call_of(t).status == "interrupted"
         assert t.app.controller.view.blocks[-1] == Notice("interrupted")
 
@@ -82,25 +71,21 @@ async def test_esc_stops_a_command_that_runs(tmp_path: Path) -> None:
 async def test_the_model_asks_and_is_answered(tmp_path: Path) -> None:
     asks = calls("ask_user", question="Which one?", options=["red", "blue"])
     async with working(tmp_path, asks, {"text": "Good."}) as t:
-        await t.type("go")
-        await t.asks(QuestionScreen)
-        await t.pilot.press("down", "enter")
-        await t.shows("Good.")
+        await t.type("go", asks=QuestionScreen)
+        await t.press("down", "enter", shows="Good.")
         await t.rests()
         assert "blue" in call_of(t).text
 
 
 async def test_a_turn_that_fails_says_what_to_do(tmp_path: Path) -> None:
     async with working(tmp_path, {"error": "auth"}) as t:
-        await t.type("go")
-        await t.rests()
+        await t.says("go")
         assert isinstance(t.app.controller.view.blocks[-1], Failure)
 
 
 async def test_a_session_is_gone_on_with(tmp_path: Path) -> None:
     async with working(tmp_path, {"text": "The first answer."}) as t:
-        await t.type("remember me")
-        await t.shows("The first answer.")
+        await t.type("remember me", shows="The first answer.")
         await t.rests()
         session = t.app.controller.session
         assert session is not None
@@ -112,69 +97,53 @@ async def test_a_session_is_gone_on_with(tmp_path: Path) -> None:
         assert sum(size for _, size in resumed.parts) == resumed.used
         overview = await t.app.controller.sessions.overview(id)
         assert (resumed.used, resumed.room) == (overview.used, overview.effective)
-        await t.type("and now?")
-        await t.shows("The second answer.")
+        await t.type("and now?", shows="The second answer.")
         await t.rests()
         assert t.app.controller.session is not None
         said = [message.text for message in t.app.controller.session.history.messages if isinstance(message, User)]
         assert said == ["remember me", "and now?"]
-        await t.type("/model " + t.app.controller.session.model.replace("script.json", "other.json"))
-        await t.lists("model")
-        await t.pilot.press("enter")
-        await t.rests()
+        await t.type("/model " + t.app.controller.session.model.replace("script.json", "other.json"), lists="model")
+        await t.press("enter")
         assert isinstance(t.app.controller.view.blocks[-1], Failure), (
             "a model that is not there leaves the session open"
         )
-        await t.type("/clear")
-        await t.rests()
+        await t.says("/clear")
         assert t.app.controller.view.blocks == ()
 
 
 async def test_compacting_by_hand_says_what_it_did_or_why_not(tmp_path: Path) -> None:
     async with working(tmp_path, {"text": "An answer."}, {"text": "summary", "when": "summar"}) as t:
-        await t.type("hello")
-        await t.shows("An answer.")
+        await t.type("hello", shows="An answer.")
         await t.rests()
-        await t.type("/compact the parser")
-        await t.rests()
+        await t.says("/compact the parser")
         assert not isinstance(t.app.controller.view.blocks[-1], AnswerText)
 
 
 async def test_the_archive_is_looked_through_and_a_reference_goes_into_the_prompt(tmp_path: Path) -> None:
     async with working(tmp_path, calls("bash", command="seq 5000"), {"text": "Counted."}) as t:
-        await t.type("/archive")
-        await t.until(lambda: list_on(t.app, "archive"))
+        await t.type("/archive", until=lambda: list_on(t.app, "archive"))
         assert str(t.app.screen.query_one("#said").render()) == "nothing was kept yet"
-        await t.pilot.press("escape")
+        await t.press("escape")
+        await t.type("count", asks=PermissionScreen)
+        await t.press("y", shows="Counted.")
         await t.rests()
-        await t.type("count")
-        await t.asks(PermissionScreen)
-        await t.pilot.press("y")
-        await t.shows("Counted.")
-        await t.rests()
-        await t.type("/archive")
-        await t.until(lambda: list_on(t.app, "archive"))
+        await t.type("/archive", until=lambda: list_on(t.app, "archive"))
         assert str(t.app.screen.query_one("#what").render()).endswith(" of 5,001")
-        await t.pilot.press("enter")
-        await t.rests()
+        await t.press("enter")
         assert t.prompt.text == "r1 "
 
 
 async def test_why_shows_where_a_text_is_and_brings_back_what_left_the_view(tmp_path: Path) -> None:
     command = calls("bash", command="seq 3000")
     async with working(tmp_path, command, {"text": "Done."}) as t:
-        await t.type("print")
-        await t.asks(PermissionScreen)
-        await t.pilot.press("y")
-        await t.shows("Done.")
+        await t.type("print", asks=PermissionScreen)
+        await t.press("y", shows="Done.")
         await t.rests()
         before = t.app.controller.view.used
-        await t.type("/why 1500")
-        await t.until(lambda: list_on(t.app, "why"))
+        await t.type("/why 1500", until=lambda: list_on(t.app, "why"))
         content = str(t.app.screen.query_one("#content").render()).splitlines()
         assert content[:2] == ["1499", "1500"]
-        await t.pilot.press("enter")
-        await t.shows("the model sees `r1` again")
+        await t.press("enter", shows="the model sees `r1` again")
         await t.rests()
         assert t.app.controller.view.used > before
         session = t.app.controller.session
@@ -197,7 +166,6 @@ async def test_a_projects_server_is_approved_before_it_runs(tmp_path: Path) -> N
             await t.until(partial(asks_for, t, asked))
             await t.pilot.press("down", "enter")  # Enter alone approves nothing
         await t.asks(PermissionScreen)
-        await t.pilot.press("y")
-        await t.shows("Done.")
+        await t.press("y", shows="Done.")
         await t.rests()
         assert (call_of(t).name, call_of(t).status, call_of(t).text) == ("mcp__forge__echo", "done", "hi")

@@ -18,14 +18,12 @@ def test_an_exclamation_mark_is_a_command_for_the_shell() -> None:
 
 async def test_a_command_of_the_user_runs_unasked_and_the_model_sees_it(tmp_path: Path) -> None:
     async with working(tmp_path, {"text": "It says hello."}) as t:
-        await t.type("!echo hel''lo; exit 3")
-        await t.shows("bash  echo hel''lo; exit 3")
+        await t.type("!echo hel''lo; exit 3", shows="bash  echo hel''lo; exit 3")
         await t.rests()
         call = call_of(t)
         assert (call.status, call.text) == ("failed", "hello\nexit code 3")
         await t.shows("│ hello")
-        await t.type("what does it say?")
-        await t.shows("It says hello.")
+        await t.type("what does it say?", shows="It says hello.")
         await t.rests()
         assert t.app.controller.session is not None
         history = t.app.controller.session.history
@@ -40,8 +38,7 @@ async def test_a_command_of_the_user_runs_unasked_and_the_model_sees_it(tmp_path
 
 async def test_a_long_output_of_the_user_is_kept_apart(tmp_path: Path) -> None:
     async with working(tmp_path) as t:
-        await t.type("!seq 1 200000")
-        await t.rests()
+        await t.says("!seq 1 200000")
         await t.shows("│ 200000")
         assert call_of(t).lines == 200_000
         assert "read_result" in call_of(t).text
@@ -49,20 +46,16 @@ async def test_a_long_output_of_the_user_is_kept_apart(tmp_path: Path) -> None:
 
 async def test_esc_ends_a_command_of_the_user(tmp_path: Path) -> None:
     async with working(tmp_path) as t:
-        await t.type("!echo begun; sleep 60")
-        await t.until(lambda: "begun" in t.transcript.visible_text())
-        await t.pilot.press("escape")
-        await t.rests()
+        await t.type("!echo begun; sleep 60", until=lambda: "begun" in t.transcript.visible_text())
+        await t.press("escape")
         assert call_of(t).status == "interrupted"
 
 
 async def test_a_command_waits_for_the_turn_and_stays_in_the_prompt() -> None:
     hold = Hold()
     async with terminal(FakeSession([[hold]], history=Conversation())) as t:
-        await t.type("go")
-        await t.until(lambda: t.app.is_working and t.app.controller.view.busy)
-        await t.type("!git status")
-        await t.shows("has to wait")
+        await t.type("go", until=lambda: t.app.is_working and t.app.controller.view.busy)
+        await t.type("!git status", shows="has to wait")
         assert t.prompt.text == "!git status"
         hold.event.set()
 

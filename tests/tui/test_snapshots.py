@@ -22,7 +22,7 @@ from agent.events import (
 from agent.messages import ToolCall, Usage
 from agent.view_events import CompactionStarted, ContextCompacted, ReceiptItem
 from tests.tui.doubles import FakeSession, FakeSessions, FakeShelf, Hold, measured
-from tests.tui.picturing import SIZES, Compare, ready
+from tests.tui.picturing import SIZES, Compare, after, ready
 from tests.tui.piloting import list_on
 from tests.tui.screens.test_servers import FakeBoard
 from tools.process.state import ProgramState
@@ -119,13 +119,13 @@ def test_words_that_are_looked_for(snap_compare: Compare, size: tuple[int, int])
     command, output = {"command": "pytest -q tests/test_lexer.py"}, "F..\nthe lexer dropped a token\n1 failed, 2 passed"
     run: list[Event] = [ToolStarted("1", "bash", command), ToolFinished("1", "bash", "failed", output)]
     app = app_with([measured(), TextDelta("The lexer it is."), *run, TextDelta(ANSWER), *REST[-2:]])
-
-    async def look(pilot: Pilot[str]) -> None:
-        await ready(app, lambda: not app.is_working)(pilot)
-        await pilot.press("ctrl+f", *"lexer", "enter", "enter", "enter", "enter")
-        await ready(app, lambda: bool(app.query_one(Transcript).opened))(pilot)
-
-    assert snap_compare(app, terminal_size=size, run_before=look)
+    assert snap_compare(
+        app,
+        terminal_size=size,
+        run_before=after(
+            app, "ctrl+f", *"lexer", "enter", "enter", "enter", "enter", lambda: bool(app.query_one(Transcript).opened)
+        ),
+    )
 
 
 RECEIPT = ContextCompacted(
@@ -261,13 +261,7 @@ def test_where_a_text_went(snap_compare: Compare, size: tuple[int, int], keys: t
 @SIZES
 def test_the_commands_that_a_slash_offers(snap_compare: Compare, size: tuple[int, int]) -> None:
     app = EbbApp(FakeSessions([FakeSession(root=Path("/home/me/project"))]), guard=0.0)
-
-    async def type_slash(pilot: Pilot[str]) -> None:
-        await ready(app, lambda: not app.is_working)(pilot)
-        await pilot.press("slash")
-        await pilot.pause()
-
-    assert snap_compare(app, terminal_size=size, run_before=type_slash)
+    assert snap_compare(app, terminal_size=size, run_before=after(app, "slash"))
 
 
 @SIZES

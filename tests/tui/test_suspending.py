@@ -52,8 +52,7 @@ def test_a_turn_that_streams_is_stopped_by_the_shell_and_goes_on(tmp_path: Path)
 def test_with_no_shell_to_come_back_from_it_stays(tmp_path: Path) -> None:
     with running(tmp_path, SLOW) as terminal:
         terminal.until("/help shows keys")
-        terminal.child.send("\x1a")
-        terminal.until("no shell to come back from")
+        terminal.send("\x1a", until="no shell to come back from")
         left_behind(terminal)
     assert b"\x1b]2;ebb \xc2\xb7 project\x07" in terminal.sent
     assert terminal.sent.rfind(b"\x1b[23;2t") > terminal.sent.rfind(b"\x1b]2;")

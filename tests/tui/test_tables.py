@@ -49,22 +49,12 @@ def test_every_key_says_what_it_does() -> None:
 @pytest.mark.parametrize(
     ("shown", "expected"),
     [
-        (tokens(950), "950"),
-        (tokens(12_340), "12.3k"),
-        (tokens(200_000), "200k"),
-        (tokens(999_999), "1.0M"),
-        (dollars(None), "—"),
-        (dollars(0.0), "$0.00"),
-        (dollars(0.01234), "$0.0123"),
-        (dollars(12.345), "$12.35"),
-        (seconds(59), "59s"),
-        (seconds(185), "3m 05s"),
-        (age(5), "now"),
-        (age(125), "2 min ago"),
-        (age(90_000), "1 d ago"),
-        (age(-5), "now"),
+        (tokens(950), "950"), (tokens(12_340), "12.3k"), (tokens(200_000), "200k"), (tokens(999_999), "1.0M"),
+        (dollars(None), "—"), (dollars(0.0), "$0.00"), (dollars(0.01234), "$0.0123"), (dollars(12.345), "$12.35"),
+        (seconds(59), "59s"), (seconds(185), "3m 05s"), (age(5), "now"), (age(125), "2 min ago"),
+        (age(90_000), "1 d ago"), (age(-5), "now"),
     ],
-)
+)  # fmt: skip
 def test_numbers_as_people_read_them(shown: str, expected: str) -> None:
     assert shown == expected
 

@@ -94,13 +94,9 @@ async def test_there_is_always_room_to_answer_and_to_write(size: tuple[int, int]
     async with terminal(session, size=size) as t:
         await t.pilot.press(*"hello")
         assert size == (1, 1) or "hello" in drawn(t)
-        await t.pilot.press("enter")
-        await t.asks(PermissionScreen)
-        await t.pilot.press("y")
-        await t.asks(QuestionScreen)
-        await t.pilot.press("down", "enter")
-        await t.rests()
-        await t.pilot.press(*"more", "enter")
-        await t.rests()
+        await t.press("enter", asks=PermissionScreen)
+        await t.press("y", asks=QuestionScreen)
+        await t.press("down", "enter")
+        await t.press(*"more", "enter")
         assert session.said == ["hello", "more"]
         assert session.answers == {"q1": Decision("allow"), "q2": "blue"}

@@ -2,7 +2,6 @@
 
 import base64
 import os
-from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ import pytest
 
 from agent.archive.archive import SAID_BEFORE
 from agent.config.option_values import AfterTool
+from agent.context.offload import Offloading
 from agent.context.references import message_digits
 from agent.errors import ReferenceFailed
 from agent.events import Noticed, ReplyFinished, ToolFinished, TurnFinished
@@ -20,30 +20,22 @@ from agent.records.message_rows import decode_message
 from store.archive import ArchiveStore
 from store.errors import StoreError
 from store.sessions import SessionStore
-from tests.agent.archived import ID, OTHER, Home, bash, calls, events_of, outputs_of, said
+from tests.kit.session import ID, OTHER, Home, bash, call, calls, events_of, first_turn, outputs_of
 from tools.base import ToolError
 from tools.process.state import ProgramState
-
-
-@pytest.fixture
-async def home(tmp_path: Path) -> AsyncIterator[Home]:
-    opened = await Home(tmp_path).open()
-    yield opened
-    await opened.thread.close()
 
 
 async def test_a_long_output_is_shown_in_part_and_read_back_by_its_reference(home: Home) -> None:
     provider = Scripted.of(
         calls(bash("echo short"), bash("seq 100000; exit 3")),
-        calls(("read_result", {"ref_id": "r2", "lines": "50000-50001"})),
+        calls(call("read_result", ref_id="r2", lines="50000-50001")),
         calls(
-            ("tool_output_cache", {"ref_id": "r2", "offset": 99_998}),
-            ("tool_output_cache_grep", {"ref_id": "r2", "pattern": "^77777$"}),
+            call("tool_output_cache", ref_id="r2", offset=99_998),
+            call("tool_output_cache_grep", ref_id="r2", pattern="^77777$"),
         ),
         {"text": "done"},
     )
-    session = await home.session(provider)
-    events = await events_of(session)
+    session, events = await first_turn(home.session(provider))
     assert events[-1] == TurnFinished("answered", "done")
     short, long, lines, page, found = outputs_of(session)
     assert short == ToolOutput("call-1-1", "short\nexit code 0", program=ProgramState("exit code 0", 0))
@@ -67,20 +59,16 @@ async def test_a_long_output_is_shown_in_part_and_read_back_by_its_reference(hom
     assert located.output is not None
     assert located.output.accesses == 4
     assert {spec.name for spec in provider.requests[0].tools} & {"read_result", "tool_output_cache"} == {"read_result"}
-    await session.close()
 
 
 async def test_a_session_that_goes_on_counts_on_and_knows_its_references(home: Home) -> None:
-    session = await home.session(Scripted.of(calls(bash("seq 5000")), {"text": "done"}))
-    await events_of(session)
+    session, _ = await first_turn(home.session(Scripted.of(calls(bash("seq 5000")), {"text": "done"})))
     await session.close()
-    provider = Scripted.of(calls(bash("seq 6000"), ("read_result", {"ref_id": "r1", "lines": "5000"})), {"text": "ok"})
-    session = await home.session(provider, is_new=False)
-    await events_of(session, "again")
+    provider = Scripted.of(calls(bash("seq 6000"), call("read_result", ref_id="r1", lines="5000")), {"text": "ok"})
+    session, _ = await first_turn(home.session(provider, resume=True), "again")
     assert outputs_of(session)[2].text == "5000\t5000\n(lines 5000-5000 of 5,001)"
     assert 'ref_id="r2"' in outputs_of(session)[1].text
     assert await home.archive().read("r2", 0, 4) == b"1\n2\n"
-    await session.close()
 
 
 @pytest.mark.parametrize(
@@ -93,8 +81,7 @@ async def test_a_session_that_goes_on_counts_on_and_knows_its_references(home: H
     ],
 )
 async def test_bytes_that_the_view_cannot_show_are_kept(home: Home, command: str, printed: bytes, shown: str) -> None:
-    session = await home.session(Scripted.of(calls(bash(command)), {"text": "done"}))
-    await events_of(session)
+    session, _ = await first_turn(home.session(Scripted.of(calls(bash(command)), {"text": "done"})))
     (output,) = outputs_of(session)
     assert output.text.startswith(shown)
     ending = b"" if b"\0" in printed else b"exit code 0"
@@ -102,7 +89,6 @@ async def test_bytes_that_the_view_cannot_show_are_kept(home: Home, command: str
     found = await home.found("r1")
     assert found.frame == ("" if ending else "exit code 0")
     found.content.close()
-    await session.close()
 
 
 async def test_all_that_was_told_of_an_output_is_part_of_it(home: Home) -> None:
@@ -110,12 +96,12 @@ async def test_all_that_was_told_of_an_output_is_part_of_it(home: Home) -> None:
     edited = [AfterTool("read", "echo see also")]
     (home.root / "a.js").write_text("x" * 5000 + "\n" + "y\n")
     wanted = (
-        ("bash", {"command": "seq 2000; sleep 60", "timeout": 1}),
-        ("read", {"path": "a.js", "limit": 1}),
+        call("bash", command="seq 2000; sleep 60", timeout=1),
+        call("read", path="a.js", limit=1),
         bash("seq 2000; kill -SEGV $$"),
         bash("head -c 3000 /dev/zero; exit 4"),
     )
-    again = calls(("recall", {"ref_id": "r1", "lines": "2001-"}), ("read_result", {"ref_id": "r4"}))
+    again = calls(call("recall", ref_id="r1", lines="2001-"), call("read_result", ref_id="r4"))
     session = await home.session(Scripted.of(calls(*wanted), again, {"text": "done"}), hooks=[*hooks, *edited])
     await events_of(session)
     note = "[A hook of the user for `bash` notes:]\nlook again"
@@ -136,39 +122,35 @@ async def test_all_that_was_told_of_an_output_is_part_of_it(home: Home) -> None:
     )
     assert outputs[5].text.endswith(f"\nexit code 4\n{note}")
     assert [output.frame for output in outputs[:2]] == [f"{late}\n{note}", ""]
-    await session.close()
 
 
 async def test_lines_of_files_that_are_cut_can_be_read_whole(home: Home) -> None:
     (home.root / "a.js").write_text("short\n" + "x" * 5000 + "\n")
-    session = await home.session(Scripted.of(calls(("read", {"path": "a.js"})), {"text": "done"}))
-    await events_of(session)
+    session, _ = await first_turn(home.session(Scripted.of(calls(call("read", path="a.js")), {"text": "done"})))
     (output,) = outputs_of(session)
     cut = f"2\t{'x' * 2000}… [cut: 5000 characters]"
     how = 'Use the "read_result" tool with ref_id="r1" to read specific portions.'
     assert output.text == f"1\tshort\n{cut}\n{how}"
     assert await home.archive().read("r1") == b"1\tshort\n2\t" + b"x" * 5000
-    await session.close()
 
 
 async def test_files_are_shown_whole_up_to_their_own_limit(home: Home) -> None:
     text = "".join(f"a line {number} of a file\n" for number in range(1000))
     (home.root / "a.txt").write_text(text)
-    session = await home.session(Scripted.of(calls(("read", {"path": "a.txt"})), {"text": "done"}))
-    await events_of(session)
+    session, _ = await first_turn(home.session(Scripted.of(calls(call("read", path="a.txt")), {"text": "done"})))
     (output,) = outputs_of(session)
     assert (output.stored, output.text.count("\n")) == (None, 999)
-    await session.close()
 
 
 async def test_a_truncated_output_shows_more_and_is_kept_too(home: Home) -> None:
-    session = await home.session(Scripted.of(calls(bash("seq 5000")), {"text": "done"}), mode="truncate")
+    session = await home.session(
+        Scripted.of(calls(bash("seq 5000")), {"text": "done"}), offloading=Offloading(mode="truncate")
+    )
     await events_of(session)
     (output,) = outputs_of(session)
     assert output.text.endswith('\n[23,893 bytes, 5,000 lines, cut; ref_id="r1" has all of it]\nexit code 0')
     assert 3800 < len(output.text) < 4300
     assert len(await home.archive().read("r1")) == 23_893 + len("exit code 0")
-    await session.close()
 
 
 async def test_a_model_reads_long_outputs_where_the_user_wants_that(home: Home) -> None:
@@ -179,7 +161,7 @@ async def test_a_model_reads_long_outputs_where_the_user_wants_that(home: Home) 
         {"text": "done"},
         context_window=160_000,
     )
-    session = await home.session(provider, mode="full-chunked")
+    session = await home.session(provider, offloading=Offloading(mode="full-chunked"))
     events = await events_of(session, "what is wrong?")
     assert events[-1] == TurnFinished("answered", "done")
     assert [event.purpose for event in events if isinstance(event, ReplyFinished)] == [
@@ -194,18 +176,15 @@ async def test_a_model_reads_long_outputs_where_the_user_wants_that(home: Home) 
         "Read by a model for this call:\nline 50001: error: the disk]\n"
         'Use the "read_result" tool with ref_id="r1" to read specific portions.\nexit code 0'
     )
-    await session.close()
 
 
 async def test_where_no_model_can_read_it_an_output_shows_its_ends(home: Home) -> None:
     refused = {"when": "Part 1", "error": "bad_request"}
     provider = Scripted.of(calls(bash("seq 5000")), refused, {"text": "done"})
-    session = await home.session(provider, mode="full-chunked")
-    events = await events_of(session)
+    session, events = await first_turn(home.session(provider, offloading=Offloading(mode="full-chunked")))
     assert any("no model could read the output of `bash`" in e.text for e in events if isinstance(e, Noticed))
     assert outputs_of(session)[0].text.splitlines()[1:3] == ["1", "2"]
     assert events[-1] == TurnFinished("answered", "done")
-    await session.close()
 
 
 async def test_an_archive_that_fails_leaves_the_output_in_view(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -214,7 +193,7 @@ async def test_an_archive_that_fails_leaves_the_output_in_view(home: Home, monke
 
     monkeypatch.setattr(home.blobs, "put", full)
     (home.root / "a.txt").write_text("x" * 3000)
-    session = await home.session(Scripted.of(calls(bash("seq 5000"), ("read", {"path": "a.txt"})), {"text": "done"}))
+    session = await home.session(Scripted.of(calls(bash("seq 5000"), call("read", path="a.txt")), {"text": "done"}))
     events = await events_of(session)
     notice = "the output of `bash` could not be kept, so it is shown in part: nothing more can be stored in `b`"
     assert next(event.text[: len(notice)] for event in events if isinstance(event, Noticed)) == notice
@@ -226,15 +205,13 @@ async def test_an_archive_that_fails_leaves_the_output_in_view(home: Home, monke
     assert log.read_bytes() + b"exit code 0" == await home.archive().read("r1")
     assert read.text.startswith("1\t" + "x" * 2000)
     assert events[-1] == TurnFinished("answered", "done")
-    await session.close()
 
 
 async def test_what_finds_no_room_is_kept_whole(home: Home) -> None:
     text = "".join(f"{number}: a line of text\n" for number in range(1500))
     (home.root / "a.txt").write_text(text)
-    provider = Scripted.of(calls(("read", {"path": "a.txt"})), {"text": "done"}, context_window=14_000)
-    session = await home.session(provider)
-    await events_of(session)
+    provider = Scripted.of(calls(call("read", path="a.txt")), {"text": "done"}, context_window=14_000)
+    await events_of(await home.session(provider))
     rows = await home.thread.run(home.store.messages, ID)
     messages = [decode_message(row) for row in rows]
     (output,) = [output for message in messages if isinstance(message, User) for output in message.outputs]
@@ -242,7 +219,6 @@ async def test_what_finds_no_room_is_kept_whole(home: Home) -> None:
     assert len(output.text) < 10_000
     kept = await home.archive().read("r1")
     assert kept.decode() == "\n".join(f"{at + 1}\t{line}" for at, line in enumerate(text.splitlines()))
-    await session.close()
 
 
 async def test_messages_summaries_and_pictures_have_references(home: Home) -> None:
@@ -250,7 +226,7 @@ async def test_messages_summaries_and_pictures_have_references(home: Home) -> No
     reply = Assistant((Text("I look."), ToolCall("c1", "read", {"path": "a"}), ToolCall("c2", "bash", {})), "m")
     picture = Image("image/png", base64.b64encode(b"\x89PNG").decode())
     outputs = User((ToolOutput("c1", "one\ntwo"), ToolOutput("c2", "picture", images=(picture, picture))))
-    recorder = await said(home, asked, reply)
+    recorder = await home.said(asked, reply)
     conversation = Conversation((asked, reply))
     await recorder.snapshot(conversation.plus(outputs), outputs, None)
     await recorder.snapshot(
@@ -274,7 +250,7 @@ async def test_messages_summaries_and_pictures_have_references(home: Home) -> No
 async def test_references_reach_other_sessions_and_projects(home: Home) -> None:
     for session, project, text in ((ID, "/home/me/app", "own"), (OTHER, "/home/me/lib", "another")):
         reply = Assistant((ToolCall("c1", "bash", {}),), "m")
-        await said(home, User((Text(text),)), reply, User((ToolOutput("c1", text),)), session=session, project=project)
+        await home.said(User((Text(text),)), reply, User((ToolOutput("c1", text),)), session=session, project=project)
     archive = home.archive()
     assert await archive.read(f"ebb://lib/{OTHER[:8]}/r1") == b"another"
     assert await archive.read(f"nexora://lib/{OTHER}/r1:L1-1") == b"another"
@@ -287,8 +263,8 @@ async def test_references_reach_other_sessions_and_projects(home: Home) -> None:
 async def test_what_cannot_be_found_says_what_there_is(home: Home) -> None:
     reply = Assistant((ToolCall("c1", "bash", {}),), "m")
     texts = [User((Text(f"message {number}"),)) for number in range(40)]
-    await said(home, *texts, reply, User((ToolOutput("c1", "x"),)))
-    await said(home, User((Text("other"),)), session=OTHER)
+    await home.said(*texts, reply, User((ToolOutput("c1", "x"),)))
+    await home.said(User((Text("other"),)), session=OTHER)
     digits = [message_digits(text) for text in texts]
     twice = next(d[0] for d in digits if sum(other[0] == d[0] for other in digits) > 1)
     cases = {
@@ -310,13 +286,12 @@ async def test_what_cannot_be_found_says_what_there_is(home: Home) -> None:
 
 async def test_the_matches_of_a_search_can_be_named(home: Home) -> None:
     reply = Assistant((ToolCall("c1", "grep", {}),), "m")
-    await said(home, User((Text("go"),)), reply, User((ToolOutput("c1", "a.py\n3:one\n9:two\nb.py\n1:three"),)))
+    await home.said(User((Text("go"),)), reply, User((ToolOutput("c1", "a.py\n3:one\n9:two\nb.py\n1:three"),)))
     assert await home.archive().read("r1:match-3") == b"1:three"
 
 
 async def test_references_of_deleted_sessions_and_removed_bytes_say_so(home: Home) -> None:
-    session = await home.session(Scripted.of(calls(bash("seq 5000")), {"text": "done"}))
-    await events_of(session)
+    session, _ = await first_turn(home.session(Scripted.of(calls(bash("seq 5000")), {"text": "done"})))
     await session.close()
     rows = ArchiveStore(home.store)
     await home.thread.run(rows.expire, most_bytes=1)
@@ -334,30 +309,28 @@ async def test_outputs_that_earlier_versions_kept_in_files_are_read(home: Home, 
     kept.write_bytes(b"all\nof\nit\n")
     reply = Assistant((ToolCall("c1", "bash", {}), ToolCall("c2", "bash", {})), "m")
     outputs = (ToolOutput("c1", "a part", whole=str(kept)), ToolOutput("c2", "a part", whole="/gone"))
-    await said(home, User((Text("go"),)), reply, User(outputs))
+    await home.said(User((Text("go"),)), reply, User(outputs))
     assert await home.archive().read("r1:L2-3") == b"of\nit\n"
     assert await home.archive().read("r2") == b"a part"
 
 
 async def test_messages_of_earlier_versions_get_their_names(home: Home) -> None:
     asked = User((Text("fix it"),))
-    await said(home, asked)
+    await home.said(asked)
     await home.thread.run(home.store.query, "update messages set ref = null")
     assert await home.archive().read(f"msg-{message_digits(asked)}") == b"fix it"
 
 
 async def test_the_terminal_is_shown_what_the_model_is_shown(home: Home) -> None:
-    session = await home.session(Scripted.of(calls(bash("seq 5000")), {"text": "done"}))
-    events = await events_of(session)
+    session, events = await first_turn(home.session(Scripted.of(calls(bash("seq 5000")), {"text": "done"})))
     (finished,) = [event for event in events if isinstance(event, ToolFinished)]
     assert finished.text == outputs_of(session)[0].text
-    await session.close()
 
 
 async def test_a_message_that_was_said_twice_gives_back_all_that_came_with_it(home: Home) -> None:
     pastes = [Note(f"What the user pasted as [#1]:\n\n{text}") for text in ("first", "second", "first")]
     asked = [User((Text("look at [#1]"), paste)) for paste in pastes]
-    await said(home, *asked)
+    await home.said(*asked)
     name = f"msg-{message_digits(asked[0])}"
     assert [f"msg-{message_digits(message)}" for message in asked] == [name] * 3
     found = await home.archive().read(name)
@@ -369,7 +342,7 @@ async def test_a_summary_that_could_not_be_written_is_written_with_the_next_snap
     home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked = User((Text("fix the parser"),))
-    recorder = await said(home, asked)
+    recorder = await home.said(asked)
     conversation = Conversation((asked,), Summary("", "what was done"))
     write = SessionStore.write
 

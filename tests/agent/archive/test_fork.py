@@ -1,8 +1,7 @@
 """Forks of real sessions: their requests begin as their parent's did, what was kept is found in them, and the parent
 stays as it is. And the tree of what was said."""
 
-from collections.abc import AsyncIterator, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 
 import pytest
 from hypothesis import given, settings
@@ -16,8 +15,9 @@ from agent.providers.wires.scripted import Scripted
 from agent.records.file_change import FileChange
 from agent.session import Session
 from agent.window.undo import undo
-from tests.agent.records.test_resume import Desk, say
 from tests.conftest import thorough
+from tests.kit.project import Project
+from tests.kit.session import events_of
 
 READ: dict[str, object] = {"calls": [{"name": "read", "arguments": {"path": "a.txt"}}]}
 SUMMARY: dict[str, object] = {
@@ -29,12 +29,9 @@ TODO: dict[str, object] = {
 WRITE: dict[str, object] = {"calls": [{"name": "write", "arguments": {"path": "new.txt", "content": "x\n"}}]}
 
 
-@pytest.fixture
-async def desk(tmp_path: Path) -> AsyncIterator[Desk]:
-    made = Desk(tmp_path)
-    (made.root / "a.txt").write_text("".join(f"line {number} of a long text\n" for number in range(400)))
-    yield made
-    await made.close()
+@pytest.fixture(autouse=True)
+def files(project: Project) -> None:
+    (project.root / "a.txt").write_text("".join(f"line {number} of a long text\n" for number in range(400)))
 
 
 def sent(session: Session) -> list[tuple[Message, ...]]:
@@ -43,135 +40,131 @@ def sent(session: Session) -> list[tuple[Message, ...]]:
     return [request.messages for request in provider.requests]
 
 
-async def opened(desk: Desk, *replies: dict[str, object], resume: str | None = None) -> Session:
-    model = f"scripted/{desk.script(*replies)}"
-    return await desk.sessions(model=model, permission_mode="auto").open(resume, model)
+async def opened(project: Project, *replies: dict[str, object], resume: str | None = None) -> Session:
+    model = f"scripted/{project.script(*replies)}"
+    return await project.sessions(model=model, permission_mode="auto").open(resume, model)
 
 
-async def library(desk: Desk) -> Library:
-    return await desk.sessions().library()
+async def library(project: Project) -> Library:
+    return await project.sessions().library()
 
 
 def starts(whole: Sequence[Message], part: Sequence[Message]) -> bool:
     return tuple(whole[: len(part)]) == tuple(part)
 
 
-async def test_the_first_request_of_a_fork_begins_as_the_parents_last(desk: Desk) -> None:
-    session = await opened(desk, READ, {"text": "Read."}, READ, {"text": "Again."})
-    await say(session, "read it")
-    await say(session, "once more")
+async def test_the_first_request_of_a_fork_begins_as_the_parents_last(project: Project) -> None:
+    session = await opened(project, READ, {"text": "Read."}, READ, {"text": "Again."})
+    await events_of(session, "read it")
+    await events_of(session, "once more")
     last, before = sent(session)[-1], session.history
-    books = await library(desk)
+    books = await library(project)
     whole = await books.fork(session.id)
     early = await books.fork(session.id, 4)
     await session.close()
 
-    fork = await opened(desk, {"text": "On."}, resume=whole.id)
+    fork = await opened(project, {"text": "On."}, resume=whole.id)
     assert fork.history == before
-    await say(fork, "and now?")
+    await events_of(fork, "and now?")
     assert starts(sent(fork)[0], last)
     await fork.close()
-    fork = await opened(desk, {"text": "Else."}, resume=early.id)
+    fork = await opened(project, {"text": "Else."}, resume=early.id)
     assert fork.history.messages == before.messages[:4]
-    await say(fork, "something else")
+    await events_of(fork, "something else")
     assert starts(sent(fork)[0], before.messages[:4])
     await fork.close()
-    again = await opened(desk, resume=session.id)
+    again = await opened(project, resume=session.id)
     assert again.history == before
-    await again.close()
 
 
-async def test_a_request_of_a_fork_goes_to_the_same_cache(desk: Desk) -> None:
-    session = await opened(desk, {"text": "Hi."})
-    await say(session, "hello")
-    books = await library(desk)
+async def test_a_request_of_a_fork_goes_to_the_same_cache(project: Project) -> None:
+    session = await opened(project, {"text": "Hi."})
+    await events_of(session, "hello")
+    books = await library(project)
     fork = await books.fork((await books.fork(session.id)).id)
     await session.close()
-    second = await opened(desk, {"text": "On."}, resume=fork.id)
-    await say(second, "go on")
+    second = await opened(project, {"text": "On."}, resume=fork.id)
+    await events_of(second, "go on")
     provider = second._env.provider
     assert isinstance(provider, Scripted)
     assert [request.session for request in provider.requests] == [session.id]
     await second.close()
 
 
-async def test_references_keep_their_numbers_and_go_on_from_there(desk: Desk) -> None:
-    session = await opened(desk, READ, READ, {"text": "Read."}, READ, {"text": "Again."})
-    await say(session, "read it")
-    await say(session, "once more")
-    books = await library(desk)
+async def test_references_keep_their_numbers_and_go_on_from_there(project: Project) -> None:
+    session = await opened(project, READ, READ, {"text": "Read."}, READ, {"text": "Again."})
+    await events_of(session, "read it")
+    await events_of(session, "once more")
+    books = await library(project)
     early = await books.fork(session.id, 6)
     await session.close()
-    fork = await opened(desk, READ, {"text": "Mine."}, resume=early.id)
+    fork = await opened(project, READ, {"text": "Mine."}, resume=early.id)
     assert len((await fork.listing.page("r2", 1, 900)).lines) == 400
     with pytest.raises(AgentError, match="has 2 outputs"):
         await fork.listing.page("r3", 1, 9)
-    await say(fork, "read it here")
+    await events_of(fork, "read it here")
     assert len((await fork.listing.page("r3", 1, 900)).lines) == 400
     await books.delete(session.id)
     assert len((await fork.listing.page("r1", 1, 900)).lines) == 400
-    await fork.close()
 
 
-async def test_before_a_compaction_a_fork_sees_what_was_seen_then(desk: Desk) -> None:
-    session = await opened(desk, READ, READ, READ, {"text": "Read."}, SUMMARY, {"text": "Yes."})
-    await say(session, "read it")
+async def test_before_a_compaction_a_fork_sees_what_was_seen_then(project: Project) -> None:
+    session = await opened(project, READ, READ, READ, {"text": "Read."}, SUMMARY, {"text": "Yes."})
+    await events_of(session, "read it")
     before = session.history
     assert (await session.compact()).strategies
-    await say(session, "and?")
-    books = await library(desk)
+    await events_of(session, "and?")
+    books = await library(project)
     early, whole = await books.fork(session.id, 3), await books.fork(session.id)
     now = session.history
     await session.close()
-    fork = await opened(desk, resume=early.id)
+    fork = await opened(project, resume=early.id)
     assert (fork.history.messages, fork.history.summary) == (before.messages[:3], before.summary)
     await fork.close()
-    fork = await opened(desk, resume=whole.id)
+    fork = await opened(project, resume=whole.id)
     assert fork.history == now
     undone = await fork.change(undo)
     assert undone.conversation.messages == (*before.messages, *now.messages[-2:])
-    await fork.close()
 
 
-async def test_the_list_is_as_it_was_then(desk: Desk) -> None:
-    session = await opened(desk, {"text": "Hi."}, TODO, {"text": "Noted."})
-    await say(session, "hello")
-    await say(session, "note it")
-    books = await library(desk)
+async def test_the_list_is_as_it_was_then(project: Project) -> None:
+    session = await opened(project, {"text": "Hi."}, TODO, {"text": "Noted."})
+    await events_of(session, "hello")
+    await events_of(session, "note it")
+    books = await library(project)
     early, whole = await books.fork(session.id, 2), await books.fork(session.id)
     await session.close()
     for fork, items in ((early, ()), (whole, ("mend it",))):
-        opened_fork = await opened(desk, resume=fork.id)
+        opened_fork = await opened(project, resume=fork.id)
         assert tuple(item.text for item in opened_fork._env.recorder.situation.todos) == items
         await opened_fork.close()
 
 
-async def test_a_draft_is_used_again_and_goes_when_nobody_uses_it(desk: Desk) -> None:
-    session = await opened(desk, {"text": "Hi."}, {"text": "Yes."})
-    await say(session, "hello")
-    await say(session, "and?")
-    books = await library(desk)
+async def test_a_draft_is_used_again_and_goes_when_nobody_uses_it(project: Project) -> None:
+    session = await opened(project, {"text": "Hi."}, {"text": "Yes."})
+    await events_of(session, "hello")
+    await events_of(session, "and?")
+    books = await library(project)
     draft = await books.fork(session.id, 2, draft=True)
     assert (await books.fork(session.id, 2, draft=True)).id == draft.id
     assert [info.id for info in await books.page()] == [session.id]
-    fork = await opened(desk, resume=draft.id)
+    fork = await opened(project, resume=draft.id)
     await fork.close()
     with pytest.raises(UsageError):
         await books.rename(draft.id, "gone")
 
     draft = await books.fork(session.id, 0, draft=True)
-    fork = await opened(desk, {"text": "New."}, resume=draft.id)
+    fork = await opened(project, {"text": "New."}, resume=draft.id)
     assert fork.history.messages == ()
-    await say(fork, "something else")
+    await events_of(fork, "something else")
     await fork.close()
     assert {info.id for info in await books.page()} == {session.id, draft.id}
-    await session.close()
 
 
-async def test_the_library_lists_searches_and_renames(desk: Desk) -> None:
-    session = await opened(desk, {"text": "The moon is out."})
-    await say(session, "what about tonight?")
-    books = await library(desk)
+async def test_the_library_lists_searches_and_renames(project: Project) -> None:
+    session = await opened(project, {"text": "The moon is out."})
+    await events_of(session, "what about tonight?")
+    books = await library(project)
     assert [(info.title, info.messages, info.cost) for info in await books.page()] == [("what about tonight?", 2, 0.0)]
     assert await books.page(words="moon") == ()
     told: list[tuple[int, int]] = []
@@ -192,13 +185,13 @@ async def test_the_library_lists_searches_and_renames(desk: Desk) -> None:
 
 
 async def test_a_search_of_the_library_answers_in_time_and_says_what_it_did_not_read(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
+    project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    sessions = [await opened(desk, {"text": f"The moon is out {number}."}) for number in range(3)]
+    sessions = [await opened(project, {"text": f"The moon is out {number}."}) for number in range(3)]
     for session in sessions:
-        await say(session, "what about tonight?")
+        await events_of(session, "what about tonight?")
         await session.close()
-    books = await library(desk)
+    books = await library(project)
     monkeypatch.setattr("agent.archive.library.SECONDS", 0.0)
     told: list[tuple[int, int]] = []
     found = [await books.search("moon", told=lambda done, total: told.append((done, total))) for _ in range(3)]
@@ -206,25 +199,24 @@ async def test_a_search_of_the_library_answers_in_time_and_says_what_it_did_not_
     assert told == [(2, 6), (2, 4), (2, 2)]
 
 
-async def test_a_title_that_was_changed_stays_while_the_session_goes_on(desk: Desk) -> None:
-    sessions = desk.sessions(model=f"scripted/{desk.script({'text': 'Hi.'})}")
+async def test_a_title_that_was_changed_stays_while_the_session_goes_on(project: Project) -> None:
+    sessions = project.sessions(model=f"scripted/{project.script({'text': 'Hi.'})}")
     session = await sessions.open()
-    await say(session, "hello")
+    await events_of(session, "hello")
     await (await sessions.library()).rename(session.id, "mine")
     assert session.title == "mine"
     await session._env.recorder.end_turn("scripted/other", "plan")
     assert [info.title for info in await (await sessions.library()).page()] == ["mine"]
-    await session.close()
 
 
-async def test_the_tree_of_real_sessions_knows_the_files_that_were_changed(desk: Desk) -> None:
-    session = await opened(desk, {"text": "Hi."}, WRITE, {"text": "Written."}, {"text": "Bye."})
+async def test_the_tree_of_real_sessions_knows_the_files_that_were_changed(project: Project) -> None:
+    session = await opened(project, {"text": "Hi."}, WRITE, {"text": "Written."}, {"text": "Bye."})
     for text in ("hello", "write it", "bye"):
-        await say(session, text)
-    books = await library(desk)
+        await events_of(session, text)
+    books = await library(project)
     fork = await books.fork(session.id, 2, draft=True)
-    other = await opened(desk, {"text": "No."}, resume=fork.id)
-    await say(other, "do not write it")
+    other = await opened(project, {"text": "No."}, resume=fork.id)
+    await events_of(other, "do not write it")
     tree = await books.tree(other.id)
     rows = rows_of(tree, other.id)
     assert [(row.said.text, row.depth, row.is_on_path, row.is_first) for row in rows] == [
@@ -236,51 +228,49 @@ async def test_the_tree_of_real_sessions_knows_the_files_that_were_changed(desk:
     assert [changed_since(tree, row.said) for row in rows] == [("new.txt",), ("new.txt",), (), ()]
     await other.close()
     await session.close()
-    desk.sql("delete from situation where kind = 'change'")  # as earlier versions left it
+    project.sql("delete from situation where kind = 'change'")  # as earlier versions left it
     assert [changed_since(await books.tree(other.id), row.said) for row in rows][:2] == [("new.txt",), ("new.txt",)]
 
 
-async def test_a_message_that_cannot_be_read_stands_in_the_tree_by_its_number(desk: Desk) -> None:
-    session = await opened(desk, WRITE, {"text": "Hi."}, {"text": "Bye."})
+async def test_a_message_that_cannot_be_read_stands_in_the_tree_by_its_number(project: Project) -> None:
+    session = await opened(project, WRITE, {"text": "Hi."}, {"text": "Bye."})
     for text in ("hello", "bye"):
-        await say(session, text)
+        await events_of(session, text)
     await session.close()
-    desk.sql("delete from situation where kind = 'change'")  # so that the calls tell which files were changed
-    desk.sql("update messages set body = body || '}' where position < 2")
-    rows = rows_of(await (await library(desk)).tree(session.id), session.id)
+    project.sql("delete from situation where kind = 'change'")  # so that the calls tell which files were changed
+    project.sql("update messages set body = body || '}' where position < 2")
+    rows = rows_of(await (await library(project)).tree(session.id), session.id)
     assert [row.said.text for row in rows] == ["(message 0 of the session cannot be read)", "bye"]
 
 
-async def test_a_fork_knows_the_files_that_were_changed_before_it_and_none_that_came_later(desk: Desk) -> None:
-    (desk.root / "new.txt").write_text("old\n")
+async def test_a_fork_knows_the_files_that_were_changed_before_it_and_none_that_came_later(project: Project) -> None:
+    (project.root / "new.txt").write_text("old\n")
     look: dict[str, object] = {"calls": [{"name": "read", "arguments": {"path": "new.txt"}}]}
     later: dict[str, object] = {"calls": [{"name": "write", "arguments": {"path": "later.txt", "content": "y\n"}}]}
-    session = await opened(desk, look, WRITE, {"text": "Written."}, later, {"text": "More."})
+    session = await opened(project, look, WRITE, {"text": "Written."}, later, {"text": "More."})
     for text in ("write it", "and more"):
-        await say(session, text)
-    books = await library(desk)
+        await events_of(session, text)
+    books = await library(project)
     early, whole = await books.fork(session.id, 6), await books.fork(session.id)
     await session.close()
     await books.delete(session.id)
     for info, known in ((early, ["new.txt"]), (whole, ["later.txt", "new.txt"])):
-        fork = await opened(desk, resume=info.id)
+        fork = await opened(project, resume=info.id)
         found = [change for change in (await fork.files.changes("session")).files if change.by_tool]
         assert sorted(change.name for change in found) == known
         assert FileChange("new.txt", b"old\n", b"x\n") in found
         await fork.close()
 
 
-async def test_a_tree_names_what_any_branch_has_changed_since(desk: Desk) -> None:
-    session = await opened(desk, {"text": "Hi."})
-    await say(session, "hello")
-    books = await library(desk)
+async def test_a_tree_names_what_any_branch_has_changed_since(project: Project) -> None:
+    session = await opened(project, {"text": "Hi."})
+    await events_of(session, "hello")
+    books = await library(project)
     fork = await books.fork(session.id, 2)
-    other = await opened(desk, WRITE, {"text": "Written."}, resume=fork.id)
-    await say(other, "write it")
+    other = await opened(project, WRITE, {"text": "Written."}, resume=fork.id)
+    await events_of(other, "write it")
     tree = await books.tree(other.id)
     assert [changed_since(tree, row.said) for row in rows_of(tree, other.id)] == [("new.txt",), ("new.txt",)]
-    await other.close()
-    await session.close()
 
 
 @st.composite

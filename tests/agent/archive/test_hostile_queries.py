@@ -23,16 +23,8 @@ QUERIES = 1_000
 SAID = ("please mend the parser", "a plain text with words and 測試", *HOSTILE[::4])
 TIMES = ("", "1h", "2 days ago", "999999w", "0001-01-01", "9999-12-31 23:59", "yesterday", "-5", "\0")
 REFS = (
-    "r1",
-    "r9",
-    "msg-0",
-    "sum-1",
-    "ebb://one/aaaa/r1",
-    "ebb://%00/../r1",
-    "nexora://_/current/r1:L1-2",
-    "\0",
-    "r1:B9-1",
-)
+    "r1", "r9", "msg-0", "sum-1", "ebb://one/aaaa/r1", "ebb://%00/../r1", "nexora://_/current/r1:L1-2", "\0", "r1:B9-1",
+)  # fmt: skip
 BLOWS_UP = r"(x+)+\1y"
 """With a back reference, so that no engine of linear time takes it."""
 

@@ -17,7 +17,6 @@ from agent.calls.output_room import OutputRoom
 from agent.calls.output_view import Ingest
 from agent.calls.policy import Policy, parse_rule
 from agent.calls.project_rules import KeptRules, ProjectRules
-from agent.config.load import load_config
 from agent.context.estimate import estimate_message
 from agent.context.preflight import ToolBudget
 from agent.events import (
@@ -36,14 +35,13 @@ from agent.messages import ToolCall, ToolOutput, User
 from agent.providers.wires.scripted import Scripted
 from agent.session import Session
 from agent.sessions import Sessions
-from tests.agent.test_session import Home, call, home, outputs_of
+from tests.kit.project import Project
+from tests.kit.session import Home, call, outputs_of
 from tools.base import Workspace
 from tools.catalog import builtin_tools
 from tools.process.state import ProgramState
 
 Answer = Callable[[PermissionAsked], Decision]
-
-__all__ = ["home"]
 
 
 class Run:
@@ -254,23 +252,14 @@ def test_long_values_are_told_by_what_changed_in_them() -> None:
 async def opened(tmp_path: Path, *replies: object, interactive: bool = True) -> AsyncIterator[Session]:
     """A session in `project`, as after a new start of the program."""
     async with started(tmp_path, *replies, interactive=interactive) as sessions:
-        session = await sessions.open()
-        yield session
-        await session.close()
+        yield await sessions.open()
 
 
 @asynccontextmanager
 async def started(tmp_path: Path, *replies: object, interactive: bool = True) -> AsyncIterator[Sessions]:
-    """The sessions of `project`, as after a new start of the program."""
-    project = tmp_path / "project"
-    project.mkdir(exist_ok=True)
-    environment = {"EBB_HOME": str(tmp_path / "home")}
-    config = load_config(project, environment, {"agent.model": model(tmp_path, "script", *replies)})
-    sessions = Sessions(config, project, environment, interactive=interactive)
-    try:
-        yield sessions
-    finally:
-        await sessions.close()
+    """The sessions of a project, as after a new start of the program."""
+    async with Project(tmp_path) as project:
+        yield project.sessions(*replies, interactive=interactive)
 
 
 def model(tmp_path: Path, name: str, *replies: object) -> str:
@@ -366,14 +355,13 @@ def test_a_pipe_in_the_place_of_the_rules_is_told_and_not_waited_for(tmp_path: P
 
 
 async def test_a_resumed_session_knows_what_ran(home: Home) -> None:
-    session = await home.open(Scripted.of({"calls": [call("bash", command="echo a")]}, DONE), mode="ask")
+    session = await home.attended(Scripted.of({"calls": [call("bash", command="echo a")]}, DONE), mode="ask")
     await answered(session, lambda asked: Decision("allow", arguments={"command": "echo b"}))
     (before,) = outputs_of(session)
     await session.close()
-    again = await home.open(Scripted.of(DONE), resume=True)
+    again = await home.attended(Scripted.of(DONE), resume=True)
     assert outputs_of(again) == [before]
     assert before.edited == {"command": "echo b"}
-    await again.close()
 
 
 # For the session

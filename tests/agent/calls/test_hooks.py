@@ -5,7 +5,6 @@ import json
 import os
 import stat
 import sys
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -17,17 +16,10 @@ from agent.events import Noticed, ToolFinished, TurnFinished
 from agent.messages import ToolOutput
 from agent.providers.wires.scripted import Scripted
 from agent.session import Session
-from tests.agent.archived import ID, Home, bash, calls, events_of, outputs_of
+from tests.kit.session import ID, Home, bash, call, calls, events_of, first_turn, outputs_of
 from tests.tools.test_bash import is_running, until
 from tools.process.child import Answer
 from tools.process.state import ProgramState
-
-
-@pytest.fixture
-async def home(tmp_path: Path) -> AsyncIterator[Home]:
-    opened = await Home(tmp_path).open()
-    yield opened
-    await opened.thread.close()
 
 
 def keeps(home: Home, name: str) -> str:
@@ -49,10 +41,9 @@ def kept(home: Home, name: str) -> list[tuple[dict[str, Any], bytes]]:
     return [(told, text.encode("latin-1")) for told, text in map(json.loads, lines)]
 
 
-async def ran(home: Home, hooks: list[AfterTool], *wanted: tuple[str, dict[str, Any]]) -> tuple[Session, list[str]]:
+async def ran(home: Home, hooks: list[AfterTool], *wanted: dict[str, Any]) -> tuple[Session, list[str]]:
     """A session in which the calls were made, and the lines that the user was told."""
-    session = await home.session(Scripted.of(calls(*wanted), {"text": "done"}), hooks=hooks)
-    events = await events_of(session)
+    session, events = await first_turn(home.session(Scripted.of(calls(*wanted), {"text": "done"}), hooks=hooks))
     assert events[-1] == TurnFinished("answered", "done")
     return session, [event.text for event in events if isinstance(event, Noticed)]
 
@@ -77,21 +68,17 @@ async def test_a_hook_sees_all_of_an_output_as_it_came_before_it_is_cut(home: Ho
     assert output.text.startswith("[Tool result stored — 588,901 bytes")
     assert await home.archive().read("r1") == raw + b"exit code 0"
     assert (path.parent, os.listdir(home.outputs), told) == (home.outputs, [], [])
-    await session.close()
 
 
 async def test_short_outputs_failures_and_lines_that_are_cut_are_seen_whole(home: Home) -> None:
     (home.root / "a.js").write_text("x" * 5000)
     hooks = [AfterTool("*", keeps(home, "seen"))]
-    session, _ = await ran(
-        home, hooks, bash("echo ä; exit 3"), ("read", {"path": "a.js"}), ("read", {"path": "nothing"})
-    )
+    await ran(home, hooks, bash("echo ä; exit 3"), call("read", path="a.js"), call("read", path="nothing"))
     assert sorted((given["tool"], given["status"], data) for given, data in kept(home, "seen")) == [
         ("bash", "failed", "ä\nexit code 3".encode()),
         ("read", "done", b"1\t" + b"x" * 5000),
         ("read", "failed", b"`nothing` does not exist: look for it with glob"),
     ]
-    await session.close()
 
 
 async def test_what_hooks_say_is_shown_beside_the_output(home: Home) -> None:
@@ -111,7 +98,6 @@ async def test_what_hooks_say_is_shown_beside_the_output(home: Home) -> None:
         )
     ]
     assert told == []
-    await session.close()
 
 
 async def test_a_hook_that_fails_costs_a_line_and_not_the_output(home: Home) -> None:
@@ -132,33 +118,30 @@ async def test_a_hook_that_fails_costs_a_line_and_not_the_output(home: Home) -> 
     (output,) = outputs_of(session)
     assert output.text.endswith('ref_id="r1" to read specific portions.\nexit code 0')
     assert len(await home.archive().read("r1")) == 23_893 + len("exit code 0")
-    await session.close()
 
 
 async def test_what_was_brought_back_and_what_did_not_run_is_not_seen_again(home: Home) -> None:
     hooks = [AfterTool("*", keeps(home, "seen"))]
-    session, _ = await ran(
+    await ran(
         home,
         hooks,
         bash("seq 3000"),
-        ("read_result", {"ref_id": "r1", "lines": "1"}),
-        ("recall", {"ref_id": "r1", "lines": "1"}),
-        ("tool_output_cache", {"ref_id": "r1"}),
-        ("no_such_tool", {}),
+        call("read_result", ref_id="r1", lines="1"),
+        call("recall", ref_id="r1", lines="1"),
+        call("tool_output_cache", ref_id="r1"),
+        call("no_such_tool"),
     )
     assert [given["tool"] for given, _ in kept(home, "seen")] == ["bash"]
-    await session.close()
 
 
 async def test_a_part_of_what_a_background_job_prints_is_the_part_that_is_shown(home: Home) -> None:
     hooks = [AfterTool("bash_output", keeps(home, "seen"))]
-    run = ("bash", {"command": "seq 20000; touch done; sleep 600", "background": True})
+    run = call("bash", command="seq 20000; touch done; sleep 600", background=True)
     wait = bash("until [ -e done ]; do sleep 0.01; done")
-    session, _ = await ran(home, hooks, run, wait, ("bash_output", {"job": "job-1"}), ("bash_output", {"job": "job-1"}))
+    await ran(home, hooks, run, wait, call("bash_output", job="job-1"), call("bash_output", job="job-1"))
     (_, first), (_, second) = kept(home, "seen")
     assert first == b"".join(b"%d\n" % number for number in range(1, 20_001))
     assert second == b"no new output\njob-1: still running"
-    await session.close()
 
 
 async def test_an_interruption_ends_a_hook_with_all_that_it_started(home: Home) -> None:
@@ -173,23 +156,20 @@ async def test_an_interruption_ends_a_hook_with_all_that_it_started(home: Home) 
     assert events[-1] == TurnFinished("interrupted", "")
     await until(lambda: not is_running(pid))
     assert os.listdir(home.outputs) == []
-    await session.close()
 
 
 async def test_a_hook_gets_no_secret_of_the_environment(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-ant-1234567890123456")
     session, _ = await ran(home, [AfterTool("bash", 'echo "key:$ANTHROPIC_API_KEY"')], bash("true"))
     assert outputs_of(session)[0].text.endswith("notes:]\nkey:")
-    await session.close()
 
 
 async def test_where_the_output_cannot_be_laid_down_it_goes_on(home: Home) -> None:
     home.outputs.write_text("a file in the place of the folder")
-    session, told = await ran(home, [AfterTool("glob", "echo never")], ("glob", {"pattern": "*"}))
+    session, told = await ran(home, [AfterTool("glob", "echo never")], call("glob", pattern="*"))
     (line,) = told
     assert line.startswith("the hook for `glob` could not be run: the output could not be written to a file: ")
     assert outputs_of(session)[0].status == "done"
-    await session.close()
 
 
 @pytest.mark.parametrize(
@@ -198,22 +178,15 @@ async def test_where_the_output_cannot_be_laid_down_it_goes_on(home: Home) -> No
         (Answer(0, b"", b"debug"), Heard()),
         (Answer(0, b" \n", b""), Heard()),
         (Answer(0, b"\x1b[31m3 warnings\x1b[0m\n", b""), Heard("[A hook of the user for `bash` notes:]\n3 warnings")),
-        (
-            Answer(2, b"ignored", b"no tests ran\n"),
-            Heard("[A hook of the user for `bash` objects; take it into account:]\nno tests ran"),
-        ),
+        (Answer(2, b"ignored", b"no tests ran\n"),
+         Heard("[A hook of the user for `bash` objects; take it into account:]\nno tests ran")),
         (Answer(2, b"", b""), Heard(told="the hook for `bash` exited with 2; the output goes on without it")),
-        (
-            Answer(1, b"x", b"Traceback\nmore"),
-            Heard(told="the hook for `bash` exited with 1: Traceback; the output goes on without it"),
-        ),
+        (Answer(1, b"x", b"Traceback\nmore"),
+         Heard(told="the hook for `bash` exited with 1: Traceback; the output goes on without it")),
         (Answer(-9, b"", b""), Heard(told="the hook for `bash` was killed by signal 9; the output goes on without it")),
-        (
-            Answer(None, b"x", b""),
-            Heard(told="the hook for `bash` was ended after 9 s; the output goes on without it"),
-        ),
+        (Answer(None, b"x", b""), Heard(told="the hook for `bash` was ended after 9 s; the output goes on without it")),
     ],
-)
+)  # fmt: skip
 def test_what_the_model_is_shown_and_the_user_is_told(answer: Answer, heard: Heard) -> None:
     assert what_follows("bash", answer, 9) == heard
 

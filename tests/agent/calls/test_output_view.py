@@ -3,14 +3,14 @@
 import base64
 import hashlib
 import json
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from agent.archive.listing import ArchiveListing
+from agent.context.offload import Offloading
 from agent.errors import ReferenceFailed
 from agent.events import Noticed, TurnFinished
 from agent.messages import Assistant, Image, Stored, Text, ToolCall, ToolOutput, User
@@ -20,8 +20,8 @@ from store.archive import ArchiveStore
 from store.errors import StoreError
 from store.outputs import OutputRow
 from store.sessions import MessageRow, SessionStore
-from tests.agent.archived import ID, Home, calls, events_of, outputs_of, said
 from tests.agent.context.test_output_media import PNG
+from tests.kit.session import ID, Home, call, calls, events_of, first_turn, outputs_of
 from tools.base import Arguments, Attached, Effect, Picture, Result, Workspace
 
 PDF = Attached("report.pdf", "application/pdf", b"%PDF-1.7\n\xff\xfe" + bytes(5000))
@@ -46,22 +46,14 @@ class Giver:
         return self.given
 
 
-@pytest.fixture
-async def home(tmp_path: Path) -> AsyncIterator[Home]:
-    opened = await Home(tmp_path).open()
-    yield opened
-    await opened.thread.close()
-
-
-def get(*then: tuple[str, dict[str, Any]]) -> Scripted:
+def get(*then: dict[str, Any]) -> Scripted:
     """A model that calls the tool once and then others."""
-    return Scripted.of(calls(("mcp__files__get", {})), *([calls(*then)] if then else []), {"text": "done"})
+    return Scripted.of(calls(call("mcp__files__get")), *([calls(*then)] if then else []), {"text": "done"})
 
 
 async def test_files_of_an_output_are_kept_and_one_line_stands_for_each(home: Home) -> None:
     given = Result("two files", pictures=(Picture("image/png", PNG),), files=(PDF, SONG))
-    session = await home.session(get(), Giver(given))
-    await events_of(session)
+    session, _ = await first_turn(home.session(get(), Giver(given)))
     (output,) = outputs_of(session)
     assert output.text == (
         "two files\n"
@@ -79,15 +71,13 @@ async def test_files_of_an_output_are_kept_and_one_line_stands_for_each(home: Ho
         "audio/wav",
     ]
     await session.close()
-    again = await home.session(get(), Giver(given), is_new=False)
+    again = await home.session(get(), Giver(given), resume=True)
     assert outputs_of(again) == [output]
-    await again.close()
 
 
 async def test_a_document_that_can_be_read_is_shown_like_text(home: Home) -> None:
-    then = ("read_result", {"ref_id": "r1", "lines": "2000-2002"})
-    session = await home.session(get(then), Giver(Result("found:", files=(NOTES, SONG))))
-    await events_of(session)
+    then = call("read_result", ref_id="r1", lines="2000-2002")
+    session, _ = await first_turn(home.session(get(then), Giver(Result("found:", files=(NOTES, SONG)))))
     output, read = outputs_of(session)
     lines = output.text.splitlines()
     assert lines[:4] == [
@@ -104,16 +94,15 @@ async def test_a_document_that_can_be_read_is_shown_like_text(home: Home) -> Non
     assert read.text == "2000\tnote 1997\n2001\tnote 1998\n2002\tnote 1999\n(lines 2000-2002 of 2,003)"
     whole = b'found:\n[Attached "notes.md" \xe2\x80\x94 text/markdown, 18,890 bytes:]\n' + NOTES.data
     assert await home.archive().read("r1") == whole + lines[-1].encode()
-    await session.close()
 
 
 async def test_a_medium_comes_back_with_its_first_bytes_and_how_to_save_it(home: Home) -> None:
     session = await home.session(
         get(
-            ("read_result", {"ref_id": "r1:tool-1"}),
-            ("recall", {"ref_id": "r1:tool-1"}),
-            ("read_result", {"ref_id": "r1:tool-1", "offset": 5010, "limit": 4}),
-            ("read_result", {"ref_id": "r1:tool-2"}),
+            call("read_result", ref_id="r1:tool-1"),
+            call("recall", ref_id="r1:tool-1"),
+            call("read_result", ref_id="r1:tool-1", offset=5010, limit=4),
+            call("read_result", ref_id="r1:tool-2"),
         ),
         Giver(Result("a file", files=(PDF,))),
     )
@@ -130,17 +119,16 @@ async def test_a_medium_comes_back_with_its_first_bytes_and_how_to_save_it(home:
     assert about.startswith("[recall:r1:tool-1 – output of mcp__files__get; truncated: no; tokens: ")
     assert bytes_of_it.text == "(not text; as hexadecimal numbers)\n00\n(bytes 5010-5011 of 5,011)"
     assert (missing.status, missing.text) == ("failed", "`r1` has one picture or file: leave `:tool-2` out")
-    await session.close()
 
 
 async def test_what_is_read_again_names_the_pictures_that_came_with_it(home: Home) -> None:
     pictures = (Picture("image/png", PNG), Picture("image/gif", b"GIF89a"))
     session = await home.session(
         get(
-            ("read_result", {"ref_id": "r1"}),
-            ("recall", {"ref_id": "r1"}),
-            ("read_result", {"ref_id": "r1:tool-2"}),
-            ("read_result", {"ref_id": "r1", "pattern": "two"}),
+            call("read_result", ref_id="r1"),
+            call("recall", ref_id="r1"),
+            call("read_result", ref_id="r1:tool-2"),
+            call("read_result", ref_id="r1", pattern="two"),
         ),
         Giver(Result("one\ntwo", pictures=pictures)),
     )
@@ -153,27 +141,23 @@ async def test_what_is_read_again_names_the_pictures_that_came_with_it(home: Hom
         ("picture, image/gif, 6 bytes", 1),
         ("2:two\n(pictures came with it: r1:tool-1, r1:tool-2)", 0),
     ]
-    await session.close()
 
 
 async def test_an_output_that_is_a_picture_comes_back_as_one_and_names_the_others(home: Home) -> None:
     pictures = tuple(Picture("image/gif", b"GIF89a" + bytes([number])) for number in range(8))
-    then = ("read_result", {"ref_id": "r1"})
-    session = await home.session(get(then), Giver(Result("eight", pictures=pictures)))
-    await events_of(session)
+    then = call("read_result", ref_id="r1")
+    session, _ = await first_turn(home.session(get(then), Giver(Result("eight", pictures=pictures))))
     assert outputs_of(session)[1] == ToolOutput(
         "call-2-2",
         "picture, image/gif, 7 bytes\n"
         "(pictures came with it: r1:tool-2, r1:tool-3, r1:tool-4, r1:tool-5, r1:tool-6 and 2 more)",
         images=(outputs_of(session)[0].images[0],),
     )
-    await session.close()
 
 
 async def test_files_are_on_the_shelf_with_how_to_save_them(home: Home) -> None:
     given = Result("files", pictures=(Picture("image/png", PNG),), files=(PDF, SONG))
-    session = await home.session(get(), Giver(given))
-    await events_of(session)
+    session, _ = await first_turn(home.session(get(), Giver(given)))
     listing = ArchiveListing(home.thread, home.store, home.archive(), ID)
     listed = await listing.entries(session.history)
     assert [(one.ref, one.state, one.size) for one in listed] == [
@@ -183,19 +167,16 @@ async def test_files_are_on_the_shelf_with_how_to_save_them(home: Home) -> None:
     ]
     saved = f"(application/pdf, 5,011 bytes; `ebb sessions show {ID} r1:tool-2 > FILE` saves it)"
     assert (await listing.page("r1:tool-2", 1, 10)).lines == (saved,)
-    await session.close()
 
 
 async def test_so_many_files_that_their_lines_are_long_are_themselves_shown_in_part(home: Home) -> None:
     files = tuple(Attached(f"{number}.bin", "application/octet-stream", bytes([number])) for number in range(100))
-    session = await home.session(get(), Giver(Result("", files=files)))
-    await events_of(session)
+    session, _ = await first_turn(home.session(get(), Giver(Result("", files=files))))
     (output,) = outputs_of(session)
     assert output.text.startswith('[Tool result stored — 8,581 bytes, 100 lines from "mcp__files__get".\n[Attached "0')
     assert len(output.text) < 2500
     assert (await home.archive().read("r1")).count(b"\n") == 99
     assert await home.archive().read("r1:tool-100") == bytes([99])
-    await session.close()
 
 
 async def test_files_that_cannot_be_kept_are_named_and_the_step_goes_on(
@@ -205,22 +186,19 @@ async def test_files_that_cannot_be_kept_are_named_and_the_step_goes_on(
         raise StoreError("full", "the disk is full")
 
     monkeypatch.setattr(home.blobs, "put", full)
-    session = await home.session(get(), Giver(Result("a file", files=(PDF,))))
-    events = await events_of(session)
+    session, events = await first_turn(home.session(get(), Giver(Result("a file", files=(PDF,)))))
     assert outputs_of(session) == [
         ToolOutput("call-1-1", 'a file\n[Attached "report.pdf" — application/pdf, 5,011 bytes; it could not be kept]')
     ]
     assert [event.text for event in events if isinstance(event, Noticed)] == [
         "what came with the output of `mcp__files__get` could not be kept: the disk is full"
     ]
-    await session.close()
 
 
 async def test_a_picture_that_is_seen_again_is_stored_once_and_the_log_names_it(home: Home) -> None:
     (home.root / "a.png").write_bytes(PNG)
-    looks = [calls(("read", {"path": "a.png"})), calls(("read", {"path": "a.png"}), ("read_result", {"ref_id": "r1"}))]
-    session = await home.session(Scripted.of(*looks, {"text": "done"}))
-    await events_of(session)
+    looks = [calls(call("read", path="a.png")), calls(call("read", path="a.png"), call("read_result", ref_id="r1"))]
+    session, _ = await first_turn(home.session(Scripted.of(*looks, {"text": "done"})))
     shown, digest = session.history.messages, hashlib.sha256(PNG).hexdigest()
     image = Image("image/png", base64.b64encode(PNG).decode(), digest)
     assert [output.images for output in outputs_of(session)] == [(image,), (image,), (image,)]
@@ -229,7 +207,7 @@ async def test_a_picture_that_is_seen_again_is_stored_once_and_the_log_names_it(
     assert list((home.blobs.folder / "incoming").iterdir()) == []
     bodies = [row.body for row in await home.thread.run(home.store.messages, ID)]
     assert (image.data in "".join(bodies), "".join(bodies).count(digest)) == (False, 3)
-    again = await home.session(Scripted.of({"text": "ok"}), is_new=False)
+    again = await home.session(Scripted.of({"text": "ok"}), resume=True)
     assert again.history.messages == shown
     await again.close()
     assert [await home.archive().read(ref) for ref in ("r1", "r2:tool-1", "r3")] == [PNG, PNG, PNG]
@@ -243,7 +221,7 @@ async def test_pictures_in_the_log_of_an_earlier_version_are_seen(home: Home) ->
     output = {"type": "output", "call_id": "c1", "text": "a", "status": "done"}
     body = json.dumps({"parts": [{**output, "images": [{"media_type": "image/png", "data": data}]}]})
     message = User((ToolOutput("c1", "a", images=(Image("image/png", data),)),))
-    await said(home, User((Text("go"),)), Assistant((ToolCall("c1", "read", {}),), "m"))
+    await home.said(User((Text("go"),)), Assistant((ToolCall("c1", "read", {}),), "m"))
     await home.thread.run(
         home.store.write,
         ID,
@@ -258,11 +236,10 @@ async def test_pictures_in_the_log_of_an_earlier_version_are_seen(home: Home) ->
 
 async def test_a_picture_that_was_removed_leaves_a_line_in_the_view(home: Home) -> None:
     given = Result("two", pictures=(Picture("image/png", PNG), Picture("image/gif", b"GIF89a")))
-    session = await home.session(get(), Giver(given))
-    await events_of(session)
+    session, _ = await first_turn(home.session(get(), Giver(given)))
     await session.close()
     await home.thread.run(lambda: ArchiveStore(home.store).expire(most_bytes=1))
-    again = await home.session(Scripted.of({"text": "ok"}), is_new=False)
+    again = await home.session(Scripted.of({"text": "ok"}), resume=True)
     gone = "[a picture (image/png) is not there any more]\n[a picture (image/gif) is not there any more]"
     assert outputs_of(again) == [ToolOutput("call-1-1", f"two\n{gone}")]
     assert (await events_of(again, "and?"))[-1] == TurnFinished("answered", "ok")
@@ -287,7 +264,7 @@ async def test_where_nothing_can_be_kept_the_log_holds_the_picture(
     expected = [ToolOutput("call-1-1", "one", images=(Image("image/png", base64.b64encode(PNG).decode()),))]
     assert outputs_of(session) == expected
     await session.close()
-    again = await home.session(Scripted.of({"text": "ok"}), is_new=False)
+    again = await home.session(Scripted.of({"text": "ok"}), resume=True)
     assert outputs_of(again) == expected
     await again.close()
     assert await home.archive().read("r1") == PNG
@@ -315,11 +292,9 @@ async def outputs_in_log(home: Home) -> list[ToolOutput]:
 
 async def test_a_picture_that_finds_no_room_is_cut_and_comes_back(home: Home) -> None:
     given = Result("a long text\n" * 3000, pictures=(Picture("image/png", PNG),))
-    provider = Scripted.of(calls(("mcp__files__get", {})), {"text": "done"}, context_window=14_000)
-    session = await home.session(provider, Giver(given), threshold=100_000)
-    await events_of(session)
+    provider = Scripted.of(calls(call("mcp__files__get")), {"text": "done"}, context_window=14_000)
+    await events_of(await home.session(provider, Giver(given), offloading=Offloading(threshold=100_000)))
     (output,) = await outputs_in_log(home)
     digest = hashlib.sha256(PNG).hexdigest()
     assert (output.images, output.pictures) == ((), (Stored(digest, len(PNG), 0, "image/png"),))
     assert await home.archive().read("r1:tool-1") == PNG
-    await session.close()

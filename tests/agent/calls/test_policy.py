@@ -113,20 +113,10 @@ def test_two_rules_can_cover_a_command_together() -> None:
 @pytest.mark.parametrize(
     "command",
     [
-        "rm -rf x",
-        "/bin/rm x",
-        "sudo rm x",
-        "ls; rm x",
-        "env A=1 rm x",
-        "bash -c 'rm x'",
-        "find . -exec rm {} +",
-        "echo $(rm x)",
-        "ls |xargs rm",
-        r"r\m x",
-        "'rm' x",
-        "true\nrm x",
+        "rm -rf x", "/bin/rm x", "sudo rm x", "ls; rm x", "env A=1 rm x", "bash -c 'rm x'", "find . -exec rm {} +",
+        "echo $(rm x)", "ls |xargs rm", r"r\m x", "'rm' x", "true\nrm x",
     ],
-)
+)  # fmt: skip
 @pytest.mark.parametrize("mode", MODES)
 def test_a_deny_rule_finds_the_command_however_it_is_wrapped(command: str, mode: Mode) -> None:
     assert decide(shell(command), policy(mode, allow=("bash",), deny=("bash(rm)",))).verdict == "deny"
@@ -268,25 +258,11 @@ def test_allowed_commands_stay_in_the_working_folder(command: str, verdict: str)
 @pytest.mark.parametrize(
     "command",
     [
-        "r''m x",
-        'r"m" x',
-        "r\\\nm x",
-        "$'r\\x6d' x",
-        "$'\\U00000072m' x",
-        '$"rm" x',
-        "rm${IFS}x",
-        "RM x",
-        "busybox rm x",
-        "bash -c \"r'm' x\"",
-        "bash -c 'eval \"r\\\\m x\"'",
-        "echo \"`r''m x`\"",
-        "cat <(r''m x)",
-        "f() { r''m x; }; f",
-        "case a in a) r''m x;; esac",
-        "nice -n 5 'r'm x",
-        "{rm,x}",
+        "r''m x", 'r"m" x', "r\\\nm x", "$'r\\x6d' x", "$'\\U00000072m' x", '$"rm" x', "rm${IFS}x", "RM x",
+        "busybox rm x", "bash -c \"r'm' x\"", "bash -c 'eval \"r\\\\m x\"'", "echo \"`r''m x`\"", "cat <(r''m x)",
+        "f() { r''m x; }; f", "case a in a) r''m x;; esac", "nice -n 5 'r'm x", "{rm,x}",
     ],
-)
+)  # fmt: skip
 def test_a_deny_rule_reads_a_command_as_the_shell_does(command: str) -> None:
     assert decide(shell(command), policy("auto", deny=("bash(rm)",))).verdict == "deny"
 
@@ -306,16 +282,10 @@ def test_where_there_is_a_deny_rule_a_command_that_cannot_be_read_is_asked_about
 @pytest.mark.parametrize(
     "name",
     [
-        ".GIT/hooks/pre-commit",
-        "a/.Git/config",
-        ".g\u200cit/config",
-        "sub.git/hooks/update",
-        ".gitmodules",
-        ".ssh/authorized_keys",
-        ".config/fish/config.fish",
-        ".VSCode/tasks.json",
+        ".GIT/hooks/pre-commit", "a/.Git/config", ".g\u200cit/config", "sub.git/hooks/update", ".gitmodules",
+        ".ssh/authorized_keys", ".config/fish/config.fish", ".VSCode/tasks.json",
     ],
-)
+)  # fmt: skip
 @pytest.mark.parametrize("rule", ["edit", "edit(.)", "edit(/home)", "*"])
 def test_no_broad_rule_covers_what_makes_other_programs_run_commands(name: str, rule: str) -> None:
     asked = edit(f"{ROOT}/{name}")

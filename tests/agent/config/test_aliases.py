@@ -26,56 +26,33 @@ def configured(folder: Path, text: str, *settings: str) -> Config:
         ("contextWindow", "[agent]\ncontextWindow = 100000", "agent.context_window", 100_000),
         ("defaults.contextWindow", "[defaults]\ncontextWindow = 9000", "agent.context_window", 9000),
         ("maxOutputTokens", "[agent]\nmaxOutputTokens = 4096", "agent.max_output_tokens", 4096),
-        (
-            "contextWindowBufferTokens",
-            "[agent]\ncontextWindowBufferTokens = 5",
-            "agent.context_window_buffer_tokens",
-            5,
-        ),
+        ("contextWindowBufferTokens", "[agent]\ncontextWindowBufferTokens = 5", "agent.context_window_buffer_tokens",
+         5),
         ("compactTrigger", "[agent]\ncompactTrigger = 0.9", "agent.compact_trigger", 0.9),
         ("hardBlock", "[agent]\nhardBlock = 0.97", "agent.hard_block", 0.97),
         ("thresholdRatio", "[agent]\nthresholdRatio = 0.8", "agent.threshold_ratio", 0.8),
         ("compaction.threshold_ratio", "[compaction]\nthreshold_ratio = 0.8", "agent.threshold_ratio", 0.8),
         ("resultOffloadThreshold", "[agent]\nresultOffloadThreshold = 9", "agent.result_offload_threshold", 9),
         ("tool_response_max_bytes", "[agent]\ntool_response_max_bytes = 9", "agent.result_offload_threshold", 9),
-        (
-            "defaults.toolResponseMaxBytes",
-            "[defaults]\ntoolResponseMaxBytes = 9",
-            "agent.result_offload_threshold",
-            9,
-        ),
+        ("defaults.toolResponseMaxBytes", "[defaults]\ntoolResponseMaxBytes = 9", "agent.result_offload_threshold", 9),
         ("toolDeferralThreshold", "[agent]\ntoolDeferralThreshold = 0.2", "agent.tool_deferral_threshold", 0.2),
         ("context_budget_tokens", "[agent]\ncontext_budget_tokens = 20000", "agent.protect_tokens", 20_000),
-        (
-            "tool_output_cache.contextBudgetTokens",
-            "[tool_output_cache]\ncontextBudgetTokens = 20000",
-            "agent.protect_tokens",
-            20_000,
-        ),
-        (
-            "toolOutputCache.maxMessageBytes",
-            "[toolOutputCache]\nmaxMessageBytes = 7",
-            "agent.max_message_bytes",
-            7,
-        ),
+        ("tool_output_cache.contextBudgetTokens",
+         "[tool_output_cache]\ncontextBudgetTokens = 20000",
+         "agent.protect_tokens",
+         20_000),
+        ("toolOutputCache.maxMessageBytes", "[toolOutputCache]\nmaxMessageBytes = 7", "agent.max_message_bytes", 7),
         ("maxLineLength", "[agent]\nmaxLineLength = 7", "agent.max_line_length", 7),
         ("keepLastN", "[agent]\nkeepLastN = 10", "agent.keep_last_n", 10),
         ("prune.keep_last_n", "[prune]\nkeep_last_n = 10", "agent.keep_last_n", 10),
         ("compaction.retainLastTurns", "[compaction]\nretainLastTurns = 2", "agent.retain_last_turns", 2),
         ("compaction.model", '[compaction]\nmodel = "a/b"', "agent.summary_model", "a/b"),
-        (
-            "compaction.summaryDirectives",
-            '[compaction]\nsummaryDirectives = ["x"]',
-            "agent.summary_directives",
-            ("x",),
-        ),
+        ("compaction.summaryDirectives", '[compaction]\nsummaryDirectives = ["x"]', "agent.summary_directives", ("x",)),
         ("summarization_model", '[agent]\nsummarization_model = "a/b"', "agent.summary_model", "a/b"),
-        (
-            "options.summarization_provider, options.summarization_model",
-            '[options]\nsummarization_provider = "a"\nsummarization_model = "b"',
-            "agent.summary_model",
-            "a/b",
-        ),
+        ("options.summarization_provider, options.summarization_model",
+         '[options]\nsummarization_provider = "a"\nsummarization_model = "b"',
+         "agent.summary_model",
+         "a/b"),
         ("disableAutoSummarize", "[agent]\ndisableAutoSummarize = true", "rewrite.policy", "off"),
         ("options.disable_auto_summarize", "[options]\ndisable_auto_summarize = true", "rewrite.policy", "off"),
         ("compaction.auto", "[compaction]\nauto = false", "rewrite.policy", "off"),
@@ -88,7 +65,7 @@ def configured(folder: Path, text: str, *settings: str) -> Config:
         ("toolsAllowed", 'toolsAllowed = ["read"]', "tools.allowed", ("read",)),
         ("defaults.toolsDenied", '[defaults]\ntoolsDenied = ["bash"]', "tools.denied", ("bash",)),
     ],
-)
+)  # fmt: skip
 def test_another_name_sets_our_key_and_says_so(
     written: str, toml: str, key: str, value: object, tmp_path: Path
 ) -> None:
@@ -213,31 +190,21 @@ def test_how_hard_to_think_may_be_written_as_reasoning(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "notice"),
     [
-        (
-            '[agent]\nreasoning_effort = "low"\nreasoning = "high"',
-            "`reasoning` has no effect, since `agent.reasoning_effort` sets the same and wins",
-        ),
-        (
-            "[agent]\ncontext_window = 9000\ncontextBudget = 8000",
-            "`contextBudget` has no effect, since `agent.context_window` sets the same and wins",
-        ),
-        (
-            "[agent]\nthreshold_ratio = 0.8\ncompact_trigger = 0.9",
-            "`agent.threshold_ratio` has no effect, since `agent.compact_trigger` sets the same and wins",
-        ),
-        (
-            "[providers.openai]\nmax_output_tokens = 9\nmaxTokens = 8",
-            "`providers.openai.maxTokens` has no effect, since `providers.openai.max_output_tokens` sets the same "
-            "and wins",
-        ),
-        (
-            '[providers.openai.models.m]\nreasoning_effort = "low"\nreasoning = "high"',
-            "`providers.openai.models.m.reasoning` has no effect, since `providers.openai.models.m.reasoning_effort` "
-            "sets the same and wins",
-        ),
+        ('[agent]\nreasoning_effort = "low"\nreasoning = "high"',
+         "`reasoning` has no effect, since `agent.reasoning_effort` sets the same and wins"),
+        ("[agent]\ncontext_window = 9000\ncontextBudget = 8000",
+         "`contextBudget` has no effect, since `agent.context_window` sets the same and wins"),
+        ("[agent]\nthreshold_ratio = 0.8\ncompact_trigger = 0.9",
+         "`agent.threshold_ratio` has no effect, since `agent.compact_trigger` sets the same and wins"),
+        ("[providers.openai]\nmax_output_tokens = 9\nmaxTokens = 8",
+         "`providers.openai.maxTokens` has no effect, since `providers.openai.max_output_tokens` sets the same "
+         "and wins"),
+        ('[providers.openai.models.m]\nreasoning_effort = "low"\nreasoning = "high"',
+         "`providers.openai.models.m.reasoning` has no effect, since `providers.openai.models.m.reasoning_effort` "
+         "sets the same and wins"),
         ("[agent]\ncontext_window = 9000", None),
     ],
-)
+)  # fmt: skip
 def test_a_key_that_another_one_overrides_is_named(tmp_path: Path, text: str, notice: str | None) -> None:
     notices = configured(tmp_path, text).notices
     assert [told.partition(": ")[2] for told in notices] == ([notice] if notice else [])

@@ -175,15 +175,10 @@ def test_any_bytes_are_counted_as_some_image(raw: bytes, end: int) -> None:
 @pytest.mark.parametrize(
     ("size", "rule", "tokens"),
     [
-        ((750, 100), "area", 100),
-        ((1000, 1000), "area", 1334),
-        ((4000, 4000), "area", 1600),
-        ((1, 1), "area", 1),
-        ((512, 512), "tiles", 255),
-        ((1024, 1024), "tiles", 765),
-        ((2048, 4096), "tiles", 1105),
+        ((750, 100), "area", 100), ((1000, 1000), "area", 1334), ((4000, 4000), "area", 1600), ((1, 1), "area", 1),
+        ((512, 512), "tiles", 255), ((1024, 1024), "tiles", 765), ((2048, 4096), "tiles", 1105),
     ],
-)
+)  # fmt: skip
 def test_an_image_takes_what_its_provider_says(size: tuple[int, int], rule: ImageRule, tokens: int) -> None:
     assert image_tokens(Image("image/png", png(*size)), rule) == tokens
 

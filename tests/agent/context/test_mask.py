@@ -86,16 +86,14 @@ def kept_apart(shown: str, lines: int) -> ToolOutput:
         ("read", {"path": "a.py"}, "1 x", "done", "Viewed a.py – 1 line"),
         ("read", {"path": "a\x1b[2J\nb"}, "1 x", "done", r"Viewed a\x1b[2J\nb – 1 line"),
         ("bash", {"command": "printf '\x1b[31mred'"}, "exit code 0", "done", "Ran: printf 'red' – exit 0"),
-        (
-            "bash",
-            {"command": "echo [r3]"},
-            "\x1b[31merror:\x1b[0m see [recall:r9] and [ Recall: ebb://a/b/r2:L1 ]\nexit code 1",
-            "failed",
-            "Ran: echo (r3) – exit 1 – error: see (recall:r9) and ( Recall: ebb://a/b/r2:L1 )",
-        ),
+        ("bash",
+         {"command": "echo [r3]"},
+         "\x1b[31merror:\x1b[0m see [recall:r9] and [ Recall: ebb://a/b/r2:L1 ]\nexit code 1",
+         "failed",
+         "Ran: echo (r3) – exit 1 – error: see (recall:r9) and ( Recall: ebb://a/b/r2:L1 )"),
         ("web", {}, "a list[r] of [recall:r9", "done", "Called web – a list[r] of (recall:r9"),
     ],
-)
+)  # fmt: skip
 def test_an_output_becomes_one_line(
     name: str, arguments: dict[str, Any], text: str, status: OutputStatus, line: str
 ) -> None:
@@ -112,16 +110,12 @@ def test_an_output_becomes_one_line(
         ("read", ToolOutput("c", "1\tx", extent=Extent("lines", 300, 300)), "Viewed x – 300 lines"),
         ("read", ToolOutput("c", "1\tx\n(lines 1-1 of 300; go on with offset=2)"), "Viewed x – 1 line"),
         ("read", ToolOutput("c", "a picture", images=(Image("image/png", ""),)), "Viewed x – a picture"),
-        (
-            "grep",
-            ToolOutput("c", "f\n1:x", extent=Extent("matches", 200, 300)),
-            "Searched 'x' in x – 200 of 300 matches",
-        ),
-        (
-            "grep",
-            ToolOutput("c", "f\n1:x", extent=Extent("matches", 200)),
-            "Searched 'x' in x – the first 200 matches of more",
-        ),
+        ("grep",
+         ToolOutput("c", "f\n1:x", extent=Extent("matches", 200, 300)),
+         "Searched 'x' in x – 200 of 300 matches"),
+        ("grep",
+         ToolOutput("c", "f\n1:x", extent=Extent("matches", 200)),
+         "Searched 'x' in x – the first 200 matches of more"),
         ("grep", ToolOutput("c", "f", extent=Extent("files", 1, 1)), "Searched 'x' in x – 1 file"),
         ("glob", ToolOutput("c", "no files match", extent=Extent("files", 0, 0)), "Searched 'x' in x – 0 files"),
         (
@@ -150,14 +144,12 @@ def test_an_output_becomes_one_line(
             'Called mcp__db__rows – 9,000 bytes: {"id": 1',
         ),
         ("shot", ToolOutput("c", "", images=(Image("image/png", ""),)), "Called shot – 1 picture"),
-        (
-            "shot",
-            ToolOutput("c", "both", images=(Image("image/png", ""),), pictures=(Stored("d", 9, 0, "image/png"),)),
-            "Called shot – 2 pictures: both",
-        ),
+        ("shot",
+         ToolOutput("c", "both", images=(Image("image/png", ""),), pictures=(Stored("d", 9, 0, "image/png"),)),
+         "Called shot – 2 pictures: both"),
         ("mcp__db__drop", ToolOutput("c", ""), "Called mcp__db__drop – nothing"),
     ],
-)
+)  # fmt: skip
 def test_figures_are_those_that_the_tool_reported(name: str, output: ToolOutput, line: str) -> None:
     call = ToolCall("c", name, {"path": "x", "pattern": "x", "command": "x"})
     assert condensed(Numbered(call, output, 1)) == f"{line} [recall:r1]"

@@ -2,25 +2,22 @@
 
 import asyncio
 import base64
-import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from agent.config.load import load_config
 from agent.context.mentions import pasted
 from agent.context.references import message_digits
 from agent.errors import ReferenceFailed
 from agent.events import Event, Noticed, StepStarted, TurnFailed, TurnFinished, TurnStarted
 from agent.messages import Conversation, Image, Note, Text, User
 from agent.session import Session
-from agent.sessions import Sessions
 from agent.view_events import ContextCompacted
 from agent.window.bring_back import kept
-from tests.agent.scripted import scripted_sessions
+from tests.kit.project import Project
+from tests.kit.session import events_of
 from tui.view.blocks import Notice
 from tui.view.resumed import view_of
 
@@ -38,38 +35,30 @@ class Told:
         self.notices = list(notices)
 
 
-async def said(
-    project: Path,
-    text: str,
-    *,
-    settings: Mapping[str, object] | None = None,
-    beside: Sequence[Image | Note] = (),
-    window: int = 200_000,
-) -> Told:
-    script = project.parent / "script.json"
-    script.write_text(json.dumps({"context_window": window, "reply": [{"text": "Seen."}]}))
-    environment = {"EBB_HOME": str(project.parent / "home")}
-    config = load_config(project, environment, {"agent.model": f"scripted/{script}", **(settings or {})})
-    sessions = Sessions(config, project, environment, interactive=False)
-    try:
-        session = await sessions.open()
-        try:
-            return await _told(session, text, beside)
-        finally:
-            await session.close()
-    finally:
-        await sessions.close()
+@pytest.fixture(autouse=True)
+def files(project: Project) -> None:
+    (project.root / "src" / "inner").mkdir(parents=True)
+    (project.root / ".git").mkdir()
+    (project.root / ".gitignore").write_text("*.log\n")
+    (project.root / "src" / "a.py").write_text("one\ntwo\nthree\n")
+    (project.root / "src" / "b c.txt").write_text("blank\n")
+    (project.root / "src" / "noise.log").write_text("ignored\n")
+    (project.root / "src" / "inner" / "deep.py").write_text("")
 
 
-async def _told(session: Session, text: str, beside: Sequence[Image | Note]) -> Told:
-    events = [event async for event in session.send(text, beside)]
+async def said(project: Project, text: str, window: int = 200_000, deny: Sequence[str] = ()) -> Told:
+    denied: dict[str, Any] = {"permissions.deny": list(deny)}
+    return await _told(await project.session({"text": "Seen."}, window=window, **denied), text)
+
+
+async def _told(session: Session, text: str, *beside: Image | Note) -> Told:
+    events = await events_of(session, text, beside)
     first = session.history.messages[0]
     assert isinstance(first, User)
     return Told(first, [event.text for event in events if isinstance(event, Noticed)])
 
 
-async def test_a_file_a_part_of_one_and_a_folder_come_with_the_message(tmp_path: Path) -> None:
-    project = _project(tmp_path)
+async def test_a_file_a_part_of_one_and_a_folder_come_with_the_message(project: Project) -> None:
     told = await said(project, "explain @src/a.py, @src/a.py:2-2 and @src/")
     assert told.message.parts[0] == Text("explain @src/a.py, @src/a.py:2-2 and @src/")
     assert told.notes == [
@@ -81,24 +70,23 @@ async def test_a_file_a_part_of_one_and_a_folder_come_with_the_message(tmp_path:
     assert view_of(Conversation((told.message,))).blocks[1:] == (Notice(told.notices[0]),)
 
 
-async def test_names_with_blanks_stand_in_quotation_marks_and_must_be_there(tmp_path: Path) -> None:
-    told = await said(_project(tmp_path), '@"src/b c.txt" and @"not there"')
+async def test_names_with_blanks_stand_in_quotation_marks_and_must_be_there(project: Project) -> None:
+    told = await said(project, '@"src/b c.txt" and @"not there"')
     assert told.notes == ['`@"src/b c.txt"` holds:\n\n1\tblank']
     assert told.notices[0] == '`@"not there"` is not attached: there is no such file'
 
 
-async def test_decorators_and_addresses_are_left_alone(tmp_path: Path) -> None:
-    told = await said(_project(tmp_path), "why does @pytest.fixture fail for me@src/a.py and @types/node?")
+async def test_decorators_and_addresses_are_left_alone(project: Project) -> None:
+    told = await said(project, "why does @pytest.fixture fail for me@src/a.py and @types/node?")
     assert (told.notes, told.notices) == ([], [])
 
 
-async def test_what_may_not_be_read_is_not_and_that_is_told(tmp_path: Path) -> None:
-    project = _project(tmp_path)
-    (tmp_path / "outside.txt").write_text("secret")
-    (project / "link").symlink_to(tmp_path / "outside.txt")
-    told = await said(project, "@../outside.txt @link @src/a.py", settings={"permissions.deny": ["read(src/a.py)"]})
+async def test_what_may_not_be_read_is_not_and_that_is_told(project: Project) -> None:
+    (project.folder / "outside.txt").write_text("secret")
+    (project.root / "link").symlink_to(project.folder / "outside.txt")
+    told = await said(project, "@../outside.txt @link @src/a.py", deny=["read(src/a.py)"])
     assert told.notes == []
-    outside = f"`{tmp_path}/outside.txt` is outside the working folder"
+    outside = f"`{project.folder}/outside.txt` is outside the working folder"
     assert told.notices == [
         f"`@../outside.txt` is not attached: {outside}",
         f"`@link` is not attached: {outside}",
@@ -106,73 +94,49 @@ async def test_what_may_not_be_read_is_not_and_that_is_told(tmp_path: Path) -> N
     ]
 
 
-async def test_large_files_are_shown_in_part_and_never_overflow_a_small_window(tmp_path: Path) -> None:
-    project = _project(tmp_path)
+async def test_large_files_are_shown_in_part_and_never_overflow_a_small_window(project: Project) -> None:
     for number in range(5):
-        (project / f"{number}.txt").write_text("x" * 60 + "\n" + "a line\n" * 50_000)
+        (project.root / f"{number}.txt").write_text("x" * 60 + "\n" + "a line\n" * 50_000)
     told = await said(project, "@0.txt @1.txt @2.txt @3.txt @4.txt", window=60_000)
     assert sum(map(len, told.notes)) < 33_000
     assert "go on with offset=" in told.notes[0]
     assert "what is attached already takes all the room" in told.notices[0]
 
 
-async def test_pictures_are_shown_to_the_model(tmp_path: Path) -> None:
-    project = _project(tmp_path)
-    (project / "dot.png").write_bytes(PNG)
+async def test_pictures_are_shown_to_the_model(project: Project) -> None:
+    (project.root / "dot.png").write_bytes(PNG)
     told = await said(project, "what is @dot.png?")
     assert Image("image/png", base64.b64encode(PNG).decode()) in told.message.parts
     assert told.notices == ["attached `@dot.png` (picture, 1×1)"]
     assert view_of(Conversation((told.message,))).blocks[1:] == (Notice(told.notices[0]),)
 
 
-async def test_what_is_no_text_is_told(tmp_path: Path) -> None:
-    project = _project(tmp_path)
-    (project / "data.bin").write_bytes(bytes(range(256)) * 20)
+async def test_what_is_no_text_is_told(project: Project) -> None:
+    (project.root / "data.bin").write_bytes(bytes(range(256)) * 20)
     told = await said(project, "@data.bin")
     assert told.notes == []
     assert told.notices[0].startswith("`@data.bin` is not attached: `data.bin` is")
 
 
-async def test_a_huge_paste_is_shown_in_part_and_found_again(tmp_path: Path) -> None:
-    _project(tmp_path)
+async def test_a_huge_paste_is_shown_in_part_and_found_again(project: Project) -> None:
     whole = "first line\n" + "".join(f"line {number}\n" for number in range(150_000)) + "last line"
     note = pasted("[pasted 150,002 lines #1]", whole)
-    sessions = scripted_sessions(tmp_path, {"text": "Seen."}, interactive=False)
-    try:
-        session = await sessions.open()
-        told = await _told(session, "look at [pasted 150,002 lines #1]", [note])
-        (shown,) = told.notes
-        assert len(shown) < 121_000
-        assert shown.startswith("What the user pasted as [pasted 150,002 lines #1]:\n\nfirst line\n")
-        assert shown.endswith("last line")
-        ref = shown.partition('ref_id="')[2].partition('"')[0]
-        found = await session.listing.page(ref, 77_780, 4)
-        assert "line 77777" in "\n".join(found.lines)
-        id = session.id
-        await session.close()
-        again = await sessions.open(id)
-        assert again.history.messages[0] == told.message
-        await again.close()
-    finally:
-        await sessions.close()
+    session = await project.session({"text": "Seen."})
+    told = await _told(session, "look at [pasted 150,002 lines #1]", note)
+    (shown,) = told.notes
+    assert len(shown) < 121_000
+    assert shown.startswith("What the user pasted as [pasted 150,002 lines #1]:\n\nfirst line\n")
+    assert shown.endswith("last line")
+    ref = shown.partition('ref_id="')[2].partition('"')[0]
+    found = await session.listing.page(ref, 77_780, 4)
+    assert "line 77777" in "\n".join(found.lines)
+    await session.close()
+    again = await project.session(resume=session.id)
+    assert again.history.messages[0] == told.message
 
 
-def _project(tmp_path: Path) -> Path:
-    project = tmp_path / "project"
-    (project / "src" / "inner").mkdir(parents=True)
-    (project / ".git").mkdir()
-    (project / ".gitignore").write_text("*.log\n")
-    (project / "src" / "a.py").write_text("one\ntwo\nthree\n")
-    (project / "src" / "b c.txt").write_text("blank\n")
-    (project / "src" / "noise.log").write_text("ignored\n")
-    (project / "src" / "inner" / "deep.py").write_text("")
-    return project
-
-
-async def test_what_is_sent_and_interrupted_at_once_is_cut_all_the_same(tmp_path: Path) -> None:
-    session_of, project = _sessions(tmp_path, [{"text": "Seen."}], window=60_000), _project(tmp_path)
-    sessions = session_of(project)
-    session = await sessions.open()
+async def test_what_is_sent_and_interrupted_at_once_is_cut_all_the_same(project: Project) -> None:
+    session = await project.session({"text": "Seen."}, window=60_000)
     servers: Any = Waiting()
     session._env = replace(session._env, servers=servers)
     huge = pasted("[pasted #1]", "line of text\n" * 50_000)
@@ -185,17 +149,13 @@ async def test_what_is_sent_and_interrupted_at_once_is_cut_all_the_same(tmp_path
         (True, True)
     ]
     session._env = replace(session._env, servers=None)
-    assert [event async for event in session.send("now?")][-1] == TurnFinished("answered", "Seen.")
-    await session.close()
-    await sessions.close()
+    assert (await events_of(session, "now?"))[-1] == TurnFinished("answered", "Seen.")
 
 
-async def test_what_comes_with_many_messages_of_one_turn_never_fills_the_window_for_good(tmp_path: Path) -> None:
+async def test_what_comes_with_many_messages_of_one_turn_never_fills_the_window_for_good(project: Project) -> None:
     todo = {"text": "I go on.", "calls": [{"name": "todo", "arguments": {"items": []}}]}
     replies: list[Mapping[str, object]] = [*[todo] * 8, {"text": "Done."}, {"text": "Still here."}]
-    project = _project(tmp_path)
-    sessions = _sessions(tmp_path, replies, window=60_000)(project)
-    session = await sessions.open()
+    session = await project.session(*replies, window=60_000)
     waiting: list[User] = []
 
     def heard() -> Sequence[User]:
@@ -211,24 +171,20 @@ async def test_what_comes_with_many_messages_of_one_turn_never_fills_the_window_
         events.append(event)
     assert events[-1] == TurnFinished("answered", "Done.")
     assert "attachments" in [how for event in events if isinstance(event, ContextCompacted) for how in event.strategies]
-    assert [event async for event in session.send("now?")][-1] == TurnFinished("answered", "Still here.")
+    assert (await events_of(session, "now?"))[-1] == TurnFinished("answered", "Still here.")
     asked = [part.text for part in session.history.summary.request.parts if isinstance(part, Text)]
     assert asked == ["go", *(f"look at [#{number}]" for number in range(1, len(asked)))]
     for name, text in (("go", "line of text"), ("look at [#3]", "other 3")):
         page = await session.listing.page(f"msg-{message_digits(User((Text(name),)))}", 1_000, 2)
         assert page.lines == (text, text)
-    await session.close()
-    await sessions.close()
 
 
-async def test_pictures_that_a_window_cannot_hold_are_found_by_reference(tmp_path: Path) -> None:
-    project = _project(tmp_path)
-    sessions = _sessions(tmp_path, [{"text": "Seen."}, {"text": "Yes."}], window=32_000)(project)
-    session = await sessions.open()
+async def test_pictures_that_a_window_cannot_hold_are_found_by_reference(project: Project) -> None:
+    session = await project.session({"text": "Seen."}, {"text": "Yes."}, window=32_000)
     pictures = [Image("image/png", base64.b64encode(PNG[:16] + bytes([0, 0, 7, number, 0, 0, 7, 0])).decode())
                 for number in range(14)]  # fmt: skip
-    assert [event async for event in session.send("look", pictures)][-1] == TurnFinished("answered", "Seen.")
-    assert [event async for event in session.send("sure?")][-1] == TurnFinished("answered", "Yes.")
+    assert (await events_of(session, "look", pictures))[-1] == TurnFinished("answered", "Seen.")
+    assert (await events_of(session, "sure?"))[-1] == TurnFinished("answered", "Yes.")
     ref = f"msg-{message_digits(User((Text('look'),)))}"
     recall = kept(session._env.archive).recall
     for number in (1, 14):
@@ -239,23 +195,16 @@ async def test_pictures_that_a_window_cannot_hold_are_found_by_reference(tmp_pat
         )
     with pytest.raises(ReferenceFailed, match="has 14 pictures"):
         await recall.fetch(f"{ref}:tool-15")
-    await session.close()
-    await sessions.close()
 
 
-async def test_a_message_that_another_model_has_no_room_for_is_shown_to_it_in_part(tmp_path: Path) -> None:
-    project = _project(tmp_path)
-    sessions = _sessions(tmp_path, [{"error": "auth"}], window=200_000)(project)
-    session = await sessions.open()
+async def test_a_message_that_another_model_has_no_room_for_is_shown_to_it_in_part(project: Project) -> None:
+    session = await project.session({"error": "auth"}, window=200_000)
     paste = pasted("[#1]", "line of text number\n" * 5_900)
-    assert isinstance([event async for event in session.send("look", [paste])][-1], TurnFailed)
+    assert isinstance((await events_of(session, "look", [paste]))[-1], TurnFailed)
     await session.close()
-    await sessions.close()
-    smaller = _sessions(tmp_path, [{"text": "Seen."}], window=32_000, name="smaller")(project)
-    session = await smaller.open(session.id)
-    assert [event async for event in session.send("again")][-1] == TurnFinished("answered", "Seen.")
-    await session.close()
-    await smaller.close()
+    model = f"scripted/{project.script({'text': 'Seen.'}, window=32_000, name='smaller')}"
+    session = await project.sessions(model=model).open(session.id)
+    assert (await events_of(session, "again"))[-1] == TurnFinished("answered", "Seen.")
 
 
 class Waiting:
@@ -268,49 +217,29 @@ class Waiting:
         return said
 
 
-def _sessions(
-    tmp_path: Path, replies: Sequence[Mapping[str, object]], *, window: int, name: str = "script"
-) -> Callable[[Path], Sessions]:
-    """Opens the sessions of a project with a scripted model."""
-    script = tmp_path / f"{name}.json"
-    script.write_text(json.dumps({"context_window": window, "reply": replies}))
-    environment = {"EBB_HOME": str(tmp_path / "home")}
-
-    def opened(project: Path) -> Sessions:
-        config = load_config(project, environment, {"agent.model": f"scripted/{script}"})
-        return Sessions(config, project, environment, interactive=False)
-
-    return opened
-
-
 HUGE = "first\n" + "a line of a log\n" * 60_000 + "last"
 
 
-async def test_a_session_whose_message_never_fitted_goes_on_with_the_next(tmp_path: Path) -> None:
-    sessions = _sessions(tmp_path, [{"text": "Here."}, {"text": "Still."}], window=32_000)(_project(tmp_path))
-    session = await sessions.open()
+async def test_a_session_whose_message_never_fitted_goes_on_with_the_next(project: Project) -> None:
+    session = await project.session({"text": "Here."}, {"text": "Still."}, window=32_000)
     await session._env.recorder.said(User((Text(HUGE),)))
-    id = session.id
     await session.close()
-    session = await sessions.open(id)
+    session = await project.session({"text": "Here."}, {"text": "Still."}, window=32_000, resume=session.id)
     assert session.history.messages == (User((Text(HUGE),)),)
     for asked, answer in (("what now?", "Here."), ("and now?", "Still.")):
-        assert [event async for event in session.send(asked)][-1] == TurnFinished("answered", answer)
+        assert (await events_of(session, asked))[-1] == TurnFinished("answered", answer)
     shown = [part.text for part in session.history.summary.request.parts if isinstance(part, Text)]
     assert shown[0].startswith("first\n")
     assert shown[0].endswith("last")
     page = await session.listing.page(f"msg-{message_digits(User((Text(HUGE),)))}", 59_999, 2)
     assert page.lines == ("a line of a log", "a line of a log")
-    await session.close()
-    await sessions.close()
 
 
 @pytest.mark.parametrize("window", [16_000, 200_000])
-async def test_what_is_said_at_length_while_a_turn_runs_is_shown_in_part(tmp_path: Path, window: int) -> None:
+async def test_what_is_said_at_length_while_a_turn_runs_is_shown_in_part(project: Project, window: int) -> None:
     todo = {"text": "I go on.", "calls": [{"name": "todo", "arguments": {"items": []}}]}
     replies: list[Mapping[str, object]] = [*[todo] * 4, {"text": "Done."}]
-    sessions = _sessions(tmp_path, replies, window=window)(_project(tmp_path))
-    session = await sessions.open()
+    session = await project.session(*replies, window=window)
     waiting = [User((Text(f"{number}: {HUGE}"),)) for number in range(4)]
 
     def heard() -> Sequence[User]:
@@ -321,5 +250,3 @@ async def test_what_is_said_at_length_while_a_turn_runs_is_shown_in_part(tmp_pat
     for number in range(4):
         page = await session.listing.page(f"msg-{message_digits(User((Text(f'{number}: {HUGE}'),)))}", 3, 60_002)
         assert "\n".join(page.lines) == f"{number}: {HUGE}"
-    await session.close()
-    await sessions.close()

@@ -14,9 +14,7 @@ from agent.session import Session
 from agent.view_events import PrefixDrifted
 from store.errors import StoreError
 from store.sessions import SessionStore
-from tests.agent.test_session import Home, call, home
-
-__all__ = ["home"]
+from tests.kit.session import Home, call
 
 TODO = {"text": "I look.", "calls": [call("todo", items=[])]}
 
@@ -45,7 +43,7 @@ async def run(session: Session, waiting: Waiting, say: str = "", at: type[Any] =
 
 async def test_what_is_said_reaches_the_model_with_the_next_step_behind_the_outputs(home: Home) -> None:
     provider = Scripted.of(TODO, {"text": "With tabs, then."})
-    session = await home.open(provider)
+    session = await home.attended(provider)
     waiting = Waiting()
     events = await run(session, waiting, "use tabs")
     assert [e for e in events if isinstance(e, Steered | StepStarted | TurnFinished)] == [
@@ -60,32 +58,29 @@ async def test_what_is_said_reaches_the_model_with_the_next_step_behind_the_outp
     assert outputs.parts[1:] == (MEANWHILE, Text("use tabs"))
     assert provider.requests[1].messages[:2] == (*provider.requests[0].messages, session.history.messages[1])
     assert not any(isinstance(event, PrefixDrifted) for event in events)
-    await session.close()
 
 
 async def test_what_waits_when_a_turn_begins_is_heard_with_its_first_step(home: Home) -> None:
     provider = Scripted.of({"text": "Both."})
-    session = await home.open(provider)
+    session = await home.attended(provider)
     await run(session, Waiting("and this", "and that"))
     assert [part.text for part in provider.requests[0].messages[0].parts if isinstance(part, Text)] == [
         "go",
         "and this",
         "and that",
     ]
-    await session.close()
 
 
 async def test_what_is_said_while_the_last_answer_is_written_is_left_where_it_waits(home: Home) -> None:
-    session = await home.open(Scripted.of({"text": "Done."}))
+    session = await home.attended(Scripted.of({"text": "Done."}))
     waiting = Waiting()
     events = await run(session, waiting, "one more thing", at=StepStarted)
     assert not any(isinstance(event, Steered) for event in events)
     assert waiting.texts == ["one more thing"]
-    await session.close()
 
 
 async def test_an_interrupted_turn_takes_nothing_any_more(home: Home) -> None:
-    session = await home.open(Scripted.of(TODO, {"text": "never said"}))
+    session = await home.attended(Scripted.of(TODO, {"text": "never said"}))
     waiting = Waiting()
     ends = []
     async for event in session.send("go", pending_messages=waiting.take):
@@ -95,11 +90,10 @@ async def test_an_interrupted_turn_takes_nothing_any_more(home: Home) -> None:
         ends.append(event)
     assert ends[-1] == TurnFinished("interrupted", "I look.")
     assert waiting.texts == ["use tabs"]
-    await session.close()
 
 
 async def test_a_process_that_ends_right_after_it_was_heard_resumes_with_it(home: Home) -> None:
-    session = await home.open(Scripted.of({"text": "never said", "pause": 60}))
+    session = await home.attended(Scripted.of({"text": "never said", "pause": 60}))
     waiting = Waiting("use tabs")
     turn = session.send("go", pending_messages=waiting.take)
     async for event in turn:
@@ -107,7 +101,7 @@ async def test_a_process_that_ends_right_after_it_was_heard_resumes_with_it(home
             break
     # What a process does not live to write is not written: the session is read again from its rows as they are now.
     provider = Scripted.of({"text": "With tabs."})
-    again = await home.open(provider, resume=True)
+    again = await home.attended(provider, resume=True)
     assert again.history.messages == (User((Text("go"),)), said_meanwhile(User((Text("use tabs"),))))
     await run(again, Waiting())
     assert [part.text for part in provider.requests[0].messages[0].parts if isinstance(part, Text)] == [
@@ -116,12 +110,10 @@ async def test_a_process_that_ends_right_after_it_was_heard_resumes_with_it(home
         "go",
     ]
     await turn.aclose()
-    await session.close()
-    await again.close()
 
 
 async def test_what_cannot_be_written_down_is_not_said_to_be_heard(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
-    session = await home.open(Scripted.of(TODO, {"text": "never said"}))
+    session = await home.attended(Scripted.of(TODO, {"text": "never said"}))
     write = SessionStore.write
 
     def full(store: SessionStore, name: str, messages: Any, *rest: Any) -> None:
@@ -136,13 +128,12 @@ async def test_what_cannot_be_written_down_is_not_said_to_be_heard(home: Home, m
     assert isinstance(events[-1], TurnFailed)
     assert (await run(session, Waiting()))[-1] == TurnFinished("answered", "never said")
     assert MEANWHILE.text not in str(session.history)
-    await session.close()
 
 
 async def test_another_mode_holds_at_once_is_told_to_the_model_and_is_the_session_s_own(home: Home) -> None:
     write = {"calls": [call("write", path="a.txt", content="hi")]}
     provider = Scripted.of(TODO, write, {"text": "I only plan."})
-    session = await home.open(provider, mode="auto", surroundings=Surroundings)
+    session = await home.attended(provider, mode="auto", surroundings=Surroundings)
     ended = []
     async for event in session.send("go"):
         if isinstance(event, ToolFinished):

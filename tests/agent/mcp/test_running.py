@@ -18,7 +18,7 @@ from agent.session import Session
 from agent.sessions import Sessions
 from agent.view_events import PrefixDrifted, PrefixRenewed
 from tests.agent.mcp.serving import House, call, command, notices, outputs, say
-from tests.agent.window.test_compact import ASKED
+from tests.kit.session import ASKED
 from tests.waiting import until
 from tools.catalog import builtin_tools
 

@@ -1,9 +1,7 @@
 """Sessions whose conversation does not fit their model any more: real parts, scripted models of several sizes."""
 
 import asyncio
-from collections.abc import AsyncIterator
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -29,7 +27,7 @@ from agent.providers.meter import Meter
 from agent.providers.wires.scripted import Script, Scripted, ScriptedReply
 from agent.records.usage import Rewrite
 from agent.view_events import ContextCompacted, PrefixDrifted
-from tests.agent.window.test_compact import ROW, SMALL, Home, compactions, events_of, fill
+from tests.kit.session import ROW, SMALL, Home, compactions, events_of, fill, first_turn
 
 LONG = "y" * 20_000
 """About 6,600 tokens that the user says, which no compaction may leave out."""
@@ -78,13 +76,6 @@ class Models:
         return Targets(provider, follow, self.connect)
 
 
-@pytest.fixture
-async def home(tmp_path: Path) -> AsyncIterator[Home]:
-    opened = Home(tmp_path)
-    yield opened
-    await opened.thread.close()
-
-
 def of(kind: type[Event] | Any, events: list[Event]) -> list[Any]:
     return [event for event in events if isinstance(event, kind)]
 
@@ -92,8 +83,7 @@ def of(kind: type[Event] | Any, events: list[Event]) -> list[Any]:
 async def test_what_does_not_fit_goes_on_with_the_next_model_that_takes_it(home: Home) -> None:
     small, middle, large = model("small", 9000, "hello"), model("middle", 10_000), model("large", 50_000, "fine", "ok")
     models = Models(middle, large)
-    session = await home.open(small, targets=models.after(small))
-    await events_of(session, "hello")
+    session, _ = await first_turn(home.open(models.after(small)), "hello")
     events = await events_of(session, LONG)
     (switched,) = of(ModelSwitched, events)
     (reply,) = of(ReplyFinished, events)
@@ -110,34 +100,29 @@ async def test_what_does_not_fit_goes_on_with_the_next_model_that_takes_it(home:
     assert after[-1] == TurnFinished("answered", "ok")
     assert (of(ModelSwitched, after), of(PrefixDrifted, after)) == ([], [])
     assert large.requests[1].messages[: len(large.requests[0].messages)] == large.requests[0].messages
-    await session.close()
 
 
 async def test_what_was_learned_of_a_model_is_kept_when_another_takes_over(home: Home) -> None:
     small, large = Scripted.of(*fill(), context_window=14_000), Scripted.of({"text": "fine"}, context_window=50_000)
     large.name = "large"
-    session = await home.open(
-        small, targets=Models(large).after(small), compacting=CompactionSettings(SMALL, on_full="final")
-    )
+    session = await home.open(Models(large).after(small), compacting=CompactionSettings(SMALL, on_full="final"))
     assert [event.after for event in of(ModelSwitched, await events_of(session))] == ["scripted/large"]
-    store = home._store
+    store = home.store
     assert store is not None
     kept = [
         decode_estimator(await home.thread.run(store.calibration, f"scripted/{name}")).samples
         for name in ("script", "large")
     ]
     assert kept == [len(small.requests), len(large.requests)]
-    await session.close()
 
 
 async def test_a_switch_is_kept_with_the_session(home: Home) -> None:
     small, large = model("small", 9000), Scripted.of({"error": "auth"}, context_window=50_000)
     large.name = "large"
     targets = Targets(small, (Target("scripted", "large", large.window),), _always(large))
-    session = await home.open(small, targets=targets)
-    events = await events_of(session, LONG)
+    session, events = await first_turn(home.open(targets), LONG)
     assert isinstance(events[-1], TurnFailed)
-    store = home._store
+    store = home.store
     assert store is not None
     row = await home.thread.run(store.session, ROW.id)
     assert row is not None
@@ -145,7 +130,6 @@ async def test_a_switch_is_kept_with_the_session(home: Home) -> None:
     (rewrite,) = await session._env.recorder.log.rewrites()
     tokens = of(ModelSwitched, events)[0].tokens
     assert rewrite == Rewrite("model", (), tokens, tokens, 0.0, rewrite.at, 0)
-    await session.close()
 
 
 def _always(provider: Scripted) -> Any:
@@ -161,64 +145,53 @@ async def test_room_is_made_before_another_model_is_taken(home: Home) -> None:
         model("l", 50_000),
     )
     models = Models(large)
-    session = await home.open(small, targets=models.after(small))
-    events = await events_of(session)
+    events = await events_of(await home.open(models.after(small)))
     assert compactions(events) != []
     assert (of(ModelSwitched, events), models.asked) == ([], [])
-    await session.close()
 
 
 async def test_where_a_full_window_ends_in_a_report_the_next_model_comes_first(home: Home) -> None:
     small, middle = Scripted.of(*fill(), context_window=14_000), Scripted.of(*fill(20_000), context_window=20_000)
     middle.name = "middle"
     tiny = model("tiny", 9000)
-    session = await home.open(
-        small, targets=Models(middle, tiny).after(small), compacting=CompactionSettings(SMALL, on_full="final")
-    )
+    session = await home.open(Models(middle, tiny).after(small), compacting=CompactionSettings(SMALL, on_full="final"))
     events = await events_of(session)
     told = (ModelSwitched, ContextCompacted, FinalTurn)
     assert [type(event).__name__ for event in events if isinstance(event, told)] == [each.__name__ for each in told]
     # The cache of the next model is empty, so that masking costs nothing more.
     assert (compactions(events), of(PrefixDrifted, events)) == ([("cold", ("mask",))], [])
     assert session.model == "scripted/middle"
-    await session.close()
 
 
 async def test_a_model_that_cannot_take_over_is_passed_over(home: Home) -> None:
     small, shrunk, large = model("small", 9000), model("shrunk", 8000), model("large", 50_000, "fine")
     models = Models("keyless", shrunk, large)
-    session = await home.open(small, targets=models.after(small, shrunk=60_000))
-    events = await events_of(session, LONG)
+    session, events = await first_turn(home.open(models.after(small, shrunk=60_000)), LONG)
     assert of(Noticed, events)[1:] == [
         Noticed("`scripted/keyless` cannot take over: there is no key"),
         Noticed("`scripted/shrunk` cannot take over: it has room for 5,000 tokens only"),
     ]
     assert models.asked == ["scripted/keyless", "scripted/shrunk", "scripted/large"]
     assert (events[-1], session.model) == (TurnFinished("answered", "fine"), "scripted/large")
-    await session.close()
 
 
 async def test_when_no_model_takes_it_the_words_are_shown_in_part(home: Home) -> None:
     small, models = model("small", 9000, "fine"), Models(model("a", 9500), model("b", 8000), "keyless")
     targets = models.after(small, keyless=50_000)
-    session = await home.open(small, targets=targets)
-    events = await events_of(session, LONG)
+    session, events = await first_turn(home.open(targets), LONG)
     assert events[-1] == TurnFinished("answered", "fine")
     assert (models.asked, session.model) == (["scripted/keyless"], "scripted/small")
     assert [event.strategies for event in of(ContextCompacted, events)] == [("words",)]
     (request,) = small.requests
     assert 'bytes left out: `read_result` or `recall` with ref_id="msg-' in str(request.messages)
-    await session.close()
 
 
 async def test_a_model_that_refuses_the_request_for_good_is_left(home: Home) -> None:
     refusing = Scripted.of(*[{"error": "overflow"}] * 4)
     large = model("large", 300_000, "fine")
-    session = await home.open(refusing, targets=Models(large).after(refusing))
-    events = await events_of(session, "hello")
+    events = await events_of(await home.open(Models(large).after(refusing)), "hello")
     assert events[-1] == TurnFinished("answered", "fine")
     assert len(of(ModelSwitched, events)) == 1
-    await session.close()
 
 
 async def test_whoever_connects_a_model_closes_it() -> None:
@@ -250,11 +223,10 @@ def test_a_session_that_goes_on_with_one_of_them_has_those_after_it() -> None:
 
 async def test_an_interrupted_turn_takes_no_other_model(home: Home) -> None:
     small, models = model("small", 9000), Models(model("large", 50_000, "fine"))
-    session = await home.open(small, targets=models.after(small))
+    session = await home.open(models.after(small))
     turn = session.send(LONG)
     first = await anext(turn)
     session.interrupt()
     rest = [first, *[event async for event in turn]]
     assert of(ModelSwitched, rest) == []
     await asyncio.sleep(0)
-    await session.close()

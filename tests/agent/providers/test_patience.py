@@ -199,10 +199,16 @@ async def test_what_only_keeps_alive_is_no_answer(adapter: Adapter, wire: Librar
     assert is_progress({"type": "content_block_stop"})
 
 
+QUICKLY = "from agent.providers import retry; retry.FIRST_DELAY = 0.02"
+"""Every delay before another try is as much shorter as the first."""
+
+
 def test_a_run_survives_a_server_that_is_gone_for_a_while(tmp_path: Path) -> None:
     busy = Turn(status=503, body={"error": {"message": "down"}})
     with FakeProvider([*[busy] * 6, Turn(text="back")]) as server:
-        done = ebb("-p", "hi", "-m", "openai-chat/m", home=tmp_path, env={"OPENAI_BASE_URL": f"{server.url}/v1"})
+        done = ebb(
+            "-p", "hi", "-m", "openai-chat/m", home=tmp_path, env={"OPENAI_BASE_URL": f"{server.url}/v1"}, first=QUICKLY
+        )
     assert (done.code, done.out) == (0, "back\n")
     assert "; attempt 7 in " in done.err
 
@@ -218,7 +224,7 @@ def test_a_mistyped_address_is_told_soon(tmp_path: Path) -> None:
     assert "times in 1 s." in done.err
 
 
-SHORT = ("--config", "retry.first=0.000001", "--config", "retry.patience=2")
+SHORT = ("--config", "retry.first=0.000001", "--config", "retry.patience=0.5")
 """An address that nobody has reached is asked once, another one again and again."""
 
 

@@ -17,15 +17,9 @@ from tests.fake_provider import FakeProvider
 
 TABLE = Path(registry.__file__).with_name("models.json")
 MAIN = (
-    ("anthropic", "claude-opus-4-5"),
-    ("anthropic", "claude-sonnet-4-5"),
-    ("anthropic", "claude-haiku-4-5"),
-    ("openai", "gpt-5"),
-    ("openai", "gpt-5-mini"),
-    ("openai", "gpt-4.1"),
-    ("openai", "gpt-4o"),
-    ("openai", "o3"),
-)
+    ("anthropic", "claude-opus-4-5"), ("anthropic", "claude-sonnet-4-5"), ("anthropic", "claude-haiku-4-5"),
+    ("openai", "gpt-5"), ("openai", "gpt-5-mini"), ("openai", "gpt-4.1"), ("openai", "gpt-4o"), ("openai", "o3"),
+)  # fmt: skip
 
 
 @pytest.mark.parametrize(("provider", "name"), MAIN)

@@ -1,23 +1,13 @@
 """Replies that are asked for once more, in whole sessions with a scripted model."""
 
-from collections.abc import AsyncIterator
-from pathlib import Path
-
 import pytest
 
 from agent.events import Noticed, ReplyFinished, RetryScheduled, TextDelta, TurnFinished
 from agent.messages import Assistant
 from agent.providers.wires.scripted import Script, Scripted, ScriptedReply
-from tests.agent.window.test_compact import Home, call, events_of
+from tests.kit.session import Home, call, events_of, first_turn
 
 CUT = "the reply was cut at 50,000 tokens, and may take 65,536 now"
-
-
-@pytest.fixture
-async def home(tmp_path: Path) -> AsyncIterator[Home]:
-    opened = Home(tmp_path)
-    yield opened
-    await opened.thread.close()
 
 
 def model(*replies: ScriptedReply, window: int = 200_000, most: int = 100_000) -> Scripted:
@@ -40,20 +30,17 @@ async def test_a_reply_that_used_up_its_tokens_is_asked_for_again_with_more(
     home: Home, cut: ScriptedReply, why: str
 ) -> None:
     provider = model(cut, ScriptedReply("fine"))
-    session = await home.open(provider)
-    events = await events_of(session)
+    session, events = await first_turn(home.open(provider))
     assert (retries(list(events)), events[-1]) == ([why], TurnFinished("answered", "fine"))
     assert [request.max_output_tokens for request in provider.requests] == [50_000, 65_536]
     assert provider.requests[0].messages == provider.requests[1].messages
     assert [message.text for message in session.history.messages if message.text] == ["go", "fine"]
     assert not (home.root / "x").exists()
-    await session.close()
 
 
 async def test_a_reply_that_is_cut_again_is_the_answer_and_the_next_one_has_its_usual_room(home: Home) -> None:
     provider = model(*[ScriptedReply("half", stop="max_tokens")] * 2, ScriptedReply("more"))
-    session = await home.open(provider)
-    events = await events_of(session)
+    session, events = await first_turn(home.open(provider))
     assert (retries(list(events)), events[-1]) == ([CUT], TurnFinished("answered", "half"))
     assert [event.text for event in events if isinstance(event, Noticed)] == [
         "the answer was cut at the limit of what the model may write; ask it to go on"
@@ -61,29 +48,24 @@ async def test_a_reply_that_is_cut_again_is_the_answer_and_the_next_one_has_its_
     assert len([event for event in events if isinstance(event, ReplyFinished)]) == 2
     await events_of(session, "go on")
     assert [request.max_output_tokens for request in provider.requests] == [50_000, 65_536, 50_000]
-    await session.close()
 
 
 @pytest.mark.parametrize("error", ["auth", "overflow"])
 async def test_a_cut_reply_is_not_lost_when_it_cannot_be_had_again(home: Home, error: str) -> None:
     provider = model(ScriptedReply("half", stop="max_tokens"), ScriptedReply(error=error), ScriptedReply("more"))
-    session = await home.open(provider)
-    events = await events_of(session)
+    session, events = await first_turn(home.open(provider))
     assert (retries(list(events)), events[-1]) == ([CUT], TurnFinished("answered", "half"))
     assert [event.text for event in events if isinstance(event, TextDelta)] == ["half", "half"]
     assert [message.text for message in session.history.messages if message.text] == ["go", "half"]
     assert (await events_of(session, "go on"))[-1] == TurnFinished("answered", "more")
     assert len(provider.requests) == 3
-    await session.close()
 
 
 @pytest.mark.parametrize(("window", "most"), [(200_000, 30_000), (66_000, 100_000)])
 async def test_a_cut_reply_is_taken_as_it_is_where_there_is_no_more_room(home: Home, window: int, most: int) -> None:
     provider = model(ScriptedReply("half", stop="max_tokens"), window=window, most=most)
-    session = await home.open(provider)
-    events = await events_of(session)
+    events = await events_of(await home.open(provider))
     assert (retries(list(events)), events[-1]) == ([], TurnFinished("answered", "half"))
-    await session.close()
 
 
 async def test_a_paused_reply_is_gone_on_with(home: Home) -> None:
@@ -95,4 +77,3 @@ async def test_a_paused_reply_is_gone_on_with(home: Home) -> None:
         True,
         False,
     ]
-    await session.close()

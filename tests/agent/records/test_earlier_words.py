@@ -91,45 +91,30 @@ def test_how_a_program_ended_is_known_of_earlier_versions_too(
         ("`@a.py` holds:\n\n1\tone\n2\ttwo", Note("", "", "file", "@a.py", 16, "2 lines")),
         ("`@a.py` holds:\n\n1\tone\n(lines 1-1 of 9; …)", Note("", "", "file", "@a.py", 16, "1 line of it")),
         ("The folder `@s` holds:\n\na\nb/", Note("", "", "folder", "@s", 24, "folder, 2 entries")),
-        (
-            "The folder `@s` holds:\n\na\n(1,000 more: `glob` lists them)",
-            Note("", "", "folder", "@s", 24, "folder, 1,001 entries"),
-        ),
-        (
-            "The folder `@s` holds:\n\nnothing that git does not ignore",
-            Note("", "", "folder", "@s", 24, "folder, 0 entries"),
-        ),
+        ("The folder `@s` holds:\n\na\n(1,000 more: `glob` lists them)",
+         Note("", "", "folder", "@s", 24, "folder, 1,001 entries")),
+        ("The folder `@s` holds:\n\nnothing that git does not ignore",
+         Note("", "", "folder", "@s", 24, "folder, 0 entries")),
         ("`@dot.png` is this picture:", Note("", "", "picture", "@dot.png")),
-        (
-            '[What came with this message is kept under ref_id="msg-1a2b3c4d".]',
-            Note("", "", "origin", "msg-1a2b3c4d"),
-        ),
-        (
-            "[The newest step took more than the whole window, so it is not shown. What its calls gave back:\n- a]",
-            Note("", "", "step"),
-        ),
-        (
-            "[The user says this while you work. Take it into account, and go on with what you were asked.]",
-            Note("", "", "meanwhile"),
-        ),
-        (
-            "The context window is full, so this is the final turn. No other tool runs any more: call …",
-            Note("", "", "final"),
-        ),
+        ('[What came with this message is kept under ref_id="msg-1a2b3c4d".]', Note("", "", "origin", "msg-1a2b3c4d")),
+        ("[The newest step took more than the whole window, so it is not shown. What its calls gave back:\n- a]",
+         Note("", "", "step")),
+        ("[The user says this while you work. Take it into account, and go on with what you were asked.]",
+         Note("", "", "meanwhile")),
+        ("The context window is full, so this is the final turn. No other tool runs any more: call …",
+         Note("", "", "final")),
         ("[Context: 83% used. You can call compact_context …]", Note("", "", "context", "83")),
         ("[Context: 41% used now. What was said of it before …]", Note("", "", "context", "41")),
         ("[1 tool deferred to save context. Use tool_search to find them.]", Note("", "", "deferred", "1")),
         ("[3 tools deferred to save context. Search for them, and call …]", Note("", "", "searched", "3")),
         ("[No tools are deferred any more.]", Note("", "", "deferred", "0")),
-        (
-            "[The tools of servers have changed since your list was made: 2 tools of mcp__a are gone.]",
-            Note("", "", "servers", "2 tools of mcp__a are gone"),
-        ),
+        ("[The tools of servers have changed since your list was made: 2 tools of mcp__a are gone.]",
+         Note("", "", "servers", "2 tools of mcp__a are gone")),
         ("[The tools of servers are again as in your list.]", Note("", "", "servers")),
         ("[The permission mode is now `auto`: calls …]", Note("", "", "mode", "auto")),
         ("[The date is now 2026-01-02.]", Note("")),
     ],
-)
+)  # fmt: skip
 def test_a_note_of_an_earlier_version_is_of_the_kind_that_its_words_say(text: str, note: Note) -> None:
     read = decode_part({"type": "note", "text": text})
     assert read == replace(note, text=text)

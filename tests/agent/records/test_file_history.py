@@ -14,8 +14,8 @@ from agent.records.file_change import Changes, FileChange
 from agent.records.file_history import LARGEST
 from agent.records.git import Others, others_in
 from agent.session import Session
-from tests.agent.scripted import scripted_sessions
-from tests.agent.test_session import call, events_of
+from tests.kit.project import Project
+from tests.kit.session import call, events_of
 
 DONE = {"text": "ok"}
 NO_GIT = "what commands changed is not known: this folder is in no git repository"
@@ -31,13 +31,8 @@ def shell(command: str) -> dict[str, object]:
 
 @asynccontextmanager
 async def opened(tmp_path: Path, *replies: object, resume: str | None = None) -> AsyncIterator[Session]:
-    sessions = scripted_sessions(tmp_path, *replies, permission_mode="auto")
-    try:
-        session = await sessions.open(resume)
-        yield session
-        await session.close()
-    finally:
-        await sessions.close()
+    async with Project(tmp_path) as opened:
+        yield await opened.session(*replies, resume=resume, mode="auto", interactive=True)
 
 
 def git(folder: Path, *arguments: str) -> None:
@@ -195,18 +190,8 @@ b filter=Y.=z diff=z
 c filter=z
 """
 TRAPS = (
-    "monitor",
-    "fetch",
-    "external",
-    "textconv",
-    "command",
-    "clean",
-    "smudge",
-    "strange",
-    "process",
-    "alias",
-    "hook",
-)
+    "monitor", "fetch", "external", "textconv", "command", "clean", "smudge", "strange", "process", "alias", "hook",
+)  # fmt: skip
 """What a repository can have run, each by a file that tells."""
 
 

@@ -1,93 +1,39 @@
 """Sessions that go on after the program ended: real files, a real database, a scripted model."""
 
-import json
-import sqlite3
-from collections.abc import AsyncIterator, Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from agent.config.load import load_config
 from agent.context.budget import SHOWN, SUPPOSED, Window, after_overflow
 from agent.context.last_request import Mark
 from agent.events import Event, Noticed, Resumed, ToolStarted, TurnFinished
-from agent.messages import Conversation, Note, Usage, User
+from agent.messages import Conversation, Usage
 from agent.overview import Number
 from agent.providers.learned_limits import window_shown
 from agent.providers.wires.scripted import Scripted
 from agent.records.damage import Readable
 from agent.records.recorder import UNREADABLE_SNAPSHOT
 from agent.session import Session
-from agent.sessions import GLIMPSE, Sessions
+from agent.sessions import GLIMPSE
 from agent.view_events import PrefixDrifted, PrefixRenewed
+from tests.kit.project import Project
+from tests.kit.session import READ, events_of, first_turn, notes_of
 
 TODO = {"name": "todo", "arguments": {"items": [{"text": "parse", "status": "doing"}]}}
-READ = {"name": "read", "arguments": {"path": "a.txt"}}
 EDIT = {"name": "edit", "arguments": {"path": "a.txt", "old": "one", "new": "two"}}
 SLEEP = {"name": "bash", "arguments": {"command": "sleep 60", "background": True}}
 
 
-class Desk:
-    """A project and the program's own folder; `sessions` is the program as after a new start."""
-
-    def __init__(self, folder: Path) -> None:
-        self.root, self.home = folder / "project", folder / "home"
-        self.root.mkdir()
-        self.opened: list[Sessions] = []
-
-    def sessions(self, **flags: object) -> Sessions:
-        return self._made(flags, interactive=False)
-
-    def terminal(self, **flags: object) -> Sessions:
-        """The same where somebody looks on."""
-        return self._made(flags, interactive=True)
-
-    def _made(self, flags: Mapping[str, object], *, interactive: bool) -> Sessions:
-        environment = {"EBB_HOME": str(self.home)}
-        told = {f"agent.{name}": value for name, value in flags.items()}
-        sessions = Sessions(load_config(self.root, environment, told), self.root, environment, interactive=interactive)
-        self.opened.append(sessions)
-        return sessions
-
-    async def session(self, *steps: dict[str, Any], resume: str | None = None, mode: str | None = None) -> Session:
-        script = self.script(*steps)
-        flags = {"model": f"scripted/{script}" if resume is None else None, "permission_mode": mode}
-        return await self.sessions(**{name: value for name, value in flags.items() if value}).open(resume)
-
-    def script(self, *steps: dict[str, Any]) -> Path:
-        path = self.root.parent / "script.json"
-        path.write_text(json.dumps({"reply": steps}))
-        return path
-
-    def sql(self, statement: str) -> None:
-        with sqlite3.connect(self.home / "data" / "sessions.db") as db:
-            db.execute(statement)
-        db.close()
-
-    async def close(self) -> None:
-        for sessions in self.opened:
-            await sessions.close()
+@pytest.fixture(autouse=True)
+def files(project: Project) -> None:
+    (project.root / "a.txt").write_text("one\n")
+    (project.root / "b.txt").write_text("b\n")
 
 
-@pytest.fixture
-async def desk(tmp_path: Path) -> AsyncIterator[Desk]:
-    made = Desk(tmp_path)
-    (made.root / "a.txt").write_text("one\n")
-    (made.root / "b.txt").write_text("b\n")
-    yield made
-    await made.close()
-
-
-async def say(session: Session, text: str) -> list[Event]:
-    return [event async for event in session.send(text)]
-
-
-async def left(desk: Desk, *steps: dict[str, Any], mode: str = "auto") -> Session:
+async def left(project: Project, *steps: dict[str, Any], mode: str = "auto") -> Session:
     """A session in which one turn was made, closed."""
-    session = await desk.session(*steps, {"text": "Done."}, mode=mode)
-    await say(session, "go")
+    session, _ = await first_turn(project.session(*steps, {"text": "Done."}, mode=mode), "go")
     await session.close()
     return session
 
@@ -96,28 +42,21 @@ def resumed_in(events: list[Event]) -> Resumed:
     return next(event for event in events if isinstance(event, Resumed))
 
 
-def notes_in(session: Session) -> list[str]:
-    messages = session.history.messages
-    return [part.text for m in messages if isinstance(m, User) for part in m.parts if isinstance(part, Note)]
-
-
-async def test_a_session_goes_on_in_the_mode_and_with_the_model_it_had(desk: Desk) -> None:
-    before = await left(desk)
-    again = await desk.session({"text": "Yes."}, resume="")
+async def test_a_session_goes_on_in_the_mode_and_with_the_model_it_had(project: Project) -> None:
+    before = await left(project)
+    again = await project.session({"text": "Yes."}, resume="")
     assert (again.id, again.mode, again.model) == (before.id, "auto", before.model)
-    await again.close()
 
 
-async def test_a_mode_on_the_command_line_wins_over_the_one_of_the_session(desk: Desk) -> None:
-    await left(desk)
-    again = await desk.session({"text": "Yes."}, resume="", mode="plan")
+async def test_a_mode_on_the_command_line_wins_over_the_one_of_the_session(project: Project) -> None:
+    await left(project)
+    again = await project.session({"text": "Yes."}, resume="", mode="plan")
     assert again.mode == "plan"
-    await again.close()
 
 
-async def test_a_terminal_opens_a_session_in_its_own_mode_and_says_so(desk: Desk) -> None:
-    before = await left(desk)
-    sessions = desk.terminal()
+async def test_a_terminal_opens_a_session_in_its_own_mode_and_says_so(project: Project) -> None:
+    before = await left(project)
+    sessions = project.sessions(interactive=True)
     again = await sessions.open(before.id)
     assert again.mode == "ask"
     assert again.news == (
@@ -130,102 +69,99 @@ async def test_a_terminal_opens_a_session_in_its_own_mode_and_says_so(desk: Desk
     await reopened.close()
 
 
-async def test_a_terminal_that_is_set_to_the_mode_of_a_session_says_nothing(desk: Desk) -> None:
-    before = await left(desk, mode="plan")
-    again = await desk.terminal(permission_mode="plan").open(before.id)
+async def test_a_terminal_that_is_set_to_the_mode_of_a_session_says_nothing(project: Project) -> None:
+    before = await left(project, mode="plan")
+    again = await project.sessions(interactive=True, permission_mode="plan").open(before.id)
     assert (again.mode, again.news) == ("plan", ())
-    await again.close()
 
 
-async def test_a_project_keeps_a_session_from_going_on_in_a_looser_mode(desk: Desk) -> None:
-    await left(desk)
-    (desk.root / ".ebb").mkdir()
-    (desk.root / ".ebb" / "config.toml").write_text('[agent]\npermission_mode = "plan"\n')
-    again = await desk.session({"text": "Yes."}, resume="")
+async def test_a_project_keeps_a_session_from_going_on_in_a_looser_mode(project: Project) -> None:
+    await left(project)
+    (project.root / ".ebb").mkdir()
+    (project.root / ".ebb" / "config.toml").write_text('[agent]\npermission_mode = "plan"\n')
+    again = await project.session({"text": "Yes."}, resume="")
     assert again.mode == "plan"
-    await again.close()
 
 
-async def test_a_file_that_was_read_can_be_edited_after_a_resume(desk: Desk) -> None:
-    await left(desk, {"calls": [READ]})
-    again = await desk.session({"calls": [EDIT]}, {"text": "Done."}, resume="")
+async def test_a_file_that_was_read_can_be_edited_after_a_resume(project: Project) -> None:
+    await left(project, {"calls": [READ]})
+    again = await project.session({"calls": [EDIT]}, {"text": "Done."}, resume="")
     assert again.news == ()
-    await say(again, "edit it")
+    await events_of(again, "edit it")
     await again.close()
-    assert (desk.root / "a.txt").read_text() == "two\n"
+    assert (project.root / "a.txt").read_text() == "two\n"
 
 
-async def test_what_changed_on_disk_is_told_to_the_user_and_the_model(desk: Desk) -> None:
+async def test_what_changed_on_disk_is_told_to_the_user_and_the_model(project: Project) -> None:
     read_both = {"calls": [READ, {"name": "read", "arguments": {"path": "b.txt"}}]}
-    before = await left(desk, read_both)
-    (desk.root / "a.txt").write_text("one, but not as before\n")
-    (desk.root / "b.txt").unlink()
-    again = await desk.session({"calls": [EDIT]}, {"text": "Done."}, {"text": "Again."}, resume="")
+    before = await left(project, read_both)
+    (project.root / "a.txt").write_text("one, but not as before\n")
+    (project.root / "b.txt").unlink()
+    again = await project.session({"calls": [EDIT]}, {"text": "Done."}, {"text": "Again."}, resume="")
     assert again.news == ("since this session was closed: 1 file changed on disk, 1 file is gone",)
 
-    events = await say(again, "edit it")
+    events = await events_of(again, "edit it")
     assert resumed_in(events) == Resumed(before.id, 4, before.model, "auto", (), ("a.txt",), ("b.txt",))
-    assert "[This session was closed" in notes_in(again)[0]
-    assert "`a.txt`" in notes_in(again)[0]
-    assert (desk.root / "a.txt").read_text() == "one, but not as before\n"
-    assert not [event for event in await say(again, "and now?") if isinstance(event, Resumed)]
-    assert len(notes_in(again)) == 1
-    await again.close()
+    assert "[This session was closed" in notes_of(again)[0]
+    assert "`a.txt`" in notes_of(again)[0]
+    assert (project.root / "a.txt").read_text() == "one, but not as before\n"
+    assert not [event for event in await events_of(again, "and now?") if isinstance(event, Resumed)]
+    assert len(notes_of(again)) == 1
 
 
-async def test_a_file_that_was_only_touched_has_not_changed(desk: Desk) -> None:
-    await left(desk, {"calls": [READ]})
-    (desk.root / "a.txt").write_text("one\n")
-    again = await desk.session({"text": "Yes."}, resume="")
+async def test_a_file_that_was_only_touched_has_not_changed(project: Project) -> None:
+    await left(project, {"calls": [READ]})
+    (project.root / "a.txt").write_text("one\n")
+    again = await project.session({"text": "Yes."}, resume="")
     assert again.news == ()
-    await again.close()
 
 
-async def test_background_jobs_that_ended_with_the_program_are_told_once(desk: Desk) -> None:
-    await left(desk, {"calls": [SLEEP]})
-    again = await desk.session({"text": "Yes."}, resume="")
-    assert resumed_in(await say(again, "go on")).jobs == ("sleep 60",)
-    assert "`sleep 60`" in notes_in(again)[0]
+async def test_background_jobs_that_ended_with_the_program_are_told_once(project: Project) -> None:
+    await left(project, {"calls": [SLEEP]})
+    again = await project.session({"text": "Yes."}, resume="")
+    assert resumed_in(await events_of(again, "go on")).jobs == ("sleep 60",)
+    assert "`sleep 60`" in notes_of(again)[0]
     await again.close()
-    third = await desk.session({"text": "Yes."}, resume="")
+    third = await project.session({"text": "Yes."}, resume="")
     assert third.news == ()
     await third.close()
 
 
-async def test_the_list_of_the_model_outlives_its_call(desk: Desk) -> None:
-    await left(desk, {"calls": [TODO]}, *({"calls": [READ]} for _ in range(3)))
-    desk.sql("delete from messages where position < 2")
-    desk.sql("update snapshots set body = replace(body, '\"start\":0', '\"start\":3')")
-    again = await desk.session({"text": "Yes."}, resume="")
+async def test_the_list_of_the_model_outlives_its_call(project: Project) -> None:
+    await left(project, {"calls": [TODO]}, *({"calls": [READ]} for _ in range(3)))
+    project.sql("delete from messages where position < 2")
+    project.sql("update snapshots set body = replace(body, '\"start\":0', '\"start\":3')")
+    again = await project.session({"text": "Yes."}, resume="")
     assert (again.news, len(again.history.messages)) == ((), 7)
-    assert resumed_in(await say(again, "go on")).todos == (("parse", "doing"),)
-    await again.close()
+    assert resumed_in(await events_of(again, "go on")).todos == (("parse", "doing"),)
 
 
-async def test_a_count_with_another_system_text_is_not_taken_over(desk: Desk) -> None:
-    (desk.root / "AGENT.md").write_text("Be kind to everybody who reads this. " * 800)
-    first = await desk.session({"text": "Done.", "usage": {"input": 12_000, "output": 5}}, mode="auto")
-    await say(first, "go")
+async def test_a_count_with_another_system_text_is_not_taken_over(project: Project) -> None:
+    (project.root / "AGENT.md").write_text("Be kind to everybody who reads this. " * 800)
+    first = await project.session({"text": "Done.", "usage": {"input": 12_000, "output": 5}}, mode="auto")
+    await events_of(first, "go")
     await first.close()
-    (desk.root / "AGENT.md").unlink()
-    again = await desk.session({"text": "Yes.", "usage": {"input": 3_000, "output": 5}}, resume="")
-    assert not [event for event in await say(again, "go on") if isinstance(event, Noticed)]
+    (project.root / "AGENT.md").unlink()
+    again = await project.session({"text": "Yes.", "usage": {"input": 3_000, "output": 5}}, resume="")
+    assert not [event for event in await events_of(again, "go on") if isinstance(event, Noticed)]
     assert again.history.anchor == Usage(3_000, output=5)
-    await again.close()
 
 
-async def test_what_begins_otherwise_after_a_new_start_is_a_rewrite_with_its_reason(desk: Desk) -> None:
-    before = await left(desk, {"calls": [READ]})
-    same = await desk.session({"text": "Yes."}, resume="")
-    assert not [e for e in await say(same, "go on") if isinstance(e, PrefixRenewed | PrefixDrifted)]
+async def test_what_begins_otherwise_after_a_new_start_is_a_rewrite_with_its_reason(project: Project) -> None:
+    before = await left(project, {"calls": [READ]})
+    same = await project.session({"text": "Yes."}, resume="")
+    assert not [e for e in await events_of(same, "go on") if isinstance(e, PrefixRenewed | PrefixDrifted)]
     await same.close()
-    (desk.root / "AGENT.md").write_text("Be kind.")
-    script = desk.script({"text": "Yes."}, {"text": "Yes."})
+    (project.root / "AGENT.md").write_text("Be kind.")
+    script = project.script({"text": "Yes."}, {"text": "Yes."})
     other = script.rename(script.with_name("other.json"))
-    sessions = desk.sessions(on_full="final")
+    sessions = project.sessions(on_full="final")
     again = await sessions.open("", f"scripted/{other}")
     found = [
-        e for turn in ("on", "and on") for e in await say(again, turn) if isinstance(e, PrefixRenewed | PrefixDrifted)
+        e
+        for turn in ("on", "and on")
+        for e in await events_of(again, turn)
+        if isinstance(e, PrefixRenewed | PrefixDrifted)
     ]
     reasons = ("model", "system (AGENT.md)", "tools")
     assert found == [PrefixRenewed(reasons)]
@@ -236,82 +172,78 @@ async def test_what_begins_otherwise_after_a_new_start_is_a_rewrite_with_its_rea
 
 
 @pytest.mark.parametrize("body", ["nonsense", '{"start": 2}', '{"start":-4,"summary":"","anchor":null,"anchored":0}'])
-async def test_without_a_readable_snapshot_everything_is_shown_and_a_notice_says_so(desk: Desk, body: str) -> None:
-    before = await left(desk, {"calls": [READ]})
-    desk.sql(f"update snapshots set body = '{body}'")
-    again = await desk.session({"text": "Yes."}, resume="")
+async def test_without_a_readable_snapshot_everything_is_shown_and_a_notice_says_so(
+    project: Project, body: str
+) -> None:
+    before = await left(project, {"calls": [READ]})
+    project.sql(f"update snapshots set body = '{body}'")
+    again = await project.session({"text": "Yes."}, resume="")
     assert again.history.messages == before.history.messages
     assert again.news == (UNREADABLE_SNAPSHOT,)
-    await again.close()
 
 
 @pytest.mark.parametrize("start", [2, 400])
-async def test_a_snapshot_that_does_not_fit_the_messages_is_not_used(desk: Desk, start: int) -> None:
-    before = await left(desk, {"calls": [READ]})
-    desk.sql(f"update snapshots set body = replace(body, '\"start\":0', '\"start\":{start}')")
-    again = await desk.session({"text": "Yes."}, resume="")
+async def test_a_snapshot_that_does_not_fit_the_messages_is_not_used(project: Project, start: int) -> None:
+    before = await left(project, {"calls": [READ]})
+    project.sql(f"update snapshots set body = replace(body, '\"start\":0', '\"start\":{start}')")
+    again = await project.session({"text": "Yes."}, resume="")
     assert again.history.messages == before.history.messages
     assert again.news == (UNREADABLE_SNAPSHOT,)
-    await again.close()
 
 
 @pytest.mark.parametrize("table", ["situation", "rewrites"])
-async def test_facts_and_rewrites_that_cannot_be_written_stop_no_turn(desk: Desk, table: str) -> None:
+async def test_facts_and_rewrites_that_cannot_be_written_stop_no_turn(project: Project, table: str) -> None:
     room = {"name": "compact_context", "arguments": {}}
     summary = {"when": "context window is nearly full", "text": "<summary>short</summary>"}
-    session = await desk.session(
+    session = await project.session(
         {"text": "z" * 60_000}, {"calls": [READ, room]}, summary, {"text": "Done."}, mode="auto"
     )
-    desk.sql(f"drop table {table}")
-    await say(session, "one")
-    events = await say(session, "two")
+    project.sql(f"drop table {table}")
+    await events_of(session, "one")
+    events = await events_of(session, "two")
     assert events[-1] == TurnFinished("answered", "Done.")
     assert [event for event in events if isinstance(event, Noticed)]
-    await session.close()
 
 
-async def test_a_snapshot_that_cannot_be_written_costs_nothing_but_a_notice(desk: Desk) -> None:
-    session = await desk.session({"calls": [READ]}, {"text": "Done."}, mode="auto")
-    desk.sql("drop table snapshots")
-    events = await say(session, "go")
+async def test_a_snapshot_that_cannot_be_written_costs_nothing_but_a_notice(project: Project) -> None:
+    session = await project.session({"calls": [READ]}, {"text": "Done."}, mode="auto")
+    project.sql("drop table snapshots")
+    events = await events_of(session, "go")
     notices = [event.text for event in events if isinstance(event, Noticed)]
     assert [text.partition(",")[0] for text in notices] == ["the session's snapshot could not be written"] * 2
     await session.close()
-    again = await desk.session({"text": "Yes."}, resume="")
+    again = await project.session({"text": "Yes."}, resume="")
     assert again.history.messages == session.history.messages
     assert again.news[0].startswith(UNREADABLE_SNAPSHOT)
-    await again.close()
 
 
-async def test_facts_that_cannot_be_read_are_left_out(desk: Desk) -> None:
-    await left(desk, {"calls": [READ, TODO]})
-    desk.sql("update situation set body = 'nonsense'")
-    again = await desk.session({"text": "Yes."}, resume="")
-    assert resumed_in(await say(again, "go on")).todos == ()
-    await again.close()
+async def test_facts_that_cannot_be_read_are_left_out(project: Project) -> None:
+    await left(project, {"calls": [READ, TODO]})
+    project.sql("update situation set body = 'nonsense'")
+    again = await project.session({"text": "Yes."}, resume="")
+    assert resumed_in(await events_of(again, "go on")).todos == ()
 
 
-async def test_a_session_without_its_facts_is_still_a_session(desk: Desk) -> None:
-    before = await left(desk, {"calls": [READ]})
-    desk.sql("drop table situation")
-    again = await desk.session({"text": "Yes."}, resume="")
+async def test_a_session_without_its_facts_is_still_a_session(project: Project) -> None:
+    before = await left(project, {"calls": [READ]})
+    project.sql("drop table situation")
+    again = await project.session({"text": "Yes."}, resume="")
     assert again.history.messages == before.history.messages
     assert again.news[0].startswith("files, list and background jobs of the session could not be restored")
-    await again.close()
 
 
-async def test_of_a_session_that_was_closed_nothing_is_held(desk: Desk) -> None:
-    sessions = desk.sessions(model=f"scripted/{desk.script({'text': 'Done.'})}")
+async def test_of_a_session_that_was_closed_nothing_is_held(project: Project) -> None:
+    sessions = project.sessions(model=f"scripted/{project.script({'text': 'Done.'})}")
     session = await sessions.open()
-    await say(session, "go")
+    await events_of(session, "go")
     await session.close()
     assert sessions._envs == {}
     assert len((await sessions.overview(session.id)).requests) == 1
 
 
-async def test_the_overview_of_an_open_session_needs_no_message_and_writes_none(desk: Desk) -> None:
-    sessions = desk.sessions(
-        model=f"scripted/{desk.script({'calls': [READ]}, {'text': 'Done.'})}", permission_mode="auto"
+async def test_the_overview_of_an_open_session_needs_no_message_and_writes_none(project: Project) -> None:
+    sessions = project.sessions(
+        model=f"scripted/{project.script({'calls': [READ]}, {'text': 'Done.'})}", permission_mode="auto"
     )
     session = await sessions.open()
     empty = await sessions.overview(session.id)
@@ -321,22 +253,21 @@ async def test_the_overview_of_an_open_session_needs_no_message_and_writes_none(
             await sessions.overview(session.id)
     assert len(session.history.messages) == 4
     assert len((await sessions.overview(session.id)).requests) == 2
-    await session.close()
 
 
-async def test_what_the_view_no_longer_shows_is_read_a_page_at_a_time(desk: Desk) -> None:
-    before = await left(desk, {"calls": [READ]})
-    sessions = desk.sessions()
+async def test_what_the_view_no_longer_shows_is_read_a_page_at_a_time(project: Project) -> None:
+    before = await left(project, {"calls": [READ]})
+    sessions = project.sessions()
     assert await sessions.earlier(before.id, 3, 2) == Readable(before.history.messages[1:3])
     assert await sessions.earlier(before.id, 0, 2) == Readable(())
 
 
-async def test_a_rewrite_is_kept_with_its_reason_and_its_price(desk: Desk) -> None:
+async def test_a_rewrite_is_kept_with_its_reason_and_its_price(project: Project) -> None:
     usage = {"input": 5, "output": 7}
     room = {"name": "compact_context", "arguments": {}}
     summary = {"when": "context window is nearly full", "text": "<summary>short</summary>", "usage": usage}
-    before = await left(desk, {"text": "z" * 60_000, "calls": [READ]}, {"calls": [room]}, summary, {"text": "Done."})
-    overview = await desk.sessions().overview(before.id)
+    before = await left(project, {"text": "z" * 60_000, "calls": [READ]}, {"calls": [room]}, summary, {"text": "Done."})
+    overview = await project.sessions().overview(before.id)
     first, second = overview.epochs
     assert first.rewrite is not None
     assert (first.rewrite.reason, first.rewrite.strategies, first.rewrite.cost) == ("asked", ("summary",), 0.0)
@@ -345,51 +276,51 @@ async def test_a_rewrite_is_kept_with_its_reason_and_its_price(desk: Desk) -> No
     assert (first.requests[-1].usage, len(second.requests)) == (Usage(5, 0, 0, 7), 1)
 
 
-async def test_the_end_of_a_long_session_is_there_before_all_of_it(desk: Desk) -> None:
-    before = await left(desk, *([{"calls": [READ]}] * (GLIMPSE // 2)))
+async def test_the_end_of_a_long_session_is_there_before_all_of_it(project: Project) -> None:
+    before = await left(project, *([{"calls": [READ]}] * (GLIMPSE // 2)))
     ends: list[Conversation] = []
-    resumed = await desk.sessions().open(before.id, glimpse=ends.append)
+    resumed = await project.sessions().open(before.id, glimpse=ends.append)
     said = before.history.messages
     assert ([end.messages for end in ends], resumed.history.messages) == ([said[-GLIMPSE:]], said)
 
 
-async def test_of_a_short_session_nothing_is_shown_ahead(desk: Desk) -> None:
-    before = await left(desk)
+async def test_of_a_short_session_nothing_is_shown_ahead(project: Project) -> None:
+    before = await left(project)
     ends: list[Conversation] = []
-    await desk.sessions().open(before.id, glimpse=ends.append)
+    await project.sessions().open(before.id, glimpse=ends.append)
     assert ends == []
 
 
-async def test_a_window_that_the_provider_has_shown_is_known_after_a_new_start(desk: Desk) -> None:
+async def test_a_window_that_the_provider_has_shown_is_known_after_a_new_start(project: Project) -> None:
     fine = {"text": "fine", "usage": {"input": 900}}
-    session = await desk.session({"text": "one"}, {"error": "overflow"}, fine, {"text": "again"})
-    await say(session, "one " * 3000)
-    await say(session, "two " * 3000)
+    session = await project.session({"text": "one"}, {"error": "overflow"}, fine, {"text": "again"})
+    await events_of(session, "one " * 3000)
+    await events_of(session, "two " * 3000)
     shown, believed = session._env.learned_limits.window, session._env.provider.window
     await session.close()
     assert shown is not None
     assert shown.size < believed.size
-    assert (await desk.sessions().overview(session.id)).window == Number("window", shown.size, SHOWN)
+    assert (await project.sessions().overview(session.id)).window == Number("window", shown.size, SHOWN)
 
-    again = await desk.session({"text": "more"}, resume=session.id)
+    again = await project.session({"text": "more"}, resume=session.id)
     assert again._env.learned_limits.window == shown
     await again.close()
-    larger = await desk.sessions(context_window=believed.size * 2).open(session.id)
+    larger = await project.sessions(context_window=believed.size * 2).open(session.id)
     assert larger._env.learned_limits.window is None
     await larger.close()
-    overview = await desk.sessions(context_window=believed.size * 2).overview(session.id)
+    overview = await project.sessions(context_window=believed.size * 2).overview(session.id)
     assert overview.window == Number("window", believed.size * 2, "command line")
 
 
-async def test_what_a_server_leaves_out_is_found_as_soon_in_many_runs_as_in_one(desk: Desk) -> None:
+async def test_what_a_server_leaves_out_is_found_as_soon_in_many_runs_as_in_one(project: Project) -> None:
     """Each run alone sees too little: what was counted before is kept with the session."""
     texts = [" ".join(f"{chr(97 + n)}word{i % 7}" for i in range(1_500)) for n in range(5)]
     counts, found = [6_000, 9_000, 9_050, 9_020, 9_040], list[int]()
     for number, (text, counted) in enumerate(zip(texts, counts, strict=True)):
-        session = await desk.session(
+        session = await project.session(
             {"text": "Yes.", "usage": {"input": counted, "output": 2}}, resume="" if number else None
         )
-        told = [event.text for event in await say(session, text) if isinstance(event, Noticed)]
+        told = [event.text for event in await events_of(session, text) if isinstance(event, Noticed)]
         found += [number for text in told if "it leaves out the beginning" in text]
         await session.close()
         if found:

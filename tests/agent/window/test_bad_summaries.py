@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,23 +14,15 @@ from agent.providers.wires.scripted import Scripted
 from agent.session import Session
 from agent.view_events import CompactionFailed, CompactionStarted, NothingCompacted
 from tests.agent.context.test_context import is_valid
-from tests.agent.window.test_compact import ASKED, Home, bash, compactions, events_of, said
+from tests.kit.session import ASKED, Home, compactions, events_of, first_turn, prints, said_last
 
 TALK = [{"text": "word " * 900}, {"text": "short"}]
 GOOD = "<retain>id 7</retain><summary>the parser was fixed</summary>"
 
 
-@pytest.fixture
-async def home(tmp_path: Path) -> AsyncIterator[Home]:
-    opened = Home(tmp_path)
-    yield opened
-    await opened.thread.close()
-
-
 async def after_compacting(home: Home, reply: dict[str, Any]) -> tuple[Conversation, tuple[str, ...], list[str]]:
     """What a compaction with this reply leaves, what ran, and why the reply was not used."""
-    session = await home.open(Scripted.of(*TALK, *[{**reply, "when": ASKED}] * 4))
-    await events_of(session, "never touch x.py")
+    session, _ = await first_turn(home.open(Scripted.of(*TALK, *[{**reply, "when": ASKED}] * 4)), "never touch x.py")
     await events_of(session, "two")
     told: list[Event] = []
     result = await session.compact(None, told.append)
@@ -95,7 +86,7 @@ class Stuck(Scripted):
     asked: asyncio.Event
 
     async def stream(self, request: Request) -> AsyncIterator[Chunk]:
-        if ASKED in said(request):
+        if ASKED in said_last(request):
             self.asked.set()
             await asyncio.Event().wait()
         async for chunk in super().stream(request):
@@ -105,8 +96,7 @@ class Stuck(Scripted):
 async def test_an_interrupt_ends_a_compaction_by_hand_and_changes_nothing(home: Home) -> None:
     provider = Stuck(Scripted.of(*TALK, {"text": "fine"}).script)
     provider.asked = asyncio.Event()
-    session = await home.open(provider)
-    await events_of(session, "one")
+    session, _ = await first_turn(home.open(provider), "one")
     await events_of(session, "two")
     before = session.history
     told: list[Event] = []
@@ -118,10 +108,9 @@ async def test_an_interrupt_ends_a_compaction_by_hand_and_changes_nothing(home: 
     assert told == [CompactionStarted(result.before_tokens), NothingCompacted()]
     assert session.history == before
     assert (await events_of(session, "three"))[-1] == TurnFinished("answered", "fine")
-    await session.close()
 
 
-TURNS = [reply for text in "abcdefgh" for reply in (bash(text), {"text": f"printed {text} " * 200})]
+TURNS = [reply for text in "abcdefgh" for reply in (prints(text), {"text": f"printed {text} " * 200})]
 SHORT = [{"when": ASKED, "text": "<summary>much was printed</summary>"}] * 60
 
 
@@ -140,7 +129,6 @@ async def test_a_turn_survives_overflows_while_something_can_be_made_smaller(hom
     assert [cause for cause, _ in compactions(events)] == ["overflow"] * count
     assert events[-1] == TurnFinished("answered", "fine")
     assert is_valid(build_prompt(session.history, Instructions("")).messages)
-    await session.close()
 
 
 async def test_overflows_without_an_end_end_the_turn_and_nothing_is_lost(home: Home) -> None:
@@ -159,21 +147,18 @@ async def test_overflows_without_an_end_end_the_turn_and_nothing_is_lost(home: H
     shown = build_prompt(again.history, Instructions("")).messages
     assert is_valid(shown)
     assert "please look" in str(shown)
-    await again.close()
 
 
 async def test_what_went_wrong_between_two_turns_is_told_with_the_next(home: Home) -> None:
     refused = {"when": ASKED, "text": "<summary> </summary>"}
     provider = Scripted.of({"text": "y" * 9000}, {"text": "x" * 4500}, refused, {"text": "fine"}, context_window=9600)
-    session = await home.open(provider, interactive=True)
-    await events_of(session, "one")
+    session, _ = await first_turn(home.open(provider, interactive=True), "one")
     await events_of(session, "two")
     events = await events_of(session, "three")
     failed = [(e.model, e.reason) for e in events if isinstance(e, CompactionFailed)]
     assert failed == [("scripted/script", "it says nothing")]
     assert compactions(events)[0] == ("background", ("ledger",))
     assert any(isinstance(m, Assistant) and m.text == "fine" for m in session.history.messages)
-    await session.close()
 
 
 class Broken(Scripted):
@@ -182,7 +167,7 @@ class Broken(Scripted):
     asked: asyncio.Event
 
     async def stream(self, request: Request) -> AsyncIterator[Chunk]:
-        if ASKED in said(request):
+        if ASKED in said_last(request):
             self.asked.set()
             raise RuntimeError("a bug")
         async for chunk in super().stream(request):
@@ -205,14 +190,14 @@ async def test_after_a_bug_between_two_turns_a_session_gives_back_all_it_holds(h
     with pytest.raises(RuntimeError, match="a bug"):
         await session.close()
     assert given_back == [True]
+    home.sessions.remove(session)  # which is closed
 
 
 async def test_a_compaction_that_the_model_asked_for_and_the_user_interrupted_is_told_so(home: Home) -> None:
     wish = {"calls": [{"name": "compact_context", "arguments": {}}]}
     provider = Stuck(Scripted.of(*TALK, wish, {"text": "fine"}).script)
     provider.asked = asyncio.Event()
-    session = await home.open(provider)
-    await events_of(session, "one")
+    session, _ = await first_turn(home.open(provider), "one")
     await events_of(session, "two")
     turn = asyncio.create_task(events_of(session, "three"))
     await asyncio.wait_for(provider.asked.wait(), 10)
@@ -220,4 +205,3 @@ async def test_a_compaction_that_the_model_asked_for_and_the_user_interrupted_is
     assert (await asyncio.wait_for(turn, 10))[-1] == TurnFinished("interrupted", "")
     note = Note("[compact_context: the user interrupted it; nothing was compacted.]")
     assert [note in message.parts for message in session.history.messages[-1:]] == [True]
-    await session.close()

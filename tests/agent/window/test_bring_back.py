@@ -1,8 +1,6 @@
 """What left the view, asked after and brought back by the user, in real sessions of a scripted model."""
 
-from collections.abc import AsyncIterator
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,11 +11,11 @@ from agent.events import TurnFinished
 from agent.messages import Note, User
 from agent.providers.base import Prices
 from agent.session import Session
-from agent.sessions import Sessions
 from agent.view_events import PrefixDrifted
 from agent.window.bring_back import cost_of, told
 from agent.window.measure import budget_of
-from tests.agent.scripted import scripted_sessions
+from tests.kit.project import Project
+from tests.kit.session import call, calls, events_of, first_turn
 from tools.stored_outputs import InMemory, KeptContent
 
 LINES = "".join(f"row {number}\n" for number in range(1, 400))
@@ -27,42 +25,18 @@ def brings(text: str) -> Note:
     return Note(f"[The user brings `r1` back into view:]\n{text}", kind="brought", name="r1")
 
 
-class Home:
-    """A project with a file, and sessions of a scripted model in it."""
-
-    def __init__(self, folder: Path) -> None:
-        self.project = folder / "project"
-        self.project.mkdir()
-        (self.project / "rows.txt").write_text(LINES)
-        self._folder = folder
-        self._opened: list[Sessions] = []
-
-    async def open(self, *replies: dict[str, Any], resume: str | None = None, window: int = 200_000) -> Session:
-        self._opened.append(scripted_sessions(self._folder, *replies, *[{"text": "done"}] * 5, window=window))
-        return await self._opened[-1].open(resume)
-
-    async def close(self) -> None:
-        for sessions in self._opened:
-            await sessions.close()
+READ = calls(call("read", path="rows.txt"))
 
 
-@pytest.fixture
-async def home(tmp_path: Path) -> AsyncIterator[Home]:
-    made = Home(tmp_path)
-    yield made
-    await made.close()
+async def opened(project: Project, *replies: dict[str, Any], window: int = 200_000) -> Session:
+    """A session in which a model that gives these replies, and more, was asked to go."""
+    (project.root / "rows.txt").write_text(LINES)
+    session, _ = await first_turn(project.session(*replies, *[{"text": "done"}] * 5, mode="auto", window=window))
+    return session
 
 
-async def turn(session: Session, text: str) -> list[object]:
-    return [event async for event in session.send(text)]
-
-
-READ = {"calls": [{"name": "read", "arguments": {"path": "rows.txt"}}]}
-
-
-async def test_what_is_brought_back_stands_at_the_end_and_stays_there(home: Home) -> None:
-    session = await home.open(READ)
-    await turn(session, "read the rows")
+async def test_what_is_brought_back_stands_at_the_end_and_stays_there(project: Project) -> None:
+    session = await opened(project, READ)
     before = session.history.messages
     priced = await session.bring("r1", only_price=True)
     assert session.history.messages == before
@@ -76,13 +50,12 @@ async def test_what_is_brought_back_stands_at_the_end_and_stays_there(home: Home
     budget = budget_of(session.history, session._env)
     assert (event.used, event.effective) == (budget.used, budget.effective_window)
     assert 0 < event.tokens == event.used - budget_of(replace(session.history, messages=before), session._env).used
-    assert not [event for event in await turn(session, "go on") if isinstance(event, PrefixDrifted)]
+    assert not [event for event in await events_of(session, "go on") if isinstance(event, PrefixDrifted)]
     id, history = session.id, session.history
     await session.close()
-    again = await home.open(resume=id)
+    again = await project.session(resume=id)
     assert again.history.messages == history.messages
     assert note in again.history.messages
-    await again.close()
 
 
 def test_it_costs_what_writing_it_to_the_cache_does() -> None:
@@ -90,17 +63,14 @@ def test_it_costs_what_writing_it_to_the_cache_does() -> None:
     assert cost_of(6_000, 20_000, None) is None
 
 
-async def test_why_says_what_is_in_view_and_what_was_never_said(home: Home) -> None:
-    session = await home.open(READ)
-    await turn(session, "read the rows")
+async def test_why_says_what_is_in_view_and_what_was_never_said(project: Project) -> None:
+    session = await opened(project, READ)
     assert await session.why("row 399") == Trace((Occurrence("r1", "visible", "Viewed rows.txt – 399 lines"),))
     assert await session.why("row 400") == Trace()
-    await session.close()
 
 
-async def test_only_what_fits_comes_back(home: Home) -> None:
-    session = await home.open(READ, window=16_000)
-    await turn(session, "read the rows")
+async def test_only_what_fits_comes_back(project: Project) -> None:
+    session = await opened(project, READ, window=16_000)
     while (event := await session.bring("r1")).is_whole:
         pass
     last = session.history.messages[-1]
@@ -109,8 +79,7 @@ async def test_only_what_fits_comes_back(home: Home) -> None:
     assert isinstance(note, Note)
     assert note.text.endswith("bytes left out; `recall` shows them …]")
     assert 0 < event.tokens < 3000
-    assert isinstance((await turn(session, "go on"))[-1], TurnFinished)
-    await session.close()
+    assert isinstance((await events_of(session, "go on"))[-1], TurnFinished)
 
 
 @pytest.mark.parametrize(
@@ -123,14 +92,12 @@ async def test_only_what_fits_comes_back(home: Home) -> None:
         ("ebb://a/b/r1", "there is no session `b` in project `a`: it was deleted"),
     ],
 )
-async def test_what_there_is_not_cannot_be_brought_back(home: Home, ref: str, said: str) -> None:
-    session = await home.open(READ)
-    await turn(session, "read the rows")
+async def test_what_there_is_not_cannot_be_brought_back(project: Project, ref: str, said: str) -> None:
+    session = await opened(project, READ)
     before = session.history
     with pytest.raises(AgentError, match=said):
         await session.bring(ref)
     assert session.history == before
-    await session.close()
 
 
 def test_a_part_is_brought_back_by_lines_and_by_bytes() -> None:
@@ -150,37 +117,32 @@ def test_a_picture_is_not_brought_back_as_text() -> None:
 @pytest.mark.parametrize(
     "written", ["r1:L50-51", " R1:l50-51", "`r1:L50-51`", "[recall:r1:L50-51]", 'ref_id="r1:L50-51"']
 )
-async def test_lines_are_brought_back_by_the_numbers_that_they_carry(home: Home, written: str) -> None:
-    session = await home.open({"calls": [{"name": "read", "arguments": {"path": "rows.txt", "offset": 40}}]})
-    await turn(session, "read the rows")
+async def test_lines_are_brought_back_by_the_numbers_that_they_carry(project: Project, written: str) -> None:
+    session = await opened(project, calls(call("read", path="rows.txt", offset=40)))
     event = await session.bring(written)
     assert (event.ref, event.is_whole) == ("r1", True)
     assert session.history.messages[-1] == User((brings("50\trow 50\n51\trow 51\n"),))
 
 
-async def test_lines_that_are_not_there_bring_nothing_back(home: Home) -> None:
-    session = await home.open(READ)
-    await turn(session, "read the rows")
+async def test_lines_that_are_not_there_bring_nothing_back(project: Project) -> None:
+    session = await opened(project, READ)
     before = session.history
     with pytest.raises(AgentError, match="`r1` has the lines 1-399: 400 is beyond its end"):
         await session.bring("r1:L400")
     assert session.history == before
 
 
-async def test_as_much_is_brought_back_as_the_estimator_says_that_half_of_the_room_holds(home: Home) -> None:
+async def test_as_much_is_brought_back_as_the_estimator_says_that_half_of_the_room_holds(project: Project) -> None:
     """Digits and signs take far more than a token for three bytes."""
-    (home.project / "signs.txt").write_text("".join(f"{number};" + "7,4|9:" * 12 + "\n" for number in range(500)))
-    session = await home.open({"calls": [{"name": "read", "arguments": {"path": "signs.txt"}}]}, window=80_000)
-    await turn(session, "read the signs")
+    (project.root / "signs.txt").write_text("".join(f"{number};" + "7,4|9:" * 12 + "\n" for number in range(500)))
+    session = await opened(project, calls(call("read", path="signs.txt")), window=80_000)
     room = budget_of(session.history, session._env).remaining
     event = await session.bring("r1")
     assert (event.is_whole, room // 4 < event.tokens <= room // 2) == (False, True)
 
 
-async def test_what_is_no_text_is_not_brought_back(home: Home) -> None:
-    session = await home.open({"calls": [{"name": "bash", "arguments": {"command": "head -c 9000 /dev/zero"}}]})
-    await session.change_mode("auto")
-    await turn(session, "print zeros")
+async def test_what_is_no_text_is_not_brought_back(project: Project) -> None:
+    session = await opened(project, calls(call("bash", command="head -c 9000 /dev/zero")))
     before = session.history
     with pytest.raises(AgentError, match="`r1` is not text: let the model look at it with `read_result`"):
         await session.bring("r1")

@@ -14,7 +14,7 @@ from agent.providers.summarisers import CheaperSummarisers
 from agent.providers.wires.scripted import Script, Scripted, ScriptedReply
 from agent.view_events import CompactionFailed, ContextCompacted
 from agent.window.triggers import unheard
-from tests.agent.window.test_compact import ASKED, Home, events_of
+from tests.kit.session import ASKED, Home, events_of, first_turn
 
 DEAR = Prices(15.0, 75.0, 1.5, 18.75)
 CHEAP = Prices(0.1, 0.4, 0.01, 0.1)
@@ -30,8 +30,7 @@ def writer(*replies: ScriptedReply) -> Scripted:
 async def compacted(home: Home, summarisers: CheaperSummarisers) -> tuple[Scripted, list[Event], str]:
     """The session's own model, what was told of the compaction, and the summary."""
     provider = Scripted.of({"text": "word " * 900}, {"text": "short"}, SHARED)
-    session = await home.open(provider, summarisers=summarisers)
-    await events_of(session, "one")
+    session, _ = await first_turn(home.open(provider, summarisers=summarisers), "one")
     await events_of(session, "two")
     told: list[Event] = []
     result = await session.compact(None, told.append)
@@ -58,41 +57,33 @@ def market(asked: list[str], model: Scripted | None, *others: ModelFacts) -> Che
     return CheaperSummarisers(lambda: OWN, others, connect)
 
 
-async def test_the_cheaper_model_writes_and_the_receipt_says_so(tmp_path: Path, asked: list[str]) -> None:
-    home = Home(tmp_path)
+async def test_the_cheaper_model_writes_and_the_receipt_says_so(home: Home, asked: list[str]) -> None:
     small = writer(ScriptedReply("<summary>by the small one</summary>"))
     provider, told, summary = await compacted(home, market(asked, small, SMALL))
     assert (asked, summary, len(provider.requests)) == (["scripted/small"], "by the small one", 2)
     assert [(e.model, e.cost) for e in told if isinstance(e, ContextCompacted)] == [("scripted/small", 0.0)]
-    await home.thread.close()
 
 
 @pytest.mark.parametrize("reply", [ScriptedReply("no"), ScriptedReply(error="auth"), ScriptedReply(error="overflow")])
-async def test_when_it_fails_the_model_itself_is_asked(tmp_path: Path, asked: list[str], reply: ScriptedReply) -> None:
-    home = Home(tmp_path)
+async def test_when_it_fails_the_model_itself_is_asked(home: Home, asked: list[str], reply: ScriptedReply) -> None:
     _, told, summary = await compacted(home, market(asked, writer(reply), SMALL))
     assert (asked, summary) == (["scripted/small"], "by the model itself")
     assert [e.model for e in told if isinstance(e, CompactionFailed)] == ["scripted/small"]
     assert [e.model for e in told if isinstance(e, ContextCompacted)] == ["scripted/script"]
-    await home.thread.close()
 
 
-async def test_one_that_cannot_be_reached_is_left_out(tmp_path: Path, asked: list[str]) -> None:
-    home = Home(tmp_path)
+async def test_one_that_cannot_be_reached_is_left_out(home: Home, asked: list[str]) -> None:
     summarisers = market(asked, None, SMALL)
     _, told, summary = await compacted(home, summarisers)
     assert (asked, summary, len(told)) == (["scripted/small"], "by the model itself", 1)
     assert await summarisers(SummaryJob(120_000, 40_000), unheard) == ()
     assert asked == ["scripted/small"]
-    await home.thread.close()
 
 
-async def test_nobody_is_connected_where_no_price_wins(tmp_path: Path, asked: list[str]) -> None:
-    home = Home(tmp_path)
+async def test_nobody_is_connected_where_no_price_wins(home: Home, asked: list[str]) -> None:
     unknown = ModelFacts("scripted", "unknown", 128_000, 16_384)
     _, _, summary = await compacted(home, market(asked, None, unknown, OWN))
     assert (asked, summary) == ([], "by the model itself")
-    await home.thread.close()
 
 
 async def test_only_models_that_the_configuration_names_are_candidates(tmp_path: Path) -> None:

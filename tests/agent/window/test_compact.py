@@ -3,17 +3,14 @@
 import asyncio
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent.archive.archive import Archive
 from agent.context.compaction import outputs_of
 from agent.context.control_calls import FINAL
-from agent.context.offload import Offloading
 from agent.context.prompt import Instructions, build_prompt
 from agent.context.settings import Caps, CompactionSettings
 from agent.context.strategies import Room, size_of
@@ -26,85 +23,28 @@ from agent.providers.base import Chunk, Provider, Request
 from agent.providers.summarisers import Summarisers
 from agent.providers.wires.scripted import Script, Scripted, ScriptedReply
 from agent.records.rows import decode_snapshot, encode_snapshot
-from agent.records.store_thread import StoreThread
-from agent.session import Session
 from agent.view_events import Cause, CompactionFailed, CompactionStarted, ContextCompacted
 from agent.window.compact import compact
 from agent.window.model_summary import CompactionContext
-from store.blobs import Blobs
-from store.sessions import SessionRow, SessionStore
-from tests.agent.assembled import assembled
 from tests.agent.context.test_context import is_valid
 from tests.agent.histories import conversations
 from tests.agent.providers.wires.cases import PIXEL
+from tests.kit.session import (
+    ASKED,
+    SMALL,
+    Home,
+    call,
+    compactions,
+    events_of,
+    fill,
+    first_turn,
+    prints,
+    said_last,
+)
 from tests.waiting import until
-from tools.base import Workspace
 from tools.catalog import builtin_tools
 from tools.final_report import FinalReport
 from tools.process.state import ProgramState
-
-ROW = SessionRow("aa11bb22cc33", "/p", "", "scripted/script", "ask", 1.0, 1.0)
-ASKED = "context window is nearly full"
-SMALL = Caps(tail=200, ledger=900, protect=200)
-
-
-class Home:
-    def __init__(self, folder: Path) -> None:
-        self.root = folder / "project"
-        self.root.mkdir()
-        self._folder = folder
-        self.thread = StoreThread(lambda: SessionStore(folder / "sessions.db", blobs=Blobs(folder / "blobs")))
-        self._store: SessionStore | None = None
-
-    async def open(self, provider: Scripted, *, resume: bool = False, **changes: Any) -> Session:
-        if self._store is None:
-            self._store = await self.thread.open()
-        model = changes.pop("targets", provider)
-        workspace = Workspace(self.root, self._folder / "outputs")
-        usual = {"compacting": CompactionSettings(SMALL), "offloading": Offloading(threshold=10**9)}
-        return await assembled(
-            model, workspace, self.thread, self._store, ROW, is_new=not resume, **{**usual, **changes}
-        )
-
-    def archive(self, store: SessionStore) -> Archive:
-        return Archive(self.thread, store, ROW.id, ROW.project)
-
-    async def kept(self, ref: str) -> bytes:
-        return await self.archive(await self.thread.open() if self._store is None else self._store).read(ref)
-
-
-@pytest.fixture
-async def home(tmp_path: Path) -> AsyncIterator[Home]:
-    opened = Home(tmp_path)
-    yield opened
-    await opened.thread.close()
-
-
-def call(tool: str, **arguments: object) -> dict[str, Any]:
-    return {"name": tool, "arguments": arguments}
-
-
-def bash(text: str) -> dict[str, Any]:
-    return {"calls": [call("bash", command=f"printf '%.0s{text} ' $(seq 1500)")]}
-
-
-def fill(last: int = 9000) -> list[dict[str, Any]]:
-    """Steps that leave the window full: for the last output there is no room."""
-    sizes = {"a": 2500, "b": 2500, "c": 2500, "d": last}
-    return [{"calls": [call("bash", command=f"printf '%.0s{text} ' $(seq {n})")]} for text, n in sizes.items()]
-
-
-async def events_of(session: Session, text: str = "go", images: tuple[Image, ...] = ()) -> list[Event]:
-    return [event async for event in session.send(text, images)]
-
-
-def said(request: Request) -> str:
-    last = request.messages[-1]
-    return last.text if isinstance(last, User) else ""
-
-
-def compactions(events: list[Event]) -> list[tuple[str, tuple[str, ...]]]:
-    return [(event.cause, event.strategies) for event in events if isinstance(event, ContextCompacted)]
 
 
 async def test_the_request_for_a_summary_begins_with_the_last_request(home: Home) -> None:
@@ -117,7 +57,7 @@ async def test_the_request_for_a_summary_begins_with_the_last_request(home: Home
     session = await home.open(provider, compacting=CompactionSettings(Caps(tail=200, ledger=900, protect=100_000)))
     events = await events_of(session, "never touch x.py")
     assert compactions(events) == [("full", ("summary",))]
-    asked = next(n for n, request in enumerate(provider.requests) if ASKED in said(request))
+    asked = next(n for n, request in enumerate(provider.requests) if ASKED in said_last(request))
     before, summary, after = provider.requests[asked - 1 : asked + 2]
     assert (summary.system, summary.tools) == (before.system, before.tools)
     assert summary.messages[: len(before.messages)] == before.messages
@@ -129,13 +69,11 @@ async def test_the_request_for_a_summary_begins_with_the_last_request(home: Home
     assert session.history.summary.retain == "id 7"
     assert session.history.summary.request == User((Text("never touch x.py"),))
     assert is_valid(after.messages)
-    await session.close()
 
 
 async def test_old_outputs_are_masked_before_a_model_is_asked(home: Home) -> None:
     provider = Scripted.of(*fill(), {"text": "fine"}, context_window=14_200)
-    session = await home.open(provider)
-    events = await events_of(session)
+    session, events = await first_turn(home.open(provider))
     assert compactions(events)[0] == ("full", ("mask",))
     assert len(session.history.messages) == 11  # with the note on how much room there is again
     last = provider.requests[-1].messages
@@ -145,7 +83,6 @@ async def test_old_outputs_are_masked_before_a_model_is_asked(home: Home) -> Non
 
     again = await home.open(Scripted.of({"text": "ok"}), resume=True)
     assert (again.history.masked, again.history.messages) == (session.history.masked, session.history.messages)
-    await again.close()
 
 
 async def test_an_output_is_not_masked_for_an_earlier_one_of_the_same_id(home: Home) -> None:
@@ -153,13 +90,11 @@ async def test_an_output_is_not_masked_for_an_earlier_one_of_the_same_id(home: H
     steps = [{"calls": [{**step["calls"][0], "id": "call_0"}]} for step in fill()]
     look = {"calls": [{**call("bash", command="echo here it is"), "id": "call_0"}]}
     provider = Scripted.of(*steps, look, {"text": "fine"}, context_window=14_000)
-    session = await home.open(provider)
-    events = await events_of(session)
+    session, events = await first_turn(home.open(provider))
     assert compactions(events)[0] == ("full", ("mask",))
     assert session.history.masked == {"call_0", "call_0-2", "call_0-3"}
     shown = ToolOutput("call_0-5", "here it is\nexit code 0", program=ProgramState("exit code 0", 0))
     assert provider.requests[-1].messages[-1] == User((shown,))
-    await session.close()
 
 
 async def test_three_summaries_that_fail_are_the_last_until_somebody_asks(home: Home) -> None:
@@ -176,14 +111,13 @@ async def test_three_summaries_that_fail_are_the_last_until_somebody_asks(home: 
     assert all(strategies == ("ledger",) for _, strategies in compactions(events)[:3])
     provider._left.append(ScriptedReply(text=asked["text"], when=asked["when"]))
     assert (await session.compact()).strategies == ("summary",)
-    await session.close()
 
 
 @pytest.mark.parametrize("how", [{"error": "overflow"}, {"text": "half an", "stop": "overflow"}, {"stop": "overflow"}])
 async def test_a_request_that_is_too_large_is_made_smaller_and_sent_again(home: Home, how: dict[str, Any]) -> None:
     picture = Image("image/png", PIXEL)
     summary = {"when": ASKED, "text": "<summary>we printed a and b</summary>"}
-    provider = Scripted.of(bash("a"), bash("b"), how, summary, {"text": "fine"})
+    provider = Scripted.of(prints("a"), prints("b"), how, summary, {"text": "fine"})
     session = await home.open(provider)
     events = await events_of(session, "look at this", (picture,))
     learnt = [e for e in events if isinstance(e, WindowLearned)]
@@ -194,7 +128,6 @@ async def test_a_request_that_is_too_large_is_made_smaller_and_sent_again(home: 
     last = provider.requests[-1].messages
     assert picture in [part for message in last for part in message.parts]
     assert is_valid(last)
-    await session.close()
 
 
 @pytest.mark.parametrize(
@@ -205,34 +138,29 @@ async def test_a_request_that_is_too_large_is_made_smaller_and_sent_again(home: 
     ],
 )
 async def test_a_request_that_stays_too_large_ends_the_turn(home: Home, how: dict[str, Any], why: str) -> None:
-    session = await home.open(Scripted.of(bash("a"), bash("b"), bash("c"), *[how] * 6))
+    session = await home.open(Scripted.of(prints("a"), prints("b"), prints("c"), *[how] * 6))
     failed = (await events_of(session))[-1]
     told = f"{why}, even after compaction; start a new session or use a model with a larger window"
     assert failed == TurnFailed("context", told, 7)
     await session.close()
     again = await home.open(Scripted.of({"text": "ok"}), resume=True)
     assert is_valid(build_prompt(again.history, Instructions("")).messages)
-    await again.close()
 
 
 async def test_a_window_too_small_for_what_stays_is_told_once(
     home: Home,
 ) -> None:
-    provider = Scripted.of(*[bash("x" * 3000)] * 4, {"text": "fine"}, context_window=9_000)
-    session = await home.open(provider)
-    events = await events_of(session)
+    provider = Scripted.of(*[prints("x" * 3000)] * 4, {"text": "fine"}, context_window=9_000)
+    events = await events_of(await home.open(provider))
     assert len(compactions(events)) > 1
     floors = [e.text for e in events if isinstance(e, Noticed) and "what stays after a compaction" in e.text]
     assert [text.partition("; a ")[2] for text in floors] == ["model with a larger window leaves more room"]
-    await session.close()
 
 
 async def test_an_overflow_never_asks_the_model_about_the_whole_conversation_again(home: Home) -> None:
-    provider = Scripted.of(bash("a"), bash("b"), {"error": "overflow"}, {"text": "fine"})
-    session = await home.open(provider)
-    await events_of(session)
-    assert not any(ASKED in said(request) for request in provider.requests)
-    await session.close()
+    provider = Scripted.of(prints("a"), prints("b"), {"error": "overflow"}, {"text": "fine"})
+    await events_of(await home.open(provider))
+    assert not any(ASKED in said_last(request) for request in provider.requests)
 
 
 async def test_a_full_window_ends_in_a_report_when_the_user_wants_that(home: Home) -> None:
@@ -249,15 +177,14 @@ async def test_a_full_window_ends_in_a_report_when_the_user_wants_that(home: Hom
     outputs = session.history.messages[-1]
     assert isinstance(outputs, User)
     assert [(o.status, o.text[:7]) for o in outputs.outputs] == [("done", "the rep"), ("failed", "not run")]
-    await session.close()
 
 
 @pytest.mark.parametrize(
     ("replies", "end"),
     [
         ([{"text": "all there is"}], TurnFinished("answered", "all there is")),
-        ([bash("c"), {"text": "so far"}], TurnFinished("answered", "so far")),
-        ([{"text": "on", **bash("c")}, {"text": "and on", **bash("d")}], TurnFinished("context_limit", "and on")),
+        ([prints("c"), {"text": "so far"}], TurnFinished("answered", "so far")),
+        ([{"text": "on", **prints("c")}, {"text": "and on", **prints("d")}], TurnFinished("context_limit", "and on")),
     ],
 )
 async def test_a_final_turn_ends_whatever_the_model_does(
@@ -267,14 +194,12 @@ async def test_a_final_turn_ends_whatever_the_model_does(
     session = await home.open(provider, compacting=CompactionSettings(SMALL, on_full="final"))
     assert (await events_of(session))[-1] == end
     assert is_valid(session.history.messages)
-    await session.close()
 
 
 async def test_a_report_ends_a_turn_that_has_room_left(home: Home) -> None:
     provider = Scripted.of({"calls": [call("final_report", report="done early")]})
     session = await home.open(provider, tools=(*builtin_tools(), FinalReport()))
     assert (await events_of(session))[-1] == TurnFinished("answered", "done early")
-    await session.close()
 
 
 async def test_a_message_that_arrives_during_a_background_compaction_survives_it(home: Home) -> None:
@@ -285,8 +210,7 @@ async def test_a_message_that_arrives_during_a_background_compaction_survives_it
         {"text": "fine"},
         context_window=9900,
     )
-    session = await home.open(provider, interactive=True)
-    await events_of(session, "one")
+    session, _ = await first_turn(home.open(provider, interactive=True), "one")
     await events_of(session, "two")
     await until(lambda: len(provider.requests) == 3)  # the summary has been asked for
     events = await events_of(session, "three")
@@ -296,7 +220,6 @@ async def test_a_message_that_arrives_during_a_background_compaction_survives_it
     await session.close()
     again = await home.open(Scripted.of({"text": "ok"}), resume=True)
     assert again.history == session.history
-    await again.close()
 
 
 async def test_a_background_compaction_is_told_once_with_the_next_turn(home: Home) -> None:
@@ -307,8 +230,7 @@ async def test_a_background_compaction_is_told_once_with_the_next_turn(home: Hom
         {"text": "fine"},
         context_window=9900,
     )
-    session = await home.open(provider, interactive=True)
-    await events_of(session, "one")
+    session, _ = await first_turn(home.open(provider, interactive=True), "one")
     before = await events_of(session, "two")
     assert isinstance(before[-1], TurnFinished)
     await session._busy.acquire()  # after the compaction, which took the lock first
@@ -319,14 +241,12 @@ async def test_a_background_compaction_is_told_once_with_the_next_turn(home: Hom
         ContextCompacted,
     ]
     assert compactions(events) == [("background", ("summary",))]
-    await session.close()
 
 
 async def test_an_interrupt_ends_a_background_compaction(home: Home) -> None:
     slow = {"when": ASKED, "text": "<summary>they talked</summary>", "pause": 60}
     provider = Scripted.of({"text": "short"}, {"text": "x" * 12_000}, slow, context_window=9000)
-    session = await home.open(provider, interactive=True)
-    await events_of(session, "y" * 3000)
+    session, _ = await first_turn(home.open(provider, interactive=True), "y" * 3000)
     await events_of(session, "two")
     before = session.history
     await until(lambda: len(provider.requests) == 3)  # the summary has been asked for
@@ -347,15 +267,13 @@ async def test_the_model_that_is_set_writes_the_summary_piece_by_piece(home: Hom
 
     said = "word " * 9000
     provider = Scripted.of({"text": said}, {"text": "short"})
-    session = await home.open(provider, summarisers=Summarisers(["scripted/writer"], connect))
-    await events_of(session, "one")
+    session, _ = await first_turn(home.open(provider, summarisers=Summarisers(["scripted/writer"], connect)), "one")
     await events_of(session, "two")
     assert (await session.compact()).strategies == ("summary",)
     assert len(provider.requests) == 2
     assert len(writer.requests) > 1
     assert all(request.tools == () for request in writer.requests)
     assert session.history.summary.summary == f"part {len(writer.requests) - 1}"
-    await session.close()
 
 
 async def test_a_writer_that_cannot_be_reached_is_replaced_by_the_model_itself(home: Home) -> None:
@@ -365,12 +283,10 @@ async def test_a_writer_that_cannot_be_reached_is_replaced_by_the_model_itself(h
     provider = Scripted.of(
         {"text": "word " * 900}, {"text": "short"}, {"when": ASKED, "text": "<summary>said a lot</summary>"}
     )
-    session = await home.open(provider, summarisers=Summarisers(["a/b"], connect))
-    await events_of(session, "one")
+    session, _ = await first_turn(home.open(provider, summarisers=Summarisers(["a/b"], connect)), "one")
     await events_of(session, "two")
     assert (await session.compact()).strategies == ("summary",)
     assert session.history.summary.summary == "said a lot"
-    await session.close()
 
 
 async def test_a_writer_that_says_nothing_is_not_waited_for_again_until_the_user_asks() -> None:

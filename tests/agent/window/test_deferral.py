@@ -1,8 +1,6 @@
 """Tools that wait outside the window, in whole sessions with sixty tools of servers."""
 
-from collections.abc import AsyncIterator
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -28,8 +26,8 @@ from agent.view_events import ContextCompacted, PrefixDrifted
 from agent.window.deferral import Deferral, specs_of
 from agent.window.prefix_watch import PrefixWatch
 from tests.agent.providers.test_fallbacks import Models
-from tests.agent.records.test_resume import Desk
-from tests.agent.window.test_compact import ASKED, Home, bash, call, events_of
+from tests.kit.project import Project
+from tests.kit.session import ASKED, Home, call, events_of, first_turn, prints
 from tests.served import served_tools
 from tools.catalog import builtin_tools
 
@@ -41,20 +39,6 @@ TOOLS_OFFERED = select_tools(specs_of(TOOLS))
 WINDOW = 30_000
 HELD = "mcp__chat__delete_invoice"
 NOTE = "[60 tools deferred to save context. Use tool_search to find them.]"
-
-
-@pytest.fixture
-async def home(tmp_path: Path) -> AsyncIterator[Home]:
-    opened = Home(tmp_path)
-    yield opened
-    await opened.thread.close()
-
-
-@pytest.fixture
-async def desk(tmp_path: Path) -> AsyncIterator[Desk]:
-    made = Desk(tmp_path)
-    yield made
-    await made.close()
 
 
 def script(*replies: dict[str, Any], window: int = WINDOW) -> Scripted:
@@ -101,7 +85,6 @@ async def test_a_tool_is_searched_and_called_while_the_array_stays_the_same(home
     assert isinstance(answer, User)
     assert [output.call_id for output in answer.outputs] == [session.history.messages[3].calls[0].id]  # type: ignore[union-attr]  # it is the reply with the call
     assert not [event for event in events if isinstance(event, PrefixDrifted | Noticed)]
-    await session.close()
 
 
 async def test_permission_is_asked_for_the_tool_that_is_meant(home: Home) -> None:
@@ -119,7 +102,6 @@ async def test_permission_is_asked_for_the_tool_that_is_meant(home: Home) -> Non
     ((name, status, text),) = output_of(events)
     assert (name, status) == (HELD, "denied")
     assert "not this one" in text
-    await session.close()
 
 
 async def test_a_rule_against_a_tool_holds_through_another(home: Home) -> None:
@@ -129,7 +111,6 @@ async def test_a_rule_against_a_tool_holds_through_another(home: Home) -> None:
     ((name, status, text),) = output_of(await events_of(session))
     assert (name, status) == (HELD, "denied")
     assert text.startswith("denied: deny rule mcp__chat__*")
-    await session.close()
 
 
 async def test_a_wrong_name_and_wrong_arguments_are_answered_with_what_helps(home: Home) -> None:
@@ -147,18 +128,17 @@ async def test_a_wrong_name_and_wrong_arguments_are_answered_with_what_helps(hom
         "failed",
         "`bash` is in your list of tools: call it by its own name, without `call_tool`",
     )
-    await session.close()
 
 
 async def test_the_overview_says_what_is_held_back_and_the_next_session_knows_what_was_used(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
+    project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("agent.compose.tools_for", lambda *given: TOOLS)
-    model = f"scripted/{desk.script({'calls': [call(HELD, title='May')]}, {'text': 'Done.'})}"
-    flags = {"model": model, "permission_mode": "auto", "context_window": 60_000}
+    model = f"scripted/{project.script({'calls': [call(HELD, title='May')]}, {'text': 'Done.'})}"
+    flags: dict[str, Any] = {"model": model, "permission_mode": "auto", "context_window": 60_000}
     held, sizes = list[int](), list[int]()
     for share in (0.99, 0.01):
-        sessions = desk.sessions(**flags, tool_deferral_threshold=share)
+        sessions = project.sessions(**flags, tool_deferral_threshold=share)
         session = await sessions.open()
         await events_of(session)
         overview = await sessions.overview(session.id)
@@ -167,55 +147,49 @@ async def test_the_overview_says_what_is_held_back_and_the_next_session_knows_wh
         await session.close()
     assert held == [0, 60]
     assert sizes == pytest.approx([0, estimate_tools(TOOLS_OFFERED), estimate_tools(specs_of(SERVED)), 2066], rel=0.5)
-    session = await desk.sessions(**flags).open()
+    session = await project.sessions(**flags).open()
     names = [tool.name for tool in session._env.call_runner.workspace.held_back()]  # what the model can only search for
     assert 0 < len(names) < 60
     assert HELD not in names
-    await session.close()
 
 
-async def test_without_the_table_of_uses_a_session_goes_on(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_without_the_table_of_uses_a_session_goes_on(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("agent.compose.tools_for", lambda *given: TOOLS)
-    model = f"scripted/{desk.script({'calls': [call(HELD, title='May')]}, {'text': 'Done.'})}"
-    flags = {"model": model, "permission_mode": "auto", "context_window": WINDOW}
+    model = f"scripted/{project.script({'calls': [call(HELD, title='May')]}, {'text': 'Done.'})}"
+    flags: dict[str, Any] = {"model": model, "permission_mode": "auto", "context_window": WINDOW}
     for _ in range(2):
-        session = await desk.sessions(**flags).open()
+        session = await project.sessions(**flags).open()
         events = await events_of(session)
         assert events[-1] == TurnFinished("answered", "Done.")
         assert [found[:2] for found in output_of(events)] == [(HELD, "done")]
         await session.close()
-        desk.sql("drop table if exists tool_uses")
+        project.sql("drop table if exists tool_uses")
 
 
 async def test_where_all_tools_fit_all_are_offered_and_nothing_is_said(home: Home) -> None:
     provider = script({"calls": [call("tool_search", query="x")]}, {"text": "done"}, window=200_000)
-    session = await home.open(provider, tools=TOOLS)
-    events = await events_of(session)
+    events = await events_of(await home.open(provider, tools=TOOLS))
     every = (*OWN[:-2], *(tool.name for tool in SERVED))
     assert [offered(request) for request in provider.requests] == [every] * 2
     assert notes_in(provider.requests[-1]) == []
     assert output_of(events) == [("tool_search", "done", "no tools are held back: all there are stand in your list")]
-    await session.close()
 
 
 async def test_the_definitions_take_at_most_their_share(home: Home) -> None:
     provider = script({"text": "done"}, window=60_000)
-    session = await home.open(provider, tools=TOOLS)
-    await events_of(session)
+    await events_of(await home.open(provider, tools=TOOLS))
     (request,) = provider.requests
     assert OWN < offered(request) < (*OWN, *(tool.name for tool in SERVED))
     assert estimate_tools(request.tools) <= 0.10 * provider.window.effective
-    await session.close()
 
 
 async def test_after_a_rewrite_what_was_used_meanwhile_is_offered(home: Home) -> None:
     ask = {"calls": [call("call_tool", name=HELD, arguments={"title": "May"})]}
     summary = {"when": ASKED, "text": "<summary>we worked</summary>"}
     provider = script(
-        ask, bash("a"), bash("b"), {"text": "done"}, summary, {"text": "on"}, {"text": "on"}, window=60_000
+        ask, prints("a"), prints("b"), {"text": "done"}, summary, {"text": "on"}, {"text": "on"}, window=60_000
     )
-    session = await home.open(provider, tools=TOOLS)
-    await events_of(session)
+    session, _ = await first_turn(home.open(provider, tools=TOOLS))
     assert HELD not in offered(provider.requests[0])
     assert (await session.compact()).strategies == ("summary",)
     events = [*await events_of(session, "go on"), *await events_of(session, "and on")]
@@ -225,34 +199,28 @@ async def test_after_a_rewrite_what_was_used_meanwhile_is_offered(home: Home) ->
     assert offered(second) == offered(first)
     assert [len(notes_in(request)) for request in (first, second)] == [1, 1]
     assert not [event for event in events if isinstance(event, PrefixDrifted)]
-    await session.close()
 
 
 @pytest.mark.parametrize("end", [{"text": "done"}, {"error": "auth"}])
 async def test_the_next_session_of_the_project_knows_what_was_used(home: Home, end: dict[str, Any]) -> None:
     """Also when the turn failed in the end."""
     first = script({"calls": [call(HELD, title="May")]}, end, window=60_000)
-    session = await home.open(first, tools=TOOLS)
-    await events_of(session)
+    session, _ = await first_turn(home.open(first, tools=TOOLS))
     await session.close()
     recorder = session._env.recorder  # a new session of the project would have one like it
     second = script({"text": "done"}, window=60_000)
     uses = await recorder.tool_uses()
     assert list(uses) == [HELD]
-    again = await home.open(second, resume=True, tools=TOOLS, deferral=Deferral(used=uses))
-    await events_of(again)
+    await events_of(await home.open(second, resume=True, tools=TOOLS, deferral=Deferral(used=uses)))
     assert [HELD in offered(provider.requests[0]) for provider in (first, second)] == [False, True]
-    await again.close()
 
 
 async def test_a_session_that_goes_on_is_told_once_of_what_is_held_back(home: Home) -> None:
-    session = await home.open(script({"text": "done"}), tools=TOOLS)
-    await events_of(session)
+    session, _ = await first_turn(home.open(script({"text": "done"}), tools=TOOLS))
     await session.close()
     same, none = script({"text": "done"}), script({"text": "done"}, window=200_000)
     for provider in (same, none):
-        session = await home.open(provider, resume=True, tools=TOOLS)
-        await events_of(session, "go on")
+        session, _ = await first_turn(home.open(provider, resume=True, tools=TOOLS), "go on")
         await session.close()
     assert notes_in(same.requests[-1]) == [NOTE]
     assert notes_in(none.requests[-1]) == [NOTE, "[No tools are deferred any more.]"]
@@ -260,16 +228,13 @@ async def test_a_session_that_goes_on_is_told_once_of_what_is_held_back(home: Ho
 
 async def test_a_count_with_other_tools_is_not_taken_over_by_a_session_that_goes_on(home: Home) -> None:
     first = script({"text": "done", "usage": {"input": 9000, "output": 5}}, window=200_000)
-    session = await home.open(first, tools=TOOLS)
-    await events_of(session)
+    session, _ = await first_turn(home.open(first, tools=TOOLS))
     await session.close()
     second = script({"text": "done", "usage": {"input": 2300, "output": 5}}, window=200_000)
-    again = await home.open(second, resume=True, tools=TOOLS, deferral=Deferral(0.01))
-    events = await events_of(again, "go on")
+    again, events = await first_turn(home.open(second, resume=True, tools=TOOLS, deferral=Deferral(0.01)), "go on")
     assert (len(offered(first.requests[0])), offered(second.requests[0])) == (len(OWN) + 58, OWN)
     assert not [event for event in events if isinstance(event, Noticed)]
     assert again.history.anchor == Usage(2300, output=5)
-    await again.close()
 
 
 class Searching(Scripted):
@@ -308,8 +273,7 @@ async def test_the_provider_searches_while_what_it_shows_fits(
 ) -> None:
     """In the smallest window the names of the groups take too much, and our own tools take their place."""
     provider = searching({"calls": [call(HELD, title="May")]}, {"text": "done"}, window=window, search=search)
-    session = await home.open(provider, tools=TOOLS)
-    events = await events_of(session)
+    events = await events_of(await home.open(provider, tools=TOOLS))
     assert [deferred_in(request) for request in provider.requests] == [deferred] * 2
     assert all(before is later for before, later in zip(*(request.tools for request in provider.requests), strict=True))
     assert tuple(name for name in offered(provider.requests[0]) if name in (SEARCH, CALL)) == finders
@@ -317,39 +281,34 @@ async def test_the_provider_searches_while_what_it_shows_fits(
     told = [f"[{deferred} tools deferred to save context. Search for them, and call what is found by its name.]"]
     assert notes_in(provider.requests[0]) == (told if deferred else [NOTE] if finders else [])
     assert not [event for event in events if isinstance(event, PrefixDrifted | Noticed)]
-    await session.close()
 
 
 async def test_a_model_that_takes_over_searches_as_it_can(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("agent.context.attachments.WORDS_SHARE", 1)  # only the larger model has room for what is said
     first, second = searching({"text": "hello"}, window=30_000), script({"text": "on"}, window=60_000)
     models = Models(second)
-    session = await home.open(first, targets=models.after(first), tools=TOOLS)
+    session = await home.open(models.after(first), tools=TOOLS)
     events = [*await events_of(session), *await events_of(session, "y" * 60_000)]
     assert [type(event) for event in events if isinstance(event, ModelSwitched)] == [ModelSwitched]
     assert (deferred_in(first.requests[0]), deferred_in(second.requests[0])) == (60, 0)
     assert {SEARCH, CALL} <= set(offered(second.requests[0]))
-    await session.close()
 
 
 async def test_when_the_choice_fails_all_tools_are_offered(home: Home) -> None:
     used: Any = {SERVED[0].name: "yesterday"}
     provider = script({"text": "done"})
-    session = await home.open(provider, tools=TOOLS, deferral=Deferral(used=used))
-    events = await events_of(session)
+    events = await events_of(await home.open(provider, tools=TOOLS, deferral=Deferral(used=used)))
     assert [event.text.partition(":")[0] for event in events if isinstance(event, Noticed)] == [
         "which tools to hold back could not be decided, so all of them are offered"
     ]
     assert isinstance(events[-1], TurnFinished)
     assert len(offered(provider.requests[0])) == len(OWN) - 2 + 60
-    await session.close()
 
 
 async def test_tools_that_leave_too_little_room_are_held_back_in_a_compaction(home: Home) -> None:
-    steps = [bash(text) for text in "abc"]
+    steps = [prints(text) for text in "abc"]
     provider = script(*steps, {"text": "done"}, {"text": "on"}, {"text": "on"}, window=20_000)
-    session = await home.open(provider, tools=TOOLS, deferral=Deferral(0.9))
-    events = await events_of(session)
+    session, events = await first_turn(home.open(provider, tools=TOOLS, deferral=Deferral(0.9)))
     arrays = [offered(request) for request in provider.requests]
     every = (*OWN[:-2], *(tool.name for tool in SERVED))
     before = arrays.index(OWN)
@@ -364,16 +323,13 @@ async def test_tools_that_leave_too_little_room_are_held_back_in_a_compaction(ho
     assert {offered(request) for request in provider.requests[before:]} == {OWN}
     assert notes_in(provider.requests[-1]) == [NOTE]
     assert not [event for event in later if isinstance(event, PrefixDrifted)]
-    await session.close()
 
 
 async def test_what_cannot_be_held_back_is_named(home: Home) -> None:
-    provider = script(bash("a"), {"text": "done"}, window=9000)
-    session = await home.open(provider, instructions=Instructions("Be brief. " * 2000), tools=TOOLS)
-    events = await events_of(session)
+    provider = script(prints("a"), {"text": "done"}, window=9000)
+    events = await events_of(await home.open(provider, instructions=Instructions("Be brief. " * 2000), tools=TOOLS))
     (problem,) = [event.text for event in events if isinstance(event, Noticed)]
     assert "the largest part of it is the system text" in problem
-    await session.close()
 
 
 def test_other_tools_without_a_rewrite_are_a_mistake() -> None:

@@ -1,6 +1,5 @@
 """What the user does to the view by hand, in real sessions: real files, a real store, a scripted model with prices."""
 
-from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -8,27 +7,23 @@ from typing import Any
 import pytest
 
 from agent.archive.export import export_session, import_session
-from agent.config.values import Config
 from agent.context.edit_cost import ViewEditPlan
 from agent.context.mask import as_shown
 from agent.context.prompt import Instructions, build_prompt
 from agent.context.view_edits import EditRequest, Refusal
 from agent.errors import AgentError
 from agent.events import Event
-from agent.messages import Kept, Text, ToolOutput, User
+from agent.messages import Kept, Text, User
 from agent.records.recorder import Recorder
-from agent.records.store_thread import StoreThread
 from agent.session import Session
-from agent.sessions import Sessions
 from agent.view_events import Act, BroughtBack, PrefixDrifted, ViewChanged
 from agent.window.edit_view import Acted, Priced, do_act, price_act
 from agent.window.measure import budget_of
 from agent.window.undo import offer_undo, undo
-from store.sessions import SessionStore
 from tests.agent.mcp.serving import House
 from tests.agent.mcp.test_running import phase
-from tests.agent.scripted import scripted_config, scripted_sessions
-from tests.agent.window.test_rewrite import Desk, reads
+from tests.kit.project import Project
+from tests.kit.session import PricedHome, events_of, reads
 from tests.waiting import until
 
 ROWS = "".join(f"row {number} of a long file\n" for number in range(1, 400))
@@ -37,46 +32,22 @@ ROWS = "".join(f"row {number} of a long file\n" for number in range(1, 400))
 INSTRUCTIONS = Instructions("Be brief.")
 
 
-def read(name: str) -> dict[str, Any]:
-    return {"calls": [{"name": "read", "arguments": {"path": name}}]}
-
-
 ANSWERS = [{"text": "done"}] * 5
-WORK = [read("a.txt"), read("b.txt"), {"text": "I have read both."}]
+WORK = [*reads("ab"), {"text": "I have read both."}]
 
 
-class Home:
-    """A project with two files, and sessions of a scripted model in it."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder, self.project = folder, folder / "project"
-        self.project.mkdir()
-        for name in "ab":
-            (self.project / f"{name}.txt").write_text(ROWS)
-        self.opened: list[Sessions] = []
-
-    def config(self, *replies: dict[str, Any], **changes: Any) -> Config:
-        return scripted_config(self.folder, *replies, *ANSWERS, **{"window": 200_000, **changes})
-
-    async def open(self, *replies: dict[str, Any], resume: str | None = None, **changes: Any) -> Session:
-        sessions = scripted_sessions(self.folder, *replies, *ANSWERS, **{"window": 200_000, **changes})
-        self.opened.append(sessions)
-        return await sessions.open(resume)
-
-    async def close(self) -> None:
-        for sessions in self.opened:
-            await sessions.close()
+@pytest.fixture(autouse=True)
+def files(project: Project) -> None:
+    for name in "ab":
+        (project.root / f"{name}.txt").write_text(ROWS)
 
 
-@pytest.fixture
-async def home(tmp_path: Path) -> AsyncIterator[Home]:
-    made = Home(tmp_path)
-    yield made
-    await made.close()
+async def opened(project: Project, *replies: dict[str, Any], resume: str | None = None) -> Session:
+    return await project.session(*replies, *ANSWERS, resume=resume, interactive=True)
 
 
 async def turn(session: Session, text: str = "go") -> list[Event]:
-    events = [event async for event in session.send(text)]
+    events = await events_of(session, text)
     assert not [event for event in events if isinstance(event, PrefixDrifted)]
     return events
 
@@ -98,17 +69,16 @@ async def why(session: Session, name: Act, key: str = "") -> str:
 
 
 def output(session: Session, number: int) -> str:
-    shown = [o for m in as_shown(session.history) if isinstance(m, User) for o in m.outputs]
-    found: ToolOutput = shown[number - 1]
-    return found.text
+    shown = [output for message in as_shown(session.history) if isinstance(message, User) for output in message.outputs]
+    return shown[number - 1].text
 
 
 def pins_in(session: Session) -> list[str]:
     return [one.key for one in session.history.summary.kept]
 
 
-async def test_an_evicted_output_is_a_line_until_it_is_brought_back_or_undone(home: Home) -> None:
-    session = await home.open(*WORK)
+async def test_an_evicted_output_is_a_line_until_it_is_brought_back_or_undone(project: Project) -> None:
+    session = await opened(project, *WORK)
     await turn(session)
     before = session.history
     priced = await price(session, "evict", "r1")
@@ -135,15 +105,15 @@ async def test_an_evicted_output_is_a_line_until_it_is_brought_back_or_undone(ho
         ("undone", ("undo",)),
         ("by hand", ("evict(r1)",)),
     ]
-    await session.close()
 
 
-async def test_what_stays_behind_is_paid_for_once_and_costs_nothing_when_nothing_is_cached(tmp_path: Path) -> None:
+async def test_what_stays_behind_is_paid_for_once_and_costs_nothing_when_nothing_is_cached(
+    priced: PricedHome,
+) -> None:
     for name in "ab":
-        (tmp_path / f"{name}.txt").write_text(ROWS)
-    desk = Desk(tmp_path, StoreThread(lambda: SessionStore(tmp_path / "sessions.db")))
-    session = await desk.open(*reads("ab"), {"text": "done"}, {"text": "again"})
-    await desk.say(session)
+        (priced.root / f"{name}.txt").write_text(ROWS)
+    session = await priced.opened(*reads("ab"), {"text": "done"}, {"text": "again"})
+    await priced.say(session)
     first, second = [(await price(session, "evict", key)).plan for key in ("r1", "r2")]
     assert isinstance(first, ViewEditPlan)
     assert isinstance(second, ViewEditPlan)
@@ -154,20 +124,18 @@ async def test_what_stays_behind_is_paid_for_once_and_costs_nothing_when_nothing
     after_first = (await price(session, "evict", "r2")).plan
     assert isinstance(after_first, ViewEditPlan)
     assert after_first.cost == 0  # what stands there has to be written again anyway
-    await desk.say(session)
+    await priced.say(session)
     assert (await session.change(offer_undo)).event.written > 0
     warm = (await price(session, "evict", "r2")).plan
-    desk.now += 10_000
+    priced.now += 10_000
     cold = (await price(session, "evict", "r2")).plan
     assert isinstance(warm, ViewEditPlan)
     assert isinstance(cold, ViewEditPlan)
     assert warm.cost > cold.cost == 0
-    await session.close()
-    await desk.thread.close()
 
 
-async def test_the_request_shrinks_as_the_plan_has_said(home: Home) -> None:
-    session = await home.open(*WORK)
+async def test_the_request_shrinks_as_the_plan_has_said(project: Project) -> None:
+    session = await opened(project, *WORK)
     await turn(session)
     sizes = []
     for name, key in (("offload", "r1"), ("evict", "r2")):
@@ -180,11 +148,10 @@ async def test_the_request_shrinks_as_the_plan_has_said(home: Home) -> None:
     for found, told in sizes:
         assert found == pytest.approx(told, rel=0.1)
     assert 'ref_id="r1"' in output(session, 1)
-    await session.close()
 
 
-async def test_pins_survive_a_new_start_a_compaction_and_another_machine(home: Home) -> None:
-    session = await home.open(*WORK)
+async def test_pins_survive_a_new_start_a_compaction_and_another_machine(project: Project) -> None:
+    session = await opened(project, *WORK)
     await turn(session)
     event = await act(session, "pin", "r1")
     assert isinstance(event, ViewChanged)
@@ -193,11 +160,11 @@ async def test_pins_survive_a_new_start_a_compaction_and_another_machine(home: H
     id, shown = session.id, output(session, 1)
     await session.close()
 
-    session = await home.open(resume=id)
+    session = await opened(project, resume=id)
     assert session.history.pinned == {"r1"}
     summary = {"text": "<retain>rows</retain><summary>Two files of rows were read.</summary>"}
     await session.close()
-    session = await home.open({"text": "once"}, {"text": "twice"}, summary, {"text": "and on"}, resume=id)
+    session = await opened(project, {"text": "once"}, {"text": "twice"}, summary, {"text": "and on"}, resume=id)
     for text in ("more", "and more"):
         await turn(session, text)
     assert (await session.compact()).strategies
@@ -207,22 +174,23 @@ async def test_pins_survive_a_new_start_a_compaction_and_another_machine(home: H
     history = session.history
     await session.close()
 
-    export_session(home.config(), id, home.folder / "away.zip")
-    imported = import_session(home.config(home="elsewhere"), home.folder / "away.zip")
-    session = await home.open(resume=imported.session, home="elsewhere")
+    elsewhere, file = Project(project.folder, "elsewhere"), project.folder / "away.zip"
+    export_session(project.config(), id, file)
+    imported = import_session(elsewhere.config(), file)
+    session = await opened(elsewhere, resume=imported.session)
     assert session.history.pinned == {"r1"}
     assert session.history.summary == history.summary
     await act(session, "unpin", "r1")
     assert pins_in(session) == ["r1"]
     await act(session, "evict", "r1")
     assert pins_in(session) == []
-    await session.close()
+    await elsewhere.close()
 
 
-async def test_a_model_sums_up_one_output_and_everything_up_to_one(home: Home) -> None:
+async def test_a_model_sums_up_one_output_and_everything_up_to_one(project: Project) -> None:
     summary = {"text": "<retain>b.txt</retain><summary>Two files of rows were read.</summary>"}
     more = [{"text": "It is rows."}, summary]
-    session = await home.open(*WORK, {"text": "well"}, *more)
+    session = await opened(project, *WORK, {"text": "well"}, *more)
     await turn(session)
     await turn(session, "and?")
     plan = (await price(session, "summarise", "r1")).plan
@@ -239,21 +207,19 @@ async def test_a_model_sums_up_one_output_and_everything_up_to_one(home: Home) -
     await session.change(undo)
     assert build_prompt(session.history, INSTRUCTIONS) == build_prompt(before, INSTRUCTIONS)
     await turn(session, "go on")
-    await session.close()
 
 
-async def test_where_no_model_sums_it_up_nothing_has_changed(home: Home) -> None:
-    session = await home.open(*WORK, {"error": "auth"}, {"error": "auth"})
+async def test_where_no_model_sums_it_up_nothing_has_changed(project: Project) -> None:
+    session = await opened(project, *WORK, {"error": "auth"}, {"error": "auth"})
     await turn(session)
     before = session.history
     assert "nothing has changed" in await why(session, "summarise", "r1")
     assert "newest step" in await why(session, "summarise_before", "m5")
     assert session.history == before
-    await session.close()
 
 
-async def test_nothing_is_done_to_a_view_of_nothing_or_while_a_turn_runs(home: Home) -> None:
-    session = await home.open(*WORK)
+async def test_nothing_is_done_to_a_view_of_nothing_or_while_a_turn_runs(project: Project) -> None:
+    session = await opened(project, *WORK)
     assert "nothing was said yet" in await why(session, "evict", "r1")
     events = session.send("go")
     await anext(events)
@@ -261,7 +227,6 @@ async def test_nothing_is_done_to_a_view_of_nothing_or_while_a_turn_runs(home: H
     async for _ in events:
         pass
     assert "is not in view" in await why(session, "evict", "r9")
-    await session.close()
 
 
 async def test_tools_are_kept_out_of_requests_and_found_by_search(tmp_path: Path) -> None:
@@ -302,8 +267,8 @@ async def test_tools_are_kept_out_of_requests_and_found_by_search(tmp_path: Path
     await house.close()
 
 
-async def test_what_left_the_view_by_hand_is_still_found(home: Home) -> None:
-    session = await home.open(*WORK)
+async def test_what_left_the_view_by_hand_is_still_found(project: Project) -> None:
+    session = await opened(project, *WORK)
     await turn(session, "please look at this text\n" + "some words of mine " * 400 + "to the end")
     (message,) = [m for m in session.history.messages if isinstance(m, User) and m.text]
     await act(session, "evict", "m0")
@@ -315,15 +280,13 @@ async def test_what_left_the_view_by_hand_is_still_found(home: Home) -> None:
     entries = {entry.ref: entry.state for entry in await session.listing.entries(session.history)}
     assert (entries["r1"], entries["r2"]) == ("preview", "visible")
     assert [place.fate for place in (await session.why("row 200 of")).places] == ["stored", "visible"]
-    await session.close()
 
 
-async def test_a_recorder_of_an_earlier_version_finds_nothing_pinned(home: Home) -> None:
-    session = await home.open(*WORK)
+async def test_a_recorder_of_an_earlier_version_finds_nothing_pinned(project: Project) -> None:
+    session = await opened(project, *WORK)
     await turn(session)
     await act(session, "pin", "r1")
     recorder = session._env.recorder
     again = Recorder(recorder._thread, recorder._store, recorder._row, is_new=False)
     assert await again.read() == session.history
     assert isinstance((await price(session, "pin", "r1")).plan, Refusal)
-    await session.close()

@@ -2,9 +2,6 @@
 
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
-from pathlib import Path
-
-import pytest
 
 from agent.context.estimate import estimate_messages, estimate_text, estimate_tools
 from agent.context.settings import CompactionSettings
@@ -13,7 +10,7 @@ from agent.events import ContextMeasured, Noticed, TurnFinished, WindowLearned
 from agent.providers.base import Chunk, Request
 from agent.providers.wires.scripted import Scripted
 from agent.view_events import CompactionFailed
-from tests.agent.window.test_compact import ASKED, SMALL, Home, bash, call, compactions, events_of, said
+from tests.kit.session import ASKED, SMALL, Home, call, compactions, events_of, first_turn, prints, said_last
 
 
 @dataclass(slots=True)
@@ -33,13 +30,6 @@ class Smaller(Scripted):
             yield chunk
 
 
-@pytest.fixture
-async def home(tmp_path: Path) -> AsyncIterator[Home]:
-    opened = Home(tmp_path)
-    yield opened
-    await opened.thread.close()
-
-
 async def test_a_count_after_an_overflow_is_compared_with_the_request_that_was_sent_again(home: Home) -> None:
     (home.root / "a.txt").write_text("abcdefgh\n" * 4000)
     many = [call("read", path="a.txt") for _ in range(25)]
@@ -47,12 +37,10 @@ async def test_a_count_after_an_overflow_is_compared_with_the_request_that_was_s
         {"calls": many}, {"calls": [call("todo", items=[])]}, {"error": "overflow"}, {"text": "fine"},
         context_window=1_000_000,
     )  # fmt: skip
-    session = await home.open(provider, compacting=CompactionSettings(SMALL, policy="fixed"))
-    events = await events_of(session)
+    session, events = await first_turn(home.open(provider, compacting=CompactionSettings(SMALL, policy="fixed")))
     assert compactions(events) == [("overflow", ("mask_all",))]
     assert [event for event in events if isinstance(event, Noticed)] == []
     assert session.history.anchored == len(session.history.messages)
-    await session.close()
 
 
 async def test_a_summary_after_an_overflow_is_written_in_pieces_that_fit_the_real_window(home: Home) -> None:
@@ -62,28 +50,24 @@ async def test_a_summary_after_an_overflow_is_written_in_pieces_that_fit_the_rea
     )  # fmt: skip
     assert isinstance(provider, Smaller)
     provider.real = 60_000
-    session = await home.open(provider, compacting=CompactionSettings(SMALL, policy="fixed"))
-    await events_of(session)
+    session, _ = await first_turn(home.open(provider, compacting=CompactionSettings(SMALL, policy="fixed")))
     events = await events_of(session, "y" * 60_000)
     assert [event for event in events if isinstance(event, CompactionFailed)] == []
     assert compactions(events) == [("overflow", ("chunks",))]
     assert session.history.summary.summary.startswith("it was about words")
-    asked = [request for request in provider.requests if ASKED in said(request)]
+    asked = [request for request in provider.requests if ASKED in said_last(request)]
     assert all(estimate_messages(request.messages) < 60_000 // 2 for request in asked)
-    await session.close()
 
 
 async def test_what_a_reply_may_take_shrinks_with_the_window_that_an_overflow_has_shown(home: Home) -> None:
-    provider = Smaller.of(*[bash(text) for text in "abc"], {"text": "fine"}, context_window=200_000)
+    provider = Smaller.of(*[prints(text) for text in "abc"], {"text": "fine"}, context_window=200_000)
     assert isinstance(provider, Smaller)
     provider.real, provider.counts_output = 20_000, True
-    session = await home.open(provider)
-    events = await events_of(session)
+    events = await events_of(await home.open(provider))
     learned = [event for event in events if isinstance(event, WindowLearned)]
     assert (learned, events[-1]) == ([WindowLearned(20_000, 12_500, 1, 3)], TurnFinished("answered", "fine"))
     outputs = [request.max_output_tokens for request in provider.requests]
     assert (outputs[0], max(outputs[-1:])) == (16_384, 5_000)
-    await session.close()
 
 
 async def test_a_window_that_only_counts_have_shown_is_given_back_when_more_is_read(home: Home) -> None:
@@ -91,8 +75,7 @@ async def test_a_window_that_only_counts_have_shown_is_given_back_when_more_is_r
     work = call("bash", command="printf '%.0sabcdefgh ' $(seq 3000)")
     steps = [{"calls": [work], "usage": {"input": counted, "output": 30}} for counted in counts]
     wrote = {"when": ASKED, "text": "<summary>it was about words</summary>"}
-    session = await home.open(Scripted.of(*steps, {"text": "fine"}, *[wrote] * 4))
-    events = await events_of(session)
+    events = await events_of(await home.open(Scripted.of(*steps, {"text": "fine"}, *[wrote] * 4)))
     sizes = [event.window for event in events if isinstance(event, ContextMeasured)]
     assert sizes == [200_000] * 5 + [20_007] + [200_000] * 2
     told = [event.text for event in events if isinstance(event, Noticed)]
@@ -101,4 +84,3 @@ async def test_a_window_that_only_counts_have_shown_is_given_back_when_more_is_r
         (False, True),
     ]
     assert events[-1] == TurnFinished("answered", "fine")
-    await session.close()

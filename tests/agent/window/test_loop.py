@@ -2,8 +2,7 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable
-from pathlib import Path
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
@@ -21,17 +20,10 @@ from agent.window.env import Env
 from agent.window.manual_compact import apply_summary, draft_summary, preview_compaction
 from agent.window.rewrite import compact_now
 from agent.window.triggers import unheard
-from tests.agent.window.test_compact import ASKED, ROW, SMALL, Home
+from tests.kit.session import ASKED, ROW, SMALL, Home
 
 SUMMARY = {"when": ASKED, "text": "<retain>id 7</retain><summary>all was looked at</summary>"}
 OUTPUT = "some line of an output\n" * 60
-
-
-@pytest.fixture
-async def home(tmp_path: Path) -> AsyncIterator[Home]:
-    opened = Home(tmp_path)
-    yield opened
-    await opened.thread.close()
 
 
 def turns(count: int) -> list[Message]:

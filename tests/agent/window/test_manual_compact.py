@@ -1,8 +1,6 @@
 """Compactions by hand: the preview, the summary that is edited, and the change, in sessions with a real store."""
 
-from collections.abc import AsyncIterator
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -11,33 +9,22 @@ from agent.context.prompt import Instructions, build_prompt
 from agent.context.summary import Draft, with_facts
 from agent.errors import AgentError
 from agent.events import Event, ReplyFinished
-from agent.records.store_thread import StoreThread
 from agent.session import Session
 from agent.view_events import ContextCompacted
 from agent.window.manual_compact import CHANGED, NOTHING, Drafted, apply_summary, draft_summary, preview_compaction
 from agent.window.undo import undo
-from store.sessions import SessionStore
-from tests.agent.window.test_rewrite import SMALL, SUMMARY, Desk, reads
+from tests.kit.session import PRICED, SUMMARY, PricedHome, reads
 
 ASKED = "Write down what is needed"
 BOTH = Draft("a.txt", "Files were read; nothing is open.")
 DEMAND = "Read them all, and never touch b.txt."
 
 
-@pytest.fixture
-async def desk(tmp_path: Path) -> AsyncIterator[Desk]:
-    for name in "abcdefghijkl":
-        (tmp_path / f"{name}.txt").write_text("".join(f"{name} line {n} of a long text\n" for n in range(300)))
-    thread = StoreThread(lambda: SessionStore(tmp_path / "sessions.db"))
-    yield Desk(tmp_path, thread)
-    await thread.close()
-
-
-async def worked(desk: Desk, *more: dict[str, object]) -> Session:
+async def worked(priced: PricedHome, *more: dict[str, object]) -> Session:
     """A session in which four files were read, at a provider that has read most of the last request from its cache."""
     done: dict[str, object] = {"text": "done", "usage": {"input": 100, "cache_read": 16_000, "output": 14}}
-    session = await desk.open(*reads("abcd"), done, *more, policy="fixed")
-    await desk.say(session, DEMAND)
+    session = await priced.opened(*reads("abcd"), done, *more, policy="fixed")
+    await priced.say(session, DEMAND)
     return session
 
 
@@ -45,8 +32,8 @@ def heard(events: list[Event]) -> list[type[Event]]:
     return [type(event) for event in events]
 
 
-async def test_the_preview_tells_what_would_become_of_each_part_and_changes_nothing(desk: Desk) -> None:
-    session = await worked(desk)
+async def test_the_preview_tells_what_would_become_of_each_part_and_changes_nothing(priced: PricedHome) -> None:
+    session = await worked(priced)
     before, spent = session.history, session.spent
 
     preview = await session.change(preview_compaction, "the files")
@@ -57,35 +44,32 @@ async def test_the_preview_tells_what_would_become_of_each_part_and_changes_noth
     fates = [item.fate for item in told.receipt]
     assert (fates[0], set(fates)) == ("summarised", {"summarised", "kept"})
     assert sum(item.tokens for item in told.receipt) <= told.before_tokens + 100
-    assert (session.history, session.spent, desk.lines.getvalue().count("context/compact")) == (before, spent, 0)
-    await session.close()
+    assert (session.history, session.spent, priced.lines.getvalue().count("context/compact")) == (before, spent, 0)
 
 
-async def test_a_summary_is_offered_only_as_long_as_it_pays(desk: Desk) -> None:
-    (desk.folder / "e.txt").write_text("e line of a short text\n" * 80)
-    session = await desk.open(*reads("e"), {"text": "done"}, {"text": "hello"}, policy="fixed")
-    await desk.say(session, "hi")
-    await desk.say(session, "hi again")
+async def test_a_summary_is_offered_only_as_long_as_it_pays(priced: PricedHome) -> None:
+    (priced.root / "e.txt").write_text("e line of a short text\n" * 80)
+    session = await priced.opened(*reads("e"), {"text": "done"}, {"text": "hello"}, policy="fixed")
+    await priced.say(session, "hi")
+    await priced.say(session, "hi again")
     preview = await session.change(preview_compaction)
     told, caps = preview.expected, preview.floor.caps
     fixed = preview.room.fixed
     assert told.after_tokens - fixed < WORTH * (told.before_tokens - fixed)
-    assert 0 < caps.retain + caps.summary < SMALL.retain + SMALL.summary
+    assert 0 < caps.retain + caps.summary < PRICED.retain + PRICED.summary
     assert preview.quote.written == caps.retain + caps.summary
-    await session.close()
 
 
-async def test_where_nothing_is_to_be_gained_it_says_why_before_anything_is_paid(desk: Desk) -> None:
-    session = await desk.open({"text": "hello"}, {"text": "yes"}, policy="fixed")
-    await desk.say(session, "hi")
-    await desk.say(session, "are you there?")
+async def test_where_nothing_is_to_be_gained_it_says_why_before_anything_is_paid(priced: PricedHome) -> None:
+    session = await priced.opened({"text": "hello"}, {"text": "yes"}, policy="fixed")
+    await priced.say(session, "hi")
+    await priced.say(session, "are you there?")
     with pytest.raises(AgentError, match=r"nothing to gain: a request takes [\d,]+ tokens, and with an empty summary"):
         await session.change(preview_compaction)
-    await session.close()
 
 
-async def test_the_price_is_told_before_the_summary_is_made(desk: Desk) -> None:
-    session = await worked(desk, {**SUMMARY, "when": ASKED})
+async def test_the_price_is_told_before_the_summary_is_made(priced: PricedHome) -> None:
+    session = await worked(priced, {**SUMMARY, "when": ASKED})
     preview = await session.change(preview_compaction)
     events: list[Event] = []
 
@@ -98,20 +82,18 @@ async def test_the_price_is_told_before_the_summary_is_made(desk: Desk) -> None:
     request = session._env.provider.requests[-1]  # type: ignore[attr-defined]  # the scripted model keeps it
     prompt = build_prompt(preview.conversation, Instructions("Be brief."))
     assert request.messages[: len(prompt.messages)] == prompt.messages
-    await session.close()
 
 
-async def test_where_nothing_is_read_from_a_cache_the_price_is_that_of_fresh_input(desk: Desk) -> None:
-    session = await desk.open(*reads("abcd"), {"text": "done"}, policy="fixed")
-    await desk.say(session, DEMAND)
+async def test_where_nothing_is_read_from_a_cache_the_price_is_that_of_fresh_input(priced: PricedHome) -> None:
+    session = await priced.opened(*reads("abcd"), {"text": "done"}, policy="fixed")
+    await priced.say(session, DEMAND)
     quote = (await session.change(preview_compaction)).quote
     assert not quote.is_cached
     assert quote.cost == pytest.approx(quote.read * 3.75 / 1e6 + 600 * 15 / 1e6)
-    await session.close()
 
 
-async def test_a_summary_that_is_not_used_is_paid_for_and_changes_nothing(desk: Desk) -> None:
-    session = await worked(desk, {**SUMMARY, "when": ASKED}, {"text": "go on"})
+async def test_a_summary_that_is_not_used_is_paid_for_and_changes_nothing(priced: PricedHome) -> None:
+    session = await worked(priced, {**SUMMARY, "when": ASKED}, {"text": "go on"})
     before, cost = session.history, session.cost or 0.0
     preview = await session.change(preview_compaction)
     drafted = await session.change(draft_summary, preview, lambda event: None)
@@ -120,12 +102,11 @@ async def test_a_summary_that_is_not_used_is_paid_for_and_changes_nothing(desk: 
     assert drafted.cost
     assert session.cost == pytest.approx(cost + drafted.cost)
     assert [asked.purpose for asked in await session._env.recorder.log.requests()][-1] == "summary"
-    assert await desk.say(session, "and now?") == []
-    await session.close()
+    assert await priced.say(session, "and now?") == []
 
 
-async def test_an_edited_summary_is_what_the_model_sees(desk: Desk) -> None:
-    session = await worked(desk, {**SUMMARY, "when": ASKED})
+async def test_an_edited_summary_is_what_the_model_sees(priced: PricedHome) -> None:
+    session = await worked(priced, {**SUMMARY, "when": ASKED})
     preview = await session.change(preview_compaction)
     drafted = await session.change(draft_summary, preview, lambda event: None)
     mine = Draft("b.txt is the one", "I read four files. " * 90)
@@ -141,15 +122,14 @@ async def test_an_edited_summary_is_what_the_model_sees(desk: Desk) -> None:
     assert done.result.after_tokens < done.result.before_tokens
     shown = session.history
     await session.close()
-    again = await desk.open(ago=60.0)
+    again = await priced.opened(ago=60.0)
     assert replace(again.history, anchor=None, anchored=0) == shown
     undone = await again.change(undo)
     assert undone.conversation.messages == preview.conversation.messages
-    await again.close()
 
 
-async def test_a_summary_that_leaves_out_what_must_be_in_it_is_refused(desk: Desk) -> None:
-    session = await worked(desk, {**SUMMARY, "when": ASKED})
+async def test_a_summary_that_leaves_out_what_must_be_in_it_is_refused(priced: PricedHome) -> None:
+    session = await worked(priced, {**SUMMARY, "when": ASKED})
     preview = await session.change(preview_compaction)
     drafted = await session.change(draft_summary, preview, lambda event: None)
     tight = replace(preview, floor=replace(preview.floor, caps=replace(preview.floor.caps, ledger=40)))
@@ -164,22 +144,20 @@ async def test_a_summary_that_leaves_out_what_must_be_in_it_is_refused(desk: Des
     mended = replace(mine, summary=with_facts(mine.summary, missing))
     await session.change(apply_summary, tight, mended, drafted, lambda event: None)
     assert "never touch b.txt" in session.history.summary.summary
-    await session.close()
 
 
-async def test_a_summary_that_is_too_long_to_be_worth_it_is_refused(desk: Desk) -> None:
-    session = await worked(desk)
+async def test_a_summary_that_is_too_long_to_be_worth_it_is_refused(priced: PricedHome) -> None:
+    session = await worked(priced)
     preview = await session.change(preview_compaction)
     mine = Draft("", "very long " * 20_000)
     mine = replace(mine, summary=with_facts(mine.summary, preview.missing(mine)))
     with pytest.raises(AgentError, match="make it shorter"):
         await session.change(apply_summary, preview, mine, Drafted(preview.conversation, None), lambda event: None)
     assert session.history == preview.conversation
-    await session.close()
 
 
-async def test_where_no_model_gives_one_the_facts_stand_for_it_or_what_the_user_writes(desk: Desk) -> None:
-    session = await worked(desk, {"text": "no", "when": ASKED}, {"text": "no", "when": ASKED})
+async def test_where_no_model_gives_one_the_facts_stand_for_it_or_what_the_user_writes(priced: PricedHome) -> None:
+    session = await worked(priced, {"text": "no", "when": ASKED}, {"text": "no", "when": ASKED})
     preview = await session.change(preview_compaction)
     drafted = await session.change(draft_summary, preview, lambda event: None)
     assert (drafted.draft, drafted.is_interrupted) == (None, False)
@@ -189,23 +167,20 @@ async def test_where_no_model_gives_one_the_facts_stand_for_it_or_what_the_user_
 
     assert [event.strategies for event in events if isinstance(event, ContextCompacted)] == [("ledger",)]
     assert "never touch b.txt" in session.history.summary.ledger
-    await session.close()
 
 
-async def test_a_preview_of_what_has_changed_since_is_refused(desk: Desk) -> None:
-    session = await worked(desk, {"text": "more"})
+async def test_a_preview_of_what_has_changed_since_is_refused(priced: PricedHome) -> None:
+    session = await worked(priced, {"text": "more"})
     preview = await session.change(preview_compaction)
-    await desk.say(session, "one thing more")
+    await priced.say(session, "one thing more")
     with pytest.raises(AgentError, match=CHANGED[:40]):
         await session.change(draft_summary, preview, lambda event: None)
     with pytest.raises(AgentError, match=CHANGED[:40]):
         await session.change(apply_summary, preview, BOTH, Drafted(preview.conversation, BOTH), lambda event: None)
-    await session.close()
 
 
-async def test_where_there_is_too_little_it_says_so(desk: Desk) -> None:
-    session = await desk.open({"text": "hello"})
-    await desk.say(session, "hi")
+async def test_where_there_is_too_little_it_says_so(priced: PricedHome) -> None:
+    session = await priced.opened({"text": "hello"})
+    await priced.say(session, "hi")
     with pytest.raises(AgentError, match=NOTHING):
         await session.change(preview_compaction)
-    await session.close()

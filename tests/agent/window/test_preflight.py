@@ -5,7 +5,6 @@ import io
 import json
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -22,7 +21,7 @@ from agent.providers.base import Chunk, Reply, Request
 from agent.providers.fallbacks import Targets
 from agent.providers.wires.scripted import Scripted
 from agent.view_events import ContextCompacted
-from tests.agent.window.test_compact import ASKED, Home, events_of
+from tests.kit.session import ASKED, Home, events_of, first_turn
 from tools.base import Arguments, Effect, Result, Workspace
 from tools.final_report import FinalReport
 
@@ -58,13 +57,6 @@ class Change(Produce):
 
 def ask(tool: str, *words: int, **more: Any) -> dict[str, Any]:
     return {"calls": [{"name": tool, "arguments": {"words": n}} for n in words], **more}
-
-
-@pytest.fixture
-async def home(tmp_path: Path) -> AsyncIterator[Home]:
-    opened = Home(tmp_path)
-    yield opened
-    await opened.thread.close()
 
 
 def lines(echo: io.StringIO) -> list[dict[str, Any]]:
@@ -110,8 +102,7 @@ async def test_a_turn_is_written_down_line_by_line(home: Home, monkeypatch: pyte
     model = Scripted.of({"text": "hello"}, {"text": "all there is"}, context_window=4000)
     tiny = Target("scripted", "tiny", Scripted.of(context_window=2000).window)
     session = await home.open(
-        model,
-        targets=Targets(model, (tiny,)),
+        Targets(model, (tiny,)),
         tools=(Produce(), FinalReport()),
         compacting=FINAL,
         debug=Debug(echo=echo),
@@ -145,7 +136,6 @@ async def test_a_turn_is_written_down_line_by_line(home: Home, monkeypatch: pyte
         {"topic": "context-guard/enforce", "reason": "context", "blocked": full},
         {"topic": "context-guard/build-metrics", **counters(2417, 0, 0, 133)},
     ]
-    await session.close()
 
 
 async def test_a_session_that_goes_on_begins_with_what_was_counted(home: Home) -> None:
@@ -153,9 +143,8 @@ async def test_a_session_that_goes_on_begins_with_what_was_counted(home: Home) -
     await events_of(first, "hello")
     await first.close()
     echo = io.StringIO()
-    again = await home.open(Scripted.of({"text": "ok"}), resume=True, tools=(Produce(),), debug=Debug(echo=echo))
+    await home.open(Scripted.of({"text": "ok"}), resume=True, tools=(Produce(),), debug=Debug(echo=echo))
     assert lines(echo) == [{"topic": "context-guard/init-counters", **counters(220, 0, 0, 0)}]
-    await again.close()
 
 
 async def test_a_huge_output_leaves_room_and_is_not_lost(home: Home) -> None:
@@ -167,11 +156,10 @@ async def test_a_huge_output_leaves_room_and_is_not_lost(home: Home) -> None:
         *[{"when": ASKED, "text": "<summary>words</summary>"}] * 3,
         context_window=14_000,
     )
-    session = await home.open(model, tools=(produce, change), compacting=SMALL)
-    events = await events_of(session)
+    session, events = await first_turn(home.open(model, tools=(produce, change), compacting=SMALL))
     assert events[-1] == TurnFinished("answered", "fine")
     huge, small, changed = outputs_of(session.history.messages[-2])
-    assert await home.kept("r2") == b"word " * 4_000_000
+    assert await home.archive().read("r2") == b"word " * 4_000_000
     where = 'read_result with ref_id="r2" shows all of it'
     assert f"characters left out: the context window is nearly full; {where} …]" in huge.text
     assert (huge.text[:5], huge.text[-5:], len(huge.text) < 10_000) == ("word ", "word ", True)
@@ -180,7 +168,6 @@ async def test_a_huge_output_leaves_room_and_is_not_lost(home: Home) -> None:
     assert (produce.asked, change.asked) == ([3000, 4_000_000, 3], [5])
     assert not any(isinstance(event, ContextCompacted) for event in events)
     assert all(event.used <= event.effective for event in events if isinstance(event, ContextMeasured))
-    await session.close()
 
 
 async def test_where_nothing_makes_room_no_call_is_run_behind_an_output_that_has_none(home: Home) -> None:
@@ -192,7 +179,6 @@ async def test_where_nothing_makes_room_no_call_is_run_behind_an_output_that_has
     assert events[-1] == TurnFinished("answered", "fine")
     _, refused = outputs_of(session.history.messages[2])
     assert (refused.text, refused.status, change.asked) == (FILLED, "failed", [])
-    await session.close()
 
 
 async def test_an_output_without_room_ends_in_the_report_where_that_is_wished(home: Home) -> None:
@@ -202,24 +188,20 @@ async def test_an_output_without_room_ends_in_the_report_where_that_is_wished(ho
         {"text": "so far"},
         context_window=14_000,
     )
-    session = await home.open(model, tools=(Produce(), change, FinalReport()), compacting=FINAL)
-    events = await events_of(session)
+    session, events = await first_turn(home.open(model, tools=(Produce(), change, FinalReport()), compacting=FINAL))
     (final,) = (event for event in events if isinstance(event, FinalTurn))
     assert final.used < final.effective * 0.95
     assert not any(isinstance(event, ContextCompacted) for event in events)
     _, refused = outputs_of(session.history.messages[2])
     assert (refused.text, refused.status, change.asked) == (FULL, "failed", [])
     assert events[-1] == TurnFinished("answered", "so far")
-    await session.close()
 
 
 async def test_outputs_that_fit_are_shown_as_they_are(home: Home) -> None:
     model = Scripted.of(ask("produce", 3000, 400), {"text": "fine"}, context_window=14_000)
-    session = await home.open(model, tools=(Produce(),), compacting=SMALL)
-    events = await events_of(session)
+    session, events = await first_turn(home.open(model, tools=(Produce(),), compacting=SMALL))
     assert [output.text for output in outputs_of(session.history.messages[2])] == ["word " * 3000, "word " * 400]
     assert not any(isinstance(event, ContextCompacted) for event in events)
-    await session.close()
 
 
 def outputs_of(message: Message) -> tuple[ToolOutput, ...]:
@@ -256,8 +238,7 @@ async def test_no_request_overflows_the_window_whatever_the_provider_counts(
     summaries = [{"when": ASKED, "text": "<summary>words</summary>"}] * 14
     model = Lying(Scripted.of(*replies, {"text": "done"}, *summaries, context_window=14_000).script)
     model.factor = factor
-    session = await home.open(model, tools=(Produce(),), compacting=SMALL)
-    events = await events_of(session)
+    events = await events_of(await home.open(model, tools=(Produce(),), compacting=SMALL))
     sizes = [
         estimate_text(request.system) + estimate_tools(request.tools) + estimate_messages(request.messages)
         for request in model.requests
@@ -266,4 +247,3 @@ async def test_no_request_overflows_the_window_whatever_the_provider_counts(
     assert events[-1] == TurnFinished("answered", "done")
     notices = [event.text for event in events if isinstance(event, Noticed) and "provider" in event.text]
     assert [told in text for text in notices] == ([True] if told else [])
-    await session.close()

@@ -1,6 +1,5 @@
 """What the model is told again after a rewrite: its own list and notes, in whole sessions."""
 
-from pathlib import Path
 from typing import Any
 
 from agent.events import Event
@@ -8,7 +7,7 @@ from agent.messages import Note, User
 from agent.providers.base import Request
 from agent.providers.wires.scripted import Scripted
 from agent.view_events import ContextCompacted
-from tests.agent.window.test_compact import ASKED, Home, bash, events_of
+from tests.kit.session import ASKED, Home, events_of, first_turn, prints
 
 ITEMS = [{"text": "parse", "status": "done"}, {"text": "test", "status": "doing"}]
 TOLD = ["[Open todos:\n- [doing] test]", "[Your notes:\nport 80\nask Ann]"]
@@ -24,46 +23,34 @@ def notes_of(request: Request) -> list[str]:
     return [part.text for part in last.parts if isinstance(part, Note)] if isinstance(last, User) else []
 
 
-async def test_list_and_notes_are_told_after_a_rewrite_and_not_before(tmp_path: Path) -> None:
-    home = Home(tmp_path)
-    provider = Scripted.of(jot(), bash("a"), bash("b"), {"text": "done"}, SUMMARY, {"text": "on"}, {"text": "fine"})
-    session = await home.open(provider)
-    await events_of(session)
+async def test_list_and_notes_are_told_after_a_rewrite_and_not_before(home: Home) -> None:
+    provider = Scripted.of(jot(), prints("a"), prints("b"), {"text": "done"}, SUMMARY, {"text": "on"}, {"text": "fine"})
+    session, _ = await first_turn(home.open(provider))
     assert [notes_of(request) for request in provider.requests] == [[], [], [], []]
     assert (await session.compact()).strategies == ("summary",)
     assert "Notes you made:\n- port 80\n- ask Ann" in session.history.summary.ledger
     await events_of(session, "go on")
     await events_of(session, "and on")
     assert [notes_of(request) for request in provider.requests[-2:]] == [TOLD, []]
-    await session.close()
-    await home.thread.close()
 
 
-async def test_a_call_right_after_the_rewrite_tells_of_its_own_list(tmp_path: Path) -> None:
-    home = Home(tmp_path)
+async def test_a_call_right_after_the_rewrite_tells_of_its_own_list(home: Home) -> None:
     done = [{"text": "test", "status": "done"}]
     ask = {"calls": [{"name": "compact_context", "arguments": {}}]}
     again = jot(items=done, notes="")
-    provider = Scripted.of(jot(), bash("a"), bash("b"), ask, SUMMARY, again, {"text": "fine"})
+    provider = Scripted.of(jot(), prints("a"), prints("b"), ask, SUMMARY, again, {"text": "fine"})
     session = await home.open(provider)
     events: list[Event] = await events_of(session)
     assert [event.strategies for event in events if isinstance(event, ContextCompacted)] == [("summary",)]
     assert notes_of(provider.requests[-1]) == []
-    await session.close()
-    await home.thread.close()
 
 
-async def test_list_and_notes_outlive_the_program(tmp_path: Path) -> None:
-    home = Home(tmp_path)
-    session = await home.open(Scripted.of(jot(), bash("a"), bash("b"), {"text": "done"}, SUMMARY))
-    await events_of(session)
+async def test_list_and_notes_outlive_the_program(home: Home) -> None:
+    session, _ = await first_turn(home.open(Scripted.of(jot(), prints("a"), prints("b"), {"text": "done"}, SUMMARY)))
     assert (await session.compact()).strategies == ("summary",)
     await session.close()
-    provider = Scripted.of(bash("c"), bash("d"), {"text": "so"}, SUMMARY, {"text": "on"})
-    again = await home.open(provider, resume=True)
-    await events_of(again, "go on")
+    provider = Scripted.of(prints("c"), prints("d"), {"text": "so"}, SUMMARY, {"text": "on"})
+    again, _ = await first_turn(home.open(provider, resume=True), "go on")
     assert (await again.compact()).strategies == ("summary",)
     await events_of(again, "what now?")
     assert notes_of(provider.requests[-1]) == TOLD
-    await again.close()
-    await home.thread.close()

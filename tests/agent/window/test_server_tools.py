@@ -1,11 +1,7 @@
 """Tools that come and go with their servers, in whole sessions."""
 
-from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
-
-import pytest
 
 from agent.calls.policy import Policy
 from agent.events import Event, Noticed, ToolFinished
@@ -16,7 +12,7 @@ from agent.session import Session
 from agent.view_events import PrefixDrifted
 from agent.window.deferral import Deferral, specs_of
 from agent.window.server_tools import ServerTools
-from tests.agent.window.test_compact import ASKED, Home, bash, call, events_of
+from tests.kit.session import ASKED, Home, call, events_of, prints
 from tests.served import Served as ServedTool
 from tools.catalog import builtin_tools
 
@@ -41,13 +37,6 @@ class Bringing:
         self.firsts.append(first)
         if self.lists:
             self.served.offer(self.lists.pop(0))
-
-
-@pytest.fixture
-async def home(tmp_path: Path) -> AsyncIterator[Home]:
-    opened = Home(tmp_path)
-    yield opened
-    await opened.thread.close()
 
 
 async def open_with(
@@ -88,13 +77,14 @@ async def test_what_is_there_before_the_first_request_is_offered_and_nothing_is_
     assert [offered(request) for request in provider.requests] == [(*OWN, *names(FORGE))] * 3
     assert outputs(events) == [("mcp__forge__open", "done", "mcp__forge__open was called with {'title': 'a'}")]
     assert (told(provider.requests[-1]), servers.firsts) == ([], [True, False])
-    await session.close()
 
 
 async def test_what_comes_later_is_found_by_a_search_until_the_view_is_rewritten(home: Home) -> None:
     late = call("call_tool", name="mcp__chat__say", arguments={"title": "hi"})
     steps = [{"calls": [call("tool_search", query="say something in a channel")]}, {"calls": [late]}]
-    provider = Scripted.of({"text": "one"}, *steps, bash("a"), bash("b"), {"text": "two"}, SUMMARY, {"text": "three"})
+    provider = Scripted.of(
+        {"text": "one"}, *steps, prints("a"), prints("b"), {"text": "two"}, SUMMARY, {"text": "three"}
+    )
     session, _ = await open_with(home, provider, FORGE, (*FORGE, *CHAT))
     events = [*await events_of(session), *await events_of(session, "say hi")]
     before = (*OWN, *names(FORGE))
@@ -109,7 +99,6 @@ async def test_what_comes_later_is_found_by_a_search_until_the_view_is_rewritten
     assert offered(provider.requests[-1]) == (*OWN, *names((*FORGE, *CHAT)))
     assert told(provider.requests[-1]) == []
     assert not [event for event in events if isinstance(event, PrefixDrifted | Noticed)]
-    await session.close()
 
 
 async def test_a_tool_that_is_gone_stays_in_the_list_and_says_so(home: Home) -> None:
@@ -127,7 +116,6 @@ async def test_a_tool_that_is_gone_stays_in_the_list_and_says_so(home: Home) -> 
     assert told(provider.requests[-1]) == [
         "[The tools of servers have changed since your list was made: 2 tools of mcp__forge are gone.]"
     ]
-    await session.close()
 
 
 async def test_what_has_come_back_is_told(home: Home) -> None:
@@ -136,7 +124,6 @@ async def test_what_has_come_back_is_told(home: Home) -> None:
     for _ in range(3):
         await events_of(session)
     assert told(provider.requests[-1])[1:] == ["[The tools of servers are again as in your list.]"]
-    await session.close()
 
 
 def test_news_are_told_in_words() -> None:
@@ -170,7 +157,6 @@ async def test_a_session_that_goes_on_is_told_that_tools_are_back(home: Home) ->
     await events_of(session, "go on")
     assert offered(second.requests[-1]) == (*OWN, *names(FORGE))
     assert told(second.requests[-1]) == [gone, "[The tools of servers are again as in your list.]"]
-    await session.close()
 
 
 async def test_of_tools_that_came_late_the_one_that_was_used_is_shown_first(home: Home) -> None:
@@ -186,4 +172,3 @@ async def test_of_tools_that_came_late_the_one_that_was_used_is_shown_first(home
     deferral.choose(specs, 1, lambda spec: int(spec.kind == "mcp"), lambda event: None)
     assert deferral.held_back == {tool.name for tool in late[:-1]}
     assert list(await session._env.recorder.tool_uses()) == [late[-1].name]
-    await session.close()

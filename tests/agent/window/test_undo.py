@@ -3,7 +3,6 @@
 import json
 from collections.abc import AsyncIterator
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -15,12 +14,10 @@ from agent.context.prompt import Instructions, build_prompt
 from agent.errors import AgentError
 from agent.messages import Conversation
 from agent.providers.base import Chunk, Reply, Request
-from agent.records.store_thread import StoreThread
 from agent.session import Session
 from agent.window.measure import budget_of
 from agent.window.undo import NOTHING, offer_undo, undo
-from store.sessions import SessionStore
-from tests.agent.window.test_rewrite import SUMMARY, Desk, Priced, masked_in, reads
+from tests.kit.session import SUMMARY, Priced, PricedHome, masked_in, reads
 
 LATER = "Write down what is needed"
 
@@ -29,21 +26,12 @@ def summary(**more: object) -> dict[str, object]:
     return {**SUMMARY, "when": LATER, **more}
 
 
-@pytest.fixture
-async def desk(tmp_path: Path) -> AsyncIterator[Desk]:
-    for name in "abcdefghijkl":
-        (tmp_path / f"{name}.txt").write_text("".join(f"{name} line {n} of a long text\n" for n in range(300)))
-    thread = StoreThread(lambda: SessionStore(tmp_path / "sessions.db"))
-    yield Desk(tmp_path, thread)
-    await thread.close()
-
-
 def sent(session: Session) -> tuple[object, ...]:
     """What the next request would say."""
     return build_prompt(session.history, Instructions("Be brief.")).messages
 
 
-async def compacted(desk: Desk, session: Session) -> Conversation:
+async def compacted(priced: PricedHome, session: Session) -> Conversation:
     """The conversation before a compaction by hand."""
     before = session.history
     assert (await session.compact()).strategies == ("summary",)
@@ -51,36 +39,34 @@ async def compacted(desk: Desk, session: Session) -> Conversation:
     return before
 
 
-async def test_after_an_undo_the_next_request_is_what_it_would_have_been(desk: Desk) -> None:
+async def test_after_an_undo_the_next_request_is_what_it_would_have_been(priced: PricedHome) -> None:
     replies: list[dict[str, object]] = [*reads("abcd"), {"text": "done"}, summary(), {"text": "again"}]
-    session = await desk.open(*replies, policy="fixed")
-    await desk.say(session)
-    before = await compacted(desk, session)
+    session = await priced.opened(*replies, policy="fixed")
+    await priced.say(session)
+    before = await compacted(priced, session)
 
     undone = await session.change(undo)
 
     assert replace(session.history, held=0) == before
     room = budget_of(session.history, session._env).effective_window
     assert (undone.event.before_tokens < undone.event.after_tokens, undone.event.effective) == (True, room)
-    await desk.say(session, "and now?")
+    await priced.say(session, "and now?")
     prompt = build_prompt(before.plus(*session.history.messages[-2:-1]), Instructions("Be brief."))
     model = session._env.provider
     assert model.requests[-1].messages == prompt.messages  # type: ignore[attr-defined]  # the scripted model keeps them
-    await session.close()
 
 
-async def test_what_was_said_since_the_compaction_stays(desk: Desk) -> None:
-    session = await desk.open(*reads("abcd"), {"text": "done"}, summary(), {"text": "again"}, policy="fixed")
-    await desk.say(session)
-    before = await compacted(desk, session)
-    await desk.say(session, "and now?")
+async def test_what_was_said_since_the_compaction_stays(priced: PricedHome) -> None:
+    session = await priced.opened(*reads("abcd"), {"text": "done"}, summary(), {"text": "again"}, policy="fixed")
+    await priced.say(session)
+    before = await compacted(priced, session)
+    await priced.say(session, "and now?")
     said = session.history.messages[-2:]
 
     await session.change(undo)
 
     assert session.history.messages == (*before.messages, *said)
     assert (session.history.summary, session.history.masked) == (before.summary, before.masked)
-    await session.close()
 
 
 class Caching(Priced):
@@ -93,13 +79,13 @@ class Caching(Priced):
             yield chunk
 
 
-async def test_the_price_is_what_has_to_be_written_again(desk: Desk) -> None:
+async def test_the_price_is_what_has_to_be_written_again(priced: PricedHome) -> None:
     replies: list[dict[str, object]] = [*reads("abcd"), {"text": "done"}, summary(), {"text": "again"}]
-    session = await desk.open(*replies, policy="fixed", model=Caching)
-    await desk.say(session)
-    await compacted(desk, session)
+    session = await priced.opened(*replies, policy="fixed", model=Caching)
+    await priced.say(session)
+    await compacted(priced, session)
     assert (await session.change(offer_undo)).event.written == 0, "no request has seen the compaction yet"
-    await desk.say(session, "and now?")
+    await priced.say(session, "and now?")
     shown = session.history
 
     offer = await session.change(offer_undo)
@@ -109,26 +95,24 @@ async def test_the_price_is_what_has_to_be_written_again(desk: Desk) -> None:
     assert 0 < event.written < event.after_tokens
     assert event.cost == pytest.approx(event.written * 3.75 / 1_000_000)
     assert (await session.change(undo)).event == event
-    await session.close()
 
 
-async def test_without_a_cache_the_price_is_what_each_request_takes_more(desk: Desk) -> None:
-    session = await desk.open(*reads("abcd"), {"text": "done"}, summary(), {"text": "again"}, policy="fixed")
-    await desk.say(session)
-    await compacted(desk, session)
+async def test_without_a_cache_the_price_is_what_each_request_takes_more(priced: PricedHome) -> None:
+    session = await priced.opened(*reads("abcd"), {"text": "done"}, summary(), {"text": "again"}, policy="fixed")
+    await priced.say(session)
+    await compacted(priced, session)
     event = (await session.change(offer_undo)).event
     assert (event.is_cached, event.written) == (False, event.after_tokens - event.before_tokens)
     assert event.cost == pytest.approx(event.written * 3.0 / 1_000_000)
-    await desk.say(session, "and now?")
+    await priced.say(session, "and now?")
     event = (await session.change(undo)).event
     assert event.written == event.after_tokens - event.before_tokens > 0
-    await session.close()
 
 
-async def test_what_would_not_fit_is_refused_and_nothing_changes(desk: Desk) -> None:
-    session = await desk.open(*reads("abcd"), {"text": "done"}, summary(), policy="fixed")
-    await desk.say(session)
-    before = await compacted(desk, session)
+async def test_what_would_not_fit_is_refused_and_nothing_changes(priced: PricedHome) -> None:
+    session = await priced.opened(*reads("abcd"), {"text": "done"}, summary(), policy="fixed")
+    await priced.say(session)
+    before = await compacted(priced, session)
     shown = session.history
     session._env.learned_limits.window = Window(16_000, 1_000, 500)
 
@@ -139,46 +123,44 @@ async def test_what_would_not_fit_is_refused_and_nothing_changes(desk: Desk) -> 
     session._env.learned_limits.window = None
     await session.change(undo)
     assert session.history.messages == before.messages
-    await session.close()
 
 
-async def test_where_nothing_was_rewritten_there_is_nothing_to_undo(desk: Desk) -> None:
-    session = await desk.open({"text": "done"})
-    await desk.say(session)
+async def test_where_nothing_was_rewritten_there_is_nothing_to_undo(priced: PricedHome) -> None:
+    session = await priced.opened({"text": "done"})
+    await priced.say(session)
     with pytest.raises(AgentError, match=NOTHING):
         await session.change(undo)
-    await session.close()
 
 
-async def test_an_automatic_rewrite_that_is_undone_is_not_done_again_at_once(desk: Desk) -> None:
-    session = await desk.open(*reads("abcdefghijkl"), {"text": "done"}, *reads("ab"), {"text": "again"}, window=400_000)
-    assert await desk.say(session)
+async def test_an_automatic_rewrite_that_is_undone_is_not_done_again_at_once(priced: PricedHome) -> None:
+    session = await priced.opened(
+        *reads("abcdefghijkl"), {"text": "done"}, *reads("ab"), {"text": "again"}, window=400_000
+    )
+    assert await priced.say(session)
     masked = masked_in(session)
     while masked_in(session):
         await session.change(undo)
 
-    rewrites = await desk.say(session, "and now?")
+    rewrites = await priced.say(session, "and now?")
 
     assert (bool(masked), rewrites, masked_in(session)) == (True, [], [])
-    await session.close()
 
 
-async def test_when_more_came_it_is_done_again(desk: Desk) -> None:
+async def test_when_more_came_it_is_done_again(priced: PricedHome) -> None:
     more = reads("abcdefgh")
-    session = await desk.open(*reads("abcdefghijkl"), {"text": "done"}, *more, {"text": "again"}, window=100_000)
-    assert await desk.say(session)
+    session = await priced.opened(*reads("abcdefghijkl"), {"text": "done"}, *more, {"text": "again"}, window=100_000)
+    assert await priced.say(session)
     while masked_in(session):
         await session.change(undo)
     held = session.history.held
 
-    rewrites = await desk.say(session, "and now?")
+    rewrites = await priced.say(session, "and now?")
 
     assert [rewrite.cause for rewrite in rewrites][:1] == ["rent"]
     assert held > 0
-    await session.close()
 
 
-async def test_a_full_window_does_not_wait_for_more(desk: Desk) -> None:
+async def test_a_full_window_does_not_wait_for_more(priced: PricedHome) -> None:
     replies: list[dict[str, object]] = [
         *reads("abcd"),
         {"text": "done"},
@@ -186,18 +168,17 @@ async def test_a_full_window_does_not_wait_for_more(desk: Desk) -> None:
         *reads("efghijkl"),
         {"text": "again"},
     ]
-    session = await desk.open(*replies, policy="fixed", window=64_000)
-    await desk.say(session)
-    await compacted(desk, session)
+    session = await priced.opened(*replies, policy="fixed", window=64_000)
+    await priced.say(session)
+    await compacted(priced, session)
     await session.change(undo)
 
-    rewrites = await desk.say(session, "and now?")
+    rewrites = await priced.say(session, "and now?")
 
     assert [rewrite.cause for rewrite in rewrites][:1] == ["full"]
-    await session.close()
 
 
-async def test_rewrites_are_undone_one_after_the_other(desk: Desk) -> None:
+async def test_rewrites_are_undone_one_after_the_other(priced: PricedHome) -> None:
     replies: list[dict[str, object]] = [
         *reads("abcd"),
         {"text": "done"},
@@ -206,11 +187,11 @@ async def test_rewrites_are_undone_one_after_the_other(desk: Desk) -> None:
         {"text": "more"},
         summary(),
     ]
-    session = await desk.open(*replies, policy="fixed")
-    await desk.say(session)
-    first = await compacted(desk, session)
-    await desk.say(session, "more")
-    second = await compacted(desk, session)
+    session = await priced.opened(*replies, policy="fixed")
+    await priced.say(session)
+    first = await compacted(priced, session)
+    await priced.say(session, "more")
+    second = await compacted(priced, session)
 
     await session.change(undo)
     assert replace(session.history, held=0) == second
@@ -219,39 +200,37 @@ async def test_rewrites_are_undone_one_after_the_other(desk: Desk) -> None:
     assert not session.history.summary
     with pytest.raises(AgentError, match=NOTHING):
         await session.change(undo)
+
+
+async def test_a_session_that_goes_on_can_still_undo_and_remembers_that_it_has(priced: PricedHome) -> None:
+    session = await priced.opened(*reads("abcd"), {"text": "done"}, summary(), policy="fixed")
+    await priced.say(session)
+    before = await compacted(priced, session)
     await session.close()
 
-
-async def test_a_session_that_goes_on_can_still_undo_and_remembers_that_it_has(desk: Desk) -> None:
-    session = await desk.open(*reads("abcd"), {"text": "done"}, summary(), policy="fixed")
-    await desk.say(session)
-    before = await compacted(desk, session)
-    await session.close()
-
-    again = await desk.open({"text": "on"}, ago=60.0)
+    again = await priced.opened({"text": "on"}, ago=60.0)
     undone = await again.change(undo)
     assert again.history.messages == before.messages
     await again.close()
 
-    third = await desk.open({"text": "on"}, ago=1_000.0)
+    third = await priced.opened({"text": "on"}, ago=1_000.0)
     assert (third.history.messages, third.history.held) == (before.messages, undone.conversation.held)
-    assert await desk.say(third, "cold, but held") == []
+    assert await priced.say(third, "cold, but held") == []
     await third.close()
 
 
-async def test_an_undo_is_written_down_and_told(desk: Desk) -> None:
-    session = await desk.open(*reads("abcd"), {"text": "done"}, summary(), policy="fixed")
-    await desk.say(session)
-    await compacted(desk, session)
+async def test_an_undo_is_written_down_and_told(priced: PricedHome) -> None:
+    session = await priced.opened(*reads("abcd"), {"text": "done"}, summary(), policy="fixed")
+    await priced.say(session)
+    await compacted(priced, session)
     event = (await session.change(undo)).event
 
     written = await session._env.recorder.log.rewrites()
     assert [(one.reason, one.strategies, one.before, one.after) for one in written][-1] == (
         "undone", ("undo",), event.before_tokens, event.after_tokens,
     )  # fmt: skip
-    lines = [json.loads(line) for line in desk.lines.getvalue().splitlines()]
+    lines = [json.loads(line) for line in priced.lines.getvalue().splitlines()]
     assert [line["afterTokens"] for line in lines if line["topic"] == "context/undo"] == [event.after_tokens]
-    await session.close()
 
 
 @given(st.integers(0, 10**6), st.integers(0, 2 * 10**6))

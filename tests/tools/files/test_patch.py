@@ -99,17 +99,13 @@ def test_a_hunk_that_does_not_fit_shows_the_closest_lines() -> None:
     ("patch", "said"),
     [
         ("nonsense", "the first line must be `*** Begin Patch`"),
-        (
-            "*** Begin Patch\n*** Add File: a\n+x",
-            "the last line must be `*** End Patch`: the patch may have been cut off",
-        ),
+        ("*** Begin Patch\n*** Add File: a\n+x",
+         "the last line must be `*** End Patch`: the patch may have been cut off"),
         ("*** Begin Patch\n*** End Patch", "the patch is empty: name at least one file"),
-        (
-            "*** Begin Patch\n*** Add File: a\nx\n*** End Patch",
-            "every line of the new file `a` must begin with +, this one does not: 'x'",
-        ),
+        ("*** Begin Patch\n*** Add File: a\nx\n*** End Patch",
+         "every line of the new file `a` must begin with +, this one does not: 'x'"),
     ],
-)
+)  # fmt: skip
 def test_a_broken_patch_is_explained(patch: str, said: str) -> None:
     with pytest.raises(PatchError) as caught:
         parse(patch)

@@ -85,6 +85,11 @@ class Talking:
     def type(self, line: str) -> None:
         self.typist.lines.put_nowait(line)
 
+    async def says(self, line: str, shows: str = "", asks: str = "") -> None:
+        """Types a line, and waits for what is named, or else until all that was typed is done."""
+        self.type(line)
+        await (self.shows(shows) if shows else self.asks(asks) if asks else self.rests())
+
     async def shows(self, words: str) -> None:
         await until(lambda: any(words in line for line in self.typist.shown))
 
@@ -123,8 +128,7 @@ async def test_a_message_is_sent_and_its_answer_printed() -> None:
     session = FakeSession([answered("It is **done**.")])
     async with talking(session) as controller:
         await controller.rests()
-        controller.type("do it")
-        await controller.shows("It is **done**.")
+        await controller.says("do it", shows="It is **done**.")
         await controller.rests()
         assert session.said == ["do it"]
     assert session.closed
@@ -135,8 +139,7 @@ async def test_what_is_typed_while_it_works_is_sent_after() -> None:
     session = FakeSession([(hold, *answered("First.")), answered("Second.")])
     async with talking(session, first="one") as controller:
         await until(lambda: session.said == ["one"])
-        controller.type("two")
-        await controller.shows("Queued")
+        await controller.says("two", shows="Queued")
         hold.event.set()
         await controller.shows("Second.")
         assert session.said == ["one", "two"]
@@ -146,8 +149,7 @@ async def test_what_waits_after_an_interruption_is_sent_when_it_is_wanted() -> N
     session = FakeSession([(Hold(), *answered("First."))])
     async with talking(session, first="one") as controller:
         await until(lambda: session.said == ["one"])
-        controller.type("two")
-        await controller.shows("Queued")
+        await controller.says("two", shows="Queued")
         controller.front.interrupt()
         await controller.shows("1 message not sent yet. An empty line sends what waits.")
         assert session.said == ["one"]
@@ -168,8 +170,7 @@ async def test_a_question_is_answered_with_a_line(line: str, decision: Decision)
     async with talking(session, first="go") as controller:
         await controller.shows("Question: may bash run this command?")
         controller.type("")  # no answer
-        controller.type(line)
-        await controller.shows("So be it.")
+        await controller.says(line, shows="So be it.")
         assert session.answers == {"q1": decision}
 
 
@@ -177,16 +178,12 @@ async def test_a_command_is_changed_in_its_place() -> None:
     session = FakeSession([(ASKED, *answered("So be it."))])
     async with talking(session, first="go") as controller:
         await controller.shows("Question: may bash run this command?")
-        controller.type("e")
-        await controller.asks(COMMAND)
+        await controller.says("e", asks=COMMAND)
         assert controller.typist.begun == [(COMMAND, "ls")]
         await controller.shows("Type the command to run in its place; an empty line goes back to the question.")
-        controller.type("")
-        await controller.asks("Answer: ")
-        controller.type("edit")
-        await controller.asks(COMMAND)
-        controller.type("ls -l")
-        await controller.shows("So be it.")
+        await controller.says("", asks="Answer: ")
+        await controller.says("edit", asks=COMMAND)
+        await controller.says("ls -l", shows="So be it.")
         assert session.answers == {"q1": Decision("allow", arguments={"command": "ls -l"})}
 
 
@@ -199,11 +196,9 @@ async def test_what_else_a_call_does_is_changed_in_an_editor(tmp_path: Path, mon
     async with talking(session, first="go") as controller:
         await controller.shows("Question: may write change a.py?")
         monkeypatch.setenv("VISUAL", "/nowhere/at-all")
-        controller.type("e")
-        await controller.shows("Error: `/nowhere/at-all` could not be used")
+        await controller.says("e", shows="Error: `/nowhere/at-all` could not be used")
         monkeypatch.setenv("VISUAL", str(editor))
-        controller.type("e")
-        await controller.shows("So be it.")
+        await controller.says("e", shows="So be it.")
         assert session.answers == {"q1": Decision("edit", arguments={"path": "a.py", "content": "y = 2"})}
 
 
@@ -211,8 +206,7 @@ async def test_a_question_that_is_void_is_changed_no_more() -> None:
     session = FakeSession([(ASKED, *answered("So be it."))])
     async with talking(session, first="go") as controller:
         await controller.shows("Question: may bash run this command?")
-        controller.type("e")
-        await controller.asks(COMMAND)
+        await controller.says("e", asks=COMMAND)
         session.answer("q1", Decision("allow"))  # by a rule that was kept for another question
         await controller.shows("So be it.")
         await controller.rests()
@@ -226,10 +220,8 @@ async def test_a_message_is_written_in_an_editor(tmp_path: Path, monkeypatch: py
     session = FakeSession([answered("Read.")])
     async with talking(session) as controller:
         await controller.rests()
-        controller.type("/editor this")
-        await controller.shows("An empty line sends what you wrote.")
-        controller.type("")
-        await controller.shows("Read.")
+        await controller.says("/editor this", shows="An empty line sends what you wrote.")
+        await controller.says("", shows="Read.")
         assert session.said == ["this and\nmore"]
 
 
@@ -237,23 +229,18 @@ async def test_models_are_told_with_what_they_cost_and_another_one_is_agreed_to(
     session = FakeSession(history=conversation(1))
     async with talking(session, FakeSession()) as controller:
         await controller.rests()
-        controller.type("/model openai/gpt-x")
-        await controller.shows("its prices are unknown")
-        controller.type("n")
-        await controller.rests()
+        await controller.says("/model openai/gpt-x", shows="its prices are unknown")
+        await controller.says("n")
         assert len(controller.sessions.opened) == 1
-        controller.type("/model openai/gpt-x")
-        await controller.asks("y goes on with openai/gpt-x; an empty line cancels: ")
-        controller.type("y")
-        await controller.shows("the model is now openai/gpt-x")
+        await controller.says("/model openai/gpt-x", asks="y goes on with openai/gpt-x; an empty line cancels: ")
+        await controller.says("y", shows="the model is now openai/gpt-x")
 
 
 @pytest.mark.parametrize(("edits", "said"), [(True, EDITING), (False, PRINTING)])
 async def test_help_says_only_what_keys_do_here(edits: bool, said: str) -> None:
     async with talking(FakeSession()) as controller:
         controller.typist.edits = edits
-        controller.type("/help")
-        await controller.shows("/quit: leave")
+        await controller.says("/help", shows="/quit: leave")
         assert [line for line in controller.typist.shown if line in (EDITING, PRINTING)] == [said]
         assert edits == any("Ctrl-R" in line for line in controller.typist.shown)
 
@@ -278,10 +265,8 @@ async def test_two_questions_are_asked_one_after_the_other() -> None:
     session = FakeSession([(ASKED, QuestionAsked("q2", "Which?", ("red", "blue")), *answered("Good."))])
     async with talking(session, first="go") as controller:
         await controller.shows("may bash run")
-        controller.type("y")
-        await controller.shows("Which?")
-        controller.type("2")
-        await controller.shows("Good.")
+        await controller.says("y", shows="Which?")
+        await controller.says("2", shows="Good.")
         assert session.answers == {"q1": Decision("allow"), "q2": "blue"}
 
 
@@ -292,8 +277,7 @@ async def test_a_line_that_was_begun_before_the_question_is_no_answer() -> None:
         controller.typist.arrival = Arrival(monotonic(), 1)
         await controller.shows("may bash run")
         controller.type("also look at the tests")
-        controller.type("y")
-        await controller.shows("'y' came too soon")
+        await controller.says("y", shows="'y' came too soon")
         assert session.answers == {}
         controller.front._guard = 0.0
         controller.type("n")
@@ -308,8 +292,7 @@ async def test_lines_that_came_at_once_answer_nothing_and_are_not_sent() -> None
         came = monotonic() + 2
         controller.typist.arrival = Arrival(came, 1, is_alone=False)
         controller.type("y")
-        controller.type("always use round()")
-        await controller.shows("'y' came too soon")
+        await controller.says("always use round()", shows="'y' came too soon")
         await controller.shows("it answers nothing, and was not sent: always use round()")
         assert controller.typist.given == ["always use round()"]
         assert (session.answers, session.said) == ({}, ["go"])
@@ -324,10 +307,8 @@ async def test_what_a_command_asks_is_answered_by_no_line_that_came_with_it() ->
         await controller.rests()
         controller.front._guard = GUARD
         controller.typist.arrival = Arrival(monotonic(), 1)
-        controller.type("/resume")
-        await controller.asks("Number, or words to find; an empty line closes: ")
-        controller.type("1")
-        await controller.shows("'1' came too soon")
+        await controller.says("/resume", asks="Number, or words to find; an empty line closes: ")
+        await controller.says("1", shows="'1' came too soon")
         assert len(controller.sessions.opened) == 1
 
 
@@ -354,10 +335,8 @@ async def test_a_session_is_chosen_by_number_after_it_was_found_by_words() -> No
     infos = tuple(session_info(f"id{number}", f"talk {number}") for number in range(30))
     async with talking(FakeSession(), infos=infos, choose=True) as controller:
         await controller.shows("10 more: type words to find them.")
-        controller.type("talk 27")
-        await controller.shows("28: talk 27")
-        controller.type("28")
-        await controller.shows("Ebbtide in")
+        await controller.says("talk 27", shows="28: talk 27")
+        await controller.says("28", shows="Ebbtide in")
         assert controller.sessions.opened == [("id27", None)]
 
 
@@ -365,26 +344,20 @@ async def test_what_was_to_be_said_in_an_earlier_session_waits_when_none_is_chos
     session = FakeSession([answered("So be it.")])
     async with talking(session, infos=(session_info("old1", "work"),), choose=True, first="go on") as controller:
         await controller.shows("1: work")
-        controller.type("")
-        await controller.shows("1 message not sent yet. An empty line sends what waits.")
+        await controller.says("", shows="1 message not sent yet. An empty line sends what waits.")
         assert (controller.sessions.opened, session.said) == ([(None, None)], [])
-        controller.type("")
-        await controller.shows("So be it.")
+        await controller.says("", shows="So be it.")
         assert session.said == ["go on"]
 
 
 async def test_what_goes_wrong_is_said_and_the_session_goes_on() -> None:
     session = FakeSession([(TurnFailed("auth", "no key; set `KEY`", 4),), answered("Better.")])
     async with talking(session, UsageError("there is no such model")) as controller:
-        controller.type("go")
-        await controller.shows("Error: no key; set `KEY`")
-        controller.type("/model nobody/none")
-        await controller.shows("Error: there is no such model")
-        controller.type("/modle")
-        await controller.shows("there is no `/modle`; did you mean `/mode` or `/model`?")
+        await controller.says("go", shows="Error: no key; set `KEY`")
+        await controller.says("/model nobody/none", shows="Error: there is no such model")
+        await controller.says("/modle", shows="there is no `/modle`; did you mean `/mode` or `/model`?")
         await controller.rests()
-        controller.type("again")
-        await controller.shows("Better.")
+        await controller.says("again", shows="Better.")
 
 
 async def test_every_command_can_be_left_with_an_empty_line() -> None:
@@ -394,8 +367,7 @@ async def test_every_command_can_be_left_with_an_empty_line() -> None:
             if command.name != "quit":
                 controller.type(f"/{command.name}")
                 await until(lambda: controller.typist.lines.empty())
-                controller.type("")
-                await controller.rests()
+                await controller.says("")
         assert not controller.running.done()
 
 
@@ -403,12 +375,10 @@ async def test_a_command_that_has_to_wait_says_so() -> None:
     session = FakeSession([(Hold(),)])
     async with talking(session, first="go") as controller:
         await until(lambda: session.said == ["go"])
-        controller.type("/compact")
-        await controller.shows("`/compact` has to wait until the session is free")
+        await controller.says("/compact", shows="`/compact` has to wait until the session is free")
         controller.type("!make")
         await until(lambda: controller.typist.given == ["!make"])
-        controller.type("/help")
-        await controller.shows("/quit: leave")
+        await controller.says("/help", shows="/quit: leave")
 
 
 def test_lines_that_go_on() -> None:
@@ -422,10 +392,8 @@ async def test_a_message_that_is_gone_back_to_is_written_in_a_fork() -> None:
     async with talking(FakeSession(history=conversation(2)), FakeSession(id="abc123f")) as controller:
         controller.sessions.listing = FakeLibrary(branches=tree)
         await controller.rests()
-        controller.type("/rewind")
-        await controller.shows("Files are not rewound")
+        await controller.says("/rewind", shows="Files are not rewound")
         await controller.shows("1: second")
-        controller.type("1")
-        await controller.shows("calc.py changed since")
+        await controller.says("1", shows="calc.py changed since")
         assert controller.sessions.listing.done == [("fork", "abc123", 2, True)]
         assert controller.sessions.opened[-1] == ("abc123f", None)

@@ -62,8 +62,7 @@ async def test_a_branch_is_opened_by_its_word() -> None:
     async with talking(FakeSession(history=conversation(2))) as controller:
         controller.sessions.listing = FakeLibrary(branches=TREE)
         await controller.rests()
-        controller.type("/rewind")
-        await controller.shows("1: document it")
+        await controller.says("/rewind", shows="1: document it")
         await answers(controller, CHOOSE, "open 1")
         await until(lambda: controller.sessions.opened[-1] == ("fork1", None))
 
@@ -73,8 +72,7 @@ async def test_what_was_kept_is_read_by_pages_and_inserted() -> None:
     lines = "\n".join(f"line {number}" for number in range(1, PAGE * 2 + 2))
     async with talking(FakeSession(listing=FakeShelf((item,), {"r1": lines}))) as controller:
         await controller.rests()
-        controller.type("/archive")
-        await controller.shows("1 thing kept, the newest first.")
+        await controller.says("/archive", shows="1 thing kept, the newest first.")
         await answers(controller, CHOOSE, "1")
         await answers(controller, "Enter for more, a line number, or q: ", "")
         await controller.shows(f"r1, lines {PAGE + 1} to {PAGE * 2} of {PAGE * 2 + 1}:")
@@ -85,8 +83,7 @@ async def test_what_was_kept_is_read_by_pages_and_inserted() -> None:
 async def test_the_diff_of_a_file_is_printed() -> None:
     async with talking(FakeSession(files=FakeFiles(CHANGED, ("git is not there",)))) as controller:
         await controller.rests()
-        controller.type("/files")
-        await controller.shows("git is not there")
+        await controller.says("/files", shows="git is not there")
         await answers(controller, CHOOSE, "made")
         await controller.shows("1: made.py: 1 line added, 0 removed")
         await answers(controller, CHOOSE, "1")

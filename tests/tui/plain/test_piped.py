@@ -76,7 +76,6 @@ def test_on_a_terminal_one_goes_on_by_hand(tmp_path: Path) -> None:
     replies = '[[reply]]\ntext = "First."\n[[reply]]\ntext = "Second."\n'
     with running(tmp_path, replies, flags=("--plain",), start=start) as terminal:
         terminal.until("First.")
-        terminal.child.send("and now?\r")
-        terminal.until("Second.")
+        terminal.send("and now?\r", until="Second.")
         terminal.child.send("\x03\x03")
         terminal.until_it_ends()

@@ -110,18 +110,14 @@ def test_an_answer_is_not_there_already_when_the_next_question_comes(tmp_path: P
 def test_ctrl_c_ends_a_turn_and_what_waits_is_sent_when_it_is_wanted(tmp_path: Path, term: str) -> None:
     with in_lines(tmp_path, WAITS, term) as terminal:
         terminal.until("\n> ")
-        terminal.child.send("go\r")
-        terminal.until("Answer:")
+        terminal.send("go\r", until="Answer:")
         answer(terminal, "y", "Allowed.")
-        terminal.child.send("and then?\r")
-        terminal.until("Queued:")
+        terminal.send("and then?\r", until="Queued:")
         while not (tmp_path / "project" / "started").exists():
             terminal.read_some(0.05)
-        terminal.child.send("\x03")
-        terminal.until("sleep 600: interrupted.")
+        terminal.send("\x03", until="sleep 600: interrupted.")
         terminal.until("1 message not sent yet." if term == "dumb" else "is in the prompt again.")
-        terminal.child.send("\r")
-        terminal.until("After it.")
+        terminal.send("\r", until="After it.")
         leave(terminal)
 
 
@@ -129,10 +125,8 @@ def test_ctrl_c_ends_a_turn_and_what_waits_is_sent_when_it_is_wanted(tmp_path: P
 def test_ctrl_c_twice_leaves_with_the_session_kept(tmp_path: Path, term: str) -> None:
     with in_lines(tmp_path, '[[reply]]\ntext = "Kept in mind."', term) as terminal:
         terminal.until("\n> ")
-        terminal.child.send("remember me\r")
-        terminal.until("Kept in mind.")
-        terminal.child.send("\x03")
-        terminal.until("Ctrl-C again quits.")
+        terminal.send("remember me\r", until="Kept in mind.")
+        terminal.send("\x03", until="Ctrl-C again quits.")
         terminal.child.send("\x03")
         terminal.until_it_ends()
         assert terminal.child.exitstatus == 0
@@ -140,8 +134,7 @@ def test_ctrl_c_twice_leaves_with_the_session_kept(tmp_path: Path, term: str) ->
     with in_lines(tmp_path, '[[reply]]\ntext = "The second."', term, "-r", id) as terminal:
         terminal.until("You: remember me")
         terminal.until("Kept in mind.")
-        terminal.child.send("and now?\r")
-        terminal.until("The second.")
+        terminal.send("and now?\r", until="The second.")
         leave(terminal)
 
 
@@ -164,10 +157,8 @@ def use_everything(terminal: Screen) -> None:
     terminal.child.send("fix it\r")
     answer(terminal, "y", "Now `add` adds.")
     for command, words in (("/help", "/quit: leave"), ("/context", "= usable"), ("/nothing", "there is no `/nothing`")):
-        terminal.child.send(f"{command}\r")
-        terminal.until(words)
-    terminal.child.send("\\\x1b[A \x1b]0;x\x07 \u202e\r\rx\r")
-    terminal.until("no reply left")
+        terminal.send(f"{command}\r", until=words)
+    terminal.send("\\\x1b[A \x1b]0;x\x07 \u202e\r\rx\r", until="no reply left")
     leave(terminal)
 
 
@@ -205,8 +196,7 @@ def test_a_first_message_a_model_that_is_none_and_a_session_that_is_none(tmp_pat
 def test_a_line_that_ends_with_a_backslash_goes_on(tmp_path: Path, term: str) -> None:
     with in_lines(tmp_path, '[[reply]]\ntext = "Two lines."', term) as terminal:
         terminal.until("\n> ")
-        terminal.child.send("first\\\rsecond\r")
-        terminal.until("Two lines.")
+        terminal.send("first\\\rsecond\r", until="Two lines.")
         leave(terminal)
     history = (tmp_path / "home").rglob("history")
     assert '"first\\nsecond"' in next(history).read_text()
@@ -215,12 +205,9 @@ def test_a_line_that_ends_with_a_backslash_goes_on(tmp_path: Path, term: str) ->
 def test_completion_and_history_of_a_terminal_that_can_edit(tmp_path: Path) -> None:
     with in_lines(tmp_path, '[[reply]]\ntext = "Once."\n[[reply]]\ntext = "Twice."', "xterm") as terminal:
         terminal.until("\n> ")
-        terminal.child.send("say something\x1b\rmore\r")
-        terminal.until("Once.")
-        terminal.child.send("/contex\t\r")
-        terminal.until("= usable")
-        terminal.child.send("\x12thing\r\r")
-        terminal.until("Twice.")
+        terminal.send("say something\x1b\rmore\r", until="Once.")
+        terminal.send("/contex\t\r", until="= usable")
+        terminal.send("\x12thing\r\r", until="Twice.")
         leave(terminal)
 
 
@@ -232,10 +219,8 @@ def test_names_of_files_are_completed_where_a_line_can_be_edited(tmp_path: Path)
         terminal.child.send("look at @lex\t")
         for words in ("lexer_one.txt", "lexer_two.txt", "> look at @lexer_"):
             terminal.until(words)
-        terminal.child.send("t\t")
-        terminal.until("> look at @lexer_two.txt ")
-        terminal.child.send("\r")
-        terminal.until("I see.")
+        terminal.send("t\t", until="> look at @lexer_two.txt ")
+        terminal.send("\r", until="I see.")
         assert "Note: attached" in leave(terminal)
 
 
@@ -245,8 +230,7 @@ def test_a_command_is_changed_before_it_runs(tmp_path: Path, term: str) -> None:
         terminal.until("\n> ")
         terminal.child.send("go\r")
         answer(terminal, "e", "Command to run: ")
-        terminal.child.send("echo 3 >>three\r" if term == "dumb" else "\x7f\x7f\x7fthree\r")
-        terminal.until("One more.")
+        terminal.send("echo 3 >>three\r" if term == "dumb" else "\x7f\x7f\x7fthree\r", until="One more.")
         terminal.child.send("\x03")
         leave(terminal)
     made = {path.name: path.read_text() for path in (tmp_path / "project").iterdir() if path.name != "calc.py"}
@@ -287,8 +271,7 @@ def test_lines_need_no_screen(tmp_path: Path, term: str, edits: str) -> None:
         terminal.until("\n> ")
         terminal.child.send("fix it\r")
         answer(terminal, "y", "Now `add` adds.")
-        terminal.child.send("/context\r/help\r")
-        terminal.until("/quit: leave")
+        terminal.send("/context\r/help\r", until="/quit: leave")
         shown = leave(terminal)
     assert "loaded: []" in shown
     assert f"editing: {edits}" in shown

@@ -34,8 +34,7 @@ async def test_an_act_is_done_when_its_price_was_agreed_to() -> None:
         await controller.asks(
             "evict r12: frees 8.2k tokens, costs $0.0311 now, pays off after 13 requests. Do it? y or n: "
         )
-        controller.type("y")
-        await controller.shows("left the view: a line stands for it (69.5k → 61.3k tokens)")
+        await controller.says("y", shows="left the view: a line stands for it (69.5k → 61.3k tokens)")
         assert session.given == []
 
 
@@ -50,8 +49,6 @@ async def test_an_act_that_is_not_agreed_to_or_cannot_be_done_is_not() -> None:
             "Do it? y or n: "
         )
         controller.type("")
-        controller.type("/context evict r12")
-        await controller.shows("`r12` is pinned: unpin it first")
+        await controller.says("/context evict r12", shows="`r12` is pinned: unpin it first")
         assert session.given == []
-        controller.type("/context frob")
-        await controller.shows("`/context frob` is nothing that can be done")
+        await controller.says("/context frob", shows="`/context frob` is nothing that can be done")

@@ -112,16 +112,13 @@ def test_what_is_taken_stands_in_the_message() -> None:
 async def test_an_at_sign_offers_files_and_tab_takes_one(tmp_path: Path) -> None:
     async with terminal(FakeSession(root=project(tmp_path))) as t:
         offered = t.app.query_one(Completions)
-        await t.pilot.press(*"explain @inn")
-        await t.until(lambda: offered.display)
+        await t.press(*"explain @inn", until=lambda: offered.display)
         await t.pilot.press("tab")
         assert t.prompt.text == "explain @src/deep/inner.py "
-        await t.pilot.press("home", "@")
-        await t.until(lambda: offered.display)
+        await t.press("home", "@", until=lambda: offered.display)
         await t.pilot.press("enter")
         assert (t.prompt.text, t.prompt.cursor_location) == ("@src/explain @src/deep/inner.py ", (0, 5))
-        await t.pilot.press("escape", *"zzz")
-        await t.until(lambda: not offered.display)
+        await t.press("escape", *"zzz", until=lambda: not offered.display)
 
 
 async def test_a_search_for_files_ends_with_the_screen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -136,6 +133,5 @@ async def test_a_search_for_files_ends_with_the_screen(tmp_path: Path, monkeypat
 
     monkeypatch.setattr("tools.search.files.list_files", never_done)
     async with terminal(FakeSession(root=project(tmp_path))) as t:
-        await t.pilot.press("@", "t")
-        await t.until(lambda: told)
+        await t.press("@", "t", until=lambda: told)
     assert told == ["begun", "ended"]

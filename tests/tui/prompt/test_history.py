@@ -77,11 +77,9 @@ async def test_ctrl_r_finds_a_message_and_enter_takes_it(tmp_path: Path) -> None
         history.add(text)
     async with terminal(history_file=tmp_path / "history") as t:
         t.prompt.put("draft")
-        await t.pilot.press("ctrl+r")
-        await t.until(lambda: t.app.query(Past) and not t.prompt.has_focus)
+        await t.press("ctrl+r", until=lambda: t.app.query(Past) and not t.prompt.has_focus)
         await t.pilot.press("t", "h", "e", "ctrl+r")
-        await t.pilot.press("enter")
-        await t.until(lambda: t.prompt.has_focus)
+        await t.press("enter", until=lambda: t.prompt.has_focus)
         assert t.prompt.text == "make the parser faster"
         assert not t.app.query(Past)
 
@@ -90,15 +88,12 @@ async def test_esc_leaves_a_search_with_what_was_written(tmp_path: Path) -> None
     History(tmp_path / "history").add("earlier")
     async with terminal(history_file=tmp_path / "history", size=(10, 6)) as t:
         t.prompt.put("draft")
-        await t.pilot.press("ctrl+r")
-        await t.until(lambda: t.app.query(Past) and not t.prompt.has_focus)
-        await t.pilot.press("e", "x", "escape")
-        await t.until(lambda: t.prompt.has_focus)
+        await t.press("ctrl+r", until=lambda: t.app.query(Past) and not t.prompt.has_focus)
+        await t.press("e", "x", "escape", until=lambda: t.prompt.has_focus)
         assert t.prompt.text == "draft"
 
 
 async def test_a_message_behind_a_blank_is_sent_and_forgotten(tmp_path: Path) -> None:
     async with terminal(history_file=tmp_path / "history") as t:
-        await t.type(" hush")
-        await t.rests()
+        await t.says(" hush")
         assert t.prompt.past.entries() == ()

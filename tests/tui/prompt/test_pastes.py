@@ -90,8 +90,7 @@ async def test_a_paste_is_one_unit_of_the_prompt() -> None:
         assert t.prompt.text == "see "
         await paste(t, LONG)
         t.prompt.move_cursor((0, 10))
-        await t.pilot.press("!", "enter")
-        await t.rests()
+        await t.press("!", "enter")
         assert session.said == ["see [pasted 12,345 lines #2]!"]
         assert session.beside == [pasted("[pasted 12,345 lines #2]", LONG)]
 
@@ -124,10 +123,8 @@ async def test_ctrl_v_brings_the_picture_of_the_clipboard(tmp_path: Path, monkey
     monkeypatch.setenv("DISPLAY", ":0")
     session = FakeSession()
     async with terminal(session) as t:
-        await t.pilot.press("ctrl+v")
-        await t.until(lambda: t.prompt.text == "[image #1 1×1] ")
-        await t.pilot.press("enter")
-        await t.rests()
+        await t.press("ctrl+v", until=lambda: t.prompt.text == "[image #1 1×1] ")
+        await t.press("enter")
         assert (session.said, len(session.beside)) == (["[image #1 1×1]"], 1)
 
 

@@ -124,8 +124,7 @@ def test_any_keys_leave_the_cursor_in_the_text(keys: list[str], text: str) -> No
 async def test_the_prompt_takes_keys_of_vi() -> None:
     session = FakeSession()
     async with terminal(session) as t:
-        await t.type("/vim")
-        await t.rests()
+        await t.says("/vim")
         await t.pilot.press(*"one two")
         assert str(t.prompt.border_subtitle) == "INSERT"
         await t.pilot.press("escape", "0", "d")
@@ -134,13 +133,11 @@ async def test_the_prompt_takes_keys_of_vi() -> None:
         assert t.prompt.text == "one two"
         await t.pilot.press("ctrl+r")
         assert t.prompt.text == "two"
-        await t.pilot.press("A", "!", "escape", "enter")
-        await t.rests()
+        await t.press("A", "!", "escape", "enter")
         assert session.said == ["two!"]
         await t.pilot.press("k")
         assert t.prompt.text == "two!"
         await t.pilot.press("i")
         t.prompt.put("")
-        await t.type("/vim")
-        await t.rests()
+        await t.says("/vim")
         assert not t.prompt.border_subtitle

@@ -10,14 +10,9 @@ from markdown_it.token import Token
 from tui.render.markdown import PARSER, Piece, advance_pieces, split
 
 BLOCKS = [
-    "# Title",
-    "words **bold**",
-    "- a\n- b",
-    "1. one\n2. two",
-    "```python\nx = 1\n```",
-    "> quote",
+    "# Title", "words **bold**", "- a\n- b", "1. one\n2. two", "```python\nx = 1\n```", "> quote",
     "| a |\n|---|\n| 1 |",
-]
+]  # fmt: skip
 
 
 def test_blocks_are_pieces() -> None:

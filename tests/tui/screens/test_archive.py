@@ -43,16 +43,14 @@ async def browsing(t: Terminal) -> PanelScreen:
 
 
 async def pressed(t: Terminal, screen: PanelScreen, *keys: str) -> None:
-    await t.pilot.press(*keys)
-    await t.until(lambda: screen.settled)
+    await t.press(*keys, until=lambda: screen.settled)
 
 
 async def test_enter_inserts_the_reference_that_is_marked() -> None:
     async with terminal(FakeSession(listing=FakeShelf(KEPT, TEXTS))) as t:
         screen = await browsing(t)
         await pressed(t, screen, "down")
-        await t.pilot.press("enter")
-        await t.rests()
+        await t.press("enter")
         assert t.prompt.text == "r2 "
         assert t.app.controller.session is not None
 
@@ -60,8 +58,7 @@ async def test_enter_inserts_the_reference_that_is_marked() -> None:
 async def test_esc_inserts_nothing() -> None:
     async with terminal(FakeSession(listing=FakeShelf(KEPT, TEXTS))) as t:
         await browsing(t)
-        await t.pilot.press("escape")
-        await t.rests()
+        await t.press("escape")
         assert t.prompt.text == ""
         assert not list_on(t.app, "archive")
 
@@ -119,8 +116,7 @@ async def test_a_session_that_kept_nothing() -> None:
     async with terminal(FakeSession()) as t:
         await browsing(t)
         assert told(t) == "nothing was kept yet"
-        await t.pilot.press("enter", "down", "pagedown", "escape")
-        await t.rests()
+        await t.press("enter", "down", "pagedown", "escape")
         assert t.prompt.text == ""
 
 

@@ -97,14 +97,11 @@ async def test_ctrl_d_shows_what_the_last_turn_changed() -> None:
         screen = await shown(t)
         view = screen.query_one(DiffView)
         await t.until(lambda: "+ print(1)" in text_of(view))
-        await t.pilot.press("down")
-        await t.until(lambda: "- b" in text_of(view))
-        await t.pilot.press("j")
-        await t.until(lambda: "not kept" in str(screen.query_one("#said").render()))
+        await t.press("down", until=lambda: "- b" in text_of(view))
+        await t.press("j", until=lambda: "not kept" in str(screen.query_one("#said").render()))
         await t.pilot.press("end", "k", "k", "up")
         assert screen.query_one(Listing).marked == 0
-        await t.pilot.press("ctrl+d", "escape")
-        await t.until(lambda: t.app.screen is not screen)
+        await t.press("ctrl+d", "escape", until=lambda: t.app.screen is not screen)
 
 
 async def test_s_turns_to_the_session_and_back() -> None:
@@ -115,8 +112,7 @@ async def test_s_turns_to_the_session_and_back() -> None:
         assert "4 files changed in the last turn" in str(headline.render())
         await t.pilot.press("s")
         await t.until(lambda: "4 files changed in this session  +2 −1; 1 more differs" in str(headline.render()))
-        await t.pilot.press("s")
-        await t.until(lambda: "4 files changed in the last turn" in str(headline.render()))
+        await t.press("s", until=lambda: "4 files changed in the last turn" in str(headline.render()))
         await t.pilot.press("q")
 
 
@@ -138,5 +134,4 @@ async def test_small_screens_and_no_files(size: tuple[int, int]) -> None:
             await t.pilot.resize_terminal(120, 40)
             told = "4 files changed" if files else "no file changed"
             assert told in str(t.app.screen.query_one("#headline").render())
-            await t.pilot.press("down", "escape")
-            await t.until(lambda: len(t.app.screen_stack) == 1)
+            await t.press("down", "escape", until=lambda: len(t.app.screen_stack) == 1)

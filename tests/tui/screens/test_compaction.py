@@ -36,11 +36,9 @@ def files(folder: Path) -> None:
 
 async def looking(t: Driven) -> CompactionScreen:
     """After the files were read, the screen of a compaction."""
-    await t.type("read them, and never touch b.py")
-    await t.shows("Read.")
+    await t.type("read them, and never touch b.py", shows="Read.")
     await t.rests()
-    await t.type("/compact the files")
-    await t.asks(CompactionScreen)
+    await t.type("/compact the files", asks=CompactionScreen)
     screen = t.app.screen
     assert isinstance(screen, CompactionScreen)
     return screen
@@ -61,34 +59,27 @@ async def test_it_is_looked_at_written_edited_done_and_taken_back(tmp_path: Path
         screen = await looking(t)
         before = history(t)
         assert said(screen, "headline").startswith("Compact  ")
-        await t.pilot.press("enter")
-        await t.until(lambda: screen.step == "editing")
+        await t.press("enter", until=lambda: screen.step == "editing")
         assert screen.draft.text.endswith(f"{SUMMARY}\nAll four were read.")
         assert said(screen, "gate") == "Nothing that must be in it is missing."
         assert history(t) == before
         screen.draft.move_cursor(screen.draft.document.end)
-        await t.pilot.press("space", "o", "k", "ctrl+s")
-        await t.rests()
+        await t.press("space", "o", "k", "ctrl+s")
         assert history(t).summary.summary == "All four were read. ok"
         receipt = t.app.controller.view.blocks[-1]
         assert isinstance(receipt, Compaction)
         assert receipt.model.endswith(", edited by you")
 
         t.transcript.focus()
-        await t.pilot.press("u")
-        await t.asks(ConfirmScreen)
-        await t.pilot.press("escape")
-        await t.rests()
+        await t.press("u", asks=ConfirmScreen)
+        await t.press("escape")
         assert history(t).summary.summary
         t.prompt.focus()
-        await t.type("/undo")
-        await t.asks(ConfirmScreen)
-        await t.pilot.press("enter")
-        await t.rests()
+        await t.type("/undo", asks=ConfirmScreen)
+        await t.press("enter")
         assert replace(history(t), held=0) == before
         assert isinstance(t.app.controller.view.blocks[-1], UndoneReceipt)
-        await t.type("/undo")
-        await t.shows("there is nothing to undo")
+        await t.type("/undo", shows="there is nothing to undo")
 
 
 async def test_esc_leaves_everything_as_it_was_and_tells_what_was_paid(tmp_path: Path) -> None:
@@ -96,22 +87,18 @@ async def test_esc_leaves_everything_as_it_was_and_tells_what_was_paid(tmp_path:
     async with working(tmp_path, *READS, {"text": "Read."}, WRITTEN) as t:
         await looking(t)
         before, blocks = history(t), t.app.controller.view.blocks
-        await t.pilot.press("escape")
-        await t.rests()
+        await t.press("escape")
         assert (history(t), t.app.controller.view.blocks) == (before, blocks)
 
-        await t.type("/compact")
-        await t.asks(CompactionScreen)
+        await t.type("/compact", asks=CompactionScreen)
         again = t.app.screen
         assert isinstance(again, CompactionScreen)
         by_hand = again._by_hand
-        await t.pilot.press("enter")
-        await t.until(lambda: again.step == "editing")
+        await t.press("enter", until=lambda: again.step == "editing")
         by_hand.drafted = replace(by_hand.drafted, cost=0.25)
         await t.pilot.press("x", "escape")
         assert "Esc again" in said(again, "headline")
-        await t.pilot.press("escape")
-        await t.rests()
+        await t.press("escape")
         assert history(t) == before
         assert t.app.controller.view.blocks[-1] == Notice(
             "nothing was compacted; a summary was made for $0.25 and is not used"
@@ -125,15 +112,11 @@ async def test_what_must_be_in_it_is_shown_and_added_by_a_key(tmp_path: Path) ->
         preview = screen._by_hand.preview
         tight = replace(preview.floor, caps=replace(preview.floor.caps, ledger=20))
         screen._by_hand.preview = replace(preview, floor=tight)
-        await t.pilot.press("enter")
-        await t.until(lambda: screen.step == "editing")
+        await t.press("enter", until=lambda: screen.step == "editing")
         assert "never touch b.py" in said(screen, "gate")
-        await t.pilot.press("ctrl+s")
-        await t.until(lambda: "not yet" in said(screen, "headline"))
-        await t.pilot.press("ctrl+n")
-        await t.until(lambda: said(screen, "gate") == "Nothing that must be in it is missing.")
-        await t.pilot.press("ctrl+s")
-        await t.rests()
+        await t.press("ctrl+s", until=lambda: "not yet" in said(screen, "headline"))
+        await t.press("ctrl+n", until=lambda: said(screen, "gate") == "Nothing that must be in it is missing.")
+        await t.press("ctrl+s")
         assert "never touch b.py" in history(t).summary.summary
 
 
@@ -142,54 +125,42 @@ async def test_while_it_is_written_esc_interrupts_and_one_can_write_it_oneself(t
     async with working(tmp_path, *READS, {"text": "Read."}, {**WRITTEN, "pause": 600}) as t:
         screen = await looking(t)
         before = history(t)
-        await t.pilot.press("enter")
-        await t.until(lambda: t.app.controller.view.activity == "summarising")
-        await t.pilot.press("escape")
-        await t.until(lambda: screen.step == "plan")
+        await t.press("enter", until=lambda: t.app.controller.view.activity == "summarising")
+        await t.press("escape", until=lambda: screen.step == "plan")
         assert "interrupted: nothing has changed" in said(screen, "headline")
         assert history(t) == before
-        await t.pilot.press("w")
-        await t.until(lambda: screen.step == "editing")
+        await t.press("w", until=lambda: screen.step == "editing")
         assert "facts on record stand for" in said(screen, "gate")
-        await t.pilot.press("m", "i", "n", "e", "ctrl+s")
-        await t.rests()
+        await t.press("m", "i", "n", "e", "ctrl+s")
         assert history(t).summary.summary == "mine"
 
 
 async def test_where_there_is_nothing_it_says_so(tmp_path: Path) -> None:
     async with working(tmp_path, {"text": "Hello."}) as t:
-        await t.type("hi")
-        await t.shows("Hello.")
+        await t.type("hi", shows="Hello.")
         await t.rests()
-        await t.type("/compact")
-        await t.shows("nothing was compacted")
+        await t.type("/compact", shows="nothing was compacted")
 
 
 async def test_letters_still_go_to_the_prompt_where_no_receipt_is_marked(tmp_path: Path) -> None:
     async with working(tmp_path, calls("read", path="calc.py"), {"text": "Read."}) as t:
-        await t.type("read")
-        await t.shows("Read.")
+        await t.type("read", shows="Read.")
         await t.rests()
         t.app.query_one(Transcript).focus()
-        await t.pilot.press("u")
-        await t.until(lambda: t.prompt.text == "u")
+        await t.press("u", until=lambda: t.prompt.text == "u")
 
 
 @pytest.mark.parametrize("size", [(10, 4), (14, 8)])
 async def test_a_tiny_screen_breaks_nothing(tmp_path: Path, size: tuple[int, int]) -> None:
     files(tmp_path)
     async with working(tmp_path, *READS, {"text": "Read."}, WRITTEN) as t:
-        await t.type("read them")
-        await t.rests()
+        await t.says("read them")
         await t.pilot.resize_terminal(*size)
-        await t.type("/compact")
-        await t.asks(CompactionScreen)
+        await t.type("/compact", asks=CompactionScreen)
         screen = t.app.screen
         assert isinstance(screen, CompactionScreen)
-        await t.pilot.press("enter")
-        await t.until(lambda: screen.step == "editing")
-        await t.pilot.press("escape")
-        await t.rests()
+        await t.press("enter", until=lambda: screen.step == "editing")
+        await t.press("escape")
 
 
 def words(lines: tuple[Line, ...]) -> list[str]:
@@ -219,8 +190,7 @@ async def test_a_compaction_that_is_being_done_is_neither_begun_again_nor_left(
     files(tmp_path)
     async with working(tmp_path, *READS, {"text": "Read."}, WRITTEN) as t:
         screen = await looking(t)
-        await t.pilot.press("enter")
-        await t.until(lambda: screen.step == "editing")
+        await t.press("enter", until=lambda: screen.step == "editing")
         gate, begun, apply = asyncio.Event(), list[str](), screen._by_hand.apply
 
         async def slow(text: str) -> None:

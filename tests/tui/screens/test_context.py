@@ -30,8 +30,7 @@ def prepared(tmp_path: Path) -> Path:
 
 
 async def looking(t: Driven) -> ContextScreen:
-    await t.pilot.press("ctrl+x")
-    await t.until(lambda: isinstance(t.app.screen, ContextScreen) and t.app.screen.is_mounted)
+    await t.press("ctrl+x", until=lambda: isinstance(t.app.screen, ContextScreen) and t.app.screen.is_mounted)
     screen = t.app.screen
     assert isinstance(screen, ContextScreen)
     await t.pilot.pause()
@@ -45,8 +44,7 @@ def mark(screen: ContextScreen, key: str) -> None:
 
 
 async def pressed(t: Driven, screen: ContextScreen, *keys: str) -> None:
-    await t.pilot.press(*keys)
-    await t.until(lambda: screen.settled)
+    await t.press(*keys, until=lambda: screen.settled)
     await t.pilot.pause()
 
 
@@ -64,8 +62,7 @@ def output(t: Driven, number: int) -> str:
 
 async def test_an_output_is_evicted_for_a_price_and_comes_back_with_undo(tmp_path: Path) -> None:
     async with working(prepared(tmp_path), *reading("a.txt", "b.txt")) as t:
-        await t.type("read them")
-        await t.shows("I have read them.")
+        await t.type("read them", shows="I have read them.")
         await t.rests()
         screen = await looking(t)
         mark(screen, "r1")
@@ -89,15 +86,13 @@ async def test_an_output_is_evicted_for_a_price_and_comes_back_with_undo(tmp_pat
         await pressed(t, screen, "enter")
         assert says(screen).startswith("undone: ")
         assert output(t, 1) != "masked"
-        await t.pilot.press("escape")
-        await t.until(lambda: not isinstance(t.app.screen, ContextScreen))
+        await t.press("escape", until=lambda: not isinstance(t.app.screen, ContextScreen))
         assert isinstance(t.app.controller.view.blocks[-2], Notice)
 
 
 async def test_what_is_pinned_says_so_and_is_not_evicted(tmp_path: Path) -> None:
     async with working(prepared(tmp_path), *reading("a.txt")) as t:
-        await t.type("read it")
-        await t.shows("I have read them.")
+        await t.type("read it", shows="I have read them.")
         await t.rests()
         screen = await looking(t)
         mark(screen, "r1")
@@ -122,8 +117,7 @@ async def test_what_is_pinned_says_so_and_is_not_evicted(tmp_path: Path) -> None
 
 async def test_enter_does_nothing_that_is_not_on_the_screen_any_more(tmp_path: Path) -> None:
     async with working(prepared(tmp_path), *reading("a.txt")) as t:
-        await t.type("read it")
-        await t.shows("I have read them.")
+        await t.type("read it", shows="I have read them.")
         await t.rests()
         screen = await looking(t)
         session = t.app.controller.session
@@ -144,8 +138,7 @@ async def test_enter_does_nothing_that_is_not_on_the_screen_any_more(tmp_path: P
 
 async def test_bringing_back_says_what_it_takes_and_where_it_stands_then(tmp_path: Path) -> None:
     async with working(prepared(tmp_path), *reading("a.txt")) as t:
-        await t.type("read it")
-        await t.shows("I have read them.")
+        await t.type("read it", shows="I have read them.")
         await t.rests()
         screen = await looking(t)
         mark(screen, "r1")
@@ -170,8 +163,7 @@ async def test_bringing_back_says_what_it_takes_and_where_it_stands_then(tmp_pat
 
 async def test_the_list_is_sorted_filtered_and_opened(tmp_path: Path) -> None:
     async with working(prepared(tmp_path), *reading("a.txt", "b.txt")) as t:
-        await t.type("read them")
-        await t.shows("I have read them.")
+        await t.type("read them", shows="I have read them.")
         await t.rests()
         screen = await looking(t)
         assert screen._rows[0].name == "system text"
@@ -193,8 +185,7 @@ async def test_the_list_is_sorted_filtered_and_opened(tmp_path: Path) -> None:
 
 async def test_the_keys_walk_the_requests(tmp_path: Path) -> None:
     async with working(prepared(tmp_path), *reading("a.txt", "b.txt")) as t:
-        await t.type("read them")
-        await t.shows("I have read them.")
+        await t.type("read them", shows="I have read them.")
         await t.rests()
         screen = await looking(t)
         assert "request 3: " in says(screen, "requests")
@@ -210,28 +201,22 @@ async def test_the_keys_walk_the_requests(tmp_path: Path) -> None:
 async def test_while_a_turn_runs_acts_say_that_they_have_to_wait(tmp_path: Path) -> None:
     slow = calls("bash", command="echo started; sleep 600")
     async with working(prepared(tmp_path), calls("read", path="a.txt"), {"text": "one"}, slow, {"text": "end"}) as t:
-        await t.type("read it")
-        await t.shows("one")
+        await t.type("read it", shows="one")
         await t.rests()
-        await t.type("go on")
-        await t.asks(PermissionScreen)
-        await t.pilot.press("y")
-        await t.shows("│ started")
+        await t.type("go on", asks=PermissionScreen)
+        await t.press("y", shows="│ started")
         screen = await looking(t)
         mark(screen, "r1")
         await pressed(t, screen, "e")
         assert "while a turn is running" in says(screen)
         assert output(t, 1) != "masked"
-        await t.pilot.press("escape")
-        await t.until(lambda: not isinstance(t.app.screen, ContextScreen))
-        await t.pilot.press("escape")
-        await t.rests()
+        await t.press("escape", until=lambda: not isinstance(t.app.screen, ContextScreen))
+        await t.press("escape")
 
 
 async def test_acts_are_commands_too(tmp_path: Path) -> None:
     async with working(prepared(tmp_path), *reading("a.txt")) as t:
-        await t.type("read it")
-        await t.shows("I have read them.")
+        await t.type("read it", shows="I have read them.")
         await t.rests()
         for written, told in (
             ("/context pin r1", "`r1` is pinned: it stays whatever leaves the view"),
@@ -243,8 +228,7 @@ async def test_acts_are_commands_too(tmp_path: Path) -> None:
             ("/context frob r1", "`/context frob r1` is nothing that can be done"),
             ("/context pin", "nothing that can be done"),
         ):
-            await t.type(written)
-            await t.shows(told)
+            await t.type(written, shows=told)
 
 
 @pytest.mark.parametrize("size", [(10, 5), (20, 3), (10, 40), (200, 8), (40, 16)])
@@ -254,5 +238,4 @@ async def test_it_fits_any_terminal(size: tuple[int, int]) -> None:
         await pressed(t, screen, "down", "t", "left", "/", "x", "escape", "end", "pageup", "pagedown", "enter")
         await t.pilot.resize_terminal(80, 24)
         await t.pilot.pause()
-        await t.pilot.press("escape")
-        await t.until(lambda: not isinstance(t.app.screen, ContextScreen))
+        await t.press("escape", until=lambda: not isinstance(t.app.screen, ContextScreen))

@@ -1,7 +1,7 @@
 """A question is answered only by what was typed at it: decided by when it came, whenever somebody has time for it."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -151,11 +151,17 @@ class Hands:
         return self.terminal.prompt.text
 
 
-@contextmanager
-def call_runner(t: Terminal) -> Iterator[Hands]:
-    driver, now = t.app._driver, [0.0]
-    assert driver is not None
-    yield Hands(t, TerminalInput(driver.process_message, debug=False, clock=lambda: now[0]), now)
+@asynccontextmanager
+async def hands(session: FakeSession, asked: type[Guarded[Any]] | None = None) -> AsyncIterator[Hands]:
+    """At a terminal that shows a question when the user has said something; None: where nothing was said."""
+    async with terminal(session, guard=GUARD) as t:
+        driver, now = t.app._driver, [0.0]
+        assert driver is not None
+        user = Hands(t, TerminalInput(driver.process_message, debug=False, clock=lambda: now[0]), now)
+        if asked is not None:
+            await t.type("go")
+            await user.asked(asked)
+        yield user
 
 
 @pytest.mark.parametrize(
@@ -178,128 +184,115 @@ async def test_a_text_that_arrives_in_one_write_answers_nothing_and_is_in_the_pr
     typed: bytes, in_prompt: str
 ) -> None:
     session = FakeSession([[QUESTION, DONE]])
-    async with terminal(session, guard=GUARD) as t:
-        with call_runner(t) as user:
-            await t.type("go")
-            await user.asked(PermissionScreen)
-            at = 102.0 if len(typed) > 1 else 100.1
-            user.sends(at, typed)
-            await t.until(lambda: user.prompt.strip() == in_prompt.strip())
-            user.sends(at + 0.2, b"1")  # and what comes at once behind it
-            await t.until(lambda: user.prompt.endswith("1"))
-            assert session.answers == {}
-            assert isinstance(t.app.screen, PermissionScreen)
-            user.sends(103.0, b"y")
-            await t.until(lambda: session.answers == {"q": Decision("allow")})
+    async with hands(session, PermissionScreen) as user:
+        t = user.terminal
+        at = 102.0 if len(typed) > 1 else 100.1
+        user.sends(at, typed)
+        await t.until(lambda: user.prompt.strip() == in_prompt.strip())
+        user.sends(at + 0.2, b"1")  # and what comes at once behind it
+        await t.until(lambda: user.prompt.endswith("1"))
+        assert session.answers == {}
+        assert isinstance(t.app.screen, PermissionScreen)
+        user.sends(103.0, b"y")
+        await t.until(lambda: session.answers == {"q": Decision("allow")})
 
 
 async def test_a_question_that_came_between_the_key_and_its_handling_is_not_answered_by_it() -> None:
     session = FakeSession([[QUESTION, DONE]])
-    async with terminal(session, guard=GUARD) as t:
-        with call_runner(t) as user:
-            await t.type("go")
-            await user.asked(PermissionScreen)
-            user.sends(98.0, b"y")  # two seconds before; nobody had time for it
-            user.sends(99.0, b"\r")
-            user.sends(99.5, b"\x1b[B")
-            await t.until(lambda: user.prompt == "y")
-            assert (session.answers, isinstance(t.app.screen, PermissionScreen)) == ({}, True)
+    async with hands(session, PermissionScreen) as user:
+        t = user.terminal
+        user.sends(98.0, b"y")  # two seconds before; nobody had time for it
+        user.sends(99.0, b"\r")
+        user.sends(99.5, b"\x1b[B")
+        await t.until(lambda: user.prompt == "y")
+        assert (session.answers, isinstance(t.app.screen, PermissionScreen)) == ({}, True)
 
 
 async def test_the_key_for_one_question_does_not_answer_the_next() -> None:
     hold = Hold()
     session = FakeSession([[hold, DONE]])
-    async with terminal(session, guard=GUARD) as t:
-        with call_runner(t) as user:
-            await t.type("go")
-            await t.until(lambda: t.app.controller.view.busy)
-            t.app.controller.advance(QUESTION)
-            t.app.controller.advance(SECOND)
-            await user.asked(PermissionScreen)
-            user.sends(102.0, b"y")
-            await t.until(lambda: session.answers == {"q": Decision("allow")})
-            await t.until(lambda: isinstance(t.app.screen, PermissionScreen) and t.app.screen.question == SECOND)
-            await user.asked(PermissionScreen)
-            user.sends(99.9, b"y")  # a key that is held
-            user.sends(100.2, b"y")
-            await t.until(lambda: user.prompt == "yy")
-            user.sends(100.6, b"y")
-            await t.until(lambda: session.answers.get("q2") == Decision("allow"))
-            hold.event.set()
+    async with hands(session) as user:
+        t = user.terminal
+        await t.type("go", until=lambda: t.app.controller.view.busy)
+        t.app.controller.advance(QUESTION)
+        t.app.controller.advance(SECOND)
+        await user.asked(PermissionScreen)
+        user.sends(102.0, b"y")
+        await t.until(lambda: session.answers == {"q": Decision("allow")})
+        await t.until(lambda: isinstance(t.app.screen, PermissionScreen) and t.app.screen.question == SECOND)
+        await user.asked(PermissionScreen)
+        user.sends(99.9, b"y")  # a key that is held
+        user.sends(100.2, b"y")
+        await t.until(lambda: user.prompt == "yy")
+        user.sends(100.6, b"y")
+        await t.until(lambda: session.answers.get("q2") == Decision("allow"))
+        hold.event.set()
 
 
 async def test_two_answers_that_nobody_had_time_for_are_one() -> None:
     session = FakeSession([[QUESTION, DONE]])
-    async with terminal(session, guard=GUARD) as t:
-        with call_runner(t) as user:
-            await t.type("go")
-            await user.asked(PermissionScreen)
-            user.sends(102.0, b"y")
-            user.sends(103.0, b"y")
-            user.sends(104.0, b"n")
-            await t.until(lambda: session.answers == {"q": Decision("allow")})
-            await t.rests()
-            assert t.app.screen is t.app.main
+    async with hands(session, PermissionScreen) as user:
+        t = user.terminal
+        user.sends(102.0, b"y")
+        user.sends(103.0, b"y")
+        user.sends(104.0, b"n")
+        await t.until(lambda: session.answers == {"q": Decision("allow")})
+        await t.rests()
+        assert t.app.screen is t.app.main
 
 
 async def test_keys_that_the_question_takes_may_follow_each_other_at_once() -> None:
     session = FakeSession([[WORDS, DONE]])
-    async with terminal(session, guard=GUARD) as t:
-        with call_runner(t) as user:
-            await t.type("go")
-            await user.asked(QuestionScreen)
-            for at, typed in ((102.0, b"\x1b[B"), (102.05, b"\x1b[B"), (102.1, b"\r")):
-                user.sends(at, typed)
-            await t.until(lambda: session.answers == {"w": "the third"})
+    async with hands(session, QuestionScreen) as user:
+        t = user.terminal
+        for at, typed in ((102.0, b"\x1b[B"), (102.05, b"\x1b[B"), (102.1, b"\r")):
+            user.sends(at, typed)
+        await t.until(lambda: session.answers == {"w": "the third"})
 
 
 async def test_text_for_a_field_may_come_in_one_read_and_enter_behind_it_may_not() -> None:
     session = FakeSession([[WORDS, DONE]])
-    async with terminal(session, guard=GUARD) as t:
-        with call_runner(t) as user:
-            await t.type("go")
-            await user.asked(QuestionScreen)
-            user.sends(100.1, b"later ")
-            user.sends(102.0, b"both of\r")
-            user.sends(102.2, b"\r")
-            user.sends(103.0, b"\x1b[200~ them\x1b[201~")
-            user.sends(103.1, b"\r")
-            user.sends(104.0, b"\r")
-            await t.until(lambda: session.answers == {"w": "both of them"})
-            assert user.prompt == "later "
+    async with hands(session, QuestionScreen) as user:
+        t = user.terminal
+        user.sends(100.1, b"later ")
+        user.sends(102.0, b"both of\r")
+        user.sends(102.2, b"\r")
+        user.sends(103.0, b"\x1b[200~ them\x1b[201~")
+        user.sends(103.1, b"\r")
+        user.sends(104.0, b"\r")
+        await t.until(lambda: session.answers == {"w": "both of them"})
+        assert user.prompt == "later "
 
 
 async def test_a_confirmation_is_guarded_too() -> None:
-    async with terminal(FakeSession(), guard=GUARD) as t:
-        with call_runner(t) as user:
-            answers = list[bool | None]()
-            t.app.push_screen(ConfirmScreen("Sure?", (), "does it"), answers.append)
-            await user.asked(ConfirmScreen)
-            user.sends(102.0, b"why not\r")
-            await t.until(lambda: user.prompt == "why not")
-            assert answers == []
-            user.sends(103.0, b"\r")
-            await t.until(lambda: answers == [True])
+    async with hands(FakeSession()) as user:
+        t = user.terminal
+        answers = list[bool | None]()
+        t.app.push_screen(ConfirmScreen("Sure?", (), "does it"), answers.append)
+        await user.asked(ConfirmScreen)
+        user.sends(102.0, b"why not\r")
+        await t.until(lambda: user.prompt == "why not")
+        assert answers == []
+        user.sends(103.0, b"\r")
+        await t.until(lambda: answers == [True])
 
 
 async def test_a_click_too_soon_or_with_keys_chooses_nothing() -> None:
     session = FakeSession([[WORDS, DONE]])
-    async with terminal(session, guard=GUARD) as t:
-        with call_runner(t) as user:
-            await t.type("go")
-            await user.asked(QuestionScreen)
-            options = t.app.screen.query_one("#options").region
-            click = f"\x1b[<0;{options.x + 2};{options.y + 1}M".encode()
-            release = click[:-1] + b"m"
-            user.sends(100.1, click)
-            user.sends(100.2, release)
-            user.sends(102.0, b"x" + click)
-            user.sends(102.1, release)
-            await t.until(lambda: t.app.screen.query_one("#words", Input).value == "x")
-            assert session.answers == {}
-            user.sends(104.0, click)
-            user.sends(104.1, release)
-            await t.until(lambda: session.answers == {"w": "the first"})
+    async with hands(session, QuestionScreen) as user:
+        t = user.terminal
+        options = t.app.screen.query_one("#options").region
+        click = f"\x1b[<0;{options.x + 2};{options.y + 1}M".encode()
+        release = click[:-1] + b"m"
+        user.sends(100.1, click)
+        user.sends(100.2, release)
+        user.sends(102.0, b"x" + click)
+        user.sends(102.1, release)
+        await t.until(lambda: t.app.screen.query_one("#words", Input).value == "x")
+        assert session.answers == {}
+        user.sends(104.0, click)
+        user.sends(104.1, release)
+        await t.until(lambda: session.answers == {"w": "the first"})
 
 
 RUNS = """
@@ -314,11 +307,9 @@ text = "It is done."
 def test_at_a_terminal_a_text_in_one_write_runs_nothing_and_a_key_by_itself_does(tmp_path: Path, text: str) -> None:
     with running(tmp_path, RUNS) as screen:
         screen.until("/help shows keys")
-        screen.child.send("go\r")
-        screen.until("touch ran")
+        screen.send("go\r", until="touch ran")
         screen.press_until("p", "p those rules only in this session")  # the question takes keys by now
-        screen.child.send(text)
-        screen.until(text)
+        screen.send(text, until=text)
         screen.child.send("\r\x1b")
         assert not (tmp_path / "project" / "ran").exists()
         screen.press_until("y", "It is done.")

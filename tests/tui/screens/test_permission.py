@@ -17,16 +17,9 @@ TRIED = (
     Tried("bash(pytest)", 7, 31, ("pytest -q", "pytest tests\n--x\x1b[2J")),
 )
 QUESTION = PermissionAsked(
-    "q",
-    "1",
-    "bash",
-    {"command": "pytest -x", "timeout": 5},
-    "ask mode asks before a command runs",
-    "",
-    ("bash(=pytest -x)", "bash(pytest)"),
-    TRIED,
-    "/home/me/.config/ebbtide/rules.json",
-)
+    "q", "1", "bash", {"command": "pytest -x", "timeout": 5}, "ask mode asks before a command runs", "",
+    ("bash(=pytest -x)", "bash(pytest)"), TRIED, "/home/me/.config/ebbtide/rules.json",
+)  # fmt: skip
 DONE = TurnFinished("answered", "ok")
 
 
@@ -117,16 +110,14 @@ def test_the_headline_hides_nothing() -> None:
 
 
 async def asked(t: Terminal) -> None:
-    await t.type("go")
-    await t.asks(PermissionScreen)
+    await t.type("go", asks=PermissionScreen)
 
 
 async def test_a_rule_for_the_project() -> None:
     session = FakeSession([[QUESTION, DONE]])
     async with terminal(session) as t:
         await asked(t)
-        await t.pilot.press("p", "2")
-        await t.rests()
+        await t.press("p", "2")
         assert session.answers == {"q": Decision("allow", rule="bash(pytest)", kept="project")}
 
 
@@ -134,8 +125,7 @@ async def test_where_nothing_is_kept_for_projects_none_is_offered() -> None:
     session = FakeSession([[PermissionAsked("q", "1", "bash", {"command": "ls"}, "", "", ("bash(ls)",)), DONE]])
     async with terminal(session) as t:
         await asked(t)
-        await t.pilot.press("p", "1")
-        await t.rests()
+        await t.press("p", "1")
         assert session.answers == {"q": Decision("allow", rule="bash(ls)")}
 
 
@@ -143,8 +133,7 @@ async def test_a_command_is_changed_in_place() -> None:
     session = FakeSession([[QUESTION, DONE]])
     async with terminal(session) as t:
         await asked(t)
-        await t.pilot.press("e", "space", "minus", "q", "ctrl+j", "l", "s", "enter")
-        await t.rests()
+        await t.press("e", "space", "minus", "q", "ctrl+j", "l", "s", "enter")
         assert session.answers == {"q": Decision("allow", arguments={"command": "pytest -x -q\nls", "timeout": 5})}
 
 
@@ -152,8 +141,7 @@ async def test_a_change_that_was_not_meant_is_taken_back() -> None:
     session = FakeSession([[QUESTION, DONE]])
     async with terminal(session) as t:
         await asked(t)
-        await t.pilot.press("e", "y", "n", "escape", "y")
-        await t.rests()
+        await t.press("e", "y", "n", "escape", "y")
         assert session.answers == {"q": Decision("allow")}
 
 
@@ -167,8 +155,7 @@ async def test_a_command_that_was_not_changed_is_run_as_it_is_and_an_empty_one_i
         await t.pilot.press("enter")
         assert session.answers == {}
         field.text = "pytest -x"
-        await t.pilot.press("enter")
-        await t.rests()
+        await t.press("enter")
         assert session.answers == {"q": Decision("allow")}
 
 
@@ -179,8 +166,7 @@ async def test_without_a_terminal_that_can_be_given_away_an_editor_is_refused() 
         await asked(t)
         await t.pilot.press("e")
         assert "cannot be given to an editor" in str(t.app.screen.query_one("#reason").render())
-        await t.pilot.press("n")
-        await t.rests()
+        await t.press("n")
         assert session.answers == {"q": Decision("deny")}
 
 
@@ -193,8 +179,7 @@ async def test_what_is_told_meanwhile_stands_in_the_question() -> None:
         t.app.controller.notice("told\x1b[2J meanwhile")
         await t.until(lambda: "meanwhile" in str(told.render()))
         assert str(told.render()) == "· told before\n· told␛[2J meanwhile"
-        await t.pilot.press("y")
-        await t.rests()
+        await t.press("y")
         assert session.answers == {"q": Decision("allow")}
 
 
@@ -222,8 +207,7 @@ async def test_where_there_is_hardly_any_room_a_question_shows_what_it_is_about_
         await t.pilot.press("2")
         has_rules = "bash(pytest)" in "\n".join(lines)
         assert session.answers == ({"q": Decision("allow", rule="bash(pytest)")} if has_rules else {})
-        await t.pilot.press("n")
-        await t.rests()
+        await t.press("n")
 
 
 async def test_where_there_is_hardly_any_room_a_command_is_changed_all_the_same() -> None:
@@ -234,8 +218,7 @@ async def test_where_there_is_hardly_any_room_a_command_is_changed_all_the_same(
         await t.pilot.pause()
         lines = [strip.text.strip() for strip in t.app.screen._compositor.render_strips()]
         assert lines == ["? May bash run this?", "pytest -xl", "", "", "", "Enter runs  Esc back"]
-        await t.pilot.press("enter")
-        await t.rests()
+        await t.press("enter")
         assert session.answers == {"q": Decision("allow", arguments={"command": "pytest -xl", "timeout": 5})}
 
 
@@ -246,8 +229,7 @@ async def test_questions_survive_small_screens(size: tuple[int, int]) -> None:
         await asked(t)
         await t.pilot.press("p", "e", "x", "escape", "d", "x", "escape")
         await t.pilot.resize_terminal(80, 24)
-        await t.pilot.press("y")
-        await t.rests()
+        await t.press("y")
         assert session.answers == {"q": Decision("allow")}
 
 
@@ -258,14 +240,11 @@ async def test_a_huge_diff_is_scrolled_through_and_shown_in_part_first() -> None
         await asked(t)
         view = t.app.screen.query_one(DiffView)
         await t.until(lambda: view.virtual_size.height == 5_001)
-        await t.pilot.press("end", "m")
-        await t.until(lambda: view.virtual_size.height == 10_001)
-        await t.pilot.press("m", "m", "end")
-        await t.until(lambda: view.virtual_size.height == 20_001)
+        await t.press("end", "m", until=lambda: view.virtual_size.height == 10_001)
+        await t.press("m", "m", "end", until=lambda: view.virtual_size.height == 20_001)
         await t.until(lambda: view.scroll_offset.y == view.max_scroll_y)
         assert "line 19999" in view.render_line(view.size.height - 1).text
-        await t.pilot.press("n")
-        await t.rests()
+        await t.press("n")
 
 
 @pytest.mark.parametrize("size", [(80, 24), (60, 17), (60, 16), (60, 12), (60, 11), (30, 12), (20, 6), (10, 5)])

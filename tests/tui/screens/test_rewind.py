@@ -38,13 +38,10 @@ async def test_a_message_comes_back_to_the_prompt_and_the_branch_that_was_left_i
     edit = calls("edit", path="calc.py", old="a - b", new="a + b")
     replies: list[Reply] = [{"text": "Hello."}, calls("read", path="calc.py"), edit, {"text": "Mended."}]
     async with working(tmp_path, *replies) as t:
-        await t.type("hi")
-        await t.shows("Hello.")
+        await t.type("hi", shows="Hello.")
         await t.rests()
-        await t.type("mend it")
-        await t.asks(PermissionScreen)
-        await t.pilot.press("y")
-        await t.shows("Mended.")
+        await t.type("mend it", asks=PermissionScreen)
+        await t.press("y", shows="Mended.")
         await t.rests()
         first = t.app.controller.session
         assert first is not None
@@ -52,8 +49,7 @@ async def test_a_message_comes_back_to_the_prompt_and_the_branch_that_was_left_i
         said = str(screen.query_one("#said", Static).render())
         assert FILES in said
         assert "calc.py" in said
-        await t.pilot.press("enter")
-        await t.rests()
+        await t.press("enter")
         fork = t.app.controller.session
         assert fork is not None
         assert fork.id != first.id
@@ -67,8 +63,7 @@ async def test_a_message_comes_back_to_the_prompt_and_the_branch_that_was_left_i
         t.prompt.put("")
         screen = await looking(t)
         assert [in_words(row).split(",")[0] for row in screen.rows] == ["hi", "mend it"]
-        await t.pilot.press("down", "o")
-        await t.rests()
+        await t.press("down", "o")
         assert t.app.controller.session is not None
         assert t.app.controller.session.id == first.id
         assert t.app.controller.session.history.messages == first.history.messages
@@ -78,17 +73,14 @@ async def test_a_message_comes_back_to_the_prompt_and_the_branch_that_was_left_i
 
 async def test_the_first_message_can_be_said_anew(tmp_path: Path) -> None:
     async with working(tmp_path, {"text": "Hello."}) as t:
-        await t.type("hi")
-        await t.shows("Hello.")
+        await t.type("hi", shows="Hello.")
         await t.rests()
         await looking(t)
-        await t.pilot.press("enter")
-        await t.rests()
+        await t.press("enter")
         assert t.app.controller.session is not None
         assert (t.app.controller.session.history.messages, t.prompt.text) == ((), "hi")
         t.prompt.put("hey")
-        await t.pilot.press("enter")
-        await t.shows("hey")
+        await t.press("enter", shows="hey")
 
 
 async def test_esc_twice_in_an_empty_prompt_goes_there_too() -> None:
@@ -115,8 +107,7 @@ async def test_where_nothing_was_said_there_is_nothing_to_go_back_to() -> None:
     async with app.run_test(size=(80, 24)) as pilot:
         t = Terminal(app, pilot, opener)
         await t.rests()
-        await t.type("/rewind")
-        await t.shows("there is nothing to go back to")
+        await t.type("/rewind", shows="there is nothing to go back to")
 
 
 def test_a_line_shows_where_it_stands_in_the_tree() -> None:

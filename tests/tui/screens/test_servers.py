@@ -90,16 +90,13 @@ async def test_the_marked_server_is_told_of_switched_and_started_again() -> None
     async with terminal(FakeSession(servers=board)) as t:
         await looking(t)
         await t.until(lambda: "Forge 2.1" in about(t))
-        await t.pilot.press("down")
-        await t.until(lambda: "No such file" in about(t))
-        await t.pilot.press("space", "up", "r")
-        await t.until(lambda: board.done == ["switch chat", "restart forge"])
+        await t.press("down", until=lambda: "No such file" in about(t))
+        await t.press("space", "up", "r", until=lambda: board.done == ["switch chat", "restart forge"])
         board.seen = [replace(FORGE, state=replace(FORGE.state, version="3"))]
         assert board.hear is not None
         board.hear()
         await t.until(lambda: "Forge 3" in about(t))
-        await t.pilot.press("escape")
-        await t.until(lambda: not list_on(t.app, "mcp"))
+        await t.press("escape", until=lambda: not list_on(t.app, "mcp"))
         assert board.hear is None
 
 
@@ -108,10 +105,8 @@ async def test_the_address_to_log_in_at_is_shown_until_that_is_done() -> None:
     async with terminal(FakeSession(servers=board)) as t:
         screen = await looking(t)
         headline = screen.query_one("#headline")
-        await t.pilot.press("down", "l")
-        await t.until(lambda: "https://chat.example/login" in str(headline.render()))
-        await t.pilot.press("y")
-        await t.until(lambda: t.app.clipboard == "https://chat.example/login")
+        await t.press("down", "l", until=lambda: "https://chat.example/login" in str(headline.render()))
+        await t.press("y", until=lambda: t.app.clipboard == "https://chat.example/login")
         board.logged_in.set()
         await t.until(lambda: "https://" not in str(headline.render()))
         assert board.done == ["login chat"]
@@ -120,23 +115,19 @@ async def test_the_address_to_log_in_at_is_shown_until_that_is_done() -> None:
 async def test_one_key_shows_the_log_and_takes_it_away() -> None:
     async with terminal(FakeSession(servers=FakeBoard())) as t:
         await looking(t)
-        await t.pilot.press("o")
-        await t.until(lambda: about(t) == "Log  /home/me/.ebb/logs/mcp/forge.log\nforge ␛[2Jsays 200")
-        await t.pilot.press("o")
-        await t.until(lambda: "Forge 2.1" in about(t))
+        await t.press("o", until=lambda: about(t) == "Log  /home/me/.ebb/logs/mcp/forge.log\nforge ␛[2Jsays 200")
+        await t.press("o", until=lambda: "Forge 2.1" in about(t))
 
 
 async def test_without_servers_it_says_how_to_get_one() -> None:
     async with terminal(FakeSession()) as t:
-        await t.type("/mcp")
-        await t.shows("no server is declared; `ebb mcp add` declares one")
+        await t.type("/mcp", shows="no server is declared; `ebb mcp add` declares one")
 
 
 async def test_a_prompt_of_a_server_is_a_message() -> None:
     session = FakeSession(servers=FakeBoard())
     async with terminal(session) as t:
-        await t.type("/mcp__forge__review a.py")
-        await t.until(lambda: session.said == ["/mcp__forge__review a.py"])
+        await t.type("/mcp__forge__review a.py", until=lambda: session.said == ["/mcp__forge__review a.py"])
 
 
 def test_everything_about_a_server_is_said_and_nothing_of_it_draws() -> None:

@@ -189,34 +189,28 @@ async def test_a_long_list_comes_as_it_is_walked() -> None:
 
 async def test_a_real_session_is_found_by_what_was_said_renamed_forked_and_deleted(tmp_path: Path) -> None:
     async with working(tmp_path, {"text": "The moon is out."}, {"text": "Second."}) as t:
-        await t.type("what about tonight?")
-        await t.shows("The moon is out.")
+        await t.type("what about tonight?", shows="The moon is out.")
         await t.rests()
         first = t.app.controller.session
         assert first is not None
-        await t.type("/clear")
-        await t.rests()
+        await t.says("/clear")
         screen = await listing(t)
-        await t.pilot.press("m", "o", "o", "n")
-        await t.until(lambda: screen.settled and ids(screen.rows) == [first.id])
+        await t.press("m", "o", "o", "n", until=lambda: screen.settled and ids(screen.rows) == [first.id])
         await t.pilot.press("tab", "r", "!", "enter")
         await t.until(lambda: screen.settled and ids(screen.rows) == [first.id] and not screen.is_editing)
         assert screen.rows[0].title == "what about tonight?!"
-        await t.pilot.press("f")
-        await t.until(lambda: screen.settled and len(screen.rows) == 2)
+        await t.press("f", until=lambda: screen.settled and len(screen.rows) == 2)
         library = await t.app.controller.sessions.library()
         fork = next(info for info in await library.page() if info.parent)
         assert (fork.title, fork.parent, fork.messages) == ("what about tonight?! (fork)", first.id, 2)
         await t.until(lambda: f"forked from {first.id}" in text_of(screen, "said"))
-        await t.pilot.press("enter")
-        await t.shows("The moon is out.")
+        await t.press("enter", shows="The moon is out.")
         await t.rests()
         assert t.app.controller.session is not None
         assert (t.app.controller.session.id, t.app.controller.session.history) == (fork.id, first.history)
         screen = await listing(t)
         screen.query_one(Listing).move(1)
-        await t.pilot.press("tab", "d", "escape")
-        await t.shows(f"deleted {first.id}")
+        await t.press("tab", "d", "escape", shows=f"deleted {first.id}")
 
 
 @pytest.mark.parametrize("width", [8, 20, 47, 48, 89, 90, 160])

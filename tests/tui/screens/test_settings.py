@@ -35,13 +35,11 @@ def told(screen: Driven) -> str:
 async def test_a_theme_is_worn_while_it_is_marked_and_kept_when_it_is_taken(tmp_path: Path) -> None:
     setup = Setup(tmp_path, MINE)
     async with driven(setup) as screen:
-        await screen.type("/theme")
-        await screen.lists("theme")
+        await screen.type("/theme", lists="theme")
         assert screen.app.theme == "ebb-dark"
         await screen.pilot.press("down")
         assert screen.app.theme == "ebb-light"
-        await screen.pilot.press("enter")
-        await screen.until(lambda: setup.written)
+        await screen.press("enter", until=lambda: setup.written)
         assert setup.written == f'{MINE}\n[tui]\ntheme = "light"\n'
         assert screen.app.theme == "ebb-light"
 
@@ -49,8 +47,7 @@ async def test_a_theme_is_worn_while_it_is_marked_and_kept_when_it_is_taken(tmp_
 async def test_a_theme_that_was_only_looked_at_goes(tmp_path: Path) -> None:
     setup = Setup(tmp_path)
     async with driven(setup) as screen:
-        await screen.type("/theme")
-        await screen.lists("theme")
+        await screen.type("/theme", lists="theme")
         await screen.pilot.press(*"high")
         assert screen.app.theme == "ebb-high-contrast"
         await screen.pilot.press("escape")
@@ -61,10 +58,8 @@ async def test_a_theme_that_was_only_looked_at_goes(tmp_path: Path) -> None:
 async def test_a_theme_may_be_named(tmp_path: Path) -> None:
     setup = Setup(tmp_path)
     async with driven(setup) as screen:
-        await screen.type("/theme solarized")
-        await screen.shows("there is no theme `solarized`")
-        await screen.type("/theme ansi")
-        await screen.until(lambda: setup.written == '[tui]\ntheme = "ansi"\n')
+        await screen.type("/theme solarized", shows="there is no theme `solarized`")
+        await screen.type("/theme ansi", until=lambda: setup.written == '[tui]\ntheme = "ansi"\n')
         assert screen.app.theme == "ebb-ansi"
 
 
@@ -77,49 +72,39 @@ async def test_without_colour_the_picker_says_so() -> None:
 async def test_a_setting_is_changed_and_put_back(tmp_path: Path) -> None:
     setup = Setup(tmp_path, MINE)
     async with driven(setup) as screen:
-        await screen.type("/settings")
-        await screen.lists("settings")
-        await screen.pilot.press(*"max_cost", "enter", *"2.5", "enter")
-        await screen.until(lambda: "max_cost" in setup.written)
+        await screen.type("/settings", lists="settings")
+        await screen.press(*"max_cost", "enter", *"2.5", "enter", until=lambda: "max_cost" in setup.written)
         assert setup.written == MINE.replace("one\n", "one\nmax_cost = 2.5\n")
         await screen.until(lambda: "`agent.max_cost` is now 2.5, from the next session on" in told(screen))
-        await screen.pilot.press("enter")
-        await screen.until(lambda: screen.app.screen.query_one("#note", Input).has_focus)
-        await screen.pilot.press("backspace", "enter")
-        await screen.until(lambda: setup.written == MINE)
+        await screen.press("enter", until=lambda: screen.app.screen.query_one("#note", Input).has_focus)
+        await screen.press("backspace", "enter", until=lambda: setup.written == MINE)
         await screen.until(lambda: "`agent.max_cost` is not set again" in told(screen))
 
 
 async def test_what_a_setting_may_not_be_is_told_and_may_be_mended(tmp_path: Path) -> None:
     setup = Setup(tmp_path)
     async with driven(setup) as screen:
-        await screen.type("/settings theme")
-        await screen.lists("settings")
-        await screen.pilot.press("enter", *"pink", "enter")
-        await screen.until(lambda: "`tui.theme` must be one of" in told(screen))
+        await screen.type("/settings theme", lists="settings")
+        await screen.press("enter", *"pink", "enter", until=lambda: "`tui.theme` must be one of" in told(screen))
         box = screen.app.screen.query_one("#note", Input)
         box.value = "light"
-        await screen.pilot.press("enter")
-        await screen.until(lambda: screen.app.theme == "ebb-light")
+        await screen.press("enter", until=lambda: screen.app.theme == "ebb-light")
         assert setup.written == '[tui]\ntheme = "light"\n'
 
 
 async def test_leaving_the_box_changes_nothing(tmp_path: Path) -> None:
     setup = Setup(tmp_path)
     async with driven(setup) as screen:
-        await screen.type("/settings theme")
-        await screen.lists("settings")
+        await screen.type("/settings theme", lists="settings")
         await screen.pilot.press("enter", *"pink", "escape")
         assert list_on(screen.app, "settings")
-        await screen.pilot.press("escape")
-        await screen.until(lambda: not list_on(screen.app, "settings"))
+        await screen.press("escape", until=lambda: not list_on(screen.app, "settings"))
         assert setup.written == ""
 
 
 async def test_where_nothing_can_be_changed_it_is_said() -> None:
     async with driven(None) as screen:
-        await screen.type("/settings")
-        await screen.shows("`ebb config` lists them")
+        await screen.type("/settings", shows="`ebb config` lists them")
 
 
 def test_every_setting_says_what_it_may_be(tmp_path: Path) -> None:

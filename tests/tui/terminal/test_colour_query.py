@@ -86,33 +86,18 @@ def test_a_terminal_that_says_what_it_draws_on_has_nothing_typed_by_it(tmp_path:
         screen.until("/help shows keys")
         assert QUESTION.encode() in screen.sent
         screen.child.send(f"fix{WHITE[:9]}")
-        screen.child.send(f"{WHITE[9:]} it\r")
-        screen.until("May edit change calc.py?")
+        screen.send(f"{WHITE[9:]} it\r", until="May edit change calc.py?")
         assert b"48;5;231m" in screen.sent  # white, of the 256 colours that this terminal has
         assert "› fix it" in screen.text
 
 
 REPLIES = (
-    "\x1b[?1;2c",
-    "\x1b[>41;390;0c",
-    "\x1b[?997;1n",
-    "\x1b[?1u",
-    "\x1b[0n",
-    "\x1b[8;24;80t",
-    "\x1bP>|xterm(390)\x1b\\",
-)
+    "\x1b[?1;2c", "\x1b[>41;390;0c", "\x1b[?997;1n", "\x1b[?1u", "\x1b[0n", "\x1b[8;24;80t", "\x1bP>|xterm(390)\x1b\\",
+)  # fmt: skip
 KEYS = (
-    "a",
-    "\x1b[A",
-    "\x1bOQ",
-    "\x1b[1;2R",
-    "\x1b[I",
-    "\x1b[?2026;2$y",
-    "\x1b[<0;3;4M",
-    "\x1b[97;5u",
-    "\x1b[48;24;80;480;800t",
-    "é",
-)
+    "a", "\x1b[A", "\x1bOQ", "\x1b[1;2R", "\x1b[I", "\x1b[?2026;2$y", "\x1b[<0;3;4M", "\x1b[97;5u",
+    "\x1b[48;24;80;480;800t", "é",
+)  # fmt: skip
 
 
 @given(st.lists(st.sampled_from(REPLIES + KEYS), max_size=8))
@@ -205,13 +190,10 @@ def test_a_late_reply_is_not_typed_and_esc_right_before_a_command_is_esc(tmp_pat
     slow = '[[reply]]\ntext = "one two three four five six seven eight nine"\npause_between = 0.5\n'
     with running(tmp_path, slow) as screen:
         screen.until("/help shows keys")
-        screen.child.send("hel\x1b[?1;2c\x1bP>|tmux 3.3a\x1b\\lo\r")
-        screen.until("two")
+        screen.send("hel\x1b[?1;2c\x1bP>|tmux 3.3a\x1b\\lo\r", until="two")
         assert "› hello" in screen.text
-        screen.child.send("\x1b/help\r")
-        screen.until("Esc closes")
-        screen.child.send("\x1b")
-        screen.until("interrupted")
+        screen.send("\x1b/help\r", until="Esc closes")
+        screen.send("\x1b", until="interrupted")
 
 
 PASTED = ("a", "\x1b", "\x1b[", "\x1b[A", "\r", "\x03", "\x1b[200~", "\x1b[201", "é", "0" * 40, "\n")

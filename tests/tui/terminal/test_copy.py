@@ -104,29 +104,20 @@ async def test_y_copies_the_marked_block_and_upper_y_the_last_answer() -> None:
         TurnFinished("answered", MARKDOWN),
     ]
     async with terminal(FakeSession([turn])) as t:
-        await t.type("go")
-        await t.shows("print(1)")
+        await t.type("go", shows="print(1)")
         await t.rests()
-        await t.pilot.press("ctrl+t", "y")
-        await t.until(lambda: t.app.clipboard == "$ make\nbuilt")
-        await t.pilot.press("up", "y")
-        await t.until(lambda: t.app.clipboard == "I **look**.")
-        await t.pilot.press("enter", "up", "y")
-        await t.until(lambda: t.app.clipboard == "go")
-        await t.pilot.press("Y")
-        await t.until(lambda: t.app.clipboard == MARKDOWN)
-        await t.pilot.press("y", "down", "down", "down", "y")
-        await t.until(lambda: t.app.clipboard == MARKDOWN)
+        await t.press("ctrl+t", "y", until=lambda: t.app.clipboard == "$ make\nbuilt")
+        await t.press("up", "y", until=lambda: t.app.clipboard == "I **look**.")
+        await t.press("enter", "up", "y", until=lambda: t.app.clipboard == "go")
+        await t.press("Y", until=lambda: t.app.clipboard == MARKDOWN)
+        await t.press("y", "down", "down", "down", "y", until=lambda: t.app.clipboard == MARKDOWN)
         assert t.transcript.opened == ()
-        await t.pilot.press("x")
-        await t.until(lambda: t.prompt.text == "x")
+        await t.press("x", until=lambda: t.prompt.text == "x")
         t.prompt.put("/copy")
         t.app._clipboard = ""
-        await t.pilot.press("enter")
-        await t.until(lambda: t.app.clipboard == MARKDOWN)
+        await t.press("enter", until=lambda: t.app.clipboard == MARKDOWN)
 
 
 async def test_without_a_terminal_there_is_no_scrollback() -> None:
     async with terminal(FakeSession()) as t:
-        await t.pilot.press("f2")
-        await t.shows("there is no scrollback to print into here")
+        await t.press("f2", shows="there is no scrollback to print into here")

@@ -8,7 +8,7 @@ from agent.config.settings import Settings
 from agent.errors import UsageError
 from agent.input.memory import places, remember, take_back
 from agent.messages import Note, User
-from tests.agent.scripted import scripted_config, scripted_sessions
+from tests.kit.project import Project
 from tests.tui.piloting import Driven, terminal
 from tests.tui.ptys import running
 from tui.app import EbbApp
@@ -39,8 +39,7 @@ async def test_without_a_terminal_for_it_the_text_stays(monkeypatch: pytest.Monk
     monkeypatch.delenv("VISUAL", raising=False)
     async with terminal(size=(80, 24)) as t:
         t.prompt.put("draft")
-        await t.pilot.press("ctrl+g")
-        await t.shows("cannot be given to an editor")
+        await t.press("ctrl+g", shows="cannot be given to an editor")
         assert t.prompt.text == "draft"
 
 
@@ -51,12 +50,9 @@ def test_ctrl_g_gives_the_terminal_to_the_editor_and_takes_it_back(
     monkeypatch.setenv("VISUAL", f"'{file}'")
     with running(tmp_path, '[[reply]]\ntext = "Seen."\n') as screen:
         screen.until("/help shows keys")
-        screen.child.send("the \x07")
-        screen.until("edited")
-        screen.child.send("\r")
-        screen.until("the rest of it")
-        screen.child.send("\r")
-        screen.until("Seen.")
+        screen.send("the \x07", until="edited")
+        screen.send("\r", until="the rest of it")
+        screen.send("\r", until="Seen.")
 
 
 def test_ctrl_c_in_an_editor_is_the_editors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -64,10 +60,8 @@ def test_ctrl_c_in_an_editor_is_the_editors(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setenv("VISUAL", f"'{file}'")
     with running(tmp_path, '[[reply]]\ntext = "Seen."\n') as screen:
         screen.until("/help shows keys")
-        screen.child.send("the \x07")
-        screen.until("the rest of it")
-        screen.child.send("\r")
-        screen.until("Seen.")
+        screen.send("the \x07", until="the rest of it")
+        screen.send("\r", until="Seen.")
 
 
 def test_the_editor_gets_what_was_pasted_and_it_folds_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -76,10 +70,8 @@ def test_the_editor_gets_what_was_pasted_and_it_folds_again(tmp_path: Path, monk
     pasted = "".join(f"line {number}\n" for number in range(30))
     with running(tmp_path, '[[reply]]\ntext = "Seen."\n') as screen:
         screen.until("/help shows keys")
-        screen.child.send(f"look at \x1b[200~{pasted}\x1b[201~")
-        screen.until("look at [pasted 30 lines #1]")
-        screen.child.send("\x07")
-        screen.until("look at [pasted 30 lines #1] and think")
+        screen.send(f"look at \x1b[200~{pasted}\x1b[201~", until="look at [pasted 30 lines #1]")
+        screen.send("\x07", until="look at [pasted 30 lines #1] and think")
         assert (tmp_path / "seen").read_text() == f"look at {pasted}"
 
 
@@ -115,37 +107,31 @@ def test_an_entry_is_taken_back_as_long_as_nobody_else_wrote(tmp_path: Path, bef
     assert not file.exists()
 
 
-async def test_what_is_remembered_is_told_now_and_known_to_later_sessions(tmp_path: Path) -> None:
-    config = scripted_config(tmp_path, {"text": "Yes."})
-    sessions = scripted_sessions(tmp_path, {"text": "Yes."})
+async def test_what_is_remembered_is_told_now_and_known_to_later_sessions(project: Project) -> None:
+    sessions = project.sessions({"text": "Yes."}, interactive=True)
+    config = sessions.config
     app = EbbApp(sessions, guard=0.0, settings=lambda: Settings(config, lambda: config, lambda _: None, {}))
     async with app.run_test(size=(80, 24)) as pilot:
         t = Driven(app, pilot)
         await t.rests()
         assert app.controller.session is not None
         for place in places(config):
-            await t.type("# tests run with tox")
-            await t.lists("remember")
+            await t.type("# tests run with tox", lists="remember")
             await pilot.press(*([] if place == places(config)[0] else ["down"] * places(config).index(place)), "enter")
             await t.rests()
             assert place.path.read_text() == "- tests run with tox\n"
         told = app.controller.session.history.messages[0]
         assert told == User((Note("[The user wants you to remember from now on:\n- tests run with tox]"),))
-        await t.type("# no, with nox")
-        await t.lists("remember")
+        await t.type("# no, with nox", lists="remember")
         await pilot.press("enter")
         await t.rests()
-        await t.type("/undo")
-        await t.shows("taken out of")
+        await t.type("/undo", shows="taken out of")
         await t.rests()
         assert places(config)[0].path.read_text() == "- tests run with tox\n"
         told = app.controller.session.history.messages[-1]
         assert told == User((Note("[The user takes back what you were to remember:\n- no, with nox]"),))
-        await t.type("/undo")
-        await t.shows("there is nothing to undo")
-        await t.type("# never mind")
-        await t.lists("remember")
+        await t.type("/undo", shows="there is nothing to undo")
+        await t.type("# never mind", lists="remember")
         await pilot.press("escape")
         await t.rests()
         assert t.prompt.text == "# never mind"
-    await sessions.close()

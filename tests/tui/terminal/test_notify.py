@@ -160,8 +160,7 @@ async def test_the_app_tells_that_it_waits(monkeypatch: pytest.MonkeyPatch) -> N
     async with terminal(session, notify="bell") as t:
         written: list[str] = []
         monkeypatch.setattr(t.app.outside, "write", written.append)
-        await t.type("go")
-        await t.until(lambda: session.said)
+        await t.type("go", until=lambda: session.said)
         t.app.post_message(AppBlur())
         await t.until(lambda: not t.app.app_focus)
         hold.event.set()

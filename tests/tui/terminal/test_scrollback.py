@@ -52,22 +52,17 @@ def test_everything_is_opened_and_keeps_its_own_colours() -> None:
 def test_all_of_it_is_in_the_scrollback_and_enter_goes_back(tmp_path: Path) -> None:
     with running(tmp_path, REPLIES) as terminal:
         terminal.until("/help shows keys")
-        terminal.child.send("what is wrong?\r")
-        terminal.until("It subtracts.")
+        terminal.send("what is wrong?\r", until="It subtracts.")
         before = len(terminal.sent)
-        terminal.child.send("\x1bOQ")
-        terminal.until("Enter goes back")
+        terminal.send("\x1bOQ", until="Enter goes back")
         shown = re.sub(rb"\x1b\[[\d;]*m", b"", terminal.sent[before:].rsplit(b"\x1b[?1049l", 1)[1])
         for words in ("› what is wrong?", "return a - b", "https://example.org/x"):
             assert words.encode() in shown
         assert b"\x1b]0;owned" not in shown
         assert b"\x1b[2J" not in shown
-        terminal.child.send("\r")
-        terminal.until("Ask, or / for commands")
-        terminal.child.send("more\r")
-        terminal.until("three")
-        terminal.child.send("\x1bOQ")
-        terminal.until("Enter goes back")
+        terminal.send("\r", until="Ask, or / for commands")
+        terminal.send("more\r", until="three")
+        terminal.send("\x1bOQ", until="Enter goes back")
         terminal.child.send("\x03")  # goes back, too; the turn has gone on
         terminal.until("ten and done")
         left_behind(terminal)

@@ -24,17 +24,9 @@ from tui.widgets.prompt import PromptInput
 TEXT = ("text", "strong", "accent", "link", "good", "warn", "bad", "code", "keyword", "literal", "named")
 PALE = ("dim", "comment", "faint")
 GROUNDS = (
-    "user",
-    "marked",
-    "selected",
-    "found",
-    "added",
-    "removed",
-    "added_line",
-    "removed_line",
-    "added_word",
+    "user", "marked", "selected", "found", "added", "removed", "added_line", "removed_line", "added_word",
     "removed_word",
-)
+)  # fmt: skip
 MIXED = (DARK, LIGHT, HIGH_CONTRAST)
 OWN = (ANSI, ANSI_DARK, ANSI_LIGHT)
 

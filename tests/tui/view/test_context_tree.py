@@ -33,22 +33,16 @@ ITEMS = (
 )
 SEEN = replace(
     overview("s"),
-    components=(
-        Number("system", 2_400, "estimated"),
-        Number("tools", 1_790, "estimated"),
-        Number("summary", 700, "estimated"),
-        Number("history", 11_500, "counted"),
-    ),
+    components=(Number("system", 2_400, "estimated"), Number("tools", 1_790, "estimated"),
+                Number("summary", 700, "estimated"), Number("history", 11_500, "counted")),
     items=ITEMS,
     pins=(item("r9", "pin", 500, is_pinned=True),),
-    tools=(
-        ToolShare("mcp__forge__create", 600),
-        ToolShare("mcp__forge__list", 40),
-        ToolShare("mcp__monitoring_eu__page", 310, is_shown=False, is_kept_out=True),
-    ),
+    tools=(ToolShare("mcp__forge__create", 600),
+           ToolShare("mcp__forge__list", 40),
+           ToolShare("mcp__monitoring_eu__page", 310, is_shown=False, is_kept_out=True)),
     servers=(ServerShare("mcp__forge", 2, 2, 640), ServerShare("mcp__monitoring_eu", 0, 1, 0)),
     prices_again=(0.3e-6,) * 99,
-)
+)  # fmt: skip
 
 
 def names(rows: tuple[ComponentRow, ...]) -> list[str]:

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.agent.scripted import scripted_sessions
-from tests.agent.test_session import call, events_of
+from tests.kit.project import Project
+from tests.kit.session import call, events_of
 from tests.tui.render.test_blocks import INKS
 from tools.process.state import ProgramState
 from tui.render.blocks import paint
@@ -19,15 +19,10 @@ TRACE = "echo started; echo; echo 'Traceback (most recent call last):'; echo '  
 async def ended(tmp_path: Path, name: str, **arguments: object) -> Call:
     """The block of a real call that is over."""
     replies = {"calls": [call(name, **arguments)]}, {"text": "ok"}
-    sessions = scripted_sessions(tmp_path, *replies, interactive=False, permission_mode="auto")
     view = SessionView()
-    try:
-        session = await sessions.open()
-        for event in await events_of(session):
+    async with Project(tmp_path) as project:
+        for event in await events_of(await project.session(*replies, mode="auto")):
             view = advance(view, event)
-        await session.close()
-    finally:
-        await sessions.close()
     (found,) = (block for block in view.blocks if isinstance(block, Call))
     return found
 

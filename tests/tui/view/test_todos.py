@@ -60,11 +60,9 @@ async def test_the_line_is_there_while_something_is_done() -> None:
     async with terminal(FakeSession([[*call, hold, TurnFinished("answered", "")]])) as t:
         line = t.app.query_one(TodoLine)
         assert not line.display
-        await t.type("mend it")
-        await t.until(lambda: line.display)
+        await t.type("mend it", until=lambda: line.display)
         assert str(line.render()) == "2 of 3 · mend the parser  F3"
-        await t.pilot.press("f3")
-        await t.lists("todos")
+        await t.press("f3", lists="todos")
         await t.pilot.press("escape")
         hold.event.set()
         await t.rests()
@@ -73,13 +71,11 @@ async def test_the_line_is_there_while_something_is_done() -> None:
 
 async def test_without_a_list_it_is_said() -> None:
     async with terminal(FakeSession()) as t:
-        await t.type("/todos")
-        await t.shows("the model keeps no list in this session")
+        await t.type("/todos", shows="the model keeps no list in this session")
 
 
 async def test_the_list_of_a_session_that_goes_on_is_found() -> None:
     reply = Assistant((ToolCall("1", "todo", {"items": ITEMS}),), "a/b")
     said = User((ToolOutput("1", "kept"),))
     async with terminal(FakeSession(history=Conversation((reply, said)))) as t:
-        await t.type("/todos")
-        await t.lists("todos")
+        await t.type("/todos", lists="todos")

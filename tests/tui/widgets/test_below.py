@@ -17,14 +17,10 @@ def words(line: Line) -> str:
 @pytest.mark.parametrize(
     ("width", "shown"),
     [
-        (80, "↓ 1,234 new below  End"),
-        (22, "↓ 1,234 new below  End"),
-        (21, "↓ 1,234 new"),
-        (10, "↓ 1,234"),
-        (6, "↓"),
+        (80, "↓ 1,234 new below  End"), (22, "↓ 1,234 new below  End"), (21, "↓ 1,234 new"), (10, "↓ 1,234"), (6, "↓"),
         (0, "↓"),
     ],
-)
+)  # fmt: skip
 def test_the_mark_is_as_long_as_there_is_room(width: int, shown: str) -> None:
     assert words(below_line(1_234, width)) == shown
 
@@ -61,8 +57,7 @@ class Talking:
         )
 
     async def begin(self, t: Terminal) -> None:
-        await t.type("go")
-        await t.shows("One line.")
+        await t.type("go", shows="One line.")
 
     async def go_on(self, t: Terminal, which: int, *, size: int) -> None:
         """Lets go of a part, and waits until the view with that many blocks is drawn."""
@@ -105,8 +100,7 @@ async def test_the_key_that_it_names_goes_to_the_end_and_the_mark_goes(key: str)
     talking = Talking()
     async with terminal(talking.session) as t:
         await unseen(t, talking)
-        await t.pilot.press(key)
-        await t.until(lambda: not mark(t))
+        await t.press(key, until=lambda: not mark(t))
         assert t.transcript.following
         assert t.app.focused is t.prompt
 
@@ -161,8 +155,7 @@ async def test_a_search_keeps_its_line_and_counts_what_comes_meanwhile() -> None
         await t.until(lambda: mark(t) == "↓ 2 new below  End")
         line = t.app.screen.query_one("#sought", Input).region
         assert t.app.screen.query_one(BelowMark).region.y == line.y - 1
-        await t.pilot.press("escape")
-        await t.until(lambda: not mark(t))
+        await t.press("escape", until=lambda: not mark(t))
         assert t.transcript.following
 
 
@@ -178,5 +171,4 @@ async def test_a_tiny_screen_has_what_fits_of_it(size: tuple[int, int]) -> None:
         assert region.right <= max(size[0], 2)  # what is not there has two columns around it
         await t.pilot.resize_terminal(80, 24)
         await t.pilot.pause()
-        await t.pilot.press("end")
-        await t.until(lambda: not mark(t))
+        await t.press("end", until=lambda: not mark(t))

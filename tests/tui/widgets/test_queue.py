@@ -97,8 +97,7 @@ async def test_a_message_goes_in_at_the_next_step_and_one_for_later_waits_for_th
     hold, last = Hold(), Hold()
     session = FakeSession([[hold, *CALL, Hears(), last, DONE], [DONE]])
     async with terminal(session) as t:
-        await t.type("go")
-        await t.until(lambda: session.said)
+        await t.type("go", until=lambda: session.said)
         await t.type("/later and then rest")
         await t.type("use tabs")
         assert lines_of(t) == "later      and then rest\nnext step  use tabs"
@@ -116,33 +115,27 @@ async def test_a_message_goes_in_at_the_next_step_and_one_for_later_waits_for_th
 async def test_later_with_nothing_going_on_is_said_at_once_and_with_nothing_to_say_explained() -> None:
     session = FakeSession([[DONE]])
     async with terminal(session) as t:
-        await t.type("/later")
-        await t.shows("write a message after `/later`")
-        await t.type("/later hello")
-        await t.until(lambda: session.said == ["hello"])
+        await t.type("/later", shows="write a message after `/later`")
+        await t.type("/later hello", until=lambda: session.said == ["hello"])
         await t.rests()
 
 
 async def test_the_queue_is_walked_edited_and_thinned_out() -> None:
     session = FakeSession([[Hold(), DONE]])
     async with terminal(session) as t:
-        await t.type("go")
-        await t.until(lambda: session.said)
+        await t.type("go", until=lambda: session.said)
         for text in ("one", "two", "three"):
             await t.type(text)
         await t.pilot.press("up", "up")
         assert "Enter edits  Del removes  two" in lines_of(t)
         await t.pilot.press("delete")
         assert waiting(t) == ["one", "three"]
-        await t.pilot.press("up", "enter")
-        await t.until(lambda: t.prompt.has_focus)
+        await t.press("up", "enter", until=lambda: t.prompt.has_focus)
         assert (t.prompt.text, waiting(t)) == ("one", ["three"])
         await t.pilot.press("!", "enter")
         assert waiting(t) == ["three", "one!"]
-        await t.pilot.press("up", "down")
-        await t.until(lambda: t.prompt.has_focus)
-        await t.pilot.press("up", "x")
-        await t.until(lambda: t.prompt.text == "x")
+        await t.press("up", "down", until=lambda: t.prompt.has_focus)
+        await t.press("up", "x", until=lambda: t.prompt.text == "x")
         await t.pilot.click(QueueLines, offset=(3, 0))
         await t.until(lambda: t.prompt.text == "three\n\nx")
         assert (waiting(t), session.interrupted) == (["one!"], 0)
@@ -152,8 +145,7 @@ async def test_a_queue_that_empties_while_it_is_walked_gives_the_keys_back() -> 
     hold = Hold()
     session = FakeSession([[hold, Hears(), Hold(), DONE]])
     async with terminal(session) as t:
-        await t.type("go")
-        await t.until(lambda: session.said)
+        await t.type("go", until=lambda: session.said)
         await t.type("use tabs")
         await t.pilot.press("up")
         hold.event.set()
@@ -165,14 +157,12 @@ async def test_what_waits_is_in_the_prompt_when_the_session_goes_on(tmp_path: Pa
     drafts = Drafts(tmp_path / "drafts")
     session = FakeSession([[Hold(), DONE]], history=conversation(1))
     async with terminal(session, drafts=drafts) as t:
-        await t.type("go")
-        await t.until(lambda: session.said)
+        await t.type("go", until=lambda: session.said)
         await t.type("one")
         assert Drafts(tmp_path / "drafts").holds(session.id)  # also when the program is killed now
         await t.type("/later two")
         t.prompt.put("half a thou")
-        await t.pilot.press("ctrl+c", "ctrl+c")
-        await t.until(lambda: session.closed)
+        await t.press("ctrl+c", "ctrl+c", until=lambda: session.closed)
     assert drafts.holds(session.id)
     async with terminal(FakeSession(history=conversation(1)), drafts=Drafts(tmp_path / "drafts")) as t:
         assert t.prompt.text == "one\n\ntwo\n\nhalf a thou"
@@ -195,8 +185,7 @@ async def test_what_is_being_written_is_kept_while_it_is_and_for_the_session_tha
     async with terminal(first, second, drafts=drafts) as t:
         t.prompt.put("half a thought")
         await t.until(lambda: kept("first") == ("half a thought",))
-        await t.pilot.press("enter")
-        await t.rests()
+        await t.press("enter")
         await t.until(lambda: not drafts.holds("first"))
         assert first.said == ["half a thought"]
         t.prompt.put("another")
@@ -220,8 +209,7 @@ async def test_a_turn_that_fails_gives_back_what_it_had_taken_too() -> None:
     hold = Hold()
     session = FakeSession([[hold, failed]])
     async with terminal(session) as t:
-        await t.type("go")
-        await t.until(lambda: session.said)
+        await t.type("go", until=lambda: session.said)
         await t.type("use tabs")
         assert t.app.controller.queue.take_for_step() == ("use tabs",)
         hold.event.set()

@@ -21,23 +21,15 @@ from tests.agent.providers.wires.cases import ADAPTERS, WINDOW, Adapter, Library
 from tests.running import ROOT
 
 FIXTURES = {
-    "fixtures": [
-        {"match": {"userMessage": "boom"}, "response": {"error": {"message": "Overloaded"}, "status": 529}},
-        {"match": {"hasToolResult": True}, "response": {"content": "It says: grüezi ✓"}},
-        {
-            "match": {"userMessage": "read it"},
-            "response": {
-                "content": "I look.",
-                "reasoning": "The file comes first.",
-                "toolCalls": [
-                    {"name": "read", "arguments": '{"path":"a.txt"}'},
-                    {"name": "shell", "arguments": '{"command":"ls"}'},
-                ],
-            },
-        },
-        {"match": {"userMessage": "hello"}, "response": {"content": "Hello yourself."}},
-    ]
-}
+    "fixtures": [{"match": {"userMessage": "boom"}, "response": {"error": {"message": "Overloaded"}, "status": 529}},
+                 {"match": {"hasToolResult": True}, "response": {"content": "It says: grüezi ✓"}},
+                 {"match": {"userMessage": "read it"},
+                  "response": {"content": "I look.",
+                               "reasoning": "The file comes first.",
+                               "toolCalls": [{"name": "read", "arguments": '{"path":"a.txt"}'},
+                                             {"name": "shell", "arguments": '{"command":"ls"}'}]}},
+                 {"match": {"userMessage": "hello"}, "response": {"content": "Hello yourself."}}],
+}  # fmt: skip
 
 
 def command() -> list[str] | None:

@@ -185,27 +185,17 @@ STOP: Json = {"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]}
     [
         pytest.param([delta(call(None, "a", "x", "{}"), call(None, "b", "y", '{"n":1}'))], id="whole, without index"),
         pytest.param([delta(call(0, "a", "x", "{}")), delta(call(0, "b", "y", '{"n":1}'))], id="all at index 0"),
-        pytest.param(
-            [
-                delta(call(None, "a", "x", "{}")),
-                delta(call(None, "b", "y", '{"n"')),
-                delta(call(None, None, None, ":1}")),
-            ],
-            id="pieces without index",
-        ),
-        pytest.param(
-            [
-                delta(call(0, "a", "x", "{}")),
-                delta(call(1, "b", "y", "")),
-                delta(call(1, "b", "y", '{"n"')),
-                delta(call(1, "b", None, ":1}")),
-            ],
-            id="id and name in every piece",
-        ),
+        pytest.param([delta(call(None, "a", "x", "{}")),
+                      delta(call(None, "b", "y", '{"n"')),
+                      delta(call(None, None, None, ":1}"))],
+                     id="pieces without index"),
+        pytest.param([delta(call(0, "a", "x", "{}")), delta(call(1, "b", "y", "")), delta(call(1, "b", "y", '{"n"')),
+                      delta(call(1, "b", None, ":1}"))],
+                     id="id and name in every piece"),
         pytest.param([delta(call(0, "a", "x", {})), delta(call(1, "b", "y", {"n": 1}))], id="arguments parsed"),
         pytest.param([delta(call(0, "a", "x", None)), delta(call(1, "b", "y", '{"n":1}'))], id="no arguments"),
     ],
-)
+)  # fmt: skip
 def test_calls_of_chat_servers_that_differ(events: list[Json]) -> None:
     calls = reply_of([*events, STOP], openai_chat.ChatDecoder(ORIGIN)).message.calls
     assert [(call.id, call.name, dict(call.arguments), call.problem) for call in calls] == [

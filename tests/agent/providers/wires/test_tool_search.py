@@ -2,9 +2,7 @@
 
 import itertools
 import json
-from collections.abc import AsyncIterator
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,8 +18,8 @@ from agent.providers.base import CallChunk, ModelFacts, Provider, Reply, Request
 from agent.view_events import CacheBroken, PrefixDrifted
 from tests.agent.providers.wires.cases import ADAPTERS, READ, Adapter, Library, collect, endpoint_of, hello, last
 from tests.agent.providers.wires.test_bodies import read_through
-from tests.agent.window.test_compact import Home, events_of
 from tests.fake_provider import Call, FakeProvider, Turn
+from tests.kit.session import Home, events_of
 from tests.served import served_tools
 from tools.catalog import builtin_tools
 
@@ -45,13 +43,6 @@ def adapter(request: pytest.FixtureRequest) -> Adapter:
 @pytest.fixture(params=["http", "sdk"])
 def wire(request: pytest.FixtureRequest) -> Library:
     return "http" if request.param == "http" else "sdk"
-
-
-@pytest.fixture
-async def home(tmp_path: Path) -> AsyncIterator[Home]:
-    opened = Home(tmp_path)
-    yield opened
-    await opened.thread.close()
 
 
 def offer(adapter: Adapter, *held: str) -> tuple[ToolSpec, ...]:
@@ -230,7 +221,7 @@ async def test_in_a_session_what_was_found_is_called_by_its_name(adapter: Adapte
     ]
     with FakeProvider(turns) as server:
         provider = provider_at(adapter, server, 40_000, wire)
-        session = await home.open(provider, tools=(*builtin_tools(), *SERVED))  # type: ignore[arg-type]  # another's
+        session = await home.open(provider, tools=(*builtin_tools(), *SERVED))
         events = [*await events_of(session), *await events_of(session, "and now?")]
         bodies = [request.body for request in server.requests]
         await session.close()

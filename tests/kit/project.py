@@ -1,0 +1,95 @@
+"""The program in a project of its own, with a scripted model, configured as users do.
+
+`project`, a fixture, is one that is closed with the test.
+"""
+
+import json
+import sqlite3
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Self
+
+from agent.config.load import load_config
+from agent.config.values import Config
+from agent.messages import Conversation
+from agent.session import Session
+from agent.sessions import Sessions
+
+
+class Project:
+    """A project and the program's own folder, in a folder of the test. Sessions are opened as after a new start."""
+
+    def __init__(self, folder: Path, home: str = "home") -> None:
+        self.folder, self.root, self.home = folder, folder / "project", folder / home
+        self.root.mkdir(exist_ok=True)
+        self.opened: list[Sessions] = []
+
+    def script(self, *replies: object, window: int = 0, name: str = "script") -> Path:
+        """What a scripted model replies, as a file. `window`: its size where it matters."""
+        path = self.folder / f"{name}.json"
+        path.write_text(json.dumps({"reply": replies, **({"context_window": window} if window else {})}))
+        return path
+
+    def config(self, *replies: object, window: int = 0, name: str = "script", **flags: Any) -> Config:
+        """With a model that gives these replies, where there are any. `flags`: of the table `agent`, or another's."""
+        if replies:
+            flags["model"] = f"scripted/{self.script(*replies, window=window, name=name)}"
+        told = {name if "." in name else f"agent.{name}": value for name, value in flags.items()}
+        return load_config(self.root, self.environment, told)
+
+    def sessions(self, *replies: object, interactive: bool = False, **flags: Any) -> Sessions:
+        """The program as after a new start, with such a configuration. `interactive`: somebody looks on."""
+        config = self.config(*replies, **flags)
+        self.opened.append(_ClosedTogether(config, self.root, self.environment, interactive=interactive))
+        return self.opened[-1]
+
+    async def session(
+        self, *replies: object, resume: str | None = None, mode: str | None = None, **flags: Any
+    ) -> Session:
+        """A new session, or one that goes on with the model it had."""
+        flags |= {"permission_mode": mode} if mode else {}
+        if resume is None:
+            return await self.sessions(*replies, **flags).open()
+        self.script(*replies)
+        return await self.sessions(**flags).open(resume)
+
+    @property
+    def environment(self) -> Mapping[str, str]:
+        return {"EBB_HOME": str(self.home)}
+
+    def sql(self, statement: str) -> None:
+        with sqlite3.connect(self.home / "data" / "sessions.db") as db:
+            db.execute(statement)
+        db.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        for sessions in self.opened:
+            await sessions.close()
+
+
+class _ClosedTogether(Sessions):
+    """Sessions that are closed before their store."""
+
+    def __init__(self, *given: Any, **more: Any) -> None:
+        super().__init__(*given, **more)
+        self._handed_out: list[Session] = []
+
+    async def open(
+        self,
+        resume: str | None = None,
+        model: str | None = None,
+        glimpse: Callable[[Conversation], None] | None = None,
+    ) -> Session:
+        self._handed_out.append(await super().open(resume, model, glimpse))
+        return self._handed_out[-1]
+
+    async def close(self) -> None:
+        for session in self._handed_out:
+            await session.close()
+        await super().close()

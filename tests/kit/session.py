@@ -1,0 +1,332 @@
+"""Sessions of real parts: a database, files, tools, and a model whose replies the test has written.
+
+`home`, a fixture, opens them and closes them with the test.
+"""
+
+import time
+from collections import ChainMap
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from io import StringIO
+from pathlib import Path
+from typing import Any, Self
+
+from agent.archive.archive import Archive
+from agent.archive.recall import SessionRecall, fetching
+from agent.archive.session_archive import SessionArchive
+from agent.calls.approval import Approval
+from agent.calls.execute import CallRunner
+from agent.calls.output_reader import OutputReader
+from agent.calls.output_view import Ingest, hooks_of
+from agent.calls.policy import Policy, Rule
+from agent.channel import Channel
+from agent.config.load import load_config
+from agent.config.option_values import AfterTool
+from agent.config.options import Mode
+from agent.context.offload import Offloading
+from agent.context.prompt import Instructions
+from agent.context.reminders import Surroundings
+from agent.context.settings import Caps, CompactionSettings, RewritePatience, RewritePolicy
+from agent.debug import Debug
+from agent.events import Event, TurnFinished
+from agent.messages import Assistant, Image, Note, ToolOutput, User
+from agent.providers.base import ModelFacts, Prices, Provider, Request
+from agent.providers.fallbacks import Targets
+from agent.providers.learned_limits import Summarisers
+from agent.providers.wires.scripted import Scripted
+from agent.records.call_progress import CallProgress
+from agent.records.recorder import Recorder
+from agent.records.situation import situation_of
+from agent.records.store_thread import StoreThread
+from agent.records.write_queue import WriteQueue
+from agent.session import Session
+from agent.view_events import ContextCompacted, PrefixDrifted
+from agent.window.deferral import Deferral, specs_of
+from agent.window.env import Env
+from agent.window.prefix_watch import PrefixWatch
+from agent.window.reminders import Reminders, surroundings_now
+from agent.window.server_tools import ServerTools, held_back
+from store.blobs import Blobs
+from store.sessions import SessionRow, SessionStore
+from tools.base import Tool, Workspace, nobody_to_ask
+from tools.catalog import builtin_tools
+from tools.stored_outputs import KeptContent
+from tools.tool_output_cache import unlisted_tools
+
+BRIEF, USUAL = Instructions("Be brief."), Offloading()
+ID, OTHER = "aa11bb22cc33", "aa11ffeeddcc"
+PROJECT = "/home/me/app"
+ROW = SessionRow(ID, PROJECT, "", "scripted/script", "ask", 1.0, 1.0)
+SMALL = Caps(tail=200, ledger=900, protect=200)
+PRICED = Caps(tail=1_000, ledger=900, retain=300, summary=300, protect=3_500)
+EAGER = RewritePatience(mask=1.0)
+"""A mask is done as soon as sending what it removes has cost as much: these conversations are short."""
+SUMMARY: dict[str, Any] = {"text": "<retain>a.txt</retain><summary>Files were read; nothing is open.</summary>"}
+COMPACTING, UNCUT = CompactionSettings(SMALL), Offloading(threshold=10**9)
+ASKED = "context window is nearly full"
+"""What a request for a summary says, and none else."""
+CONFIG = load_config(Path("/"), {"EBB_HOME": "/nowhere"}, {"recall.scope": "all"})
+
+
+async def assembled(
+    model: Provider | Targets,
+    workspace: Workspace,
+    thread: StoreThread,
+    store: SessionStore,
+    row: SessionRow,
+    *,
+    is_new: bool = True,
+    ask_again: bool = False,
+    interactive: bool = False,
+    keeps: bool = True,
+    instructions: Instructions = BRIEF,
+    tools: Sequence[Tool] | None = None,
+    policy: Policy | None = None,
+    offloading: Offloading = USUAL,
+    hooks: Sequence[AfterTool] = (),
+    surroundings: Callable[[], Surroundings] = Surroundings,
+    now: Callable[[], float] = time.monotonic,
+    debug: Debug | None = None,
+    summarisers: Summarisers | None = None,
+    deferral: Deferral | None = None,
+    served: ServerTools | None = None,
+    **parts: Any,
+) -> Session:
+    """A session in a store, new or as it was left there. `keeps`: whether it keeps what leaves the view. `parts`: more
+    of what its steps work with."""
+    tools = builtin_tools() if tools is None else tools
+    targets = model if isinstance(model, Targets) else Targets(model)
+    channel = Channel(interactive=interactive)
+    emit, interrupt = channel.emit, channel.interrupt
+    look = partial(situation_of, workspace)
+    writes = WriteQueue(thread, store, channel.notice, interrupt)
+    recorder = Recorder(thread, store, row, is_new=is_new, look=look, writes=writes)
+    conversation = None if is_new else await recorder.load(ask_again=ask_again)
+    debug, deferral, served = debug or Debug(), deferral or Deferral(), served or ServerTools()
+    kept = SessionArchive.open(thread, store, recorder, workspace, CONFIG, debug) if keeps else None
+    workspace = replace(
+        kept.reached_from(workspace) if kept else workspace,
+        held_back=lambda: held_back(tools, served, deferral.held_back),
+        ask=channel.questions.words if interactive else nobody_to_ask,
+    )
+    progress = CallProgress(recorder.keep_states)
+    ask = channel.questions.permission if interactive else None
+    approval = Approval(policy or Policy(str(workspace.root), "auto"), ask, note_asked=progress.asked)
+    reader = OutputReader(lambda: targets.provider, row.id, interrupt, emit, summarisers)
+    env = Env(
+        targets=targets,
+        instructions=instructions,
+        own_tools=specs_of(tools),
+        call_runner=CallRunner(
+            ChainMap({tool.name: tool for tool in (*tools, *unlisted_tools())}, served.callable),
+            workspace,
+            approval,
+            interrupt,
+            emit,
+            Ingest(
+                kept.archive if kept else None,
+                offloading,
+                emit,
+                reader,
+                debug,
+                hooks_of(hooks, row.id, workspace, interrupt, emit),
+            ),
+            progress=progress,
+        ),
+        recorder=recorder,
+        interrupt=interrupt,
+        emit=emit,
+        summarisers=summarisers,
+        debug=debug,
+        watch=PrefixWatch(emit, debug, now, instructions.sections, recorder.mark, recorder.used_before),
+        reminders=Reminders(partial(surroundings_now, surroundings, approval, tools, deferral, served), conversation),
+        deferral=deferral,
+        server_tools=served,
+        archive=kept,
+        **parts,
+    )
+    return Session(env, channel, conversation)
+
+
+class Home:
+    """A database with its files and a project, from which sessions are opened as after a new start of the program."""
+
+    def __init__(self, folder: Path) -> None:
+        self.root, self.outputs = folder / "project", folder / "outputs"
+        self.root.mkdir(exist_ok=True)
+        self.blobs = Blobs(folder / "blobs")
+        self.thread = StoreThread(lambda: SessionStore(folder / "sessions.db", blobs=self.blobs))
+        self.sessions: list[Session] = []
+
+    async def session(self, model: Provider | Targets, *extra: Tool, resume: bool = False, **parts: Any) -> Session:
+        """A session as users have it, with the built-in tools and some more. `parts`: what `assembled` takes."""
+        workspace = Workspace(self.root, self.outputs, kept=self.found, fetch=lambda ref, scope: self.found(ref))
+        usual: dict[str, Any] = {"row": ROW, "is_new": not resume, "tools": (*builtin_tools(), *extra)}
+        session = await assembled(model, workspace, self.thread, self.store, **{**usual, **parts})
+        self.sessions.append(session)
+        return session
+
+    async def open(self, model: Provider | Targets, *extra: Tool, **parts: Any) -> Session:
+        """One that is compacted down to little, and whose outputs are never cut."""
+        return await self.session(model, *extra, **{"compacting": COMPACTING, "offloading": UNCUT, **parts})
+
+    async def attended(
+        self, model: Provider, *extra: Tool, mode: Mode = "auto", deny: tuple[Rule, ...] = (), **parts: Any
+    ) -> Session:
+        """One where somebody looks on and may be asked; it keeps nothing of what leaves the view."""
+        usual = {
+            "policy": Policy(str(self.root), mode, deny=deny),
+            "compacting": CompactionSettings(Caps(tail=200, ledger=900)),
+            "interactive": True,
+            "keeps": False,
+        }
+        return await self.session(model, *extra, **{**usual, **parts})
+
+    def recorder(self, session: str = ID, project: str = PROJECT, *, is_new: bool = True) -> Recorder:
+        return Recorder(self.thread, self.store, replace(ROW, id=session, project=project), is_new=is_new)
+
+    async def said(self, *messages: User | Assistant, session: str = ID, project: str = PROJECT) -> Recorder:
+        """Writes down what was said, in a session that nobody opened."""
+        recorder = self.recorder(session, project)
+        for message in messages:
+            await (recorder.said(message) if isinstance(message, User) else recorder.replied(message))
+        return recorder
+
+    async def row(self) -> SessionRow:
+        """The first session as it is stored."""
+        row = await self.thread.run(self.store.session, ID)
+        assert row is not None, "something was said"
+        return row
+
+    def archive(self, session: str = ID, project: str = PROJECT) -> Archive:
+        return Archive(self.thread, self.store, session, project)
+
+    async def found(self, ref: str) -> KeptContent:
+        """What a reference stands for, as tools find it."""
+        recall = SessionRecall(self.thread, self.store, self.archive(), ID, PROJECT, "all")
+        return await fetching(recall)(ref, None)
+
+    async def __aenter__(self) -> Self:
+        self.store = await self.thread.open()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        for session in self.sessions:
+            await session.close()
+        await self.thread.close()
+
+
+class Priced(Scripted):
+    """A scripted model that costs something."""
+
+    @property
+    def facts(self) -> ModelFacts:
+        return replace(super().facts, prices=Prices(3.0, 15.0, 0.3, 3.75))
+
+
+class PricedHome(Home):
+    """One with large files, a model that costs something, and a clock that is set."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        for name in "abcdefghijkl":
+            (self.root / f"{name}.txt").write_text("".join(f"{name} line {n} of a long text\n" for n in range(300)))
+        self.now = 0.0
+        self.lines = StringIO()
+        self.events: list[Event] = []
+
+    async def opened(
+        self,
+        *replies: dict[str, object],
+        policy: RewritePolicy = "rent",
+        patience: RewritePatience = EAGER,
+        window: int = 200_000,
+        ago: float | None = None,
+        model: type[Scripted] = Priced,
+    ) -> Session:
+        """`ago`: seconds since the session was left; None for a new one."""
+        return await self.session(
+            model.of(*replies, context_window=window),
+            row=ROW if ago is None else replace(ROW, updated=time.time() - ago),
+            is_new=ago is None,
+            keeps=False,
+            compacting=CompactionSettings(PRICED, policy=policy, patience=patience),
+            now=lambda: self.now,
+            debug=Debug(echo=self.lines),
+        )
+
+    async def say(self, session: Session, text: str = "go") -> list[ContextCompacted]:
+        """The rewrites of a turn that ends answered."""
+        self.events = await events_of(session, text)
+        assert isinstance(self.events[-1], TurnFinished)
+        assert not [event for event in self.events if isinstance(event, PrefixDrifted)]
+        return [event for event in self.events if isinstance(event, ContextCompacted)]
+
+
+def reads(names: str) -> list[dict[str, Any]]:
+    """A reply for each of these files, which reads it."""
+    return [calls(call("read", path=f"{name}.txt")) for name in names]
+
+
+def masked_in(session: Session) -> list[str]:
+    """The files whose outputs are shown as one line."""
+    return [output.text.split()[1] for output in outputs_of(session) if output.call_id in session.history.masked]
+
+
+def call(tool: str, **arguments: object) -> dict[str, Any]:
+    return {"name": tool, "arguments": arguments}
+
+
+def bash(command: str) -> dict[str, Any]:
+    return call("bash", command=command)
+
+
+READ = call("read", path="a.txt")
+
+
+def calls(*wanted: dict[str, Any]) -> dict[str, Any]:
+    """A reply that makes these calls."""
+    return {"calls": list(wanted)}
+
+
+async def events_of(session: Session, text: str = "go", images: Sequence[Image | Note] = ()) -> list[Event]:
+    """All that happens in a turn."""
+    return [event async for event in session.send(text, images)]
+
+
+async def first_turn(opening: Awaitable[Session], text: str = "go") -> tuple[Session, list[Event]]:
+    """A session that is opened and told something, and all that happens then."""
+    session = await opening
+    return session, await events_of(session, text)
+
+
+def compactions(events: Sequence[Event]) -> list[tuple[str, tuple[str, ...]]]:
+    """Why each was made, and with which strategies."""
+    return [(event.cause, event.strategies) for event in events if isinstance(event, ContextCompacted)]
+
+
+def outputs_of(session: Session) -> list[ToolOutput]:
+    """Every output in view."""
+    return [output for message in session.history.messages if isinstance(message, User) for output in message.outputs]
+
+
+def notes_of(session: Session) -> list[str]:
+    """Every note in view: what the model was told beside what the user said."""
+    messages = session.history.messages
+    return [part.text for m in messages if isinstance(m, User) for part in m.parts if isinstance(part, Note)]
+
+
+def prints(text: str, count: int = 1500) -> dict[str, Any]:
+    """A reply that runs a command which prints a text so often."""
+    return calls(bash(f"printf '%.0s{text} ' $(seq {count})"))
+
+
+def fill(last: int = 9000) -> list[dict[str, Any]]:
+    """Steps that leave a window of 14,200 tokens full: for the last output there is no room."""
+    return [prints("a", 2500), prints("b", 2500), prints("c", 2500), prints("d", last)]
+
+
+def said_last(request: Request) -> str:
+    last = request.messages[-1]
+    return last.text if isinstance(last, User) else ""
