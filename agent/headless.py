@@ -42,12 +42,12 @@ from tools.schema import mismatches
 from tools.truncate import plain
 
 Format: TypeAlias = Literal["text", "json", "stream-json"]
-StopReason: TypeAlias = Literal[
+RunStop: TypeAlias = Literal[
     "answered", "failed", "denied", "step_limit", "cost_limit", "context", "schema", "rate_limited", "auth", "provider",
     "interrupted",
 ]  # fmt: skip
 
-_STOPS: Mapping[str, StopReason] = {
+_STOPS: Mapping[str, RunStop] = {
     "error": "failed", "crash": "failed", "store": "failed", "empty_answer": "failed", "context": "context",
     "overflow": "context", "schema": "schema", "rate_limit": "rate_limited", "auth": "auth",
 }  # fmt: skip
@@ -82,7 +82,7 @@ class Outcome:
     model: str | None = None
     """The one that was asked last."""
     result: str = ""
-    stop_reason: StopReason = "failed"
+    stop_reason: RunStop = "failed"
     exit_code: int = 1
     usage: Usage = field(default_factory=Usage)
     cost: float | None = 0.0

@@ -25,7 +25,7 @@ from agent.providers.factory import (
 )
 from agent.providers.learned_limits import window_in_force
 from agent.providers.meter import Meter
-from agent.records.damage import Readable, readable
+from agent.records.damage import ReadableMessages, readable
 from agent.records.lifecycle import lock_session, open_store, outputs_folder, tidy
 from agent.records.recorder import Recorder
 from agent.records.session_lookup import SessionInfo, find_session, info_of, project_of
@@ -154,14 +154,14 @@ class Sessions:
         thread, store = await self._store()
         return bool(await thread.run(store.matching, word))
 
-    async def log(self, prefix: str) -> Readable:
+    async def log(self, prefix: str) -> ReadableMessages:
         """Every message of a session, also those that compaction has taken out of the model's sight, and what is wrong
         with some of them."""
         thread, store = await self._store()
         row = await self._find(prefix)
         return await thread.run(readable, await thread.run(store.messages, row.id))
 
-    async def earlier(self, prefix: str, position: int, limit: int, /) -> Readable:
+    async def earlier(self, prefix: str, position: int, limit: int, /) -> ReadableMessages:
         """At most `limit` messages of a session, those just before a position, in order; one for each position, and
         what is wrong with some of them."""
         thread, store = await self._store()

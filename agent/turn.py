@@ -15,7 +15,7 @@ from agent.records.situation import as_left
 from agent.window.env import Env
 from agent.window.fit import ask, make_room
 from agent.window.measure import budget_of, remembered
-from agent.window.preflight import Ending, announce_end, begin_turn, place_of, room_for_outputs, run_in_room
+from agent.window.preflight import TurnEnding, announce_end, begin_turn, place_of, room_for_outputs, run_in_room
 from agent.window.triggers import compact_if_asked
 from tools.lazy import dataclass
 
@@ -90,7 +90,7 @@ async def take_in(said: User, conversation: Conversation, env: Env) -> Conversat
 
 
 async def answer_calls(
-    reply: Assistant, conversation: Conversation, ending: Ending, last: bool, env: Env
+    reply: Assistant, conversation: Conversation, ending: TurnEnding, last: bool, env: Env
 ) -> tuple[ToolOutput, ...]:
     """One output per call: of the calls that are run, or of calls that come too late to be."""
     if ending != "none":
@@ -110,7 +110,7 @@ def with_notes(message: User, conversation: Conversation, env: Env) -> User:
     return env.reminders.add_to(message, situation, used, env.watch.epoch)
 
 
-def end_of(reply: Reply, ending: Ending, interrupt: Interrupt) -> StepEnd:
+def end_of(reply: Reply, ending: TurnEnding, interrupt: Interrupt) -> StepEnd:
     if interrupt.requested() or reply.stop_reason == "interrupted":
         return "interrupted"
     is_waiting = (reply.message.calls and report_in(reply.message) is None) or reply.stop_reason == "pause"

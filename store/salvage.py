@@ -11,7 +11,7 @@ from mmap import mmap
 from pathlib import Path
 from typing import TypeAlias
 
-Value: TypeAlias = str | int | float | bytes | None
+SqlValue: TypeAlias = str | int | float | bytes | None
 
 PAGE_SIZES = (4096, 1024, 8192, 16384, 32768, 512, 2048, 65536)
 _TABLE_LEAF, _INDEX_LEAF, _INDEX_INTERIOR = 0x0D, 0x0A, 0x02
@@ -45,7 +45,7 @@ Bytes: TypeAlias = bytes | mmap | BytesOnDisk
 @dataclass(frozen=True, slots=True)
 class SalvagedRow:
     table: str
-    values: Sequence[Value]
+    values: Sequence[SqlValue]
     """In the order of the table's columns, the last of which may be missing."""
 
 
@@ -255,13 +255,13 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
     raise ValueError("no number")
 
 
-def _record(payload: bytes) -> list[Value]:
+def _record(payload: bytes) -> list[SqlValue]:
     header, at = _varint(payload, 0)
     kinds: list[int] = []
     while at < header:
         kind, at = _varint(payload, at)
         kinds.append(kind)
-    values: list[Value] = []
+    values: list[SqlValue] = []
     at = header
     for kind in kinds:
         value, at = _value(kind, payload, at)
@@ -269,7 +269,7 @@ def _record(payload: bytes) -> list[Value]:
     return values
 
 
-def _value(kind: int, payload: bytes, at: int) -> tuple[Value, int]:
+def _value(kind: int, payload: bytes, at: int) -> tuple[SqlValue, int]:
     if kind in (0, 8, 9):
         return (None if kind == 0 else kind - 8), at
     if kind == 7:
@@ -284,43 +284,43 @@ def _value(kind: int, payload: bytes, at: int) -> tuple[Value, int]:
     return (data.decode("utf-8", "replace") if kind % 2 else data), at + size
 
 
-def _is_session(value: Value) -> bool:
+def _is_session(value: SqlValue) -> bool:
     return isinstance(value, str) and _SESSION.fullmatch(value) is not None
 
 
-def _is_text(value: Value) -> bool:
+def _is_text(value: SqlValue) -> bool:
     return isinstance(value, str)
 
 
-def _is_whole(value: Value) -> bool:
+def _is_whole(value: SqlValue) -> bool:
     return isinstance(value, int)
 
 
-def _is_time(value: Value) -> bool:
+def _is_time(value: SqlValue) -> bool:
     return isinstance(value, int | float)
 
 
-def _is_null(value: Value) -> bool:
+def _is_null(value: SqlValue) -> bool:
     return value is None
 
 
-def _is_any(value: Value) -> bool:
+def _is_any(value: SqlValue) -> bool:
     return not isinstance(value, bytes)
 
 
-def _is_role(value: Value) -> bool:
+def _is_role(value: SqlValue) -> bool:
     return value in ("user", "assistant")
 
 
-def _is_view(value: Value) -> bool:
+def _is_view(value: SqlValue) -> bool:
     return isinstance(value, str) and '"anchored"' in value
 
 
-def _is_summary(value: Value) -> bool:
+def _is_summary(value: SqlValue) -> bool:
     return isinstance(value, str) and '"anchored"' not in value
 
 
-_Shape: TypeAlias = tuple[Callable[[Value], bool], ...]
+_Shape: TypeAlias = tuple[Callable[[SqlValue], bool], ...]
 _SHAPES: Mapping[str, tuple[bool, int, _Shape]] = {
     "sessions": (False, 11, (_is_session, *[_is_text] * 4, _is_time, _is_time)),
     "messages": (False, 8, (_is_null, _is_session, _is_whole, _is_role, _is_text, _is_time)),
@@ -343,7 +343,7 @@ _SHAPES: Mapping[str, tuple[bool, int, _Shape]] = {
 """Of each table: whether its rows stand in a key's order, how many columns it has, and what its first ones hold."""
 
 
-def _table_of(values: Sequence[Value], *, is_keyed: bool) -> str | None:
+def _table_of(values: Sequence[SqlValue], *, is_keyed: bool) -> str | None:
     for table, (keyed, most, shape) in _SHAPES.items():
         is_possible = keyed == is_keyed and len(shape) <= len(values) <= most
         if is_possible and all(fits(value) for fits, value in zip(shape, values, strict=False)):

@@ -18,7 +18,7 @@ from store.queries import LONGEST_TERM, Wanted, Way, expression, pairs_of, piece
 from store.searchtables import create_parts, create_tables, create_words, drop_index
 from store.sessions import MessageRow, SessionStore
 
-Kind: TypeAlias = Literal["user", "assistant", "output", "summary"]
+DocumentKind: TypeAlias = Literal["user", "assistant", "output", "summary"]
 
 NEWEST = 2000
 """Matches that are ranked. Where more match, they are the newest: to rank all would take longer than to read on."""
@@ -37,7 +37,7 @@ class Document:
     """Of the message that it is or that holds it; of a summary, how many messages there were."""
     number: int
     """Of an output or a summary, counted from 1 in the session; 0 of a message."""
-    kind: Kind
+    kind: DocumentKind
     title: str
     """One line that says what it is."""
     text: str
@@ -347,7 +347,7 @@ _REF = (
 """What accesses of a document are counted under."""
 
 
-def access_key(kind: Kind, position: int, number: int) -> str:
+def access_key(kind: DocumentKind, position: int, number: int) -> str:
     """What accesses of a document are counted under."""
     match kind:
         case "output":

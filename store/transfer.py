@@ -10,13 +10,13 @@ from store.digests import message_digest
 from store.sessions import SessionRow, SessionStore, insert_session
 
 Cell: TypeAlias = str | int | float | None
-Row: TypeAlias = Mapping[str, Cell]
+TransferRow: TypeAlias = Mapping[str, Cell]
 """A row by the names of its columns, without the session's id."""
 
-Kind: TypeAlias = Literal["text", "integer", "real", "text or null", "real or null"]
+ColumnKind: TypeAlias = Literal["text", "integer", "real", "text or null", "real or null"]
 
 MESSAGES = "messages"
-COLUMNS: Mapping[str, Mapping[str, Kind]] = {
+COLUMNS: Mapping[str, Mapping[str, ColumnKind]] = {
     MESSAGES: {"position": "integer", "role": "text", "body": "text", "created": "real", "ref": "text or null"},
     "usage": {
         "model": "text",
@@ -84,7 +84,7 @@ class Rows:
     """A session as it was at one moment."""
 
     session: SessionRow
-    tables: Mapping[str, Sequence[Row]]
+    tables: Mapping[str, Sequence[TransferRow]]
     """All but the messages, of which there may be too many to be held."""
 
 
@@ -96,7 +96,7 @@ def is_row_of(table: str, row: object) -> bool:
     )
 
 
-def _fits(kind: Kind, value: object) -> bool:
+def _fits(kind: ColumnKind, value: object) -> bool:
     if value is None:
         return kind.endswith("null")
     if isinstance(value, str):
@@ -135,7 +135,7 @@ class TransferStore:
                 return None
             return Rows(row, {table: _read(db, table, session) for table in COLUMNS if table != MESSAGES})
 
-    def messages(self, session: str, count: int) -> Iterator[Row]:
+    def messages(self, session: str, count: int) -> Iterator[TransferRow]:
         """The first messages of a session, a few at a time from the database."""
         names = ", ".join(COLUMNS[MESSAGES])
         for start in range(0, count, PAGE):
@@ -155,7 +155,9 @@ class TransferStore:
             for (id,) in self._store.query("select session from situation where kind = ? and key = ?", kind, key)
         )
 
-    def write(self, session: SessionRow, messages: Iterable[Row], tables: Mapping[str, Sequence[Row]]) -> None:
+    def write(
+        self, session: SessionRow, messages: Iterable[TransferRow], tables: Mapping[str, Sequence[TransferRow]]
+    ) -> None:
         """Adds a session that is not there yet, all of it or nothing. What was put for it and an output needs is
         settled. Errors of `messages` pass through."""
         with self._store.transaction() as db:
@@ -167,14 +169,14 @@ class TransferStore:
                 _settle(self._store.blobs, session.id, tables.get("outputs", ()))
 
 
-def _read(db: sqlite3.Connection, table: str, session: str) -> tuple[Row, ...]:
+def _read(db: sqlite3.Connection, table: str, session: str) -> tuple[TransferRow, ...]:
     names = ", ".join(COLUMNS[table])
     order = ", ".join(KEYS.get(table, ("id",))) or "session"
     rows = db.execute(f"select {names} from {table} where session = ? order by {order}", (session,))
     return tuple(dict(zip(COLUMNS[table], row, strict=True)) for row in rows)
 
 
-def _insert(db: sqlite3.Connection, table: str, session: str, rows: Iterable[Row]) -> None:
+def _insert(db: sqlite3.Connection, table: str, session: str, rows: Iterable[TransferRow]) -> None:
     names = COLUMNS[table]
     if table == MESSAGES:  # a digest is of what is written here
         marks = ", ".join("?" * (len(names) + 2))
@@ -193,7 +195,7 @@ def _insert(db: sqlite3.Connection, table: str, session: str, rows: Iterable[Row
     )
 
 
-def _settle(blobs: Blobs, session: str, outputs: Sequence[Row]) -> None:
+def _settle(blobs: Blobs, session: str, outputs: Sequence[TransferRow]) -> None:
     for digest in {row["digest"] for row in outputs}:
         if isinstance(digest, str):
             blobs.settle(digest, session)

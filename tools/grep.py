@@ -16,12 +16,12 @@ from tools.search import globs
 from tools.truncate import cut_line, plain
 
 if TYPE_CHECKING:  # a type only: see `Grep.run`
-    from tools.search.files import FoundLine, SearchEnd, Wish
+    from tools.search.files import FoundLine, SearchEnd, WalkWish
 
-Mode: TypeAlias = Literal["content", "files", "count"]
+GrepMode: TypeAlias = Literal["content", "files", "count"]
 
 LONGEST_LINE, MOST_CHARACTERS = 300, 40_000
-DEFAULT_LIMITS: dict[Mode, int] = {"content": 200, "files": 100, "count": 100}
+DEFAULT_LIMITS: dict[GrepMode, int] = {"content": 200, "files": 100, "count": 100}
 MOST_COUNTED = 10_000
 """Of what is found beyond the limit."""
 
@@ -37,7 +37,7 @@ class Grep:
             "glob": {"type": "string"},
             "ignore_case": {"type": "boolean"},
             "context": {"type": "integer", "minimum": 0, "maximum": 20},
-            "mode": {"enum": list(get_args(Mode))},
+            "mode": {"enum": list(get_args(GrepMode))},
             "limit": {"type": "integer", "minimum": 1, "maximum": 1000},
         },
         required=("pattern",),
@@ -86,7 +86,7 @@ def checked(pattern: str) -> str:
     return pattern
 
 
-def _mode(arguments: Arguments) -> Mode:
+def _mode(arguments: Arguments) -> GrepMode:
     match text(arguments, "mode", "content"):
         case "files":
             return "files"
@@ -110,7 +110,7 @@ class _Page:
 
     root: Path
     base: Path
-    mode: Mode
+    mode: GrepMode
     limit: int
     wanted: globs.GlobPattern | None
     shown: list[str] = field(default_factory=list)
@@ -133,7 +133,7 @@ class _Page:
         """Whether something that was found is not shown."""
         return self.total > self.count
 
-    def take(self, lines: "Sequence[FoundLine]") -> "Wish":
+    def take(self, lines: "Sequence[FoundLine]") -> "WalkWish":
         """What is wanted after these lines of a file."""
         path = lines[0].path
         if self.wanted is not None and not self.wanted.covers(path):

@@ -21,7 +21,7 @@ from tools.read_result import (
     unhurried,
     with_pictures_named,
 )
-from tools.recalled import KINDS, Kind, Memory, RecalledItem, RecallQuery
+from tools.recalled import KINDS, Memory, RecalledItem, RecalledKind, RecallQuery
 from tools.schema import number, object_of, text
 from tools.scope import SCOPES, Scope
 from tools.stored_outputs import KeptContent
@@ -166,7 +166,7 @@ def _asked(arguments: Arguments, now: float) -> RecallQuery:
         query = text(arguments, "search")
     return RecallQuery(
         query,
-        tuple(kind for kind in get_args(Kind) if kind == arguments.get("kind")),
+        tuple(kind for kind in get_args(RecalledKind) if kind == arguments.get("kind")),
         text(arguments, "tool", ""),
         text(arguments, "path", ""),
         moment(text(arguments, "since", ""), now),

@@ -7,8 +7,8 @@ from tools.lazy import dataclass
 from tools.scope import Scope
 from tools.stored_outputs import KeptContent
 
-Kind: TypeAlias = Literal["user", "assistant", "output", "summary"]
-KINDS: tuple[Kind, ...] = ("user", "assistant", "output", "summary")
+RecalledKind: TypeAlias = Literal["user", "assistant", "output", "summary"]
+KINDS: tuple[RecalledKind, ...] = ("user", "assistant", "output", "summary")
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,7 +16,7 @@ class RecallQuery:
     """What is looked for, in everything that sessions said. Without a query: the newest."""
 
     query: str = ""
-    kinds: tuple[Kind, ...] = ()
+    kinds: tuple[RecalledKind, ...] = ()
     """All when it is empty."""
     tool: str = ""
     path: str = ""
@@ -34,7 +34,7 @@ class RecalledItem:
     """Something that was found."""
 
     ref: str
-    kind: Kind
+    kind: RecalledKind
     where: str
     """Its session and project; empty in this session."""
     at: float

@@ -34,7 +34,7 @@ class UnreadableContent(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class BundlePart:
     """The rows of a table."""
 
     count: int
@@ -44,7 +44,7 @@ class Part:
 @dataclass(frozen=True, slots=True)
 class Manifest:
     session: Mapping[str, Any]
-    rows: Mapping[str, Part]
+    rows: Mapping[str, BundlePart]
     blobs: Mapping[str, int]
     """Size in bytes by digest."""
     exported: float
@@ -56,7 +56,7 @@ class BundleWriter:
 
     def __init__(self, file: IO[bytes]) -> None:
         self._zip = zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, compresslevel=_LEVEL)
-        self._rows: dict[str, Part] = {}
+        self._rows: dict[str, BundlePart] = {}
         self._blobs: dict[str, int] = {}
 
     def blob(self, digest: str, size: int, chunks: Iterable[bytes]) -> None:
@@ -77,7 +77,7 @@ class BundleWriter:
                 digest.update(line)
                 entry.write(line)
                 count += 1
-        self._rows[table] = Part(count, digest.hexdigest())
+        self._rows[table] = BundlePart(count, digest.hexdigest())
 
     def finish(self, session: Mapping[str, object], now: float) -> Manifest:
         manifest = Manifest(session, self._rows, self._blobs, now)
@@ -154,7 +154,9 @@ class Bundle:
                 "update this program"
             )
         try:
-            rows = {str(table): Part(int(part["count"]), str(part["sha256"])) for table, part in body["rows"].items()}
+            rows = {
+                str(table): BundlePart(int(part["count"]), str(part["sha256"])) for table, part in body["rows"].items()
+            }
             blobs = {str(digest): int(size) for digest, size in body["blobs"].items()}
             manifest = Manifest(dict(body["session"]), rows, blobs, float(body["exported"]))
         except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:

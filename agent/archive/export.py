@@ -25,7 +25,7 @@ from store.blobs import Blobs
 from store.errors import StoreError
 from store.outputs import SummaryRow
 from store.sessions import MessageRow, SessionRow, SessionStore
-from store.transfer import COLUMNS, KEYS, MESSAGES, Row, Rows, TransferStore, is_row_of, is_time
+from store.transfer import COLUMNS, KEYS, MESSAGES, Rows, TransferRow, TransferStore, is_row_of, is_time
 
 LATER = frozenset({"views"})
 """Tables that files of earlier versions do not have."""
@@ -33,7 +33,7 @@ LATER = frozenset({"views"})
 _ID = re.compile(r"[0-9a-f]{12}")
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 
-Tables = Mapping[str, tuple[Row, ...]]
+Tables = Mapping[str, tuple[TransferRow, ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +127,7 @@ def _filled(store: SessionStore, rows: Rows, writer: BundleWriter) -> Exported:
     files: dict[tuple[int, str], str] = {}
     """Outputs of earlier versions that were kept in plain files: where, by their message and call."""
 
-    def noticed() -> Iterator[Row]:
+    def noticed() -> Iterator[TransferRow]:
         for row in transfer.messages(rows.session.id, rows.session.messages):
             files.update(whole_files(_message_row(row)))
             yield _plain(row)
@@ -154,7 +154,7 @@ class _Keeper:
         self._done: dict[str, bool] = {}
         self.left_out: list[str] = []
 
-    def kept(self, row: Row) -> Row:
+    def kept(self, row: TransferRow) -> TransferRow:
         """The row as it is exported, when its bytes are in the bundle. What cannot be read counts as removed."""
         digest = row["digest"]
         if digest is None:
@@ -186,7 +186,7 @@ class _Keeper:
             return False
         return True
 
-    def _from_file(self, row: Row) -> Row:
+    def _from_file(self, row: TransferRow) -> TransferRow:
         """An output in a plain file becomes one like all others, since the file's path means nothing elsewhere."""
         path = self._files.get((int(row["position"] or 0), str(row["call"])))
         log = LogFile.opened(Path(path)) if path and row["part"] == 0 and row["removed"] is None else None
@@ -259,7 +259,7 @@ def _with_parent(store: SessionStore, exported: SessionRow, messages: int) -> Se
     return replace(exported, parent=None, forked=None, family=None)
 
 
-def _messages(bundle: Bundle) -> Iterator[Row]:
+def _messages(bundle: Bundle) -> Iterator[TransferRow]:
     """The messages, each of which can be read. A path that one names is none of this machine's."""
     for position, row in enumerate(bundle.rows(MESSAGES)):
         if not isinstance(row, dict) or not is_row_of(MESSAGES, row) or row["position"] != position:
@@ -274,22 +274,22 @@ def _messages(bundle: Bundle) -> Iterator[Row]:
         yield _plain(row)
 
 
-def _plain(row: Row) -> Row:
+def _plain(row: TransferRow) -> TransferRow:
     """The message without the paths of its outputs, which mean nothing elsewhere."""
     return {**row, "body": plain_body(_message_row(row))}
 
 
-def _message_row(row: Row) -> MessageRow:
+def _message_row(row: TransferRow) -> MessageRow:
     return MessageRow(int(row["position"] or 0), str(row["role"]), str(row["body"]))
 
 
 def _tables(bundle: Bundle, messages: int) -> Tables:
     """All rows but the messages, each of which the store takes."""
-    tables: dict[str, tuple[Row, ...]] = {}
+    tables: dict[str, tuple[TransferRow, ...]] = {}
     for table in COLUMNS:
         if table == MESSAGES or (table in LATER and table not in bundle.manifest.rows):
             continue
-        rows: list[Row] = []
+        rows: list[TransferRow] = []
         seen = set[object]()
         for row in bundle.rows(table):
             if not isinstance(row, dict) or not is_row_of(table, row):
@@ -324,7 +324,7 @@ def _same(store: SessionStore, exported_id: str, bundle: Bundle) -> SessionRow |
     return None
 
 
-def _digest_of(rows: Iterable[Row]) -> str:
+def _digest_of(rows: Iterable[TransferRow]) -> str:
     digest = hashlib.sha256()
     for line in map(bundle_line, rows):
         digest.update(line)

@@ -11,8 +11,7 @@ from agent.context.mask import message_key, one_line
 from agent.context.message_text import message_text
 from agent.context.references import message_ref
 from agent.context.tool_selection import as_run
-from agent.context.view_items import State as ViewState
-from agent.context.view_items import view_parts
+from agent.context.view_items import ViewState, view_parts
 from agent.messages import Assistant, Conversation, Message, ToolCall, User
 from agent.records.damage import read_if_sound, unreadable
 from agent.records.store_thread import StoreThread
@@ -23,7 +22,7 @@ from tools.extent import counted
 from tools.lazy import dataclass
 from tools.stored_outputs import Content
 
-State: TypeAlias = ViewState | Literal["removed"]
+ArchiveState: TypeAlias = ViewState | Literal["removed"]
 """How the model sees it, summarised also where it left the view; or its bytes are gone."""
 
 MOST = 5_000
@@ -40,7 +39,7 @@ class ArchiveItem:
     """One thing that was kept."""
 
     ref: str
-    state: State
+    state: ArchiveState
     size: int
     lines: int
     created: float
@@ -161,7 +160,7 @@ def _shelved(
 
 def _damaged(row: MessageRow, start: int, listed: dict[tuple[int, str], list[OutputRow]]) -> Iterator[ArchiveItem]:
     """A message that cannot be read, and what is kept apart of its outputs."""
-    state: State = "summarised" if row.position < start else "visible"
+    state: ArchiveState = "summarised" if row.position < start else "visible"
     size = len(row.body.encode("utf-8", "surrogatepass"))
     yield ArchiveItem(f"message-{row.position}", state, size, 1, row.created, None, unreadable(row.position), "damaged")
     for kept in (one for (position, _), parts in listed.items() if position == row.position for one in parts):
@@ -171,7 +170,7 @@ def _damaged(row: MessageRow, start: int, listed: dict[tuple[int, str], list[Out
 
 
 def _left(
-    message: Message, row: MessageRow, state: State, looked_up: Mapping[str, tuple[int, float]]
+    message: Message, row: MessageRow, state: ArchiveState, looked_up: Mapping[str, tuple[int, float]]
 ) -> Iterator[ArchiveItem]:
     """A message that left the view, whole or in part, when something was said in it."""
     if message.text:
@@ -192,7 +191,7 @@ def _left(
         )
 
 
-def _state(kept: OutputRow, state: ViewState) -> State:
+def _state(kept: OutputRow, state: ViewState) -> ArchiveState:
     """`state`: of the output that it came with."""
     if kept.removed is not None:
         return "removed"

@@ -22,7 +22,7 @@ from agent.context.tool_selection import ToolSpec
 from agent.messages import Conversation, Summary
 from tools.lazy import dataclass
 
-Verdict = Literal["fits", "compact", "block"]
+BudgetVerdict = Literal["fits", "compact", "block"]
 
 BUFFER = 8192
 """Kept free for errors of the estimate."""
@@ -180,7 +180,7 @@ class ContextBudget:
         return self.used > self.effective_window
 
     @property
-    def verdict(self) -> Verdict:
+    def verdict(self) -> BudgetVerdict:
         if self.is_blocked:
             return "block"
         return "compact" if self.should_compact else "fits"

@@ -16,7 +16,7 @@ from agent.context.estimate import estimate_message, estimate_messages
 from agent.context.ledger import Ledger, keep_ledger, missing_facts, render_ledger
 from agent.context.mask import as_shown
 from agent.context.message_text import joins_turn
-from agent.context.pins import Size, size_of_pins, smaller_pins, view_from
+from agent.context.pins import PinSize, size_of_pins, smaller_pins, view_from
 from agent.context.settings import Caps
 from agent.context.steps import is_request, starts_step, turn_starts, unseen_from
 from agent.context.strategies import Room, room_of, size_of
@@ -166,7 +166,7 @@ class Floor:
     """Which component is too large, when even the smallest caps leave too little room."""
     deferred: int = 0
     """Tokens of the tool definitions that must be held back for it."""
-    pins: Size = "whole"
+    pins: PinSize = "whole"
     """How much of what is pinned there is room for."""
     request: int = LEAST_CAP
     """Tokens that the open request may take with all that came with it, before anything else of the turn must go."""
@@ -179,7 +179,7 @@ def solve_floor(conversation: Conversation, caps: Caps, room: Room) -> Floor:
     seen yet counts with its share of the window. It always ends."""
     least, whole, leaner = 1, room.tools, 0
     conversation = share_out(conversation, room)
-    pins: Size = "whole"
+    pins: PinSize = "whole"
     while True:
         sizes = _floor_sizes(conversation, caps, least)
         request = _room_for_request(sizes, room)

@@ -16,7 +16,7 @@ TILES_BASE, TILE = 85, 170
 _HEAD = 64 * 1024
 """Base64 characters in which the size of nearly every image stands; a multiple of 4."""
 
-Size: TypeAlias = tuple[int, int]
+PixelSize: TypeAlias = tuple[int, int]
 
 
 def image_tokens(image: Image, rule: ImageRule = "area") -> int:
@@ -35,7 +35,7 @@ def _tiles(width: int, height: int) -> int:
     return -(-across // 512) * -(-down // 512)
 
 
-def image_size(data: str) -> Size | None:
+def image_size(data: str) -> PixelSize | None:
     """Width and height of the PNG, GIF, WebP or JPEG in a base64 text, or None."""
     size = _read(data[:_HEAD])
     if size is None and len(data) > _HEAD and data.startswith("/9j/"):
@@ -43,7 +43,7 @@ def image_size(data: str) -> Size | None:
     return size if size and size[0] > 0 and size[1] > 0 else None
 
 
-def _read(data: str) -> Size | None:
+def _read(data: str) -> PixelSize | None:
     try:
         raw = b64decode(data + "=" * (-len(data) % 4))
     except (binascii.Error, ValueError):
@@ -62,7 +62,7 @@ def _read(data: str) -> Size | None:
     return None
 
 
-def _webp(raw: bytes) -> Size | None:
+def _webp(raw: bytes) -> PixelSize | None:
     match raw[12:16]:
         case b"VP8 ":
             width, height = struct.unpack("<HH", raw[26:30])
@@ -76,7 +76,7 @@ def _webp(raw: bytes) -> Size | None:
             return None
 
 
-def _jpeg(raw: bytes) -> Size | None:
+def _jpeg(raw: bytes) -> PixelSize | None:
     """The size in the first frame header: the markers before it are skipped by their lengths."""
     at = 2
     while at + 4 <= len(raw):

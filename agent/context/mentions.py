@@ -20,7 +20,7 @@ _ENDS = ".,;:!?)]}>'`"
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class MentionReading:
     """What a mention may mean."""
 
     path: str
@@ -39,37 +39,37 @@ class Reading:
         return f"@{path}:{self.first}" + ("" if self.last == self.first else f"-{self.last}")
 
 
-def mentions(text: str) -> tuple[tuple[Reading, ...], ...]:
+def mentions(text: str) -> tuple[tuple[MentionReading, ...], ...]:
     """Each thing that a text may name, with what may be meant by it, the likeliest first. An address of a person is
     none."""
     found = dict.fromkeys(_readings(match) for match in _MENTION.finditer(text))
     return tuple(found)
 
 
-def _readings(match: re.Match[str]) -> tuple[Reading, ...]:
+def _readings(match: re.Match[str]) -> tuple[MentionReading, ...]:
     if match["quoted"]:
         return (_with_lines(match["quoted"], match["lines"], is_certain=True),)
-    readings: dict[Reading, None] = {}
+    readings: dict[MentionReading, None] = {}
     for word in (match["bare"], match["bare"].rstrip(_ENDS)):
         if word:
-            readings[Reading(word)] = None
+            readings[MentionReading(word)] = None
             ranged = _RANGE.fullmatch(word)
             if ranged is not None:
                 readings[_with_lines(ranged["path"], ranged["lines"], is_certain=False)] = None
     return tuple(readings)
 
 
-def _with_lines(path: str, lines: str | None, *, is_certain: bool) -> Reading:
+def _with_lines(path: str, lines: str | None, *, is_certain: bool) -> MentionReading:
     if not lines:
-        return Reading(path, is_certain=is_certain)
+        return MentionReading(path, is_certain=is_certain)
     first, _, last = lines.partition("-")
     start = max(int(first[:9]), 1)
-    return Reading(path, start, max(int(last[:9]), start) if last else start, is_certain)
+    return MentionReading(path, start, max(int(last[:9]), start) if last else start, is_certain)
 
 
 def written_as(path: str) -> str:
     """A path as a message mentions it."""
-    return Reading(path).name
+    return MentionReading(path).name
 
 
 def pasted(name: str, text: str) -> Note:

@@ -10,12 +10,12 @@ from tools.extent import counted
 from tools.lazy import dataclass
 from tools.truncate import is_mostly_noise, plain
 
-Mode: TypeAlias = Literal["auto", "full-chunked", "read-grep", "truncate"]
+OffloadMode: TypeAlias = Literal["auto", "full-chunked", "read-grep", "truncate"]
 
-Kind: TypeAlias = Literal["program", "file", "whole"]
+OutputKind: TypeAlias = Literal["program", "file", "whole"]
 """What limits an output: that of programs and servers, that of files, or none."""
 
-_KINDS: dict[str, Kind] = {
+_KINDS: dict[str, OutputKind] = {
     "read": "file",
     "grep": "file",
     "glob": "file",
@@ -47,7 +47,7 @@ class Offloading:
     """Bytes of a preview."""
     file_bytes: int = 51_200
     """Bytes that reading or searching files may show at once."""
-    mode: Mode = "auto"
+    mode: OffloadMode = "auto"
 
 
 def is_shown_whole(tool: str, size: int, settings: Offloading) -> bool:

@@ -19,7 +19,7 @@ from agent.context.offload import preview_of, stored_form
 from agent.context.view_items import MessagePart, OutputPart, PinnedPart, view_parts
 from agent.messages import Conversation, Image, Kept, Retold, Summary, Text, User
 
-Size: TypeAlias = Literal["whole", "preview", "line"]
+PinSize: TypeAlias = Literal["whole", "preview", "line"]
 """In how much of itself all that is pinned is shown."""
 
 SHORTENED = "pins"
@@ -80,7 +80,7 @@ def size_of_pins(conversation: Conversation, cut: int | None = None) -> int:
     return sum(_tokens((Text(one.title), *one.parts)) for one in kept)
 
 
-def smaller_pins(conversation: Conversation, size: Size) -> Conversation:
+def smaller_pins(conversation: Conversation, size: PinSize) -> Conversation:
     """The conversation with all that is pinned shown by its ends or as a line, where that is shorter. The same
     conversation when nothing gets shorter."""
     if size == "whole" or not conversation.pinned:
@@ -109,7 +109,7 @@ def smaller_pins(conversation: Conversation, size: Size) -> Conversation:
     return replace(conversation, retold=tuple(told.values()), summary=summary, anchor=None, anchored=0)
 
 
-def _smaller(one: Kept, size: Size) -> Kept:
+def _smaller(one: Kept, size: PinSize) -> Kept:
     """What is pinned, in less of itself."""
     text = "\n".join(part.text for part in one.parts if isinstance(part, Text))
     less = shorter(text, one.ref, "a pin", size)
@@ -121,7 +121,7 @@ def _tokens(parts: tuple[Text | Image, ...]) -> int:
     return estimate_message(User(parts))
 
 
-def shorter(text: str, ref: str, source: str, size: Size) -> str:
+def shorter(text: str, ref: str, source: str, size: PinSize) -> str:
     """The ends of a text in the form in which long outputs are shown, or a line that says where it is."""
     match size:
         case "whole":

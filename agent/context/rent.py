@@ -24,7 +24,7 @@ FETCHED, FETCHED_CALL, REREAD, REREAD_CALL, REREADS = 800, 90, 2_200, 120, 3
 """Tokens fetched for a masked output that is wanted again, and of the call for it; the same of each of the files that
 are read again after a summary."""
 
-Act: TypeAlias = Literal["nothing", "mask", "compact"]
+RentAction: TypeAlias = Literal["nothing", "mask", "compact"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ class RewriteOffer:
 
 @dataclass(frozen=True, slots=True)
 class RewriteRuling:
-    act: Act
+    act: RentAction
     rents: Rents
     """As they are now: none after a rewrite."""
     rent: float = 0.0

@@ -130,7 +130,7 @@ class RefusedSummary:
     why: str
 
 
-Reading: TypeAlias = Draft | RefusedSummary
+SummaryReading: TypeAlias = Draft | RefusedSummary
 
 # A text: `re` compiles it when the first summary is read, which most runs never ask for.
 _NOTHING = (
@@ -144,7 +144,7 @@ _NOTHING = (
 )
 
 
-def read_reply(text: str, calls: Sequence[ToolCall], stop: StopReason) -> Reading:
+def read_reply(text: str, calls: Sequence[ToolCall], stop: StopReason) -> SummaryReading:
     """The summary in a reply, or why there is none."""
     if calls:
         return RefusedSummary("it calls a tool instead")

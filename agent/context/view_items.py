@@ -12,14 +12,14 @@ from agent.context.tool_selection import meant
 from agent.messages import Assistant, Conversation, Form, Image, Kept, Message, Note, Text, ToolOutput, User
 from tools.lazy import dataclass
 
-Kind: TypeAlias = Literal["you", "reply", "output", "picture", "note", "pin"]
+ItemKind: TypeAlias = Literal["you", "reply", "output", "picture", "note", "pin"]
 """What the user said, what the model said and called, what a call gave back, a picture, what the program told, or what
 is pinned and stands in no message any more."""
 
-State: TypeAlias = Literal["visible", "preview", "summarised", "masked"]
+ViewState: TypeAlias = Literal["visible", "preview", "summarised", "masked"]
 """Shown as it is, by its ends, as a model summed it up, or as one line."""
 
-_STATES: dict[Form, State] = {"line": "masked", "preview": "preview", "summary": "summarised"}
+_STATES: dict[Form, ViewState] = {"line": "masked", "preview": "preview", "summary": "summarised"}
 WHAT = 200
 """Characters that say what an item is."""
 ABOUT = 60
@@ -36,7 +36,7 @@ class OutputPart:
     ref: str
     found: Numbered
     shown: ToolOutput
-    state: State
+    state: ViewState
     is_pinned: bool
 
     @property
@@ -52,7 +52,7 @@ class MessagePart:
     key: str
     said: Message
     shown: Message
-    state: State
+    state: ViewState
     is_pinned: bool
 
     @property
@@ -85,7 +85,7 @@ class PinnedPart:
     kept: Kept
     is_pinned: bool
     index: int = -1
-    state: State = "visible"
+    state: ViewState = "visible"
 
     @property
     def shown(self) -> User:
@@ -108,7 +108,7 @@ def _parts_of_messages(conversation: Conversation) -> Iterator[MessagePart | Out
     pairs = zip(conversation.messages, as_shown(conversation), strict=True)
     for index, (said, shown) in enumerate(pairs):
         key = message_key(conversation.messages_before + index)
-        state: State = _STATES[forms[key]] if key in forms else "visible"
+        state: ViewState = _STATES[forms[key]] if key in forms else "visible"
         yield MessagePart(index, key, said, shown, state, key in conversation.pinned)
         for output in shown.outputs if isinstance(shown, User) else ():
             found = next(numbered)
@@ -116,7 +116,7 @@ def _parts_of_messages(conversation: Conversation) -> Iterator[MessagePart | Out
             yield OutputPart(index, ref, ref, found, output, state, ref in conversation.pinned)
 
 
-def _state_of(output: ToolOutput, masked: frozenset[str], form: Form | None) -> State:
+def _state_of(output: ToolOutput, masked: frozenset[str], form: Form | None) -> ViewState:
     if output.call_id in masked:
         return "masked"
     if form is not None:
@@ -132,12 +132,12 @@ class ViewItem:
     """`r12` for an output, `m41` for what stands in the message at that position of the log."""
     ref: str
     """By what it is found: `r12`, `msg-1a2b3c4d`."""
-    kind: Kind
+    kind: ItemKind
     what: str
     tokens: int
     age: int
     """Steps since."""
-    state: State = "visible"
+    state: ViewState = "visible"
     is_pinned: bool = False
 
 

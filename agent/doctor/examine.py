@@ -29,7 +29,7 @@ from store.outputs import OutputRow
 from store.sessions import SessionStore
 from tools.extent import counted
 
-State: TypeAlias = Literal["well", "note", "broken"]
+CheckState: TypeAlias = Literal["well", "note", "broken"]
 
 MOST_NAMED = 5
 """References of a session that are named."""
@@ -44,7 +44,7 @@ class Finding:
     """One thing that was looked at."""
 
     subject: str
-    state: State
+    state: CheckState
     text: str
     advice: str = ""
     """What to do."""

@@ -11,7 +11,7 @@ from pathlib import Path
 from agent.calls.policy import PermissionRequest, decide
 from agent.context.attachments import LEAST, attached_in, file_note, folder_note, picture_note
 from agent.context.attachments import fitted as fitted_in
-from agent.context.mentions import MOST, Reading, mentions, room_for
+from agent.context.mentions import MOST, MentionReading, mentions, room_for
 from agent.events import Noticed
 from agent.messages import Conversation, Image, Note, User, UserPart
 from agent.window.env import Env
@@ -31,7 +31,7 @@ async def with_attached(said: User, env: Env) -> User:
     room = room_for(env.provider.window.effective)
     room -= sum(_size(part) for part in said.parts if not (isinstance(part, Note) and part.kind == "piped"))
     parts: list[UserPart] = []
-    meant = dict[Path, Reading]()
+    meant = dict[Path, MentionReading]()
     for readings in mentions(said.text):
         found = _found(readings, env.call_runner.workspace)
         if found is None:
@@ -72,7 +72,7 @@ def _size(part: UserPart) -> int:
     return len(part.text.encode("utf-8", "surrogatepass")) if isinstance(part, Note) else 0
 
 
-def _found(readings: tuple[Reading, ...], workspace: Workspace) -> tuple[Path, Reading] | None:
+def _found(readings: tuple[MentionReading, ...], workspace: Workspace) -> tuple[Path, MentionReading] | None:
     """What is there under one of the readings."""
     for reading in readings:
         try:
@@ -84,7 +84,7 @@ def _found(readings: tuple[Reading, ...], workspace: Workspace) -> tuple[Path, R
     return None
 
 
-async def _attached(path: Path, reading: Reading, room: int, env: Env) -> tuple[UserPart, ...]:
+async def _attached(path: Path, reading: MentionReading, room: int, env: Env) -> tuple[UserPart, ...]:
     """Raises `ToolError` with why it is not."""
     ruling = decide(PermissionRequest("read", "read", (str(path),)), env.call_runner.approval.policy)
     if ruling.verdict != "allow":
@@ -96,7 +96,7 @@ async def _attached(path: Path, reading: Reading, room: int, env: Env) -> tuple[
     return await _file(path, reading, room, env)
 
 
-async def _file(path: Path, reading: Reading, room: int, env: Env) -> tuple[UserPart, ...]:
+async def _file(path: Path, reading: MentionReading, room: int, env: Env) -> tuple[UserPart, ...]:
     workspace = env.call_runner.workspace
     limits = ReadLimits(min(room, workspace.reads.most_bytes), workspace.reads.longest_line)
     arguments: dict[str, object] = {"path": str(path), "offset": reading.first}
@@ -109,7 +109,7 @@ async def _file(path: Path, reading: Reading, room: int, env: Env) -> tuple[User
     return (file_note(reading.name, result.text, result.extent),)
 
 
-def _folder(path: Path, reading: Reading, room: int) -> tuple[UserPart, ...]:
+def _folder(path: Path, reading: MentionReading, room: int) -> tuple[UserPart, ...]:
     shown, left_out, size = list[str](), 0, 0
     for name in _names(path):
         size += len(name.encode("utf-8", "surrogatepass")) + 1

@@ -18,7 +18,7 @@ from tools.files.read_write import write_bytes
 from tools.mcp.offers import McpTool
 from tools.redaction import without_password
 
-Verdict: TypeAlias = Literal["approved", "refused"]
+ServerVerdict: TypeAlias = Literal["approved", "refused"]
 Standing: TypeAlias = Literal["on", "not approved", "changed", "refused"]
 
 APPROVE, LATER, NEVER = "approve", "not now", "never in this project"
@@ -36,7 +36,7 @@ class ServerApproval:
 
     digest: str
     """Of the declaration that the user saw."""
-    verdict: Verdict
+    verdict: ServerVerdict
     tools: Mapping[str, str] = field(default_factory=dict)
     """Of the tools that the model may be offered: the digest of each by the server's own name."""
 
@@ -63,7 +63,7 @@ class Approvals:
         other = _decoded(self._read().get(self._project, {}).get(declared.name))
         return "changed" if other is not None and other.verdict == "approved" else "not approved"
 
-    def decide(self, server: str, digest: str, verdict: Verdict) -> None:
+    def decide(self, server: str, digest: str, verdict: ServerVerdict) -> None:
         """Keeps what the user says of a declaration. Raises `ConfigError` when that cannot be written."""
         kept = self.of(server, digest) or ServerApproval(digest, verdict)
         self._keep(server, replace(kept, verdict=verdict))

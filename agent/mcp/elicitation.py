@@ -8,15 +8,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from tools.mcp.client_handlers import Value
+from tools.mcp.client_handlers import FieldValue
 from tools.schema import mismatches
 
-Kind: TypeAlias = Literal["text", "integer", "number", "flag", "choice", "choices"]
+FieldKind: TypeAlias = Literal["text", "integer", "number", "flag", "choice", "choices"]
 
 LEAVE_OUT, DECLINE = "leave it out", "do not answer the server"
 """Answers that are offered besides those of the field."""
 
-_KINDS: Mapping[object, Kind] = {"string": "text", "integer": "integer", "number": "number", "boolean": "flag"}
+_KINDS: Mapping[object, FieldKind] = {"string": "text", "integer": "integer", "number": "number", "boolean": "flag"}
 _YES, _NO = "yes", "no"
 
 
@@ -33,11 +33,11 @@ class FormField:
     name: str
     title: str
     description: str
-    kind: Kind
+    kind: FieldKind
     required: bool
     schema: Mapping[str, object]
     choices: tuple[FormChoice, ...] = ()
-    default: Value = None
+    default: FieldValue = None
 
     @property
     def options(self) -> tuple[str, ...]:
@@ -64,7 +64,7 @@ class FormField:
             told.append(f"usually {shown(self.default, self)}")
         return ": ".join(filter(None, (name, "; ".join(filter(None, told)))))
 
-    def value(self, answer: str) -> Value:
+    def value(self, answer: str) -> FieldValue:
         """What the user's words stand for. Raises `ValueError` with what is wrong with them."""
         found = self._read(answer)
         problems = mismatches(list(found) if isinstance(found, tuple) else found, _checkable(self.schema))
@@ -72,7 +72,7 @@ class FormField:
             raise ValueError(problems[0])
         return found
 
-    def _read(self, answer: str) -> Value:
+    def _read(self, answer: str) -> FieldValue:
         match self.kind:
             case "text":
                 return answer
@@ -103,7 +103,7 @@ def fields_of(schema: Mapping[str, object]) -> tuple[FormField, ...]:
     return tuple(_field(str(name), inner, name in required) for name, inner in properties.items())
 
 
-def shown(value: Value, field: FormField) -> str:
+def shown(value: FieldValue, field: FormField) -> str:
     """A value as the user would write it."""
     match value:
         case bool():
@@ -130,7 +130,7 @@ def _field(name: str, schema: object, required: bool) -> FormField:
     return FormField(name, title or name, description, kind, required, schema, choices, sound)
 
 
-def _kind(name: str, schema: Mapping[str, object]) -> tuple[Kind, tuple[FormChoice, ...]]:
+def _kind(name: str, schema: Mapping[str, object]) -> tuple[FieldKind, tuple[FormChoice, ...]]:
     choices = _choices(schema)
     if choices:
         return "choice", choices

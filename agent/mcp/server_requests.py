@@ -23,11 +23,11 @@ from tools.mcp.client_handlers import (
     ClientHandlers,
     Declined,
     Dismissed,
+    FieldValue,
     Sample,
     SampleRequest,
     SamplingMessage,
     SamplingRefused,
-    Value,
 )
 
 ONCE, ALWAYS, NO = "this once", "always, for this server in this session", "no"
@@ -116,7 +116,7 @@ class ServerRequests(ClientHandlers):
         if not fields:
             answer = await self.answer(said, (YES, DECLINE))
             return Accepted({}) if answer == YES else Declined() if answer else Dismissed()
-        values = dict[str, Value]()
+        values = dict[str, FieldValue]()
         for number, field in enumerate(fields, 1):
             place = f" ({number} of {len(fields)})" if len(fields) > 1 else ""
             found = await self._field(f"The server `{server}` asks{place}: {message}", field)
@@ -126,7 +126,7 @@ class ServerRequests(ClientHandlers):
                 values[field.name] = found
         return Accepted(values)
 
-    async def _field(self, said: str, field: FormField) -> Value | Declined | Dismissed:
+    async def _field(self, said: str, field: FormField) -> FieldValue | Declined | Dismissed:
         """The user's value; None when it is left out."""
         problem = ""
         for _ in range(MOST_ATTEMPTS):

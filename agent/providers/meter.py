@@ -34,7 +34,7 @@ from agent.providers.base import Reply
 from agent.providers.usage import drops_reasoning, is_foreign, less, sent_of, what_stays
 from tools.lazy import dataclass
 
-Reading: TypeAlias = Literal["counted", "missing", "nonsense", "fresh", "doubtful", "truncated"]
+CountReading: TypeAlias = Literal["counted", "missing", "nonsense", "fresh", "doubtful", "truncated"]
 """What a reported usage is worth. `fresh`: of what was new only. `doubtful`: less than can be, for the first time."""
 
 _SEEN = 64
@@ -89,7 +89,7 @@ class Meter:
         self._first: _First | None = None
         self._remembered: tuple[tuple[ToolSpec, ...], int] = (), 0
         self._view = View()
-        self._told: set[Reading] = set()
+        self._told: set[CountReading] = set()
         self._schema_told = 0
         self.record: Record | None = None
         """What the server's counts have been like; None before the first."""
@@ -265,7 +265,7 @@ class Meter:
     def encoded(self, server: str = "") -> str:
         return encode_estimator(self.estimator, server)
 
-    def _read(self, reply: Reply, conversation: Conversation, budget: ContextBudget) -> Reading:
+    def _read(self, reply: Reply, conversation: Conversation, budget: ContextBudget) -> CountReading:
         """Whether a reply's usage can be meant, and is of all that was sent."""
         usage = reply.usage
         if min(usage.input, usage.cache_read, usage.cache_write, usage.output) < 0:
@@ -376,7 +376,7 @@ class Meter:
         guess = self.estimator.tokens(self._tools[1])
         return min(max(self._first.prompt - self.estimator.tokens(self._first.rest), guess // 3), guess * 4)
 
-    def _tell(self, reading: Reading, reply: Reply, budget: ContextBudget, emit: Callable[[Event], None]) -> None:
+    def _tell(self, reading: CountReading, reply: Reply, budget: ContextBudget, emit: Callable[[Event], None]) -> None:
         if reply.stop_reason == "interrupted" or reading in self._told:
             return
         self._told.add(reading)

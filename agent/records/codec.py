@@ -7,7 +7,7 @@ from types import NoneType, UnionType
 from typing import Any, Literal, NoReturn, TypeAlias, TypeVar, Union, get_args, get_origin, get_type_hints
 
 T = TypeVar("T")
-Reader: TypeAlias = Callable[[Any], Any] | type
+ValueReader: TypeAlias = Callable[[Any], Any] | type
 """What makes a value out of JSON; a type where what is of that type is one."""
 
 
@@ -26,11 +26,11 @@ def from_json(kind: Callable[..., T], data: Mapping[str, Any] | list[Any], **kno
 
 
 @cache
-def _readers_of(kind: Callable[..., object]) -> Mapping[str, Reader]:
+def _readers_of(kind: Callable[..., object]) -> Mapping[str, ValueReader]:
     return {name: _reader_of(hint) for name, hint in get_type_hints(kind).items()}
 
 
-def _reader_of(hint: object) -> Reader:
+def _reader_of(hint: object) -> ValueReader:
     origin: Any = get_origin(hint) or hint
     inner = get_args(hint)
     if isinstance(hint, type) and is_dataclass(hint):

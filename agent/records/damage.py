@@ -17,7 +17,7 @@ FARTHEST = 100_000
 
 
 @dataclass(frozen=True, slots=True)
-class Readable:
+class ReadableMessages:
     """Messages, one for each position, and what is wrong with some of them."""
 
     messages: tuple[Message, ...]
@@ -50,7 +50,7 @@ def readable(
     positions: range | None = None,
     start: int | None = None,
     calls: Mapping[int, Sequence[str]] = MappingProxyType({}),
-) -> Readable:
+) -> ReadableMessages:
     """The messages in rows that stand in order. A line stands for each that cannot be read or is missing between
     others, with calls and outputs where its neighbours need them; one that was changed is shown as it is now. With
     `positions`: exactly one for each of these. `start`: where the first of the rows is expected; `calls`: the
@@ -83,13 +83,13 @@ def readable(
         miss_until(positions.stop)
     told = _told([*lost, *astray], changed)
     if not lost:
-        return Readable(tuple(message for message in found if message is not None), told)
+        return ReadableMessages(tuple(message for message in found if message is not None), told)
     messages: list[Message] = []
     for number, message in enumerate(found):
         after = found[number + 1] if number + 1 < len(found) else None
         before, following = messages[-1] if messages else None, calls.get(first + number + 1, ())
         messages.append(message or _stand_in(before, roles[number], after, following))
-    return Readable(tuple(messages), told)
+    return ReadableMessages(tuple(messages), told)
 
 
 def _stand_in(before: Message | None, role: str, after: Message | None, following: Sequence[str]) -> Message:

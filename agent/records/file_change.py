@@ -4,7 +4,7 @@ from typing import Literal, TypeAlias
 
 from tools.lazy import dataclass
 
-Scope: TypeAlias = Literal["turn", "session"]
+ChangeScope: TypeAlias = Literal["turn", "session"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class FileChange:
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    scope: Scope
+    scope: ChangeScope
     files: tuple[FileChange, ...] = ()
     told: tuple[str, ...] = ()
     """What is not known, a sentence each."""

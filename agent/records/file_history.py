@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from agent.errors import StoreFailed
-from agent.records.file_change import Changes, FileChange, Scope
+from agent.records.file_change import Changes, ChangeScope, FileChange
 from agent.records.recorder import Recorder
 from agent.records.store_thread import StoreThread
 from store.befores import ChangeRow, changes, keep_change
@@ -56,7 +56,7 @@ class FileLog:
         except StoreError:  # then it is not known what was there
             return None
 
-    async def changes(self, scope: Scope) -> Changes:
+    async def changes(self, scope: ChangeScope) -> Changes:
         """What the last turn, or the whole session, changed: each file from what it held first to what it holds now.
         What git knows besides is among it. Raises `StoreFailed`."""
         rows = await self._thread.run(changes, self._store, self._recorder.session)
@@ -67,7 +67,7 @@ class FileLog:
         since = (running[1] if running else min((row.at for row in rows), default=0.0)) if scope == "turn" else 0.0
         return await asyncio.to_thread(self._compared, scope, rows, since)
 
-    def _compared(self, scope: Scope, rows: Sequence[ChangeRow], since: float) -> Changes:
+    def _compared(self, scope: ChangeScope, rows: Sequence[ChangeRow], since: float) -> Changes:
         from agent.records.git import others_in  # noqa: PLC0415  # deferred: only who looks at changes needs git
 
         first: dict[str, ChangeRow] = {}

@@ -9,7 +9,7 @@ from agent.context.compaction import LEAST_SUMMARY, CompactionPlan, Floor
 from agent.context.estimate import estimate_text
 from agent.context.settings import CompactionSettings
 from agent.context.strategies import Room
-from agent.context.summary import Draft, Reading, RefusedSummary, instruction, read_reply, without_open_calls
+from agent.context.summary import Draft, RefusedSummary, SummaryReading, instruction, read_reply, without_open_calls
 from agent.context.summary_cost import SummaryJob
 from agent.context.transcript import chunks, named_outputs, transcript
 from agent.errors import AgentError, ContextOverflow, EmptyAnswer, ProviderError, TimedOut, Unreachable
@@ -166,7 +166,7 @@ async def _in_chunks(provider: Provider, plan: CompactionPlan, asked: str, work:
     return draft
 
 
-async def _ask(provider: Provider, request: Request, work: CompactionContext) -> Reading:
+async def _ask(provider: Provider, request: Request, work: CompactionContext) -> SummaryReading:
     """One request for a summary, told to nobody but as what it cost."""
 
     def quietly(event: Event) -> None:
@@ -183,7 +183,7 @@ async def _ask(provider: Provider, request: Request, work: CompactionContext) ->
     return read_reply(reply.message.text, reply.message.calls, reply.stop_reason)
 
 
-def _draft(reading: Reading, provider: Provider, work: CompactionContext) -> Draft | None:
+def _draft(reading: SummaryReading, provider: Provider, work: CompactionContext) -> Draft | None:
     if isinstance(reading, Draft):
         return reading
     if not work.interrupt.requested():

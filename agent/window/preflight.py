@@ -17,7 +17,7 @@ from agent.providers.fallbacks import Connected
 from agent.window.env import Env
 from agent.window.measure import budget_of, choose_tools, remembered
 
-Ending: TypeAlias = Literal["none", "announced", "overdue"]
+TurnEnding: TypeAlias = Literal["none", "announced", "overdue"]
 """Whether the window is so full that the turn ends in a report: with this step, or already with the one before."""
 
 NOTES, REFUSAL = 800, 60
@@ -145,7 +145,7 @@ async def _connected(target: Target, env: Env) -> Connected | None:
     return connected
 
 
-async def announce_end(conversation: Conversation, budget: ContextBudget, env: Env) -> tuple[Conversation, Ending]:
+async def announce_end(conversation: Conversation, budget: ContextBudget, env: Env) -> tuple[Conversation, TurnEnding]:
     """The conversation, with a note that this is the final step when the window is full and that is to end the turn.
     The tools stay as they are, since to change them would cost the provider's cache: other calls are answered."""
     if not ends_in_report(budget, env):

@@ -12,7 +12,7 @@ from agent.window.env import Env
 from agent.window.measure import budget_of, is_over_trigger
 from agent.window.rent import evaluation, price_by, unit_prices
 
-Strategy: TypeAlias = Literal["mask", "summary"]
+TidyStrategy: TypeAlias = Literal["mask", "summary"]
 
 
 async def pay_rent(conversation: Conversation, env: Env) -> tuple[Conversation, ContextBudget]:
@@ -37,7 +37,7 @@ async def pay_rent(conversation: Conversation, env: Env) -> tuple[Conversation, 
     env.debug.say("context/rent", **evaluation(ruling, prices, is_cold))
     if ruling.act == "nothing":
         return conversation, budget
-    kind: Strategy = "mask" if ruling.act == "mask" else "summary"
+    kind: TidyStrategy = "mask" if ruling.act == "mask" else "summary"
     price = price_by(
         env.rent,
         conversation,
@@ -122,7 +122,7 @@ async def compact_if_asked(conversation: Conversation, env: Env) -> Conversation
 
 
 async def _rewritten(
-    conversation: Conversation, env: Env, cause: Cause, strategy: Strategy, price: Price | None = None
+    conversation: Conversation, env: Env, cause: Cause, strategy: TidyStrategy, price: Price | None = None
 ) -> Conversation:
     """The conversation after that one strategy."""
     from agent.window.compact import ForcedStrategy  # noqa: PLC0415  # deferred: see above

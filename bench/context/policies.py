@@ -17,7 +17,7 @@ from agent.context.budget import ContextBudget
 from agent.context.estimate import output_size
 from agent.context.mask import old_outputs
 from agent.context.offload import Offloading
-from agent.context.rent import Act, Rents, RewriteOffer, RewriteRuling, UnitPrices
+from agent.context.rent import RentAction, Rents, RewriteOffer, RewriteRuling, UnitPrices
 from agent.context.settings import Caps, CompactionSettings
 from agent.messages import Conversation, User
 from agent.window.rent import Rent
@@ -45,7 +45,7 @@ class Moment:
         return self.budget.window.size - self.size
 
 
-Decide = Callable[[Moment], Act]
+Decide = Callable[[Moment], RentAction]
 
 
 @dataclass(slots=True)
@@ -82,12 +82,12 @@ def when_left(tokens: int) -> Decide:
     return lambda moment: "compact" if moment.left <= tokens else "nothing"
 
 
-def sliding(moment: Moment) -> Act:
+def sliding(moment: Moment) -> RentAction:
     """Every output beyond a budget is masked with every request."""
     return "compact" if moment.share >= 0.8 else "mask" if moment.maskable else "nothing"
 
 
-def pruned_when_the_user_speaks(moment: Moment) -> Act:
+def pruned_when_the_user_speaks(moment: Moment) -> RentAction:
     """Masks 20,000 tokens of old outputs or more, at the beginning of a turn."""
     if moment.left <= 36_384:
         return "compact"

@@ -18,7 +18,7 @@ from agent.archive.recall import SessionRecall, fetching, looking_up
 from agent.calls.execute import CallPosition
 from agent.calls.output_view import Ingest
 from agent.context.mask import as_shown
-from agent.context.offload import Mode, Offloading
+from agent.context.offload import Offloading, OffloadMode
 from agent.messages import Assistant, Conversation, Text, ToolCall, ToolOutput, User
 from agent.records.recorder import Recorder
 from store.blobs import Blobs
@@ -137,7 +137,7 @@ def new_folder() -> Iterator[Path]:
     st.data(),
 )
 def test_every_byte_that_is_not_shown_comes_back(
-    outputs: list[Given], mode: Mode, form: Form, data: st.DataObject
+    outputs: list[Given], mode: OffloadMode, form: Form, data: st.DataObject
 ) -> None:
     async def work(folder: Path) -> None:
         desk = Desk(folder, Offloading(mode=mode))

@@ -11,7 +11,7 @@ import pytest
 from store.errors import StoreError
 from store.migrations import MIGRATIONS
 from store.queries import Wanted
-from store.search import Document, IndexProgress, Kind, SearchIndex, SearchMatch
+from store.search import Document, DocumentKind, IndexProgress, SearchIndex, SearchMatch
 from store.sessions import MessageRow, SessionRow, SessionStore
 
 HOSTILE = (
@@ -24,7 +24,7 @@ HOSTILE = (
 )  # fmt: skip
 
 
-def doc(position: int, text: str, kind: Kind = "user", **more: Any) -> Document:
+def doc(position: int, text: str, kind: DocumentKind = "user", **more: Any) -> Document:
     return replace(Document(position, 0, kind, "", text), **more)
 
 

@@ -213,7 +213,7 @@ TEXTS = st.lists(
 def test_both_engines_find_the_same(pattern: str, data: bytes, again: int) -> None:
     data = scan._plain(data)
     again = min(again, len(data.split(b"\n")[0])) if data.isascii() else 0  # pieces may part a character
-    block = scan.Block(1, 0, again, data)
+    block = scan.ScanBlock(1, 0, again, data)
     fast, slow = scan.searcher(pattern, print), scan._by_line(pattern, print)
     assert [data[:start] for start, _ in fast(block)] == [data[:start] for start, _ in slow(block)]
 
@@ -234,7 +234,7 @@ def test_the_lines_around_matches_are_those_of_the_text(
         number = 1
         for at in range(0, len(rows), piece):
             part = b"\n".join(line.rstrip(b"\r") for line in rows[at : at + piece])
-            if not output.take(scan.Block(number, 0, 0, part), search):
+            if not output.take(scan.ScanBlock(number, 0, 0, part), search):
                 break
             number += len(rows[at : at + piece])
     found = [record for record in map(json.loads, printed.getvalue().splitlines()) if len(record) == 4]

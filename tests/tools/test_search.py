@@ -212,7 +212,7 @@ async def test_what_is_found_in_a_file_is_not_held_without_end(
     query = tools.search.files.Query("x")
     fill(workspace.root, {"a.txt": "x\n" * 20_000})
 
-    def take(lines: Sequence[tools.search.files.FoundLine]) -> tools.search.files.Wish:
+    def take(lines: Sequence[tools.search.files.FoundLine]) -> tools.search.files.WalkWish:
         taken.append(len(lines))
         return "more"
 

@@ -28,8 +28,8 @@ from agent.events import (
 from agent.mcp.running import RunningServers
 from agent.messages import Assistant, Conversation, Image, Message, Note, Text, Usage, User
 from agent.overview import Epoch, Number, Overview, ServerShare
-from agent.records.damage import Readable
-from agent.records.file_change import Changes, FileChange, Scope
+from agent.records.damage import ReadableMessages
+from agent.records.file_change import Changes, ChangeScope, FileChange
 from agent.records.file_history import FileLog
 from agent.records.session_lookup import SessionInfo
 from agent.records.usage import RequestUsage, Rewrite
@@ -133,7 +133,7 @@ class FakeFiles(FileLog):
     changed: tuple[FileChange, ...] = ()
     told: tuple[str, ...] = ()
 
-    async def changes(self, scope: Scope) -> Changes:
+    async def changes(self, scope: ChangeScope) -> Changes:
         return Changes(scope, self.changed if scope == "session" else self.changed[:4], self.told)
 
 
@@ -311,8 +311,8 @@ class FakeSessions(Sessions):
     async def recent(self, *, everywhere: bool = False, limit: int = 100) -> tuple[SessionInfo, ...]:
         return self.infos
 
-    async def earlier(self, prefix: str, position: int, limit: int, /) -> Readable:
-        return Readable(self.said_before.get(prefix, ())[:position][-limit:])
+    async def earlier(self, prefix: str, position: int, limit: int, /) -> ReadableMessages:
+        return ReadableMessages(self.said_before.get(prefix, ())[:position][-limit:])
 
     async def library(self) -> FakeLibrary:
         self.listing = self.listing or FakeLibrary(self.infos)

@@ -10,7 +10,7 @@ from rich.cells import cell_len
 from tests.tui.inked import PALETTE
 from tools.files.change import diff_lines
 from tui.render.call_diff import diff_of
-from tui.render.diff_lines import Drawn, Line, cut_at_blanks, shown, with_blanks
+from tui.render.diff_lines import Drawn, SegmentLine, cut_at_blanks, shown, with_blanks
 from tui.render.diff_pairing import Marks, marks_of, paired
 from tui.render.diff_rows import Layout, LineRow, PairRow, RemarkRow, code_layout, layout_of
 from tui.render.prose import PaletteConsole
@@ -22,7 +22,7 @@ from tui.view.blocks import Call
 CONSOLE = PaletteConsole(PALETTE)
 
 
-def plain(line: Line) -> str:
+def plain(line: SegmentLine) -> str:
     return "".join(segment.text for segment in line)
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from agent.errors import StoreFailed
 from agent.messages import Assistant, Conversation, Image, Message, Summary, Text, ToolCall, ToolOutput, User
-from agent.records.damage import Readable
+from agent.records.damage import ReadableMessages
 from tests.tui.doubles import FakeSession, FakeSessions, conversation
 from tests.tui.piloting import Terminal
 from tui.app import EbbApp
@@ -34,7 +34,7 @@ class Kept(FakeSessions):
     fails: bool = False
     told: str = ""
 
-    async def earlier(self, prefix: str, position: int, limit: int, /) -> Readable:
+    async def earlier(self, prefix: str, position: int, limit: int, /) -> ReadableMessages:
         self.read.append((position, limit))
         if self.fails:
             raise StoreFailed("cannot read", "disk")

@@ -19,7 +19,7 @@ from tui.screens.question import QuestionScreen
 from tui.view.advice import ADVICE, advice_for
 from tui.view.blocks import AnswerText, Call, Notice, SessionView
 from tui.widgets.pages import place_of
-from tui.widgets.told import Told
+from tui.widgets.told import ToldLines
 
 
 def codes(error: type[AgentError]) -> set[str]:
@@ -60,7 +60,7 @@ async def test_a_long_question_shows_what_came_before_and_can_be_read_to_its_end
     turn: list[Event] = [TextDelta("Wait."), Noticed("the server has changed\x1b[2J"), question]
     async with terminal(FakeSession([turn])) as t:
         await t.type("go", asks=QuestionScreen)
-        assert "· the server has changed␛[2J" in str(t.app.screen.query_one(Told).render())
+        assert "· the server has changed␛[2J" in str(t.app.screen.query_one(ToldLines).render())
         subject = t.app.screen.query_one("#subject", VerticalScroll)
         await t.until(lambda: subject.max_scroll_y > 0)
         for _ in range(30):

@@ -10,14 +10,14 @@ from tools.base import Picture
 
 Service: TypeAlias = Literal["elicitation", "sampling", "roots"]
 
-Value: TypeAlias = str | int | float | bool | Sequence[str] | None
+FieldValue: TypeAlias = str | int | float | bool | Sequence[str] | None
 
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
     """What the user filled in; empty when the user was to open an address."""
 
-    content: Mapping[str, Value]
+    content: Mapping[str, FieldValue]
 
 
 @dataclass(frozen=True, slots=True)

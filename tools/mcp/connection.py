@@ -33,8 +33,8 @@ from tools.mcp.transport import http, stdio
 for name in ("mcp", "client"):
     logging.getLogger(name).addHandler(logging.NullHandler())
 
-Kind: TypeAlias = Literal["tools", "resources", "prompts"]
-KINDS: tuple[Kind, ...] = ("tools", "resources", "prompts")
+ListKind: TypeAlias = Literal["tools", "resources", "prompts"]
+KINDS: tuple[ListKind, ...] = ("tools", "resources", "prompts")
 
 _MOST_EXTENSIONS = 60
 """Times the time-out that a call may take at all, however often the server says that it goes on."""
@@ -110,7 +110,7 @@ class Connection:
         self.news = asyncio.Event()
         self.lost = ""
         """Why it is over, when it is."""
-        self.stale: set[Kind] = set()
+        self.stale: set[ListKind] = set()
         """What is offered otherwise now than it was when it was asked for."""
         self._spec = spec
         self._handlers = handlers
@@ -123,7 +123,7 @@ class Connection:
         # The SDK would throw away what a tool gave back when that breaks the schema that the server promised.
         client.session.validate_tool_result = _as_it_is  # type: ignore[method-assign]  # the SDK has no setting for it
 
-    async def state(self, kinds: frozenset[Kind], before: ServerState, caller: Caller) -> ServerState:
+    async def state(self, kinds: frozenset[ListKind], before: ServerState, caller: Caller) -> ServerState:
         """Who the server is and what it offers now, of these kinds; all else as it was before."""
         client, has = self._client, self._client.server_capabilities
         info = client.server_info
@@ -254,7 +254,7 @@ class Connection:
         said = params.data if isinstance(params.data, str) else json.dumps(params.data, ensure_ascii=False, default=str)
         self._log.write(f"[{params.level}] {one_line(said, 1000)}\n".encode())
 
-    def _note_changed(self, *kinds: Kind) -> None:
+    def _note_changed(self, *kinds: ListKind) -> None:
         self.stale.update(kinds)
         self.news.set()
 

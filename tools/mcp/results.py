@@ -11,7 +11,7 @@ from tools.base import Attached, Picture, Result
 from tools.mcp.offers import PromptMessage
 from tools.mcp.texts import one_line
 
-Block: TypeAlias = (
+ResultBlock: TypeAlias = (
     types.TextContent | types.ImageContent | types.AudioContent | types.ResourceLink | types.EmbeddedResource
 )
 Contents: TypeAlias = types.TextResourceContents | types.BlobResourceContents
@@ -69,7 +69,7 @@ class _Parts:
     def result(self, failed: bool = False) -> Result:
         return Result(self.text, pictures=tuple(self.pictures), files=tuple(self.files), failed=failed)
 
-    def take(self, block: Block) -> None:
+    def take(self, block: ResultBlock) -> None:
         match block:
             case types.TextContent():
                 self.texts.append(block.text)

@@ -20,7 +20,7 @@ from tools.process.groups import GRACE
 from tools.redaction import redacted
 
 if TYPE_CHECKING:
-    from tools.mcp.connection import Connection, Kind
+    from tools.mcp.connection import Connection, ListKind
 
 FIRST_PAUSE = 1.0
 """Seconds before a server that broke is started again; twice as long every further time."""
@@ -31,11 +31,11 @@ _RELIST_EVERY = 0.5
 """Seconds between two looks at what is offered."""
 _MARGIN = 1.0
 """Seconds beyond the grace of its program in which a server has to be closed."""
-_EVERYTHING: "frozenset[Kind]" = frozenset(("tools", "resources", "prompts"))
+_EVERYTHING: "frozenset[ListKind]" = frozenset(("tools", "resources", "prompts"))
 
 T = TypeVar("T")
 
-Wish: TypeAlias = Literal["close", "restart"]
+ServerOrder: TypeAlias = Literal["close", "restart"]
 """What a server can be told."""
 
 
@@ -57,7 +57,7 @@ class Server:
         self._connection: Connection | None = None
         self._wake = asyncio.Event()
         self._settled = asyncio.Event()
-        self._wish: Wish | None = None
+        self._wish: ServerOrder | None = None
         self._starting: asyncio.Timeout | None = None
         """How long the start that is going on may take."""
         self._is_logging_in = False
@@ -147,7 +147,7 @@ class Server:
         """Starts it, serves, and starts it again, until it is closed."""
         log = ServerLog(self.log, secrets=self.spec.secrets)
         restarts = 0
-        wish: Wish = "restart"
+        wish: ServerOrder = "restart"
         try:
             while wish != "close":
                 ended = await self._run(log)
@@ -176,7 +176,7 @@ class Server:
         """Starts it and serves once."""
         loop = asyncio.get_running_loop()
         began, was_ready = loop.time(), False
-        how: Wish | Literal["lost", "needs login"] = "lost"
+        how: ServerOrder | Literal["lost", "needs login"] = "lost"
         try:
             async with self._connected(log) as connection:
                 was_ready = True
@@ -228,7 +228,7 @@ class Server:
             finally:
                 self._starting = None
 
-    async def _serve(self, connection: "Connection") -> "Wish | Literal['lost']":
+    async def _serve(self, connection: "Connection") -> "ServerOrder | Literal['lost']":
         """Returns when the connection is over, looking at what is offered whenever that has changed."""
         loop = asyncio.get_running_loop()
         looked = loop.time()
@@ -258,7 +258,7 @@ class Server:
         self.state = replace(state, phase=self.state.phase)  # it may have been told to start again meanwhile
         self._tell()
 
-    async def _told(self, seconds: float | None = None) -> Wish:
+    async def _told(self, seconds: float | None = None) -> ServerOrder:
         """What it is told to do; to start again, when it is told nothing for so long."""
         try:
             async with asyncio.timeout(seconds):
@@ -289,11 +289,11 @@ class Server:
             self._connection = None
             self._set("starting")
 
-    def _take_wish(self) -> Wish:
+    def _take_wish(self) -> ServerOrder:
         wish, self._wish = self._wish, None
         return wish or "restart"
 
-    def _do(self, wish: Wish) -> None:
+    def _do(self, wish: ServerOrder) -> None:
         self._wish = wish
         self._wake.set()
         if self._starting is not None and not self._starting.expired():
@@ -327,7 +327,7 @@ async def close_all(servers: Iterable[Server]) -> None:
 class _Ended:
     """How a run of a server ended."""
 
-    how: Wish | Literal["lost", "needs login"]
+    how: ServerOrder | Literal["lost", "needs login"]
     why: str
     was_ready: bool
     was_steady: bool

@@ -23,7 +23,7 @@ from tools.mcp.oauth import authorisation
 from tools.mcp.spec import ServerSpec
 from tools.name_lookup import look_up_aside
 from tools.process.child import Child, started
-from tools.process.lines import Line, TooLong
+from tools.process.lines import OutputLine, TooLong
 
 _INHERITED = ("HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER", "LANG", "LC_ALL", "LC_CTYPE", "TMPDIR", "TZ")
 """What a server finds in its environment without being given it. Keys and tokens of ours are not among it."""
@@ -128,7 +128,7 @@ class _Incoming(_Stream):
         self._lost(await self._child.ending())
         raise anyio.EndOfStream
 
-    def _message(self, line: Line) -> types.JSONRPCMessage | None:
+    def _message(self, line: OutputLine) -> types.JSONRPCMessage | None:
         if isinstance(line, TooLong):
             return self._unreadable(line.head, line.tail, f"it holds {line.size:,} bytes, which is too much")
         if not line.strip():

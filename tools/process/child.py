@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Protocol, TypeVar, cast
 
 from tools.process.groups import GRACE, GUARDIAN, ProcessFamily
-from tools.process.lines import Line, LineBuffer, TooLong
+from tools.process.lines import LineBuffer, OutputLine, TooLong
 from tools.process.program import within
 
 _MOST_WAITING = 1000
@@ -152,7 +152,7 @@ class Child(_Program):
         self._log = log
         self._most = most
         self._lines = LineBuffer(most)
-        self._waiting: deque[Line] = deque()
+        self._waiting: deque[OutputLine] = deque()
         self._bytes_waiting = 0
         self._is_paused = False
         self._news = asyncio.Event()
@@ -160,7 +160,7 @@ class Child(_Program):
         self._may_write.set()
         self._is_over = False
 
-    async def read(self) -> Line | None:
+    async def read(self) -> OutputLine | None:
         """The next line, None when no other one comes."""
         while not self._waiting:
             if self._is_over:
@@ -263,5 +263,5 @@ class Child(_Program):
             pipe.close()
 
 
-def _held(line: Line) -> int:
+def _held(line: OutputLine) -> int:
     return len(line.head) + len(line.tail) if isinstance(line, TooLong) else len(line)

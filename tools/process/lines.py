@@ -16,7 +16,7 @@ class TooLong:
     size: int
 
 
-Line: TypeAlias = bytes | bytearray | TooLong
+OutputLine: TypeAlias = bytes | bytearray | TooLong
 
 
 class LineBuffer:
@@ -31,9 +31,9 @@ class LineBuffer:
         self.size = 0
         """Bytes of the line that is not complete yet."""
 
-    def take(self, chunk: bytes) -> list[Line]:
+    def take(self, chunk: bytes) -> list[OutputLine]:
         *ended, rest = chunk.split(self._end)
-        lines: list[Line] = []
+        lines: list[OutputLine] = []
         for part in ended:
             if self.size or len(part) > self._most:
                 self._add(part)
@@ -56,7 +56,7 @@ class LineBuffer:
             self._held += part[: _KEPT - len(self._held)]
         self._tail = (self._tail + part[-_KEPT:])[-_KEPT:]
 
-    def _finished(self) -> Line:
+    def _finished(self) -> OutputLine:
         line = TooLong(bytes(self._held), self._tail, self.size) if self._tail else self._held
         self._held, self._tail, self.size = bytearray(), b"", 0
         return line

@@ -102,7 +102,7 @@ class Program:
         self._closing = False
         self._was_killed = False
         self._reaping = threading.Lock()
-        self._progress = _Progress(heard) if heard is not None else None
+        self._progress = _OutputProgress(heard) if heard is not None else None
         GUARDIAN.guard(process.pid)
         threading.Thread(target=self._watch, args=(pipe, descriptor), daemon=True).start()
 
@@ -255,7 +255,7 @@ class Program:
             self._loop.call_soon_threadsafe(function, *arguments)
 
 
-class _Progress:
+class _OutputProgress:
     """New output for people to watch: a few times a second, and only the end of it when there is much."""
 
     def __init__(self, heard: Callable[[str], None]) -> None:

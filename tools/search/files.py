@@ -39,11 +39,11 @@ _RG = (
 
 TOO_LONG = "(a line of several megabytes matches here: cut parts out of it in bash)"
 
-Ending: TypeAlias = Literal["complete", "enough", "late"]
+SearchEnding: TypeAlias = Literal["complete", "enough", "late"]
 MOST_HELD = 5_000
 """Lines of one file that are held before they are handed over."""
 
-Wish: TypeAlias = Literal["more", "count", "nothing"]
+WalkWish: TypeAlias = Literal["more", "count", "nothing"]
 """What whoever takes what is found wants next: more of it; for a moment the rest, to count it; or nothing."""
 
 
@@ -59,7 +59,7 @@ class FoundLine:
 
 @dataclass(frozen=True, slots=True)
 class SearchEnd:
-    how: Ending
+    how: SearchEnding
     path: str = ""
     """The file in which a late one was ended, as far as that is known."""
     line: int = 0
@@ -83,21 +83,21 @@ def find_rg(search_path: str, project: Path) -> str | None:
     return None
 
 
-async def list_files(folder: Path, project: Path, take: Callable[[str], bool]) -> Ending:
+async def list_files(folder: Path, project: Path, take: Callable[[str], bool]) -> SearchEnding:
     """Hands over the path of each file, relative to the folder, until `take` wants no more."""
     rg = find_rg(os.environ.get("PATH", ""), project)
     argv = searcher.argv_for(None)
     if rg is not None:
         argv = [rg, *_RG, *await _scope(folder), "--files", "--null", "."]
 
-    def taken(record: bytes) -> Wish:
+    def taken(record: bytes) -> WalkWish:
         return "more" if take(os.fsdecode(record).removeprefix("./")) else "nothing"
 
     return (await _collect(argv, folder, b"\0", taken)).ending
 
 
 async def search_lines(
-    root: Path, project: Path, query: Query, take: Callable[[Sequence[FoundLine]], Wish]
+    root: Path, project: Path, query: Query, take: Callable[[Sequence[FoundLine]], WalkWish]
 ) -> SearchEnd:
     """Hands over the lines found in each file, many of one in several pieces, in the order of paths, until `take` wants
     nothing. `complete` also when the last of them were only counted."""
@@ -130,7 +130,7 @@ async def _scope(folder: Path) -> list[str]:
 class _Files:
     """Puts the printed records together, file by file. What is held of one that turns out to be binary is dropped."""
 
-    def __init__(self, take: Callable[[Sequence[FoundLine]], Wish]) -> None:
+    def __init__(self, take: Callable[[Sequence[FoundLine]], WalkWish]) -> None:
         self._take = take
         self._path = ""
         self._lines: list[FoundLine] = []
@@ -139,12 +139,12 @@ class _Files:
         self._reached = 0
         """The line that the search has come to, where that was told."""
 
-    def ended(self, how: Ending) -> SearchEnd:
+    def ended(self, how: SearchEnding) -> SearchEnd:
         if how == "late" and self._lines:
             self._take(self._lines)
         return SearchEnd(how, self._path, self._reached) if how == "late" else SearchEnd(how)
 
-    def take(self, record: bytes) -> Wish:
+    def take(self, record: bytes) -> WalkWish:
         if not record.endswith(b"}"):  # the beginning of one that is too long
             self._is_cut = self._is_cut or _LONG_MATCH.match(record) is not None
             return "more"
@@ -183,12 +183,12 @@ def _bytes(value: Mapping[str, str]) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class _Done:
-    ending: Ending
+    ending: SearchEnding
     complaint: str = ""
     """What the program said was wrong with its arguments."""
 
 
-async def _collect(argv: Sequence[str], folder: Path, separator: bytes, take: Callable[[bytes], Wish]) -> _Done:
+async def _collect(argv: Sequence[str], folder: Path, separator: bytes, take: Callable[[bytes], WalkWish]) -> _Done:
     """Runs the program and hands over its records until it ends, `take` wants nothing, or time is up."""
     process = _started(argv, folder)
     reading = asyncio.ensure_future(asyncio.to_thread(_read_all, process, separator, take))
@@ -218,7 +218,7 @@ def _started(argv: Sequence[str], folder: Path) -> subprocess.Popen[bytes]:
         raise ToolError(f"cannot search `{folder}`: {(error.strerror or str(error)).lower()}") from error
 
 
-def _read_all(process: subprocess.Popen[bytes], separator: bytes, take: Callable[[bytes], Wish]) -> _Done:
+def _read_all(process: subprocess.Popen[bytes], separator: bytes, take: Callable[[bytes], WalkWish]) -> _Done:
     counting: threading.Timer | None = None
     with process:
         if process.stdout is None or process.stderr is None:

@@ -33,7 +33,7 @@ _BLANKS = (b"\x0b", b"\x1c", b"\x1d", b"\x1e", b"\x1f")
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class ScanBlock:
     """Whole lines, many at once, or a piece of one that is longer."""
 
     number: int
@@ -58,7 +58,7 @@ class Readable(Protocol):
 
 Found = tuple[int, int]
 """Where a line begins and where the first match in it does, in bytes of a block."""
-Search = Callable[[Block], Iterator[Found]]
+Search = Callable[[ScanBlock], Iterator[Found]]
 
 
 def main(request_json: str) -> None:
@@ -91,7 +91,7 @@ class _Output:
     def reached(self, line: int, searched: int | None = None) -> None:
         print(json.dumps([line, self.searched if searched is None else searched]), flush=True)
 
-    def take(self, block: Block, search: Search) -> bool:
+    def take(self, block: ScanBlock, search: Search) -> bool:
         """Whether more is wanted."""
         if block.number > self._last:
             return self._end()
@@ -120,7 +120,7 @@ class _Output:
         print("[]", flush=True)
         return False
 
-    def _pass(self, block: Block, start: int, end: int, number: int, count: int) -> bool:
+    def _pass(self, block: ScanBlock, start: int, end: int, number: int, count: int) -> bool:
         """Goes past lines in which nothing was found; whether the last that is wanted lies behind them."""
         if not count or not (self._follow or self._before):
             return True
@@ -161,7 +161,7 @@ def searcher(pattern: str, reached: Callable[[int], None], *, ignore_case: bool 
         return by_line
     needs_plain = ignore_case or _ASCII_ONLY.search(pattern) is not None
 
-    def search(block: Block) -> Iterator[Found]:
+    def search(block: ScanBlock) -> Iterator[Found]:
         if block.data.isascii():
             is_fit = not needs_plain or not any(blank in block.data for blank in _BLANKS)
         else:
@@ -195,7 +195,7 @@ def _by_block(pattern: str, ignore_case: bool) -> Search | None:
 
 
 def _found_by(search: Callable[[bytes, int], re.Match[bytes] | None]) -> Search:
-    def found(block: Block) -> Iterator[Found]:
+    def found(block: ScanBlock) -> Iterator[Found]:
         data, at = block.data, 0
         while at <= len(data):
             match = search(data, at)
@@ -215,7 +215,7 @@ def _found_by(search: Callable[[bytes, int], re.Match[bytes] | None]) -> Search:
 def _by_line(pattern: str, reached: Callable[[int], None], ignore_case: bool = False) -> Search:
     compiled = re.compile(pattern, re.IGNORECASE if ignore_case else 0)
 
-    def found(block: Block) -> Iterator[Found]:
+    def found(block: ScanBlock) -> Iterator[Found]:
         at, told = 0, time.monotonic()
         for number, line in enumerate(block.data.split(b"\n"), block.number):
             text = line.decode("utf-8", "replace")
@@ -233,7 +233,7 @@ def _by_line(pattern: str, reached: Callable[[int], None], ignore_case: bool = F
     return found
 
 
-def blocks(stream: Readable, number: int, offset: int = 0) -> Iterator[Block]:
+def blocks(stream: Readable, number: int, offset: int = 0) -> Iterator[ScanBlock]:
     """Whole lines without the last one's end, and pieces of those that are longer. `offset`: bytes of the first line
     before the stream."""
     held, again = b"", 0
@@ -242,16 +242,16 @@ def blocks(stream: Readable, number: int, offset: int = 0) -> Iterator[Block]:
         end = data.rfind(b"\n")
         if end >= 0:
             lines = data[:end]
-            yield Block(number, offset, again, _plain(lines))
+            yield ScanBlock(number, offset, again, _plain(lines))
             number, held, offset, again = number + lines.count(b"\n") + 1, data[end + 1 :], 0, 0
         elif len(data) >= PIECE:
-            yield Block(number, offset, again, _plain(data), is_open=True)
+            yield ScanBlock(number, offset, again, _plain(data), is_open=True)
             held = data[-_SHARED:]
             offset, again = offset + len(data) - len(held), len(held)
         else:
             held = data
     if len(held) > again or offset:
-        yield Block(number, offset, again, _plain(held))
+        yield ScanBlock(number, offset, again, _plain(held))
 
 
 def _plain(data: bytes) -> bytes:

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import BinaryIO, TypeAlias
 
-from tools.search.scan import PIECE, Block, Search, blocks, searcher
+from tools.search.scan import PIECE, ScanBlock, Search, blocks, searcher
 from tools.search.walk import files_below
 
 _START = (
@@ -55,7 +55,7 @@ def main(request_json: str) -> None:
 
 
 def _search(request: Mapping[str, object]) -> None:
-    told = _Progress()
+    told = _SearchProgress()
     search = searcher(str(request["pattern"]), told.reached, ignore_case=bool(request["ignore_case"]))
     context = int(str(request["context"]))
     only_file = request["only_file"]
@@ -75,7 +75,7 @@ def _search(request: Mapping[str, object]) -> None:
             sys.stdout.buffer.flush()  # the next file may take for ever
 
 
-class _Progress:
+class _SearchProgress:
     """Tells now and then how far the search is."""
 
     def __init__(self) -> None:
@@ -89,7 +89,7 @@ class _Progress:
             self._told = time.monotonic()
 
 
-def _hits(path: str, search: Search, context: int, told: _Progress) -> Iterator[Hit]:
+def _hits(path: str, search: Search, context: int, told: _SearchProgress) -> Iterator[Hit]:
     """The matching lines of a text file with the lines around them; `long` in the place of one that is too long to be
     printed, and `binary`, once, where the file turns out to be none."""
     told.path = path
@@ -119,7 +119,7 @@ class _Around:
         self._before: deque[Hit] = deque(maxlen=context)
         self._after = self._long = 0
 
-    def matched(self, block: Block, start: int, end: int, number: int) -> Iterator[Hit]:
+    def matched(self, block: ScanBlock, start: int, end: int, number: int) -> Iterator[Hit]:
         if _is_piece(block, start, end):
             if number != self._long:  # of a line in pieces each may match
                 yield from self._before
@@ -131,7 +131,7 @@ class _Around:
         self._before.clear()
         self._after = self._context
 
-    def passed(self, block: Block, start: int, end: int, number: int) -> Iterator[Hit]:
+    def passed(self, block: ScanBlock, start: int, end: int, number: int) -> Iterator[Hit]:
         """Lines that do not match, up to where the next begins."""
         if not self._context or start >= end:
             return
@@ -146,12 +146,12 @@ class _Around:
             start, number = start + len(line) + 1, number + 1
 
 
-def _is_piece(block: Block, start: int, end: int) -> bool:
+def _is_piece(block: ScanBlock, start: int, end: int) -> bool:
     """Whether it is part of a line that is too long to be printed."""
     return start == 0 and (block.offset > 0 or end >= PIECE)
 
 
-def _blocks(path: str) -> Iterator[Block]:
+def _blocks(path: str) -> Iterator[ScanBlock]:
     """A text file as it is searched; nothing of one that cannot be read."""
     try:
         with open(path, "rb", opener=_without_waiting) as file:

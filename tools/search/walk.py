@@ -22,7 +22,7 @@ class FolderRules:
 
 
 @dataclass(frozen=True, slots=True)
-class Scope:
+class WalkScope:
     """Which rules hold in a folder that is searched."""
 
     is_tracked: bool
@@ -31,19 +31,19 @@ class Scope:
     above: tuple[FolderRules, ...] = ()
 
 
-def scope_of(root: str) -> Scope:
+def scope_of(root: str) -> WalkScope:
     """Whether the folder belongs to a repository, and what the folders above it, as far up as that goes, say."""
     folders = []
     at = root
     while not _is_repository(at):
         if os.path.dirname(at) == at:
-            return Scope(False)
+            return WalkScope(False)
         at = os.path.dirname(at)
         folders.append(at)
     rules: tuple[FolderRules, ...] = ()
     for folder in reversed(folders):
         rules = _rules_at(folder, rules, True)
-    return Scope(False) if is_ignored(root, True, rules) else Scope(True, rules)
+    return WalkScope(False) if is_ignored(root, True, rules) else WalkScope(True, rules)
 
 
 def files_below(root: str) -> Iterator[str]:

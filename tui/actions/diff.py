@@ -2,7 +2,7 @@
 
 import asyncio
 
-from agent.records.file_change import Scope
+from agent.records.file_change import ChangeScope
 from tui.actions.command_context import CommandContext
 from tui.view.panel import Panel
 
@@ -16,14 +16,14 @@ async def show_session(context: CommandContext, _: str) -> None:
     await _show(context, "session")
 
 
-async def _show(context: CommandContext, scope: Scope) -> None:
+async def _show(context: CommandContext, scope: ChangeScope) -> None:
     from tui.view.file_changes import changes_panel  # noqa: PLC0415  # deferred: loaded when it is first shown
 
     if context.controller.session is None:
         return
     files = context.controller.session.files
 
-    async def panel(scope: Scope) -> Panel:
+    async def panel(scope: ChangeScope) -> Panel:
         return await asyncio.to_thread(changes_panel, await files.changes(scope), panel)
 
     await context.show(await panel(scope))

@@ -5,8 +5,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
-Mode: TypeAlias = Literal["insert", "normal"]
-Ask: TypeAlias = Literal["", "pass", "undo", "redo", "up", "down"]
+VimMode: TypeAlias = Literal["insert", "normal"]
+VimRequest: TypeAlias = Literal["", "pass", "undo", "redo", "up", "down"]
 """What is left to whoever shows the text: nothing, the key itself, undoing, or to go beyond the first or last line."""
 Extent: TypeAlias = Literal["exclusive", "inclusive", "lines"]
 """What an operator takes up to where a motion leads."""
@@ -31,7 +31,7 @@ class Repeat:
 
 @dataclass(frozen=True, slots=True)
 class Vim:
-    mode: Mode = "insert"
+    mode: VimMode = "insert"
     pending: str = ""
     """The keys so far of a command that is not complete."""
     register: str = ""
@@ -53,7 +53,7 @@ class VimStep:
     text: str
     cursor: int
     """Characters in front of it."""
-    ask: Ask = ""
+    ask: VimRequest = ""
 
 
 def press(vim: Vim, key: str, text: str, cursor: int) -> VimStep:

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from tools.extent import counted
 from tui.render.call_diff import diff_of, file_of
-from tui.render.diff_lines import Drawn
+from tui.render.diff_lines import Drawn, SegmentLine
 from tui.render.diff_rows import WIDE, layout_of
 from tui.render.markdown import advance_pieces
 from tui.render.prose import PaletteConsole, highlighted, prose
@@ -50,10 +50,8 @@ _OPEN_ROWS = 2_000
 """Lines of the screen that a diff takes at most where it is opened."""
 _WHERE_ALL_IS = "; `/diff session` shows what the files hold now"
 
-Line = list[Segment]
 
-
-def paint(block: Block, opened: bool, width: int, console: PaletteConsole) -> list[Line]:
+def paint(block: Block, opened: bool, width: int, console: PaletteConsole) -> list[SegmentLine]:
     """The lines of a block, none wider than `width`."""
     palette = console.palette
     match block:
@@ -92,14 +90,14 @@ class AnswerPainter:
     def __init__(self, width: int, console: PaletteConsole) -> None:
         self._width = max(1, width - MARGIN)
         self._console = console
-        self._drawn: list[Line] = []
+        self._drawn: list[SegmentLine] = []
         self._seen = 0
         """Characters of the text that are in `_drawn`, or in `_rest`."""
         self._rest = ""
         self._gap = True
         self._is_plain = False
 
-    def draw(self, text: str) -> list[Line]:
+    def draw(self, text: str) -> list[SegmentLine]:
         """The lines of the text, which starts with the text of the last call."""
         text = text.removesuffix("\r")  # what follows says whether that ends a line
         new = text[self._seen :]
@@ -119,13 +117,13 @@ class AnswerPainter:
             return self._drawn
         return self._drawn + (self._plain(self._rest) if self._is_plain else self._piece(self._rest, self._gap))
 
-    def _plain(self, text: str) -> list[Line]:
+    def _plain(self, text: str) -> list[SegmentLine]:
         words = Text(text.expandtabs(4), self._console.palette.text, end="")
         return _indented(self._console.lines(words, self._width), MARGIN)
 
-    def _piece(self, source: str, gap: bool) -> list[Line]:
+    def _piece(self, source: str, gap: bool) -> list[SegmentLine]:
         lines = self._console.lines(prose(source, self._console.palette), self._width)
-        above: list[Line] = [[]] if gap and self._drawn else []
+        above: list[SegmentLine] = [[]] if gap and self._drawn else []
         return above + _indented(lines, MARGIN)
 
 
@@ -143,7 +141,7 @@ def _broken(text: str) -> list[str]:
     return lines
 
 
-def _said(text: str, width: int, console: PaletteConsole) -> list[Line]:
+def _said(text: str, width: int, console: PaletteConsole) -> list[SegmentLine]:
     palette = console.palette
     words = Text(visible(_middle_cut(text)).expandtabs(4).strip("\n"), palette.text, end="")
     lines = []
@@ -154,7 +152,7 @@ def _said(text: str, width: int, console: PaletteConsole) -> list[Line]:
     return lines
 
 
-def _thought(block: Thought, opened: bool, width: int, console: PaletteConsole) -> list[Line]:
+def _thought(block: Thought, opened: bool, width: int, console: PaletteConsole) -> list[SegmentLine]:
     palette = console.palette
     words = visible(block.text).strip()
     if opened:
@@ -164,7 +162,7 @@ def _thought(block: Thought, opened: bool, width: int, console: PaletteConsole) 
     return [_line(title, width, console)]
 
 
-def _summary(text: str, opened: bool, width: int, console: PaletteConsole) -> list[Line]:
+def _summary(text: str, opened: bool, width: int, console: PaletteConsole) -> list[SegmentLine]:
     palette = console.palette
     title = _line(
         Text.assemble(("≋ ", palette.accent), ("earlier conversation, summarised", palette.dim)), width, console
@@ -177,13 +175,13 @@ def _earlier(messages: int, problem: str, palette: Palette) -> Text:
     return Text.assemble(("≋ ", palette.accent), (f"{counted(messages, 'earlier message')}  ", palette.dim), how)
 
 
-def _note(mark: str, text: str, ink: Style, style: Style, width: int, console: PaletteConsole) -> list[Line]:
+def _note(mark: str, text: str, ink: Style, style: Style, width: int, console: PaletteConsole) -> list[SegmentLine]:
     words = Text(visible(_middle_cut(text)).expandtabs(4).strip("\n"), style, end="")
     lines = console.lines(words, max(1, width - MARGIN))
     return [[Segment(f"{mark} " if index == 0 else "  ", ink), *line] for index, line in enumerate(lines)]
 
 
-def _receipt(block: Compaction, opened: bool, width: int, console: PaletteConsole) -> list[Line]:
+def _receipt(block: Compaction, opened: bool, width: int, console: PaletteConsole) -> list[SegmentLine]:
     lines = [_receipt_line(receipts.title_of(block), width, console)]
     if not opened:
         return lines
@@ -194,12 +192,12 @@ def _receipt(block: Compaction, opened: bool, width: int, console: PaletteConsol
     return lines
 
 
-def _receipt_line(text: str, width: int, console: PaletteConsole) -> Line:
+def _receipt_line(text: str, width: int, console: PaletteConsole) -> SegmentLine:
     palette = console.palette
     return _line(Text.assemble(("≋ ", palette.accent), (visible_line(text), palette.dim)), width, console)
 
 
-def _call(block: Call, opened: bool, width: int, console: PaletteConsole) -> list[Line]:
+def _call(block: Call, opened: bool, width: int, console: PaletteConsole) -> list[SegmentLine]:
     palette = console.palette
     diff = diff_of(block) if block.status in ("asking", "running", "done") or opened else ""
     lines = [_line(_call_title(block, diff, width, palette), width, console)]
@@ -242,10 +240,10 @@ def _mark(status: CallStatus, palette: Palette) -> tuple[str, Style]:
             return "◌", palette.dim
 
 
-def _call_details(block: Call, diff: str, width: int, console: PaletteConsole) -> list[Line]:
+def _call_details(block: Call, diff: str, width: int, console: PaletteConsole) -> list[SegmentLine]:
     palette = console.palette
     inner = max(1, width - MARGIN - 2)
-    lines: list[Line] = []
+    lines: list[SegmentLine] = []
     command = command_of(block.arguments)
     if command:
         lines += _ruled(console.lines(highlighted(command, "bash", palette), inner), palette)
@@ -262,7 +260,7 @@ def _call_details(block: Call, diff: str, width: int, console: PaletteConsole) -
     return lines
 
 
-def _diff_lines(diff: str, name: str, width: int, console: PaletteConsole) -> list[Line]:
+def _diff_lines(diff: str, name: str, width: int, console: PaletteConsole) -> list[SegmentLine]:
     """The beginning of a diff; what is left out is said."""
     layout = layout_of(files_of(diff), wide=width >= WIDE, most=_OPEN_LINES, name=name, how=_WHERE_ALL_IS)
     drawn = Drawn(layout, width, console)
@@ -295,7 +293,7 @@ def _middle_cut(text: str) -> str:
     return "\n".join((*lines[:half], f"… {counted(len(lines) - 2 * half, 'line')} …", *lines[-half:]))
 
 
-def _quoted(text: str, style: Style, width: int, console: PaletteConsole, wrap: bool = True) -> list[Line]:
+def _quoted(text: str, style: Style, width: int, console: PaletteConsole, wrap: bool = True) -> list[SegmentLine]:
     """Text behind a thin rule, wrapped, or cut at the edge."""
     inner = max(1, width - MARGIN - 2)
     words = Text(visible(text).expandtabs(4), style, end="")
@@ -304,15 +302,15 @@ def _quoted(text: str, style: Style, width: int, console: PaletteConsole, wrap: 
     return _ruled(console.lines(words, inner), console.palette)
 
 
-def _ruled(lines: list[Line], palette: Palette) -> list[Line]:
+def _ruled(lines: list[SegmentLine], palette: Palette) -> list[SegmentLine]:
     return [[Segment("  │ ", palette.faint), *line] for line in lines]
 
 
-def _indented(lines: list[Line], columns: int) -> list[Line]:
+def _indented(lines: list[SegmentLine], columns: int) -> list[SegmentLine]:
     return [[Segment(" " * columns), *line] for line in lines]
 
 
-def _line(text: Text, width: int, console: PaletteConsole) -> Line:
+def _line(text: Text, width: int, console: PaletteConsole) -> SegmentLine:
     """One line, cut at the edge."""
     text = text.copy()
     text.truncate(max(1, width), overflow="ellipsis")

@@ -11,13 +11,13 @@ from rich.style import Style
 from rich.text import Text
 
 from tui.render.diff_pairing import marks_of
-from tui.render.diff_rows import FileRow, GapRow, Layout, LineRow, PairRow, RemarkRow, Row
+from tui.render.diff_rows import DiffRow, FileRow, GapRow, Layout, LineRow, PairRow, RemarkRow
 from tui.render.prose import PaletteConsole, highlighted, language_of
 from tui.text.sanitise import visible, visible_line
 from tui.text.styles import Palette
 from tui.text.unified_diff import DiffLine, FileDiff
 
-Line: TypeAlias = list[Segment]
+SegmentLine: TypeAlias = list[Segment]
 
 LONGEST = 100_000
 """Characters of a line that are shown."""
@@ -45,7 +45,7 @@ class Drawn:
         self._palette = console.palette
         self._side = max(1, (self._width - 1) // 2)
         self._colours: dict[tuple[int, bool, int], list[Text]] = {}
-        self._kept: dict[int, list[Line]] = {}
+        self._kept: dict[int, list[SegmentLine]] = {}
         self._ends = list(accumulate(self._height(row) for row in layout.rows))
 
     @property
@@ -53,7 +53,7 @@ class Drawn:
         """How many lines there are."""
         return self._ends[-1] if self._ends else 0
 
-    def line(self, y: int) -> Line:
+    def line(self, y: int) -> SegmentLine:
         """One of them, counted from 0."""
         row = bisect_right(self._ends, y)
         return self._row(row)[y - (self._ends[row - 1] if row else 0)]
@@ -66,14 +66,14 @@ class Drawn:
         """The first line of a row."""
         return self._ends[row - 1] if 0 < row <= len(self._ends) else 0
 
-    def _row(self, index: int) -> list[Line]:
+    def _row(self, index: int) -> list[SegmentLine]:
         if index not in self._kept:
             if len(self._kept) >= _KEPT_DRAWN:
                 self._kept.clear()
             self._kept[index] = self._drawn(self._layout.rows[index])
         return self._kept[index]
 
-    def _height(self, row: Row) -> int:
+    def _height(self, row: DiffRow) -> int:
         match row:
             case LineRow():
                 return len(self._pieces(row, self._width))
@@ -83,7 +83,7 @@ class Drawn:
             case FileRow() | GapRow() | RemarkRow():
                 return 1
 
-    def _drawn(self, row: Row) -> list[Line]:
+    def _drawn(self, row: DiffRow) -> list[SegmentLine]:
         palette = self._palette
         match row:
             case LineRow():
@@ -97,12 +97,12 @@ class Drawn:
             case RemarkRow(text=text):
                 return [self._told(_inked(visible_line(text), palette.dim))]
 
-    def _told(self, text: Text) -> Line:
+    def _told(self, text: Text) -> SegmentLine:
         text.no_wrap, text.overflow, text.end = True, "ellipsis", ""
         text.truncate(self._width, overflow="ellipsis")
         return _fitted(list(text.render(self._console)), self._width, Style.null())
 
-    def _pair(self, old: LineRow | None, new: LineRow | None) -> list[Line]:
+    def _pair(self, old: LineRow | None, new: LineRow | None) -> list[SegmentLine]:
         right = self._width - self._side - 1
         left_lines, right_lines = self._half(old, self._side, self._console), self._half(new, right, self._console)
         rule = Segment("│", self._palette.faint)
@@ -112,12 +112,12 @@ class Drawn:
         right_lines += [_ground_line(new, right, self._palette) or new_blank] * (height - len(right_lines))
         return [[*one, rule, *other] for one, other in zip(left_lines, right_lines, strict=True)]
 
-    def _half(self, row: LineRow | None, width: int, console: PaletteConsole) -> list[Line]:
+    def _half(self, row: LineRow | None, width: int, console: PaletteConsole) -> list[SegmentLine]:
         """The lines of one side; none when nothing stands there."""
         if row is None:
             return []
         text, ground = self._text(row), _ground_of(row.line, self._palette)
-        lines: list[Line] = []
+        lines: list[SegmentLine] = []
         at = 0
         pieces = self._pieces(row, width)
         for index, piece in enumerate(pieces):
@@ -129,7 +129,7 @@ class Drawn:
             lines.append(_fitted(line, width, ground))
         return lines
 
-    def _gutter(self, row: LineRow, width: int, is_first: bool) -> Line:
+    def _gutter(self, row: LineRow, width: int, is_first: bool) -> SegmentLine:
         if row.side == "code":
             return []
         line, palette = row.line, self._palette
@@ -256,11 +256,11 @@ def _ground_of(line: DiffLine, palette: Palette) -> Style:
             return Style.null()
 
 
-def _ground_line(row: LineRow | None, width: int, palette: Palette) -> Line:
+def _ground_line(row: LineRow | None, width: int, palette: Palette) -> SegmentLine:
     return [] if row is None else [Segment(" " * width, _ground_of(row.line, palette))]
 
 
-def _fitted(line: Line, width: int, ground: Style) -> Line:
+def _fitted(line: SegmentLine, width: int, ground: Style) -> SegmentLine:
     """The line, exactly as wide as that."""
     missing = width - sum(cell_len(segment.text) for segment in line)
     if missing >= 0:

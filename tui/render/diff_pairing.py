@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 from typing import TypeAlias
 
-Span: TypeAlias = tuple[int, int]
+CharRange: TypeAlias = tuple[int, int]
 """Where something begins in a line, and the place behind its end."""
 Pair: TypeAlias = tuple[int | None, int | None]
 """A removed line and an added one, by their places; None where there is no such line."""
@@ -25,8 +25,8 @@ _WORD = re.compile(r"\w+|\s+|[^\w\s]")
 
 @dataclass(frozen=True, slots=True)
 class Marks:
-    old: tuple[Span, ...]
-    new: tuple[Span, ...]
+    old: tuple[CharRange, ...]
+    new: tuple[CharRange, ...]
 
 
 def marks_of(old: str, new: str) -> Marks | None:
@@ -110,12 +110,12 @@ def _shared(one: Sequence[str], other: Sequence[str]) -> int:
     return count
 
 
-def _spans(words: Sequence[str], ranges: Sequence[tuple[int, int]]) -> tuple[Span, ...]:
+def _spans(words: Sequence[str], ranges: Sequence[tuple[int, int]]) -> tuple[CharRange, ...]:
     """Where the words of the ranges stand, those with only blanks between them as one."""
     starts = [0]
     for word in words:
         starts.append(starts[-1] + len(word))
-    found: list[Span] = []
+    found: list[CharRange] = []
     for first, behind in ranges:
         if first == behind:
             continue

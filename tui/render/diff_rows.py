@@ -56,12 +56,12 @@ class PairRow:
     new: LineRow | None
 
 
-Row: TypeAlias = FileRow | GapRow | RemarkRow | LineRow | PairRow
+DiffRow: TypeAlias = FileRow | GapRow | RemarkRow | LineRow | PairRow
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    rows: tuple[Row, ...] = ()
+    rows: tuple[DiffRow, ...] = ()
     hunks: tuple[tuple[str, Hunk], ...] = ()
     """Each with the name of the file or, of code, with its language."""
     left_out: int = 0
@@ -87,7 +87,7 @@ def code_layout(text: str, language: str, most: int = MOST, how: str = "") -> La
     return Layout(_with_rest(rows, left_out, how), ((language, Hunk("", tuple(lines))),), left_out)
 
 
-def _with_rest(rows: tuple[Row, ...], left_out: int, how: str) -> tuple[Row, ...]:
+def _with_rest(rows: tuple[DiffRow, ...], left_out: int, how: str) -> tuple[DiffRow, ...]:
     """The rows, and what is not among them."""
     return (
         (*rows, RemarkRow(f"… {counted(left_out, 'more line')} {'is' if left_out == 1 else 'are'} not shown{how}"))
@@ -100,7 +100,7 @@ def _numbers(hunks: Iterable[tuple[str, Hunk]]) -> Iterator[int]:
     return (max(line.old, line.new) for _, hunk in hunks for line in hunk.lines)
 
 
-def _lines_in(row: Row) -> int:
+def _lines_in(row: DiffRow) -> int:
     """How many lines of the diff a row shows; one that stays is one, on both sides."""
     match row:
         case LineRow():
@@ -113,7 +113,7 @@ def _lines_in(row: Row) -> int:
             return 0
 
 
-def _rows(files: Sequence[FileDiff], hunks: list[tuple[str, Hunk]], wide: bool, name: str) -> Iterator[Row]:
+def _rows(files: Sequence[FileDiff], hunks: list[tuple[str, Hunk]], wide: bool, name: str) -> Iterator[DiffRow]:
     """The rows, and the hunks as far as there are rows of them."""
     for file in files:
         if file.name:
@@ -133,7 +133,7 @@ def _rows(files: Sequence[FileDiff], hunks: list[tuple[str, Hunk]], wide: bool, 
                     yield from _hunk_rows(part, len(hunks) - 1, wide and has_sides)
 
 
-def _hunk_rows(hunk: Hunk, index: int, wide: bool) -> Iterator[Row]:
+def _hunk_rows(hunk: Hunk, index: int, wide: bool) -> Iterator[DiffRow]:
     old = new = at = 0
     budget = _MOST_PAIRS
     while at < len(hunk.lines):

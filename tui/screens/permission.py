@@ -23,7 +23,7 @@ from tui.view.permission import answers_in, changeable, changed, decision_for, h
 from tui.view.titles import command_of, path_of
 from tui.widgets.diffview import DiffView
 from tui.widgets.field import Field
-from tui.widgets.told import Told
+from tui.widgets.told import ToldLines
 
 _FRAME = 6
 """Lines that the dialog takes besides what it is about, the reason and the answers."""
@@ -68,7 +68,7 @@ class PermissionScreen(GuardedScreen[Decision | Literal["stop"] | None]):
     def compose(self) -> ComposeResult:
         palette, question = palette_of(self.app.theme_variables), self.question
         with Vertical(id="dialog", classes="wide" if question.preview else ""):
-            yield Told(self._told_before)
+            yield ToldLines(self._told_before)
             yield Static(painted([headline_of(question, *counted(question.preview))], palette), id="headline")
             yield DiffView(id="subject")
             yield CommandField(id="command")
@@ -78,14 +78,14 @@ class PermissionScreen(GuardedScreen[Decision | Literal["stop"] | None]):
 
     def on_mount(self) -> None:
         self.query_one("#note").display = self.query_one("#command").display = False
-        self.query_one(Told).tell(self._told_before)
+        self.query_one(ToldLines).tell(self._told_before)
         show_subject(self.query_one(DiffView), self.question)
 
     def tell(self, told: Sequence[str]) -> None:
         """Shows what the user is told meanwhile."""
         self._told_before = tuple(told)
         if self.is_mounted:
-            self.query_one(Told).tell(told)
+            self.query_one(ToldLines).tell(told)
             self._fit()
 
     def on_resize(self) -> None:
@@ -102,7 +102,7 @@ class PermissionScreen(GuardedScreen[Decision | Literal["stop"] | None]):
         wanted = min(subject.get_content_height(self.size, self.size, inside), max(1 if is_bare else 3, height // 3))
         self.query_one("#headline").display = height > 2
         self.query_one("#reason").display = not is_bare
-        self.query_one(Told).show_at_most(0 if is_bare or height < _TELLING else 1 + 2 * (height >= 2 * _LOW))
+        self.query_one(ToldLines).show_at_most(0 if is_bare or height < _TELLING else 1 + 2 * (height >= 2 * _LOW))
         others = self._others(inside, is_bare=is_bare)
         lines = self._tell_answers(inside, height - others - wanted)
         if not is_bare:
@@ -118,7 +118,7 @@ class PermissionScreen(GuardedScreen[Decision | Literal["stop"] | None]):
         """Lines that are neither what the call would do nor answers."""
         if is_bare:
             return int(self.query_one("#headline").display)
-        told = self.query_one(Told)
+        told = self.query_one(ToldLines)
         said = told.lines_at(width) + 1 if told.display else 0
         return _FRAME + lines_taken(visible(self.question.reason), width) + said
 

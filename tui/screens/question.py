@@ -15,7 +15,7 @@ from tui.text.sanitise import visible, visible_line
 from tui.text.styles import palette_of
 from tui.widgets.field import Field
 from tui.widgets.keyline import KeyLine
-from tui.widgets.told import Told
+from tui.widgets.told import ToldLines
 
 
 class QuestionScreen(GuardedScreen[str | None]):
@@ -32,7 +32,7 @@ class QuestionScreen(GuardedScreen[str | None]):
     def compose(self) -> ComposeResult:
         palette = palette_of(self.app.theme_variables)
         with Vertical(id="dialog"):
-            yield Told(self._told_before)
+            yield ToldLines(self._told_before)
             with VerticalScroll(id="subject", can_focus=False):
                 yield Static(Text(visible(self.question.question), palette.strong))
             if self.question.options:
@@ -45,10 +45,10 @@ class QuestionScreen(GuardedScreen[str | None]):
         """Shows what the user is told meanwhile."""
         self._told_before = tuple(told)
         if self.is_mounted:
-            self.query_one(Told).tell(told)
+            self.query_one(ToldLines).tell(told)
 
     def on_mount(self) -> None:
-        self.query_one(Told).tell(self._told_before)
+        self.query_one(ToldLines).tell(self._told_before)
 
     @property
     def is_written_in(self) -> bool:

@@ -2,11 +2,11 @@
 
 from typing import TypeAlias
 
-Location: TypeAlias = tuple[int, int]
+TextPosition: TypeAlias = tuple[int, int]
 """Line and column, both from 0."""
 
 
-def index_of(text: str, location: Location) -> int:
+def index_of(text: str, location: TextPosition) -> int:
     """Characters in front of a place."""
     line, column = location
     start = 0
@@ -15,7 +15,7 @@ def index_of(text: str, location: Location) -> int:
     return start + column
 
 
-def location_of(text: str, index: int) -> Location:
+def location_of(text: str, index: int) -> TextPosition:
     """The place behind so many characters."""
     index = max(0, min(index, len(text)))
     line = text.count("\n", 0, index)

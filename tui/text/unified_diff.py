@@ -6,17 +6,17 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Literal, TypeAlias
 
-Kind: TypeAlias = Literal["added", "removed", "kept"]
-State: TypeAlias = Literal["changed", "new", "deleted", "renamed"]
+DiffLineKind: TypeAlias = Literal["added", "removed", "kept"]
+FileState: TypeAlias = Literal["changed", "new", "deleted", "renamed"]
 
 _HUNK = re.compile(r"@@ -(\d{1,9})(?:,(\d{1,9}))? \+(\d{1,9})(?:,(\d{1,9}))? @@(.*)", re.DOTALL)
 _PATCHED = {"*** Update File: ": "changed", "*** Add File: ": "new", "*** Delete File: ": "deleted"}
-_KINDS: dict[str, Kind] = {"+": "added", "-": "removed"}
+_KINDS: dict[str, DiffLineKind] = {"+": "added", "-": "removed"}
 
 
 @dataclass(frozen=True, slots=True)
 class DiffLine:
-    kind: Kind
+    kind: DiffLineKind
     text: str
     """As it stands in the file, without its line end."""
     old: int = 0
@@ -44,7 +44,7 @@ class Remark:
 class FileDiff:
     name: str
     """Empty for a fragment whose file is not named."""
-    state: State = "changed"
+    state: FileState = "changed"
     before: str = ""
     """The name that it had, when that was another one."""
     parts: tuple[Hunk | Remark, ...] = ()
@@ -95,7 +95,7 @@ class _Reading:
         return tuple(self._files)
 
     def _take(self, line: str) -> None:
-        kind: Kind = _KINDS.get(line[:1], "kept")
+        kind: DiffLineKind = _KINDS.get(line[:1], "kept")
         old = self._old if kind != "added" and self._is_numbered else 0
         new = self._new if kind != "removed" and self._is_numbered else 0
         if self._lines is not None:
@@ -170,7 +170,7 @@ def _of_patch(lines: list[str]) -> tuple[FileDiff, ...]:
         mark = next((mark for mark in _PATCHED if line.startswith(mark)), None)
         if mark is not None:
             end_file()
-            state: State = "new" if mark.startswith("*** Add") else "deleted" if "Delete" in mark else "changed"
+            state: FileState = "new" if mark.startswith("*** Add") else "deleted" if "Delete" in mark else "changed"
             files.append(FileDiff(line.removeprefix(mark), state))
         elif line.startswith("*** Move to: ") and files:
             files[-1] = FileDiff(line.removeprefix("*** Move to: "), "renamed", files[-1].name)

@@ -7,7 +7,7 @@ from typing import Literal, TypeAlias
 from rich.cells import cell_len, set_cell_size
 
 from agent.calls.policy import server_of
-from agent.context.view_items import Kind, State, ViewItem
+from agent.context.view_items import ItemKind, ViewItem, ViewState
 from agent.overview import MESSAGES, Number, Overview, ServerShare, ToolShare
 from tools.extent import counted
 from tui.text.inks import Ink, Line
@@ -34,7 +34,7 @@ NAMES = {
     "retain": "retained",
     "summary": "summary",
 }
-KINDS: dict[Kind, str] = {
+KINDS: dict[ItemKind, str] = {
     "you": "your messages",
     "reply": "replies and calls",
     "output": "outputs",
@@ -42,7 +42,7 @@ KINDS: dict[Kind, str] = {
     "note": "notes of the program",
     "pin": "pinned",
 }
-STATES: dict[State, str] = {
+STATES: dict[ViewState, str] = {
     "visible": "visible",
     "preview": "preview",
     "summarised": "summarised",

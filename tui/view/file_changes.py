@@ -6,7 +6,7 @@ from functools import partial
 
 from rich.cells import cell_len, set_cell_size
 
-from agent.records.file_change import Changes, FileChange, Scope
+from agent.records.file_change import Changes, ChangeScope, FileChange
 from tools.extent import counted as so_many
 from tools.files.change import diff_lines
 from tui.text.inks import Ink, Line
@@ -16,7 +16,7 @@ from tui.view.panel import DiffText, Panel, PanelAction, PanelRow
 
 KEYS = "Up, Down files  PgUp, PgDn read  n, p changes  s turn or session  Esc closes"
 OTHER = "not by a tool of this session"
-SCOPES: dict[Scope, str] = {"turn": "in the last turn", "session": "in this session"}
+SCOPES: dict[ChangeScope, str] = {"turn": "in the last turn", "session": "in this session"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ def _row(file: FileChange) -> FileChangeRow:
     return FileChangeRow(file.name, diff, added, removed, told, file.by_tool)
 
 
-def changes_panel(changes: Changes, of: Callable[[Scope], Awaitable[Panel]]) -> Panel:
+def changes_panel(changes: Changes, of: Callable[[ChangeScope], Awaitable[Panel]]) -> Panel:
     """The changed files with their diffs. `of` gives those of the last turn, or of the session."""
     rows = rows_of(changes)
 
@@ -98,7 +98,7 @@ def change_text(row: FileChangeRow) -> str:
     return f"{name}{numbers}" + (f" ({visible_line(row.told)})" if row.told else "")
 
 
-def headline_of(scope: Scope, rows: Sequence[FileChangeRow], told: Sequence[str]) -> tuple[Line, ...]:
+def headline_of(scope: ChangeScope, rows: Sequence[FileChangeRow], told: Sequence[str]) -> tuple[Line, ...]:
     """What the list is of, what tools of the session changed apart from the rest, and what is not known."""
     own, others = [row for row in rows if row.by_tool], sum(1 for row in rows if not row.by_tool)
     files = f"{so_many(len(own), 'file')} changed {SCOPES[scope]}" if own else f"no file changed {SCOPES[scope]}"

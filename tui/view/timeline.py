@@ -15,12 +15,12 @@ from tui.text.inks import Ink, Line, Span
 from tui.text.numbers import dollars, tokens
 from tui.text.sanitise import visible_line
 
-Part: TypeAlias = Literal["read", "written", "fresh", "output"]
+CostPart: TypeAlias = Literal["read", "written", "fresh", "output"]
 
-GLYPHS: dict[Part, str] = {"read": "░", "written": "▒", "fresh": "█", "output": "•"}
+GLYPHS: dict[CostPart, str] = {"read": "░", "written": "▒", "fresh": "█", "output": "•"}
 """From the bottom up."""
-INKS: dict[Part, Ink] = {"read": "dim", "written": "accent", "fresh": "warn", "output": "good"}
-WORDS: dict[Part, str] = {"read": "cache read", "written": "cache write", "fresh": "fresh", "output": "output"}
+INKS: dict[CostPart, Ink] = {"read": "dim", "written": "accent", "fresh": "warn", "output": "good"}
+WORDS: dict[CostPart, str] = {"read": "cache read", "written": "cache write", "fresh": "fresh", "output": "output"}
 
 CAUSES = {
     "full": "f",
@@ -57,10 +57,10 @@ class Column:
         return sum((asked.usage for asked in self.requests), Usage())
 
     @property
-    def parts(self) -> dict[Part, int]:
+    def parts(self) -> dict[CostPart, int]:
         """Tokens of each part in one of them; the mean where they are several."""
         usage, many = self.usage, max(len(self.requests), 1)
-        sizes: dict[Part, int] = {
+        sizes: dict[CostPart, int] = {
             "read": usage.cache_read,
             "written": usage.cache_write,
             "fresh": usage.input,

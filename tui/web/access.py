@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from hmac import compare_digest
 from typing import Literal, TypeAlias
 
-Verdict: TypeAlias = Literal["let in", "give a cookie", "refuse"]
+AccessVerdict: TypeAlias = Literal["let in", "give a cookie", "refuse"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class BrowserAccess:
         headers: Mapping[str, str],
         query: Mapping[str, str],
         cookies: Mapping[str, str],
-    ) -> Verdict:
+    ) -> AccessVerdict:
         """Names of headers are in lower case. Another `host` is somebody's name for this machine, made to get past the
         rules of browsers; another `origin` is another page. A socket has to say where it comes from."""
         origin = headers.get("origin")

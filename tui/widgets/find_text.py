@@ -26,7 +26,7 @@ class FoundText:
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class FoundSpan:
     """A part of a line, in characters."""
 
     line: int
@@ -102,13 +102,13 @@ class Places:
         return self._ends[row - 1] if row else 0
 
 
-def spans_of(lines: Sequence[str], words: str) -> tuple[tuple[Span, ...], ...]:
+def spans_of(lines: Sequence[str], words: str) -> tuple[tuple[FoundSpan, ...], ...]:
     """Where the words are in lines as they are drawn: one span, or one a line where they are wrapped."""
     wanted = loose(words)
     if not wanted:
         return ()
     text, origins = _flattened(lines)
-    found: list[tuple[Span, ...]] = []
+    found: list[tuple[FoundSpan, ...]] = []
     at = text.find(wanted)
     while at >= 0:
         end = at + len(wanted)
@@ -159,8 +159,8 @@ def _flattened(lines: Sequence[str]) -> tuple[str, list[tuple[int, int]]]:
     return "".join(text), origins
 
 
-def _spans(origins: Sequence[tuple[int, int]]) -> tuple[Span, ...]:
+def _spans(origins: Sequence[tuple[int, int]]) -> tuple[FoundSpan, ...]:
     """The characters from the first to the last of each line."""
     lines = dict.fromkeys(line for line, _ in origins)
     columns = {line: [column for found, column in origins if found == line] for line in lines}
-    return tuple(Span(line, min(found), max(found) + 1) for line, found in columns.items())
+    return tuple(FoundSpan(line, min(found), max(found) + 1) for line, found in columns.items())

@@ -10,10 +10,10 @@ from tui.text.styles import palette_of
 from tui.view.permission import lines_taken
 
 
-class Told(Static):
+class ToldLines(Static):
     """The newest of what the user was told, one below the other; nothing where nothing was."""
 
-    DEFAULT_CSS = "Told { height: auto; }"
+    DEFAULT_CSS = "ToldLines { height: auto; }"
 
     def __init__(self, told: Sequence[str] = (), most: int = 6) -> None:
         super().__init__()

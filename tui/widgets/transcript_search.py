@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from textual.strip import Strip
 
 from tui.view.blocks import opens
-from tui.widgets.find_text import FoundText, Places, Span, TextFinder, spans_of
+from tui.widgets.find_text import FoundSpan, FoundText, Places, TextFinder, spans_of
 from tui.widgets.row import BlockRow
 from tui.widgets.row_stack import Stack
 
@@ -79,14 +79,14 @@ class TranscriptSearch:
             self._opened.toggle()
         self._opened = None
 
-    def spans_on(self, row: int, line: int) -> tuple[tuple[Span, bool], ...]:
+    def spans_on(self, row: int, line: int) -> tuple[tuple[FoundSpan, bool], ...]:
         """What is to be marked on a line of a row, and whether it is the place that is gone to."""
         marked = self._marked(row)
         here = self._here.nth if self._here is not None and self._here.row == row else -1
         at = min(here, len(marked.spans) - 1)
         return tuple((span, nth == at) for nth, span in marked.by_line.get(line, ()))
 
-    def _spans(self, row: int) -> tuple[tuple[Span, ...], ...]:
+    def _spans(self, row: int) -> tuple[tuple[FoundSpan, ...], ...]:
         return self._marked(row).spans
 
     def _marked(self, row: int) -> "_Marked":
@@ -110,15 +110,15 @@ class _Marked:
 
     strips: list[Strip]
     """The lines in which that was found."""
-    spans: tuple[tuple[Span, ...], ...]
+    spans: tuple[tuple[FoundSpan, ...], ...]
     """Of each place, in order."""
-    by_line: Mapping[int, Sequence[tuple[int, Span]]]
+    by_line: Mapping[int, Sequence[tuple[int, FoundSpan]]]
     """Those of each line, with the number of the place."""
 
 
 def _marked_in(strips: list[Strip], words: str) -> _Marked:
     spans = spans_of([strip.text for strip in strips], words)
-    by_line: dict[int, list[tuple[int, Span]]] = {}
+    by_line: dict[int, list[tuple[int, FoundSpan]]] = {}
     for nth, parts in enumerate(spans):
         for span in parts:
             by_line.setdefault(span.line, []).append((nth, span))

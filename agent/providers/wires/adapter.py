@@ -11,7 +11,7 @@ from agent.context.budget import Window
 from agent.providers.base import Chunk, Endpoint, ModelFacts, Request
 from agent.providers.wires.decoder import Decoder, converse
 from agent.providers.wires.encoding import Writer, WrittenRequest
-from agent.providers.wires.http import HttpWire, Json, Reader, SseReader, Wire, bearer
+from agent.providers.wires.http import EventReader, HttpWire, Json, SseReader, Wire, bearer
 from agent.providers.wires.origin import Origin
 from agent.providers.wires.quirks import Quirks
 from tools.lazy import dataclass
@@ -38,7 +38,7 @@ class Adapter:
     """The server's address as a URL, without a slash at its end."""
     headers: Callable[[Endpoint], Mapping[str, str]] = bearer
     """Those that carry the key, and those that the API wants."""
-    reader: Callable[[], Reader] = SseReader
+    reader: Callable[[], EventReader] = SseReader
     quirks: Mapping[str, str] = field(default_factory=dict)
     """See `Quirks`."""
     known_quirks: Mapping[str, frozenset[str]] = field(default_factory=dict)

@@ -98,7 +98,7 @@ class NdjsonReader:
         return (line for line in self.lines.close() if line.strip())
 
 
-Reader: TypeAlias = SseReader | NdjsonReader
+EventReader: TypeAlias = SseReader | NdjsonReader
 
 
 def parse_event(text: str, origin: Origin) -> Json:
@@ -115,7 +115,7 @@ def parse_event(text: str, origin: Origin) -> Json:
 
 
 async def read_events(
-    headers: Mapping[str, str], chunks: AsyncIterable[bytes], reader: Reader, origin: Origin
+    headers: Mapping[str, str], chunks: AsyncIterable[bytes], reader: EventReader, origin: Origin
 ) -> AsyncGenerator[Json, None]:
     """The events of an answer with status 200. A JSON document in place of a stream is the server's error message; a
     web page is somebody else's."""
@@ -143,7 +143,7 @@ class HttpWire:
     """The wire without an SDK: httpx2 and an API key."""
 
     def __init__(
-        self, origin: Origin, url: str, headers: Mapping[str, str], reader: Callable[[], Reader] = SseReader
+        self, origin: Origin, url: str, headers: Mapping[str, str], reader: Callable[[], EventReader] = SseReader
     ) -> None:
         self._origin = origin
         self._url = url

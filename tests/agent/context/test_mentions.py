@@ -3,7 +3,7 @@ from hypothesis import strategies as st
 
 from agent.context.compaction import plan_compaction
 from agent.context.long_texts import within
-from agent.context.mentions import Reading, mentions, pasted, room_for, written_as
+from agent.context.mentions import MentionReading, mentions, pasted, room_for, written_as
 from agent.messages import Assistant, Conversation, Note, Text, ToolCall, ToolOutput, User
 
 words = st.text(st.sampled_from("ab@:./-10 \n\"'é日,"), max_size=40)
@@ -11,12 +11,12 @@ words = st.text(st.sampled_from("ab@:./-10 \n\"'é日,"), max_size=40)
 
 def test_paths_are_named_alone_in_sentences_with_lines_and_in_quotation_marks() -> None:
     assert mentions("see @src/a.py, and (@b.py:10-50).") == (
-        (Reading("src/a.py,"), Reading("src/a.py")),
-        (Reading("b.py:10-50)."), Reading("b.py:10-50"), Reading("b.py", 10, 50)),
+        (MentionReading("src/a.py,"), MentionReading("src/a.py")),
+        (MentionReading("b.py:10-50)."), MentionReading("b.py:10-50"), MentionReading("b.py", 10, 50)),
     )
     assert mentions('@"a b.txt":7 @"c d"') == (
-        (Reading("a b.txt", 7, 7, is_certain=True),),
-        (Reading("c d", is_certain=True),),
+        (MentionReading("a b.txt", 7, 7, is_certain=True),),
+        (MentionReading("c d", is_certain=True),),
     )
 
 
@@ -25,8 +25,8 @@ def test_addresses_of_people_name_nothing() -> None:
 
 
 def test_lines_that_run_backwards_are_one_line() -> None:
-    assert mentions("@a:50-10")[0][-1] == Reading("a", 50, 50)
-    assert mentions("@a:0")[0][-1] == Reading("a", 1, 1)
+    assert mentions("@a:50-10")[0][-1] == MentionReading("a", 50, 50)
+    assert mentions("@a:0")[0][-1] == MentionReading("a", 1, 1)
 
 
 @given(words)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from agent.context.apply_strategy import climb
 from agent.context.compaction import Floor, solve_floor
 from agent.context.mask import as_shown, mask_outputs, message_key, numbered_outputs
-from agent.context.pins import Size, kept_after, open_request, shorter, size_of_pins, smaller_pins, view_from
+from agent.context.pins import PinSize, kept_after, open_request, shorter, size_of_pins, smaller_pins, view_from
 from agent.context.prompt import Instructions, build_prompt
 from agent.context.settings import Caps
 from agent.context.strategies import LADDERS, Room, size_of
@@ -138,7 +138,7 @@ def test_what_was_unpinned_goes_with_the_next_rewrite(conversation: Conversation
 def test_pins_get_smaller_and_their_references_stay(conversation: Conversation) -> None:
     seen = view_from(conversation, len(conversation.messages) // 2)
     seen = seen if is_valid(seen.messages) else view_from(conversation, 0)
-    sizes: tuple[Size, ...] = ("preview", "line")
+    sizes: tuple[PinSize, ...] = ("preview", "line")
     for size in sizes:
         smaller = smaller_pins(seen, size)
         assert smaller.pinned == seen.pinned

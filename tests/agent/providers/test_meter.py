@@ -36,7 +36,7 @@ from agent.messages import (
     User,
 )
 from agent.providers.base import Reply
-from agent.providers.meter import Meter, Reading
+from agent.providers.meter import CountReading, Meter
 from agent.providers.usage import what_stays
 from tests.agent.histories import conversations
 
@@ -122,7 +122,7 @@ def test_what_was_counted_is_exact_and_the_rest_is_learned() -> None:
         (Usage(cache_read=3000, cache_write=400, output=10), "counted"),
     ],
 )
-def test_a_usage_is_judged_before_it_is_believed(usage: Usage, reading: Reading) -> None:
+def test_a_usage_is_judged_before_it_is_believed(usage: Usage, reading: CountReading) -> None:
     meter = Meter()
     before, _ = steps_taken(meter, ASKED, Usage(input=3000, output=50))
     learned, used = meter.estimator, measured(meter, before)

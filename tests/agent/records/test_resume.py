@@ -12,7 +12,7 @@ from agent.messages import Conversation, Usage
 from agent.overview import Number
 from agent.providers.learned_limits import window_shown
 from agent.providers.wires.scripted import Scripted
-from agent.records.damage import Readable
+from agent.records.damage import ReadableMessages
 from agent.records.recorder import UNREADABLE_SNAPSHOT
 from agent.session import Session
 from agent.sessions import GLIMPSE
@@ -258,8 +258,8 @@ async def test_the_overview_of_an_open_session_needs_no_message_and_writes_none(
 async def test_what_the_view_no_longer_shows_is_read_a_page_at_a_time(project: Project) -> None:
     before = await left(project, {"calls": [READ]})
     sessions = project.sessions()
-    assert await sessions.earlier(before.id, 3, 2) == Readable(before.history.messages[1:3])
-    assert await sessions.earlier(before.id, 0, 2) == Readable(())
+    assert await sessions.earlier(before.id, 3, 2) == ReadableMessages(before.history.messages[1:3])
+    assert await sessions.earlier(before.id, 0, 2) == ReadableMessages(())
 
 
 async def test_a_rewrite_is_kept_with_its_reason_and_its_price(project: Project) -> None:

@@ -10,7 +10,7 @@ from tests.tui.piloting import Terminal, terminal
 from tui.screens.permission import CommandField, PermissionScreen
 from tui.view.permission import AnswerKeys, answers_in, changeable, decision_for, dry_run_of, headline_of, lines_taken
 from tui.widgets.diffview import DiffView
-from tui.widgets.told import Told
+from tui.widgets.told import ToldLines
 
 TRIED = (
     Tried("bash(=pytest -x)", 0, 31),
@@ -174,7 +174,7 @@ async def test_what_is_told_meanwhile_stands_in_the_question() -> None:
     session = FakeSession([[Noticed("told before"), QUESTION, DONE]])
     async with terminal(session) as t:
         await asked(t)
-        told = t.app.screen.query_one(Told)
+        told = t.app.screen.query_one(ToldLines)
         await t.until(lambda: str(told.render()) == "· told before")
         t.app.controller.notice("told\x1b[2J meanwhile")
         await t.until(lambda: "meanwhile" in str(told.render()))

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from agent.context.view_items import Kind, State, ViewItem
+from agent.context.view_items import ItemKind, ViewItem, ViewState
 from agent.overview import HeldBack, Number, Overview, ServerShare, ToolShare
 from tests.tui.doubles import overview
 from tui.text.sanitise import visible_line
@@ -15,7 +15,7 @@ from tui.view.context_tree import LARGE, ComponentRow, component_line, head_line
 
 
 def item(
-    key: str, kind: Kind, size: int, age: int = 0, state: State = "visible", *, is_pinned: bool = False
+    key: str, kind: ItemKind, size: int, age: int = 0, state: ViewState = "visible", *, is_pinned: bool = False
 ) -> ViewItem:
     ref = key if key.startswith("r") else f"msg-0000000{key[1:]}"
     return ViewItem(key, ref, kind, f"what {key} is", size, age, state, is_pinned)
@@ -107,8 +107,8 @@ def test_tools_that_are_held_back_are_named() -> None:
     assert "held back: 60 tools, 6.9k not sent" in [row.name for row in rows]
 
 
-kinds: st.SearchStrategy[Kind] = st.sampled_from(["you", "reply", "output", "picture", "note"])
-states: st.SearchStrategy[State] = st.sampled_from(["visible", "preview", "summarised", "masked"])
+kinds: st.SearchStrategy[ItemKind] = st.sampled_from(["you", "reply", "output", "picture", "note"])
+states: st.SearchStrategy[ViewState] = st.sampled_from(["visible", "preview", "summarised", "masked"])
 items = st.lists(
     st.builds(
         ViewItem,

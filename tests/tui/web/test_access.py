@@ -1,6 +1,6 @@
 import pytest
 
-from tui.web.access import BrowserAccess, Verdict
+from tui.web.access import AccessVerdict, BrowserAccess
 
 GATE = BrowserAccess(4000, "token", "secret")
 HOST = {"host": "127.0.0.1:4000"}
@@ -40,7 +40,7 @@ def test_who_is_let_in(
     headers: dict[str, str],
     query: dict[str, str],
     cookies: dict[str, str],
-    verdict: Verdict,
+    verdict: AccessVerdict,
 ) -> None:
     assert GATE.judge(method, path, headers, query, cookies) == verdict
 

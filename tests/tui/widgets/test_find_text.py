@@ -3,7 +3,7 @@ from hypothesis import strategies as st
 
 from tui.view.blocks import AnswerText, Call, Notice, UserText
 from tui.view.receipts import Compaction
-from tui.widgets.find_text import FoundText, Places, Span, TextFinder, spans_of, texts_of
+from tui.widgets.find_text import FoundSpan, FoundText, Places, TextFinder, spans_of, texts_of
 
 
 def test_words_are_found_as_they_are_drawn() -> None:
@@ -48,10 +48,10 @@ def test_places_are_counted_through(counts: list[int]) -> None:
 
 def test_words_are_marked_where_they_are_drawn() -> None:
     lines = ["  It fails", "  because parse FAILS.", "", "  │ fa`il`s"]
-    assert spans_of(lines, "fails") == ((Span(0, 5, 10),), (Span(1, 16, 21),), (Span(3, 4, 11),))
-    assert spans_of(lines, "it  fails *because*") == ((Span(0, 2, 11), Span(1, 2, 9)),)
+    assert spans_of(lines, "fails") == ((FoundSpan(0, 5, 10),), (FoundSpan(1, 16, 21),), (FoundSpan(3, 4, 11),))
+    assert spans_of(lines, "it  fails *because*") == ((FoundSpan(0, 2, 11), FoundSpan(1, 2, 9)),)
     assert spans_of(lines, "") == ()
 
 
 def test_a_character_that_is_longer_in_lower_case_moves_nothing() -> None:
-    assert spans_of(["İİ here"], "here") == ((Span(0, 3, 7),),)
+    assert spans_of(["İİ here"], "here") == ((FoundSpan(0, 3, 7),),)

@@ -13,7 +13,7 @@ from agent.providers.base import Chunk, Endpoint, ModelFacts, Provider, Reply, R
 from agent.providers.wires import anthropic, ollama, openai_chat, openai_responses
 from agent.providers.wires.adapter import WireProvider
 from agent.providers.wires.decoder import Decoder
-from agent.providers.wires.http import Json, NdjsonReader, Reader, SseReader
+from agent.providers.wires.http import EventReader, Json, NdjsonReader, SseReader
 from agent.providers.wires.origin import Origin
 from tests.fake_frames import WireName, seal_of, signature_of
 
@@ -47,7 +47,7 @@ class Adapter:
     name: WireName
     make: Callable[[ModelFacts, Window, Endpoint, Library], Provider]
     decoder: Callable[[Origin], Decoder]
-    reader: Callable[[], Reader]
+    reader: Callable[[], EventReader]
     body: Callable[[Request, ModelFacts], Json]
     facts: ModelFacts
     native: dict[str, Any]

@@ -10,14 +10,14 @@ from agent.messages import Assistant, AssistantPart, Opaque, Reasoning, StopReas
 from agent.providers.base import CallChunk, Chunk, Endpoint, ReasoningChunk, Reply, TextChunk
 from agent.providers.wires import anthropic, ollama, openai_chat, openai_responses
 from agent.providers.wires.decoder import Decoder, decode
-from agent.providers.wires.http import DONE, Json, LineReader, NdjsonReader, Reader, SseReader, parse_event
+from agent.providers.wires.http import DONE, EventReader, Json, LineReader, NdjsonReader, SseReader, parse_event
 from agent.providers.wires.origin import Origin
 
 STREAMS = Path(__file__).parent / "streams"
 ORIGIN = Origin("p/m", Endpoint("http://127.0.0.1"))
 
 
-def recorded(name: str, reader: Reader, size: int) -> list[Json]:
+def recorded(name: str, reader: EventReader, size: int) -> list[Json]:
     raw = (STREAMS / name).read_bytes()
     texts = [text for at in range(0, len(raw), size) for text in reader.feed(raw[at : at + size])]
     return [parse_event(text, ORIGIN) for text in [*texts, *reader.close()]]
