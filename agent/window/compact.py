@@ -35,7 +35,6 @@ from agent.view_events import (
     ReceiptItem,
 )
 from agent.window.model_summary import CompactionContext, SummaryCost, summarise
-from tools.extent import counted
 
 NO_MORE = f"{FAILURES} summaries in a row could not be used, so no more are asked for; `/compact` tries again"
 
@@ -215,18 +214,6 @@ def _smaller(conversation: Conversation, plan: CompactionPlan, draft: Draft, flo
     """The conversation with the summary, if that is worth it."""
     after = compacted(plan, draft, floor.caps)
     return after if is_worth_it(conversation, after) else None
-
-
-def compaction_note(result: CompactResult) -> str:
-    """What the model is told after a compaction that it asked for."""
-    if result.is_interrupted:
-        return "[compact_context: the user interrupted it; nothing was compacted.]"
-    if not result.strategies:
-        return "[compact_context: nothing was compacted; there was too little before the newest steps.]"
-    return (
-        f"[compact_context: about {result.before_tokens:,} tokens in {counted(result.before_messages, 'message')} "
-        f"became {result.after_tokens:,} in {result.after_messages}. Go on with the work.]"
-    )
 
 
 def event_of(result: CompactResult, cause: Cause, items: tuple[ReceiptItem, ...]) -> ContextCompacted:

@@ -5,7 +5,9 @@ import itertools
 from dataclasses import replace
 
 from agent.context.budget import SHOWN, SUPPOSED, ContextBudget, Window, after_overflow
+from agent.context.mask import as_shown
 from agent.context.message_text import with_own_ids
+from agent.context.summary import shown_summary
 from agent.context.tool_selection import ToolSpec
 from agent.context.truncation import window_refuted
 from agent.errors import ContextExhausted, ContextOverflow, PictureRefused, ProviderError
@@ -16,7 +18,7 @@ from agent.providers.stream import stream_reply
 from agent.window.env import Env
 from agent.window.measure import budget_of, to_request
 from agent.window.preflight import choose_model, ends_in_report, leave_model, preflight
-from agent.window.triggers import pay_rent, tell_less
+from agent.window.triggers import compacted, pay_rent, tell_less
 
 RECOVERIES = 3
 """How often a request that the provider found too large is made smaller and sent again."""
@@ -33,15 +35,13 @@ async def make_room(conversation: Conversation, env: Env) -> tuple[Conversation,
     if env.compacting.on_full == "final" and budget.exceeds_budget:
         conversation, budget = await choose_model(conversation, budget, env)
     if budget.verdict != "fits" and env.compacting.is_automatic and not ends_in_report(budget, env):
-        from agent.window.rewrite import compact_now  # noqa: PLC0415  # deferred: most requests fit
-
-        compacted = await compact_now(conversation, env, "full")
-        budget = budget_of(compacted.conversation, env)
+        smaller = await compacted(conversation, env, "full")
+        budget = budget_of(smaller.conversation, env)
         if budget.is_blocked and env.learned_limits.rests_in(budget.effective_window) and not env.interrupt.requested():
             env.learned_limits.rest_is_over()  # better a summary too early than none at all
-            compacted = await compact_now(compacted.conversation, env, "full")
-            budget = budget_of(compacted.conversation, env)
-        conversation, problem = compacted.conversation, compacted.problem
+            smaller = await compacted(smaller.conversation, env, "full")
+            budget = budget_of(smaller.conversation, env)
+        conversation, problem = smaller.conversation, smaller.problem
     before = env.provider
     conversation, budget = await choose_model(conversation, budget, env)
     if env.compacting.is_automatic and is_stuck(budget, env):
@@ -68,10 +68,7 @@ def is_stuck(budget: ContextBudget, env: Env) -> bool:
 
 async def show_fewer_words(conversation: Conversation, env: Env) -> Conversation:
     """The conversation with long words of the open request by their ends: better than a session that is stuck."""
-    from agent.window.compact import ForcedStrategy  # noqa: PLC0415  # deferred: most requests fit
-    from agent.window.rewrite import compact_now  # noqa: PLC0415  # deferred: as above
-
-    return (await compact_now(conversation, env, "full", chosen=ForcedStrategy("words"))).conversation
+    return (await compacted(conversation, env, "full", "words")).conversation
 
 
 async def ask(
@@ -143,28 +140,23 @@ async def recover(
     env.learned_limits.window = after_overflow(budget.window, size or budget.used, limit, source)
     learned = env.learned_limits.window
     env.emit(WindowLearned(learned.size, learned.effective, attempt, RECOVERIES))
-    from agent.window.compact import ForcedStrategy  # noqa: PLC0415  # deferred: most requests fit
-    from agent.window.rewrite import compact_now  # noqa: PLC0415  # deferred: as above
-
     if attempt > 1:
         # It seemed to fit: nothing is known less well than what a provider counts for a picture.
-        bare = await compact_now(conversation, env, "overflow", counted=size, chosen=ForcedStrategy("pictures"))
+        bare = await compacted(conversation, env, "overflow", "pictures", counted=size)
         if bare.result.strategies:
             return bare.conversation
-    compacted = await compact_now(conversation, env, "overflow", counted=size)
-    return compacted.conversation if compacted.result.strategies else None
+    smaller = await compacted(conversation, env, "overflow", counted=size)
+    return smaller.conversation if smaller.result.strategies else None
 
 
 async def leave_pictures(conversation: Conversation, refused: PictureRefused, env: Env) -> Conversation | None:
     """The conversation without pictures that the model is to be shown, by what leaves the fewest out, or None when
     none is left: one that is refused would be refused with each request that follows."""
     from agent.context.strategies import LADDERS  # noqa: PLC0415  # deferred: most requests are taken
-    from agent.window.compact import ForcedStrategy  # noqa: PLC0415  # deferred: as above
-    from agent.window.rewrite import compact_now  # noqa: PLC0415  # deferred: as above
 
     before = pictures_shown(conversation)
     for strategy in LADDERS["pictures"] if before else ():
-        bare = await compact_now(conversation, env, "pictures", chosen=ForcedStrategy(strategy))
+        bare = await compacted(conversation, env, "pictures", strategy)
         conversation = bare.conversation
         if pictures_shown(conversation) < before:
             env.emit(Noticed(str(refused)))
@@ -174,9 +166,6 @@ async def leave_pictures(conversation: Conversation, refused: PictureRefused, en
 
 def pictures_shown(conversation: Conversation) -> int:
     """How many pictures the model is shown."""
-    from agent.context.mask import as_shown  # noqa: PLC0415  # deferred: most requests are taken
-    from agent.context.summary import shown_summary  # noqa: PLC0415  # deferred: as above
-
     users = [
         message
         for message in (*shown_summary(conversation.summary), *as_shown(conversation))

@@ -1,6 +1,6 @@
 """When a turn rewrites what the model is shown. Most never do: what rewrites is loaded when it is needed."""
 
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal
 
 from agent.context.budget import ContextBudget
 from agent.context.control_calls import compaction_wish
@@ -11,8 +11,11 @@ from agent.view_events import Cause, Price
 from agent.window.env import Env
 from agent.window.measure import budget_of, is_over_trigger
 from agent.window.rent import evaluation, price_by, unit_prices
+from tools.extent import counted as in_words
 
-TidyStrategy: TypeAlias = Literal["mask", "summary"]
+if TYPE_CHECKING:  # types only: see above
+    from agent.context.strategies import Strategy
+    from agent.window.compact import Compacted, CompactResult
 
 
 async def pay_rent(conversation: Conversation, env: Env) -> tuple[Conversation, ContextBudget]:
@@ -25,7 +28,7 @@ async def pay_rent(conversation: Conversation, env: Env) -> tuple[Conversation, 
         protect, newest = env.compacting.caps.protect, env.compacting.caps.newest
         if not old_outputs(conversation, protect, newest) and not old_replies(conversation, protect, newest):
             return conversation, budget
-        conversation = await _rewritten(conversation, env, "budget", "mask")
+        conversation = (await compacted(conversation, env, "budget", "mask")).conversation
         return conversation, budget_of(conversation, env)
     if env.compacting.policy != "rent":
         return conversation, budget
@@ -37,7 +40,7 @@ async def pay_rent(conversation: Conversation, env: Env) -> tuple[Conversation, 
     env.debug.say("context/rent", **evaluation(ruling, prices, is_cold))
     if ruling.act == "nothing":
         return conversation, budget
-    kind: TidyStrategy = "mask" if ruling.act == "mask" else "summary"
+    kind: Literal["mask", "summary"] = "mask" if ruling.act == "mask" else "summary"
     price = price_by(
         env.rent,
         conversation,
@@ -48,8 +51,8 @@ async def pay_rent(conversation: Conversation, env: Env) -> tuple[Conversation, 
         is_uncached=env.watch.is_uncached,
         paid=ruling.rent,
     )
-    conversation = await _rewritten(conversation, env, "cold" if is_cold else "rent", kind, price((kind,)))
-    return conversation, budget_of(conversation, env)
+    done = await compacted(conversation, env, "cold" if is_cold else "rent", kind, price((kind,)))
+    return done.conversation, budget_of(done.conversation, env)
 
 
 async def tidied(conversation: Conversation, env: Env) -> Conversation:
@@ -58,11 +61,7 @@ async def tidied(conversation: Conversation, env: Env) -> Conversation:
     due = tidying_due(conversation, env)
     if due is None:
         return conversation
-    from agent.window.rewrite import compact_now  # noqa: PLC0415  # deferred: see above
-
-    if due == "summary":
-        return await _rewritten(conversation, env, "background", "summary")
-    return (await compact_now(conversation, env, "background")).conversation
+    return (await compacted(conversation, env, "background", "summary" if due == "summary" else None)).conversation
 
 
 def tidying_due(conversation: Conversation, env: Env) -> Literal["room", "summary"] | None:
@@ -94,9 +93,9 @@ async def tell_less(conversation: Conversation, budget: ContextBudget, env: Env)
     note = env.reminders.correction(conversation, 100 * budget.used / max(budget.window.effective, 1), env.watch.epoch)
     if note is None:
         return conversation
-    told = User((note,))
-    await env.recorder.said(told)
-    return conversation.plus(told)
+    said = User((note,))
+    await env.recorder.said(said)
+    return conversation.plus(said)
 
 
 async def leave_room(conversation: Conversation, env: Env) -> Conversation:
@@ -104,7 +103,7 @@ async def leave_room(conversation: Conversation, env: Env) -> Conversation:
     that. No summary is asked for: whether there will be a next request is not known."""
     if not is_over_trigger(conversation, env):
         return conversation
-    return await _rewritten(conversation, env, "background", "mask")
+    return (await compacted(conversation, env, "background", "mask")).conversation
 
 
 async def compact_if_asked(conversation: Conversation, env: Env) -> Conversation:
@@ -112,23 +111,40 @@ async def compact_if_asked(conversation: Conversation, env: Env) -> Conversation
     wish = compaction_wish(conversation.messages)
     if wish is None:
         return conversation
-    from agent.window.compact import compaction_note  # noqa: PLC0415  # deferred: see above
-    from agent.window.rewrite import compact_now  # noqa: PLC0415  # deferred: see above
-
-    compacted = await compact_now(conversation, env, "asked", wish.focus)
-    told = User((Note(compaction_note(compacted.result)),))
-    await env.recorder.said(told)
-    return compacted.conversation.plus(told)
+    done = await compacted(conversation, env, "asked", focus=wish.focus)
+    note = User((Note(compaction_note(done.result)),))
+    await env.recorder.said(note)
+    return done.conversation.plus(note)
 
 
-async def _rewritten(
-    conversation: Conversation, env: Env, cause: Cause, strategy: TidyStrategy, price: Price | None = None
-) -> Conversation:
-    """The conversation after that one strategy."""
+def compaction_note(result: "CompactResult") -> str:
+    """What the model is told after a compaction that it asked for."""
+    if result.is_interrupted:
+        return "[compact_context: the user interrupted it; nothing was compacted.]"
+    if not result.strategies:
+        return "[compact_context: nothing was compacted; there was too little before the newest steps.]"
+    return (
+        f"[compact_context: about {result.before_tokens:,} tokens in {in_words(result.before_messages, 'message')} "
+        f"became {result.after_tokens:,} in {result.after_messages}. Go on with the work.]"
+    )
+
+
+async def compacted(
+    conversation: Conversation,
+    env: Env,
+    cause: Cause,
+    only: "Strategy | None" = None,
+    price: Price | None = None,
+    focus: str | None = None,
+    counted: int | None = None,
+) -> "Compacted":
+    """What `compact_now` makes of the conversation: loaded here, since most requests fit. `only`: the one strategy that
+    is tried, which has this `price`."""
     from agent.window.compact import ForcedStrategy  # noqa: PLC0415  # deferred: see above
-    from agent.window.rewrite import compact_now  # noqa: PLC0415  # deferred: see above
+    from agent.window.rewrite import compact_now  # noqa: PLC0415  # deferred: as above
 
-    return (await compact_now(conversation, env, cause, chosen=ForcedStrategy(strategy, price))).conversation
+    forced = None if only is None else ForcedStrategy(only, price)
+    return await compact_now(conversation, env, cause, focus, counted, forced)
 
 
 def unheard(event: Event) -> None:

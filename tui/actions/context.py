@@ -2,15 +2,18 @@
 
 from time import time
 
+from agent.context.control_calls import last_todos
 from agent.errors import AgentError
 from tui.actions.command_context import CommandContext
-
-# What only they need is loaded when it is first needed: the prompt is there sooner without it.
+from tui.session.compaction import begin, take_back, what_undo_does
+from tui.session.memory import take_back_note
+from tui.view.archive import archive_panel, rows_of
+from tui.view.compaction_preview import undo_lines
+from tui.view.provenance import places_panel
+from tui.view.todos import todos_in, todos_panel
 
 
 async def compact(context: CommandContext, focus: str) -> None:
-    from tui.session.compaction import begin  # noqa: PLC0415  # deferred: see above
-
     by_hand = await begin(context.controller, focus)
     if by_hand is not None:
         await context.compact(by_hand)
@@ -18,10 +21,6 @@ async def compact(context: CommandContext, focus: str) -> None:
 
 
 async def undo(context: CommandContext, _: str) -> None:
-    from tui.session.compaction import take_back, what_undo_does  # noqa: PLC0415  # deferred: see above
-    from tui.session.memory import take_back_note  # noqa: PLC0415  # deferred: see above
-    from tui.view.compaction_preview import undo_lines  # noqa: PLC0415  # deferred: see above
-
     event = None if await take_back_note(context.controller) else await what_undo_does(context.controller)
     if event is not None and await context.confirm("Undo the last rewrite?", undo_lines(event), "undoes it"):
         await take_back(context.controller)
@@ -39,8 +38,6 @@ async def show_context(context: CommandContext, written: str) -> None:
 
 
 async def why(context: CommandContext, text: str) -> None:
-    from tui.view.provenance import places_panel  # noqa: PLC0415  # deferred: see above
-
     trace = await context.controller.why(text)
     if trace.places and context.controller.session is not None:
         taken = await context.show(places_panel(context.controller.session.listing, text, trace))
@@ -53,8 +50,6 @@ async def bring(context: CommandContext, ref: str) -> None:
 
 
 async def show_archive(context: CommandContext, _: str) -> None:
-    from tui.view.archive import archive_panel, rows_of  # noqa: PLC0415  # deferred: see above
-
     session = context.controller.session
     if session is not None:
         listing = session.listing
@@ -64,9 +59,6 @@ async def show_archive(context: CommandContext, _: str) -> None:
 
 
 async def show_todos(context: CommandContext, _: str) -> None:
-    from agent.context.control_calls import last_todos  # noqa: PLC0415  # deferred: see above
-    from tui.view.todos import todos_in, todos_panel  # noqa: PLC0415  # deferred: see above
-
     session = context.controller.session
     items = todos_in(context.controller.view.blocks)
     if items is None and session is not None:

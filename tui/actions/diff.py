@@ -4,6 +4,7 @@ import asyncio
 
 from agent.records.file_change import ChangeScope
 from tui.actions.command_context import CommandContext
+from tui.view.file_changes import changes_panel
 from tui.view.panel import Panel
 
 
@@ -17,8 +18,6 @@ async def show_session(context: CommandContext, _: str) -> None:
 
 
 async def _show(context: CommandContext, scope: ChangeScope) -> None:
-    from tui.view.file_changes import changes_panel  # noqa: PLC0415  # deferred: loaded when it is first shown
-
     if context.controller.session is None:
         return
     files = context.controller.session.files

@@ -1,7 +1,10 @@
 """Commands that say something to the model, or help to write it."""
 
+from agent.input.memory import places as places_for
 from tui.actions.command_context import CommandContext
+from tui.session.memory import keep_note
 from tui.terminal.copy import last_answer
+from tui.view.memory import memory_panel
 
 
 async def later(context: CommandContext, text: str) -> None:
@@ -21,10 +24,6 @@ async def run_shell(context: CommandContext, command: str) -> None:
 
 
 async def remember(context: CommandContext, text: str) -> None:
-    from agent.input.memory import places as places_for  # noqa: PLC0415  # deferred: loaded when it is first needed
-    from tui.session.memory import keep_note  # noqa: PLC0415  # as above
-    from tui.view.memory import memory_panel  # noqa: PLC0415  # as above
-
     if not text or context.settings is None:
         return context.controller.notice("write what to remember after `#`, such as `# tests run with tox`")
     places = {str(place.path): place for place in places_for(context.settings.config)}

@@ -2,10 +2,15 @@
 
 from time import time
 
+from agent.archive.tree import rows_of
 from agent.errors import AgentError
 from tui.actions.command_context import CommandContext
+from tui.session.controller import go_back, tree_here
+from tui.session.session_list import SessionList
 from tui.text.sanitise import visible_line
+from tui.view.models import models_panel, offers_here
 from tui.view.panel import Taken
+from tui.view.session_tree import tree_panel
 
 
 async def resume(context: CommandContext, id: str) -> None:
@@ -21,8 +26,6 @@ async def show_sessions(context: CommandContext, _: str) -> None:
 
 async def pick_session(context: CommandContext) -> str:
     """The id of the session that the user picks from the list; empty when none is. What is to be deleted goes then."""
-    from tui.session.session_list import SessionList  # noqa: PLC0415  # deferred: loaded when it is first shown
-
     current = context.controller.session.id if context.controller.session is not None else ""
     library = await context.controller.sessions.library()
     listed = SessionList(library, current, time())
@@ -37,10 +40,6 @@ async def pick_session(context: CommandContext) -> str:
 
 async def rewind(context: CommandContext, _: str) -> None:
     """Goes on before one of the user's messages, which comes back to the prompt. The session stays as it is."""
-    from agent.archive.tree import rows_of  # noqa: PLC0415  # deferred: as above
-    from tui.session.controller import go_back, tree_here  # noqa: PLC0415  # deferred: as above
-    from tui.view.session_tree import tree_panel  # noqa: PLC0415  # deferred: as above
-
     library, session = await context.controller.sessions.library(), context.controller.session
     tree = await tree_here(context.controller, library)
     if tree is None or session is None:
@@ -74,8 +73,6 @@ async def choose_model(context: CommandContext, name: str) -> None:
 async def pick_model(context: CommandContext, current: str, words: str, *, asks: bool = False) -> str:
     """The model that the user picks, which may be one that is not in the list; empty when none is. `asks`: to go on
     with another one costs something."""
-    from tui.view.models import models_panel, offers_here  # noqa: PLC0415  # deferred: loaded when it is first shown
-
     listed, offer_of = offers_here(context.settings, current, context.controller.sessions.models())
     taken = await context.show(models_panel(listed, offer_of, current, context.controller.view.used, words, asks=asks))
     return taken.value if taken is not None else ""

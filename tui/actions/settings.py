@@ -3,13 +3,13 @@
 from agent.config.options import THEMES
 from agent.errors import AgentError
 from tui.actions.command_context import CommandContext
+from tui.view.settings import settings_panel
+from tui.view.themes import themes_panel
 
 # What only they need is loaded when it is first needed: the prompt is there sooner without it.
 
 
 async def choose_theme(context: CommandContext, name: str) -> None:
-    from tui.view.themes import themes_panel  # noqa: PLC0415  # deferred: see above
-
     looks, settings = context.looks, context.settings
     if name and name not in THEMES:
         return context.controller.notice(
@@ -34,8 +34,6 @@ async def choose_theme(context: CommandContext, name: str) -> None:
 
 
 async def show_settings(context: CommandContext, words: str) -> None:
-    from tui.view.settings import settings_panel  # noqa: PLC0415  # deferred: see above
-
     settings = context.settings
     if settings is None:
         return context.controller.notice("the settings cannot be changed here; `ebb config` lists them")

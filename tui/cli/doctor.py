@@ -10,6 +10,7 @@ from dataclasses import asdict
 
 from agent.config.load import find_folders
 from agent.doctor.examine import Finding, Tell, examine_folders, examine_settings, examine_store
+from agent.doctor.repair import repair_store
 from agent.errors import UsageError
 from tui.cli.arguments import add_common, read_settings
 from tui.text.sanitise import visible_line
@@ -56,8 +57,6 @@ def _findings(options: argparse.Namespace, tell: Tell) -> Iterator[Finding]:
         yield from examine_settings(config, os.environ)
     yield from examine_folders(folders)
     if options.repair:
-        from agent.doctor.repair import repair_store  # noqa: PLC0415  # deferred: few databases are damaged
-
         yield from repair_store(folders, tell)
     yield from examine_store(folders, tell, deep=options.deep, most_bytes=most_bytes)
 

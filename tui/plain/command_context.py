@@ -11,7 +11,9 @@ from tui.plain.lines import Lines
 from tui.plain.panel import show_panel
 from tui.plain.print_events import lines_of_text, plain_lines, words_of
 from tui.session.compaction import ManualCompaction
+from tui.session.view_edits import carry_out_written, propose_written
 from tui.text.inks import Line
+from tui.view.context import overview_lines
 from tui.view.panel import Panel, PanelRow, Taken
 
 HELP = (
@@ -59,8 +61,6 @@ class LineContext(Lines):
         await self.show_help()
 
     async def show_context(self) -> None:
-        from tui.view.context import overview_lines  # noqa: PLC0415  # deferred: loaded when it is first shown
-
         if self.controller.session is not None:
             self.say(
                 plain_lines(overview_lines(await self.controller.sessions.overview(self.controller.session.id), 80))
@@ -68,8 +68,6 @@ class LineContext(Lines):
 
     async def steer(self, written: str) -> None:
         """Once its price was agreed to."""
-        from tui.session.view_edits import carry_out_written, propose_written  # noqa: PLC0415  # deferred: as above
-
         offered = await propose_written(self.controller, written)
         if not offered.is_possible:
             self.say((offered.text,))

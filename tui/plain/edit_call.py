@@ -4,6 +4,7 @@ import os
 
 from agent.events import Decision, PermissionAsked
 from tui.plain.lines import Lines
+from tui.terminal.edit_text import changed_by, editor_of, keys_left_to_it
 from tui.text.sanitise import visible
 from tui.view.permission import changeable, changed
 from tui.view.titles import path_of
@@ -27,8 +28,6 @@ async def change(context: Lines, question: PermissionAsked) -> Decision | None:
 
 async def in_editor(context: Lines, text: str, name: str) -> str:
     """What the user makes of a text in an editor, in a file whose name ends as `name` does. Raises `UsageError`."""
-    from tui.terminal.edit_text import changed_by, editor_of, keys_left_to_it  # noqa: PLC0415  # deferred: few texts are changed so
-
     command = editor_of(os.environ)
     with keys_left_to_it():
         return await context.reader().lend(lambda: changed_by(command, text, name))

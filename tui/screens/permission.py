@@ -15,6 +15,7 @@ from agent.errors import UsageError
 from agent.events import Decision, PermissionAsked
 from tui.render.blocks import arguments_text
 from tui.screens.guarded import GuardedScreen
+from tui.terminal.editor_screen import edited
 from tui.text.sanitise import visible
 from tui.text.styles import painted, palette_of
 from tui.text.unified_diff import counted, files_of
@@ -197,8 +198,6 @@ class PermissionScreen(GuardedScreen[Decision | Literal["stop"] | None]):
             field.text = before
             field.move_cursor(field.document.end)
             return self._write("#command")
-        from tui.terminal.editor_screen import edited  # noqa: PLC0415  # deferred: few questions are answered so
-
         try:
             text = edited(self.app, before, path_of(self.question.arguments))
         except UsageError as error:

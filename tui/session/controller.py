@@ -12,6 +12,7 @@ from agent.context.provenance import Trace
 from agent.context.reminders import MODES as MEANINGS
 from agent.errors import AgentError
 from agent.events import Decision, Event, Noticed, Steered, TurnFailed
+from agent.input.shell import run_by_user
 from agent.messages import Conversation, Text, User
 from tui.prompt.pastes import UNFOLDED, Pastes
 from tui.session.drafts import Drafts
@@ -236,8 +237,6 @@ class SessionController:
 
     async def run(self, command: str) -> None:
         """Runs a command of the user, which the model sees with what it printed."""
-        from agent.input.shell import run_by_user  # noqa: PLC0415  # deferred: it is not needed before the first paint
-
         await self.aside("running your command", lambda session: session.change(run_by_user, command, self.advance))
 
     async def compact(self, focus: str) -> None:
