@@ -8,6 +8,7 @@ import sys
 from collections.abc import Mapping, Sequence
 
 from tools.files.pictures import LARGEST_PICTURE
+from tui.terminal.desktop_program import end_group
 
 PATIENCE = 5.0
 """Seconds that such a program may take."""
@@ -68,9 +69,7 @@ async def _printed(command: Sequence[str]) -> bytes:
     except TimeoutError:
         return b""
     finally:
-        if process.returncode is None:
-            process.kill()
-        await process.wait()
+        await end_group(process)
 
 
 async def _bounded(process: asyncio.subprocess.Process) -> bytes:

@@ -8,6 +8,7 @@ import shutil
 from collections.abc import Callable, Iterable, Mapping
 
 from tools.extent import counted
+from tui.terminal.desktop_program import end_group
 from tui.terminal.passthrough import through
 from tui.view.blocks import AnswerText, Block, Call, Earlier, Failure, Notice, Retry, SummaryBlock, Thought, UserText
 from tui.view.receipts import Compaction, RunningCompaction, UndoneReceipt, details_of
@@ -111,14 +112,19 @@ async def _takes(argv: tuple[str, ...], text: str, environment: Mapping[str, str
     nowhere = asyncio.subprocess.DEVNULL
     try:
         process = await asyncio.create_subprocess_exec(
-            program, *argv[1:], stdin=asyncio.subprocess.PIPE, stdout=nowhere, stderr=nowhere, env=dict(environment)
+            program,
+            *argv[1:],
+            stdin=asyncio.subprocess.PIPE,
+            stdout=nowhere,
+            stderr=nowhere,
+            env=dict(environment),
+            start_new_session=True,
         )
     except OSError:
         return False
     try:
         await asyncio.wait_for(process.communicate(text.encode()), _PATIENCE)
     except TimeoutError:
-        process.kill()
-        await process.wait()
+        await end_group(process)
         return False
     return process.returncode == 0

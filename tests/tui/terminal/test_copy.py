@@ -95,6 +95,19 @@ async def test_tmux_is_given_the_text_and_where_it_takes_none_the_terminal_is(
     assert written == ([plain + passed] if is_sent else [])
 
 
+async def test_a_script_whose_child_never_takes_the_text_is_given_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tui.terminal.copy._PATIENCE", 0.2)
+    program = tmp_path / "xclip"
+    program.write_text("#!/bin/sh\nsleep 1000\nexit 0\n")
+    program.chmod(0o755)
+    environment = {"PATH": f"{tmp_path}:/usr/bin:/bin", "DISPLAY": ":0"}
+    written: list[str] = []
+    await copy("x" * 1_000_000, environment, "linux", written.append)
+    assert written == [sequence_for("x" * 1_000_000, environment)]
+
+
 async def test_y_copies_the_marked_block_and_upper_y_the_last_answer() -> None:
     turn: list[Event] = [
         TextDelta("I **look**."),
