@@ -1,4 +1,4 @@
-"""A model that follows a plan and bills like Anthropic: a `Provider` for the real session. It knows no network.
+"""Models that bill like Anthropic, as `Provider`s for the real session; here the one that follows a plan. No network.
 
 It behaves as models were seen to: what was cut from an output is asked for again now and then, what was masked less and
 less with age, and after a summary a few files are read again.
@@ -11,12 +11,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from agent.context.budget import Window
+from agent.context.summary import Wishes, instruction
 from agent.context.summary_cost import SummaryJob
 from agent.events import Event
 from agent.messages import Assistant, Text, ToolCall, Usage, User
 from agent.providers.base import Chunk, ModelFacts, Prices, Reply, Request, TextChunk
 from agent.providers.learned_limits import Summarisers
 from agent.providers.wires.anthropic import body
+from agent.window.model_summary import READER
 from bench.context.billing import Block, Cache, Rates, blocks_of
 from bench.context.workload import TOKENS_PER_BYTE, Output, Planned, prose
 from tools.base import Arguments, Effect, Result, Workspace
@@ -65,6 +67,8 @@ class Billed:
     purpose: str
     usage: Usage
     blocks: tuple[Block, ...]
+    at: float = 0.0
+    """Seconds of the session's own clock."""
 
 
 @dataclass(slots=True)
@@ -76,10 +80,10 @@ class Seen:
     request: int
 
 
-@dataclass(slots=True)
-class PlannedModel:
-    plan: list[Planned]
-    seed: int
+@dataclass(slots=True, kw_only=True)
+class BilledModel:
+    """What is the same whatever a model says: the cache it is billed by, its clock, and what asks it for a summary."""
+
     size: int = 200_000
     rates: Rates = field(default_factory=Rates)
     trigger: float = 0.95
@@ -90,9 +94,76 @@ class PlannedModel:
     read_elsewhere: int = 0
     """Summaries that other models wrote."""
     now: float = 0.0
-    """Seconds of the plan's own clock."""
+    """Seconds of the session's own clock."""
     billed: list[Billed] = field(default_factory=list)
     _cache: Cache = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._cache = Cache(self.rates.ttl)
+
+    @property
+    def facts(self) -> ModelFacts:
+        prices = Prices(1.0, self.rates.output, self.rates.read, self.rates.write)
+        return ModelFacts("anthropic", "planned", self.size, 64_000, prices=prices)
+
+    @property
+    def window(self) -> Window:
+        return Window(self.size, 16_384, 8_192, self.trigger, max(self.trigger, 0.98))
+
+    @property
+    def sent(self) -> int:
+        """Tokens of the last request."""
+        return self.billed[-1].usage.prompt
+
+    async def stream(self, request: Request) -> AsyncIterator[Chunk]:
+        content = body(request, self.facts)
+        if asks_for_summary(request):
+            reply = self.reply("summary", content, (Text(self.write_summary()),), SUMMARY_TOKENS)
+        else:
+            reply = self.step(content)
+        yield TextChunk(reply.message.text)
+        yield reply
+
+    async def prepare(self) -> None:
+        """Nothing needs to be loaded."""
+
+    async def close(self) -> None:
+        """Nothing is open."""
+
+    def step(self, content: Mapping[str, Any]) -> Reply:
+        """What the model says to a request that asks for no summary."""
+        raise NotImplementedError
+
+    def write_summary(self) -> str:
+        """The text of a summary."""
+        raise NotImplementedError
+
+    def reply(self, purpose: str, content: Mapping[str, Any], parts: Sequence[Text | ToolCall], tokens: int) -> Reply:
+        """A reply of so many tokens, billed with the request that it answers."""
+        blocks = blocks_of(content)
+        usage = self._cache.bill(blocks, self.now, tokens)
+        self.billed.append(Billed(purpose, usage, blocks, self.now))
+        message = Assistant(tuple(parts), self.facts.id)
+        return Reply(message, usage, "calls" if message.calls else "end")
+
+
+_ASKED = instruction(Wishes()).partition("<retain>")[0][:120]
+"""How a request for a summary begins."""
+
+
+def asks_for_summary(request: Request) -> bool:
+    """Whether a request wants a summary. What a user or a tool says may hold `<summary>` and asks for none."""
+    last = request.messages[-1]
+    if not isinstance(last, User) or not last.parts or not isinstance(last.parts[-1], Text):
+        return False
+    asked = last.parts[-1].text
+    return asked.startswith(_ASKED) or (request.system == READER and f"\n\n{_ASKED}" in asked)
+
+
+@dataclass(slots=True)
+class PlannedModel(BilledModel):
+    plan: list[Planned]
+    seed: int
     _rng: random.Random = field(init=False)
     _made: dict[str, Output] = field(default_factory=dict)
     _seen: dict[str, Seen] = field(default_factory=dict)
@@ -107,17 +178,8 @@ class PlannedModel:
     """How much was left of the plan when its own time last passed."""
 
     def __post_init__(self) -> None:
-        self._cache = Cache(self.rates.ttl)
+        BilledModel.__post_init__(self)  # a class with slots is made anew, which `super()` does not know
         self._rng = random.Random(self.seed)
-
-    @property
-    def facts(self) -> ModelFacts:
-        prices = Prices(1.0, self.rates.output, self.rates.read, self.rates.write)
-        return ModelFacts("anthropic", "planned", self.size, 64_000, prices=prices)
-
-    @property
-    def window(self) -> Window:
-        return Window(self.size, 16_384, 8_192, self.trigger, max(self.trigger, 0.98))
 
     @property
     def said_next(self) -> str | None:
@@ -135,23 +197,6 @@ class PlannedModel:
         self._reached = len(self.plan)
         self.now += self.plan[0].gap
 
-    async def stream(self, request: Request) -> AsyncIterator[Chunk]:
-        content = body(request, self.facts)
-        last = request.messages[-1]
-        asks_for_summary = isinstance(last, User) and "<summary>" in last.text
-        reply = self._summary(content) if asks_for_summary else self._step(content)
-        yield TextChunk(reply.message.text)
-        yield reply
-
-    async def prepare(self) -> None:
-        """Nothing needs to be loaded."""
-
-    async def close(self) -> None:
-        """Nothing is open."""
-
-    def _summary(self, content: Mapping[str, Any]) -> Reply:
-        return self._reply("summary", content, self.write_summary(), (), SUMMARY_TOKENS)
-
     def write_summary(self) -> str:
         """The text of a summary, after which files are read again."""
         self.now += AGAIN_SECONDS
@@ -159,24 +204,19 @@ class PlannedModel:
         written = prose(len(self.billed), int((SUMMARY_TOKENS + self.reattached) / TOKENS_PER_BYTE) - 400)
         return f"<retain>{written[:2400]}</retain>\n<summary>{written[2400:]}</summary>"
 
-    @property
-    def sent(self) -> int:
-        """Tokens of the last request."""
-        return self.billed[-1].usage.prompt
-
-    def _step(self, content: Mapping[str, Any]) -> Reply:
+    def step(self, content: Mapping[str, Any]) -> Reply:
         if self._looked != len(self.plan):
             self._looked = len(self.plan)
             self._look(content)
         if self._again and self.plan:
-            return self._reply("again", content, "", (self._again.pop(0),), 100)
+            return self._say("again", content, (self._again.pop(0),), 100)
         planned = self.plan.pop(0)
-        return self._reply("step", content, "", planned.outputs, planned.reply)
+        return self._say("step", content, planned.outputs, planned.reply)
 
     def _look(self, content: Mapping[str, Any]) -> None:
         """Notices what became of outputs, and decides what of it is fetched again."""
         masked = 0.0
-        for id, text in _outputs(content).items():
+        for id, text in outputs_in(content).items():
             if id not in self._seen:
                 output = self._made[id]
                 self._seen[id] = Seen(output, text, len(self.billed))
@@ -189,16 +229,10 @@ class PlannedModel:
         if masked and self._rng.random() < 1 - math.exp(-HAZARD * masked):
             self._again.append(Output("read_result", int(MOST_FETCHED / TOKENS_PER_BYTE)))
 
-    def _reply(
-        self, purpose: str, content: Mapping[str, Any], text: str, outputs: tuple[Output, ...], tokens: int
-    ) -> Reply:
+    def _say(self, purpose: str, content: Mapping[str, Any], outputs: tuple[Output, ...], tokens: int) -> Reply:
         calls = tuple(self._call(output) for output in outputs)
-        text = text or prose(self._calls, max(20, int(tokens / TOKENS_PER_BYTE) - 110 * len(calls)))
-        blocks = blocks_of(content)
-        usage = self._cache.bill(blocks, self.now, tokens)
-        self.billed.append(Billed(purpose, usage, blocks))
-        message = Assistant((Text(text), *calls), self.facts.id)
-        return Reply(message, usage, "calls" if calls else "end")
+        text = prose(self._calls, max(20, int(tokens / TOKENS_PER_BYTE) - 110 * len(calls)))
+        return self.reply(purpose, content, (Text(text), *calls), tokens)
 
     def _call(self, output: Output) -> ToolCall:
         self._calls += 1
@@ -214,7 +248,7 @@ class PlannedModel:
 class Reader:
     """A model that reads what the session's own has been sent, uncached, and writes summaries."""
 
-    model: PlannedModel
+    model: BilledModel
     price: float
     """Of a token of input, in tokens of the session's own model; output costs five times as much."""
 
@@ -240,7 +274,7 @@ class Reader:
         """Nothing is open."""
 
 
-def reader_of(model: PlannedModel, price: float) -> Summarisers:
+def reader_of(model: BilledModel, price: float) -> Summarisers:
     """The reader in the place of the models that a user may set for summaries."""
 
     async def readers(job: SummaryJob, emit: Callable[[Event], None]) -> Sequence[Reader]:
@@ -249,7 +283,7 @@ def reader_of(model: PlannedModel, price: float) -> Summarisers:
     return readers
 
 
-def _outputs(content: Mapping[str, Any]) -> dict[str, str]:
+def outputs_in(content: Mapping[str, Any]) -> dict[str, str]:
     """The outputs in a request, by the ids of their calls."""
     blocks = (block for message in content["messages"] for block in message["content"])
     return {

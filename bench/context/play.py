@@ -22,12 +22,12 @@ from agent.session import Session
 from agent.view_events import ContextCompacted
 from agent.window.rent import Rent
 from bench.context.billing import common_prefix
-from bench.context.model import EFFECTS, Billed, PlannedModel, Produce, reader_of
+from bench.context.model import EFFECTS, Billed, BilledModel, PlannedModel, Produce, reader_of
 from bench.context.workload import HEAVY, LIGHT, TOKENS_PER_BYTE, Mix, plan, prose
 from store.blobs import Blobs
 from store.sessions import SessionRow, SessionStore
 from tests.kit.session import assembled
-from tools.base import Workspace
+from tools.base import Tool, Workspace
 
 SYSTEM, TOOLS = 5_000, 11_000
 """Tokens of the system text and of the tool definitions."""
@@ -81,14 +81,14 @@ USUAL = Habits()
 async def play(seed: int, count: int, mix: Mix, window: int, habits: Habits = USUAL) -> Played:
     """One planned session, to its end."""
     size, planned = habits.window or window, list(plan(seed, count, mix))
-    model = PlannedModel(planned, seed, size, trigger=habits.trigger, reattached=habits.reattached)
+    model = PlannedModel(plan=planned, seed=seed, size=size, trigger=habits.trigger, reattached=habits.reattached)
     rewritten_before: set[int] = set()
     cold = 0
     with tempfile.TemporaryDirectory() as name:
         blobs = Blobs(Path(name) / "blobs")
         thread = StoreThread(lambda: SessionStore(":memory:", blobs=blobs))
         try:
-            session = await open_session(model, Path(name), thread, habits)
+            session = await open_planned(model, Path(name), thread, habits)
             while (said := model.said_next) is not None:
                 model.wait()
                 async for event in session.send(said):
@@ -103,11 +103,19 @@ async def play(seed: int, count: int, mix: Mix, window: int, habits: Habits = US
             await session.close()
         finally:
             await thread.close()
-    return _played(model, rewritten_before, cold)
+    return played(model, rewritten_before, cold)
 
 
-async def open_session(model: PlannedModel, folder: Path, thread: StoreThread, habits: Habits = USUAL) -> Session:
+async def open_planned(model: PlannedModel, folder: Path, thread: StoreThread, habits: Habits = USUAL) -> Session:
     """A session with the planned model, its tools and nothing on disk."""
+    tools = [Produce(name, TOOLS // len(EFFECTS), model.wait, habits.most) for name in EFFECTS]
+    return await open_session(model, tools, folder, thread, habits)
+
+
+async def open_session(
+    model: BilledModel, tools: Sequence[Tool], folder: Path, thread: StoreThread, habits: Habits
+) -> Session:
+    """A session with such a model and such tools and nothing on disk."""
     store = await thread.open()
     row = SessionRow("aa11bb22cc33", str(folder), "", model.facts.id, "auto", 0.0, 0.0)
     return await assembled(
@@ -117,7 +125,7 @@ async def open_session(model: PlannedModel, folder: Path, thread: StoreThread, h
         store,
         row,
         instructions=Instructions(prose(1, int(SYSTEM / TOKENS_PER_BYTE))),
-        tools=tuple(Produce(name, TOOLS // len(EFFECTS), model.wait, habits.most) for name in EFFECTS),
+        tools=tools,
         offloading=habits.offloading,
         compacting=habits.compacting,
         summarisers=reader_of(model, habits.reader) if habits.reader is not None else None,
@@ -126,7 +134,8 @@ async def open_session(model: PlannedModel, folder: Path, thread: StoreThread, h
     )
 
 
-def _played(model: PlannedModel, rewritten_before: set[int], cold: int) -> Played:
+def played(model: BilledModel, rewritten_before: set[int], cold: int) -> Played:
+    """What it has come to. `rewritten_before`: numbers of the requests before which the view was rewritten."""
     usage = sum((billed.usage for billed in model.billed), Usage())
     return Played(
         (model.rates.cost(usage) + model.elsewhere) / 1000,

@@ -74,8 +74,9 @@ def over(share: float) -> Decide:
     return lambda moment: "compact" if moment.share >= share else "nothing"
 
 
-def above(tokens: int) -> Decide:
-    return lambda moment: "compact" if moment.size >= tokens else "nothing"
+def above(share: float, reserve: int) -> Decide:
+    """At so much of the whole window, without so many tokens of it."""
+    return lambda moment: "compact" if moment.size >= share * moment.budget.window.size - reserve else "nothing"
 
 
 def when_left(tokens: int) -> Decide:
@@ -115,13 +116,13 @@ POLICIES: dict[str, Habits] = {
         when_left(33_000), compacting=CompactionSettings(Caps(tail=0, summary=12_000)), reattached=10_000, most=30_000
     ),
     "like Codex": habits(
-        above(163_616),
+        above(0.9, 16_384),
         compacting=CompactionSettings(Caps(tail=0, summary=6_000)),
         reader=1.0,
         reattached=4_000,
         most=40_000,
     ),
-    "like crush": habits(above(151_808), compacting=CompactionSettings(Caps(tail=0)), reader=0.05, most=0),
+    "like crush": habits(above(0.8, 8_192), compacting=CompactionSettings(Caps(tail=0)), reader=0.05, most=0),
 }
 
 

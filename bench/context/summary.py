@@ -15,7 +15,7 @@ from agent.context.settings import CompactionSettings
 from agent.messages import Usage
 from agent.records.store_thread import StoreThread
 from bench.context.model import PlannedModel
-from bench.context.play import MIXES, Habits, open_session
+from bench.context.play import MIXES, Habits, open_planned
 from bench.context.workload import plan
 from store.sessions import SessionStore
 
@@ -38,11 +38,11 @@ class Summarised:
 
 async def summarise(seed: int, mix: str, tokens: int) -> Summarised:
     """A planned session played until a request takes that many tokens, then compacted by hand."""
-    model = PlannedModel(list(plan(seed, MOST_REQUESTS, MIXES[mix])), seed, WINDOW)
+    model = PlannedModel(list(plan(seed, MOST_REQUESTS, MIXES[mix])), seed, size=WINDOW)
     with tempfile.TemporaryDirectory() as name:
         thread = StoreThread(lambda: SessionStore(":memory:"))
         try:
-            session = await open_session(model, Path(name), thread, Habits(compacting=CompactionSettings(policy="off")))
+            session = await open_planned(model, Path(name), thread, Habits(compacting=CompactionSettings(policy="off")))
             while not model.billed or model.billed[-1].usage.prompt < tokens:
                 said = model.said_next
                 assert said is not None, "the plan is too short"

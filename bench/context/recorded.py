@@ -1,0 +1,216 @@
+"""Replays recorded sessions of coding agents, here and under the policies of other programs, and prints what each costs
+and what would have been missed.
+
+python -m bench.context.recorded FOLDER [--window 100k,200k,1M] [--joined] [--policy NAME …] [--each]
+
+What a folder holds and what is skipped: `bench.context.recordings`. What a regret is: `bench.context.regrets`. No model
+is asked: it says what it said when it was recorded, and a stand-in is written where a summary is due. Costs are in
+thousand tokens of fresh input, output included, billed with the pauses of the recording. *Unpaused* is the cached share
+of the requests before which less time passed than the provider keeps a prefix. *With recalls* adds, for each regret,
+one request that reads the view from the cache and brings back the output, up to 2,500 tokens of it.
+"""
+
+import argparse
+import asyncio
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from statistics import fmean
+
+from bench.context.policies import POLICIES
+from bench.context.recordings import KINDS, Recording, Skipped, joined, read_folder
+from bench.context.regrets import CAUSES
+from bench.context.replay import STAND_IN, Replayed, replay
+from bench.context.workload import TOKENS_PER_BYTE
+from tools.extent import counted
+
+USUAL = ("ours", "like opencode", "like Claude Code", "like Codex")
+SIZES = ((100_000, "under 100k"), (200_000, "100k to 200k"), (10**12, "over 200k"))
+"""Groups of recordings by the tokens that were said, called and given back in them."""
+UNITS = {"k": 1_000, "m": 1_000_000}
+
+
+def window_of(text: str) -> int:
+    """Tokens: `200000`, `200k` or `1M`. Raises `ValueError`."""
+    unit = UNITS.get(text[-1:].lower(), 1)
+    size = int(float(text[:-1]) * unit) if unit > 1 else int(text)
+    if size < 40_000:
+        raise ValueError("too small")
+    return size
+
+
+def windows_of(text: str) -> list[int]:
+    try:
+        return [window_of(one) for one in text.split(",")]
+    except ValueError:
+        raise argparse.ArgumentTypeError(
+            f"`{text}` are no windows; write tokens from 40k on, such as `100k,200k,1M`"
+        ) from None
+
+
+def mean(runs: Sequence[Replayed], value: Callable[[Replayed], float]) -> float:
+    return fmean(value(run) for run in runs)
+
+
+def regrets_per_100(runs: Sequence[Replayed], **wanted: str) -> float:
+    """Regrets per 100 steps, of those with such a cause or kind."""
+    found = sum(
+        all(getattr(regret, name) == value for name, value in wanted.items()) for run in runs for regret in run.regrets
+    )
+    return 100 * found / sum(run.steps for run in runs)
+
+
+def cached(runs: Sequence[Replayed]) -> float:
+    """Share of all prompt tokens that was read from the cache."""
+    return sum(run.all.cache_read for run in runs) / sum(run.all.prompt for run in runs)
+
+
+def unpaused(runs: Sequence[Replayed]) -> float:
+    return sum(run.unpaused.cache_read for run in runs) / sum(run.unpaused.prompt for run in runs)
+
+
+HEADING = (
+    f"{'':20}{'cost':>7}{'':>6}{'with recalls':>14}{'':>6}{'cached':>8}{'unpaused':>10}{'rewrites':>10}{'cold':>6}"
+    f"{'summaries':>11}{'peak':>6}{'drift':>7}   regrets: {'  '.join(CAUSES)}     all"
+)
+
+
+def row(name: str, runs: Sequence[Replayed], ours: Sequence[Replayed]) -> str:
+    def against(value: Callable[[Replayed], float]) -> str:
+        return f"{100 * (mean(runs, value) / mean(ours, value) - 1):+.0f}%" if ours is not runs else ""
+
+    causes = "".join(
+        f"{regrets_per_100(runs, cause=cause):>{width}.2f}" for cause, width in zip(CAUSES, (15, 8, 12), strict=True)
+    )
+    return (
+        f"{name:20}{mean(runs, _cost):7.0f}{against(_cost):>6}{mean(runs, _with_recalls):14.0f}"
+        f"{against(_with_recalls):>6}{cached(runs):8.1%}{unpaused(runs):10.1%}"
+        f"{mean(runs, lambda one: one.run.rewrites):10.1f}{mean(runs, lambda one: one.run.cold):6.1f}"
+        f"{mean(runs, lambda one: one.run.summaries):11.1f}{max(run.run.peak for run in runs):6.0%}"
+        f"{sum(run.run.drift for run in runs):7}{causes}{regrets_per_100(runs):8.2f}"
+    )
+
+
+def _cost(one: Replayed) -> float:
+    return one.run.cost
+
+
+def _with_recalls(one: Replayed) -> float:
+    return one.cost
+
+
+def kinds(runs: Sequence[Replayed]) -> str:
+    """Regrets per 100 steps by cause and kind of output, and how many of the outputs that left so were regretted."""
+    lines = [f"    {'':12}{''.join(f'{kind:>16}' for kind in KINDS)}"]
+    for cause in CAUSES:
+        cells = ""
+        for kind in KINDS:
+            left = sum(run.left.get((cause, kind), 0) for run in runs)
+            regretted = {
+                (run.recording.name, found.id)
+                for run in runs
+                for found in run.regrets
+                if (found.cause, found.kind) == (cause, kind)
+            }
+            share = f"{len(regretted)}/{left}" if left else ""
+            cells += f"{regrets_per_100(runs, cause=cause, kind=kind):7.2f}{share:>9}"
+        lines.append(f"    {cause:12}{cells}")
+    return "\n".join(lines)
+
+
+def group_of(recording: Recording) -> str:
+    tokens = recording.characters * TOKENS_PER_BYTE
+    return f"{recording.agent}, {next(name for most, name in SIZES if tokens < most)}"
+
+
+def groups(played: dict[str, list[Replayed]]) -> str:
+    """Cost with recalls and regrets per 100 steps, by agent and size."""
+    names = sorted({group_of(run.recording) for runs in played.values() for run in runs})
+    lines = [f"  {'with recalls; regrets':30}{''.join(f'{policy:>22}' for policy in played)}"]
+    for name in names:
+        cells, count = "", 0
+        for runs in played.values():
+            group = [run for run in runs if group_of(run.recording) == name]
+            cells += f"{mean(group, _with_recalls):15.0f}{regrets_per_100(group):7.2f}"
+            count = len(group)
+        lines.append(f"  {f'{name} ({count})':30}{cells}")
+    return "\n".join(lines)
+
+
+def each(runs: Sequence[Replayed]) -> str:
+    """A line for each recording."""
+    return "\n".join(
+        f"    {run.recording.name:40}{run.steps:5} steps{run.run.cost:8.0f}{run.cost:8.0f}{cached([run]):8.1%}"
+        f"{unpaused([run]):8.1%}{run.run.rewrites:4}{run.run.cold:4}{run.run.summaries:4}{run.run.peak:6.0%}"
+        f"{regrets_per_100([run]):8.2f}"
+        for run in runs
+    )
+
+
+def pauses(runs: Sequence[Replayed]) -> str:
+    requests = sum(run.run.requests for run in runs)
+    paused, cost = sum(run.paused for run in runs), sum(run.paused_cost for run in runs)
+    return (
+        f"  {paused / requests:.1%} of the requests of {runs[0].policy} came after a pause; "
+        f"they cause {cost / sum(run.run.cost for run in runs):.0%} of its cost"
+    )
+
+
+def said_of(recordings: Sequence[Recording], skipped: Sequence[Skipped]) -> str:
+    """What was found in the folder, with all that is wrong with it."""
+    steps = sum(len(one.steps) for one in recordings)
+    calls = sum(len(step.calls) for one in recordings for step in one.steps)
+    lines = [", ".join((counted(len(recordings), "recording"), counted(steps, "step"), counted(calls, "call")))]
+    lines += [f"skipped {one.name}: {one.why}" for one in skipped]
+    for trouble in sorted({trouble for one in recordings for trouble in one.troubles}):
+        having = [one for one in recordings if trouble in one.troubles]
+        count = sum(one.troubles[trouble] for one in having)
+        lines.append(f"{trouble}: {count} in {', '.join(one.name for one in having)}")
+    return "\n".join([*lines, f"Each summary says: {STAND_IN}"])
+
+
+def played(recordings: Sequence[Recording], policy: str, window: int) -> list[Replayed]:
+    return [asyncio.run(replay(recording, window, POLICIES[policy], policy)) for recording in recordings]
+
+
+def report(recordings: Sequence[Recording], window: int, policies: Sequence[str], *, is_each: bool) -> None:
+    """Plays all of them and prints a table while it grows."""
+    print(f"\nwindow {window:,}, means of {counted(len(recordings), 'session')}\n{HEADING}")
+    found: dict[str, list[Replayed]] = {}
+    for policy in policies:
+        found[policy] = runs = played(recordings, policy, window)
+        print(row(policy, runs, found[policies[0]]), flush=True)
+    for policy, runs in found.items():
+        print(f"  {policy}: regrets per 100 steps, and outputs regretted of those that left the view so")
+        print("\n".join([kinds(runs), *([each(runs)] if is_each else [])]))
+    print(pauses(found[policies[0]]))
+    print(groups(found), flush=True)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m bench.context.recorded")
+    parser.add_argument("folder", type=Path, help="where the recordings are, one `.jsonl` each")
+    parser.add_argument("--window", type=windows_of, default=[200_000], help="windows in tokens: `100k,200k,1M`")
+    parser.add_argument("--joined", action="store_true", help="all sessions of a project as one")
+    parser.add_argument("--policy", choices=sorted(POLICIES), action="append", help="one of the policies")
+    parser.add_argument("--each", action="store_true", help="a line for each recording")
+    options = parser.parse_args()
+    if not options.folder.is_dir():
+        parser.error(f"`{options.folder}` is no folder")
+    recordings, skipped = read_folder(options.folder)
+    if not recordings:
+        why = "; ".join(f"{one.name}: {one.why}" for one in skipped) or "no file in it ends in `.jsonl`"
+        parser.error(f"`{options.folder}` holds no recording that can be replayed: {why}")
+    print(said_of(recordings, skipped))
+    for window in options.window:
+        report(
+            joined(recordings) if options.joined else recordings,
+            window,
+            options.policy or USUAL,
+            is_each=options.each,
+        )
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

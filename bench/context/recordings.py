@@ -1,0 +1,313 @@
+"""Recorded sessions of coding agents, read from files: steps with calls and outputs, under the names of our tools.
+
+A recording is a file of JSON lines, in order:
+`{"t": "user", "text", "ts"}`, `{"t": "assistant", "text", "think", "calls": [{"id", "name", "args"}], "ts"}` and
+`{"t": "output", "id", "text", "err", "ts"}`; `ts` in seconds, `think` in characters. A row `compacted` says that the
+recording agent wrote a summary there. What does not fit is counted by name, and what cannot be replayed is skipped.
+"""
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+Kind: TypeAlias = Literal["read", "bash", "grep", "edit", "task", "other"]
+KINDS: tuple[Kind, ...] = ("read", "bash", "grep", "edit", "task", "other")
+"""Kinds of outputs. `task`: reports of sub-agents."""
+
+_TOOLS: dict[str, tuple[str, Kind]] = {
+    **dict.fromkeys(("read", "view", "notebookread", "read_file"), ("read", "read")),
+    **dict.fromkeys(("bash", "exec_command", "shell", "local_shell", "container.exec"), ("bash", "bash")),
+    **dict.fromkeys(("write_stdin", "read_bash", "bashoutput", "taskoutput"), ("bash_output", "bash")),
+    **dict.fromkeys(("stop_bash", "killshell", "killbash", "taskstop"), ("bash_kill", "bash")),
+    "grep": ("grep", "grep"),
+    **dict.fromkeys(("glob", "list", "ls"), ("glob", "grep")),
+    **dict.fromkeys(("edit", "multiedit", "notebookedit", "str_replace"), ("edit", "edit")),
+    **dict.fromkeys(("write", "create"), ("write", "edit")),
+    "apply_patch": ("apply_patch", "edit"),
+    **dict.fromkeys(("task", "agent"), ("task", "task")),
+}
+"""Names of tools in small letters, with ours and the kind of their outputs."""
+_ARGUMENTS = {
+    **dict.fromkeys(("file_path", "filePath"), "path"),
+    **dict.fromkeys(("old_string", "oldString", "old_str"), "old"),
+    **dict.fromkeys(("new_string", "newString", "new_str"), "new"),
+    **dict.fromkeys(("cmd",), "command"),
+    **dict.fromkeys(("file_text",), "content"),
+    **dict.fromkeys(("shellId", "session_id", "task_id", "bash_id"), "job"),
+    "replaceAll": "replace_all",
+}
+_AGENTS = (("Codex", {"exec_command", "write_stdin", "update_plan", "local_shell"}),
+           ("Claude Code", {"Bash", "Read", "Edit", "Grep"}),
+           ("Copilot", {"view", "read_bash", "stop_bash", "str_replace_editor", "report_intent"}),
+           ("OpenCode", {"bash", "read", "edit", "todowrite"}))  # fmt: skip
+"""Agents, with names of tools by which they are known; the first that fits."""
+_FILE = re.compile(r"(?P<project>.+?)-(?:claudecode|codex|opencode|copilot(?:cli)?)-\d+")
+_NUMBERED = re.compile(r"^ *(\d+)→", re.MULTILINE)
+"""How Claude Code numbers the lines of a file; ours has a tab there."""
+_EXIT = re.compile(r"\A(?:Chunk ID|Wall time|Exit code)[^\0]{0,200}?(?:exited with code|Exit code:?) ([1-9]\d*)\n")
+
+LARGE = 1_000_000
+"""Characters of an output that is worth a word."""
+FOREIGN = 0.2
+"""Share of letters beyond Latin ones with which a session is said not to be in English."""
+INTERLEAVED = 0.1
+"""Share of calls answered after a later reply, with which a recording is taken for that of two agents at once."""
+NOT_RECORDED = "[no output was recorded]"
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedCall:
+    id: str
+    tool: str
+    """Of ours, where it is one of ours."""
+    kind: Kind
+    arguments: Mapping[str, object]
+    output: str = NOT_RECORDED
+    failed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedStep:
+    said: tuple[str, ...]
+    """What the user said since the step before."""
+    asked_at: float
+    """When its request was sent, in seconds; never less than that of the step before."""
+    text: str
+    thought: int
+    """Characters of thinking, which are not in `text`."""
+    calls: tuple[RecordedCall, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Recording:
+    name: str
+    project: str
+    agent: str
+    steps: tuple[RecordedStep, ...]
+    troubles: Mapping[str, int] = field(default_factory=dict)
+    """What was wrong with it, with how often; nothing of it keeps it from being replayed."""
+
+    @property
+    def characters(self) -> int:
+        """Of all that was said, called and given back."""
+        return sum(
+            sum(map(len, step.said)) + len(step.text) + sum(len(call.output) + spelled(call) for call in step.calls)
+            for step in self.steps
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    name: str
+    why: str
+
+
+def spelled(call: RecordedCall) -> int:
+    """Characters of a call."""
+    return len(json.dumps(dict(call.arguments), ensure_ascii=False))
+
+
+def read_folder(folder: Path) -> tuple[list[Recording], list[Skipped]]:
+    """The recordings of a folder, its `*.jsonl`, by name; and those that cannot be replayed."""
+    found = [read_recording(path) for path in sorted(folder.glob("*.jsonl"))]
+    recordings = [one for one in found if isinstance(one, Recording)]
+    return recordings, [one for one in found if isinstance(one, Skipped)]
+
+
+def read_recording(path: Path) -> Recording | Skipped:
+    troubles: Counter[str] = Counter()
+    try:
+        with path.open(encoding="utf-8", errors="replace") as file:
+            rows = list(_rows(file, troubles))
+    except OSError as error:
+        return Skipped(path.stem, f"it cannot be read: {error.strerror}")
+    reader = _Reader(troubles)
+    for row in rows:
+        reader.take(row)
+    steps = reader.finished()
+    calls = sum(len(step.calls) for step in steps)
+    if not steps:
+        return Skipped(path.stem, "no reply of a model is in it")
+    late = troubles["output after a later reply"]
+    if late > max(2, INTERLEAVED * calls):
+        return Skipped(
+            path.stem, f"two agents are interleaved: {late} of {calls} calls are answered after later replies"
+        )
+    if _foreign_share(steps) > FOREIGN:
+        troubles["not in English"] = 1
+    project = match["project"] if (match := _FILE.fullmatch(path.stem)) else re.sub(r"[-_]\d+$", "", path.stem)
+    return Recording(path.stem, project, _agent(rows), steps, dict(+troubles))
+
+
+def joined(recordings: Sequence[Recording]) -> list[Recording]:
+    """One recording for each project and agent, of all that these have, one session after the other by time."""
+    groups: dict[tuple[str, str], list[Recording]] = {}
+    for recording in recordings:
+        groups.setdefault((recording.project, recording.agent), []).append(recording)
+    return [_joined(group) for group in groups.values()]
+
+
+def _joined(group: list[Recording]) -> Recording:
+    ordered = sorted(group, key=lambda one: (one.steps[0].asked_at, one.name))
+    steps: list[RecordedStep] = []
+    for number, recording in enumerate(ordered):
+        for step in recording.steps:
+            calls = tuple(replace(call, id=f"{number}-{call.id}") for call in step.calls)
+            at = max(step.asked_at, steps[-1].asked_at if steps else step.asked_at)
+            said = step.said if step is not recording.steps[0] or step.said else ("go on",)
+            steps.append(replace(step, said=said, asked_at=at, calls=calls))
+    troubles = sum((Counter(one.troubles) for one in ordered), Counter[str]())
+    first = ordered[0]
+    return Recording(
+        f"{first.project}, {first.agent}, {len(ordered)}", first.project, first.agent, tuple(steps), troubles
+    )
+
+
+def _rows(lines: Iterator[str], troubles: Counter[str]) -> Iterator[Mapping[str, Any]]:
+    for line in lines:
+        if not line.strip():
+            continue
+        try:
+            row = json.loads(line)
+        except ValueError:
+            row = None
+        if isinstance(row, dict) and row.get("t") in ("user", "assistant", "output", "compacted"):
+            yield row
+        else:
+            troubles["line that is no row"] += 1
+
+
+def _agent(rows: Sequence[Mapping[str, Any]]) -> str:
+    names = {call["name"] for row in rows if row["t"] == "assistant" for call in _calls_of(row)}
+    return next((agent for agent, known in _AGENTS if known & names), "unknown")
+
+
+def _calls_of(row: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    calls = row.get("calls")
+    return [
+        call
+        for call in (calls if isinstance(calls, list) else [])
+        if isinstance(call, dict) and isinstance(call.get("id"), str) and isinstance(call.get("name"), str)
+    ]
+
+
+@dataclass(slots=True)
+class _Draft:
+    """A step whose outputs still come in."""
+
+    said: list[str]
+    asked_at: float
+    text: str = ""
+    thought: int = 0
+    calls: list[RecordedCall] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class _Reader:
+    """Makes steps of rows. Replies with nothing between them are one, and so is one without calls with the next, where
+    the user said nothing in between: a turn would end there."""
+
+    troubles: Counter[str]
+    drafts: list[_Draft] = field(default_factory=list)
+    _said: list[str] = field(default_factory=list)
+    _clock: float | None = None
+    _asked_at: float = 0.0
+    """When the newest row came that a model is shown."""
+    _goes_on: bool = False
+    """The row before was a reply."""
+    _places: dict[str, tuple[int, int]] = field(default_factory=dict)
+    """Step and place of the calls."""
+    _answered: set[str] = field(default_factory=set)
+
+    def take(self, row: Mapping[str, Any]) -> None:
+        now = self._time(row)
+        match row["t"]:
+            case "user" if text := _text(row):
+                self._said.append(text)
+                self._asked_at, self._goes_on = now, False
+            case "assistant":
+                self._reply(row)
+                self._goes_on = True
+            case "output":
+                self._output(row)
+                self._asked_at, self._goes_on = now, False
+
+    def _time(self, row: Mapping[str, Any]) -> float:
+        at = row.get("ts")
+        if not isinstance(at, int | float):
+            return self._clock or 0.0
+        if self._clock is not None and at < self._clock:
+            self.troubles["time that runs backwards"] += 1
+        self._clock = max(float(at), self._clock if self._clock is not None else float(at))
+        return self._clock
+
+    def _reply(self, row: Mapping[str, Any]) -> None:
+        last = self.drafts[-1] if self.drafts else None
+        if last is None or self._said or not (self._goes_on or not last.calls):
+            last = _Draft(self._said or ([] if self.drafts else ["go on"]), self._asked_at)
+            self.drafts.append(last)
+            self._said = []
+        last.text = "\n\n".join(filter(None, (last.text, _text(row))))
+        last.thought += row["think"] if isinstance(row.get("think"), int) else 0
+        for call in _calls_of(row):
+            if call["id"] in self._places:
+                self.troubles["call with the id of another"] += 1
+                continue
+            self._places[call["id"]] = (len(self.drafts) - 1, len(last.calls))
+            last.calls.append(_call(call))
+
+    def _output(self, row: Mapping[str, Any]) -> None:
+        id, text = str(row.get("id")), _text(row)
+        if id not in self._places:
+            self.troubles["output that answers no call"] += 1
+            return
+        if id in self._answered:
+            self.troubles["second output of a call"] += 1
+            return
+        self._answered.add(id)
+        step, place = self._places[id]
+        if step != len(self.drafts) - 1:
+            self.troubles["output after a later reply"] += 1
+        if len(text) > LARGE:
+            self.troubles["output over a million characters"] += 1
+        call = self.drafts[step].calls[place]
+        text = _NUMBERED.sub(r"\1\t", text) if call.kind == "read" else text
+        failed = row.get("err") is True or bool(_EXIT.match(text))
+        self.drafts[step].calls[place] = replace(call, output=text, failed=failed)
+
+    def finished(self) -> tuple[RecordedStep, ...]:
+        unanswered = len(self._places) - len(self._answered)
+        if unanswered:
+            self.troubles["call never answered"] += unanswered
+        return tuple(
+            RecordedStep(tuple(draft.said), draft.asked_at, draft.text, draft.thought, tuple(draft.calls))
+            for draft in self.drafts
+            if draft.text or draft.calls
+        )
+
+
+def _call(call: Mapping[str, Any]) -> RecordedCall:
+    name, arguments = call["name"], call.get("args")
+    if not isinstance(arguments, dict):
+        arguments = {"input": arguments} if arguments else {}
+    tool, kind = _TOOLS.get(re.split(r"[^\w.]", name.lower())[0], ("", "other"))
+    arguments = {_ARGUMENTS.get(key, key): value for key, value in arguments.items()}
+    if tool == "apply_patch" and "input" in arguments:
+        arguments["patch"] = arguments.pop("input")
+    if isinstance(arguments.get("command"), list):
+        arguments["command"] = str(arguments["command"][-1])
+    return RecordedCall(call["id"], tool or (re.sub(r"\W+", "_", name)[:64] or "tool"), kind, arguments)
+
+
+def _text(row: Mapping[str, Any]) -> str:
+    text = row.get("text")
+    return text if isinstance(text, str) else ""
+
+
+def _foreign_share(steps: Sequence[RecordedStep]) -> float:
+    letters = [letter for step in steps for text in (*step.said, step.text) for letter in text if letter.isalpha()]
+    return sum(letter > "\u024f" for letter in letters) / max(len(letters), 1)

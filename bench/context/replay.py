@@ -1,0 +1,244 @@
+"""Recorded sessions played through the real one, by a model that says what was said and tools that give what they gave.
+
+What the recorded agent had in view when it said so is not known: it says the same whatever is in view here, and what it
+then uses and is not shown is a regret.
+"""
+
+import tempfile
+from collections import Counter, deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from agent.context.summary import without_tags
+from agent.events import TurnFailed
+from agent.messages import Text, ToolCall, Usage, User
+from agent.providers.base import Reply
+from agent.records.store_thread import StoreThread
+from agent.view_events import ContextCompacted
+from bench.context.model import MOST_FETCHED, SUMMARY_TOKENS, BilledModel, outputs_in
+from bench.context.play import TOOLS, USUAL, Habits, Played, open_session, played
+from bench.context.recordings import Kind, RecordedCall, Recording
+from bench.context.regrets import Cause, Regret, SeenOutputs, strings_in, used_in
+from bench.context.workload import TOKENS_PER_BYTE, prose
+from store.blobs import Blobs
+from store.sessions import SessionStore
+from tools.base import Arguments, Effect, Result, Workspace
+
+RECALL_CALL = 90
+"""Tokens of a call that brings something back."""
+STAND_IN = (
+    "This is a stand-in for a summary, which no model wrote: what the user said last, and the names that the session "
+    "itself has used most in what it said and called."
+)
+_SAID, _SAID_LAST = 400, 4
+"""Characters of what the user said, and how many of such texts, that the stand-in tells."""
+_END = "(Here the recording ends.)"
+
+
+class ReplayTool:
+    """A tool that gives what the next recorded call gave."""
+
+    schema: Mapping[str, object] = {"type": "object"}
+    effect: Effect = "none"
+    """Whatever it did: nothing is asked, and calls run one after the other."""
+
+    def __init__(self, name: str, tokens: int, model: "RecordedModel", most: int) -> None:
+        """`most`: bytes that are shown of an output; 0: all of them."""
+        self.name = name
+        self.description = prose(sum(name.encode()), int(tokens / TOKENS_PER_BYTE))
+        self._model, self._most = model, most
+
+    def subjects(self, arguments: Arguments, workspace: Workspace) -> tuple[str, ...]:
+        return ()
+
+    async def run(self, arguments: Arguments, workspace: Workspace) -> Result:
+        call = self._model.given.popleft()
+        self._model.wait()
+        return Result(call.output[: self._most] if self._most else call.output, failed=call.failed)
+
+
+@dataclass(slots=True)
+class RecordedModel(BilledModel):
+    recording: Recording
+    at: int = 0
+    """Steps that have been."""
+    given: deque[RecordedCall] = field(default_factory=deque)
+    """The calls whose outputs come next."""
+    seen: SeenOutputs = field(default_factory=SeenOutputs)
+    regrets: list[Regret] = field(default_factory=list)
+    recalls: float = 0.0
+    """What it would cost to bring back all that was regretted, in tokens of fresh input."""
+    _heard: int = 0
+    """Steps before which the user was heard."""
+    _summarised: int = 0
+    """Steps that a summary stands for."""
+
+    @property
+    def said_next(self) -> str | None:
+        """What the user says now, or None when the recording is at its end."""
+        if self.at == len(self.recording.steps):
+            return None
+        self._heard = self.at + 1
+        return "\n\n".join(self.recording.steps[self.at].said) or "go on"
+
+    def heard_meanwhile(self) -> Sequence[User]:
+        """What the user says before the next step of a turn."""
+        if self._heard > self.at or self.at == len(self.recording.steps):
+            return ()
+        self._heard = self.at + 1
+        return tuple(User((Text(text),)) for text in self.recording.steps[self.at].said)
+
+    def wait(self) -> None:
+        """Lets the time pass up to the next request."""
+        steps = self.recording.steps
+        self.now = steps[min(self.at, len(steps) - 1)].asked_at - steps[0].asked_at
+
+    def step(self, content: Mapping[str, Any]) -> Reply:
+        step = self.recording.steps[self.at]
+        self.seen.look(outputs_in(content))
+        found = self.seen.regrets(used_in(step.text, step.calls), self.at, lambda: shown_in(content))
+        self.at += 1
+        for call in step.calls:
+            self.seen.add(call, self.at)
+        said = _tokens(step.text) + sum(_tokens(text) for call in step.calls for text in strings_in(call.arguments))
+        calls = step.calls if self.at < len(self.recording.steps) else ()
+        self.given = deque(calls)
+        parts: list[Text | ToolCall] = [Text(step.text)] if step.text else []
+        parts += [ToolCall(call.id, call.tool, call.arguments) for call in calls]
+        tokens = said + round(step.thought * TOKENS_PER_BYTE)
+        reply = self.reply("step", content, parts or [Text(_END)], tokens)
+        self.regrets += found
+        self.recalls += sum(self._price_of(regret) for regret in found)
+        return reply
+
+    def _price_of(self, regret: Regret) -> float:
+        """Of one more request that brings back what was regretted."""
+        fetched = min(round(regret.characters * TOKENS_PER_BYTE), MOST_FETCHED)
+        return self.rates.cost(Usage(cache_read=self.sent, cache_write=fetched, output=RECALL_CALL))
+
+    def write_summary(self) -> str:
+        """The stand-in, with the newest files that were read where a policy shows such again."""
+        steps = self.recording.steps[: self.at]
+        said = [text[:_SAID] for step in steps for text in step.said][-_SAID_LAST:]
+        names: Counter[str] = Counter()
+        for step in steps:
+            names.update(used for used in used_in(step.text, step.calls) if " " not in used)
+        ordered = sorted(names, key=lambda name: (-names[name], name))
+        lines = "\n".join([STAND_IN, "", *said, ""])
+        room = int(SUMMARY_TOKENS / TOKENS_PER_BYTE) - 400 - len(lines.encode())
+        text = f"{lines}{_within(ordered, room)}"
+        retain, summary = text[:2400], text[2400:] or STAND_IN
+        again = self._read_again(int(self.reattached / TOKENS_PER_BYTE))
+        return f"<retain>{without_tags(retain)}</retain>\n<summary>{without_tags(summary + again)}</summary>"
+
+    def _read_again(self, room: int) -> str:
+        """So many bytes of the newest files that were read."""
+        reads = [call.output for step in self.recording.steps[: self.at] for call in step.calls if call.kind == "read"]
+        text, most = "", room // 2
+        for read in reversed(reads):
+            text += f"\n{read[: min(most, room - len(text))]}"
+            if len(text) >= room:
+                break
+        return text
+
+
+def _within(names: Sequence[str], room: int) -> str:
+    """As many of the names as that many bytes hold."""
+    taken: list[str] = []
+    for name in names:
+        room -= len(name) + 1
+        if room < 0:
+            break
+        taken.append(name)
+    return " ".join(taken)
+
+
+def shown_in(content: Mapping[str, Any]) -> str:
+    """All texts of a request's messages."""
+    return "\n".join(
+        text
+        for message in content["messages"]
+        for block in message["content"]
+        for text in strings_in([block.get("text"), block.get("input"), block.get("content")])
+    )
+
+
+def _tokens(text: str) -> int:
+    return round(len(text.encode("utf-8", "surrogatepass")) * TOKENS_PER_BYTE)
+
+
+@dataclass(frozen=True, slots=True)
+class Replayed:
+    recording: Recording
+    policy: str
+    run: Played
+    steps: int
+    all: Usage
+    unpaused: Usage
+    """Of the requests that came before the prefix of the one before had expired."""
+    paused: int
+    """Requests that came later."""
+    paused_cost: float
+    """Thousands of fresh input tokens that these cost."""
+    recalls: float
+    """Thousands of fresh input tokens that it would cost to bring back what was regretted."""
+    regrets: tuple[Regret, ...]
+    left: Mapping[tuple[Cause, Kind], int]
+    """Outputs that left the view, in part or as a whole, by what took them first."""
+
+    @property
+    def cost(self) -> float:
+        """Thousands of fresh input tokens, with a recall paid for each regret."""
+        return self.run.cost + self.recalls
+
+
+async def replay(recording: Recording, window: int, habits: Habits = USUAL, policy: str = "ours") -> Replayed:
+    """A recording, to its end. `policy`: what the habits are called."""
+    size = habits.window or window
+    model = RecordedModel(recording=recording, size=size, trigger=habits.trigger, reattached=habits.reattached)
+    rewritten_before: set[int] = set()
+    cold = 0
+    names = sorted({call.tool for step in recording.steps for call in step.calls})
+    tools = [ReplayTool(name, TOOLS // len(names), model, habits.most) for name in names]
+    with tempfile.TemporaryDirectory() as name:
+        blobs = Blobs(Path(name) / "blobs")
+        thread = StoreThread(lambda: SessionStore(":memory:", blobs=blobs))
+        try:
+            session = await open_session(model, tools, Path(name), thread, habits)
+            while (said := model.said_next) is not None:
+                model.wait()
+                async for event in session.send(said, pending_messages=model.heard_meanwhile):
+                    match event:
+                        case ContextCompacted(strategies=strategies, cause=cause) if strategies:
+                            rewritten_before.add(len(model.billed))
+                            cold += cause == "cold"
+                        case TurnFailed(message=message):
+                            raise SystemExit(f"{recording.name} ended early: {message}")
+                        case _:
+                            pass
+            await session.close()
+        finally:
+            await thread.close()
+    return _replayed(model, policy, played(model, rewritten_before, cold))
+
+
+def _replayed(model: RecordedModel, policy: str, run: Played) -> Replayed:
+    gaps = [later.at - earlier.at for earlier, later in zip(model.billed, model.billed[1:], strict=False)]
+    rest = list(zip(gaps, (billed.usage for billed in model.billed[1:]), strict=True))
+    unpaused = [usage for gap, usage in rest if gap < model.rates.ttl]
+    after_pause = [usage for gap, usage in rest if gap >= model.rates.ttl]
+    return Replayed(
+        model.recording,
+        policy,
+        run,
+        model.at,
+        sum((billed.usage for billed in model.billed), Usage()),
+        sum(unpaused, model.billed[0].usage),
+        len(after_pause),
+        sum(map(model.rates.cost, after_pause)) / 1000,
+        model.recalls / 1000,
+        tuple(model.regrets),
+        Counter((cause, output.kind) for output in model.seen.outputs.values() if (cause := output.left_by)),
+    )

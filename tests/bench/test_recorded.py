@@ -1,0 +1,304 @@
+"""Recorded sessions read from files, replayed through the real session, and what of them is missed."""
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent.context.summary import Wishes, instruction
+from agent.messages import Text, User
+from agent.providers.base import Request
+from agent.window.model_summary import READER
+from bench.context.model import asks_for_summary
+from bench.context.policies import POLICIES
+from bench.context.recorded import main, windows_of
+from bench.context.recordings import NOT_RECORDED, RecordedCall, Recording, Skipped, joined, read_folder, read_recording
+from bench.context.regrets import SeenOutputs, names_in, used_in
+from bench.context.replay import Replayed, replay
+
+Row = Mapping[str, Any]
+LONG = "".join(f"line {number} of what a build prints\n" for number in range(400))
+HIDDEN = LONG[:6000] + "the flag is keep_alive_window\n" + LONG[6000:]
+"""Its middle is not shown of a program's output."""
+
+
+def said(text: str, at: float = 0) -> Row:
+    return {"t": "user", "text": text, "ts": at}
+
+
+def replied(text: str, *calls: Row, at: float = 0) -> Row:
+    return {"t": "assistant", "text": text, "think": 10, "calls": list(calls), "ts": at}
+
+
+def called(id: str, name: str = "Bash", **args: object) -> Row:
+    return {"id": id, "name": name, "args": args or {"command": "make"}}
+
+
+def gave(id: str, text: str, at: float = 0, **more: object) -> Row:
+    return {"t": "output", "id": id, "text": text, "ts": at, **more}
+
+
+def written(folder: Path, rows: Sequence[Row | str], name: str = "app-claudecode-00") -> Path:
+    path = folder / f"{name}.jsonl"
+    path.write_text("".join(f"{row if isinstance(row, str) else json.dumps(row)}\n" for row in rows), encoding="utf-8")
+    return path
+
+
+def read(folder: Path, *rows: Row | str) -> Recording:
+    found = read_recording(written(folder, rows))
+    assert isinstance(found, Recording), found
+    return found
+
+
+async def replayed(folder: Path, *rows: Row, policy: str = "ours") -> Replayed:
+    return await replay(read(folder, *rows), 200_000, POLICIES[policy])
+
+
+def test_the_tools_of_every_agent_have_our_names(tmp_path: Path) -> None:
+    recording = read(
+        tmp_path,
+        said("go"),
+        replied(
+            "",
+            called("1", "Read", file_path="/a.py", offset=3),
+            called("2", "exec_command", cmd="ls"),
+            called("3", "view", path="/b.py"),
+            called("4", "edit", filePath="/c.py", oldString="a", newString="b"),
+            called("5", "Task", prompt="look"),
+            called("6", "apply_patch", input="*** Begin Patch"),
+            called("7", "mcp__x__y", q="1"),
+            called("8", "shell", command=["bash", "-lc", "ls"]),
+        ),
+    )
+    assert [(call.tool, call.kind, call.arguments) for call in recording.steps[0].calls] == [
+        ("read", "read", {"path": "/a.py", "offset": 3}),
+        ("bash", "bash", {"command": "ls"}),
+        ("read", "read", {"path": "/b.py"}),
+        ("edit", "edit", {"path": "/c.py", "old": "a", "new": "b"}),
+        ("task", "task", {"prompt": "look"}),
+        ("apply_patch", "edit", {"patch": "*** Begin Patch"}),
+        ("mcp__x__y", "other", {"q": "1"}),
+        ("bash", "bash", {"command": "ls"}),
+    ]
+
+
+def test_lines_of_a_file_are_numbered_as_ours_are(tmp_path: Path) -> None:
+    recording = read(tmp_path, replied("", called("1", "Read", file_path="/a")), gave("1", "     1→one\n     2→two"))
+    assert recording.steps[0].calls[0].output == "1\tone\n2\ttwo"
+
+
+def test_replies_with_nothing_between_them_are_one_step(tmp_path: Path) -> None:
+    rows = [said("go", 5), replied("first", at=6), replied("second", called("1"), at=7), gave("1", "ok", 9)]
+    recording = read(tmp_path, *rows, replied("done", at=10), said("more", 20), replied("yes", at=21))
+    assert [(step.said, step.asked_at, step.text, len(step.calls)) for step in recording.steps] == [
+        (("go",), 5, "first\n\nsecond", 1),
+        ((), 9, "done", 0),
+        (("more",), 20, "yes", 0),
+    ]
+    assert recording.troubles == {}
+
+
+def test_what_is_wrong_with_a_recording_is_counted_by_name(tmp_path: Path) -> None:
+    recording = read(
+        tmp_path,
+        "no json",
+        '["a list"]',
+        said("go", 100),
+        replied("", called("1"), called("2"), called("3"), called("1"), at=101),
+        gave("1", "one", 90),
+        gave("1", "again", 103),
+        gave("unheard", "?", 104),
+        replied("", called("4"), at=105),
+        gave("2", "x" * 4_000_000, 106),
+        gave("4", "four", 107),
+    )
+    assert recording.troubles == {
+        "line that is no row": 2,
+        "call with the id of another": 1,
+        "time that runs backwards": 1,
+        "second output of a call": 1,
+        "output that answers no call": 1,
+        "output after a later reply": 1,
+        "output over a million characters": 1,
+        "call never answered": 1,
+    }
+    assert [call.output[:9] for step in recording.steps for call in step.calls] == [
+        "one",
+        "xxxxxxxxx",
+        NOT_RECORDED[:9],
+        "four",
+    ]
+    assert [step.asked_at for step in recording.steps] == [100, 104]
+
+
+def test_two_agents_at_once_and_an_empty_recording_are_skipped_by_name(tmp_path: Path) -> None:
+    rows: list[Row] = [said("go")]
+    for number in range(0, 20, 2):
+        rows += [replied("", called(f"{number}")), said("more"), replied("", called(f"{number + 1}"))]
+        rows += [gave(f"{number + 1}", "b"), gave(f"{number}", "a")]
+    written(tmp_path, rows, "two")
+    written(tmp_path, [said("hello")], "none")
+    assert read_folder(tmp_path) == (
+        [],
+        [
+            Skipped("none", "no reply of a model is in it"),
+            Skipped("two", "two agents are interleaved: 10 of 20 calls are answered after later replies"),
+        ],
+    )
+
+
+async def test_a_session_in_another_language_is_replayed_and_named(tmp_path: Path) -> None:
+    rows = said("почини разбор строки в модуле"), replied("Разбор починен, все проверки проходят.")
+    run = await replayed(tmp_path, *rows)
+    assert (run.recording.troubles, run.steps, run.regrets) == ({"not in English": 1}, 1, ())
+
+
+def test_sessions_of_a_project_are_joined_in_the_order_of_their_times(tmp_path: Path) -> None:
+    for name, at in (("app-codex-01", 10), ("app-codex-02", 5), ("lib-codex-00", 1)):
+        rows = [said(name, at), replied("", called("1", "exec_command", cmd="ls"), at=at), gave("1", name, at)]
+        written(tmp_path, [*rows, replied("done", at=at)], name)
+    found = joined(read_folder(tmp_path)[0])
+    assert [(one.name, [step.said for step in one.steps if step.said]) for one in found] == [
+        ("app, Codex, 2", [("app-codex-02",), ("app-codex-01",)]),
+        ("lib, Codex, 1", [("lib-codex-00",)]),
+    ]
+    assert [call.id for step in found[0].steps for call in step.calls] == ["0-1", "1-1"]
+
+
+async def test_what_is_used_of_the_hidden_part_of_an_output_is_a_regret(tmp_path: Path) -> None:
+    rows = (
+        said("go"),
+        replied("", called("1")),
+        gave("1", HIDDEN),
+        replied("I set `keep_alive_window`."),
+        said("thanks"),
+    )
+    run = await replayed(tmp_path, *rows, replied("keep_alive_window is set"))
+    assert [(one.id, one.kind, one.cause, one.wanted, one.age) for one in run.regrets] == [
+        ("1", "bash", "cut", "keep_alive_window", 0)
+    ]
+    assert run.left == {("cut", "bash"): 1}
+    assert run.recalls > 1.25 * 2500 / 1000
+    whole = await replayed(tmp_path, *rows, policy="like Claude Code")
+    assert (whole.regrets, whole.recalls, whole.left) == ((), 0, {})
+
+
+async def test_a_replay_is_the_same_each_time(tmp_path: Path) -> None:
+    rows = said("go"), replied("", called("1"), called("2")), gave("2", LONG), gave("1", HIDDEN), replied("done")
+    assert await replayed(tmp_path, *rows) == await replayed(tmp_path, *rows)
+
+
+async def test_an_output_of_four_megabytes_is_replayed(tmp_path: Path) -> None:
+    rows = said("go"), replied("", called("1")), gave("1", HIDDEN * 250), replied("keep_alive_window")
+    run = await replayed(tmp_path, *rows)
+    assert [(one.cause, one.characters) for one in run.regrets] == [("cut", 250 * len(HIDDEN))]
+    assert run.recording.troubles == {"output over a million characters": 1}
+    assert run.run.peak < 0.2
+
+
+async def test_a_pause_costs_and_is_told_apart(tmp_path: Path) -> None:
+    rows = said("go", 0), replied("yes", at=5), said("more", 20), replied("yes", at=25)
+    quick = await replayed(tmp_path, *rows)
+    slow = await replayed(tmp_path, *rows, said("again", 900), replied("yes", at=905))
+    assert (quick.paused, slow.paused) == (0, 1)
+    assert slow.unpaused.cache_read == slow.all.cache_read == quick.all.cache_read
+    assert slow.paused_cost > 0.5 * quick.run.cost
+
+
+async def test_what_the_user_says_while_a_turn_runs_is_heard_there(tmp_path: Path) -> None:
+    rows = said("go"), replied("", called("1")), gave("1", "ok"), said("and the tests"), replied("", called("2"))
+    run = await replayed(tmp_path, *rows, gave("2", "ok"), replied("done"))
+    assert (run.steps, run.run.requests, run.run.drift) == (3, 3, 0)
+
+
+async def test_a_user_who_writes_of_summaries_asks_for_none(tmp_path: Path) -> None:
+    rows = said("<task><summary>Background command ended</summary></task>"), replied("noted"), said("<retain>")
+    run = await replayed(tmp_path, *rows, replied("noted"))
+    assert (run.steps, run.run.summaries) == (2, 0)
+
+
+def test_only_the_instruction_asks_for_a_summary() -> None:
+    def asks(text: str, system: str = "") -> bool:
+        return asks_for_summary(Request(system, (User((Text(text),)),), (), 100, "s"))
+
+    asked = instruction(Wishes(summary_prompt="be brief"), "the tests", outputs=("r1 is a test run",))
+    assert [asks(asked), asks(f"a transcript\n\n{asked}", READER)] == [True, True]
+    assert [asks("a <summary>"), asks(f"a transcript\n\n{asked}"), asks("")] == [False, False, False]
+
+
+def test_names_are_what_nobody_says_by_chance() -> None:
+    assert names_in("src/app/token_store.py has parseLine, implementation details and v1.2.3-rc4") == {
+        "token_store.py",
+        "parseLine",
+        "v1.2.3-rc4",
+    }
+    edit = RecordedCall("1", "edit", "edit", {"old": "    return value + some other  \n  x", "new": ["short"]})
+    assert used_in("", [edit]) == {"return value + some other"}
+
+
+def test_what_took_an_output_from_the_view_is_why_it_is_regretted() -> None:
+    seen = SeenOutputs()
+    for number, text in enumerate(("12\talpha_one()", "beta_two()", "gamma_three()", "alpha_one() again")):
+        seen.add(RecordedCall(str(number), "read", "read", {}, text), number)
+    seen.look({str(number): seen.outputs[str(number)].whole for number in range(3)})
+    assert seen.regrets({"beta_two", "gamma_three"}, 4, lambda: "") == ()
+    seen.look({"0": "12\talpha_one()", "1": "Viewed b", "3": "cut"})
+    wanted = {"alpha_one", "beta_two", "gamma_three"}
+    assert [(one.id, one.cause) for one in seen.regrets(wanted, 4, lambda: "")] == [
+        ("1", "masked"),
+        ("2", "summarised"),
+    ]
+    assert seen.regrets(wanted, 5, lambda: "") == (), "what was regretted is back until the next rewrite"
+    seen.look({"3": "cut"})
+    assert seen.regrets({"beta_two"}, 6, lambda: "we spoke of beta_two") == ()
+    assert [(one.id, one.cause, one.age) for one in seen.regrets({"alpha_one", "beta_two"}, 6, lambda: "")] == [
+        ("3", "cut", 3),
+        ("1", "masked", 5),
+    ]
+
+
+def test_the_command_prints_what_it_found_and_what_that_costs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written(tmp_path, [said("go"), replied("", called("1")), gave("1", HIDDEN), replied("keep_alive_window")])
+    written(tmp_path, [said("hello")], "empty")
+    monkeypatch.setattr("sys.argv", ["recorded", str(tmp_path), "--policy", "ours", "--each", "--window", "100k,1M"])
+    assert main() == 0
+    shown = capsys.readouterr().out
+    assert "1 recording, 2 steps, 1 call\nskipped empty: no reply of a model is in it\n" in shown
+    assert [line for line in shown.splitlines() if "window" in line] == [
+        "window 100,000, means of 1 session",
+        "window 1,000,000, means of 1 session",
+    ]
+    cut = [line.split() for line in shown.splitlines() if line.startswith("    cut")]
+    assert cut == [["cut", "0.00", "50.00", "1/1", "0.00", "0.00", "0.00", "0.00"]] * 2
+
+
+def test_windows_are_written_as_people_say_them() -> None:
+    assert windows_of("100k,200000,1M") == [100_000, 200_000, 1_000_000]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["/nowhere/at/all"], "`/nowhere/at/all` is no folder"),
+        (["."], "no file in it ends in `.jsonl`"),
+        ([".", "--window", "10k"], "write tokens from 40k on"),
+        ([".", "--window", "large"], "write tokens from 40k on"),
+    ],
+)
+def test_a_folder_or_a_window_that_cannot_be_used_is_told(
+    arguments: list[str],
+    said: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.argv", ["recorded", *arguments])
+    with pytest.raises(SystemExit) as left:
+        main()
+    assert left.value.code == 2
+    assert said in capsys.readouterr().err
