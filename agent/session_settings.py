@@ -24,8 +24,8 @@ from agent.debug import Debug, is_asked_for
 from agent.errors import ConfigError
 from agent.input.instructions import git_branch, in_mode, load_instructions
 from agent.providers.base import ModelFacts
-from agent.providers.retry import Persistence
 from agent.providers.setup import find_setting, first_choice
+from agent.providers.stream import Persistence
 from tools.base import Tool
 from tools.catalog import builtin_tools
 from tools.final_report import FinalReport

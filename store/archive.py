@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from store.befores import befores
 from store.blobs import Blobs
-from store.outputs import OutputRow, SummaryRow
+from store.session_rows import OutputRow, SummaryRow
 from store.sessions import MessageRow, SessionStore
 
 ORPHAN_SECONDS = 86_400.0

@@ -8,15 +8,24 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from store.accounts import RewriteRow, UsageRow, UsageTotal, insert_rewrites, insert_usage
 from store.blobs import Blobs
 from store.connection import back_up, connected, connected_to_copy, connected_to_read, make_file
 from store.digests import is_as_written
 from store.errors import StoreError, found_no_room, translated
 from store.listed import IS_LISTED, hand_over
 from store.migrations import MIGRATIONS
-from store.outputs import OutputRow, SummaryRow, insert_outputs, insert_summaries
-from store.views import ViewRow, insert_view, remove_views
+from store.session_rows import (
+    OutputRow,
+    RewriteRow,
+    SummaryRow,
+    UsageRow,
+    UsageTotal,
+    ViewRow,
+    insert_rewrites,
+    insert_rows,
+    insert_view,
+    remove_views,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +56,11 @@ class SessionRow:
         return self.draft and self.messages <= (self.forked or 0)
 
 
+_COLUMNS = (
+    "id", "project", "title", "model", "mode", "created", "updated", "parent", "forked", "family", "draft",
+)  # fmt: skip
+
+
 class MessageRow(NamedTuple):
     position: int
     """Counts from 0 in each session, without gaps."""
@@ -74,22 +88,9 @@ class SnapshotRow(NamedTuple):
 
 
 def insert_session(db: sqlite3.Connection, row: SessionRow) -> None:
+    values = ", ".join("?" * len(_COLUMNS))
     db.execute(
-        "insert into sessions (id, project, title, model, mode, created, updated, parent, forked, family, draft) "
-        "values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        (
-            row.id,
-            row.project,
-            row.title,
-            row.model,
-            row.mode,
-            row.created,
-            row.updated,
-            row.parent,
-            row.forked,
-            row.family,
-            int(row.draft),
-        ),
+        f"insert into sessions ({', '.join(_COLUMNS)}) values ({values})", [getattr(row, name) for name in _COLUMNS]
     )
 
 
@@ -183,7 +184,7 @@ class SessionStore:
         self,
         session: str,
         messages: Iterable[MessageRow] = (),
-        usage: Iterable[UsageRow] = (),
+        usage: Sequence[UsageRow] = (),
         snapshot: SnapshotRow | None = None,
         facts: Sequence[FactRow] = (),
         over: Sequence[tuple[str, str]] = (),
@@ -203,7 +204,7 @@ class SessionStore:
                 "values (?1, ?2, ?3, ?4, ?5, ?6, message_digest(?3, ?4))",
                 [(session, row.position, row.role, row.body, row.created or now, row.ref) for row in messages],
             )
-            insert_usage(self._db, session, usage, now)
+            insert_rows(self._db, "usage", session, usage, now)
             if snapshot is not None:
                 self._db.execute(
                     "insert or replace into snapshots (session, position, body, created) values (?, ?, ?, ?)",
@@ -225,8 +226,8 @@ class SessionStore:
                 remove_views(self._db, session, back)
             if before is not None:
                 insert_view(self._db, session, before, now)
-            insert_outputs(self._db, session, outputs, now)
-            insert_summaries(self._db, session, summaries, now)
+            insert_rows(self._db, "outputs", session, outputs, now)
+            insert_rows(self._db, "summaries", session, summaries, now)
             for digest in {row.digest for row in outputs if row.digest is not None}:
                 if self.blobs is not None:
                     self.blobs.settle(digest, session)

@@ -23,7 +23,7 @@ from agent.records.rows import digests_of, plain_body, read_summary, whole_files
 from agent.records.session_lookup import find_session, project_of
 from store.blobs import Blobs
 from store.errors import StoreError
-from store.outputs import SummaryRow
+from store.session_rows import SummaryRow
 from store.sessions import MessageRow, SessionRow, SessionStore
 from store.transfer import COLUMNS, KEYS, MESSAGES, Rows, TransferRow, TransferStore, is_row_of, is_time
 

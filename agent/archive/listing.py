@@ -16,7 +16,7 @@ from agent.messages import Assistant, Conversation, Message, ToolCall, User
 from agent.records.damage import read_if_sound, unreadable
 from agent.records.store_thread import StoreThread
 from store.archive import ArchiveStore
-from store.outputs import OutputRow
+from store.session_rows import OutputRow
 from store.sessions import MessageRow, SessionStore
 from tools.extent import counted
 from tools.lazy import dataclass

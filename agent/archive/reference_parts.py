@@ -18,7 +18,7 @@ from agent.context.references import (
 )
 from agent.errors import ReferenceFailed, StoreFailed
 from agent.messages import Assistant, Image, Message, User
-from store.outputs import OutputRow
+from store.session_rows import OutputRow
 from tools.extent import counted
 from tools.files.pictures import PICTURE_TYPES
 from tools.lazy import dataclass, regex

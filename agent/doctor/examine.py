@@ -25,7 +25,7 @@ from store.archive import ORPHAN_SECONDS, ArchiveStore
 from store.blobs import Blobs
 from store.checks import ReferenceChecks, damaged_blobs, examine_database, unsound_blobs
 from store.errors import StoreError
-from store.outputs import OutputRow
+from store.session_rows import OutputRow
 from store.sessions import SessionStore
 from tools.extent import counted
 

@@ -38,12 +38,10 @@ from agent.records.store_thread import StoreThread
 from agent.records.usage import Spent, rewrite_row, usage_row
 from agent.records.write_queue import WriteQueue
 from agent.view_events import ContextCompacted, PrefixRenewed, RewriteUndone, ViewChanged
-from store.accounts import RewriteRow, UsageRow
 from store.archive import ArchiveStore
 from store.calls import keep_tool_uses, tool_uses
-from store.outputs import OutputRow, SummaryRow
+from store.session_rows import OutputRow, RewriteRow, SummaryRow, UsageRow, ViewRow
 from store.sessions import FactRow, MessageRow, SessionRow, SessionStore, SnapshotRow
-from store.views import ViewRow
 
 _CALL = "call"
 """The kind of the facts that tell how far calls have come."""

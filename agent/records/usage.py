@@ -6,7 +6,7 @@ from typing import TypeAlias
 from agent.events import ModelSwitched, ReplyFinished
 from agent.messages import Usage
 from agent.view_events import ContextCompacted, PrefixRenewed, RewriteUndone, ViewChanged
-from store.accounts import RewriteRow, UsageRow
+from store.session_rows import RewriteRow, UsageRow
 from tools.lazy import dataclass
 
 

@@ -21,7 +21,7 @@ from agent.records.resume import restore
 from agent.records.rows import encode_snapshot
 from agent.records.store_thread import StoreThread
 from bench.measure import row
-from store.accounts import UsageRow
+from store.session_rows import UsageRow
 from store.sessions import FactRow, SessionRow, SessionStore, SnapshotRow
 from tools.base import Workspace
 

@@ -9,7 +9,7 @@ from agent.messages import Assistant, Conversation, Message, Text, ToolCall, Too
 from agent.records.message_rows import encode_message
 from agent.records.rows import encode_snapshot, output_rows
 from bench.measure import environment
-from store.outputs import OutputRow
+from store.session_rows import OutputRow
 from store.sessions import SessionRow, SessionStore, SnapshotRow
 
 MODEL = "openai-chat/bench"

@@ -12,7 +12,7 @@ from store.archive import ArchiveStore, Collected
 from store.blobs import Blobs
 from store.errors import StoreError
 from store.migrations import MIGRATIONS
-from store.outputs import OutputRow, SummaryRow
+from store.session_rows import OutputRow, SummaryRow
 from store.sessions import MessageRow, SessionRow, SessionStore
 
 

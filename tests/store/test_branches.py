@@ -6,14 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from store.accounts import UsageRow
 from store.archive import ArchiveStore
 from store.blobs import Blobs
 from store.branches import Branches
 from store.catalogue import Catalogue, ListedRow
-from store.outputs import OutputRow, SummaryRow
+from store.session_rows import KEPT, OutputRow, SummaryRow, UsageRow, ViewRow
 from store.sessions import FactRow, MessageRow, SessionRow, SessionStore, SnapshotRow
-from store.views import KEPT, ViewRow
 
 ROW = SessionRow("aa11bb22cc33", "/p", "fix it", "scripted/a", "ask", 10.0, 10.0)
 FORK = replace(ROW, id="dd44ee55ff66", created=20.0, updated=20.0, parent=ROW.id, forked=2, family=ROW.id)

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from store.accounts import RewriteRow, UsageRow, UsageTotal
 from store.errors import StoreError
 from store.locks import SessionLock
 from store.migrations import MIGRATIONS
+from store.session_rows import RewriteRow, UsageRow, UsageTotal
 from store.sessions import FactRow, MessageRow, SessionRow, SessionStore, SnapshotRow
 
 ROW = SessionRow("aa11bb22cc33", "/p", "fix it", "scripted/a", "ask", 10.0, 10.0)

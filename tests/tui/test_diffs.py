@@ -9,7 +9,7 @@ from rich.cells import cell_len
 
 from tests.tui.inked import PALETTE
 from tools.files.change import diff_lines
-from tui.render.call_diff import diff_of
+from tui.render.blocks import diff_of
 from tui.render.diff_lines import Drawn, SegmentLine, cut_at_blanks, shown, with_blanks
 from tui.render.diff_pairing import Marks, marks_of, paired
 from tui.render.diff_rows import Layout, LineRow, PairRow, RemarkRow, code_layout, layout_of

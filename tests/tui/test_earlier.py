@@ -14,7 +14,7 @@ from agent.records.damage import ReadableMessages
 from tests.tui.doubles import FakeSession, FakeSessions, conversation
 from tests.tui.piloting import Terminal
 from tui.app import EbbApp
-from tui.plain.greeting import before_this
+from tui.plain.command_context import before_this
 from tui.session.controller import PAGE, SessionController
 from tui.view.blocks import AnswerText, Call, Earlier, Notice, SummaryBlock, UserText
 from tui.view.resumed import view_of, whole_steps

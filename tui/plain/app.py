@@ -1,7 +1,8 @@
 """The session in lines: what is typed goes in, what happens is printed."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from time import monotonic
 from typing import TYPE_CHECKING
 
@@ -9,10 +10,7 @@ from agent.config.settings import Settings
 from agent.errors import UsageError
 from agent.events import Decision, Event, PermissionAsked
 from tui.actions.sessions import pick_session
-from tui.plain.command_context import LineContext
-from tui.plain.edit_call import change
-from tui.plain.greeting import greet
-from tui.plain.heard_session import HeardController, WantedAnswer
+from tui.plain.command_context import LineContext, change, greet
 from tui.plain.jobs import LineJobs
 from tui.plain.print_events import Printing, lines_of
 from tui.plain.questions import (
@@ -28,6 +26,7 @@ from tui.plain.reader import PROMPT, PromptReader
 from tui.prompt.double_press import DoublePress
 from tui.prompt.history import History
 from tui.prompt.key_arrivals import GUARD, Arrival
+from tui.session.controller import SessionController
 from tui.session.drafts import Drafts
 from tui.text.sanitise import visible
 from tui.view.blocks import Failure, OpenQuestion
@@ -35,6 +34,29 @@ from tui.view.blocks import Failure, OpenQuestion
 if TYPE_CHECKING:  # types only: what a session is made of is loaded behind the first paint
     from agent.session import Session
     from agent.sessions import Sessions
+
+
+@dataclass(frozen=True, slots=True)
+class WantedAnswer:
+    """What a command asks."""
+
+    prompt: str
+    answer: asyncio.Future[str]
+    asked_at: float
+
+
+class HeardController(SessionController):
+    """A talk that also tells what happens in it."""
+
+    def __init__(
+        self, sessions: "Sessions", changed: Callable[[], None], drafts: Drafts | None, hear: Callable[[Event], None]
+    ) -> None:
+        super().__init__(sessions, changed, drafts)
+        self._hear = hear
+
+    def advance(self, event: Event) -> None:
+        super().advance(event)
+        self._hear(event)
 
 
 class PlainFront(LineJobs):

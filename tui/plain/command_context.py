@@ -1,20 +1,27 @@
 """What commands act on where there is no screen, and what they do there in its own way."""
 
+import os
 from collections.abc import Sequence
 
 from agent.errors import AgentError
+from agent.events import Decision, PermissionAsked
+from tools.extent import counted
 from tui.commands import COMMANDS
-from tui.plain.compaction import compact
-from tui.plain.edit_call import in_editor
-from tui.plain.greeting import greet
 from tui.plain.lines import Lines
 from tui.plain.panel import show_panel
 from tui.plain.print_events import lines_of_text, plain_lines, words_of
-from tui.session.compaction import ManualCompaction
+from tui.session.compaction import ManualCompaction, size_of
 from tui.session.view_edits import carry_out_written, propose_written
+from tui.terminal.edit_text import changed_by, editor_of, keys_left_to_it
 from tui.text.inks import Line
+from tui.text.sanitise import visible, visible_line
+from tui.view.blocks import AnswerText, SessionView, UserText
+from tui.view.compaction_preview import draft_text, gate_lines, headline, plan_lines
 from tui.view.context import overview_lines
+from tui.view.first_run import chosen_by_key
 from tui.view.panel import Panel, PanelRow, Taken
+from tui.view.permission import changeable, changed
+from tui.view.titles import path_of
 
 HELP = (
     "Type a message and press Enter. A line that ends with \\ continues on the next.",
@@ -109,3 +116,86 @@ class LineContext(Lines):
 
     def applied(self, key: str) -> None:
         """Nothing that can be changed is seen in lines."""
+
+
+async def compact(context: Lines, by_hand: ManualCompaction) -> None:
+    context.say((headline(by_hand.preview), *plain_lines(plan_lines(by_hand.preview))))
+    if (await context.ask("y lets the model write the summary; an empty line cancels: ")).strip().lower() != "y":
+        return
+    try:
+        drafted = await by_hand.draft()
+        text = by_hand.completed(by_hand.text)
+        while not drafted.is_interrupted:
+            told = draft_text(by_hand.drafted, size_of(text), by_hand.result(text))
+            gate = plain_lines(gate_lines(by_hand.missing(text), size_of(text) == 0))
+            context.say((*lines_of_text(text), told, *gate))
+            answer = await context.ask("y compacts, other words are added to the summary, an empty line cancels: ")
+            if not answer.strip():
+                break
+            if answer.strip().lower() == "y":
+                await by_hand.apply(text)
+                break
+            text = by_hand.completed(f"{text.rstrip()}\n{answer}")
+    except AgentError as error:
+        context.controller.fail(error)
+
+
+def greet(context: Lines) -> None:
+    """Says which session is open, and how it ended when it goes on."""
+    session = context.controller.session
+    if session is not None:
+        where = (
+            f"Ebbtide in {visible_line(str(session.root))}, model {visible_line(session.model)}, mode {session.mode}."
+        )
+        advice = chosen_by_key(session.model, context.settings)
+        context.say(
+            (
+                where,
+                *advice,
+                "`/help` lists what can be typed.",
+                *before_this(context.controller.view),
+                *last_said(context.controller.view),
+            )
+        )
+        if draft := context.controller.take_draft():
+            context.write(draft, unsent=True)
+
+
+def before_this(view: SessionView) -> tuple[str, ...]:
+    """How much was said before what the model is shown in full, and how it is read."""
+    return words_of(view.past[0]) if view.earlier else ()
+
+
+def last_said(view: SessionView) -> tuple[str, ...]:
+    """The last message and its answer, of a session that goes on."""
+    said = [index for index, block in enumerate(view.blocks) if isinstance(block, UserText)]
+    if not said:
+        return ()
+    last = view.blocks[said[-1] :]
+    answers = [block for block in last if isinstance(block, AnswerText)][-1:]
+    words = tuple(line for block in (last[0], *answers) for line in words_of(block))
+    return (f"The session goes on after {counted(len(said), 'message')} of yours. The last one:", *words)
+
+
+COMMAND = "Command to run: "
+
+
+async def change(context: Lines, question: PermissionAsked) -> Decision | None:
+    """What the user makes of the call; None when nothing was made of it. Raises `UsageError`."""
+    before = str(question.arguments[changeable(question)])
+    if changeable(question) == "command" and visible(before) == before:
+        if not context.reader().begin(COMMAND, before):
+            context.say(("Type the command to run in its place; an empty line goes back to the question.",))
+        text = visible(await context.ask(COMMAND))
+        if not text.strip():
+            return None
+        return Decision("allow") if text == before else Decision("allow", arguments=changed(question, text))
+    text = await in_editor(context, before, path_of(question.arguments))
+    return Decision("edit", arguments=changed(question, text)) if text != before else None
+
+
+async def in_editor(context: Lines, text: str, name: str) -> str:
+    """What the user makes of a text in an editor, in a file whose name ends as `name` does. Raises `UsageError`."""
+    command = editor_of(os.environ)
+    with keys_left_to_it():
+        return await context.reader().lend(lambda: changed_by(command, text, name))

@@ -1,13 +1,14 @@
 """Starts the terminal in lines, on whatever kind of terminal there is."""
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from time import monotonic
 
 from tui.plain.app import PlainFront
 from tui.plain.capability import is_unable
 from tui.plain.reader import PromptReader
-from tui.plain.unattended import Unattended
 from tui.prompt.history import History
+from tui.prompt.key_arrivals import Arrival
 from tui.terminal.signals import ended_by_signals
 
 
@@ -28,7 +29,53 @@ def _reader(front: PlainFront, history: History, environment: Mapping[str, str])
         from tui.plain.dumb_terminal import CookedReader  # noqa: PLC0415  # deferred: one of the two is needed
 
         return CookedReader(sys.stdin.fileno(), sys.stdout.fileno(), front.interrupt)
-    from tui.plain.completion import PlainOffering  # noqa: PLC0415  # deferred: as above
-    from tui.plain.line_editor import EditedReader  # noqa: PLC0415  # deferred: one of the two is needed
+    from tui.plain.line_editor import EditedReader, PlainOffering  # noqa: PLC0415  # deferred: as above
 
     return EditedReader(history.entries()[::-1], PlainOffering(lambda: front.controller.session), front.interrupt)
+
+
+class Unattended:
+    """Prints to standard output."""
+
+    def __init__(self, finished: Callable[[], Awaitable[None]]) -> None:
+        """`finished`: waits until nothing is left to be done."""
+        self._finished = finished
+        self._arrival = Arrival(monotonic())
+
+    async def read(self) -> str:
+        await self._finished()
+        raise EOFError
+
+    @property
+    def arrival(self) -> Arrival:
+        return self._arrival
+
+    def show(self, lines: Sequence[str]) -> None:
+        sys.stdout.write("".join(f"{line}\n" for line in lines))
+        sys.stdout.flush()
+
+    async def rest(self) -> None:
+        """Lines are printed at once."""
+
+    def ask(self, prompt: str) -> None:
+        """Nobody is there to read it."""
+
+    def put(self, text: str) -> bool:
+        return False
+
+    def begin(self, prompt: str, text: str) -> bool:
+        return False
+
+    async def lend(self, work: Callable[[], str]) -> str:
+        return ""
+
+    @property
+    def edits(self) -> bool:
+        return False
+
+    @property
+    def written(self) -> str:
+        return ""
+
+    def close(self) -> None:
+        """It ends by itself."""

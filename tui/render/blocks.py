@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping
+from functools import lru_cache
 
 from rich.cells import cell_len
 from rich.segment import Segment
@@ -9,7 +10,7 @@ from rich.style import Style
 from rich.text import Text
 
 from tools.extent import counted
-from tui.render.call_diff import diff_of, file_of
+from tools.files.diff import unified
 from tui.render.diff_lines import Drawn, SegmentLine
 from tui.render.diff_rows import WIDE, layout_of
 from tui.render.markdown import advance_pieces
@@ -315,3 +316,30 @@ def _line(text: Text, width: int, console: PaletteConsole) -> SegmentLine:
     text = text.copy()
     text.truncate(max(1, width), overflow="ellipsis")
     return console.lines(text, width)[0]
+
+
+def diff_of(call: Call) -> str:
+    """The diff that the user was asked about, or else one made from the call's arguments; empty if it edits nothing."""
+    if call.preview:
+        return call.preview
+    match call.name, call.arguments:
+        case "edit", {"old": str(old), "new": str(new)}:
+            return _compare(old, new)
+        case "write", {"content": str(content)}:
+            return _compare("", content)
+        case "apply_patch", {"patch": str(patch)}:
+            return patch
+        case _:
+            return ""
+
+
+def file_of(call: Call) -> str:
+    """The file that a fragment is of; empty where the diff itself names its files."""
+    path = call.arguments.get("path")
+    return path if isinstance(path, str) else ""
+
+
+@lru_cache(maxsize=64)
+def _compare(old: str, new: str) -> str:
+    """A fragment: its lines have no numbers, and it names no file."""
+    return "\n".join(unified("", old.replace("\r\n", "\n"), new.replace("\r\n", "\n"))[2:])

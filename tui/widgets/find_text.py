@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import TypeAlias
 
-from tui.render.blocks import arguments_text
-from tui.render.call_diff import diff_of
+from tui.render.blocks import arguments_text, diff_of
 from tui.view import receipts
 from tui.view.blocks import AnswerText, Block, Call, Earlier, Failure, Notice, Retry, SummaryBlock, Thought, UserText
 from tui.view.titles import command_of, title_of

@@ -16,10 +16,9 @@ from tui.prompt.completion import Completion, mentioned, with_files
 from tui.prompt.files import ProjectFiles
 from tui.prompt.history import History
 from tui.prompt.pastes import Pastes, dropped_picture
-from tui.text.positions import index_of
 from tui.text.sanitise import visible
 from tui.widgets.completions import Completions
-from tui.widgets.units import Units
+from tui.widgets.units import Units, index_of
 
 if TYPE_CHECKING:  # a type only: few use it
     from tui.widgets.vimkeys import VimKeys

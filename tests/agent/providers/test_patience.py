@@ -12,8 +12,7 @@ from agent.events import Event, RetryScheduled
 from agent.interrupt import Interrupt
 from agent.messages import Assistant, Text, Usage
 from agent.providers.base import Chunk, ModelFacts, Reply, Request, TextChunk
-from agent.providers.retry import Persistence
-from agent.providers.stream import Retries, stream_reply
+from agent.providers.stream import Persistence, Retries, stream_reply
 from agent.providers.wires.decoder import is_progress
 from tests.agent.providers.wires.cases import ADAPTERS, Adapter, Library, collect, endpoint_of, hello
 from tests.fake_provider import FakeProvider, Recorded, Turn
@@ -199,7 +198,7 @@ async def test_what_only_keeps_alive_is_no_answer(adapter: Adapter, wire: Librar
     assert is_progress({"type": "content_block_stop"})
 
 
-QUICKLY = "from agent.providers import retry; retry.FIRST_DELAY = 0.02"
+QUICKLY = "from agent.providers import stream; stream.FIRST_DELAY = 0.02"
 """Every delay before another try is as much shorter as the first."""
 
 

@@ -16,7 +16,7 @@ from agent.errors import (
     UnknownModel,
     Unreachable,
 )
-from agent.providers.retry import Persistence, delay_before
+from agent.providers.stream import Persistence, delay_before
 
 
 def test_delays_double_up_to_half_a_minute() -> None:

@@ -18,8 +18,7 @@ from tests.tui.doubles import FakeLibrary, FakeSession, FakeSessions, Hold, conv
 from tests.waiting import until
 from tui.commands import COMMANDS
 from tui.plain.app import PlainFront
-from tui.plain.command_context import EDITING, PRINTING
-from tui.plain.edit_call import COMMAND
+from tui.plain.command_context import COMMAND, EDITING, PRINTING
 from tui.plain.reader import PROMPT, goes_on, joined
 from tui.prompt.history import History
 from tui.prompt.key_arrivals import GUARD, Arrival

@@ -7,8 +7,7 @@ import pytest
 from agent.errors import BadRequest
 from agent.messages import Assistant, Reasoning, Text, ToolCall, ToolOutput, User
 from agent.providers.base import Request
-from agent.providers.wires.request_checks import refusal, signed
-from agent.providers.wires.scripted import Scripted, parse_script
+from agent.providers.wires.scripted import Scripted, parse_script, refusal, signed
 from tests.agent.providers.wires.cases import READ, hello, last
 
 NAME = "scripted/script"

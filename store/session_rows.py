@@ -1,0 +1,127 @@
+"""The rows of a session besides its messages: outputs, summaries, what requests took, what rewrites changed, and views
+as they were before. The store numbers no outputs and summaries: whoever writes them down does."""
+
+import sqlite3
+from collections.abc import Sequence
+from typing import NamedTuple
+
+
+class OutputRow(NamedTuple):
+    """A part of an output: its text, or one of its pictures."""
+
+    number: int
+    """Counts from 1 in each session, in the order of calls."""
+    part: int
+    """0 is the text."""
+    position: int
+    """Of the message that holds it."""
+    call: str
+    tool: str
+    size: int
+    """Bytes of what the call gave back, which may be more than the message shows."""
+    lines: int
+    media_type: str
+    digest: str | None = None
+    """Where the bytes are; None when they stand in the message."""
+    created: float = 0.0
+    accesses: int = 0
+    accessed: float | None = None
+    removed: float | None = None
+    """When the bytes were removed for their age or size."""
+
+
+class SummaryRow(NamedTuple):
+    """What stood for the messages before a position."""
+
+    number: int
+    """Counts from 1 in each session."""
+    position: int
+    body: str
+    created: float = 0.0
+
+
+class UsageRow(NamedTuple):
+    model: str
+    purpose: str
+    input: int
+    cache_read: int
+    cache_write: int
+    output: int
+    cost: float | None
+    created: float = 0.0
+
+
+class UsageTotal(NamedTuple):
+    input: int
+    cache_read: int
+    cache_write: int
+    output: int
+    cost: float | None
+    """None when the cost of any request is not known."""
+
+
+class RewriteRow(NamedTuple):
+    """A change of what earlier requests had already sent."""
+
+    position: int
+    """How many messages the session had."""
+    reason: str
+    strategies: str
+    before: int
+    after: int
+    cost: float | None
+    created: float = 0.0
+    requests: int = 0
+    """How many requests the session had made by then, that for a summary included; counted when the row is written."""
+
+
+KEPT = 20
+"""Views of a session that are kept, the newest."""
+
+
+class ViewRow(NamedTuple):
+    """What a snapshot would have held right before a rewrite."""
+
+    position: int
+    """How many messages the session had."""
+    body: str
+    created: float = 0.0
+    number: int = 0
+    """Counts from 1 in each session; given when the row is written."""
+
+
+def insert_rows(
+    db: sqlite3.Connection,
+    table: str,
+    session: str,
+    rows: Sequence[OutputRow | SummaryRow | UsageRow | RewriteRow | ViewRow],
+    now: float,
+) -> None:
+    """Adds rows, whose fields are called as the columns of their table are, or puts them in the place of those with the
+    same key."""
+    if rows:  # a table that is damaged or missing then stops nothing else
+        columns = rows[0]._fields
+        db.executemany(
+            f"insert or replace into {table} (session, {', '.join(columns)}) values (?{', ?' * len(columns)})",
+            [(session, *row._replace(created=row.created or now)) for row in rows],
+        )
+
+
+def insert_rewrites(db: sqlite3.Connection, session: str, rows: Sequence[RewriteRow], now: float) -> None:
+    """Each with the number of requests that the session had made by then."""
+    count = "select count(*) from usage where session = ? and created <= ?"
+    for row in rows:
+        (requests,) = db.execute(count, (session, row.created or now)).fetchone()
+        insert_rows(db, "rewrites", session, [row._replace(requests=requests)], now)
+
+
+def insert_view(db: sqlite3.Connection, session: str, row: ViewRow, now: float) -> None:
+    """Adds the newest view, and lets the oldest go when there are too many."""
+    (number,) = db.execute("select coalesce(max(number), 0) + 1 from views where session = ?", (session,)).fetchone()
+    insert_rows(db, "views", session, [row._replace(number=number)], now)
+    db.execute("delete from views where session = ? and number <= ?", (session, number - KEPT))
+
+
+def remove_views(db: sqlite3.Connection, session: str, first: int) -> None:
+    """Forgets a view and those after it: the session shows it again."""
+    db.execute("delete from views where session = ? and number >= ?", (session, first))
