@@ -16,6 +16,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
+import jsonschema_rs
+
 from tests.fake_frames import Json, WireName, seal_of, signature_of
 
 MOST_MARKS = 4
@@ -34,6 +36,8 @@ PICTURES: Mapping[str, bytes] = {
     "image/gif": b"GIF8",
     "image/webp": b"RIFF",
 }
+MOST_TOOLS: Mapping[WireName, int] = {"responses": 128, "chat": 128}
+LONGEST_DESCRIPTION: Mapping[WireName, int] = {"chat": 1024}
 THOUGHTS = ("thinking", "redacted_thinking")
 
 
@@ -78,7 +82,7 @@ def _need(holds: object, sentence: str) -> None:
 def _anthropic(body: Json, rules: Rules) -> None:
     messages: list[Json] = [_in_blocks(message) for message in body["messages"]]
     tools = [tool for tool in body.get("tools", ()) if "input_schema" in tool]
-    _check_tools("anthropic", [(tool["name"], tool["input_schema"]) for tool in tools])
+    _check_tools("anthropic", [(tool["name"], tool.get("description", ""), tool["input_schema"]) for tool in tools])
     _need(not tools or not all(tool.get("defer_loading") for tool in tools), "at least one tool must not be deferred")
     _check_output(body["max_tokens"], rules)
     _need(messages, "messages: at least one message is required")
@@ -164,7 +168,8 @@ def _check_thinking(body: Json, messages: Sequence[Json]) -> None:
 def _responses(body: Json, rules: Rules) -> None:
     items: list[Json] = body["input"]
     tools = [tool for tool in _flat(body.get("tools", ())) if tool["type"] == "function"]
-    _check_tools("responses", [(tool["name"], tool["parameters"]) for tool in tools])
+    _check_tools("responses", [(tool["name"], tool.get("description", ""), tool["parameters"]) for tool in tools])
+    _check_count("responses", body.get("tools", ()))
     _check_output(body["max_output_tokens"], rules)
     _need(body["max_output_tokens"] >= 16, "Invalid 'max_output_tokens': integer below minimum value")
     _need(items, "one of `input` or `previous_response_id` must be provided")
@@ -223,7 +228,8 @@ def _check_parts(blocks: Iterable[Json], where: str, rules: Rules) -> None:
 def _chat(body: Json, rules: Rules) -> None:
     messages: list[Json] = body["messages"]
     tools = [tool["function"] for tool in body.get("tools", ())]
-    _check_tools("chat", [(tool["name"], tool["parameters"]) for tool in tools])
+    _check_tools("chat", [(tool["name"], tool.get("description", ""), tool["parameters"]) for tool in tools])
+    _check_count("chat", tools)
     _check_output(body.get("max_tokens") or body["max_completion_tokens"], rules)
     _need(any(message["role"] != "system" for message in messages), "messages: at least one message is required")
     _need(tools or "tools" not in body, "[] is too short - 'tools'")
@@ -269,7 +275,7 @@ def _check_alternation(messages: Sequence[Json]) -> None:
 def _ollama(body: Json, rules: Rules) -> None:
     messages: list[Json] = body["messages"]
     tools = [tool["function"] for tool in body.get("tools", ())]
-    _check_tools("ollama", [(tool["name"], tool["parameters"]) for tool in tools])
+    _check_tools("ollama", [(tool["name"], tool.get("description", ""), tool["parameters"]) for tool in tools])
     _check_output(body["options"]["num_predict"], rules)
     _need(any(message["role"] != "system" for message in messages), "messages: at least one message is required")
     waiting: list[str] = []
@@ -297,10 +303,20 @@ def _ollama(body: Json, rules: Rules) -> None:
         _check_alternation(messages)
 
 
-def _check_tools(wire: WireName, tools: Sequence[tuple[str, Mapping[str, Any]]]) -> None:
-    twice = [name for name, count in Counter(name for name, _ in tools).items() if count > 1]
+def _check_count(wire: WireName, tools: Sequence[Json]) -> None:
+    """What stands in the list: a namespace counts once, however many tools are in it."""
+    most = MOST_TOOLS[wire]
+    _need(
+        len(tools) <= most, f"Invalid 'tools': array too long. Expected at most {most}, but got {len(tools)} instead."
+    )
+
+
+def _check_tools(wire: WireName, tools: Sequence[tuple[str, str, Mapping[str, Any]]]) -> None:
+    twice = [name for name, count in Counter(name for name, *_ in tools).items() if count > 1]
     _need(not twice, f"tools: Tool names must be unique: {twice}")
-    for name, schema in tools:
+    for name, text, schema in tools:
+        longest = LONGEST_DESCRIPTION.get(wire, len(text))
+        _need(len(text) <= longest, f"tools.{name}.description: string too long, at most {longest}, got {len(text)}")
         _need(NAMES[wire].fullmatch(name), f"tools: the name {name!r} does not match '{NAMES[wire].pattern}'")
         _need(schema.get("type") == "object", f"tools.{name}: the schema must be of type 'object'")
         if wire == "anthropic":
@@ -308,6 +324,46 @@ def _check_tools(wire: WireName, tools: Sequence[tuple[str, Mapping[str, Any]]])
             _need(not odd, f"tools.{name}: Property keys should match '{KEYS.pattern}': {odd}")
         combined = {"oneOf", "anyOf", "allOf", "enum", "not"} & set(schema)
         _need(not combined, f"tools.{name}: the schema must not have {sorted(combined)} at the top level")
+        _check_schema(wire, name, schema)
+
+
+def _check_schema(wire: WireName, name: str, schema: Mapping[str, Any]) -> None:
+    """Both want JSON Schema 2020-12; OpenAI wants to be told of parameters and of what is in lists, too."""
+    if wire == "anthropic":
+        _need(_is_standard(schema), f"tools.{name}.input_schema: JSON schema is invalid. It must match draft 2020-12")
+    if wire in ("responses", "chat"):
+        _need("properties" in schema, f"Invalid schema for function '{name}': object schema missing properties.")
+        lists = [each for each in _schemas(schema) if "array" in _kinds(each)]
+        _need(
+            all("items" in each for each in lists), f"Invalid schema for function '{name}': array schema missing items"
+        )
+        _need(
+            _is_standard(schema), f"Invalid schema for function '{name}': it is not valid under any of the given ones"
+        )
+
+
+def _is_standard(schema: Mapping[str, Any]) -> bool:
+    valid: bool = jsonschema_rs.meta.is_valid({**schema, "$schema": "https://json-schema.org/draft/2020-12/schema"})
+    return valid
+
+
+def _kinds(schema: Mapping[str, Any]) -> Sequence[str]:
+    kinds = schema.get("type", ())
+    return (kinds,) if isinstance(kinds, str) else kinds
+
+
+def _schemas(schema: Any) -> Iterator[Mapping[str, Any]]:
+    """A schema and all of those inside it."""
+    if isinstance(schema, list):
+        for each in schema:
+            yield from _schemas(each)
+    elif isinstance(schema, dict):
+        yield schema
+        for key, inner in schema.items():
+            named = key in ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")
+            data = key in ("enum", "const", "default", "examples")
+            for each in inner.values() if named else () if data else (inner,):
+                yield from _schemas(each)
 
 
 def _check_call(wire: WireName, id: str, name: str, where: str) -> None:

@@ -128,16 +128,23 @@ def tools_to_hold_back(
     *,
     finders: bool = False,
     wished: AbstractSet[str] = frozenset(),
+    most_tools: int | None = None,
 ) -> frozenset[str]:
     """The names of the tools to hold back, so that all that the model is shown takes at most `most` tokens: tools of
     servers first, then those of skills, each kind from the one used longest ago, and of those used at the same time the
     later one. None where that would make no request smaller. `used`: when a tool was used last, as any number that
-    grows. `finders`: see `select_tools`. `wished`: those that the user wants held back, which are whatever it takes."""
+    grows. `finders`: see `select_tools`. `wished`: those that the user wants held back, which are whatever it takes.
+    `most_tools`: how many definitions the provider takes; the others are held back, though nothing may find them."""
     known = _once(specs)
     sizes = {spec.name: size(spec) for spec in known}
     needed = sizes.pop(SEARCH, None), sizes.pop(CALL, None)
+    limit = len(known) if most_tools is None else most_tools
+    count = len(sizes) + (len(known) - len(sizes) if finders else 0)
+    is_too_many = count > limit
     if None in needed and search == "none":
-        return frozenset()
+        if not is_too_many:
+            return frozenset()
+        most = sum(sizes.values())  # of what cannot be found no more is held back than must be
     to_find = sum(filter(None, needed))
     whole = sum(sizes.values()) + (to_find if finders else 0)
     places = {spec.name: place for place, spec in enumerate(known)}
@@ -155,17 +162,20 @@ def tools_to_hold_back(
     held = list[str]()
     left = whole
     for spec in candidates:
-        if left <= most and spec.name not in wished:
+        if left <= most and count <= limit and spec.name not in wished:
             break
         # From the first tool that is held back on, what finds it is offered, too; and its group with the first of it.
-        left += to_find if not held and not finders and search == "none" else 0
+        if not held and search != "none":
+            count += 1
+        elif not held and not finders:
+            left, count = left + to_find, count + len(known) - len(sizes)
         group = groups.get(spec.name)
         if group is not None and group not in seen:
-            left += size(_header(group))
+            left, count = left + size(_header(group)), count + 1
             seen.add(group)
-        left -= sizes[spec.name]
+        left, count = left - sizes[spec.name], count - 1
         held.append(spec.name)
-    return frozenset(held) if left < whole else frozenset(held) & wished
+    return frozenset(held) if left < whole or is_too_many else frozenset(held) & wished
 
 
 def shown_size(specs: Sequence[ToolSpec], size: Callable[[ToolSpec], int]) -> int:

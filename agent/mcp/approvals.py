@@ -139,11 +139,10 @@ def tools_question(server: str, tools: Sequence[McpTool], notes: Sequence[str], 
 
 def digests_of(tools: Sequence[McpTool]) -> dict[str, str]:
     """What is approved of each tool, by the server's own name of it: all that the model is shown."""
+    written = {tool.original: [tool.original, tool.description, tool.as_listed or tool.schema] for tool in tools}
     return {
-        tool.original: hashlib.sha256(
-            json.dumps([tool.original, tool.description, tool.schema], sort_keys=True, default=str).encode()
-        ).hexdigest()
-        for tool in tools
+        name: hashlib.sha256(json.dumps(what, sort_keys=True, default=str).encode()).hexdigest()
+        for name, what in written.items()
     }
 
 

@@ -68,6 +68,8 @@ class ModelFacts:
     """How the model is told to think: none, adaptive, budget (Anthropic) or effort (OpenAI)."""
     tool_search: HostedSearch = "none"
     """How its provider finds tools that are held back: plain (Anthropic), grouped (OpenAI), or none of its own."""
+    most_tools: int | None = None
+    """How many definitions of tools its provider takes in one request, where there is a limit."""
     known: bool = True
     """False when nothing but defaults is known of it."""
     cache_min_tokens: int = 1024

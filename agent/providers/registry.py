@@ -45,6 +45,9 @@ THINKING = ("none", "adaptive", "budget", "effort")
 TOOL_SEARCH = {"anthropic": ("none", "plain"), "openai": ("none", "grouped")}
 """How providers search for tools that are held back, where they do."""
 
+MOST_TOOLS = {"openai": 128, "openai-chat": 128}
+"""How many definitions of tools a provider takes in a request; one more, and it refuses them all."""
+
 _DATE = regex(r"-(?:\d{8}|\d{4}-\d{2}-\d{2}|latest)$")
 
 
@@ -70,6 +73,7 @@ def facts_for(provider: str, name: str, overrides: Mapping[str, object] = {}) ->
         name=name,
         known=row is not None or bool(settings),
         sources=tuple(sources.items()),
+        most_tools=MOST_TOOLS.get(provider),
         **{**defaults, **known, **settings},
     )
 

@@ -6,7 +6,15 @@ from collections.abc import Callable, Mapping, Sequence
 
 from agent.calls.policy import server_of
 from agent.context.small_window import SMALL, for_window, is_spared
-from agent.context.tool_selection import HostedSearch, ToolSpec, select_tools, shown_size, tools_to_hold_back
+from agent.context.tool_selection import (
+    CALL,
+    SEARCH,
+    HostedSearch,
+    ToolSpec,
+    select_tools,
+    shown_size,
+    tools_to_hold_back,
+)
 from agent.events import Event, Noticed, ToolFinished
 from tools.base import Deferrable, Tool
 
@@ -38,6 +46,8 @@ class Deferral:
         self._finders = finders
         self._spares = spares
         self._effective = SMALL
+        self._most_tools: int | None = None
+        self._has_told = False
         self._used = dict(used or {})
         self._now = now
         self._unkept: dict[str, float] = {}
@@ -63,18 +73,31 @@ class Deferral:
         size: Callable[[ToolSpec], int],
         emit: Callable[[Event], None],
         search: HostedSearch = "none",
+        most_tools: int | None = None,
     ) -> None:
         """Chooses what is held back in a window with room for `effective` tokens, and whether the model's provider, or
         our own tools, search for it: where the provider's groups take too much, ours do. When that fails, every tool is
-        offered, and the user is told."""
+        offered, and the user is told. `most_tools`: how many definitions the provider takes in a request."""
         self._deferrable = frozenset(spec.name for spec in specs if spec.kind != "builtin")
-        self._offered, self._effective = None, effective
+        self._offered, self._effective, self._most_tools = None, effective, most_tools
         try:
             self.held_back, self.search = self._chosen(specs, int(self._share * effective), size, search)
+            self._tell_of_limit(specs, emit)
             self.held_tokens = sum(size(spec) for spec in specs if spec.name in self.held_back)
         except (TypeError, ValueError, RecursionError) as error:
             self.held_back, self.held_tokens, self.search = frozenset(), 0, "none"
             emit(Noticed(f"which tools to hold back could not be decided, so all of them are offered: {error}"))
+
+    def _tell_of_limit(self, specs: Sequence[ToolSpec], emit: Callable[[Event], None]) -> None:
+        """Says once that there are more tools than the provider takes, and what becomes of the others."""
+        names = {spec.name for spec in specs}
+        if self._most_tools is None or len(names) <= self._most_tools or not self.held_back or self._has_told:
+            return
+        self._has_told = True
+        is_findable = self.search != "none" or {SEARCH, CALL} <= names
+        found = "they are found by a search" if is_findable else "add `tool_search` and `call_tool` to `tools.allowed`"
+        what = f"{len(names)} tools are more than the {self._most_tools} that the provider takes in a request"
+        emit(Noticed(f"{what}: {len(self.held_back)} are held back; {found}"))
 
     def spare(self, specs: Sequence[ToolSpec], effective: int, size: Callable[[ToolSpec], int]) -> float:
         """The share of the definitions shown now that could be held back yet in a window with room for `effective`
@@ -91,25 +114,31 @@ class Deferral:
         self, specs: Sequence[ToolSpec], most: int, size: Callable[[ToolSpec], int], search: HostedSearch
     ) -> tuple[frozenset[str], HostedSearch]:
         """What is held back, and whose search finds it: the provider's while that fits or takes no more than ours."""
-        held = self._held(specs, most, size, search)
+        held = self._held(self.wished, specs, most, size, search)
         shown = shown_size(self._select(specs, held, search), size)
         if not held or search == "none" or shown <= most:
             return held, search if held else "none"
-        ours = self._held(specs, most, size, "none")
+        ours = self._held(self.wished, specs, most, size, "none")
         return (ours, "none") if shown_size(self._select(specs, ours, "none"), size) < shown else (held, search)
 
     def _held(
-        self, specs: Sequence[ToolSpec], most: int, size: Callable[[ToolSpec], int], search: HostedSearch
+        self,
+        wished: frozenset[str],
+        specs: Sequence[ToolSpec],
+        most: int,
+        size: Callable[[ToolSpec], int],
+        search: HostedSearch,
     ) -> frozenset[str]:
-        return tools_to_hold_back(specs, most, size, self._used, search, finders=self._finders, wished=self.wished)
+        finders, limit = self._finders, self._most_tools
+        return tools_to_hold_back(
+            specs, most, size, self._used, search, finders=finders, wished=wished, most_tools=limit
+        )
 
     def shown_with(
         self, wished: frozenset[str], specs: Sequence[ToolSpec], effective: int, size: Callable[[ToolSpec], int]
     ) -> int:
         """What the definitions that the model is shown would take if the user wanted others held back."""
-        held = tools_to_hold_back(
-            specs, int(self._share * effective), size, self._used, self.search, finders=self._finders, wished=wished
-        )
+        held = self._held(wished, specs, int(self._share * effective), size, self.search)
         return shown_size(self._select(specs, held, self.search if held else "none"), size)
 
     def _select(

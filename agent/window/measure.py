@@ -91,7 +91,7 @@ def choose_tools(env: Env) -> None:
     What servers have brought meanwhile joins them."""
     before = env.offered
     env.server_tools.join()
-    search = env.provider.facts.tool_search
-    env.deferral.choose(env.tools, window_of(env).effective, env.meter.size_of_tool, env.emit, search)
+    facts, effective = env.provider.facts, window_of(env).effective
+    env.deferral.choose(env.tools, effective, env.meter.size_of_tool, env.emit, facts.tool_search, facts.most_tools)
     if env.offered != before:
         env.watch.retooled()

@@ -8,6 +8,7 @@ from fnmatch import fnmatchcase
 
 import mcp_types as types
 
+from tools.mcp.input_schema import portable
 from tools.mcp.offers import Caller, McpTool, PromptArgument, Resource, ServerPrompt
 from tools.mcp.spec import ServerSpec, shortened
 from tools.mcp.texts import clean, hides, one_line
@@ -48,7 +49,9 @@ def tools_of(listed: Iterable[types.Tool], caller: Caller) -> tuple[tuple[McpToo
         else:
             description = clean(tool.description or tool.title or "")
             notes += (f"{called} {note}" for note in _remarkable(tool.description or "", description))
-            tools[name] = McpTool(name, tool.name, _cut(description), tool.input_schema, caller)
+            tools[name] = McpTool(
+                name, tool.name, _cut(description), portable(tool.input_schema), caller, tool.input_schema
+            )
     return tuple(tools.values()), tuple(notes)
 
 
@@ -61,16 +64,18 @@ def tool_name(spec: ServerSpec, original: str) -> str:
 
 
 def schema_fault(schema: Mapping[str, object]) -> str:
-    """Why arguments cannot be checked against the schema, or an empty text when they can."""
+    """Why no provider takes the schema, in whatever form it is put, or nothing can be checked against it; an empty text
+    when all is well."""
     try:
         size = len(json.dumps(schema, ensure_ascii=False).encode("utf-8", "surrogatepass"))
+        sent = portable(schema)
     except (ValueError, RecursionError):
         return "its schema is not JSON"
     if size > LARGEST_SCHEMA:
         return f"its schema has {size:,} bytes, more than the {LARGEST_SCHEMA:,} that are taken"
-    if schema.get("type") != "object":
+    if sent.get("type") != "object":
         return "its schema is not one of an object"
-    problem = fault(schema)
+    problem = fault(sent)
     return f"its schema is not valid: {one_line(problem)}" if problem else ""
 
 

@@ -67,7 +67,10 @@ class McpTool(_ServerTool):
     """The server's own name of the tool."""
     description: str
     schema: Mapping[str, object]
+    """In the form that every provider takes."""
     caller: Caller = field(compare=False, repr=False)
+    as_listed: Mapping[str, object] | None = field(default=None, compare=False, repr=False)
+    """The schema as the server wrote it, by which the user's approval knows the tool again."""
 
     async def run(self, arguments: Arguments, workspace: Workspace) -> Result:
         return await self.caller.call(self.original, arguments, workspace.progress)

@@ -35,14 +35,13 @@ from agent.providers.wires.decoder import (
     make_reply,
     output_text,
     read_arguments,
-    sent_schema,
     takes_images,
-    wire_name,
 )
 from agent.providers.wires.encoding import Sheet, WrittenRequest
 from agent.providers.wires.http import Json, bearer, open_client
 from agent.providers.wires.origin import Origin
 from agent.providers.wires.sdk import SdkWire
+from agent.providers.wires.tool_definitions import sent_schema, wire_name
 from tools.lazy import dataclass
 
 if TYPE_CHECKING:

@@ -26,7 +26,6 @@ TOOL_IMAGES = "Images from the outputs above:"
 MISSHAPEN = (AttributeError, IndexError, KeyError, RecursionError, TypeError, ValueError)
 """What reading an event raises that has not the shape that its wire gives it."""
 
-_CHOICES = ("oneOf", "anyOf", "allOf", "enum", "not")
 _SUFFIX = 5
 """Characters of an id that was cut that are kept free, to tell it from others."""
 
@@ -266,24 +265,6 @@ def output_text(output: ToolOutput) -> str:
     if output.text.strip():
         return sendable(output.text)
     return ONLY_IMAGES if output.images else NO_OUTPUT
-
-
-def wire_name(name: str) -> str:
-    """A tool name that every server takes, for calls whose name the model made up."""
-    return re.sub(r"[^a-zA-Z0-9_-]", "_", name)[:64] or "unnamed"
-
-
-def sent_schema(schema: Mapping[str, object], keys: str = "") -> Json:
-    """The parameters of a tool as servers take them, which refuse every request for one tool whose schema is a choice
-    at its top level. `keys`: a pattern that names of parameters must match. Calls are checked against the whole."""
-    sent = {name: value for name, value in schema.items() if name not in _CHOICES}
-    properties = sent.get("properties")
-    odd = {name for name in properties if not re.fullmatch(keys, name)} if keys and isinstance(properties, dict) else ()
-    if odd and isinstance(properties, dict):
-        required = sent.get("required")
-        sent["properties"] = {name: value for name, value in properties.items() if name not in odd}
-        sent["required"] = [name for name in required if name not in odd] if isinstance(required, list) else []
-    return sent
 
 
 def count(value: object) -> int:

@@ -39,12 +39,12 @@ from agent.providers.wires.decoder import (
     new_id,
     output_text,
     takes_images,
-    wire_name,
 )
 from agent.providers.wires.encoding import Sheet, WrittenRequest
 from agent.providers.wires.http import Json, NdjsonReader, bearer, open_client, post_json, translated
 from agent.providers.wires.origin import Origin
 from agent.providers.wires.quirks import ALTERNATION, alternating
+from agent.providers.wires.tool_definitions import wire_name
 
 if TYPE_CHECKING:
     import ollama

@@ -28,15 +28,14 @@ from agent.providers.wires.decoder import (
     make_call,
     make_reply,
     output_text,
-    sent_schema,
     takes_images,
-    wire_name,
 )
 from agent.providers.wires.encoding import Sheet, WrittenRequest
 from agent.providers.wires.http import DONE, Json
 from agent.providers.wires.origin import Origin
 from agent.providers.wires.quirks import ALTERNATION, alternating
 from agent.providers.wires.sdk import SdkWire, openai_client
+from agent.providers.wires.tool_definitions import sent_schema, shortened_description, wire_name
 
 QUIRKS = {
     "stream_options": "no stream_options",
@@ -49,6 +48,8 @@ AT_OPENAI = frozenset({"max_completion_tokens", "prompt_cache_key"})
 
 LONGEST_ID = 40
 """Characters of a call's id that OpenAI's server takes."""
+LONGEST_DESCRIPTION = 1024
+"""Characters of what is said of a tool, as well."""
 
 STOPS: dict[str, StopReason] = {
     "tool_calls": "calls",
@@ -90,7 +91,7 @@ def body(
                 "type": "function",
                 "function": {
                     "name": tool.name,
-                    "description": tool.description,
+                    "description": shortened_description(tool.description, LONGEST_DESCRIPTION),
                     "parameters": sent_schema(tool.schema),
                 },
             }

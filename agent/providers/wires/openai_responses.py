@@ -32,14 +32,13 @@ from agent.providers.wires.decoder import (
     make_call,
     make_reply,
     output_text,
-    sent_schema,
     takes_images,
-    wire_name,
 )
 from agent.providers.wires.encoding import Sheet, WrittenRequest
 from agent.providers.wires.http import Json
 from agent.providers.wires.origin import Origin
 from agent.providers.wires.sdk import SdkWire, openai_client
+from agent.providers.wires.tool_definitions import sent_schema, wire_name
 
 QUIRKS = {
     "reasoning.summary": "summary",

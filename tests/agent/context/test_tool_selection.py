@@ -118,6 +118,26 @@ def test_where_the_provider_searches_all_are_offered_and_what_is_held_back_is_de
         assert ("" in names) == (search == "plain")
 
 
+@given(specs, uses, st.integers(0, 400), st.integers(4, 12), st.sampled_from(["none", "grouped"]), st.booleans())
+def test_never_more_definitions_are_sent_than_the_provider_takes_while_any_may_be_held_back(
+    found: list[ToolSpec], used: dict[str, float], most: int, limit: int, search: HostedSearch, finders: bool
+) -> None:
+    every = (*found, *FINDERS)
+    held = tools_to_hold_back(every, most, size, used, search, finders=finders, most_tools=limit)
+    offered = select_tools(every, held, search, finders=finders)
+    groups = {spec.deferred.name for spec in offered if spec.deferred is not None}
+    sent = sum(spec.deferred is None for spec in offered) + len(groups) + bool(groups)
+    may_go = {spec.name for spec in select_tools(every) if spec.kind != "builtin"}
+    assert sent <= limit or held == may_go
+    if sent < limit - 3 and taken(select_tools(every, finders=finders)) <= most:
+        assert not held
+
+
+def test_of_what_nothing_could_find_no_more_is_held_back_than_the_provider_refuses() -> None:
+    every = tuple(ToolSpec(name, "x" * 99, {}, "mcp") for name in "abcdefgh")
+    assert tools_to_hold_back(every, 10, size, {"h": 1.0}, most_tools=5) == set("efg")
+
+
 def test_of_tools_that_were_never_used_the_first_ones_stay() -> None:
     every = (*(ToolSpec(name, "x" * 99, {}, "mcp") for name in "abcdefgh"), *FINDERS)
     assert tools_to_hold_back(every, 370, size, {}) == set("defgh")

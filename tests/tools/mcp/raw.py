@@ -12,6 +12,21 @@ from typing import Any, NoReturn
 WAY = sys.argv[1] if len(sys.argv) > 1 else "well"
 OBJECT = {"type": "object", "properties": {"text": {"type": "string"}}}
 
+ODD: dict[str, dict[str, Any]] = {
+    name: {"type": "object", **schema}
+    for name, schema in {
+        "bare": {},
+        "listed": {"properties": {"texts": {"type": "array"}}},
+        "placed": {"properties": {"pair": {"type": "array", "items": [{"type": "string"}]}}},
+        "limited": {"properties": {"n": {"type": "number", "minimum": 0, "exclusiveMinimum": True}}},
+        "chosen": {"anyOf": [{"properties": {"a": {"type": "string"}}}, {"properties": {"b": {"type": "string"}}}]},
+        "named": {"$ref": "#/definitions/A", "definitions": {"A": {"type": "object", "properties": {"a": {}}}}},
+        "null": {"properties": {"text": {"type": "string"}}, "required": None},
+        "nonsense": {"properties": {"a": {"minimum": "three"}}},
+    }.items()
+}
+"""Schemas that one API or another refuses, and all tools with them."""
+
 
 def send(message: dict[str, Any]) -> None:
     write(json.dumps({"jsonrpc": "2.0", **message}) + "\n")
@@ -44,6 +59,11 @@ def tools() -> list[dict[str, Any]]:
             wrong = {"type": "object", "properties": {"a": {"type": "nonsense"}}}
             schemas = {"recursive": recursive, "large": large, "remote": remote, "wrong": wrong}
             return [tool(name, schema=schema) for name, schema in schemas.items()]
+        case "unlike others":
+            told = "A sentence of forty characters, as it is. " * 30
+            return [tool(name, told if name == "listed" else "A tool.", schema) for name, schema in ODD.items()]
+        case "many":
+            return [tool(f"t{number}") for number in range(int(sys.argv[2]))]
         case "no schema":
             return [{"name": "echo"}]
         case "texts":
