@@ -1,8 +1,11 @@
 """For tests of the terminal."""
 
+from collections.abc import Callable
+
 import pytest
 
 from tests.tui.idle import find_idle_soon
+from tests.tui.picturing import Picture
 
 find_idle_soon()
 
@@ -11,3 +14,8 @@ find_idle_soon()
 def no_time_passes(monkeypatch: pytest.MonkeyPatch) -> None:
     """The seconds of what runs stay the same however long it takes until a picture is taken."""
     monkeypatch.setattr("tui.presenter.monotonic", lambda: 0.0)
+
+
+@pytest.fixture
+def picture(snap_compare: Callable[..., bool], request: pytest.FixtureRequest) -> Picture:
+    return Picture(snap_compare, getattr(request, "param", (80, 24)))

@@ -1,4 +1,6 @@
-"""A palette for tests that draw without an app."""
+"""For tests that draw without an app: a palette, and lines without their inks."""
+
+from collections.abc import Iterable
 
 from tui.text.styles import palette_of
 from tui.text.themes import DARK
@@ -9,3 +11,8 @@ COLORS = {
 }
 
 PALETTE = palette_of(COLORS)
+
+
+def plain(line: Iterable[tuple[str, str]]) -> str:
+    """What a line says, without its inks."""
+    return "".join(words for words, _ in line)

@@ -1,17 +1,22 @@
-"""Pictures of screens: at which sizes, and when a screen is ready for one."""
+"""Pictures of screens: at which sizes, and when a screen is ready for one. `picture`, a fixture, compares them."""
 
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from inspect import isawaitable
+from typing import Any
 
 import pytest
 from textual.pilot import Pilot
+from textual.screen import Screen
 
 from tui.app import EbbApp
+from tui.terminal.colour_query import GroundTold
+from tui.text.themes import Ground
 from tui.widgets.prompt import PromptInput
 
-Compare = Callable[..., bool]
-"""What pytest-textual-snapshot gives to a test."""
-
-SIZES = pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 60)], ids=["80x24", "120x40", "200x60"])
+SIZES = pytest.mark.parametrize(
+    "picture", [(80, 24), (120, 40), (200, 60)], ids=["80x24", "120x40", "200x60"], indirect=True
+)
 
 WORN = pytest.mark.parametrize(
     ("theme", "ground"),
@@ -19,6 +24,41 @@ WORN = pytest.mark.parametrize(
     ids=["light", "high-contrast", "ansi", "ansi-dark", "ansi-light"],
 )
 """Every theme but the dark one; the terminal's own colours also where it has told its ground."""
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """Says whether a screen is what it was."""
+
+    compare: Callable[..., bool]
+    """What pytest-textual-snapshot gives to a test."""
+    size: tuple[int, int]
+
+    def __call__(
+        self,
+        app: EbbApp,
+        *steps: str | Callable[[], bool],
+        start: Callable[[], object] | None = None,
+        size: tuple[int, int] | None = None,
+        ground: Ground | None = None,
+    ) -> bool:
+        """Of an app in which nothing runs, after these keys; where a condition stands among them, it is waited for, and
+        where one stands first, for nothing else. `start`: what is done before the steps. `ground`: what the terminal
+        has told of its own."""
+
+        async def look(pilot: Pilot[str]) -> None:
+            if ground is not None:
+                app.post_message(GroundTold(ground))
+            if start is not None or not steps or isinstance(steps[0], str):
+                await ready(app, lambda: not app.is_working)(pilot)
+            done = start() if start is not None else None
+            if isawaitable(done):
+                await done
+            for step in steps:
+                await (pilot.press(step) if isinstance(step, str) else ready(app, step)(pilot))
+            await pilot.pause()
+
+        return self.compare(app, terminal_size=size or self.size, run_before=look)
 
 
 def ready(app: EbbApp, condition: Callable[[], bool]) -> Callable[[Pilot[str]], Awaitable[None]]:
@@ -32,14 +72,6 @@ def ready(app: EbbApp, condition: Callable[[], bool]) -> Callable[[Pilot[str]], 
     return wait
 
 
-def after(app: EbbApp, *steps: str | Callable[[], bool]) -> Callable[[Pilot[str]], Awaitable[None]]:
-    """Presses keys, the first ones when nothing runs, and waits where a condition stands among them."""
-
-    async def look(pilot: Pilot[str]) -> None:
-        if isinstance(steps[0], str):
-            await ready(app, lambda: not app.is_working)(pilot)
-        for step in steps:
-            await (pilot.press(step) if isinstance(step, str) else ready(app, step)(pilot))
-        await pilot.pause()
-
-    return look
+def asks(app: EbbApp, screen: type[Screen[Any]]) -> Callable[[], bool]:
+    """Whether such a screen takes keys."""
+    return lambda: isinstance(app.screen, screen) and app.screen.is_mounted

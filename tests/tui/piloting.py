@@ -4,20 +4,18 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, TypeAlias
 
 from textual.app import App
 from textual.pilot import Pilot
 from textual.screen import Screen
 
-from agent.config.options import NotifyName
 from agent.errors import AgentError
 from agent.records.session_lookup import SessionInfo
-from tests.tui.doubles import FakeSession, FakeSessions
+from agent.session import Session
+from tests.tui.doubles import FakeLibrary, FakeSession, FakeSessions
 from tui.app import EbbApp
 from tui.screens.panel import PanelScreen
-from tui.session.drafts import Drafts
 from tui.widgets.prompt import PromptInput
 from tui.widgets.transcript import Transcript
 
@@ -47,6 +45,16 @@ class Driven:
     @property
     def prompt(self) -> PromptInput:
         return self.app.screen_stack[0].query_one(PromptInput)
+
+    @property
+    def session(self) -> Session:
+        """The one that is shown."""
+        assert self.app.controller.session is not None
+        return self.app.controller.session
+
+    def reads(self, id: str) -> str:
+        """What stands in a part of the screen."""
+        return str(self.app.screen.query_one(f"#{id}").render())
 
     async def until(self, condition: Callable[[], object]) -> None:
         async with asyncio.timeout(PATIENCE):
@@ -88,10 +96,15 @@ class Driven:
         self.prompt.put(text)
         await self.press("enter", until=until, shows=shows, lists=lists, asks=asks)
 
-    async def says(self, text: str) -> None:
-        """Types a message, sends it, and waits until nothing runs."""
-        await self.type(text)
+    async def says(self, text: str, shows: str = "") -> None:
+        """Types a message, sends it, and waits until nothing runs and the transcript shows what is named."""
+        await self.type(text, shows=shows)
         await self.rests()
+
+    async def opens(self, command: str, name: str = "") -> PanelScreen:
+        """Types a command, and waits for its list, which may have another name."""
+        await self.type(command)
+        return await self.lists(name or command.split()[0][1:])
 
     async def _comes(self, until: Callable[[], object] | None, shows: str, lists: str, asks: ScreenType | None) -> None:
         if shows:
@@ -121,24 +134,29 @@ class Driven:
 class Terminal(Driven):
     sessions: FakeSessions
 
+    @property
+    def library(self) -> FakeLibrary:
+        assert self.sessions.listing is not None
+        return self.sessions.listing
+
+
+@asynccontextmanager
+async def started(sessions: FakeSessions, size: tuple[int, int] = (80, 24), **options: Any) -> AsyncIterator[Terminal]:
+    """An app that opens these sessions, as soon as it runs. `options`: its own."""
+    app = EbbApp(sessions, **{"guard": 0.0, **options})
+    async with app.run_test(size=size) as pilot:
+        yield Terminal(app, pilot, sessions)
+
 
 @asynccontextmanager
 async def terminal(
     *sessions: FakeSession | AgentError,
     infos: Sequence[SessionInfo] = (),
-    first_message: str | None = None,
-    history_file: Path | None = None,
     size: tuple[int, int] = (80, 24),
-    guard: float = 0.0,
-    drafts: Drafts | None = None,
-    notify: NotifyName = "off",
+    **options: Any,
 ) -> AsyncIterator[Terminal]:
-    opener = FakeSessions(list(sessions), tuple(infos))
-    app = EbbApp(
-        opener, first_message=first_message, history_file=history_file, guard=guard, drafts=drafts, notify=notify
-    )
-    async with app.run_test(size=size) as pilot:
-        driven = Terminal(app, pilot, opener)
-        if first_message is None:
-            await driven.rests()
-        yield driven
+    """One whose first session is open; where there is a first message, that may not have been said yet."""
+    async with started(FakeSessions(list(sessions), tuple(infos)), size, **options) as t:
+        if "first_message" not in options:
+            await t.rests()
+        yield t

@@ -1,12 +1,11 @@
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from threading import Event as Flag
 from typing import NoReturn
 
 import pytest
 from textual.events import Key, Paste
-from textual.screen import Screen
 
 from agent.errors import AuthFailed, StoreFailed
 from agent.events import (
@@ -25,7 +24,7 @@ from agent.events import (
 from agent.messages import Conversation, Text, User
 from agent.records.session_lookup import SessionInfo
 from tests.tui.doubles import FakeSession, FakeSessions, Hold, conversation, measured, session_info
-from tests.tui.piloting import Driven, Terminal, list_on, terminal
+from tests.tui.piloting import Driven, Terminal, list_on, started, terminal
 from tui.app import EbbApp
 from tui.screens.permission import PermissionScreen
 from tui.screens.question import QuestionScreen
@@ -55,13 +54,12 @@ async def test_the_first_message_is_sent_by_itself() -> None:
         assert session.said == ["hello"]
 
 
+def ran(command: str, output: str, id: str = "1") -> tuple[Event, Event]:
+    return ToolStarted(id, "bash", {"command": command}), ToolFinished(id, "bash", "done", output)
+
+
 async def test_tool_calls_are_lines_that_open() -> None:
-    turn: list[Event] = [
-        ToolStarted("1", "bash", {"command": "make"}),
-        ToolFinished("1", "bash", "done", "built\nfine"),
-        DONE,
-    ]
-    async with terminal(FakeSession([turn])) as t:
+    async with terminal(FakeSession([[*ran("make", "built\nfine"), DONE]])) as t:
         await t.type("go", shows="bash  make  2 lines")
         assert "built" not in t.transcript.visible_text()
         await t.press("ctrl+o", shows="built")
@@ -70,69 +68,40 @@ async def test_tool_calls_are_lines_that_open() -> None:
 
 
 async def test_a_click_opens_a_call() -> None:
-    turn: list[Event] = [
-        ToolStarted("1", "bash", {"command": "make"}),
-        ToolFinished("1", "bash", "done", "built"),
-        DONE,
-    ]
-    async with terminal(FakeSession([turn])) as t:
-        await t.type("go", shows="bash  make")
-        await t.rests()
+    async with terminal(FakeSession([[*ran("make", "built"), DONE]])) as t:
+        await t.says("go", shows="bash  make")
         line = next(y for y, text in enumerate(t.transcript.visible_text().split("\n")) if "bash" in text)
         await t.pilot.click(t.transcript, offset=(6, line))
         await t.shows("built")
 
 
 async def test_the_keyboard_walks_the_calls() -> None:
-    calls = [
-        event
-        for id in ("1", "2")
-        for event in (
-            ToolStarted(id, "bash", {"command": f"make {id}"}),
-            ToolFinished(id, "bash", "done", f"built {id}"),
-        )
-    ]
+    calls = (*ran("make 1", "built 1"), *ran("make 2", "built 2", "2"))
     async with terminal(FakeSession([[*calls, DONE]])) as t:
-        await t.type("go", shows="make 2")
-        await t.rests()
+        await t.says("go", shows="make 2")
         await t.press("ctrl+t", "up", "enter", shows="built 1")
         assert "built 2" not in t.transcript.visible_text()
         await t.pilot.press("escape", "h", "i")
         assert t.prompt.text == "hi"
 
 
-async def test_permission_once() -> None:
+@pytest.mark.parametrize(
+    ("keys", "decision"),
+    [
+        pytest.param("x y", Decision("allow"), id="it may run once"),
+        pytest.param("1", Decision("allow", rule="edit(calc.py)"), id="a rule is kept"),
+        pytest.param("2", Decision("allow", rule="edit(*)"), id="a wider rule is kept"),
+        pytest.param("d n o y enter", Decision("deny", note="noy"), id="it is denied with a word"),
+        pytest.param("d n o escape y", Decision("allow"), id="a word that was not meant is taken back"),
+    ],
+)
+async def test_a_question_is_answered_by_keys(keys: str, decision: Decision) -> None:
     session = FakeSession([[QUESTION, ToolStarted("1", "edit", {}), ToolFinished("1", "edit", "done", "ok"), DONE]])
     async with terminal(session) as t:
         await t.type("go", asks=PermissionScreen)
-        await t.press("x", "y")
-        assert session.answers == {"q": Decision("allow")}
+        await t.press(*keys.split())
+        assert session.answers == {"q": decision}
         assert not isinstance(t.app.screen, PermissionScreen)
-
-
-@pytest.mark.parametrize(("key", "rule"), [("1", "edit(calc.py)"), ("2", "edit(*)")])
-async def test_permission_with_a_rule_kept(key: str, rule: str) -> None:
-    session = FakeSession([[QUESTION, DONE]])
-    async with terminal(session) as t:
-        await t.type("go", asks=PermissionScreen)
-        await t.press(key)
-        assert session.answers == {"q": Decision("allow", rule=rule)}
-
-
-async def test_denial_with_a_word() -> None:
-    session = FakeSession([[QUESTION, DONE]])
-    async with terminal(session) as t:
-        await t.type("go", asks=PermissionScreen)
-        await t.press("d", "n", "o", "y", "enter")
-        assert session.answers == {"q": Decision("deny", note="noy")}
-
-
-async def test_a_word_that_was_not_meant_is_taken_back() -> None:
-    session = FakeSession([[QUESTION, DONE]])
-    async with terminal(session) as t:
-        await t.type("go", asks=PermissionScreen)
-        await t.press("d", "n", "o", "escape", "y")
-        assert session.answers == {"q": Decision("allow")}
 
 
 async def test_quitting_works_while_a_question_is_open() -> None:
@@ -145,11 +114,9 @@ async def test_quitting_works_while_a_question_is_open() -> None:
 
 async def test_a_session_is_picked_before_the_first_message() -> None:
     sessions = FakeSessions([FakeSession(id="old1", history=conversation(1))], (session_info("old1", "parser work"),))
-    app = EbbApp(sessions, choose=True, guard=0.0)
-    async with app.run_test(size=(80, 24)) as pilot:
-        t = Terminal(app, pilot, sessions)
+    async with started(sessions, choose=True) as t:
         await t.lists("sessions")
-        await pilot.press("enter")
+        await t.pilot.press("enter")
         await t.shows("Answer 0.")
         assert sessions.opened == [("old1", None)]
 
@@ -200,8 +167,12 @@ async def test_a_question_answered_elsewhere_goes_away() -> None:
         assert session.answers == {}
 
 
-def _asks(screen: Screen[object], question: PermissionAsked) -> bool:
-    return isinstance(screen, PermissionScreen) and screen.is_mounted and screen.question == question
+def asked(t: Terminal, question: PermissionAsked) -> Callable[[], bool]:
+    def is_asked() -> bool:
+        screen = t.app.screen
+        return isinstance(screen, PermissionScreen) and screen.is_mounted and screen.question == question
+
+    return is_asked
 
 
 async def test_two_questions_come_one_after_the_other() -> None:
@@ -212,8 +183,8 @@ async def test_two_questions_come_one_after_the_other() -> None:
         await t.type("go", until=lambda: t.app.controller.view.busy)
         t.app.controller.advance(QUESTION)
         t.app.controller.advance(second)
-        await t.until(lambda: _asks(t.app.screen, QUESTION))
-        await t.press("y", until=lambda: _asks(t.app.screen, second))
+        await t.until(asked(t, QUESTION))
+        await t.press("y", until=asked(t, second))
         await t.press("y", until=lambda: set(session.answers) == {"q", "q2"})
         hold.event.set()
         await t.rests()
@@ -293,13 +264,11 @@ async def test_without_a_first_session_there_is_no_terminal() -> None:
 async def test_a_session_that_was_picked_and_cannot_be_opened_is_a_sentence_and_a_second_chance() -> None:
     failure = AuthFailed("No key. Set ANTHROPIC_API_KEY.")
     sessions = FakeSessions([failure, FakeSession([[TextDelta("Hi."), DONE]])], (session_info("old1", "parser work"),))
-    app = EbbApp(sessions, choose=True, guard=0.0)
-    async with app.run_test() as pilot:
-        t = Terminal(app, pilot, sessions)
+    async with started(sessions, choose=True) as t:
         await t.lists("sessions")
-        await pilot.press("enter")
+        await t.pilot.press("enter")
         await t.shows("No key. Set ANTHROPIC_API_KEY.")
-        assert app.controller.view.blocks == (Failure("auth", "No key. Set ANTHROPIC_API_KEY."),)
+        assert t.app.controller.view.blocks == (Failure("auth", "No key. Set ANTHROPIC_API_KEY."),)
         await t.type("hello", shows="Hi.")
         assert sessions.opened == [("old1", None), ("old1", None)]
 
@@ -308,12 +277,10 @@ async def test_a_session_that_was_picked_and_cannot_be_opened_is_a_sentence_and_
 async def test_what_follows_the_flag_is_an_id_or_the_first_word(word: str, said: list[str]) -> None:
     session = FakeSession(id="beef01")
     sessions = FakeSessions([session], (session_info("beef01", "parser work"),))
-    app = EbbApp(sessions, resume=word, may_be_word=True, first_message="is where we meet", guard=0.0)
-    async with app.run_test() as pilot:
-        t = Terminal(app, pilot, sessions)
+    async with started(sessions, resume=word, may_be_word=True, first_message="is where we meet") as t:
         if word == "cafe":
             await t.lists("sessions")
-            await pilot.press("enter")
+            await t.pilot.press("enter")
         await t.rests()
         assert session.said == said
 
@@ -321,11 +288,9 @@ async def test_what_follows_the_flag_is_an_id_or_the_first_word(word: str, said:
 async def test_what_was_to_be_said_in_an_earlier_session_is_not_sent_when_none_is_picked() -> None:
     session = FakeSession()
     sessions = FakeSessions([session], (session_info("beef01", "parser work"),))
-    app = EbbApp(sessions, choose=True, first_message="go on with the parser", guard=0.0)
-    async with app.run_test() as pilot:
-        t = Terminal(app, pilot, sessions)
+    async with started(sessions, choose=True, first_message="go on with the parser") as t:
         await t.lists("sessions")
-        await pilot.press("escape")
+        await t.pilot.press("escape")
         await t.rests()
         assert (sessions.opened, session.said) == ([(None, None)], [])
         assert t.prompt.text == "go on with the parser"
@@ -335,19 +300,17 @@ async def test_the_end_of_a_long_session_is_shown_before_all_of_it_is_read() -> 
     whole = conversation(300)
     session = FakeSession([[TextDelta("Hi."), DONE]], history=whole)
     sessions = FakeSessions([session], end=Conversation(whole.messages[-40:]), may_open=asyncio.Event())
-    app = EbbApp(sessions, resume="abc1", guard=0.0)
-    async with app.run_test(size=(80, 24)) as pilot:
-        t = Terminal(app, pilot, sessions)
+    async with started(sessions, resume="abc1") as t:
         await t.shows("Answer 299.")
         await t.type("hello")
-        await pilot.press("pageup", "pageup")
+        await t.pilot.press("pageup", "pageup")
         await t.until(lambda: not t.transcript.following)
         before = t.transcript.visible_text()
-        assert (len(app.controller.view.blocks), session.said) == (40, [])
+        assert (len(t.app.controller.view.blocks), session.said) == (40, [])
         assert sessions.may_open is not None
         sessions.may_open.set()
-        await t.until(lambda: len(app.controller.view.blocks) >= 600)
-        await t.until(lambda: app.controller.view.blocks[-1] == AnswerText("Hi."))
+        await t.until(lambda: len(t.app.controller.view.blocks) >= 600)
+        await t.until(lambda: t.app.controller.view.blocks[-1] == AnswerText("Hi."))
         await t.rests()
         assert session.said == ["hello"]
         assert t.transcript.visible_text().startswith(before)  # the line of the queue is free again
@@ -357,13 +320,11 @@ async def test_where_a_session_cannot_be_opened_its_end_goes_away_again() -> Non
     sessions = FakeSessions(
         [FakeSession(history=conversation(2)), AuthFailed("No key.")], (session_info("old1", "parser"),)
     )
-    app = EbbApp(sessions, guard=0.0)
-    async with app.run_test(size=(80, 24)) as pilot:
-        t = Terminal(app, pilot, sessions)
+    async with started(sessions) as t:
         await t.rests()
         sessions.end = Conversation((User((Text("something else"),)),))
         await t.type("/resume old1", shows="No key.")
-        assert [type(block) for block in app.controller.view.blocks] == [*([UserText, AnswerText] * 2), Failure]
+        assert [type(block) for block in t.app.controller.view.blocks] == [*([UserText, AnswerText] * 2), Failure]
 
 
 async def test_what_is_typed_before_there_is_a_session_is_done_as_soon_as_there_is_one() -> None:
@@ -405,8 +366,7 @@ async def test_what_is_said_is_drawn_also_when_timers_are_lost(monkeypatch: pyte
     session = FakeSession([[TextDelta("the answer"), DONE]])
     async with terminal(session) as t:
         monkeypatch.setattr(t.app, "set_timer", lambda *_, **__: None)  # as on a machine that is too busy
-        await t.type("go", shows="the answer")
-        await t.rests()
+        await t.says("go", shows="the answer")
 
 
 async def test_a_message_may_have_lines() -> None:
@@ -476,19 +436,13 @@ async def test_quit_closes_the_session() -> None:
 async def test_control_characters_reach_no_sink() -> None:
     evil = "\x1b]52;c;x\x07[bold]no markup[/bold]\u202e"
     question = PermissionAsked("q", evil, evil, {"command": evil}, evil, evil, (evil,))
-    turn: list[Event | Hold] = [
-        TextDelta(evil),
-        ToolStarted("1", evil, {"x": evil}),
-        ToolFinished("1", evil, "failed", evil),
-        Noticed(evil),
-        question,
-        QuestionAsked("w", evil, (evil,)),
-        DONE,
-    ]
+    call = (ToolStarted("1", evil, {"x": evil}), ToolFinished("1", evil, "failed", evil))
+    turn: list[Event] = [TextDelta(evil), *call, Noticed(evil), question, QuestionAsked("w", evil, (evil,)), DONE]
     session = FakeSession([turn], model=evil, mode=evil)
+    shots: list[str] = []
     async with terminal(session, infos=[session_info("1", evil)], size=(120, 40)) as t:
         await t.type(evil, asks=PermissionScreen)
-        shots = [t.app.export_screenshot()]
+        shots.append(t.app.export_screenshot())
         await t.press("y", asks=QuestionScreen)
         shots.append(t.app.export_screenshot())
         await t.press("escape")
@@ -517,14 +471,8 @@ async def test_a_call_that_runs_shows_the_end_of_its_output() -> None:
 
 @pytest.mark.parametrize("theme", ["ansi-dark", "ansi-light", "solarized-light"])
 async def test_other_themes_can_draw_everything(theme: str) -> None:
-    turn: list[Event | Hold] = [
-        TextDelta(
-            "# Title\n\n`code` and [link](http://example.org)\n\n```python\nx = 1  # note\n```\n\n> quote\n\n---\n"
-        ),
-        QUESTION,
-        DONE,
-    ]
-    async with terminal(FakeSession([turn])) as t:
+    text = "# Title\n\n`code` and [link](http://example.org)\n\n```python\nx = 1  # note\n```\n\n> quote\n\n---\n"
+    async with terminal(FakeSession([[TextDelta(text), QUESTION, DONE]])) as t:
         t.app.theme = theme
         await t.type("go", asks=PermissionScreen)
         assert "Title" in t.transcript.visible_text()

@@ -5,15 +5,13 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from textual.widgets import Static
-
 from agent.errors import UsageError
 from agent.providers.base import Prices
 from agent.providers.choices import ModelChoice
 from tests.tui.doubles import FakeSession, FakeSessions, conversation, measured, session_info
-from tests.tui.piloting import Driven, terminal
+from tests.tui.inked import plain
+from tests.tui.piloting import Terminal, terminal
 from tests.tui.set_up import Setup
-from tui.app import EbbApp
 from tui.commands import COMMANDS, Command
 from tui.keys import KEYS, Key
 from tui.view.command_palette import palette_entries
@@ -22,10 +20,6 @@ from tui.view.models import in_words, lines_about, model_line, switch_told
 from tui.view.panel import drawn
 
 KNOWN = ModelChoice("a/b", 200_000, Prices(3.0, 15.0, 0.3, 3.75), True, True, False, True, "A_KEY")
-
-
-def words(line: tuple[tuple[str, str], ...]) -> str:
-    return "".join(words for words, _ in line)
 
 
 def test_a_model_is_told_in_words() -> None:
@@ -39,7 +33,7 @@ def test_a_model_is_told_in_words() -> None:
 
 
 def test_every_key_and_every_command_is_in_the_help() -> None:
-    lines = [words(drawn(entry, 100)) for entry in help_entries(KEYS, COMMANDS)]
+    lines = [plain(drawn(entry, 100)) for entry in help_entries(KEYS, COMMANDS)]
     for key in KEYS:
         assert any(key.help in line for line in lines), key
     for command in COMMANDS:
@@ -50,7 +44,7 @@ def test_every_key_and_every_command_is_in_the_help() -> None:
 def test_what_nobody_has_sorted_comes_last() -> None:
     entries = help_entries([Key("", "F9", "", "fly")], [Command("dance", "", "dance"), Command("quit", "", "leave")])
     assert [entry.value for entry in entries] == ["", "/quit", "", "F9", "/dance"]
-    assert [words(drawn(entry, 100)) for entry in entries if entry.is_heading] == ["The program", OTHERS]
+    assert [plain(drawn(entry, 100)) for entry in entries if entry.is_heading] == ["The program", OTHERS]
 
 
 async def test_a_command_is_found_in_the_help_and_written_into_the_prompt() -> None:
@@ -88,7 +82,7 @@ def test_the_palette_holds_everything() -> None:
     values = [entry.value for entry in entries]
     assert {f"/{command.name}" for command in COMMANDS} <= set(values)
     assert {"/resume s7", "/model a/b", "/theme ansi", "/settings agent.model", "action:main.find"} <= set(values)
-    assert [words(drawn(entry, 100)) for entry in entries if entry.is_heading] == [
+    assert [plain(drawn(entry, 100)) for entry in entries if entry.is_heading] == [
         "Commands",
         "Keys",
         "Sessions",
@@ -96,16 +90,16 @@ def test_the_palette_holds_everything() -> None:
         "Themes",
         "Settings",
     ]
-    assert not any("\x1b" in words(drawn(entry, 100)) for entry in entries)
+    assert not any("\x1b" in plain(drawn(entry, 100)) for entry in entries)
 
 
 # Models
 
 
 def test_what_is_known_of_a_model_is_in_its_line() -> None:
-    assert words(model_line(KNOWN, True)) == f"● {'a/b':<28}    200k    3.00   15.00    0.30  tools, pictures"
+    assert plain(model_line(KNOWN, True)) == f"● {'a/b':<28}    200k    3.00   15.00    0.30  tools, pictures"
     unknown = ModelChoice("x/y", has_key=False)
-    assert words(model_line(unknown, False)) == f"  {'x/y':<28}       —       —       —       —  —  no key"
+    assert plain(model_line(unknown, False)) == f"  {'x/y':<28}       —       —       —       —  —  no key"
 
 
 def test_what_a_switch_costs_is_told() -> None:
@@ -114,25 +108,17 @@ def test_what_a_switch_costs_is_told() -> None:
     assert switch_told(ModelChoice("x/y"), 100_000) == told + "at an unknown price"
     assert switch_told(ModelChoice("x/y", prices=Prices(0, 0, 0, 0)), 100_000) == told + "for nothing"
     assert "costs nothing" in switch_told(KNOWN, 0)
-    assert [words(line) for line in lines_about(KNOWN, "a/b", 9)] == [
+    assert [plain(line) for line in lines_about(KNOWN, "a/b", 9)] == [
         "takes tools, pictures",
         "$ per million tokens: in 3.00, out 15.00, cache read 0.30, written 3.75",
     ]
 
 
 @asynccontextmanager
-async def choosing(folder: Path, *sessions: FakeSession | UsageError) -> AsyncIterator[tuple[Driven, FakeSessions]]:
+async def choosing(folder: Path, *sessions: FakeSession | UsageError) -> AsyncIterator[tuple[Terminal, FakeSessions]]:
     setup = Setup(folder, '[agent]\nmodel = "ollama/qwen3"\n', {"OPENAI_API_KEY": "x"})
-    opener = FakeSessions(list(sessions))
-    app = EbbApp(opener, guard=0.0, settings=lambda: setup.settings)
-    async with app.run_test(size=(100, 30)) as pilot:
-        driven = Driven(app, pilot)
-        await driven.rests()
-        yield driven, opener
-
-
-def told(screen: Driven) -> str:
-    return str(screen.app.screen.query_one("#said", Static).render())
+    async with terminal(*sessions, size=(100, 30), settings=lambda: setup.settings) as t:
+        yield t, t.sessions
 
 
 async def test_the_price_of_a_switch_is_shown_before_it_is_done(tmp_path: Path) -> None:
@@ -140,7 +126,7 @@ async def test_the_price_of_a_switch_is_shown_before_it_is_done(tmp_path: Path) 
     async with choosing(tmp_path, old) as (screen, opener):
         await screen.says("go on")
         await screen.type("/model openai/gpt-6-sol", lists="model")
-        await screen.until(lambda: "that it has not cached, about $" in told(screen))
+        await screen.until(lambda: "that it has not cached, about $" in screen.reads("said"))
         assert len(opener.opened) == 1
         await screen.press("enter", until=lambda: opener.opened[-1] == ("abc123", "openai/gpt-6-sol"))
 
@@ -155,5 +141,5 @@ async def test_models_without_a_key_say_which(tmp_path: Path) -> None:
     async with choosing(tmp_path, FakeSession()) as (screen, _):
         await screen.type("/model", lists="model")
         await screen.pilot.press(*"anthropic opus")
-        await screen.until(lambda: "there is no key for it: set ANTHROPIC_API_KEY" in told(screen))
+        await screen.until(lambda: "there is no key for it: set ANTHROPIC_API_KEY" in screen.reads("said"))
         await screen.press("escape")

@@ -19,6 +19,7 @@ from agent.messages import Usage
 from agent.overview import Overview, total_cost
 from agent.sessions import Sessions
 from tests.fake_provider import Call, FakeProvider, Recorded, Turn
+from tests.tui.inked import plain
 from tests.tui.piloting import Driven
 from tui.app import EbbApp
 from tui.screens.context import ContextScreen
@@ -140,7 +141,7 @@ async def same_everywhere(t: Driven, home: Home, bill: Bill) -> Overview:
     here, there = await t.app.controller.sessions.overview(session.id), await home.elsewhere()
     assert (view.used, view.room) == (here.used, here.effective)
     assert here == there
-    line = "".join(text for text, _ in status_line(Shown(view, wanted=("model", "cost", "context")), 200))
+    line = plain(status_line(Shown(view, wanted=("model", "cost", "context")), 200))
     told = figure(r"(\S+)  (\S+)  \S* ~?(\S+) of (\S+) \((\d+)%\)$", line)
     used, room = tokens(here.used), tokens(here.effective)
     share = f"{here.used / here.effective:.0%}"[:-1]
@@ -150,7 +151,7 @@ async def same_everywhere(t: Driven, home: Home, bill: Bill) -> Overview:
     assert of_screen == (used, room, share, tokens(here.window.tokens), here.model)
     assert rows == [f"{row.name}: {row.tokens}" for row in rows_of(there)]
     assert sum(row.tokens for row in rows_of(there) if row.level == 0) == here.used
-    printed = "\n".join("".join(words for words, _ in text) for text in overview_lines(there, 120))
+    printed = "\n".join(plain(text) for text in overview_lines(there, 120))
     assert figure(r"\n  used +(\S+) +(\S+)", printed) == (used, f"{here.used / here.effective:.1%}")
     assert total_cost(there.requests) == pytest.approx(bill.cost)
     return here
@@ -235,5 +236,4 @@ async def told_for_nothing(t: Driven, ref: str) -> bool:
 
 
 async def said(t: Driven, text: str, answer: str) -> None:
-    await t.type(text, shows=answer)
-    await t.rests()
+    await t.says(text, shows=answer)

@@ -9,7 +9,6 @@ from pathlib import Path
 from threading import Thread
 
 import pytest
-from textual.pilot import Pilot
 from textual.widgets import Input, Static
 
 from agent.config.values import ProviderConfig
@@ -18,7 +17,7 @@ from agent.providers import first_run
 from agent.providers.first_run import KeyFound, address, installed, is_first, keys_found
 from agent.providers.setup import find_endpoint
 from tests.tui.doubles import FakeSession, FakeSessions
-from tests.tui.picturing import SIZES, Compare, ready
+from tests.tui.picturing import SIZES, Picture, asks
 from tests.tui.piloting import Driven, list_on
 from tests.tui.set_up import Setup
 from tui.app import EbbApp
@@ -210,37 +209,19 @@ async def test_a_server_on_this_machine_says_what_it_has(body: bytes, models: tu
 
 
 @SIZES
-def test_the_first_screen(snap_compare: Compare, size: tuple[int, int]) -> None:
+@pytest.mark.parametrize(
+    ("keys", "models"),
+    [((KeyFound("WORK_OPENAI_KEY", "openai"),), ("qwen3:8b",)), ((), None)],
+    ids=["of somebody who has something", "of somebody who has nothing"],
+)
+def test_the_first_screen(picture: Picture, keys: tuple[KeyFound, ...], models: tuple[str, ...] | None) -> None:
     app = EbbApp(FakeSessions([FakeSession()]))
-    screen = PanelScreen(
-        first_panel((KeyFound("WORK_OPENAI_KEY", "openai"),), ("qwen3:8b",), "~/.config/ebbtide/config.toml")
-    )
-
-    async def look(pilot: Pilot[str]) -> None:
-        await ready(app, lambda: not app.is_working)(pilot)
-        app.push_screen(screen)
-        await ready(app, lambda: app.screen is screen and screen.is_mounted)(pilot)
-
-    assert snap_compare(app, terminal_size=size, run_before=look)
+    screen = PanelScreen(first_panel(keys, models, "~/.config/ebbtide/config.toml"))
+    assert picture(app, asks(app, PanelScreen), start=lambda: app.push_screen(screen))
 
 
 @SIZES
-def test_the_first_screen_of_somebody_who_has_nothing(snap_compare: Compare, size: tuple[int, int]) -> None:
-    app = EbbApp(FakeSessions([FakeSession()]))
-    screen = PanelScreen(first_panel((), None, "~/.config/ebbtide/config.toml"))
-
-    async def look(pilot: Pilot[str]) -> None:
-        await ready(app, lambda: not app.is_working)(pilot)
-        app.push_screen(screen)
-        await ready(app, lambda: app.screen is screen and screen.is_mounted)(pilot)
-
-    assert snap_compare(app, terminal_size=size, run_before=look)
-
-
-@SIZES
-def test_the_greeting_of_somebody_who_has_two_keys(
-    snap_compare: Compare, size: tuple[int, int], tmp_path: Path
-) -> None:
+def test_the_greeting_of_somebody_who_has_two_keys(picture: Picture, tmp_path: Path) -> None:
     setup = Setup(tmp_path, environment={"ANTHROPIC_API_KEY": SECRET, "OPENAI_API_KEY": SECRET})
     app = EbbApp(FakeSessions([FakeSession(model=ANTHROPIC)]), settings=lambda: setup.settings)
-    assert snap_compare(app, terminal_size=size, run_before=ready(app, lambda: not app.is_working))
+    assert picture(app)

@@ -8,13 +8,12 @@ from textual.screen import ModalScreen
 
 from agent.context.summary import Draft
 from tests.tui.doubles import FakeLibrary, FakeSession, FakeSessions, conversation
-from tests.tui.piloting import Terminal
+from tests.tui.piloting import started
 from tests.tui.plain.test_app import talking
 from tests.tui.screens.test_compaction import READS, WRITTEN, files, looking
 from tests.tui.screens.test_rewind import TREE
 from tests.tui.set_up import Setup
 from tests.tui.test_real_session import working
-from tui.app import EbbApp
 
 NEVER = 600.0
 """Longer than any test waits."""
@@ -26,24 +25,20 @@ async def test_from_a_screen_it_quits_at_once(command: str, monkeypatch: pytest.
     session = FakeSession(history=conversation(1))
     opener = FakeSessions([session], listing=FakeLibrary(branches=TREE))
     setup = Setup(tmp_path)
-    app = EbbApp(opener, guard=0.0, settings=lambda: setup.settings)
-    async with app.run_test() as pilot:
-        t = Terminal(app, pilot, opener)
+    async with started(opener, settings=lambda: setup.settings) as t:
         await t.rests()
-        await t.type(command, until=lambda: isinstance(app.screen, ModalScreen))
-        await pilot.press("ctrl+c", "ctrl+c")
+        await t.type(command, until=lambda: isinstance(t.app.screen, ModalScreen))
+        await t.pilot.press("ctrl+c", "ctrl+c")
         await t.until(lambda: session.closed)
 
 
 async def test_from_a_list_of_sessions_before_the_first_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tui.session.job_queue.PATIENCE", NEVER)
     opener = FakeSessions(listing=FakeLibrary())
-    app = EbbApp(opener, guard=0.0, choose=True)
-    async with app.run_test() as pilot:
-        t = Terminal(app, pilot, opener)
+    async with started(opener, choose=True) as t:
         await t.lists("sessions")
-        await pilot.press("ctrl+c", "ctrl+c")
-        await t.until(lambda: not app.is_running)
+        await t.pilot.press("ctrl+c", "ctrl+c")
+        await t.until(lambda: not t.app.is_running)
 
 
 async def test_a_summary_that_is_being_written_is_interrupted_first(

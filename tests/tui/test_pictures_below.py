@@ -9,7 +9,7 @@ from textual.pilot import Pilot
 from agent.config.options import ThemeName
 from agent.events import Event, TextDelta, ToolFinished, ToolStarted, TurnFinished
 from tests.tui.doubles import FakeSession, FakeSessions, Hold, conversation
-from tests.tui.picturing import SIZES, WORN, Compare
+from tests.tui.picturing import SIZES, WORN, Picture
 from tui.app import EbbApp
 from tui.terminal.colour_query import GroundTold
 from tui.text.themes import Ground
@@ -51,12 +51,12 @@ def reading(theme: ThemeName = "dark", ground: Ground | None = None) -> tuple[Eb
 
 
 @SIZES
-def test_new_blocks_below_what_is_read(snap_compare: Compare, size: tuple[int, int]) -> None:
+def test_new_blocks_below_what_is_read(picture: Picture) -> None:
     app, read_above = reading()
-    assert snap_compare(app, terminal_size=size, run_before=read_above)
+    assert picture.compare(app, terminal_size=picture.size, run_before=read_above)
 
 
 @WORN
-def test_the_mark_in_other_themes(snap_compare: Compare, theme: ThemeName, ground: Ground | None) -> None:
+def test_the_mark_in_other_themes(picture: Picture, theme: ThemeName, ground: Ground | None) -> None:
     app, read_above = reading(theme, ground)
-    assert snap_compare(app, terminal_size=(80, 24), run_before=read_above)
+    assert picture.compare(app, terminal_size=picture.size, run_before=read_above)

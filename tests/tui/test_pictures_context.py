@@ -1,11 +1,9 @@
 """Pictures of the context screen: the list, what an act would cost, an item that is open, in every kind of theme."""
 
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
-from textual.pilot import Pilot
 
 from agent.context.edit_cost import ViewEditPlan
 from agent.context.view_items import ViewItem
@@ -14,7 +12,7 @@ from agent.overview import Epoch, Number, Overview, ToolShare
 from agent.records.usage import RequestUsage, Rewrite
 from agent.window.edit_view import Priced
 from tests.tui.doubles import FakeSession, FakeSessions, FakeShelf, overview
-from tests.tui.picturing import SIZES, Compare, ready
+from tests.tui.picturing import SIZES, Picture
 from tui.app import EbbApp
 from tui.screens.context import ContextScreen
 
@@ -100,19 +98,14 @@ def app_of(looked_at: Overview | None = None) -> EbbApp:
     return EbbApp(Opened([session], looked_at=looked_at), guard=0.0)
 
 
-def opening(app: EbbApp, *keys: str) -> Callable[[Pilot[str]], Awaitable[None]]:
-    async def open_context(pilot: Pilot[str]) -> None:
-        await ready(app, lambda: not app.is_working)(pilot)
-        await pilot.press("ctrl+x")
-        await ready(app, lambda: isinstance(app.screen, ContextScreen))(pilot)
-        screen = app.screen
-        assert isinstance(screen, ContextScreen)
-        for key in keys:
-            await pilot.press(key)
-            await ready(app, lambda: screen.settled)(pilot)
-        await pilot.pause()
+def shown(picture: Picture, app: EbbApp, *keys: str, **more: Any) -> bool:
+    """Whether the screen is what it was, after these keys."""
 
-    return open_context
+    def settled() -> bool:
+        return isinstance(app.screen, ContextScreen) and app.screen.settled
+
+    steps = [step for key in ("ctrl+x", *keys) for step in (key, settled)]
+    return picture(app, *steps, **more)
 
 
 DOWN = ("down",) * 17
@@ -120,44 +113,37 @@ DOWN = ("down",) * 17
 
 
 @SIZES
-def test_the_context_with_its_timeline(snap_compare: Compare, size: tuple[int, int]) -> None:
-    app = app_of()
-    assert snap_compare(app, terminal_size=size, run_before=opening(app))
+def test_the_context_with_its_timeline(picture: Picture) -> None:
+    assert shown(picture, app_of())
 
 
 @SIZES
-def test_the_price_of_an_act_before_it_is_done(snap_compare: Compare, size: tuple[int, int]) -> None:
-    app = app_of()
-    assert snap_compare(app, terminal_size=size, run_before=opening(app, *DOWN, "e", "left", "left", *(["left"] * 14)))
+def test_the_price_of_an_act_before_it_is_done(picture: Picture) -> None:
+    assert shown(picture, app_of(), *DOWN, "e", *["left"] * 16)
 
 
 @SIZES
-def test_the_price_of_bringing_back(snap_compare: Compare, size: tuple[int, int]) -> None:
-    app = app_of()
-    assert snap_compare(app, terminal_size=size, run_before=opening(app, "/", *"pytest", "enter", "down", "b"))
+def test_the_price_of_bringing_back(picture: Picture) -> None:
+    assert shown(picture, app_of(), "/", *"pytest", "enter", "down", "b")
 
 
 @SIZES
-def test_an_item_that_is_open(snap_compare: Compare, size: tuple[int, int]) -> None:
-    app = app_of()
-    assert snap_compare(app, terminal_size=size, run_before=opening(app, "/", *"parser.py", "enter", "down", "enter"))
+def test_an_item_that_is_open(picture: Picture) -> None:
+    assert shown(picture, app_of(), "/", *"parser.py", "enter", "down", "enter")
 
 
 @SIZES
-def test_a_session_in_which_nothing_was_said(snap_compare: Compare, size: tuple[int, int]) -> None:
+def test_a_session_in_which_nothing_was_said(picture: Picture) -> None:
     made = overview("abc123")
     empty = replace(made, components=(Number("system", 2_400, "estimated"),), epochs=made.epochs[:0], servers=())
-    app = app_of(empty)
-    assert snap_compare(app, terminal_size=size, run_before=opening(app))
+    assert shown(picture, app_of(empty))
 
 
 @pytest.mark.parametrize("theme", ["light", "high-contrast", "ansi", "ansi-dark", "ansi-light"])
-def test_the_context_in_other_themes(snap_compare: Compare, theme: str) -> None:
+def test_the_context_in_other_themes(picture: Picture, theme: str) -> None:
     app = app_of()
 
-    async def in_theme(pilot: Pilot[str]) -> None:
-        await ready(app, lambda: not app.is_working)(pilot)
+    def wear() -> None:
         app.theme = next(name for name in app.available_themes if name in (theme, f"ebb-{theme}"))
-        await opening(app, *DOWN)(pilot)
 
-    assert snap_compare(app, terminal_size=(100, 30), run_before=in_theme)
+    assert shown(picture, app, *DOWN, start=wear, size=(100, 30))

@@ -17,7 +17,7 @@ from agent.events import (
 )
 from agent.records.file_change import FileChange
 from tests.tui.doubles import FakeFiles, FakeSession, FakeSessions, measured
-from tests.tui.picturing import SIZES, Compare, after, ready
+from tests.tui.picturing import SIZES, Picture, asks
 from tests.tui.piloting import list_on
 from tools.files.change import diff_lines
 from tui.app import EbbApp
@@ -98,37 +98,32 @@ def asking(question: PermissionAsked, theme: ThemeName = "dark") -> EbbApp:
 
 
 @SIZES
-def test_a_question_about_a_diff(snap_compare: Compare, size: tuple[int, int]) -> None:
+def test_a_question_about_a_diff(picture: Picture) -> None:
     app = asking(EDIT)
-    asked = ready(app, lambda: isinstance(app.screen, PermissionScreen))
-    assert snap_compare(app, terminal_size=size, run_before=asked)
+    assert picture(app, asks(app, PermissionScreen))
 
 
 @SIZES
-def test_a_question_about_a_command(snap_compare: Compare, size: tuple[int, int]) -> None:
+def test_a_question_about_a_command(picture: Picture) -> None:
     app = asking(COMMAND)
-    asked = ready(app, lambda: isinstance(app.screen, PermissionScreen))
-    assert snap_compare(app, terminal_size=size, run_before=asked)
+    assert picture(app, asks(app, PermissionScreen))
 
 
-def test_rules_for_the_project(snap_compare: Compare) -> None:
+def test_rules_for_the_project(picture: Picture) -> None:
     app = asking(COMMAND)
-    asked = ready(app, lambda: isinstance(app.screen, PermissionScreen))
-    assert snap_compare(app, terminal_size=(120, 40), run_before=asked, press=["p"])
+    assert picture(app, asks(app, PermissionScreen), "p", size=(120, 40))
 
 
 @SIZES
-def test_a_command_that_is_changed(snap_compare: Compare, size: tuple[int, int]) -> None:
+def test_a_command_that_is_changed(picture: Picture) -> None:
     app = asking(COMMAND)
-    asked = ready(app, lambda: isinstance(app.screen, PermissionScreen))
-    assert snap_compare(app, terminal_size=size, run_before=asked, press=["e", "space", "minus", "x"])
+    assert picture(app, asks(app, PermissionScreen), "e", "space", "minus", "x")
 
 
 @pytest.mark.parametrize("theme", ["light", "high-contrast", "ansi"])
-def test_a_diff_in_other_themes(snap_compare: Compare, theme: ThemeName) -> None:
+def test_a_diff_in_other_themes(picture: Picture, theme: ThemeName) -> None:
     app = asking(EDIT, theme)
-    asked = ready(app, lambda: isinstance(app.screen, PermissionScreen))
-    assert snap_compare(app, terminal_size=(80, 40), run_before=asked)
+    assert picture(app, asks(app, PermissionScreen), size=(80, 40))
 
 
 CHANGED = (
@@ -142,29 +137,25 @@ TOLD = ("git compares with the last commit, which may be older than this session
 
 
 @SIZES
-def test_the_files_that_were_changed(snap_compare: Compare, size: tuple[int, int]) -> None:
+def test_the_files_that_were_changed(picture: Picture) -> None:
     session = FakeSession(files=FakeFiles(CHANGED, TOLD))
     app = EbbApp(FakeSessions([session]), guard=0.0)
-    assert snap_compare(
-        app, terminal_size=size, run_before=after(app, *"/files", "enter", lambda: list_on(app, "diff"))
-    )
+    assert picture(app, *"/files", "enter", lambda: list_on(app, "diff"))
 
 
-def test_no_file_was_changed(snap_compare: Compare) -> None:
+def test_no_file_was_changed(picture: Picture) -> None:
     app = EbbApp(FakeSessions([FakeSession(files=FakeFiles(told=("git is not there",)))]), guard=0.0)
-    assert snap_compare(app, terminal_size=(80, 24), run_before=after(app, "ctrl+d", lambda: list_on(app, "diff")))
+    assert picture(app, "ctrl+d", lambda: list_on(app, "diff"))
 
 
-def test_only_git_knows_of_changed_files(snap_compare: Compare) -> None:
+def test_only_git_knows_of_changed_files(picture: Picture) -> None:
     others = tuple(replace(change, by_tool=False) for change in CHANGED)
     app = EbbApp(FakeSessions([FakeSession(files=FakeFiles(others, TOLD))]), guard=0.0)
-    assert snap_compare(
-        app, terminal_size=(80, 24), run_before=after(app, *"/files", "enter", lambda: list_on(app, "diff"))
-    )
+    assert picture(app, *"/files", "enter", lambda: list_on(app, "diff"))
 
 
 @SIZES
-def test_a_diff_in_the_transcript(snap_compare: Compare, size: tuple[int, int]) -> None:
+def test_a_diff_in_the_transcript(picture: Picture) -> None:
     edit = {"path": "prices.py", "old": "", "new": ""}
     turn: list[Event] = [
         measured(),
@@ -176,4 +167,4 @@ def test_a_diff_in_the_transcript(snap_compare: Compare, size: tuple[int, int]) 
     ]
     session = FakeSession([turn], answers={"q": Decision("allow")})
     app = EbbApp(FakeSessions([session]), first_message="the totals are wrong", guard=0.0)
-    assert snap_compare(app, terminal_size=size, run_before=after(app, "ctrl+o", "ctrl+home"))
+    assert picture(app, "ctrl+o", "ctrl+home")

@@ -1,13 +1,10 @@
 """Pictures of questions about calls. Look at every one that changes."""
 
-from collections.abc import Awaitable, Callable
-
 import pytest
-from textual.pilot import Pilot
 
 from agent.events import Event, Noticed, PermissionAsked, TextDelta, Tried
 from tests.tui.doubles import FakeSession, FakeSessions, measured
-from tests.tui.picturing import SIZES, Compare, ready
+from tests.tui.picturing import SIZES, Picture, asks
 from tui.app import EbbApp
 from tui.screens.permission import PermissionScreen
 
@@ -39,39 +36,30 @@ LONG = PermissionAsked(
 )
 
 
-def asking(question: PermissionAsked) -> EbbApp:
+def shown(picture: Picture, question: PermissionAsked, *keys: str) -> bool:
+    """Whether a question is what it was, after these keys."""
     told = Noticed("`forge` was lost: it ended with exit code 1; `/mcp` starts it again")
     turn: list[Event] = [measured(), TextDelta("I run the tests of the package."), told, question]
-    return EbbApp(FakeSessions([FakeSession([turn])]), first_message="do the tests pass?", guard=0.0)
-
-
-def asked(app: EbbApp, *keys: str) -> Callable[[Pilot[str]], Awaitable[None]]:
-    async def wait(pilot: Pilot[str]) -> None:
-        await ready(app, lambda: isinstance(app.screen, PermissionScreen))(pilot)
-        await pilot.press(*keys)
-        await pilot.pause()
-
-    return wait
+    app = EbbApp(FakeSessions([FakeSession([turn])]), first_message="do the tests pass?", guard=0.0)
+    return picture(app, asks(app, PermissionScreen), *keys)
 
 
 @SIZES
-def test_a_question_with_rules_and_what_was_told(snap_compare: Compare, size: tuple[int, int]) -> None:
-    app = asking(ASKED)
-    assert snap_compare(app, terminal_size=size, run_before=asked(app))
+def test_a_question_with_rules_and_what_was_told(picture: Picture) -> None:
+    assert shown(picture, ASKED)
 
 
-@pytest.mark.parametrize("size", [(10, 5), (20, 6), (40, 3), (60, 12)], ids=["10x5", "20x6", "40x3", "60x12"])
-def test_a_question_where_there_is_hardly_any_room(snap_compare: Compare, size: tuple[int, int]) -> None:
-    app = asking(ASKED)
-    assert snap_compare(app, terminal_size=size, run_before=asked(app))
+@pytest.mark.parametrize(
+    "picture", [(10, 5), (20, 6), (40, 3), (60, 12)], ids=["10x5", "20x6", "40x3", "60x12"], indirect=True
+)
+def test_a_question_where_there_is_hardly_any_room(picture: Picture) -> None:
+    assert shown(picture, ASKED)
 
 
 @pytest.mark.parametrize("key", ["d", "e", "p"])
-def test_a_question_that_is_answered_in_words(snap_compare: Compare, key: str) -> None:
-    app = asking(ASKED)
-    assert snap_compare(app, terminal_size=(80, 24), run_before=asked(app, key))
+def test_a_question_that_is_answered_in_words(picture: Picture, key: str) -> None:
+    assert shown(picture, ASKED, key)
 
 
-def test_a_question_about_a_long_command(snap_compare: Compare) -> None:
-    app = asking(LONG)
-    assert snap_compare(app, terminal_size=(80, 24), run_before=asked(app, "end"))
+def test_a_question_about_a_long_command(picture: Picture) -> None:
+    assert shown(picture, LONG, "end")

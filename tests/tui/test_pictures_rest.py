@@ -3,8 +3,6 @@ Look at every one that changes."""
 
 from pathlib import Path
 
-from textual.pilot import Pilot
-
 from agent.events import (
     Event,
     QuestionAsked,
@@ -18,12 +16,11 @@ from agent.events import (
 from agent.mcp.elicitation import fields_of
 from agent.messages import Conversation, Summary
 from tests.tui.doubles import FakeFiles, FakeSession, FakeSessions, conversation, measured
-from tests.tui.picturing import SIZES, Compare, after, ready
+from tests.tui.picturing import SIZES, Picture, asks
 from tests.tui.piloting import list_on
 from tests.tui.test_pictures_diffs import CHANGED
 from tui.app import EbbApp
 from tui.screens.question import QuestionScreen
-from tui.widgets.transcript import Transcript
 
 DONE = TurnFinished("answered", "x")
 
@@ -33,9 +30,9 @@ def app_with(*turn: Event) -> EbbApp:
 
 
 @SIZES
-def test_a_session_that_begins(snap_compare: Compare, size: tuple[int, int]) -> None:
+def test_a_session_that_begins(picture: Picture) -> None:
     app = EbbApp(FakeSessions([FakeSession(root=Path("/home/me/project"))]), guard=0.0)
-    assert snap_compare(app, terminal_size=size, run_before=ready(app, lambda: not app.is_working))
+    assert picture(app)
 
 
 FORM = {
@@ -51,24 +48,23 @@ FORM = {
 
 
 @SIZES
-def test_a_question_of_a_server(snap_compare: Compare, size: tuple[int, int]) -> None:
+def test_a_question_of_a_server(picture: Picture) -> None:
     field = fields_of(FORM)[0]
     app = app_with(QuestionAsked("q", f"`forge` asks for {field.question()}", field.options))
-    asked = ready(app, lambda: isinstance(app.screen, QuestionScreen))
-    assert snap_compare(app, terminal_size=size, run_before=asked, press=["down"])
+    assert picture(app, asks(app, QuestionScreen), "down")
 
 
 @SIZES
-def test_what_the_last_turn_changed(snap_compare: Compare, size: tuple[int, int]) -> None:
+def test_what_the_last_turn_changed(picture: Picture) -> None:
     app = EbbApp(FakeSessions([FakeSession(files=FakeFiles(CHANGED[:2]))]), guard=0.0)
-    assert snap_compare(app, terminal_size=size, run_before=after(app, "ctrl+d", lambda: list_on(app, "diff"), "down"))
+    assert picture(app, "ctrl+d", lambda: list_on(app, "diff"), "down")
 
 
 @SIZES
-def test_an_error_with_what_to_do(snap_compare: Compare, size: tuple[int, int]) -> None:
+def test_an_error_with_what_to_do(picture: Picture) -> None:
     said = "anthropic answers HTTP 429: the limit of 40,000 input tokens a minute is reached for this organisation"
     app = app_with(TextDelta("I read the parser first."), TurnFailed("rate_limit", said, 1))
-    assert snap_compare(app, terminal_size=size, run_before=ready(app, lambda: not app.is_working))
+    assert picture(app)
 
 
 THOUGHT = (
@@ -78,7 +74,7 @@ THOUGHT = (
 
 
 @SIZES
-def test_a_thought_and_a_call_that_are_open(snap_compare: Compare, size: tuple[int, int]) -> None:
+def test_a_thought_and_a_call_that_are_open(picture: Picture) -> None:
     output = "\n".join([*(f"tests/test_lexer.py::test_{n} PASSED" for n in range(4)), "4 passed in 0.31s"])
     app = app_with(
         ReasoningDelta(THOUGHT),
@@ -88,14 +84,10 @@ def test_a_thought_and_a_call_that_are_open(snap_compare: Compare, size: tuple[i
         DONE,
     )
 
-    async def look(pilot: Pilot[str]) -> None:
-        await ready(app, lambda: not app.is_working)(pilot)
-        transcript = app.query_one(Transcript)
-        transcript.focus()
-        await pilot.press("enter", "up", "enter")
-        await ready(app, lambda: len(transcript.opened) == 2)(pilot)
+    def both_open() -> bool:
+        return len(app.main.transcript.opened) == 2
 
-    assert snap_compare(app, terminal_size=size, run_before=look)
+    assert picture(app, "enter", "up", "enter", both_open, start=lambda: app.main.transcript.focus())
 
 
 FOREIGN = """\
@@ -113,9 +105,9 @@ The comment says `# שלום עולם` and the string is `"مرحبا بالعا
 
 
 @SIZES
-def test_a_wide_table_and_foreign_words(snap_compare: Compare, size: tuple[int, int]) -> None:
+def test_a_wide_table_and_foreign_words(picture: Picture) -> None:
     app = app_with(TextDelta(FOREIGN), DONE)
-    assert snap_compare(app, terminal_size=size, run_before=ready(app, lambda: not app.is_working))
+    assert picture(app)
 
 
 SAID = conversation(120).messages
@@ -123,28 +115,18 @@ SUMMARY = Summary(summary="The parser fails at the end of a file.")
 
 
 @SIZES
-def test_a_session_that_was_compacted_goes_on(snap_compare: Compare, size: tuple[int, int]) -> None:
+def test_a_session_that_was_compacted_goes_on(picture: Picture) -> None:
     app = EbbApp(FakeSessions([FakeSession(history=Conversation(SAID[-2:], SUMMARY, messages_before=238))]), guard=0.0)
-
-    async def at_its_beginning(pilot: Pilot[str]) -> None:
-        await ready(app, lambda: not app.is_working)(pilot)
-        app.screen.query_one(Transcript).focus()
-        await pilot.press("up", "up")
-        await pilot.pause()
-
-    assert snap_compare(app, terminal_size=size, run_before=at_its_beginning)
+    assert picture(app, "up", "up", start=lambda: app.main.transcript.focus())
 
 
-def test_what_was_said_before_is_read(snap_compare: Compare) -> None:
+def test_what_was_said_before_is_read(picture: Picture) -> None:
     session = FakeSession(id="s1", history=Conversation(SAID[-2:], SUMMARY, messages_before=238))
     app = EbbApp(FakeSessions([session], said_before={"s1": SAID}), guard=0.0)
 
-    async def above(pilot: Pilot[str]) -> None:
-        await ready(app, lambda: not app.is_working)(pilot)
+    async def above() -> None:
         await app.controller.read_earlier()
-        transcript = app.screen.query_one(Transcript)
-        transcript.go_end()
-        transcript.page(-1)
-        await pilot.pause()
+        app.main.transcript.go_end()
+        app.main.transcript.page(-1)
 
-    assert snap_compare(app, run_before=above)
+    assert picture(app, start=above)

@@ -1,9 +1,9 @@
 """Pictures of what goes back: a compaction looked at and taken back, sessions and their branches."""
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
-from textual.pilot import Pilot
 
 from agent.archive.tree import Branch, Said, Tree, rows_of
 from agent.context.compaction import plan_compaction, solve_floor
@@ -15,7 +15,7 @@ from agent.view_events import ContextCompacted, ReceiptItem, RewriteUndone
 from agent.window.manual_compact import Drafted, Preview, Quote
 from agent.window.undo import UndoOffer
 from tests.tui.doubles import FakeLibrary, FakeSession, FakeSessions, conversation, measured, session_info
-from tests.tui.picturing import SIZES, Compare, ready
+from tests.tui.picturing import SIZES, Picture, asks
 from tests.tui.piloting import list_on
 from tui.app import EbbApp
 from tui.commands import Invocation, named
@@ -59,50 +59,33 @@ def app_with(*changes: object) -> EbbApp:
     return EbbApp(FakeSessions([session]), guard=0.0)
 
 
-async def compacting(app: EbbApp, pilot: Pilot[str]) -> CompactionScreen:
-    await ready(app, lambda: not app.is_working)(pilot)
-    app.jobs.invoke(Invocation(named("compact"), "the parser"))
-    await ready(app, lambda: isinstance(app.screen, CompactionScreen) and app.screen.is_mounted)(pilot)
-    screen = app.screen
-    assert isinstance(screen, CompactionScreen)
-    return screen
+def compact(app: EbbApp) -> Callable[[], None]:
+    return lambda: app.jobs.invoke(Invocation(named("compact"), "the parser"))
 
 
 @SIZES
-def test_what_a_compaction_would_do(snap_compare: Compare, size: tuple[int, int]) -> None:
+def test_what_a_compaction_would_do(picture: Picture) -> None:
     app = app_with(preview())
-
-    async def look(pilot: Pilot[str]) -> None:
-        await compacting(app, pilot)
-
-    assert snap_compare(app, terminal_size=size, run_before=look)
+    assert picture(app, asks(app, CompactionScreen), start=compact(app))
 
 
 @SIZES
-def test_a_summary_to_be_edited(snap_compare: Compare, size: tuple[int, int]) -> None:
-    shown = preview()
-    app = app_with(shown, Drafted(shown.conversation, DRAFT, "anthropic/claude-haiku", 0.0312))
+def test_a_summary_to_be_edited(picture: Picture) -> None:
+    made = preview()
+    app = app_with(made, Drafted(made.conversation, DRAFT, "anthropic/claude-haiku", 0.0312))
 
-    async def edit(pilot: Pilot[str]) -> None:
-        screen = await compacting(app, pilot)
-        await pilot.press("enter")
-        await ready(app, lambda: screen.step == "editing")(pilot)
-        await ready(app, lambda: not app.controller.view.busy)(pilot)
+    def is_edited() -> bool:
+        screen = app.screen
+        return isinstance(screen, CompactionScreen) and screen.step == "editing" and not app.controller.view.busy
 
-    assert snap_compare(app, terminal_size=size, run_before=edit)
+    assert picture(app, asks(app, CompactionScreen), "enter", is_edited, start=compact(app))
 
 
 @SIZES
-def test_an_undo_with_its_price(snap_compare: Compare, size: tuple[int, int]) -> None:
-    event = RewriteUndone(9_800, 84_300, 63_000, 0.2363, 180_000)
-    app = app_with(UndoOffer(Conversation(), 1, event))
-
-    async def ask(pilot: Pilot[str]) -> None:
-        await ready(app, lambda: not app.is_working)(pilot)
-        app.jobs.invoke(Invocation(named("undo"), ""))
-        await ready(app, lambda: isinstance(app.screen, ConfirmScreen) and app.screen.is_mounted)(pilot)
-
-    assert snap_compare(app, terminal_size=size, run_before=ask)
+def test_an_undo_with_its_price(picture: Picture) -> None:
+    app = app_with(UndoOffer(Conversation(), 1, RewriteUndone(9_800, 84_300, 63_000, 0.2363, 180_000)))
+    undo = Invocation(named("undo"), "")
+    assert picture(app, asks(app, ConfirmScreen), start=lambda: app.jobs.invoke(undo))
 
 
 SESSIONS = (
@@ -133,20 +116,16 @@ TALKED = (
 
 @SIZES
 @pytest.mark.parametrize("keys", [(), ("f", "l", "a", "g", "tab", "down", "d")], ids=["all", "found"])
-def test_the_sessions(snap_compare: Compare, size: tuple[int, int], keys: tuple[str, ...]) -> None:
+def test_the_sessions(picture: Picture, keys: tuple[str, ...]) -> None:
     library = FakeLibrary(SESSIONS, {"b2": TALKED, "b3": TALKED})
     app = EbbApp(FakeSessions([FakeSession(id="b2")], listing=library), guard=0.0)
+    screen = PanelScreen(SessionList(library, "b2", 10_000.0).panel())
 
-    async def look(pilot: Pilot[str]) -> None:
-        await ready(app, lambda: not app.is_working)(pilot)
-        app.push_screen(PanelScreen(SessionList(library, "b2", 10_000.0).panel()))
-        await ready(app, lambda: list_on(app, "sessions"))(pilot)
-        for key in keys:
-            await pilot.press(key)
-            await ready(app, lambda: list_on(app, "sessions"))(pilot)
-        await pilot.pause()
+    def listed() -> bool:
+        return list_on(app, "sessions")
 
-    assert snap_compare(app, terminal_size=size, run_before=look)
+    steps = [step for key in keys for step in (key, listed)]
+    assert picture(app, listed, *steps, start=lambda: app.push_screen(screen))
 
 
 TREE = Tree(
@@ -165,14 +144,7 @@ TREE = Tree(
 
 
 @SIZES
-def test_the_tree_to_go_back_in(snap_compare: Compare, size: tuple[int, int]) -> None:
+def test_the_tree_to_go_back_in(picture: Picture) -> None:
     app = EbbApp(FakeSessions([FakeSession(history=conversation(2))]), guard=0.0)
-
-    async def look(pilot: Pilot[str]) -> None:
-        await ready(app, lambda: bool(app.controller.view.used) and not app.is_working)(pilot)
-        app.push_screen(PanelScreen(tree_panel(TREE, rows_of(TREE, "abc123"), 10_000.0)))
-        await ready(app, lambda: list_on(app, "rewind"))(pilot)
-        await pilot.press("up")
-        await pilot.pause()
-
-    assert snap_compare(app, terminal_size=size, run_before=look)
+    screen = PanelScreen(tree_panel(TREE, rows_of(TREE, "abc123"), 10_000.0))
+    assert picture(app, lambda: list_on(app, "rewind"), "up", start=lambda: app.push_screen(screen))

@@ -1,11 +1,8 @@
 """Pictures of the screens to choose and to look things up in. Look at every one that changes."""
 
 from pathlib import Path
-from typing import Any
 
 import pytest
-from textual.pilot import Pilot
-from textual.screen import Screen
 
 from agent.config.options import BY_KEY
 from agent.config.settings import setting_of
@@ -14,7 +11,7 @@ from agent.events import TextDelta, ToolFinished, ToolStarted
 from agent.providers.base import Prices
 from agent.providers.choices import ModelChoice
 from tests.tui.doubles import FakeSession, FakeSessions, Hold, measured, session_info
-from tests.tui.picturing import SIZES, Compare, ready
+from tests.tui.picturing import SIZES, Picture, asks
 from tests.tui.set_up import Setup
 from tui.app import EbbApp
 from tui.commands import Command
@@ -23,56 +20,44 @@ from tui.screens.panel import PanelScreen
 from tui.view.command_palette import palette_entries, palette_panel
 from tui.view.help import help_panel
 from tui.view.models import models_panel
+from tui.view.panel import Panel
 from tui.view.settings import settings_panel
 from tui.view.todos import todos_panel
 from tui.widgets.todos import TodoLine
-from tui.widgets.transcript import Transcript
 
 pytestmark = pytest.mark.usefixtures("no_time_passes")
 
 
-def picture(compare: Compare, app: EbbApp, size: tuple[int, int], shown: Screen[Any] | str, *keys: str) -> bool:
-    """Whether a screen, or what a command shows, is what it was after these keys."""
-
-    async def look(pilot: Pilot[str]) -> None:
-        await ready(app, lambda: not app.is_working)(pilot)
-        if isinstance(shown, str):
-            app.action_command(shown)
-        else:
-            app.push_screen(shown)
-        await ready(app, lambda: len(app.screen_stack) > 1 and app.screen.is_mounted)(pilot)
-        await pilot.press(*keys)
-        await pilot.pause()
-
-    return compare(app, terminal_size=size, run_before=look)
-
-
-def some_settings(folder: Path) -> PanelScreen:
+def some_settings(folder: Path) -> Panel:
     """The settings of a table that does not grow."""
     mine = '[agent]\nmodel = "ollama/qwen3"\n'
     settings = Setup(folder, mine, {"EBB_SANDBOX": "off"}).settings
-    return PanelScreen(
-        settings_panel(lambda: [*settings.rows()[:20], setting_of(BY_KEY["tui.theme"], settings.config)], settings.put)
+    return settings_panel(
+        lambda: [*settings.rows()[:20], setting_of(BY_KEY["tui.theme"], settings.config)], settings.put
     )
 
 
-@SIZES
-def test_settings(snap_compare: Compare, size: tuple[int, int], tmp_path: Path) -> None:
+def panel(picture: Picture, shown: Panel, *keys: str) -> bool:
+    """Whether a list is what it was, after these keys."""
     app = EbbApp(FakeSessions([FakeSession()]))
-    assert picture(snap_compare, app, size, some_settings(tmp_path), "down", "down", "down")
+    screen = PanelScreen(shown)
+    return picture(app, asks(app, PanelScreen), *keys, start=lambda: app.push_screen(screen))
 
 
 @SIZES
-def test_a_setting_that_is_changed(snap_compare: Compare, size: tuple[int, int], tmp_path: Path) -> None:
-    app = EbbApp(FakeSessions([FakeSession()]))
-    keys = (*"theme", "enter", *"pink", "enter")
-    assert picture(snap_compare, app, size, some_settings(tmp_path), *keys)
+def test_settings(picture: Picture, tmp_path: Path) -> None:
+    assert panel(picture, some_settings(tmp_path), "down", "down", "down")
 
 
 @SIZES
-def test_themes(snap_compare: Compare, size: tuple[int, int]) -> None:
+def test_a_setting_that_is_changed(picture: Picture, tmp_path: Path) -> None:
+    assert panel(picture, some_settings(tmp_path), *"theme", "enter", *"pink", "enter")
+
+
+@SIZES
+def test_themes(picture: Picture) -> None:
     app = EbbApp(FakeSessions([FakeSession()]), guard=0.0)
-    assert picture(snap_compare, app, size, "theme", "down")
+    assert picture(app, asks(app, PanelScreen), "down", start=lambda: app.action_command("theme"))
 
 
 SOME_KEYS = [
@@ -94,30 +79,26 @@ SOME_COMMANDS = [
 
 
 @SIZES
-def test_help(snap_compare: Compare, size: tuple[int, int]) -> None:
-    app = EbbApp(FakeSessions([FakeSession()]))
-    screen = PanelScreen(help_panel(SOME_KEYS, SOME_COMMANDS))
-    assert picture(snap_compare, app, size, screen, "down", "down", "down")
+def test_help(picture: Picture) -> None:
+    assert panel(picture, help_panel(SOME_KEYS, SOME_COMMANDS), "down", "down", "down")
 
 
 @SIZES
-def test_the_palette(snap_compare: Compare, size: tuple[int, int]) -> None:
-    app = EbbApp(FakeSessions([FakeSession()]))
+def test_the_palette(picture: Picture) -> None:
     infos = [
         session_info("s1", "mend the parser", updated_at=9_000.0),
         session_info("s2", "\u05e9\u05dc\u05d5\u05dd \u4f60\u597d", updated_at=100.0),
     ]
     entries = palette_entries(SOME_COMMANDS, SOME_KEYS, infos, ["anthropic/claude-sonnet-5-5"], 10_000.0)
     some = [entry for entry in entries if not entry.value.startswith("/settings")][:-1]  # nor their heading
-    assert picture(snap_compare, app, size, PanelScreen(palette_panel(some)), "down", "down")
+    assert panel(picture, palette_panel(some), "down", "down")
 
 
 @SIZES
-def test_something_found_in_the_palette(snap_compare: Compare, size: tuple[int, int]) -> None:
-    app = EbbApp(FakeSessions([FakeSession()]))
+def test_something_found_in_the_palette(picture: Picture) -> None:
     entries = palette_entries(SOME_COMMANDS, SOME_KEYS, [], ["openai/gpt-6-sol", "ollama/qwen3"], 10_000.0)
     some = [entry for entry in entries if not entry.value.startswith("/settings")]
-    assert picture(snap_compare, app, size, PanelScreen(palette_panel(some)), *"mod")
+    assert panel(picture, palette_panel(some), *"mod")
 
 
 SOME_OFFERS = [
@@ -132,15 +113,12 @@ SOME_OFFERS = [
 
 
 @SIZES
-def test_models(snap_compare: Compare, size: tuple[int, int]) -> None:
-    app = EbbApp(FakeSessions([FakeSession()]))
-    screen = PanelScreen(models_panel(SOME_OFFERS, ModelChoice, "ollama/qwen3", 48_200))
-    assert picture(snap_compare, app, size, screen, "down", "down")
+def test_models(picture: Picture) -> None:
+    assert panel(picture, models_panel(SOME_OFFERS, ModelChoice, "ollama/qwen3", 48_200), "down", "down")
 
 
 @SIZES
-def test_the_list_of_what_is_to_be_done(snap_compare: Compare, size: tuple[int, int]) -> None:
-    app = EbbApp(FakeSessions([FakeSession()]))
+def test_the_list_of_what_is_to_be_done(picture: Picture) -> None:
     items = [
         TodoItem("read the lexer and the parser", "done"),
         TodoItem(
@@ -148,33 +126,19 @@ def test_the_list_of_what_is_to_be_done(snap_compare: Compare, size: tuple[int, 
         ),
         TodoItem("run the tests", "pending"),
     ]
-    assert picture(snap_compare, app, size, PanelScreen(todos_panel(items)))
+    assert panel(picture, todos_panel(items))
 
 
 @SIZES
-def test_where_it_stands_while_it_works(snap_compare: Compare, size: tuple[int, int]) -> None:
+def test_where_it_stands_while_it_works(picture: Picture) -> None:
     items = [{"text": "read the lexer", "status": "done"}, {"text": "mend the lexer", "status": "doing"}]
     kept = ToolStarted("1", "todo", {"items": items}), ToolFinished("1", "todo", "done", "list kept")
-    session = FakeSession(
-        [
-            [
-                measured(),
-                TextDelta("I mend the lexer now."),
-                *kept,
-                ToolStarted("2", "read", {"path": "lexer.py"}),
-                Hold(),
-            ]
-        ]
-    )
+    reads = ToolStarted("2", "read", {"path": "lexer.py"})
+    session = FakeSession([[measured(), TextDelta("I mend the lexer now."), *kept, reads, Hold()]])
     app = EbbApp(FakeSessions([session]), first_message="mend it")
-    line = "2 of 2"
-    assert snap_compare(
-        app,
-        terminal_size=size,
-        run_before=ready(
-            app,
-            lambda: (
-                line in str(app.query_one(TodoLine).render()) and "lexer.py" in app.query_one(Transcript).visible_text()
-            ),
-        ),
-    )
+
+    def stands_there() -> bool:
+        line, transcript = str(app.query_one(TodoLine).render()), app.main.transcript
+        return "2 of 2" in line and "lexer.py" in transcript.visible_text()
+
+    assert picture(app, stands_there)

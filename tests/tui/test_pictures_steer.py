@@ -7,7 +7,7 @@ import pytest
 from agent.events import ContextMeasured, ReplyFinished, TextDelta, ToolStarted, TurnFinished
 from agent.messages import Usage
 from tests.tui.doubles import FakeSession, FakeSessions, Hold, measured
-from tests.tui.picturing import SIZES, Compare, ready
+from tests.tui.picturing import SIZES, Picture
 from tui.app import EbbApp
 from tui.view.blocks import AnswerText
 from tui.widgets.queue import QueueLines
@@ -19,7 +19,7 @@ DONE = TurnFinished("answered", "x")
 
 
 @SIZES
-def test_messages_that_wait(snap_compare: Compare, size: tuple[int, int]) -> None:
+def test_messages_that_wait(picture: Picture) -> None:
     session = FakeSession(
         [[measured(), TextDelta("I run the tests first."), ToolStarted("1", "bash", {"command": "make check"}), Hold()]]
     )
@@ -37,11 +37,11 @@ def test_messages_that_wait(snap_compare: Compare, size: tuple[int, int]) -> Non
             lines.focus()
         return "Enter edits" in str(lines.render()) and "running" in app.controller.view.activity
 
-    assert snap_compare(app, terminal_size=size, run_before=ready(app, is_there))
+    assert picture(app, is_there)
 
 
 @SIZES
-def test_an_answer_that_is_marked_to_be_copied(snap_compare: Compare, size: tuple[int, int]) -> None:
+def test_an_answer_that_is_marked_to_be_copied(picture: Picture) -> None:
     answer = (
         "It never sees the end:\n\n1. `parse` stops at the comma\n2. the bracket is left\n\n```python\nx = [1, 2,]\n```"
     )
@@ -60,11 +60,11 @@ def test_an_answer_that_is_marked_to_be_copied(snap_compare: Compare, size: tupl
             transcript.focus()
         return isinstance(transcript.marked, AnswerText)
 
-    assert snap_compare(app, terminal_size=size, run_before=ready(app, is_there))
+    assert picture(app, is_there)
 
 
 @SIZES
-def test_the_status_of_a_long_session(snap_compare: Compare, size: tuple[int, int], tmp_path: Path) -> None:
+def test_the_status_of_a_long_session(picture: Picture, tmp_path: Path) -> None:
     (tmp_path / ".git").mkdir()
     (tmp_path / ".git" / "HEAD").write_text("ref: refs/heads/trailing-commas\n")
     parts = (("system", 9_000), ("instructions", 8_000), ("tools", 22_000), ("summary", 18_000), ("history", 75_000))
@@ -73,4 +73,4 @@ def test_the_status_of_a_long_session(snap_compare: Compare, size: tuple[int, in
     session = FakeSession([[measured, ReplyFinished("m", "calls", usage, 0.25), Hold()]], mode="auto", cost=3.15)
     session.root = tmp_path
     app = EbbApp(FakeSessions([session]), first_message="make the parser accept trailing commas")
-    assert snap_compare(app, terminal_size=size, run_before=ready(app, lambda: app.controller.view.read > 0))
+    assert picture(app, lambda: app.controller.view.read > 0)

@@ -85,10 +85,8 @@ async def test_a_turn_that_fails_says_what_to_do(tmp_path: Path) -> None:
 
 async def test_a_session_is_gone_on_with(tmp_path: Path) -> None:
     async with working(tmp_path, {"text": "The first answer."}) as t:
-        await t.type("remember me", shows="The first answer.")
-        await t.rests()
-        session = t.app.controller.session
-        assert session is not None
+        await t.says("remember me", shows="The first answer.")
+        session = t.session
         id = session.id
     async with working(tmp_path, {"text": "The second answer."}, resume=id) as t:
         await t.shows("The first answer.")
@@ -97,12 +95,10 @@ async def test_a_session_is_gone_on_with(tmp_path: Path) -> None:
         assert sum(size for _, size in resumed.parts) == resumed.used
         overview = await t.app.controller.sessions.overview(id)
         assert (resumed.used, resumed.room) == (overview.used, overview.effective)
-        await t.type("and now?", shows="The second answer.")
-        await t.rests()
-        assert t.app.controller.session is not None
-        said = [message.text for message in t.app.controller.session.history.messages if isinstance(message, User)]
+        await t.says("and now?", shows="The second answer.")
+        said = [message.text for message in t.session.history.messages if isinstance(message, User)]
         assert said == ["remember me", "and now?"]
-        await t.type("/model " + t.app.controller.session.model.replace("script.json", "other.json"), lists="model")
+        await t.type("/model " + t.session.model.replace("script.json", "other.json"), lists="model")
         await t.press("enter")
         assert isinstance(t.app.controller.view.blocks[-1], Failure), (
             "a model that is not there leaves the session open"
@@ -113,8 +109,7 @@ async def test_a_session_is_gone_on_with(tmp_path: Path) -> None:
 
 async def test_compacting_by_hand_says_what_it_did_or_why_not(tmp_path: Path) -> None:
     async with working(tmp_path, {"text": "An answer."}, {"text": "summary", "when": "summar"}) as t:
-        await t.type("hello", shows="An answer.")
-        await t.rests()
+        await t.says("hello", shows="An answer.")
         await t.says("/compact the parser")
         assert not isinstance(t.app.controller.view.blocks[-1], AnswerText)
 
@@ -146,8 +141,7 @@ async def test_why_shows_where_a_text_is_and_brings_back_what_left_the_view(tmp_
         await t.press("enter", shows="the model sees `r1` again")
         await t.rests()
         assert t.app.controller.view.used > before
-        session = t.app.controller.session
-        assert session is not None
+        session = t.session
         assert "\\n1500\\n" in str(session.history.messages[-1])
 
 

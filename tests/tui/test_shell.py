@@ -18,18 +18,15 @@ def test_an_exclamation_mark_is_a_command_for_the_shell() -> None:
 
 async def test_a_command_of_the_user_runs_unasked_and_the_model_sees_it(tmp_path: Path) -> None:
     async with working(tmp_path, {"text": "It says hello."}) as t:
-        await t.type("!echo hel''lo; exit 3", shows="bash  echo hel''lo; exit 3")
-        await t.rests()
+        await t.says("!echo hel''lo; exit 3", shows="bash  echo hel''lo; exit 3")
         call = call_of(t)
         assert (call.status, call.text) == ("failed", "hello\nexit code 3")
         await t.shows("│ hello")
-        await t.type("what does it say?", shows="It says hello.")
-        await t.rests()
-        assert t.app.controller.session is not None
-        history = t.app.controller.session.history
+        await t.says("what does it say?", shows="It says hello.")
+        history = t.session.history
         assert [type(message) for message in history.messages] == [User, Assistant, User, User, Assistant]
         assert NOT_ASKED in str(history.messages[0])
-        session = t.app.controller.session.id
+        session = t.session.id
     async with working(tmp_path, resume=session) as t:
         shown = [block for block in t.app.controller.view.blocks if isinstance(block, UserText | AnswerText)]
         assert shown[0] == UserText("!echo hel''lo; exit 3")

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from textual.pilot import Pilot
 
 from agent.archive.listing import ArchiveItem
 from agent.context.provenance import Occurrence
@@ -22,7 +21,7 @@ from agent.events import (
 from agent.messages import ToolCall, Usage
 from agent.view_events import CompactionStarted, ContextCompacted, ReceiptItem
 from tests.tui.doubles import FakeSession, FakeSessions, FakeShelf, Hold, measured
-from tests.tui.picturing import SIZES, Compare, after, ready
+from tests.tui.picturing import SIZES, Picture, asks
 from tests.tui.piloting import list_on
 from tests.tui.screens.test_servers import FakeBoard
 from tools.process.state import ProgramState
@@ -31,7 +30,6 @@ from tui.commands import Invocation, named
 from tui.screens.panel import PanelScreen
 from tui.screens.permission import PermissionScreen
 from tui.view.archive import archive_panel, rows_of
-from tui.widgets.transcript import Transcript
 
 pytestmark = pytest.mark.usefixtures("no_time_passes")
 
@@ -90,9 +88,9 @@ def app_with(turn: Sequence[Event | Hold]) -> EbbApp:
 
 
 @SIZES
-def test_a_conversation_with_tool_calls(snap_compare: Compare, size: tuple[int, int]) -> None:
+def test_a_conversation_with_tool_calls(picture: Picture) -> None:
     app = app_with([event for event in TURN if event is not QUESTION] + REST)
-    assert snap_compare(app, terminal_size=size, run_before=ready(app, lambda: not app.is_working))
+    assert picture(app)
 
 
 ANSWER = """\
@@ -115,17 +113,11 @@ ANSWER = """\
 
 
 @SIZES
-def test_words_that_are_looked_for(snap_compare: Compare, size: tuple[int, int]) -> None:
+def test_words_that_are_looked_for(picture: Picture) -> None:
     command, output = {"command": "pytest -q tests/test_lexer.py"}, "F..\nthe lexer dropped a token\n1 failed, 2 passed"
     run: list[Event] = [ToolStarted("1", "bash", command), ToolFinished("1", "bash", "failed", output)]
     app = app_with([measured(), TextDelta("The lexer it is."), *run, TextDelta(ANSWER), *REST[-2:]])
-    assert snap_compare(
-        app,
-        terminal_size=size,
-        run_before=after(
-            app, "ctrl+f", *"lexer", "enter", "enter", "enter", "enter", lambda: bool(app.query_one(Transcript).opened)
-        ),
-    )
+    assert picture(app, "ctrl+f", *"lexer", *["enter"] * 4, lambda: bool(app.main.transcript.opened))
 
 
 RECEIPT = ContextCompacted(
@@ -148,34 +140,28 @@ RECEIPT = ContextCompacted(
 
 
 @SIZES
-def test_the_receipt_of_a_compaction_opened(snap_compare: Compare, size: tuple[int, int]) -> None:
+def test_the_receipt_of_a_compaction_opened(picture: Picture) -> None:
     before: list[Event] = [ToolStarted("1", "bash", {"command": "pytest -q"}), ToolFinished("1", "bash", "done", "ok")]
     app = app_with([measured(), *before, CompactionStarted(121_000), RECEIPT, TextDelta("On it."), *REST[-2:]])
 
-    async def open_receipt(pilot: Pilot[str]) -> None:
-        await ready(app, lambda: not app.is_working)(pilot)
-        transcript = app.query_one(Transcript)
-        transcript.focus()
-        await pilot.press("enter")
-        await ready(app, lambda: bool(transcript.opened))(pilot)
+    def is_open() -> bool:
+        return bool(app.main.transcript.opened)
 
-    assert snap_compare(app, terminal_size=size, run_before=open_receipt)
+    assert picture(app, "enter", is_open, start=lambda: app.main.transcript.focus())
 
 
-def test_a_compaction_that_runs(snap_compare: Compare) -> None:
+def test_a_compaction_that_runs(picture: Picture) -> None:
     app = app_with([measured(), CompactionStarted(121_000), Hold()])
-    running = ready(app, lambda: app.controller.view.activity == "compacting")
-    assert snap_compare(app, terminal_size=(80, 24), run_before=running)
+    assert picture(app, lambda: app.controller.view.activity == "compacting")
 
 
 @SIZES
-def test_the_permission_question_with_a_diff(snap_compare: Compare, size: tuple[int, int]) -> None:
+def test_the_permission_question_with_a_diff(picture: Picture) -> None:
     app = app_with(TURN)
-    asked = ready(app, lambda: isinstance(app.screen, PermissionScreen))
-    assert snap_compare(app, terminal_size=size, run_before=asked)
+    assert picture(app, asks(app, PermissionScreen))
 
 
-def test_the_permission_question_with_a_command(snap_compare: Compare) -> None:
+def test_the_permission_question_with_a_command(picture: Picture) -> None:
     command = "cd build && cmake .. -DCMAKE_BUILD_TYPE=Release\nmake -j4 && ctest --output-on-failure"
     app = app_with(
         [
@@ -184,8 +170,7 @@ def test_the_permission_question_with_a_command(snap_compare: Compare) -> None:
             )
         ]
     )
-    asked = ready(app, lambda: isinstance(app.screen, PermissionScreen))
-    assert snap_compare(app, terminal_size=(80, 24), run_before=asked)
+    assert picture(app, asks(app, PermissionScreen))
 
 
 KEPT = (
@@ -207,25 +192,15 @@ REPORT = "\n".join(
 
 
 @SIZES
-def test_the_archive(snap_compare: Compare, size: tuple[int, int]) -> None:
-    app = EbbApp(FakeSessions([FakeSession(listing=FakeShelf(KEPT, {"r31": "1 def add", "r30": REPORT}))]), guard=0.0)
+def test_the_archive(picture: Picture) -> None:
+    listing = FakeShelf(KEPT, {"r31": "1 def add", "r30": REPORT})
+    app = EbbApp(FakeSessions([FakeSession(listing=listing)]), guard=0.0)
+    screen = PanelScreen(archive_panel(listing, rows_of(KEPT, 10_000.0)))
 
-    async def browse(pilot: Pilot[str]) -> None:
-        await ready(app, lambda: not app.is_working)(pilot)
-        screen = (
-            PanelScreen(archive_panel(app.controller.session.listing, rows_of(KEPT, 10_000.0)))
-            if app.controller.session
-            else None
-        )
-        assert screen is not None
-        app.push_screen(screen)
-        await ready(app, lambda: screen.settled)(pilot)
-        await pilot.press("down")
-        await ready(app, lambda: screen.settled)(pilot)
-        await pilot.press("pagedown")
-        await ready(app, lambda: screen.settled)(pilot)
+    def listed() -> bool:
+        return list_on(app, "archive")
 
-    assert snap_compare(app, terminal_size=size, run_before=browse)
+    assert picture(app, listed, "down", listed, "pagedown", listed, start=lambda: app.push_screen(screen))
 
 
 PLACES = (
@@ -239,38 +214,32 @@ PLACES = (
 
 @SIZES
 @pytest.mark.parametrize("keys", [(), ("o",)], ids=["list", "whole"])
-def test_where_a_text_went(snap_compare: Compare, size: tuple[int, int], keys: tuple[str, ...]) -> None:
+def test_where_a_text_went(picture: Picture, keys: tuple[str, ...]) -> None:
     session = FakeSession(
         places=PLACES,
         listing=FakeShelf((), {"r30": REPORT}),
         unsearched=("only the first 262,144 bytes of r2 are searched here; `/archive` shows all of one",),
     )
     app = EbbApp(FakeSessions([session]), guard=0.0)
+    why = Invocation(named("why"), "test_calc.py:40")
 
-    async def ask(pilot: Pilot[str]) -> None:
-        await ready(app, lambda: not app.is_working)(pilot)
-        app.jobs.invoke(Invocation(named("why"), "test_calc.py:40"))
-        await ready(app, lambda: list_on(app, "why"))(pilot)
-        await pilot.press(*keys)
-        await pilot.pause()
-        await ready(app, lambda: list_on(app, "why"))(pilot)
+    def listed() -> bool:
+        return list_on(app, "why")
 
-    assert snap_compare(app, terminal_size=size, run_before=ask)
+    assert picture(app, listed, *keys, listed, start=lambda: app.jobs.invoke(why))
 
 
 @SIZES
-def test_the_commands_that_a_slash_offers(snap_compare: Compare, size: tuple[int, int]) -> None:
+def test_the_commands_that_a_slash_offers(picture: Picture) -> None:
     app = EbbApp(FakeSessions([FakeSession(root=Path("/home/me/project"))]), guard=0.0)
-    assert snap_compare(app, terminal_size=size, run_before=after(app, "slash"))
+    assert picture(app, "slash")
 
 
 @SIZES
-def test_the_servers(snap_compare: Compare, size: tuple[int, int]) -> None:
+def test_the_servers(picture: Picture) -> None:
     app = EbbApp(FakeSessions([FakeSession(servers=FakeBoard())]), guard=0.0)
 
-    async def look(pilot: Pilot[str]) -> None:
-        await ready(app, lambda: not app.is_working)(pilot)
-        app.action_command("mcp")
-        await ready(app, lambda: any("Forge" in str(said.render()) for said in app.screen.query("#said")))(pilot)
+    def stands_there() -> bool:
+        return any("Forge" in str(said.render()) for said in app.screen.query("#said"))
 
-    assert snap_compare(app, terminal_size=size, run_before=look)
+    assert picture(app, stands_there, start=lambda: app.action_command("mcp"))

@@ -1,5 +1,7 @@
 """The archive browser, driven by its keys."""
 
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import replace
 
 from rich.cells import cell_len
@@ -7,6 +9,7 @@ from rich.cells import cell_len
 from agent.archive.listing import ArchiveItem, ContentPage
 from agent.messages import ToolCall
 from tests.tui.doubles import FakeSession, FakeShelf
+from tests.tui.inked import plain
 from tests.tui.piloting import Terminal, list_on, terminal
 from tui.screens.panel import PanelScreen
 from tui.view.archive import ArchiveRow, archive_line, archive_panel, rows_of
@@ -24,22 +27,13 @@ KEPT = (ran(3, "pytest -q"), ran(2, "git log", "masked"), ran(1, "echo \x1b[31mr
 TEXTS = {"r3": "\n".join(f"line {n} of r3" for n in range(1, 101)), "r2": "\x1b[2Jwiped\u202e"}
 
 
-def shown(t: Terminal) -> str:
-    """What the page of the marked row says."""
-    return str(t.app.screen.query_one("#content").render())
-
-
-def told(t: Terminal) -> str:
-    return str(t.app.screen.query_one("#said").render())
-
-
-def above(t: Terminal) -> str:
-    return str(t.app.screen.query_one("#what").render())
-
-
-async def browsing(t: Terminal) -> PanelScreen:
-    await t.type("/archive")
-    return await t.lists("archive")
+@asynccontextmanager
+async def browsing(
+    kept: tuple[ArchiveItem, ...] = KEPT, texts: Mapping[str, str] = TEXTS
+) -> AsyncIterator[tuple[Terminal, PanelScreen]]:
+    """The archive of a session that kept these."""
+    async with terminal(FakeSession(listing=FakeShelf(kept, texts))) as t:
+        yield t, await t.opens("/archive")
 
 
 async def pressed(t: Terminal, screen: PanelScreen, *keys: str) -> None:
@@ -47,53 +41,47 @@ async def pressed(t: Terminal, screen: PanelScreen, *keys: str) -> None:
 
 
 async def test_enter_inserts_the_reference_that_is_marked() -> None:
-    async with terminal(FakeSession(listing=FakeShelf(KEPT, TEXTS))) as t:
-        screen = await browsing(t)
+    async with browsing() as (t, screen):
         await pressed(t, screen, "down")
         await t.press("enter")
         assert t.prompt.text == "r2 "
-        assert t.app.controller.session is not None
 
 
 async def test_esc_inserts_nothing() -> None:
-    async with terminal(FakeSession(listing=FakeShelf(KEPT, TEXTS))) as t:
-        await browsing(t)
+    async with browsing() as (t, _):
         await t.press("escape")
         assert t.prompt.text == ""
         assert not list_on(t.app, "archive")
 
 
 async def test_typing_filters_and_the_page_follows() -> None:
-    async with terminal(FakeSession(listing=FakeShelf(KEPT, TEXTS))) as t:
-        screen = await browsing(t)
-        assert "line 1 of r3" in shown(t)
+    async with browsing() as (t, screen):
+        assert "line 1 of r3" in t.reads("content")
         await pressed(t, screen, *"git")
-        await t.until(lambda: "wiped" in shown(t))
-        assert shown(t) == "\u241b[2Jwiped\ufffd"
+        await t.until(lambda: "wiped" in t.reads("content"))
+        assert t.reads("content") == "\u241b[2Jwiped\ufffd"
         await pressed(t, screen, *"zzz")
-        await t.until(lambda: "nothing is found" in told(t))
+        await t.until(lambda: "nothing is found" in t.reads("said"))
         await t.pilot.press("enter")
         assert t.app.screen is screen
 
 
 async def test_pages_turn_and_stop_at_both_ends() -> None:
-    async with terminal(FakeSession(listing=FakeShelf(KEPT, TEXTS))) as t:
-        screen = await browsing(t)
+    async with browsing() as (t, screen):
         height = screen.query_one("#content").size.height
-        first = above(t)
+        first = t.reads("what")
         assert first == f"r3  lines 1-{height} of 100"
         await pressed(t, screen, "pagedown")
-        assert above(t) == f"r3  lines {height + 1}-{2 * height} of 100"
+        assert t.reads("what") == f"r3  lines {height + 1}-{2 * height} of 100"
         await pressed(t, screen, "pageup", "pageup")
-        assert above(t) == first
+        assert t.reads("what") == first
         for _ in range(100 // height + 2):
             await pressed(t, screen, "pagedown")
-        assert above(t) == f"r3  lines {101 - height}-100 of 100"
+        assert t.reads("what") == f"r3  lines {101 - height}-100 of 100"
 
 
 async def test_y_copies_from_the_list_and_letters_go_to_the_filter() -> None:
-    async with terminal(FakeSession(listing=FakeShelf(KEPT, TEXTS))) as t:
-        screen = await browsing(t)
+    async with browsing() as (t, screen):
         await pressed(t, screen, "tab")
         assert screen.query_one(Listing).has_focus
         await pressed(t, screen, "down", "y")
@@ -105,25 +93,22 @@ async def test_y_copies_from_the_list_and_letters_go_to_the_filter() -> None:
 
 
 async def test_what_is_gone_says_so() -> None:
-    async with terminal(FakeSession(listing=FakeShelf(KEPT, TEXTS))) as t:
-        screen = await browsing(t)
+    async with browsing() as (t, screen):
         await pressed(t, screen, "down", "down")
-        await t.until(lambda: "was removed" in shown(t))
-        assert above(t) == "r1"
+        await t.until(lambda: "was removed" in t.reads("content"))
+        assert t.reads("what") == "r1"
 
 
 async def test_a_session_that_kept_nothing() -> None:
-    async with terminal(FakeSession()) as t:
-        await browsing(t)
-        assert told(t) == "nothing was kept yet"
+    async with browsing((), {}) as (t, _):
+        assert t.reads("said") == "nothing was kept yet"
         await t.press("enter", "down", "pagedown", "escape")
         assert t.prompt.text == ""
 
 
 async def test_of_two_thousand_only_what_is_looked_at_is_painted() -> None:
     many = tuple(ran(number, f"make target-{number}") for number in range(2_000, 0, -1))
-    async with terminal(FakeSession(listing=FakeShelf(many, {"r1": "the first"}))) as t:
-        screen = await browsing(t)
+    async with browsing(many, {"r1": "the first"}) as (t, screen):
         listing, painted = screen.query_one(Listing), list[int]()
         paint = listing._paint
         listing._paint = lambda index, width: painted.append(index) or paint(index, width)  # type: ignore[func-returns-value]  # counts
@@ -133,7 +118,7 @@ async def test_of_two_thousand_only_what_is_looked_at_is_painted() -> None:
         await pressed(t, screen, "up", *["up"] * 3)
         assert listing.marked == 0
         listing.move(1_999)
-        await t.until(lambda: "the first" in shown(t))
+        await t.until(lambda: "the first" in t.reads("content"))
         assert listing.scroll_offset.y == 2_000 - height
 
 
@@ -161,5 +146,5 @@ def test_a_row_says_how_often_and_when_its_thing_was_looked_up() -> None:
     (row,) = rows_of((replace(ran(3, "pytest -q"), accesses=2, accessed=3_000.0),), 10_200.0)
     assert row.recalled == "recalled 2×, 2 h ago"
     spans = archive_line(row, 100, 4)
-    assert "  recalled 2×, 2 h ago  " in "".join(text for text, _ in spans)
+    assert "  recalled 2×, 2 h ago  " in plain(spans)
     assert sum(cell_len(text) for text, _ in spans) == 100

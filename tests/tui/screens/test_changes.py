@@ -5,8 +5,8 @@ from rich.cells import cell_len
 
 from agent.records.file_change import Changes, FileChange
 from tests.tui.doubles import FakeFiles, FakeSession
-from tests.tui.piloting import Terminal, terminal
-from tui.screens.panel import PanelScreen
+from tests.tui.inked import plain
+from tests.tui.piloting import terminal
 from tui.view.file_changes import OTHER, FileChangeRow, change_line, change_text, headline_of, rows_of
 from tui.widgets.diffview import DiffView
 from tui.widgets.listing import Listing
@@ -22,10 +22,6 @@ CHANGED = (
 )
 
 
-def plain(row: FileChangeRow, width: int) -> str:
-    return "".join(words for words, _ in change_line(row, width))
-
-
 def test_files_that_tools_changed_come_first_and_each_has_its_numbers() -> None:
     rows = rows_of(Changes("session", (CHANGED[4], *CHANGED[:3])))
     assert [(row.name, row.added, row.removed, row.is_known) for row in rows] == [
@@ -34,7 +30,7 @@ def test_files_that_tools_changed_come_first_and_each_has_its_numbers() -> None:
         ("huge", 0, 0, False),
         ("by_shell", 0, 1, True),
     ]
-    assert [plain(row, 30).rstrip() for row in rows] == [
+    assert [plain(change_line(row, 30)).rstrip() for row in rows] == [
         "  made.py                +1 −0",
         "  src/␛]0;x␇\N{REPLACEMENT CHARACTER}.py         +1 −1",
         "  huge                       ?",
@@ -55,14 +51,14 @@ def test_without_columns_a_file_is_a_sentence() -> None:
 @pytest.mark.parametrize("width", [1, 5, 10, 20, 40])
 def test_the_end_of_a_long_name_is_kept(width: int) -> None:
     row = FileChangeRow("a/very/long/way/to/日本語/file.py", "", 1, 2, "")
-    line = plain(row, width)
+    line = plain(change_line(row, width))
     assert cell_len(line) <= max(width, len("  …  +1 −2"))
     assert width < 20 or "file.py" in line
 
 
 def test_the_headline_says_what_is_not_known() -> None:
     rows = rows_of(Changes("turn", CHANGED))
-    lines = ["".join(words for words, _ in line) for line in headline_of("turn", rows, ("no git\x1b[2J",))]
+    lines = [plain(line) for line in headline_of("turn", rows, ("no git\x1b[2J",))]
     assert lines == [
         "Files  4 files changed in the last turn  +2 −1; 1 more differs from the last commit",
         "~ not by a tool of this session",
@@ -80,11 +76,7 @@ def test_the_headline_says_what_is_not_known() -> None:
 )
 def test_files_that_only_git_knows_of_are_not_said_to_be_of_the_session(others: int, said: str) -> None:
     rows = rows_of(Changes("session", (CHANGED[4],) * others))
-    assert "".join(words for words, _ in headline_of("session", rows, ())[0]) == said
-
-
-async def shown(t: Terminal) -> PanelScreen:
-    return await t.lists("diff")
+    assert plain(headline_of("session", rows, ())[0]) == said
 
 
 def text_of(view: DiffView) -> str:
@@ -94,11 +86,11 @@ def text_of(view: DiffView) -> str:
 async def test_ctrl_d_shows_what_the_last_turn_changed() -> None:
     async with terminal(FakeSession(files=FakeFiles(CHANGED, ("something is not known",)))) as t:
         await t.pilot.press("ctrl+d")
-        screen = await shown(t)
+        screen = await t.lists("diff")
         view = screen.query_one(DiffView)
         await t.until(lambda: "+ print(1)" in text_of(view))
         await t.press("down", until=lambda: "- b" in text_of(view))
-        await t.press("j", until=lambda: "not kept" in str(screen.query_one("#said").render()))
+        await t.press("j", until=lambda: "not kept" in t.reads("said"))
         await t.pilot.press("end", "k", "k", "up")
         assert screen.query_one(Listing).marked == 0
         await t.press("ctrl+d", "escape", until=lambda: t.app.screen is not screen)
@@ -106,22 +98,19 @@ async def test_ctrl_d_shows_what_the_last_turn_changed() -> None:
 
 async def test_s_turns_to_the_session_and_back() -> None:
     async with terminal(FakeSession(files=FakeFiles(CHANGED))) as t:
-        await t.type("/diff")
-        screen = await shown(t)
-        headline = screen.query_one("#headline")
-        assert "4 files changed in the last turn" in str(headline.render())
+        await t.opens("/diff")
+        assert "4 files changed in the last turn" in t.reads("headline")
         await t.pilot.press("s")
-        await t.until(lambda: "4 files changed in this session  +2 −1; 1 more differs" in str(headline.render()))
-        await t.press("s", until=lambda: "4 files changed in the last turn" in str(headline.render()))
+        await t.until(lambda: "4 files changed in this session  +2 −1; 1 more differs" in t.reads("headline"))
+        await t.press("s", until=lambda: "4 files changed in the last turn" in t.reads("headline"))
         await t.pilot.press("q")
 
 
 @pytest.mark.parametrize("command", ["/diff session", "/files"])
 async def test_the_whole_session(command: str) -> None:
     async with terminal(FakeSession(files=FakeFiles(CHANGED))) as t:
-        await t.type(command)
-        screen = await shown(t)
-        assert "4 files changed in this session  +2 −1; 1 more differs" in str(screen.query_one("#headline").render())
+        await t.opens(command, "diff")
+        assert "4 files changed in this session  +2 −1; 1 more differs" in t.reads("headline")
 
 
 @pytest.mark.parametrize("size", [(10, 5), (1, 1), (30, 8), (200, 12)])
@@ -129,9 +118,9 @@ async def test_small_screens_and_no_files(size: tuple[int, int]) -> None:
     for files in (CHANGED, ()):
         async with terminal(FakeSession(files=FakeFiles(files)), size=size) as t:
             await t.pilot.press("ctrl+d")
-            await shown(t)
+            await t.lists("diff")
             await t.pilot.press("down", "n", "p", "m", "pagedown", "pageup", "home", "end", "up")
             await t.pilot.resize_terminal(120, 40)
             told = "4 files changed" if files else "no file changed"
-            assert told in str(t.app.screen.query_one("#headline").render())
+            assert told in t.reads("headline")
             await t.press("down", "escape", until=lambda: len(t.app.screen_stack) == 1)

@@ -5,16 +5,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from textual.widgets import Static
 
 from agent.context.summary import SUMMARY
-from agent.messages import Conversation
 from agent.window.manual_compact import Quote
+from tests.tui.inked import plain
 from tests.tui.piloting import Driven
 from tests.tui.test_real_session import Reply, calls, working
 from tui.screens.compaction import CompactionScreen
 from tui.screens.confirm import ConfirmScreen
-from tui.text.inks import Line
 from tui.view.blocks import Notice
 from tui.view.compaction_preview import gate_lines, quote_text
 from tui.view.receipts import Compaction, UndoneReceipt
@@ -36,36 +34,26 @@ def files(folder: Path) -> None:
 
 async def looking(t: Driven) -> CompactionScreen:
     """After the files were read, the screen of a compaction."""
-    await t.type("read them, and never touch b.py", shows="Read.")
-    await t.rests()
+    await t.says("read them, and never touch b.py", shows="Read.")
     await t.type("/compact the files", asks=CompactionScreen)
     screen = t.app.screen
     assert isinstance(screen, CompactionScreen)
     return screen
 
 
-def history(t: Driven) -> Conversation:
-    assert t.app.controller.session is not None
-    return t.app.controller.session.history
-
-
-def said(screen: CompactionScreen, id: str) -> str:
-    return str(screen.query_one(f"#{id}", Static).render())
-
-
 async def test_it_is_looked_at_written_edited_done_and_taken_back(tmp_path: Path) -> None:
     files(tmp_path)
     async with working(tmp_path, *READS, {"text": "Read."}, WRITTEN) as t:
         screen = await looking(t)
-        before = history(t)
-        assert said(screen, "headline").startswith("Compact  ")
+        before = t.session.history
+        assert t.reads("headline").startswith("Compact  ")
         await t.press("enter", until=lambda: screen.step == "editing")
         assert screen.draft.text.endswith(f"{SUMMARY}\nAll four were read.")
-        assert said(screen, "gate") == "Nothing that must be in it is missing."
-        assert history(t) == before
+        assert t.reads("gate") == "Nothing that must be in it is missing."
+        assert t.session.history == before
         screen.draft.move_cursor(screen.draft.document.end)
         await t.press("space", "o", "k", "ctrl+s")
-        assert history(t).summary.summary == "All four were read. ok"
+        assert t.session.history.summary.summary == "All four were read. ok"
         receipt = t.app.controller.view.blocks[-1]
         assert isinstance(receipt, Compaction)
         assert receipt.model.endswith(", edited by you")
@@ -73,11 +61,11 @@ async def test_it_is_looked_at_written_edited_done_and_taken_back(tmp_path: Path
         t.transcript.focus()
         await t.press("u", asks=ConfirmScreen)
         await t.press("escape")
-        assert history(t).summary.summary
+        assert t.session.history.summary.summary
         t.prompt.focus()
         await t.type("/undo", asks=ConfirmScreen)
         await t.press("enter")
-        assert replace(history(t), held=0) == before
+        assert replace(t.session.history, held=0) == before
         assert isinstance(t.app.controller.view.blocks[-1], UndoneReceipt)
         await t.type("/undo", shows="there is nothing to undo")
 
@@ -86,9 +74,9 @@ async def test_esc_leaves_everything_as_it_was_and_tells_what_was_paid(tmp_path:
     files(tmp_path)
     async with working(tmp_path, *READS, {"text": "Read."}, WRITTEN) as t:
         await looking(t)
-        before, blocks = history(t), t.app.controller.view.blocks
+        before, blocks = t.session.history, t.app.controller.view.blocks
         await t.press("escape")
-        assert (history(t), t.app.controller.view.blocks) == (before, blocks)
+        assert (t.session.history, t.app.controller.view.blocks) == (before, blocks)
 
         await t.type("/compact", asks=CompactionScreen)
         again = t.app.screen
@@ -97,9 +85,9 @@ async def test_esc_leaves_everything_as_it_was_and_tells_what_was_paid(tmp_path:
         await t.press("enter", until=lambda: again.step == "editing")
         by_hand.drafted = replace(by_hand.drafted, cost=0.25)
         await t.pilot.press("x", "escape")
-        assert "Esc again" in said(again, "headline")
+        assert "Esc again" in t.reads("headline")
         await t.press("escape")
-        assert history(t) == before
+        assert t.session.history == before
         assert t.app.controller.view.blocks[-1] == Notice(
             "nothing was compacted; a summary was made for $0.25 and is not used"
         )
@@ -113,39 +101,37 @@ async def test_what_must_be_in_it_is_shown_and_added_by_a_key(tmp_path: Path) ->
         tight = replace(preview.floor, caps=replace(preview.floor.caps, ledger=20))
         screen._by_hand.preview = replace(preview, floor=tight)
         await t.press("enter", until=lambda: screen.step == "editing")
-        assert "never touch b.py" in said(screen, "gate")
-        await t.press("ctrl+s", until=lambda: "not yet" in said(screen, "headline"))
-        await t.press("ctrl+n", until=lambda: said(screen, "gate") == "Nothing that must be in it is missing.")
+        assert "never touch b.py" in t.reads("gate")
+        await t.press("ctrl+s", until=lambda: "not yet" in t.reads("headline"))
+        await t.press("ctrl+n", until=lambda: t.reads("gate") == "Nothing that must be in it is missing.")
         await t.press("ctrl+s")
-        assert "never touch b.py" in history(t).summary.summary
+        assert "never touch b.py" in t.session.history.summary.summary
 
 
 async def test_while_it_is_written_esc_interrupts_and_one_can_write_it_oneself(tmp_path: Path) -> None:
     files(tmp_path)
     async with working(tmp_path, *READS, {"text": "Read."}, {**WRITTEN, "pause": 600}) as t:
         screen = await looking(t)
-        before = history(t)
+        before = t.session.history
         await t.press("enter", until=lambda: t.app.controller.view.activity == "summarising")
         await t.press("escape", until=lambda: screen.step == "plan")
-        assert "interrupted: nothing has changed" in said(screen, "headline")
-        assert history(t) == before
+        assert "interrupted: nothing has changed" in t.reads("headline")
+        assert t.session.history == before
         await t.press("w", until=lambda: screen.step == "editing")
-        assert "facts on record stand for" in said(screen, "gate")
+        assert "facts on record stand for" in t.reads("gate")
         await t.press("m", "i", "n", "e", "ctrl+s")
-        assert history(t).summary.summary == "mine"
+        assert t.session.history.summary.summary == "mine"
 
 
 async def test_where_there_is_nothing_it_says_so(tmp_path: Path) -> None:
     async with working(tmp_path, {"text": "Hello."}) as t:
-        await t.type("hi", shows="Hello.")
-        await t.rests()
+        await t.says("hi", shows="Hello.")
         await t.type("/compact", shows="nothing was compacted")
 
 
 async def test_letters_still_go_to_the_prompt_where_no_receipt_is_marked(tmp_path: Path) -> None:
     async with working(tmp_path, calls("read", path="calc.py"), {"text": "Read."}) as t:
-        await t.type("read", shows="Read.")
-        await t.rests()
+        await t.says("read", shows="Read.")
         t.app.query_one(Transcript).focus()
         await t.press("u", until=lambda: t.prompt.text == "u")
 
@@ -163,16 +149,17 @@ async def test_a_tiny_screen_breaks_nothing(tmp_path: Path, size: tuple[int, int
         await t.press("escape")
 
 
-def words(lines: tuple[Line, ...]) -> list[str]:
-    return ["".join(text for text, _ in line) for line in lines]
-
-
 def test_what_is_missing_is_named_as_far_as_there_is_room() -> None:
-    assert words(gate_lines(["- read: a\x1b[2J"], False)) == [
+    assert [plain(line) for line in gate_lines(["- read: a\x1b[2J"], False)] == [
         "1 fact that must be in it is missing:", "- read: a\u241b[2J",
     ]  # fmt: skip
-    assert words(gate_lines([f"- read: {n}" for n in range(9)], False))[-2:] == ["- read: 2", "… 6 more"]
-    assert words(gate_lines((), True)) == ["Without a text, the facts on record stand for what is left out."]
+    assert [plain(line) for line in gate_lines([f"- read: {n}" for n in range(9)], False)[-2:]] == [
+        "- read: 2",
+        "… 6 more",
+    ]
+    assert [plain(line) for line in gate_lines((), True)] == [
+        "Without a text, the facts on record stand for what is left out."
+    ]
 
 
 def test_the_price_is_at_most_what_it_says() -> None:
@@ -203,5 +190,5 @@ async def test_a_compaction_that_is_being_done_is_neither_begun_again_nor_left(
         assert (t.app.screen, len(begun)) == (screen, 1)
         gate.set()
         await t.rests()
-        assert history(t).summary.summary == "All four were read."
+        assert t.session.history.summary.summary == "All four were read."
         assert t.app.screen is not screen

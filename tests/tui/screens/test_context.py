@@ -1,5 +1,7 @@
 """The context screen, driven by its keys on a real session: real tools, a real database, a scripted model."""
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -15,10 +17,6 @@ from tui.widgets.keyline import KeyLine
 from tui.widgets.listing import Listing
 
 LONG = "".join(f"{number} row of a long file\n" for number in range(400))
-
-
-def reading(*names: str) -> list[Reply]:
-    return [*(calls("read", path=name) for name in names), {"text": "I have read them."}]
 
 
 def prepared(tmp_path: Path) -> Path:
@@ -37,6 +35,15 @@ async def looking(t: Driven) -> ContextScreen:
     return screen
 
 
+@asynccontextmanager
+async def looking_at(folder: Path, *names: str) -> AsyncIterator[tuple[Driven, ContextScreen]]:
+    """The context of a session that has read these files."""
+    reads: list[Reply] = [calls("read", path=name) for name in names]
+    async with working(prepared(folder), *reads, {"text": "I have read them."}) as t:
+        await t.says("read them", shows="I have read them.")
+        yield t, await looking(t)
+
+
 def mark(screen: ContextScreen, key: str) -> None:
     place = next(at for at, row in enumerate(screen._rows) if row.key == key)
     listing = screen.query_one(Listing)
@@ -53,18 +60,14 @@ def says(screen: ContextScreen, id: str = "told") -> str:
 
 
 def output(t: Driven, number: int) -> str:
-    session = t.app.controller.session
-    assert session is not None
+    session = t.session
     outputs = [o for m in session.history.messages if isinstance(m, User) for o in m.outputs]
     masked = outputs[number - 1].call_id in session.history.masked
     return "masked" if masked else outputs[number - 1].text
 
 
 async def test_an_output_is_evicted_for_a_price_and_comes_back_with_undo(tmp_path: Path) -> None:
-    async with working(prepared(tmp_path), *reading("a.txt", "b.txt")) as t:
-        await t.type("read them", shows="I have read them.")
-        await t.rests()
-        screen = await looking(t)
+    async with looking_at(tmp_path, "a.txt", "b.txt") as (t, screen):
         mark(screen, "r1")
         before = screen._components.overview.used
 
@@ -91,10 +94,7 @@ async def test_an_output_is_evicted_for_a_price_and_comes_back_with_undo(tmp_pat
 
 
 async def test_what_is_pinned_says_so_and_is_not_evicted(tmp_path: Path) -> None:
-    async with working(prepared(tmp_path), *reading("a.txt")) as t:
-        await t.type("read it", shows="I have read them.")
-        await t.rests()
-        screen = await looking(t)
+    async with looking_at(tmp_path, "a.txt") as (t, screen):
         mark(screen, "r1")
         await pressed(t, screen, "p", "left", "right")
         assert says(screen) == "pin r1: changes no request that was sent, costs nothing"
@@ -106,8 +106,7 @@ async def test_what_is_pinned_says_so_and_is_not_evicted(tmp_path: Path) -> None
         await pressed(t, screen, "p")
         await pressed(t, screen, "enter")
         assert "not pinned any more" in says(screen)
-        session = t.app.controller.session
-        assert session is not None
+        session = t.session
         assert session.history.pinned == frozenset()
         await pressed(t, screen, "d")
         assert says(screen) == "select a tool or a server for that"
@@ -116,12 +115,8 @@ async def test_what_is_pinned_says_so_and_is_not_evicted(tmp_path: Path) -> None
 
 
 async def test_enter_does_nothing_that_is_not_on_the_screen_any_more(tmp_path: Path) -> None:
-    async with working(prepared(tmp_path), *reading("a.txt")) as t:
-        await t.type("read it", shows="I have read them.")
-        await t.rests()
-        screen = await looking(t)
-        session = t.app.controller.session
-        assert session is not None
+    async with looking_at(tmp_path, "a.txt") as (t, screen):
+        session = t.session
         before = session.history
         for offer, key in (("o", "b"), ("p", "d"), ("p", "t"), ("o", "up"), ("o", "home"), ("p", "x"), ("p", "/")):
             mark(screen, "r1")
@@ -137,14 +132,11 @@ async def test_enter_does_nothing_that_is_not_on_the_screen_any_more(tmp_path: P
 
 
 async def test_bringing_back_says_what_it_takes_and_where_it_stands_then(tmp_path: Path) -> None:
-    async with working(prepared(tmp_path), *reading("a.txt")) as t:
-        await t.type("read it", shows="I have read them.")
-        await t.rests()
-        screen = await looking(t)
+    async with looking_at(tmp_path, "a.txt") as (t, screen):
         mark(screen, "r1")
-        await pressed(t, screen, "o", "enter")
-        session = t.app.controller.session
-        assert session is not None
+        await pressed(t, screen, "o")
+        await pressed(t, screen, "enter")
+        session = t.session
         before, used = session.history, screen._components.overview.used
 
         await pressed(t, screen, "b")
@@ -153,7 +145,8 @@ async def test_bringing_back_says_what_it_takes_and_where_it_stands_then(tmp_pat
         assert (screen.query_one(KeyLine).said, session.history) == (KEYS_SURE, before)
         await pressed(t, screen, "escape")
         assert (says(screen), session.history) == ("", before)
-        await pressed(t, screen, "b", "enter")
+        await pressed(t, screen, "b")
+        await pressed(t, screen, "enter")
         assert says(screen).startswith("the model sees `r1` again, at the end of the conversation (")
         assert len(session.history.messages) == len(before.messages) + 1
         assert screen._components.overview.used > used + 1_500
@@ -162,10 +155,7 @@ async def test_bringing_back_says_what_it_takes_and_where_it_stands_then(tmp_pat
 
 
 async def test_the_list_is_sorted_filtered_and_opened(tmp_path: Path) -> None:
-    async with working(prepared(tmp_path), *reading("a.txt", "b.txt")) as t:
-        await t.type("read them", shows="I have read them.")
-        await t.rests()
-        screen = await looking(t)
+    async with looking_at(tmp_path, "a.txt", "b.txt") as (t, screen):
         assert screen._rows[0].name == "system text"
         await pressed(t, screen, "t")
         assert screen._rows[0].name == "outputs"
@@ -184,10 +174,7 @@ async def test_the_list_is_sorted_filtered_and_opened(tmp_path: Path) -> None:
 
 
 async def test_the_keys_walk_the_requests(tmp_path: Path) -> None:
-    async with working(prepared(tmp_path), *reading("a.txt", "b.txt")) as t:
-        await t.type("read them", shows="I have read them.")
-        await t.rests()
-        screen = await looking(t)
+    async with looking_at(tmp_path, "a.txt", "b.txt") as (t, screen):
         assert "request 3: " in says(screen, "requests")
         await pressed(t, screen, "left", "left", "left")
         assert "request 1: " in says(screen, "requests")
@@ -201,8 +188,7 @@ async def test_the_keys_walk_the_requests(tmp_path: Path) -> None:
 async def test_while_a_turn_runs_acts_say_that_they_have_to_wait(tmp_path: Path) -> None:
     slow = calls("bash", command="echo started; sleep 600")
     async with working(prepared(tmp_path), calls("read", path="a.txt"), {"text": "one"}, slow, {"text": "end"}) as t:
-        await t.type("read it", shows="one")
-        await t.rests()
+        await t.says("read it", shows="one")
         await t.type("go on", asks=PermissionScreen)
         await t.press("y", shows="│ started")
         screen = await looking(t)
@@ -215,9 +201,8 @@ async def test_while_a_turn_runs_acts_say_that_they_have_to_wait(tmp_path: Path)
 
 
 async def test_acts_are_commands_too(tmp_path: Path) -> None:
-    async with working(prepared(tmp_path), *reading("a.txt")) as t:
-        await t.type("read it", shows="I have read them.")
-        await t.rests()
+    async with looking_at(tmp_path, "a.txt") as (t, _):
+        await t.press("escape")
         for written, told in (
             ("/context pin r1", "`r1` is pinned: it stays whatever leaves the view"),
             ("/context evict r1", "`r1` is pinned: unpin it first"),

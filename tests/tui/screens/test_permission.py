@@ -6,7 +6,8 @@ import pytest
 
 from agent.events import Decision, Noticed, PermissionAsked, Tried, TurnFinished
 from tests.tui.doubles import FakeSession
-from tests.tui.piloting import Terminal, terminal
+from tests.tui.inked import plain
+from tests.tui.piloting import terminal
 from tui.screens.permission import CommandField, PermissionScreen
 from tui.view.permission import AnswerKeys, answers_in, changeable, decision_for, dry_run_of, headline_of, lines_taken
 from tui.widgets.diffview import DiffView
@@ -24,7 +25,7 @@ DONE = TurnFinished("answered", "ok")
 
 
 def words(answers: AnswerKeys) -> list[str]:
-    return ["".join(text for text, _ in line).rstrip() for line in answers.lines]
+    return [plain(line).rstrip() for line in answers.lines]
 
 
 def test_each_rule_says_what_it_would_have_allowed() -> None:
@@ -105,50 +106,37 @@ def test_only_what_can_be_changed_is_offered_to_be_changed() -> None:
 
 def test_the_headline_hides_nothing() -> None:
     question = PermissionAsked("q", "1", "write", {"path": "a\x1b]0;x\u202e.py"}, "", "diff", is_edited=True)
-    text = "".join(text for text, _ in headline_of(question, 2, 1))
+    text = plain(headline_of(question, 2, 1))
     assert text == "? May write change a␛]0;x\N{REPLACEMENT CHARACTER}.py?  +2 −1  as you changed it"
 
 
-async def asked(t: Terminal) -> None:
-    await t.type("go", asks=PermissionScreen)
+NOT_KEPT = PermissionAsked("q", "1", "bash", {"command": "ls"}, "", "", ("bash(ls)",))
+CHANGED = {"command": "pytest -x -q\nls", "timeout": 5}
 
 
-async def test_a_rule_for_the_project() -> None:
-    session = FakeSession([[QUESTION, DONE]])
+@pytest.mark.parametrize(
+    ("question", "keys", "decision"),
+    [
+        pytest.param(QUESTION, "p 2", Decision("allow", rule="bash(pytest)", kept="project"), id="for the project"),
+        pytest.param(NOT_KEPT, "p 1", Decision("allow", rule="bash(ls)"), id="where nothing is kept for projects"),
+        pytest.param(
+            QUESTION, "e space minus q ctrl+j l s enter", Decision("allow", arguments=CHANGED), id="changed in place"
+        ),
+        pytest.param(QUESTION, "e y n escape y", Decision("allow"), id="a change that was not meant is taken back"),
+    ],
+)
+async def test_a_call_is_allowed_by_keys(question: PermissionAsked, keys: str, decision: Decision) -> None:
+    session = FakeSession([[question, DONE]])
     async with terminal(session) as t:
-        await asked(t)
-        await t.press("p", "2")
-        assert session.answers == {"q": Decision("allow", rule="bash(pytest)", kept="project")}
-
-
-async def test_where_nothing_is_kept_for_projects_none_is_offered() -> None:
-    session = FakeSession([[PermissionAsked("q", "1", "bash", {"command": "ls"}, "", "", ("bash(ls)",)), DONE]])
-    async with terminal(session) as t:
-        await asked(t)
-        await t.press("p", "1")
-        assert session.answers == {"q": Decision("allow", rule="bash(ls)")}
-
-
-async def test_a_command_is_changed_in_place() -> None:
-    session = FakeSession([[QUESTION, DONE]])
-    async with terminal(session) as t:
-        await asked(t)
-        await t.press("e", "space", "minus", "q", "ctrl+j", "l", "s", "enter")
-        assert session.answers == {"q": Decision("allow", arguments={"command": "pytest -x -q\nls", "timeout": 5})}
-
-
-async def test_a_change_that_was_not_meant_is_taken_back() -> None:
-    session = FakeSession([[QUESTION, DONE]])
-    async with terminal(session) as t:
-        await asked(t)
-        await t.press("e", "y", "n", "escape", "y")
-        assert session.answers == {"q": Decision("allow")}
+        await t.type("go", asks=PermissionScreen)
+        await t.press(*keys.split())
+        assert session.answers == {"q": decision}
 
 
 async def test_a_command_that_was_not_changed_is_run_as_it_is_and_an_empty_one_is_not() -> None:
     session = FakeSession([[QUESTION, DONE]])
     async with terminal(session) as t:
-        await asked(t)
+        await t.type("go", asks=PermissionScreen)
         await t.pilot.press("e")
         field = t.app.screen.query_one(CommandField)
         field.text = "  "
@@ -163,9 +151,9 @@ async def test_without_a_terminal_that_can_be_given_away_an_editor_is_refused() 
     question = PermissionAsked("q", "1", "write", {"path": "a.py", "content": "x"}, "asks", "diff")
     session = FakeSession([[question, DONE]])
     async with terminal(session) as t:
-        await asked(t)
+        await t.type("go", asks=PermissionScreen)
         await t.pilot.press("e")
-        assert "cannot be given to an editor" in str(t.app.screen.query_one("#reason").render())
+        assert "cannot be given to an editor" in t.reads("reason")
         await t.press("n")
         assert session.answers == {"q": Decision("deny")}
 
@@ -173,7 +161,7 @@ async def test_without_a_terminal_that_can_be_given_away_an_editor_is_refused() 
 async def test_what_is_told_meanwhile_stands_in_the_question() -> None:
     session = FakeSession([[Noticed("told before"), QUESTION, DONE]])
     async with terminal(session) as t:
-        await asked(t)
+        await t.type("go", asks=PermissionScreen)
         told = t.app.screen.query_one(ToldLines)
         await t.until(lambda: str(told.render()) == "· told before")
         t.app.controller.notice("told\x1b[2J meanwhile")
@@ -198,7 +186,7 @@ async def test_where_there_is_hardly_any_room_a_question_shows_what_it_is_about_
 ) -> None:
     session = FakeSession([[QUESTION, DONE]])
     async with terminal(session, size=size) as t:
-        await asked(t)
+        await t.type("go", asks=PermissionScreen)
         await t.pilot.pause()
         lines = [strip.text for strip in t.app.screen._compositor.render_strips()]
         assert len(lines) == size[1]
@@ -213,7 +201,7 @@ async def test_where_there_is_hardly_any_room_a_question_shows_what_it_is_about_
 async def test_where_there_is_hardly_any_room_a_command_is_changed_all_the_same() -> None:
     session = FakeSession([[QUESTION, DONE]])
     async with terminal(session, size=(20, 6)) as t:
-        await asked(t)
+        await t.type("go", asks=PermissionScreen)
         await t.pilot.press("e", "l")
         await t.pilot.pause()
         lines = [strip.text.strip() for strip in t.app.screen._compositor.render_strips()]
@@ -226,7 +214,7 @@ async def test_where_there_is_hardly_any_room_a_command_is_changed_all_the_same(
 async def test_questions_survive_small_screens(size: tuple[int, int]) -> None:
     session = FakeSession([[QUESTION, DONE]])
     async with terminal(session, size=size) as t:
-        await asked(t)
+        await t.type("go", asks=PermissionScreen)
         await t.pilot.press("p", "e", "x", "escape", "d", "x", "escape")
         await t.pilot.resize_terminal(80, 24)
         await t.press("y")
@@ -237,7 +225,7 @@ async def test_a_huge_diff_is_scrolled_through_and_shown_in_part_first() -> None
     diff = "--- /dev/null\n+++ b/a.txt\n@@ -0,0 +1,20000 @@\n" + "\n".join(f"+line {n}" for n in range(20_000))
     question = PermissionAsked("q", "1", "write", {"path": "a.txt", "content": ""}, "asks", diff)
     async with terminal(FakeSession([[question, DONE]])) as t:
-        await asked(t)
+        await t.type("go", asks=PermissionScreen)
         view = t.app.screen.query_one(DiffView)
         await t.until(lambda: view.virtual_size.height == 5_001)
         await t.press("end", "m", until=lambda: view.virtual_size.height == 10_001)
@@ -251,7 +239,7 @@ async def test_a_huge_diff_is_scrolled_through_and_shown_in_part_first() -> None
 async def test_the_keys_that_answer_are_on_the_screen_whatever_was_told(size: tuple[int, int]) -> None:
     told = Noticed("`forge` was lost: it ended with exit code 1; `/mcp` starts it again, `/mcp` shows what it printed")
     async with terminal(FakeSession([[told, QUESTION]]), size=size) as t:
-        await asked(t)
+        await t.type("go", asks=PermissionScreen)
         await t.until(lambda: t.app.screen.query_one("#answers").region.height > 0)
         await t.pilot.pause()
         assert t.app.screen.query_one("#answers").region.bottom <= size[1]

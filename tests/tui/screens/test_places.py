@@ -4,6 +4,7 @@ from rich.cells import cell_len
 
 from agent.context.provenance import Occurrence
 from tests.tui.doubles import FakeSession, FakeShelf
+from tests.tui.inked import plain
 from tests.tui.piloting import Terminal, list_on, terminal
 from tui.screens.panel import WHOLE_KEYS, PanelScreen
 from tui.view.provenance import KEYS, KEYS_IN_VIEW, fate_of, occurrence_line
@@ -26,19 +27,10 @@ def answering(**given: object) -> FakeSession:
     return FakeSession(places=PLACES, listing=FakeShelf((), TEXTS), **given)  # type: ignore[arg-type]  # its own fields
 
 
-async def looking(t: Terminal, text: str = "needle") -> PanelScreen:
-    await t.type(f"/why {text}")
-    return await t.lists("why")
-
-
 async def pressed(t: Terminal, screen: PanelScreen, *keys: str) -> None:
     await t.pilot.press(*keys)
     await t.pilot.pause()
     await t.until(lambda: screen.settled)
-
-
-def says(t: Terminal, id: str) -> str:
-    return str(t.app.screen.query_one(f"#{id}").render())
 
 
 def named(t: Terminal) -> str:
@@ -49,12 +41,12 @@ async def test_the_newest_place_that_is_out_of_view_is_marked_and_one_key_brings
     for key in ("enter", "b"):
         session = answering()
         async with terminal(session) as t:
-            screen = await looking(t)
-            assert says(t, "headline") == "Why  `needle` was said in 3 places"
-            assert (screen.query_one(Listing).marked, says(t, "said"), named(t)) == (
+            screen = await t.opens("/why needle")
+            assert t.reads("headline") == "Why  `needle` was said in 3 places"
+            assert (screen.query_one(Listing).marked, t.reads("said"), named(t)) == (
                 1, "summarised by sum-2", KEYS,
             )  # fmt: skip
-            assert says(t, "content") == "␛[2Jfind the needle"
+            assert t.reads("content") == "␛[2Jfind the needle"
             await t.press(key)
             assert session.said == ["bring msg-1"]
             await t.shows("the model sees `msg-1` again, at the end of the conversation (1,200 tokens)")
@@ -63,9 +55,9 @@ async def test_the_newest_place_that_is_out_of_view_is_marked_and_one_key_brings
 async def test_what_is_in_view_says_so_and_stays_where_it_is() -> None:
     session = answering()
     async with terminal(session) as t:
-        screen = await looking(t)
+        screen = await t.opens("/why needle")
         await pressed(t, screen, "up")
-        assert (says(t, "said"), named(t)) == ("visible: the model sees it", KEYS_IN_VIEW)
+        assert (t.reads("said"), named(t)) == ("visible: the model sees it", KEYS_IN_VIEW)
         await pressed(t, screen, "enter")
         assert t.app.screen is screen
         assert named(t) == "the model sees `r9` already: nothing has to be brought back"
@@ -75,26 +67,26 @@ async def test_what_is_in_view_says_so_and_stays_where_it_is() -> None:
 
 async def test_a_place_is_shown_where_it_holds_the_text_and_whole() -> None:
     async with terminal(answering()) as t:
-        screen = await looking(t, "line 50 of r1")
+        screen = await t.opens("/why line 50 of r1")
         await pressed(t, screen, "down")
-        assert says(t, "content").splitlines()[:2] == ["line 49 of r1", "line 50 of r1"]
-        part = len(says(t, "content").splitlines())
+        assert t.reads("content").splitlines()[:2] == ["line 49 of r1", "line 50 of r1"]
+        part = len(t.reads("content").splitlines())
         await pressed(t, screen, "o")
-        await t.until(lambda: len(says(t, "content").splitlines()) > part)
+        await t.until(lambda: len(t.reads("content").splitlines()) > part)
         assert (screen.query_one(Listing).display, named(t)) == (False, f"Enter brings it back  {WHOLE_KEYS}")
         await pressed(t, screen, "up")
-        assert says(t, "content").splitlines()[0] == "line 48 of r1"
+        assert t.reads("content").splitlines()[0] == "line 48 of r1"
         await pressed(t, screen, "pagedown", "pageup", "escape")
         assert t.app.screen is screen
-        await t.until(lambda: len(says(t, "content").splitlines()) == part)
+        await t.until(lambda: len(t.reads("content").splitlines()) == part)
         await pressed(t, screen, "up", "down")
-        assert says(t, "said") == "masked: a line stands for the output"
+        assert t.reads("said") == "masked: a line stands for the output"
 
 
 async def test_what_was_not_searched_stands_above_the_list() -> None:
     async with terminal(answering(unsearched=("the end of r3 was not searched",))) as t:
-        await looking(t)
-        assert says(t, "headline").splitlines()[1] == "the end of r3 was not searched"
+        await t.opens("/why needle")
+        assert t.reads("headline").splitlines()[1] == "the end of r3 was not searched"
 
 
 async def test_a_text_that_was_never_seen_opens_no_list() -> None:
@@ -107,7 +99,7 @@ def test_lines_fit_their_width_whatever_they_say() -> None:
     wide = Occurrence("r12", "stored", "Ran: grep -r 漢字漢字漢字漢字漢字漢字漢字漢字漢字漢字漢字漢字 . – exit 0")
     for width in (40, 60):
         for place in (wide, *PLACES):
-            assert cell_len("".join(text for text, _ in occurrence_line(place, width, 5))) == width
+            assert cell_len(plain(occurrence_line(place, width, 5))) == width
     assert occurrence_line(PLACES[1], 30, 5) == (
         ("msg-1  ", "accent"),
         ("summarised  ", "warn"),

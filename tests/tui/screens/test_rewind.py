@@ -2,16 +2,12 @@
 
 from pathlib import Path
 
-from textual.widgets import Static
-
 from agent.archive.tree import Branch, Said, Tree, rows_of
 from tests.tui.doubles import FakeLibrary, FakeSession, FakeSessions, conversation
-from tests.tui.piloting import Driven, Terminal, list_on
+from tests.tui.inked import plain
+from tests.tui.piloting import list_on, started
 from tests.tui.test_real_session import Reply, calls, working
-from tui.app import EbbApp
-from tui.screens.panel import PanelScreen
 from tui.screens.permission import PermissionScreen
-from tui.text.inks import Line
 from tui.view.blocks import Notice
 from tui.view.panel import in_words
 from tui.view.session_tree import FILES, MOST_FILES, file_lines, rewound, tree_line
@@ -25,33 +21,21 @@ TREE = Tree(
 )  # fmt: skip
 
 
-def plain(line: Line) -> str:
-    return "".join(text for text, _ in line)
-
-
-async def looking(t: Driven) -> PanelScreen:
-    await t.type("/rewind")
-    return await t.lists("rewind")
-
-
 async def test_a_message_comes_back_to_the_prompt_and_the_branch_that_was_left_is_in_the_tree(tmp_path: Path) -> None:
     edit = calls("edit", path="calc.py", old="a - b", new="a + b")
     replies: list[Reply] = [{"text": "Hello."}, calls("read", path="calc.py"), edit, {"text": "Mended."}]
     async with working(tmp_path, *replies) as t:
-        await t.type("hi", shows="Hello.")
-        await t.rests()
+        await t.says("hi", shows="Hello.")
         await t.type("mend it", asks=PermissionScreen)
         await t.press("y", shows="Mended.")
         await t.rests()
-        first = t.app.controller.session
-        assert first is not None
-        screen = await looking(t)
-        said = str(screen.query_one("#said", Static).render())
+        first = t.session
+        screen = await t.opens("/rewind")
+        said = t.reads("said")
         assert FILES in said
         assert "calc.py" in said
         await t.press("enter")
-        fork = t.app.controller.session
-        assert fork is not None
+        fork = t.session
         assert fork.id != first.id
         assert fork.history.messages == first.history.messages[:2]
         assert t.prompt.text == "mend it"
@@ -61,51 +45,44 @@ async def test_a_message_comes_back_to_the_prompt_and_the_branch_that_was_left_i
         assert "a + b" in (tmp_path / "project" / "calc.py").read_text()
 
         t.prompt.put("")
-        screen = await looking(t)
+        screen = await t.opens("/rewind")
         assert [in_words(row).split(",")[0] for row in screen.rows] == ["hi", "mend it"]
         await t.press("down", "o")
-        assert t.app.controller.session is not None
-        assert t.app.controller.session.id == first.id
-        assert t.app.controller.session.history.messages == first.history.messages
+        assert t.session.id == first.id
+        assert t.session.history.messages == first.history.messages
         library = await t.app.controller.sessions.library()
         assert [info.id for info in await library.page()] == [first.id], "the fork in which nothing was said is gone"
 
 
 async def test_the_first_message_can_be_said_anew(tmp_path: Path) -> None:
     async with working(tmp_path, {"text": "Hello."}) as t:
-        await t.type("hi", shows="Hello.")
-        await t.rests()
-        await looking(t)
+        await t.says("hi", shows="Hello.")
+        await t.opens("/rewind")
         await t.press("enter")
-        assert t.app.controller.session is not None
-        assert (t.app.controller.session.history.messages, t.prompt.text) == ((), "hi")
+        assert (t.session.history.messages, t.prompt.text) == ((), "hi")
         t.prompt.put("hey")
         await t.press("enter", shows="hey")
 
 
 async def test_esc_twice_in_an_empty_prompt_goes_there_too() -> None:
     opener = FakeSessions([FakeSession(history=conversation(1))], listing=FakeLibrary(branches=TREE))
-    app = EbbApp(opener, guard=0.0)
-    async with app.run_test(size=(80, 24)) as pilot:
-        t = Terminal(app, pilot, opener)
+    async with started(opener) as t:
         await t.rests()
         t.prompt.put("x")
-        await pilot.press("escape", "escape")
-        assert not list_on(app, "rewind")
+        await t.pilot.press("escape", "escape")
+        assert not list_on(t.app, "rewind")
         t.prompt.put("")
-        await pilot.press("escape")
-        await pilot.press("escape")
+        await t.pilot.press("escape")
+        await t.pilot.press("escape")
         await t.lists("rewind")
-        await pilot.press("escape")
+        await t.pilot.press("escape")
         await t.rests()
-        assert not list_on(app, "rewind")
+        assert not list_on(t.app, "rewind")
 
 
 async def test_where_nothing_was_said_there_is_nothing_to_go_back_to() -> None:
     opener = FakeSessions([FakeSession()], listing=FakeLibrary())
-    app = EbbApp(opener, guard=0.0)
-    async with app.run_test(size=(80, 24)) as pilot:
-        t = Terminal(app, pilot, opener)
+    async with started(opener) as t:
         await t.rests()
         await t.type("/rewind", shows="there is nothing to go back to")
 

@@ -9,11 +9,11 @@ from agent.mcp.declared import Declared, WrittenServer
 from agent.mcp.running import RunningServers
 from agent.mcp.status import ServerStatus, ToolStatus
 from tests.tui.doubles import FakeSession
-from tests.tui.piloting import Terminal, list_on, terminal
+from tests.tui.inked import plain
+from tests.tui.piloting import list_on, terminal
 from tools.mcp.offers import PromptArgument, Resource, ServerPrompt, ServerState
 from tools.mcp.spec import ServerSpec
 from tui.prompt.completion import candidates
-from tui.screens.panel import PanelScreen
 from tui.view.servers import lines_about, summary
 
 SOURCE = "/home/me/project/.mcp.json"
@@ -76,26 +76,17 @@ class FakeBoard(RunningServers):
         self.done.append(f"login {name}")
 
 
-async def looking(t: Terminal) -> PanelScreen:
-    await t.type("/mcp")
-    return await t.lists("mcp")
-
-
-def about(t: Terminal) -> str:
-    return str(t.app.screen.query_one("#said").render())
-
-
 async def test_the_marked_server_is_told_of_switched_and_started_again() -> None:
     board = FakeBoard()
     async with terminal(FakeSession(servers=board)) as t:
-        await looking(t)
-        await t.until(lambda: "Forge 2.1" in about(t))
-        await t.press("down", until=lambda: "No such file" in about(t))
+        await t.opens("/mcp")
+        await t.until(lambda: "Forge 2.1" in t.reads("said"))
+        await t.press("down", until=lambda: "No such file" in t.reads("said"))
         await t.press("space", "up", "r", until=lambda: board.done == ["switch chat", "restart forge"])
         board.seen = [replace(FORGE, state=replace(FORGE.state, version="3"))]
         assert board.hear is not None
         board.hear()
-        await t.until(lambda: "Forge 3" in about(t))
+        await t.until(lambda: "Forge 3" in t.reads("said"))
         await t.press("escape", until=lambda: not list_on(t.app, "mcp"))
         assert board.hear is None
 
@@ -103,20 +94,19 @@ async def test_the_marked_server_is_told_of_switched_and_started_again() -> None
 async def test_the_address_to_log_in_at_is_shown_until_that_is_done() -> None:
     board = FakeBoard()
     async with terminal(FakeSession(servers=board)) as t:
-        screen = await looking(t)
-        headline = screen.query_one("#headline")
-        await t.press("down", "l", until=lambda: "https://chat.example/login" in str(headline.render()))
+        await t.opens("/mcp")
+        await t.press("down", "l", until=lambda: "https://chat.example/login" in t.reads("headline"))
         await t.press("y", until=lambda: t.app.clipboard == "https://chat.example/login")
         board.logged_in.set()
-        await t.until(lambda: "https://" not in str(headline.render()))
+        await t.until(lambda: "https://" not in t.reads("headline"))
         assert board.done == ["login chat"]
 
 
 async def test_one_key_shows_the_log_and_takes_it_away() -> None:
     async with terminal(FakeSession(servers=FakeBoard())) as t:
-        await looking(t)
-        await t.press("o", until=lambda: about(t) == "Log  /home/me/.ebb/logs/mcp/forge.log\nforge ␛[2Jsays 200")
-        await t.press("o", until=lambda: "Forge 2.1" in about(t))
+        await t.opens("/mcp")
+        await t.press("o", until=lambda: t.reads("said") == "Log  /home/me/.ebb/logs/mcp/forge.log\nforge ␛[2Jsays 200")
+        await t.press("o", until=lambda: "Forge 2.1" in t.reads("said"))
 
 
 async def test_without_servers_it_says_how_to_get_one() -> None:
@@ -131,7 +121,7 @@ async def test_a_prompt_of_a_server_is_a_message() -> None:
 
 
 def test_everything_about_a_server_is_said_and_nothing_of_it_draws() -> None:
-    text = "\n".join("".join(words for words, _ in line) for line in lines_about(FORGE))
+    text = "\n".join(map(plain, lines_about(FORGE)))
     assert text == (
         "Forge 2.1\n"
         "command: forge-mcp --stdio\n"

@@ -1,6 +1,7 @@
 """The list of sessions: found, looked into, renamed, forked, deleted, also on the real store; and its lines."""
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import NoReturn
 
@@ -11,11 +12,10 @@ from textual.widgets import Input
 from agent.errors import StoreFailed
 from agent.messages import Assistant, Text, ToolCall, User
 from tests.tui.doubles import FakeLibrary, FakeSession, FakeSessions, conversation, session_info
-from tests.tui.piloting import Driven, Terminal, terminal
+from tests.tui.inked import plain
+from tests.tui.piloting import Terminal, started, terminal
 from tests.tui.test_real_session import working
-from tui.app import EbbApp
 from tui.screens.panel import PanelScreen
-from tui.text.inks import Line
 from tui.view.panel import PanelRow
 from tui.view.sessions import about_lines, headline, session_line
 from tui.widgets.listing import Listing
@@ -29,27 +29,15 @@ INFOS = (
 SAID = {"bb2": (User((Text("please add --json"),)), Assistant((Text("Done: the tide turns."),), "scripted/demo"))}
 
 
-def plain(line: Line) -> str:
-    return "".join(text for text, _ in line)
-
-
-def text_of(screen: PanelScreen, id: str) -> str:
-    return str(screen.query_one(f"#{id}").render())
-
-
-async def listing(t: Driven) -> PanelScreen:
-    await t.type("/sessions")
-    return await t.lists("sessions")
-
-
-def played(*sessions: FakeSession) -> FakeSessions:
-    return FakeSessions(list(sessions), INFOS, listing=FakeLibrary(INFOS, SAID))
-
-
-async def on(opener: FakeSessions, app: EbbApp, pilot: object) -> Terminal:
-    t = Terminal(app, pilot, opener)  # type: ignore[arg-type]  # a pilot of this app
-    await t.rests()
-    return t
+@asynccontextmanager
+async def listed(
+    *sessions: FakeSession, size: tuple[int, int] = (80, 24)
+) -> AsyncIterator[tuple[Terminal, PanelScreen]]:
+    """The list of sessions, seen from the first of these."""
+    opener = FakeSessions(list(sessions) or [FakeSession()], INFOS, listing=FakeLibrary(INFOS, SAID))
+    async with started(opener, size) as t:
+        await t.rests()
+        yield t, await t.opens("/sessions")
 
 
 def ids(rows: Sequence[PanelRow]) -> list[str]:
@@ -57,144 +45,115 @@ def ids(rows: Sequence[PanelRow]) -> list[str]:
 
 
 async def test_what_was_said_is_found_and_shown_beside_its_title() -> None:
-    opener = played(FakeSession(), FakeSession(id="bb2", history=conversation(1)))
-    app = EbbApp(opener, guard=0.0)
-    async with app.run_test(size=(120, 40)) as pilot:
-        t = await on(opener, app, pilot)
-        screen = await listing(t)
+    async with listed(FakeSession(), FakeSession(id="bb2", history=conversation(1)), size=(120, 40)) as (t, screen):
         assert (ids(screen.rows), screen.has_class("beside")) == (["aa1", "bb2"], True)
-        await pilot.press("t", "i", "d", "e")
+        await t.pilot.press("t", "i", "d", "e")
         await t.until(lambda: screen.settled and ids(screen.rows) == ["bb2"])
-        await t.until(lambda: "the tide turns" in text_of(screen, "said"))
-        assert "1 found, of this project" in text_of(screen, "headline")
-        await pilot.press("enter")
+        await t.until(lambda: "the tide turns" in t.reads("said"))
+        assert "1 found, of this project" in t.reads("headline")
+        await t.pilot.press("enter")
         await t.shows("Answer 0.")
-        assert opener.opened[-1] == ("bb2", None)
+        assert t.sessions.opened[-1] == ("bb2", None)
 
 
 async def test_all_projects_are_listed_by_a_key() -> None:
-    opener = played(FakeSession())
-    app = EbbApp(opener, guard=0.0)
-    async with app.run_test(size=(80, 24)) as pilot:
-        t = await on(opener, app, pilot)
-        screen = await listing(t)
-        await pilot.press("tab", "a")
+    async with listed() as (t, screen):
+        await t.pilot.press("tab", "a")
         await t.until(lambda: screen.settled and len(screen.rows) == 3)
-        assert "of all projects" in text_of(screen, "headline")
-        await pilot.press("a")
+        assert "of all projects" in t.reads("headline")
+        await t.pilot.press("a")
         await t.until(lambda: screen.settled and len(screen.rows) == 2)
-        await pilot.press("x")
+        await t.pilot.press("x")
         await t.until(lambda: screen.settled and ids(screen.rows) == ["aa1"])
         assert screen.query_one("#filter", Input).value == "x"
 
 
 async def test_a_title_is_changed_and_a_session_forked() -> None:
-    opener = played(FakeSession())
-    app = EbbApp(opener, guard=0.0)
-    async with app.run_test(size=(80, 24)) as pilot:
-        t = await on(opener, app, pilot)
-        screen = await listing(t)
-        assert opener.listing is not None
-        await pilot.press("tab", "r", "!", "enter")
+    async with listed() as (t, screen):
+        await t.pilot.press("tab", "r", "!", "enter")
         await t.until(lambda: screen.settled and not screen.is_editing and screen.rows[0].title == "fix the parser!")
-        await pilot.press("r", "x", "escape")
+        await t.pilot.press("r", "x", "escape")
         await t.until(lambda: not screen.is_editing)
-        await pilot.press("f")
+        await t.pilot.press("f")
         await t.until(lambda: screen.settled and ids(screen.rows) == ["aa1f", "aa1", "bb2"])
-        assert opener.listing.done == [("rename", "aa1", "fix the parser!"), ("fork", "aa1", None, False)]
-        await t.until(lambda: "forked from aa1" in text_of(screen, "said"))
-        await pilot.press("r", *["backspace"] * 40, "enter")
-        await t.until(lambda: "cannot be empty" in text_of(screen, "answers"))
+        assert t.library.done == [("rename", "aa1", "fix the parser!"), ("fork", "aa1", None, False)]
+        await t.until(lambda: "forked from aa1" in t.reads("said"))
+        await t.pilot.press("r", *["backspace"] * 40, "enter")
+        await t.until(lambda: "cannot be empty" in t.reads("answers"))
 
 
 async def test_the_title_goes_to_the_session_that_was_marked_when_it_was_begun() -> None:
-    opener = played(FakeSession())
-    app = EbbApp(opener, guard=0.0)
-    async with app.run_test(size=(80, 24)) as pilot:
-        t = await on(opener, app, pilot)
-        screen = await listing(t)
-        await pilot.press("tab", "r", "!")
+    async with listed() as (t, screen):
+        await t.pilot.press("tab", "r", "!")
         screen.query_one(Listing).move(1)  # as when a search puts others into the list
-        await pilot.press("enter")
+        await t.pilot.press("enter")
         await t.until(lambda: screen.settled and not screen.is_editing)
-        assert opener.listing is not None
-        assert opener.listing.done == [("rename", "aa1", "fix the parser!")]
+        assert t.library.done == [("rename", "aa1", "fix the parser!")]
 
 
 async def test_what_was_said_is_searched_once_nobody_types(monkeypatch: pytest.MonkeyPatch) -> None:
-    opener = played(FakeSession())
-    app = EbbApp(opener, guard=0.0)
-    async with app.run_test(size=(80, 24)) as pilot:
-        t = await on(opener, app, pilot)
-        screen = await listing(t)
+    async with listed() as (t, screen):
         monkeypatch.setattr("tui.session.session_list.PAUSE", 3_600.0)
-        await pilot.press("f", "l", "a", "g")
-        await t.until(lambda: ids(screen.rows) == ["bb2"] and "searching what was said" in text_of(screen, "headline"))
+        await t.pilot.press("f", "l", "a", "g")
+        await t.until(lambda: ids(screen.rows) == ["bb2"] and "searching what was said" in t.reads("headline"))
         monkeypatch.setattr("tui.session.session_list.PAUSE", 0.0)
-        await pilot.press("backspace", "backspace", "backspace", "backspace", "t", "i", "d", "e")
+        await t.pilot.press("backspace", "backspace", "backspace", "backspace", "t", "i", "d", "e")
         await t.until(lambda: screen.settled and ids(screen.rows) == ["bb2"])
-        assert "searching" not in text_of(screen, "headline")
-        await pilot.press("escape")
+        assert "searching" not in t.reads("headline")
+        await t.pilot.press("escape")
 
 
 async def test_a_page_that_cannot_be_read_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     infos = tuple(session_info(f"{n:04}", f"session {n}") for n in range(250))
     async with terminal(FakeSession(), infos=infos) as t:
-        screen = await listing(t)
+        screen = await t.opens("/sessions")
 
         async def fails(**_: object) -> NoReturn:
             raise StoreFailed("the store is gone", "unreadable")
 
         monkeypatch.setattr(await t.sessions.library(), "page", fails)
         screen.query_one(Listing).move(190)
-        await t.until(lambda: "the store is gone" in text_of(screen, "answers"))
+        await t.until(lambda: "the store is gone" in t.reads("answers"))
         await t.pilot.press("escape")
 
 
 async def test_nothing_is_deleted_before_the_list_is_left() -> None:
-    opener = played(FakeSession(id="aa1"))
-    app = EbbApp(opener, guard=0.0)
-    async with app.run_test(size=(80, 24)) as pilot:
-        t = await on(opener, app, pilot)
-        screen = await listing(t)
-        await pilot.press("tab", "d")
-        await t.until(lambda: "this session is open" in text_of(screen, "answers"))
-        await pilot.press("down", "d")
-        await t.until(lambda: "`bb2` is deleted when" in text_of(screen, "answers"))
-        await pilot.press("d")
-        await t.until(lambda: "`bb2` stays" in text_of(screen, "answers"))
-        await pilot.press("d", "enter")
-        await t.until(lambda: "1 to be deleted" in text_of(screen, "headline"))
-        assert opener.listing is not None
-        assert opener.listing.done == []
-        await pilot.press("escape")
+    async with listed(FakeSession(id="aa1")) as (t, _):
+        await t.pilot.press("tab", "d")
+        await t.until(lambda: "this session is open" in t.reads("answers"))
+        await t.pilot.press("down", "d")
+        await t.until(lambda: "`bb2` is deleted when" in t.reads("answers"))
+        await t.pilot.press("d")
+        await t.until(lambda: "`bb2` stays" in t.reads("answers"))
+        await t.pilot.press("d", "enter")
+        await t.until(lambda: "1 to be deleted" in t.reads("headline"))
+        assert t.library.done == []
+        await t.pilot.press("escape")
         await t.shows("deleted bb2  add a flag")
-        assert opener.listing.done == [("delete", "bb2")]
+        assert t.library.done == [("delete", "bb2")]
 
 
 async def test_a_long_list_comes_as_it_is_walked() -> None:
     infos = tuple(session_info(f"{n:04}", f"session {n}") for n in range(450))
     async with terminal(FakeSession(), infos=infos) as t:
-        screen = await listing(t)
+        screen = await t.opens("/sessions")
         assert len(screen.rows) == 200
-        assert "200+" in text_of(screen, "headline")
+        assert "200+" in t.reads("headline")
         screen.query_one(Listing).move(190)
         await t.until(lambda: len(screen.rows) == 400)
         assert screen.query_one(Listing).marked == 190
         screen.query_one(Listing).move(1_000)
         await t.until(lambda: len(screen.rows) == 450)
         screen.query_one(Listing).move(1_000)
-        await t.until(lambda: "450 listed" in text_of(screen, "headline"))
+        await t.until(lambda: "450 listed" in t.reads("headline"))
 
 
 async def test_a_real_session_is_found_by_what_was_said_renamed_forked_and_deleted(tmp_path: Path) -> None:
     async with working(tmp_path, {"text": "The moon is out."}, {"text": "Second."}) as t:
-        await t.type("what about tonight?", shows="The moon is out.")
-        await t.rests()
-        first = t.app.controller.session
-        assert first is not None
+        await t.says("what about tonight?", shows="The moon is out.")
+        first = t.session
         await t.says("/clear")
-        screen = await listing(t)
+        screen = await t.opens("/sessions")
         await t.press("m", "o", "o", "n", until=lambda: screen.settled and ids(screen.rows) == [first.id])
         await t.pilot.press("tab", "r", "!", "enter")
         await t.until(lambda: screen.settled and ids(screen.rows) == [first.id] and not screen.is_editing)
@@ -203,12 +162,11 @@ async def test_a_real_session_is_found_by_what_was_said_renamed_forked_and_delet
         library = await t.app.controller.sessions.library()
         fork = next(info for info in await library.page() if info.parent)
         assert (fork.title, fork.parent, fork.messages) == ("what about tonight?! (fork)", first.id, 2)
-        await t.until(lambda: f"forked from {first.id}" in text_of(screen, "said"))
+        await t.until(lambda: f"forked from {first.id}" in t.reads("said"))
         await t.press("enter", shows="The moon is out.")
         await t.rests()
-        assert t.app.controller.session is not None
-        assert (t.app.controller.session.id, t.app.controller.session.history) == (fork.id, first.history)
-        screen = await listing(t)
+        assert (t.session.id, t.session.history) == (fork.id, first.history)
+        screen = await t.opens("/sessions")
         screen.query_one(Listing).move(1)
         await t.press("tab", "d", "escape", shows=f"deleted {first.id}")
 

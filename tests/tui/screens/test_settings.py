@@ -8,6 +8,7 @@ from textual.widgets import Input
 
 from agent.config.options import OPTIONS, ThemeName
 from tests.tui.doubles import FakeSession, FakeSessions
+from tests.tui.inked import plain
 from tests.tui.piloting import Driven, list_on
 from tests.tui.set_up import Setup
 from tui.app import EbbApp
@@ -122,6 +123,6 @@ STRANGE: Mapping[str, str] = {"EBB_MODEL": "ollama/\x1b]0;x\x07\u202emodel"}
 
 def test_values_of_others_are_made_visible(tmp_path: Path) -> None:
     rows = {row.key: row for row in Setup(tmp_path, environment=dict(STRANGE)).settings.rows()}
-    words = "".join(words for words, _ in setting_line(rows["agent.model"]))
+    words = plain(setting_line(rows["agent.model"]))
     assert "\x1b" not in words
     assert "\u202e" not in words

@@ -117,8 +117,7 @@ async def test_y_copies_the_marked_block_and_upper_y_the_last_answer() -> None:
         TurnFinished("answered", MARKDOWN),
     ]
     async with terminal(FakeSession([turn])) as t:
-        await t.type("go", shows="print(1)")
-        await t.rests()
+        await t.says("go", shows="print(1)")
         await t.press("ctrl+t", "y", until=lambda: t.app.clipboard == "$ make\nbuilt")
         await t.press("up", "y", until=lambda: t.app.clipboard == "I **look**.")
         await t.press("enter", "up", "y", until=lambda: t.app.clipboard == "go")

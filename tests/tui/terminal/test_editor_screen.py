@@ -125,8 +125,7 @@ async def test_what_is_remembered_is_told_now_and_known_to_later_sessions(projec
         await t.type("# no, with nox", lists="remember")
         await pilot.press("enter")
         await t.rests()
-        await t.type("/undo", shows="taken out of")
-        await t.rests()
+        await t.says("/undo", shows="taken out of")
         assert places(config)[0].path.read_text() == "- tests run with tox\n"
         told = app.controller.session.history.messages[-1]
         assert told == User((Note("[The user takes back what you were to remember:\n- no, with nox]"),))

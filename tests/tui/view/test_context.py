@@ -1,5 +1,6 @@
 """The overview of a context as lines of text."""
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 import pytest
@@ -8,15 +9,17 @@ from agent.messages import Usage
 from agent.overview import Epoch, HeldBack, Overview
 from agent.records.usage import RequestUsage, Rewrite
 from tests.tui.doubles import overview
+from tests.tui.inked import plain
+from tui.text.inks import Line
 from tui.view.context import MOST_REQUESTS, bar, budget_lines, epoch_lines, overview_lines, request_lines, rewrite_text
 
 
-def plain(lines: object) -> list[str]:
-    return ["".join(words for words, _ in line) for line in lines]  # type: ignore[attr-defined]  # any lines
+def texts(lines: Iterable[Line]) -> list[str]:
+    return [plain(line) for line in lines]
 
 
 def test_each_component_has_its_tokens_share_source_and_bar() -> None:
-    lines = plain(budget_lines(overview("s"), 80))
+    lines = texts(budget_lines(overview("s"), 80))
     assert lines[1] == "  AGENT.md         1.1k    0.7%  estimated  ▎"
     assert lines[3] == "  ↳ forge           640    0.4%  3 of 12 tools"
     assert lines[6] == "  history         61.3k   34.9%  counted    ██████████▌"
@@ -29,9 +32,9 @@ def test_each_component_has_its_tokens_share_source_and_bar() -> None:
 
 
 def test_tools_that_are_held_back_are_counted_apart() -> None:
-    lines = plain(budget_lines(replace(overview("s"), held_back=HeldBack(60, 6923)), 80))
+    lines = texts(budget_lines(replace(overview("s"), held_back=HeldBack(60, 6923)), 80))
     assert lines[9] == "  held back        6.9k          60 tools, found by tool_search"
-    assert lines[:9] + lines[10:] == plain(budget_lines(overview("s"), 80))
+    assert lines[:9] + lines[10:] == texts(budget_lines(overview("s"), 80))
 
 
 @pytest.mark.parametrize(
@@ -54,7 +57,7 @@ def test_a_rewrite_tells_why_how_and_for_how_much() -> None:
 
 def test_epochs_add_their_requests_up() -> None:
     asked = RequestUsage("step", "m", Usage(1, 2, 3, 4), None, 0.0)
-    lines = plain(epoch_lines((Epoch((asked, asked), Rewrite("", ("mask",), 2, 1, 0.0, 0.0, 2)), Epoch(()))))
+    lines = texts(epoch_lines((Epoch((asked, asked), Rewrite("", ("mask",), 2, 1, 0.0, 0.0, 2)), Epoch(()))))
     assert lines[1].split() == ["1", "2", "2", "4", "6", "8", "—"]
     assert lines[2].strip().startswith("↳ mask")
     assert lines[3].split() == ["2", "0", "0", "0", "0", "0", "$0.00"]
@@ -62,15 +65,15 @@ def test_epochs_add_their_requests_up() -> None:
 
 def test_the_newest_requests_come_first_and_the_list_ends() -> None:
     asked = [RequestUsage("step", "m", Usage(10, 90, 0, n), 0.5, 0.0) for n in range(MOST_REQUESTS + 2)]
-    lines = plain(request_lines(asked))
+    lines = texts(request_lines(asked))
     assert lines[1].split() == ["202", "90%", "10", "90", "0", "201", "$0.50"]
     assert lines[-1].strip().startswith("2 earlier ones")
-    assert plain(request_lines([]))[1] == "  none yet"
+    assert texts(request_lines([]))[1] == "  none yet"
 
 
 @pytest.mark.parametrize("width", [40, 80, 120])
 def test_a_title_with_escapes_and_an_overfull_window_are_shown(width: int) -> None:
     full: Overview = replace(overview("s"), title="a\x1b[31mb", effective=1_000)
-    text = "\n".join(plain(overview_lines(full, width)))
+    text = "\n".join(texts(overview_lines(full, width)))
     assert "\x1b" not in text
     assert "free                0    0.0%" in text

@@ -10,6 +10,7 @@ from rich.cells import cell_len
 from agent.context.view_items import ItemKind, ViewItem, ViewState
 from agent.overview import HeldBack, Number, Overview, ServerShare, ToolShare
 from tests.tui.doubles import overview
+from tests.tui.inked import plain
 from tui.text.sanitise import visible_line
 from tui.view.context_tree import LARGE, ComponentRow, component_line, head_line, rows_of
 
@@ -97,7 +98,7 @@ def test_a_row_says_where_its_number_comes_from_and_what_it_has_cost() -> None:
     assert {row.rent for row in rows_of(replace(SEEN, prices_again=None))} == {None}
     words, *rest = component_line(found["r1"], 100, 100_000)
     assert words[0].startswith("  r1  what r1 is")
-    assert "".join(text for text, _ in rest).split() == [
+    assert plain(rest).split() == [
         "9.0k", "9.0%", "2", "visible", "$0.0027", "counted",
     ]  # fmt: skip
 
@@ -157,7 +158,7 @@ def test_components_are_the_request_and_parts_are_their_component(found: Overvie
 @given(overviews(), st.integers(1, 200))
 def test_a_line_is_as_wide_as_its_place_and_holds_no_orders_for_the_terminal(found: Overview, width: int) -> None:
     for row in rows_of(found):
-        text = "".join(words for words, _ in component_line(row, width, found.effective))
+        text = plain(component_line(row, width, found.effective))
         assert cell_len(text) == max(width, 8)
         assert visible_line(text) == text
-    assert cell_len("".join(words for words, _ in head_line(width))) == max(width, 8)
+    assert cell_len(plain(head_line(width))) == max(width, 8)

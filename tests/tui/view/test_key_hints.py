@@ -4,14 +4,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from tui.text.inks import Line
+from tests.tui.inked import plain
 from tui.view.key_hints import MOST, key_lines
 
 SAID = "Up, Down files  PgUp, PgDn read  r renames  Ctrl-N adds what is missing  empty: as before  Esc closes"
-
-
-def text_of(line: Line) -> str:
-    return "".join(words for words, _ in line)
 
 
 def keys_of(said: str) -> list[str]:
@@ -30,7 +26,7 @@ def test_a_line_that_fits_is_set_wide() -> None:
 
 
 def test_no_line_breaks_within_a_phrase() -> None:
-    assert [text_of(line) for line in key_lines(SAID, 50)] == [
+    assert [plain(line) for line in key_lines(SAID, 50)] == [
         "Up, Down files  PgUp, PgDn read  r renames",
         "Ctrl-N adds what is missing  empty: as before",
         "Esc closes",
@@ -42,4 +38,4 @@ def test_there_are_never_many_lines_and_none_is_wider_than_its_longest_phrase(ph
     lines = key_lines("  ".join(phrases), width)
     longest = max((cell_len(phrase) for phrase in phrases), default=0)
     assert len(lines) <= MOST
-    assert all(cell_len(text_of(line)) <= max(width, longest) for line in lines)
+    assert all(cell_len(plain(line)) <= max(width, longest) for line in lines)

@@ -23,8 +23,8 @@ from agent.events import (
     TurnStarted,
 )
 from agent.messages import Usage
+from tests.tui.inked import plain
 from tui.session.git_branch import branch_of
-from tui.text.inks import Line
 from tui.view.blocks import SessionView
 from tui.view.elapsed import Elapsed, Pace, Took
 from tui.view.reduce import advance
@@ -38,10 +38,6 @@ VIEW = SessionView(
 WHOLE = Shown(VIEW, branch="main", pace=80, wanted=STATUS)
 
 
-def text_of(line: Line) -> str:
-    return "".join(text for text, _ in line)
-
-
 @pytest.mark.parametrize(
     ("width", "said"),
     [
@@ -53,7 +49,7 @@ def text_of(line: Line) -> str:
     ],
 )
 def test_the_least_important_gives_way_first(width: int, said: str) -> None:
-    line = text_of(status_line(WHOLE, width))
+    line = plain(status_line(WHOLE, width))
     assert line == f"ask{said:>{width - 3}}"
 
 
@@ -64,14 +60,14 @@ def test_it_never_takes_more_than_there_is_beside_what_goes_on(
     shown = Shown(
         SessionView(busy=busy, activity="x", mode="auto", cost=2.0, used=3), branch=branch, wanted=tuple(wanted)
     )
-    alone = cell_len(text_of(status_line(Shown(shown.view, wanted=()), 0)))
-    assert cell_len(text_of(status_line(shown, width))) <= max(width, alone)
+    alone = cell_len(plain(status_line(Shown(shown.view, wanted=()), 0)))
+    assert cell_len(plain(status_line(shown, width))) <= max(width, alone)
 
 
 @given(st.lists(st.tuples(st.sampled_from(["system", "tools", "memories", "history", "new"]), st.integers(0, 10**7))))
 def test_the_bar_has_all_its_cells(parts: list[tuple[str, int]]) -> None:
     for room in (0, 1, 200_000):
-        assert len(text_of(bar(parts, room))) == CELLS
+        assert len(plain(bar(parts, room))) == CELLS
 
 
 def test_the_bar_tells_the_parts_apart() -> None:
@@ -84,14 +80,14 @@ def test_the_bar_tells_the_parts_apart() -> None:
 
 
 def test_the_bar_shrinks_with_what_is_used_before_it_is_measured_anew() -> None:
-    assert text_of(bar(PARTS, 200_000, 3_000)) == "━─────────"
-    assert text_of(bar(PARTS, 200_000, 180_000)) == "━━━━━━━━━─"
-    assert text_of(bar(PARTS, 200_000, 0)) == "──────────"
+    assert plain(bar(PARTS, 200_000, 3_000)) == "━─────────"
+    assert plain(bar(PARTS, 200_000, 180_000)) == "━━━━━━━━━─"
+    assert plain(bar(PARTS, 200_000, 0)) == "──────────"
 
 
 def test_where_nothing_holds_commands_it_says_so() -> None:
     assert status_line(Shown(SessionView(mode="auto")), 20)[0] == ("auto, no sandbox", "warn")
-    assert text_of(status_line(Shown(SessionView(mode="plan", busy=True), wanted=("mode",)), 60)).endswith("  plan")
+    assert plain(status_line(Shown(SessionView(mode="plan", busy=True), wanted=("mode",)), 60)).endswith("  plan")
 
 
 def test_an_estimate_has_its_sign() -> None:
@@ -100,7 +96,7 @@ def test_an_estimate_has_its_sign() -> None:
         (SessionView(used=12_300, is_guess=True), "~12.3k tokens"),
         (SessionView(is_guess=True), "context —"),
     ):
-        assert text_of(status_line(Shown(view, wanted=("context",)), 40)).strip() == said
+        assert plain(status_line(Shown(view, wanted=("context",)), 40)).strip() == said
 
 
 def test_a_turn_counts_its_own_cost_and_cache() -> None:
@@ -191,4 +187,4 @@ def test_a_call_that_follows_another_at_once_begins_anew() -> None:
     for event in (ToolFinished("1", "bash", "done", ""), ToolStarted("2", "bash", {})):
         view = advance(view, event)
     assert elapsed.at(view, 9.0) == Took(0, 8)
-    assert text_of(status_line(Shown(view, Took(3, 71)), 80)).startswith("● running bash  3s of 1m 11s  Esc interrupts")
+    assert plain(status_line(Shown(view, Took(3, 71)), 80)).startswith("● running bash  3s of 1m 11s  Esc interrupts")

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from agent.messages import Usage
 from agent.records.usage import RequestUsage, Rewrite
+from tests.tui.inked import plain
 from tui.view.timeline import GLYPHS, INKS, Column, columns_of, figures, legend, mark_of, plot, stack_of
 
 counts = st.integers(0, 200_000)
@@ -71,7 +72,7 @@ def test_a_plot_is_as_wide_and_high_as_it_should_be_and_what_is_there_is_seen(
 def test_parts_are_told_apart_by_their_glyphs_and_stand_in_the_order_of_their_price() -> None:
     assert len(set(GLYPHS.values())) == len(GLYPHS) == len(set(INKS.values()))
     column = Column((request(20_000, 20_000, 40_000, 20_000),), 1)
-    assert "".join(words for words, _ in stack_of(column, 10, 100_000)) == "░░░░▒▒██••"
+    assert plain(stack_of(column, 10, 100_000)) == "░░░░▒▒██••"
 
 
 def test_old_requests_share_columns_and_rewrites_are_marked_by_their_cause() -> None:
@@ -82,8 +83,8 @@ def test_old_requests_share_columns_and_rewrites_are_marked_by_their_cause() -> 
         (1, "r"), (7, "h"), (8, "x"),
     ]  # fmt: skip
     marks, point = plot(columns, 4, 7)[-2:]
-    assert "".join(words for words, _ in marks) == " r     hx"
-    assert "".join(words for words, _ in point) == "       ▲ "
+    assert plain(marks) == " r     hx"
+    assert plain(point) == "       ▲ "
 
 
 def test_the_figures_of_a_column_are_said_in_a_line() -> None:
@@ -97,7 +98,5 @@ def test_the_figures_of_a_column_are_said_in_a_line() -> None:
 
 
 def test_the_legend_says_what_there_is_room_for() -> None:
-    assert "".join(words for words, _ in legend(112_000, 80)).startswith(
-        "Requests  to 112k  ░ cache read  ▒ cache write"
-    )
-    assert "".join(words for words, _ in legend(112_000, 10)) == "Requests  to 112k  "
+    assert plain(legend(112_000, 80)).startswith("Requests  to 112k  ░ cache read  ▒ cache write")
+    assert plain(legend(112_000, 10)) == "Requests  to 112k  "

@@ -3,15 +3,11 @@ from textual.widgets import Input
 
 from agent.events import TextDelta, ToolFinished, ToolProgress, ToolStarted, TurnFinished
 from tests.tui.doubles import FakeSession, Hold, conversation
+from tests.tui.inked import plain
 from tests.tui.piloting import Terminal, terminal
-from tui.text.inks import Line
 from tui.widgets.below import BelowMark, below_line
 
 DONE = TurnFinished("answered", "x")
-
-
-def words(line: Line) -> str:
-    return "".join(part for part, _ in line)
 
 
 @pytest.mark.parametrize(
@@ -22,7 +18,7 @@ def words(line: Line) -> str:
     ],
 )  # fmt: skip
 def test_the_mark_is_as_long_as_there_is_room(width: int, shown: str) -> None:
-    assert words(below_line(1_234, width)) == shown
+    assert plain(below_line(1_234, width)) == shown
 
 
 def mark(t: Terminal) -> str:
