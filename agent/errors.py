@@ -20,12 +20,16 @@ AgentError                 a sentence for the user; `code` names it for scripts,
     └── BadRequest         4xx; UnknownModel: 404
 """
 
+import errno
 from collections.abc import Mapping
-from typing import ClassVar
+from typing import ClassVar, TypeGuard
 
 EXIT_CODES: Mapping[int, tuple[str, str]] = {
     0: ("answered", "answered"),
-    1: ("failed", "the session store cannot be used, the model answered with nothing, or the program has a bug"),
+    1: (
+        "failed",
+        "the session store cannot be used, the answer cannot be written, the model answered with nothing, or a bug",
+    ),
     2: ("usage", "a flag, prompt, folder, URL or configuration is wrong"),
     3: ("provider", "the provider cannot be reached, failed, does not know the model, or the account has no credit"),
     4: ("key", "there is no key, or the provider does not accept it"),
@@ -38,6 +42,14 @@ EXIT_CODES: Mapping[int, tuple[str, str]] = {
     141: ("the reader of the output went away", "the reader of the output went away (`ebb … | head -1`)"),
 }
 """What the process tells the one that started it: in a few words, and in a sentence's half."""
+
+
+_UNWRITABLE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF})
+
+
+def is_unwritable(error: BaseException) -> TypeGuard[OSError]:
+    """Whether what is printed cannot be written: the disk is full, or the output closed. Nobody is told by printing."""
+    return isinstance(error, OSError) and error.errno in _UNWRITABLE and error.filename is None
 
 
 class AgentError(Exception):

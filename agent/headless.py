@@ -15,7 +15,7 @@ from typing import Any, Literal, NoReturn, TextIO, TypeAlias
 
 from agent.context.mentions import piped
 from agent.crash import crashed, print_nothing, secrets_of
-from agent.errors import AgentError, SchemaNotMet, UsageError
+from agent.errors import AgentError, SchemaNotMet, UsageError, is_unwritable
 from agent.events import (
     CallDenied,
     Event,
@@ -184,7 +184,7 @@ async def run(sessions: Sessions, job: HeadlessJob, out: TextIO | None = None, e
         except AgentError as error:
             outcome.fail(error.code, str(error), error.exit_code)
         except Exception as error:
-            if isinstance(error, OSError) and error.errno in (errno.EPIPE, errno.ENOSPC):
+            if isinstance(error, BrokenPipeError) or is_unwritable(error):
                 raise  # nobody reads, or nothing takes, what is printed
             known = tuple(secrets_of(sessions.config, os.environ))
             fault = crashed(error, sessions.config.folders.logs, known)

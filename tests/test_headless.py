@@ -171,7 +171,6 @@ def test_closed_and_full_streams_end_no_run_with_a_traceback(user: User) -> None
     model = user.script({"text": "hi"})
     answer, ask = (shlex.join(command("-p", prompt, "-m", model)) for prompt in ("go", "-"))
     assert shell(user, f"{answer} <&-").stdout == "hi\n"
-    assert shell(user, f"{answer} >&-").returncode == 0
     no_prompt = shell(user, f"{ask} <&-")
     assert (no_prompt.returncode, "there is no prompt" in no_prompt.stderr) == (2, True)
 
@@ -191,6 +190,38 @@ def test_what_is_told_beside_an_answer_ends_no_run_when_it_cannot_be_written(use
 def test_an_answer_that_cannot_be_written_exits_with_1(user: User) -> None:
     run = shell(user, shlex.join(command("-p", "go", "-m", user.script({"text": "hi"}))) + " </dev/null >/dev/full")
     assert (run.returncode, run.stderr) == (1, "ebb: the answer could not be written: No space left on device\n")
+
+
+LOST = "ebb: the answer could not be written: "
+
+
+@pytest.mark.parametrize("buffered", ["", "1"])
+@pytest.mark.parametrize(
+    "words", ["--help", "--version", "sessions --help", "sessions list", "config", "-p go", "-p json"]
+)
+def test_what_is_printed_to_nowhere_exits_with_1_and_to_a_reader_that_has_gone_with_141(
+    user: User, words: str, unbuffered: str
+) -> None:
+    model = user.script(*[{"text": "hi"}] * 4)
+    assert user.ebb("-p", "go", "-m", model).code == 0  # a session to be listed
+    arguments = words.split()
+    if words.startswith("-p"):
+        form = "json" if words == "-p json" else "text"
+        arguments = ["-p", "go", "-m", model, "--output-format", form]
+    line = f"PYTHONUNBUFFERED={unbuffered} {shlex.join(command(*arguments))} </dev/null"
+    closed, full = shell(user, f"{line} >&-"), shell(user, f"{line} >/dev/full")
+    assert (closed.returncode, closed.stderr) == (1, f"{LOST}standard output is closed\n")
+    assert (full.returncode, full.stderr) == (1, f"{LOST}No space left on device\n")
+    out, goes = os.pipe()
+    os.close(out)
+    try:
+        process = subprocess.run(
+            command(*arguments), cwd=user.project, env=environment(user.home, {"PYTHONUNBUFFERED": unbuffered}),
+            stdin=subprocess.DEVNULL, stdout=goes, stderr=subprocess.PIPE, check=False, timeout=60,
+        )  # fmt: skip
+    finally:
+        os.close(goes)
+    assert (process.returncode, process.stderr) == (141, b"")
 
 
 def test_a_configuration_that_cannot_be_read_exits_with_2(user: User) -> None:

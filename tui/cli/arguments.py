@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 from agent.errors import EXIT_CODES, UsageError
 
 if TYPE_CHECKING:  # types only: `--help` should import nothing it does not need
+    from _typeshed import SupportsWrite
+
     from agent.config.values import Config
     from agent.sessions import Sessions
 
@@ -20,6 +22,16 @@ _TAKES_VALUE = {
     "-p", "--prompt", "--output-format", "--output-schema", "--max-turns", "--max-cost", "--permission-mode", "--allow",
     "--deny", "-m", "--model", "--context-window", "-C", "--cd", "--config",
 }  # fmt: skip
+
+
+class CommandLine(argparse.ArgumentParser):
+    """Arguments as they are taken everywhere. A help that cannot be printed is an error like any other output."""
+
+    def _print_message(self, message: str, file: "SupportsWrite[str] | None" = None) -> None:
+        if file is not None and file is sys.stdout:
+            file.write(message)  # argparse itself would say nothing, and exit with 0
+        else:
+            super()._print_message(message, file)
 
 
 def first_word(arguments: Sequence[str]) -> int | None:
@@ -36,7 +48,7 @@ def first_word(arguments: Sequence[str]) -> int | None:
 
 
 def make_parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = CommandLine(
         prog="ebb",
         description="A terminal coding agent whose context window never overflows and never forgets.",
         epilog="Subcommands: ebb sessions list|show|search|fork|rename|export|import|delete, ebb context [ID], "

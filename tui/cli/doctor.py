@@ -12,7 +12,7 @@ from agent.config.load import find_folders
 from agent.doctor.examine import Finding, Tell, examine_folders, examine_settings, examine_store
 from agent.doctor.repair import repair_store
 from agent.errors import UsageError
-from tui.cli.arguments import add_common, read_settings
+from tui.cli.arguments import CommandLine, add_common, read_settings
 from tui.text.sanitise import visible_line
 
 _SIGNS = {"well": "ok  ", "note": "note", "broken": "BAD "}
@@ -20,7 +20,7 @@ _SIGNS = {"well": "ok  ", "note": "note", "broken": "BAD "}
 
 def doctor(arguments: Sequence[str]) -> int:
     """`ebb doctor`; 0 when nothing is broken, otherwise 1."""
-    parser = argparse.ArgumentParser(
+    parser = CommandLine(
         prog="ebb doctor",
         description="Checks settings, keys, folders, the store and every reference in it. No server is asked.",
         epilog="Exit codes: 0 all is well, 1 something is broken.",

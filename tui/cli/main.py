@@ -13,7 +13,7 @@ import traceback
 from collections.abc import Sequence
 from pathlib import Path
 
-from agent.errors import AgentError, UsageError
+from agent.errors import AgentError, UsageError, is_unwritable
 from tui.cli.arguments import first_word, make_parser, open_sessions, with_resume
 from tui.cli.piped_input import has_piped_input, is_attachment, piped_input
 
@@ -58,9 +58,10 @@ def _run(arguments: list[str]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 128 + signal.SIGPIPE
     except Exception as error:  # noqa: BLE001  # the outermost place: what nobody expected is told here
-        if not (isinstance(error, OSError) and error.errno == errno.ENOSPC):
+        if not is_unwritable(error):
             return _crash(error, arguments)
-        print(f"ebb: the answer could not be written: {error.strerror}", file=sys.stderr)
+        why = "standard output is closed" if error.errno == errno.EBADF else error.strerror
+        print(f"ebb: the answer could not be written: {why}", file=sys.stderr)
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
 
@@ -103,8 +104,12 @@ def _prepare_streams() -> None:
     """Lets no closed stream and no character that a locale cannot write end a run."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         stream = getattr(sys, name)
-        if stream is None:
-            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115  # to the end of the process
+        if stream is None and name == "stdout":
+            # What is written there is lost, and who asked for it is to know: writing to what can only be read fails.
+            nowhere = os.open(os.devnull, os.O_RDONLY)
+            sys.stdout = open(nowhere, mode, encoding="utf-8")  # noqa: SIM115  # to the end of the process
+        elif stream is None:
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115  # as above
         elif mode == "w" and isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
 

@@ -37,7 +37,7 @@ from tools.mcp.log import last_lines
 from tools.mcp.offers import McpTool, ServerState
 from tools.mcp.spec import ServerSpec
 from tools.redaction import redacted
-from tui.cli.arguments import add_common, first_word, read_settings
+from tui.cli.arguments import CommandLine, add_common, first_word, read_settings
 from tui.text.sanitise import visible, visible_line
 
 LINES = 50
@@ -49,7 +49,7 @@ def run(arguments: Sequence[str]) -> int:
     first = first_word(arguments)
     action = arguments[first] if first is not None else "list"
     if first is None or action not in _ACTIONS:
-        parser = argparse.ArgumentParser(
+        parser = CommandLine(
             prog="ebb mcp",
             description="Servers of the Model Context Protocol, which bring tools.",
             epilog="`ebb mcp ACTION --help` tells more. "
@@ -340,7 +340,7 @@ def _last_lines(path: Path, count: int) -> list[str]:
 
 
 def _parser(action: str, description: str) -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog=f"ebb mcp {action}", description=description, allow_abbrev=False)
+    parser = CommandLine(prog=f"ebb mcp {action}", description=description, allow_abbrev=False)
     parser.add_argument("--json", action="store_true", help="print JSON lines")
     add_common(parser)
     return parser

@@ -15,7 +15,7 @@ from tools.base import ToolError
 from tools.read_result import part_of
 from tools.recalled import Memory, RecalledItem, RecallQuery
 from tools.stored_outputs import KeptContent
-from tui.cli.arguments import add_common, open_sessions
+from tui.cli.arguments import CommandLine, add_common, open_sessions
 from tui.text.sanitise import visible, visible_line
 
 MOST = 20
@@ -23,7 +23,7 @@ MOST = 20
 
 def search(arguments: Sequence[str]) -> int:
     """`ebb sessions search`; the exit code."""
-    parser = argparse.ArgumentParser(
+    parser = CommandLine(
         prog="ebb sessions search", description="Searches what stored sessions said, saw and did.", allow_abbrev=False
     )
     parser.add_argument("query", nargs="+", help="words; several between quotation marks stand in that order")

@@ -1,15 +1,14 @@
 """`ebb serve`: what it takes, and whether it can be."""
 
-import argparse
 from collections.abc import Sequence
 
 from agent.errors import UsageError
-from tui.cli.arguments import make_parser, read_settings, with_resume
+from tui.cli.arguments import CommandLine, make_parser, read_settings, with_resume
 
 
 def run(arguments: Sequence[str]) -> int:
     """Serves the terminal until Ctrl-C; the exit code. Raises `UsageError`."""
-    parser = argparse.ArgumentParser(
+    parser = CommandLine(
         prog="ebb serve",
         description="The terminal in a browser on this machine. Other options are those of `ebb`.",
         allow_abbrev=False,

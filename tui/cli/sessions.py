@@ -1,6 +1,5 @@
 """The subcommands: what each takes and prints, or who knows."""
 
-import argparse
 import asyncio
 import json
 import shutil
@@ -23,7 +22,7 @@ from agent.records.message_rows import encode_message
 from agent.records.session_lookup import SessionInfo
 from tools.redaction import redacted, without_options, without_password
 from tui.cli import doctor, search, transfer
-from tui.cli.arguments import add_common, first_word, open_sessions, read_settings
+from tui.cli.arguments import CommandLine, add_common, first_word, open_sessions, read_settings
 from tui.text.sanitise import visible, visible_line
 from tui.view.context import overview_lines
 
@@ -37,7 +36,7 @@ def _sessions(arguments: Sequence[str]) -> int:
     first = first_word(arguments)
     if first is not None and arguments[first] in _OF_SESSIONS:
         return _OF_SESSIONS[arguments[first]]([*arguments[:first], *arguments[first + 1 :]])
-    parser = argparse.ArgumentParser(prog="ebb sessions", description="The stored sessions.", allow_abbrev=False)
+    parser = CommandLine(prog="ebb sessions", description="The stored sessions.", allow_abbrev=False)
     parser.add_argument(
         "action", nargs="?", choices=("list", "show", "fork", "rename", "delete", *_OF_SESSIONS), default="list"
     )
@@ -122,7 +121,7 @@ def _show(messages: Sequence[Message], *, as_json: bool) -> None:
 
 
 def _context(arguments: Sequence[str]) -> int:
-    parser = argparse.ArgumentParser(
+    parser = CommandLine(
         prog="ebb context", description="What a session's context holds and what it has cost.", allow_abbrev=False
     )
     parser.add_argument("id", nargs="?", default="", help="the beginning of a session's id; the newest without it")
@@ -147,7 +146,7 @@ def _context(arguments: Sequence[str]) -> int:
 
 
 def _config(arguments: Sequence[str]) -> int:
-    parser = argparse.ArgumentParser(
+    parser = CommandLine(
         prog="ebb config", description="Every setting, its value and where it comes from.", allow_abbrev=False
     )
     parser.add_argument("--json", action="store_true", help="print one JSON object")
@@ -253,7 +252,7 @@ def _mcp(arguments: Sequence[str]) -> int:
 
 
 def _demo(arguments: Sequence[str]) -> int:
-    parser = argparse.ArgumentParser(
+    parser = CommandLine(
         prog="ebb demo",
         description="A scripted model repairs a real bug with the real tools. No key and no network are needed.",
         allow_abbrev=False,

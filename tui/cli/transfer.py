@@ -1,6 +1,5 @@
 """`ebb sessions export` and `ebb sessions import`: what they take and what they print."""
 
-import argparse
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -11,13 +10,13 @@ from agent.archive.export import default_name, export_session, import_session
 from agent.errors import UsageError
 from agent.headless import print_json
 from tools.extent import counted
-from tui.cli.arguments import add_common, read_settings
+from tui.cli.arguments import CommandLine, add_common, read_settings
 from tui.text.sanitise import visible, visible_line
 
 
 def export(arguments: Sequence[str]) -> int:
     """`ebb sessions export ID [FILE]`; the exit code."""
-    parser = argparse.ArgumentParser(
+    parser = CommandLine(
         prog="ebb sessions export",
         description="Writes a session with everything it has kept to one file, which `ebb sessions import` reads.",
         allow_abbrev=False,
@@ -53,7 +52,7 @@ def export(arguments: Sequence[str]) -> int:
 
 def bring_in(arguments: Sequence[str]) -> int:
     """`ebb sessions import FILE`; the exit code."""
-    parser = argparse.ArgumentParser(
+    parser = CommandLine(
         prog="ebb sessions import",
         description="Brings back a session that `ebb sessions export` wrote. It asks for permission as your "
         "configuration says, whatever it was allowed before.",

@@ -12,19 +12,17 @@ from typing import Any, NoReturn
 WAY = sys.argv[1] if len(sys.argv) > 1 else "well"
 OBJECT = {"type": "object", "properties": {"text": {"type": "string"}}}
 
-ODD: dict[str, dict[str, Any]] = {
-    name: {"type": "object", **schema}
-    for name, schema in {
-        "bare": {},
-        "listed": {"properties": {"texts": {"type": "array"}}},
-        "placed": {"properties": {"pair": {"type": "array", "items": [{"type": "string"}]}}},
-        "limited": {"properties": {"n": {"type": "number", "minimum": 0, "exclusiveMinimum": True}}},
-        "chosen": {"anyOf": [{"properties": {"a": {"type": "string"}}}, {"properties": {"b": {"type": "string"}}}]},
-        "named": {"$ref": "#/definitions/A", "definitions": {"A": {"type": "object", "properties": {"a": {}}}}},
-        "null": {"properties": {"text": {"type": "string"}}, "required": None},
-        "nonsense": {"properties": {"a": {"minimum": "three"}}},
-    }.items()
+_ODD: dict[str, dict[str, Any]] = {
+    "bare": {},
+    "listed": {"properties": {"texts": {"type": "array"}}},
+    "placed": {"properties": {"pair": {"type": "array", "items": [{"type": "string"}]}}},
+    "limited": {"properties": {"n": {"type": "number", "minimum": 0, "exclusiveMinimum": True}}},
+    "chosen": {"anyOf": [{"properties": {"a": {"type": "string"}}}, {"properties": {"b": {"type": "string"}}}]},
+    "named": {"$ref": "#/definitions/A", "definitions": {"A": {"type": "object", "properties": {"a": {}}}}},
+    "null": {"properties": {"text": {"type": "string"}}, "required": None},
+    "nonsense": {"properties": {"a": {"minimum": "three"}}},
 }
+ODD = {name: {"type": "object", **schema} for name, schema in _ODD.items()}
 """Schemas that one API or another refuses, and all tools with them."""
 
 
