@@ -195,9 +195,9 @@ def test_an_answer_that_cannot_be_written_exits_with_1(user: User) -> None:
 LOST = "ebb: the answer could not be written: "
 
 
-@pytest.mark.parametrize("buffered", ["", "1"])
 @pytest.mark.parametrize(
-    "words", ["--help", "--version", "sessions --help", "sessions list", "config", "-p go", "-p json"]
+    ("words", "unbuffered"),
+    [("--help", ""), ("--help", "1"), ("--version", ""), ("sessions list", "1"), ("-p go", ""), ("-p json", "1")],
 )
 def test_what_is_printed_to_nowhere_exits_with_1_and_to_a_reader_that_has_gone_with_141(
     user: User, words: str, unbuffered: str
