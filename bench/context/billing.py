@@ -45,11 +45,12 @@ class Block:
     """A breakpoint stands at its end."""
     said: str | None = None
     """What the model reads of it, where that is not the JSON."""
+    tokens: int = field(init=False)
 
-    @property
-    def tokens(self) -> int:
+    def __post_init__(self) -> None:
         read = self.text if self.said is None else self.said
-        return round(len(read.encode("utf-8", "surrogatepass")) * TOKENS_PER_BYTE) + (FRAME if self.is_framed else 0)
+        size = round(len(read.encode("utf-8", "surrogatepass")) * TOKENS_PER_BYTE)
+        object.__setattr__(self, "tokens", size + (FRAME if self.is_framed else 0))
 
     @property
     def is_framed(self) -> bool:
@@ -57,10 +58,24 @@ class Block:
         return self.text.startswith(_FRAMED)
 
 
-def blocks_of(body: Mapping[str, Any]) -> tuple[Block, ...]:
-    """The body in the order in which it is cached: tools, system text, messages."""
-    messages = ({"role": message["role"], **block} for message in body["messages"] for block in message["content"])
-    return tuple(_block(value) for value in (*body.get("tools", ()), *body.get("system", ()), *messages))
+@dataclass(slots=True)
+class BlockReader:
+    """Takes bodies apart. What the bodies of a session share, as the same objects, is read once."""
+
+    _known: dict[tuple[str, int], tuple[Mapping[str, Any], Block]] = field(default_factory=dict)
+    """By role and identity; each with its object, so that this keeps its identity."""
+
+    def blocks_of(self, body: Mapping[str, Any]) -> tuple[Block, ...]:
+        """The body in the order in which it is cached: tools, system text, messages."""
+        before = (*body.get("tools", ()), *body.get("system", ()))
+        parts = ((message["role"], block) for message in body["messages"] for block in message["content"])
+        return (*map(_block, before), *(self._block(role, block) for role, block in parts))
+
+    def _block(self, role: str, block: Mapping[str, Any]) -> Block:
+        known = self._known.get((role, id(block)))
+        if known is None:
+            known = self._known[role, id(block)] = (block, _block({"role": role, **block}))
+        return known[1]
 
 
 def _block(value: Mapping[str, Any]) -> Block:

@@ -17,9 +17,10 @@ from agent.events import Event
 from agent.messages import Assistant, Text, ToolCall, Usage, User
 from agent.providers.base import Chunk, ModelFacts, Prices, Reply, Request, TextChunk
 from agent.providers.learned_limits import Summarisers
-from agent.providers.wires.anthropic import body
+from agent.providers.wires.anthropic import AnthropicWriter, body
+from agent.providers.wires.encoding import WrittenRequest
 from agent.window.model_summary import READER
-from bench.context.billing import Block, Cache, Rates, blocks_of
+from bench.context.billing import Block, BlockReader, Cache, Rates
 from bench.context.workload import TOKENS_PER_BYTE, Output, Planned, prose
 from tools.base import Arguments, Effect, Result, Workspace
 
@@ -97,6 +98,8 @@ class BilledModel:
     """Seconds of the session's own clock."""
     billed: list[Billed] = field(default_factory=list)
     _cache: Cache = field(init=False)
+    _written: WrittenRequest[AnthropicWriter] = field(default_factory=lambda: WrittenRequest(AnthropicWriter))
+    _blocks: BlockReader = field(default_factory=BlockReader)
 
     def __post_init__(self) -> None:
         self._cache = Cache(self.rates.ttl)
@@ -116,7 +119,7 @@ class BilledModel:
         return self.billed[-1].usage.prompt
 
     async def stream(self, request: Request) -> AsyncIterator[Chunk]:
-        content = body(request, self.facts)
+        content = body(request, self.facts, self._written)
         if asks_for_summary(request):
             reply = self.reply("summary", content, (Text(self.write_summary()),), SUMMARY_TOKENS)
         else:
@@ -140,7 +143,7 @@ class BilledModel:
 
     def reply(self, purpose: str, content: Mapping[str, Any], parts: Sequence[Text | ToolCall], tokens: int) -> Reply:
         """A reply of so many tokens, billed with the request that it answers."""
-        blocks = blocks_of(content)
+        blocks = self._blocks.blocks_of(content)
         usage = self._cache.bill(blocks, self.now, tokens)
         self.billed.append(Billed(purpose, usage, blocks, self.now))
         message = Assistant(tuple(parts), self.facts.id)

@@ -1,7 +1,7 @@
 """What the benchmarks' provider bills: by prefix, breakpoint and time."""
 
 from agent.messages import Usage
-from bench.context.billing import LOOK_BACK, Block, Cache, Rates, blocks_of, common_prefix
+from bench.context.billing import LOOK_BACK, Block, BlockReader, Cache, Rates, common_prefix
 from bench.context.workload import HEAVY, LIGHT, plan, prose
 
 LONG = "x" * 4000
@@ -60,13 +60,21 @@ def test_a_body_is_cached_in_the_order_of_tools_system_and_messages() -> None:
         "system": [{"type": "text", "text": "be brief"}],
         "tools": [{"name": "read"}],
     }
-    blocks = blocks_of(body)
+    blocks = BlockReader().blocks_of(body)
     assert [found.marked for found in blocks] == [False, False, True]
     assert ["read" in blocks[0].text, "be brief" in blocks[1].text, "cache_control" in blocks[2].text] == [
         True,
         True,
         False,
     ]
+
+
+def test_what_two_bodies_share_is_read_once_and_what_differs_is_seen() -> None:
+    reader, shared = BlockReader(), {"type": "text", "text": "hi"}
+    one = reader.blocks_of({"messages": [{"role": "user", "content": [shared]}]})
+    two = reader.blocks_of({"messages": [{"role": "user", "content": [shared, {"type": "text", "text": "ho"}]}]})
+    other = reader.blocks_of({"messages": [{"role": "assistant", "content": [shared]}]})
+    assert (one[0] is two[0], two[1].said, other[0] == one[0]) == (True, "ho", False)
 
 
 def test_prefixes_are_compared_without_their_marks() -> None:
