@@ -12,6 +12,7 @@ from tools.cap import MOST, NOTES, Cap
 from tools.extent import Extent, counted
 from tools.files.pictures import LARGEST_PICTURE, PICTURE_TYPES
 from tools.grep import checked
+from tools.lazy import dataclass, regex
 from tools.schema import number, object_of, text
 from tools.stored_outputs import Content, KeptContent
 from tools.truncate import LONGEST_LINE, is_mostly_noise, plain
@@ -21,6 +22,27 @@ if TYPE_CHECKING:  # a type only: see `matches`
 
 T = TypeVar("T")
 
+
+@dataclass(frozen=True, slots=True)
+class Onward:
+    """How a tool is told to go on, in arguments that it takes."""
+
+    pattern: str = "pattern"
+    """What it calls the pattern of a search."""
+    by_reference: bool = False
+    """Whether it takes bytes as a part of the reference only, and no offset."""
+
+    def at(self, found: KeptContent, offset: int) -> str:
+        """Where the bytes from an offset on are."""
+        if not self.by_reference:
+            return f"offset={offset}"
+        return f'ref_id="{_PLACE.sub("", found.ref)}:B{offset}-{found.content.size}"'
+
+
+_PLACE = regex(r":(?:L\d+-\d+|B\d+-\d+|match-\d+)$")
+"""What a reference says of a part."""
+HERE = Onward()
+"""As `read_result` is told."""
 _WHOLE = Cap()
 _NARROWEST = 16
 """Bytes of a line to which it is cut at most."""
@@ -129,7 +151,7 @@ def lines_around(arguments: Arguments) -> tuple[int, int]:
     return before, after
 
 
-def numbered_lines(found: KeptContent, first: int, last: int, cap: Cap = _WHOLE) -> Result:
+def numbered_lines(found: KeptContent, first: int, last: int, cap: Cap = _WHOLE, onward: Onward = HERE) -> Result:
     """The lines with their numbers, as many as fit, but always one. Lines that carry their own numbers are asked for
     and shown with those."""
     content, before = found.content, (found.first or 1) - 1
@@ -137,19 +159,19 @@ def numbered_lines(found: KeptContent, first: int, last: int, cap: Cap = _WHOLE)
     starts, size, shown = [content.line_start(first - before)], 0, list[str]()
     while first + len(shown) <= last and (size < cap.size or not shown):
         end = content.line_end(starts[-1])
-        shown.append(_numbered(found, first + len(shown), starts[-1], end))
+        shown.append(_numbered(found, first + len(shown), starts[-1], end, onward))
         size += len(shown[-1].encode("utf-8", "replace")) + 1
         starts.append(end + 1)
     del shown[max(cap.fitting(shown), 1) :]
     width = LONGEST_LINE
     while len(shown) == 1 and width > _NARROWEST and not cap.holds(shown[0]):
         width //= 2
-        shown = [_numbered(found, first, starts[0], starts[1] - 1, width)]
+        shown = [_numbered(found, first, starts[0], starts[1] - 1, onward, width)]
     next_line = first + len(shown)
     among = f"{found.last:,}" if found.first is None else f"{found.first}-{found.last}"
     if next_line > found.last and found.unnumbered:
         start = content.line_start(content.lines - found.unnumbered + 1)
-        shown.append(_line(content, start, content.size, NOTES))
+        shown.append(_line(found, start, content.size, NOTES, onward))
     where = f"lines {first}-{next_line - 1} of {among}"
     if next_line <= last:
         where += f'; continue at lines="{next_line}-{last}"'
@@ -196,19 +218,21 @@ def _holds(found: KeptContent) -> str:
     return f"has the lines {first}-{first + lines - 1}" if lines > 1 else f"has the line {first} only"
 
 
-def _numbered(found: KeptContent, number: int, start: int, end: int, width: int = LONGEST_LINE) -> str:
-    line = _line(found.content, start, end, width)
+def _numbered(found: KeptContent, number: int, start: int, end: int, onward: Onward, width: int = LONGEST_LINE) -> str:
+    line = _line(found, start, end, width, onward)
     return f"{number}\t{line}" if found.first is None else line
 
 
-def _line(content: Content, start: int, end: int, width: int) -> str:
+def _line(found: KeptContent, start: int, end: int, width: int, onward: Onward) -> str:
     if end - start <= width:
-        return plain(content.read(start, end - start).decode("utf-8", "replace"))
-    shown = plain(content.read(start, width).decode("utf-8", "ignore"))
-    return f"{shown}… [cut: {end - start:,} bytes; continue at offset={start + width}]"
+        return plain(found.content.read(start, end - start).decode("utf-8", "replace"))
+    data = found.content.read(start, width)
+    decoded = data.decode("utf-8", "ignore")
+    behind = start + (len(decoded.encode()) if data.startswith(decoded.encode()) else len(data))
+    return f"{plain(decoded)}… [cut: {end - start:,} bytes; continue at {onward.at(found, behind)}]"
 
 
-def byte_range(found: KeptContent, offset: int, limit: int, cap: Cap = _WHOLE) -> Result:
+def byte_range(found: KeptContent, offset: int, limit: int, cap: Cap = _WHOLE, onward: Onward = HERE) -> Result:
     """The bytes from an offset on, at most so many, as many as fit, but always some."""
     content = found.content
     _within_bytes(found, offset)
@@ -221,7 +245,7 @@ def byte_range(found: KeptContent, offset: int, limit: int, cap: Cap = _WHOLE) -
     end = offset + taken
     where = f"bytes {offset}-{end} of {content.size:,}"
     if end < content.size:
-        where += f"; continue at offset={end}"
+        where += f"; continue at {onward.at(found, end)}"
     is_all = end >= min(offset + limit, content.size)
     extent = None if is_all else Extent("lines", shown.count("\n") + 1)
     return Result(f"{shown}\n({where})" if content.size else f"`{found.ref}` is empty", extent=extent)
@@ -259,13 +283,17 @@ async def matches(
     wanted: tuple[int, int] | None,
     cap: Cap = _WHOLE,
     start: int | None = None,
+    onward: Onward = HERE,
 ) -> Result:
-    """The lines that match, and those around them, as many as fit. `start`: the byte at which the search begins."""
+    """The lines that match, and those around them, as many as fit. `start`: the byte at which the search begins, where
+    that is not where the bytes begin that the reference names."""
     from tools.search.outputs import SECONDS, sift  # noqa: PLC0415  # deferred: only a pattern needs it
 
     content, before = found.content, (found.first or 1) - 1
     first, last = wanted or found.lines or (1, 10**18)
     last = min(last, found.last)
+    if start is None and wanted is None and found.span is not None:
+        start = found.span[0] or None
     lines = max(first - before, 1), last - before
     if start is not None:
         _within_bytes(found, start)
@@ -285,12 +313,12 @@ async def matches(
     if fitting == 1:
         shown = [cap.cut(shown[0])]
     if fitting < len(entries):
-        shown.append(_continued(content, entries[fitting - 1][0], entries[fitting][0].number, before))
+        shown.append(_continued(found, entries[fitting - 1][0], entries[fitting][0].number, before, onward))
     elif sifted.ending == "late":
         began = content.line_start(lines[0]) if start is None else start
-        shown.append(_late(found, sifted, began, before, f"stopped after {SECONDS:.0f} s"))
+        shown.append(_late(found, sifted, began, before, f"stopped after {SECONDS:.0f} s", onward))
     elif sifted.ending == "enough":
-        shown.append(_continued(content, entries[-1][0], entries[-1][0].number + 1, before))
+        shown.append(_continued(found, entries[-1][0], entries[-1][0].number + 1, before, onward))
     is_all = fitting == len(entries) and sifted.ending == "complete"
     extent = Extent("lines", fitting, fitting if is_all else None)
     return Result("\n".join(shown) or "no lines match", extent=extent)
@@ -301,25 +329,26 @@ def _line_at(content: Content, offset: int) -> int:
     return max(bisect_right(range(1, content.lines + 1), offset, key=content.line_start), 1)
 
 
-def _continued(content: Content, last: "SiftedLine", following: int, before: int) -> str:
+def _continued(found: KeptContent, last: "SiftedLine", following: int, before: int, onward: Onward) -> str:
     """How to go on behind what is shown: in the same line where that is too long to be searched at once."""
+    content = found.content
     behind = content.line_start(last.number) + last.at + len(last.text.encode("utf-8", "replace"))
     if last.at >= 0 and following <= last.number + 1 and content.line_end(behind) - behind > LONGEST_SEARCHED:
-        return f"(there is more; continue in `read_result` at offset={behind} with the same pattern)"
-    return f'(there is more; continue at lines="{following + before}-" with the same pattern)'
+        return f"(there is more; continue at {onward.at(found, behind)} with the same {onward.pattern})"
+    return f'(there is more; continue at lines="{following + before}-" with the same {onward.pattern})'
 
 
-def _late(found: KeptContent, sifted: "Sifted", began: int, before: int, why: str) -> str:
+def _late(found: KeptContent, sifted: "Sifted", began: int, before: int, why: str, onward: Onward) -> str:
     """How far a search got that took too long, and how to go on."""
     content = found.content
     done = min(began + sifted.searched, content.size)
     where = f"{why} at line {sifted.line + before:,} of {content.lines + before:,}, byte {done:,} of {content.size:,}; "
     line_start = content.line_start(sifted.line)
     if line_start > began:
-        return f'({where}continue at lines="{sifted.line + before}-" with the same pattern)'
+        return f'({where}continue at lines="{sifted.line + before}-" with the same {onward.pattern})'
     if sifted.searched:
-        return f"({where}continue in `read_result` at offset={done} with the same pattern)"
-    return f"({where}so lines may be missing: take a simpler `pattern` or other `lines`)"
+        return f"({where}continue at {onward.at(found, done)} with the same {onward.pattern})"
+    return f"({where}so lines may be missing: take a simpler `{onward.pattern}` or other `lines`)"
 
 
 def _entries(hits: Sequence["SiftedLine"], before: int, *, with_gaps: bool) -> Iterator[tuple["SiftedLine", str]]:
@@ -342,9 +371,9 @@ def picture_of(found: KeptContent) -> Result:
     return Result(told, pictures=(Picture(found.media_type, content.read(0, content.size)),))
 
 
-def medium_of(found: KeptContent) -> Result:
+def medium_of(found: KeptContent, onward: Onward = HERE) -> Result:
     """What can be said of bytes that are neither text nor a picture: how they begin, and how a person gets them."""
     told = f"{found.media_type}, {counted(found.content.size, 'byte')}, no text"
     saved = f"the user saves it with `ebb sessions show ID {found.ref} > FILE`"
     start = found.span[0] if found.span else 0
-    return Result(f"{told}; {saved}\n{byte_range(found, start, HEX).text}")
+    return Result(f"{told}; {saved}\n{byte_range(found, start, HEX, onward=onward).text}")

@@ -12,6 +12,7 @@ from tools.cap import Cap, cap_of
 from tools.files.pictures import PICTURE_TYPES
 from tools.lazy import regex
 from tools.read_result import (
+    Onward,
     byte_range,
     lines_of,
     matches,
@@ -34,8 +35,9 @@ MOST_PATHS, LONGEST_PATH = 2, 60
 MANY = 2000
 """Messages that take long enough to index that it is told."""
 
-_CUT = regex(r"… \[cut: [\d,]+ bytes; continue at offset=\d+\]$", re.MULTILINE)
+_CUT = regex(r"… \[cut: [\d,]+ bytes; continue at ref_id=\"[^\"]+\"\]$", re.MULTILINE)
 """How a line ends of which only the beginning is shown."""
+_ONWARD = Onward("search", by_reference=True)
 _AGO = regex(r"(\d{1,6})\s*(s|m|min|h|d|w)[a-z]*(?:\s+ago)?", re.IGNORECASE)
 _ROUND = str.maketrans("[]", "()")
 _SECONDS = {"s": 1, "m": 60, "min": 60, "h": 3600, "d": 86_400, "w": 604_800}
@@ -85,16 +87,16 @@ class Recall:
 
 async def _shown(found: KeptContent, arguments: Arguments, wanted: tuple[int, int] | None, cap: Cap) -> Result:
     if "search" in arguments:
-        return await matches(found, _pattern(text(arguments, "search")), (2, 2), wanted, cap)
+        return await matches(found, _pattern(text(arguments, "search")), (2, 2), wanted, cap, onward=_ONWARD)
     if found.media_type in PICTURE_TYPES:
         return await unhurried(lambda: picture_of(found))
     if not (wanted or found.lines or found.media_type.startswith("text/")):
-        return await unhurried(lambda: medium_of(found))
+        return await unhurried(lambda: medium_of(found, _ONWARD))
     if found.span is not None and not wanted:
         start, end = found.span
-        return await unhurried(lambda: byte_range(found, start, end - start, cap))
+        return await unhurried(lambda: byte_range(found, start, end - start, cap, _ONWARD))
     first, last = wanted or found.lines or (1, 10**18)
-    return await unhurried(lambda: numbered_lines(found, first, last, cap))
+    return await unhurried(lambda: numbered_lines(found, first, last, cap, _ONWARD))
 
 
 def _told_of(found: KeptContent, result: Result, measure: Callable[[str], int]) -> str:

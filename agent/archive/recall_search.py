@@ -43,7 +43,7 @@ SCAN_SECONDS = 10.0
 MOST_LONG = 1000
 """Such outputs, the newest, that are thought of."""
 
-ALL_OF_ONE = "`read_result` with a `pattern` searches all of one"
+ALL_OF_ONE = "`ref_id` with a `search` looks through all of one"
 
 MOST_NAMED = 5
 """Outputs that are named as too long."""

@@ -1,18 +1,26 @@
 """What sessions said, looked up by words and by reference, in a real database."""
 
 import asyncio
+import re
 import sqlite3
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from agent.archive.indexer import BATCH, MOST_INDEXED, UNINDEXED
+from agent.archive.recall import fetching
 from agent.archive.recall_search import REBUILT, SOME
 from agent.errors import ReferenceFailed
 from agent.records.lifecycle import forget
 from tests.agent.remembering import ELSEWHERE, HERE, THERE, Sessions, opened
+from tools.base import Workspace
+from tools.read_result import ReadResult
+from tools.recall import Recall
 from tools.recalled import Memory, RecallQuery
+from tools.schema import mismatches
 from tools.scope import Scope
 
 
@@ -290,7 +298,7 @@ async def test_what_was_not_searched_to_its_end_is_named(sessions: Sessions, mon
     monkeypatch.setattr("agent.archive.recall_search.SCAN_SECONDS", 0.0)
     (told,) = (await sessions.recall().search(RecallQuery("needle"))).told
     assert told.startswith("only the first 262,144 bytes of ebb://one/bbbb1111/r7, ebb://one/bbbb1111/r6, ")
-    assert told.endswith("/r3 and 2 more are searched here; `read_result` with a `pattern` searches all of one")
+    assert told.endswith("/r3 and 2 more are searched here; `ref_id` with a `search` looks through all of one")
     assert (await sessions.recall(scope="session").search(RecallQuery("needle"))).told == ()
 
 
@@ -302,3 +310,65 @@ async def test_a_message_that_is_damaged_after_it_was_indexed_is_still_found(ses
     assert await sessions.recall().search(RecallQuery("word")) == before
     await sessions.thread.run(sessions.store.query, "update messages set ref = null where position = 0")
     assert "msg-00000000" in refs(await sessions.recall().search(RecallQuery("word")))
+
+
+HINT = re.compile(r'continue at (ref_id|lines|offset)=(?:"([^"]+)"|(\d+))')
+CONTENTS = {
+    "lines": b"".join(b"needle %d\n" % number for number in range(4000)),
+    "long lines": b"first\n" + "é€x".encode() * 9000 + b"\nneedle\n" + b"y" * 30_000,
+    "one line without an end": b"needle" + b"z" * 120_000,
+    "no text": bytes(range(256)) * 40,
+}
+
+
+@pytest.mark.parametrize("tool", [Recall(), ReadResult()], ids=["recall", "read_result"])
+@pytest.mark.parametrize("what", CONTENTS)
+@pytest.mark.parametrize("begins", ["r1", "r1:B3-200", "r1:L1-2"])
+async def test_each_hint_is_a_call_that_gives_the_next_part_until_the_end(
+    sessions: Sessions, tmp_path: Path, tool: Recall | ReadResult, what: str, begins: str
+) -> None:
+    whole = CONTENTS[what]
+    await sessions.says("go")
+    await sessions.runs("bash", "start\n[...]", whole=whole, command="make")
+    fetch = fetching(sessions.recall())
+    workspace = replace(Workspace(tmp_path, tmp_path), fetch=fetch, kept=lambda ref: fetch(ref, None))
+    arguments: dict[str, Any] = {"ref_id": begins}
+    asked, seen = list[dict[str, Any]](), ""
+    while True:
+        assert arguments not in asked
+        assert mismatches(arguments, tool.schema) == []
+        asked.append(dict(arguments))
+        seen = (await tool.run(arguments, workspace)).text
+        hints = HINT.findall(seen)
+        if not hints:
+            break
+        name, quoted, number = hints[-1]
+        arguments = {"ref_id": arguments["ref_id"], name: quoted or int(number)}
+        if name == "offset":
+            arguments["limit"] = 40_000
+    assert len(asked) < 60
+    lines = whole.count(10) + (not whole.endswith(b"\n"))
+    ends = [f"-{len(whole)} of {len(whole):,})", f"-{lines} of {lines:,})"]
+    ends += [f"(lines 1-2 of {lines:,})"] if begins == "r1:L1-2" else []
+    assert any(end in seen for end in ends)
+
+
+async def test_each_hint_of_a_search_is_a_call_that_finds_what_follows(sessions: Sessions, tmp_path: Path) -> None:
+    piece = b"x" * ((1 << 20) - 1) + b"."
+    whole = b"".join(b"needle%d\n" % n for n in range(300)) + b"".join(b"needle%d" % n + piece for n in range(300, 305))
+    await sessions.says("go")
+    await sessions.runs("bash", "start\n[...]", whole=whole, command="make")
+    workspace = replace(Workspace(tmp_path, tmp_path), fetch=fetching(sessions.recall()))
+    arguments: dict[str, Any] = {"ref_id": "r1", "search": r"needle\d+", "max_tokens": 500}
+    asked, found = list[dict[str, Any]](), list[str]()
+    while True:
+        assert arguments not in asked
+        asked.append(arguments)
+        seen = (await Recall().run(arguments, workspace)).text
+        found += re.findall(r"\d+:(?:\[byte [\d,]+ of the line\] x*\.?)?(needle\d+)", seen)
+        hint = re.search(rf"{HINT.pattern} with the same search\)", seen)
+        if hint is None:
+            break
+        arguments = {"ref_id": "r1", "search": r"needle\d+", "max_tokens": 500} | {hint[1]: hint[2]}
+    assert list(dict.fromkeys(found)) == [f"needle{n}" for n in range(305)]
+    assert len(asked) > 5
