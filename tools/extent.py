@@ -1,5 +1,6 @@
-"""How much of what there is a tool has shown, in figures."""
+"""How much of what there is a tool has shown, in figures; how many there are, in words."""
 
+from collections.abc import Sequence
 from typing import Literal, TypeAlias
 
 from tools.lazy import dataclass
@@ -37,3 +38,13 @@ def counted(count: int, noun: str) -> str:
     if noun.endswith("y") and noun[-2:-1] not in "aeou":
         return f"{count:,} {noun[:-1]}ies"
     return f"{count:,} {noun}s"
+
+
+def listed(names: Sequence[str], most: int) -> str:
+    """`a, b and 3 more`: so many of the names, and how many others there are."""
+    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
+
+
+def shortened(text: str, most: int) -> str:
+    """The text in at most so many characters, the last of which says where it was cut."""
+    return text if len(text) <= most else f"{text[: most - 1]}…"

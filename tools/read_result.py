@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from tools.base import Arguments, Effect, Picture, Result, ToolError, Workspace, description_beside
 from tools.cap import MOST, NOTES, Cap
-from tools.extent import Extent, counted
+from tools.extent import Extent, counted, listed
 from tools.files.pictures import LARGEST_PICTURE, PICTURE_TYPES
 from tools.grep import checked
 from tools.lazy import dataclass, regex
@@ -116,9 +116,8 @@ def with_pictures_named(result: Result, found: KeptContent) -> Result:
         result = replace(result, text=f"{result.text}\n{found.frame}")
     if not found.attachments:
         return result
-    shown = ", ".join(found.attachments[:MOST_NAMED])
-    more = f" and {len(found.attachments) - MOST_NAMED} more" if len(found.attachments) > MOST_NAMED else ""
-    return replace(result, text=f"{result.text}\n(pictures came with it: {shown}{more})")
+    shown = listed(found.attachments, MOST_NAMED)
+    return replace(result, text=f"{result.text}\n(pictures came with it: {shown})")
 
 
 async def unhurried(work: Callable[[], T]) -> T:

@@ -9,6 +9,7 @@ from typing import get_args
 
 from tools.base import Arguments, Effect, Result, ToolError, Workspace, description_beside
 from tools.cap import Cap, cap_of
+from tools.extent import listed
 from tools.files.pictures import PICTURE_TYPES
 from tools.lazy import regex
 from tools.read_result import (
@@ -104,8 +105,7 @@ def _told_of(found: KeptContent, result: Result, measure: Callable[[str], int]) 
     takes, and how often it was looked up before."""
     facts = [_quoted(found.kind or found.media_type)]
     if found.paths:
-        more = f" and {len(found.paths) - MOST_PATHS} more" if len(found.paths) > MOST_PATHS else ""
-        facts.append("paths: " + ", ".join(_quoted(path)[-LONGEST_PATH:] for path in found.paths[:MOST_PATHS]) + more)
+        facts.append(f"paths: {listed([_quoted(path)[-LONGEST_PATH:] for path in found.paths], MOST_PATHS)}")
     is_all = (result.extent is None or result.extent.is_all) and not _CUT.search(result.text)
     facts.append(f"truncated: {'no' if is_all else 'yes'}")
     facts.append(f"tokens: {measure(result.text):,}")

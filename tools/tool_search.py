@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 
 from tools.base import Arguments, Effect, Result, Tool, Workspace, description_beside
+from tools.extent import shortened
 from tools.schema import object_of, text
 from tools.wording import best_matches, words_of
 
@@ -82,7 +83,7 @@ def _shown(tools: Sequence[Tool]) -> str:
 
 def definition(tool: Tool) -> str:
     """A tool as text: its name, description and schema."""
-    return f"## {tool.name}\n{_cut(tool.description.strip(), DESCRIPTION)}\n{schema_text(tool)}"
+    return f"## {tool.name}\n{shortened(tool.description.strip(), DESCRIPTION)}\n{schema_text(tool)}"
 
 
 def schema_text(tool: Tool) -> str:
@@ -92,15 +93,15 @@ def schema_text(tool: Tool) -> str:
         return schema
     properties = tool.schema.get("properties")
     names = ", ".join(map(str, properties)) if isinstance(properties, Mapping) else ""
-    return _cut(f"parameters: {names} (the schema is too long to be shown)", SCHEMA)
+    return shortened(f"parameters: {names} (the schema is too long to be shown)", SCHEMA)
 
 
 def _nothing(query: str, tools: Sequence[Tool]) -> str:
     names = sorted(tool.name for tool in tools)
     rest = f" and {len(names) - NAMES} more" if len(names) > NAMES else ""
     return (
-        f"{_none_of(len(names))} `{_cut(query, 200)}`; try other words, or a part "
-        f"of a name. They are: {_cut(', '.join(names[:NAMES]), SCHEMA)}{rest}"
+        f"{_none_of(len(names))} `{shortened(query, 200)}`; try other words, or a part "
+        f"of a name. They are: {shortened(', '.join(names[:NAMES]), SCHEMA)}{rest}"
     )
 
 
@@ -110,7 +111,3 @@ def _none_of(count: int) -> str:
         if count == 1
         else f"none of the {count} tools that are held back matches"
     )
-
-
-def _cut(text: str, most: int) -> str:
-    return text if len(text) <= most else f"{text[: most - 1]}…"

@@ -19,7 +19,7 @@ from agent.context.references import (
 from agent.errors import ReferenceFailed, StoreFailed
 from agent.messages import Assistant, Image, Message, User
 from store.session_rows import OutputRow
-from tools.extent import counted
+from tools.extent import counted, listed
 from tools.files.pictures import PICTURE_TYPES
 from tools.lazy import dataclass, regex
 from tools.stored_outputs import Content
@@ -115,9 +115,8 @@ def parts_told(count: int) -> str:
 
 
 def ambiguous(wanted: Reference, candidates: Sequence[str]) -> str:
-    shown = ", ".join(f"`{candidate}`" for candidate in candidates[:MOST_CANDIDATES])
-    more = f" and {len(candidates) - MOST_CANDIDATES} more" if len(candidates) > MOST_CANDIDATES else ""
-    return f"`{wanted}` stands for several: {shown}{more}; write more of it"
+    shown = listed([f"`{candidate}`" for candidate in candidates], MOST_CANDIDATES)
+    return f"`{wanted}` stands for several: {shown}; write more of it"
 
 
 def encoded(text: str) -> bytes:

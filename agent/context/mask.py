@@ -14,7 +14,7 @@ from agent.context.steps import is_by_user, unseen_from
 from agent.context.superseded import superseded
 from agent.context.tool_selection import as_run
 from agent.messages import Assistant, Conversation, Message, Note, Retold, Text, ToolCall, ToolOutput, User, UserPart
-from tools.extent import counted
+from tools.extent import counted, shortened
 from tools.lazy import dataclass, regex
 from tools.process.state import ProgramState
 from tools.truncate import plain, printable
@@ -342,7 +342,7 @@ def one_line(text: str, limit: int) -> str:
     flat = " ".join(text.split())
     if _STEERS.search(flat):
         flat = " ".join(plain(text).split())
-    return flat if len(flat) <= limit else flat[: limit - 1] + "…"
+    return shortened(flat, limit)
 
 
 def quoted(text: str, limit: int) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from tools.base import Attached, Picture, Result
-from tools.extent import counted
+from tools.extent import counted, shortened
 from tools.files.pictures import LARGEST_PICTURE, picture_type
 from tools.lazy import regex
 from tools.truncate import is_mostly_noise, plain
@@ -70,5 +70,4 @@ def _described(file: Attached) -> str:
 
 def _flat(text: str) -> str:
     """A name on one line."""
-    flat = " ".join(plain(text).split())
-    return flat if len(flat) <= _NAME else f"{flat[: _NAME - 1]}…"
+    return shortened(" ".join(plain(text).split()), _NAME)

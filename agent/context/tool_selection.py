@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Literal, TypeAlias
 
 from agent.messages import ToolCall, ToolOutput
+from tools.extent import shortened
 from tools.lazy import dataclass
 
 MOST = 10
@@ -58,7 +59,7 @@ def _server_of(name: str) -> str:
 def _about(server: str, members: Sequence[str]) -> str:
     names = ", ".join(member.removeprefix(f"{server}__") for member in members)
     text = f"Tools of {server.removeprefix('mcp__')}: {names}" if server != _OTHERS else f"Tools: {names}"
-    return text if len(text) <= _ABOUT else f"{text[: _ABOUT - 1]}…"
+    return shortened(text, _ABOUT)
 
 
 def _free(name: str, taken: set[str]) -> str:

@@ -27,7 +27,7 @@ from store.checks import ReferenceChecks, damaged_blobs, examine_database, unsou
 from store.errors import StoreError
 from store.session_rows import OutputRow
 from store.sessions import SessionStore
-from tools.extent import counted
+from tools.extent import counted, listed
 
 CheckState: TypeAlias = Literal["well", "note", "broken"]
 
@@ -312,9 +312,7 @@ def _is_row_of(row: OutputRow | None, call: str, stored: object) -> bool:
 
 def _named(numbers: Iterator[int]) -> str:
     """`r1`, `r2` and 3 more."""
-    distinct = list(dict.fromkeys(numbers))
-    more = f" and {len(distinct) - MOST_NAMED} more" if len(distinct) > MOST_NAMED else ""
-    return ", ".join(f"`r{number}`" for number in distinct[:MOST_NAMED]) + more
+    return listed([f"`r{number}`" for number in dict.fromkeys(numbers)], MOST_NAMED)
 
 
 def _orphans(store: SessionStore, folders: Folders) -> Iterator[Finding]:

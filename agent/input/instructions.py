@@ -14,6 +14,7 @@ from datetime import date
 from pathlib import Path
 
 from agent.context.prompt import Instructions
+from tools.extent import shortened
 from tools.files.bounded import beginning_of
 from tools.lazy import dataclass, regex
 
@@ -218,8 +219,7 @@ def _skill(path: Path) -> str:
     description = " ".join(head.get("description", "").split())
     if not description:
         return f"- {name}: [left out: `{path}` has no description]"
-    shown = description if len(description) <= MAX_DESCRIPTION else description[: MAX_DESCRIPTION - 1] + "…"
-    return f"- {name}: {shown} ({path})"
+    return f"- {name}: {shortened(description, MAX_DESCRIPTION)} ({path})"
 
 
 def _front_matter(text: str) -> dict[str, str]:

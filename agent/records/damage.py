@@ -8,6 +8,7 @@ from agent.errors import StoreFailed
 from agent.messages import Assistant, Message, Text, ToolCall, ToolOutput, User
 from agent.records.message_rows import decode_message
 from store.sessions import MessageRow
+from tools.extent import listed
 from tools.lazy import dataclass
 
 LOST = "[what stood here was damaged on the disk and cannot be read any more]"
@@ -114,6 +115,4 @@ def _told(lost: Sequence[int], changed: Sequence[int]) -> str:
 
 def named(positions: Sequence[int]) -> str:
     """Messages 3, 4 and 2 more."""
-    shown = ", ".join(map(str, positions[:MOST_NAMED]))
-    more = f" and {len(positions) - MOST_NAMED} more" if len(positions) > MOST_NAMED else ""
-    return f"message{'s' if len(positions) > 1 else ''} {shown}{more}"
+    return f"message{'s' if len(positions) > 1 else ''} {listed([*map(str, positions)], MOST_NAMED)}"

@@ -42,6 +42,7 @@ from store.archive import ArchiveStore
 from store.calls import keep_tool_uses, tool_uses
 from store.session_rows import OutputRow, RewriteRow, SummaryRow, UsageRow, ViewRow
 from store.sessions import FactRow, MessageRow, SessionRow, SessionStore, SnapshotRow
+from tools.extent import shortened
 
 _CALL = "call"
 """The kind of the facts that tell how far calls have come."""
@@ -394,4 +395,4 @@ def title_of(text: str) -> str:
     """The first line of what the user said, as the session's name: at most 80 characters."""
     text = text.encode("utf-8", "replace").decode("utf-8")
     first = next((line.strip() for line in text.splitlines() if line.strip()), "")
-    return first if len(first) <= 80 else first[:79] + "…"
+    return shortened(first, 80)

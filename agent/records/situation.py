@@ -8,6 +8,7 @@ from pathlib import Path
 from agent.context.control_calls import TodoItem, TodoState
 from agent.events import Resumed
 from tools.base import Workspace
+from tools.extent import listed
 from tools.files.paths import display
 from tools.lazy import dataclass
 
@@ -74,8 +75,4 @@ def shown_paths(paths: tuple[Path, ...], root: Path) -> tuple[str, ...]:
 
 
 def _line(what: str, names: tuple[str, ...]) -> list[str]:
-    if not names:
-        return []
-    named = ", ".join(f"`{name}`" for name in names[:MOST_NAMED])
-    more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
-    return [f"- {what}: {named}{more}"]
+    return [f"- {what}: {listed([f'`{name}`' for name in names], MOST_NAMED)}"] if names else []

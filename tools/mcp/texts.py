@@ -2,6 +2,7 @@
 
 import re
 
+from tools.extent import shortened
 from tools.truncate import plain, printable
 
 LONGEST_LINE = 300
@@ -25,8 +26,7 @@ def hides(text: str) -> bool:
 
 def one_line(text: str, most: int = LONGEST_LINE) -> str:
     """The text on one line, cleaned, and not long."""
-    line = printable(" ".join(clean(text[: 10 * most]).split()))
-    return line if len(line) <= most else f"{line[: most - 1]}…"
+    return shortened(printable(" ".join(clean(text[: 10 * most]).split())), most)
 
 
 def said(error: BaseException) -> str:

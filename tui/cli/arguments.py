@@ -86,6 +86,18 @@ def make_parser() -> argparse.ArgumentParser:
     return parser
 
 
+def parser_of(command: str, description: str, epilog: str | None = None) -> argparse.ArgumentParser:
+    """For the arguments of a subcommand, to be read by `parsed`."""
+    return CommandLine(prog=f"ebb {command}", description=description, epilog=epilog, allow_abbrev=False)
+
+
+def parsed(parser: argparse.ArgumentParser, arguments: Sequence[str], prints: str) -> argparse.Namespace:
+    """The arguments of a subcommand, with those that all have. `prints`: what `--json` has it print."""
+    parser.add_argument("--json", action="store_true", help=f"print {prints}")
+    add_common(parser)
+    return parser.parse_args(arguments)
+
+
 def add_common(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-m", "--model", metavar="PROVIDER/NAME", help="anthropic/…, openai/…, openai-chat/…, ollama/…")
     parser.add_argument("--context-window", type=int, metavar="N", help="tokens of the model's window")

@@ -12,7 +12,7 @@ from agent.config.load import find_folders
 from agent.doctor.examine import Finding, Tell, examine_folders, examine_settings, examine_store
 from agent.doctor.repair import repair_store
 from agent.errors import UsageError
-from tui.cli.arguments import CommandLine, add_common, read_settings
+from tui.cli.arguments import parsed, parser_of, read_settings
 from tui.text.sanitise import visible_line
 
 _SIGNS = {"well": "ok  ", "note": "note", "broken": "BAD "}
@@ -20,19 +20,16 @@ _SIGNS = {"well": "ok  ", "note": "note", "broken": "BAD "}
 
 def doctor(arguments: Sequence[str]) -> int:
     """`ebb doctor`; 0 when nothing is broken, otherwise 1."""
-    parser = CommandLine(
-        prog="ebb doctor",
-        description="Checks settings, keys, folders, the store and every reference in it. No server is asked.",
-        epilog="Exit codes: 0 all is well, 1 something is broken.",
-        allow_abbrev=False,
+    parser = parser_of(
+        "doctor",
+        "Checks settings, keys, folders, the store and every reference in it. No server is asked.",
+        "Exit codes: 0 all is well, 1 something is broken.",
     )
     parser.add_argument("--deep", action="store_true", help="read every stored output, too, and compare its digest")
     parser.add_argument(
         "--repair", action="store_true", help="save what can be read of a damaged database into a new one, first"
     )
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
-    add_common(parser)
-    options = parser.parse_args(arguments)
+    options = parsed(parser, arguments, "one JSON object")
     progress, findings = CheckProgress(), []
     for finding in _findings(options, progress):
         findings.append(finding)

@@ -37,7 +37,7 @@ from tools.mcp.log import last_lines
 from tools.mcp.offers import McpTool, ServerState
 from tools.mcp.spec import ServerSpec
 from tools.redaction import redacted
-from tui.cli.arguments import CommandLine, add_common, first_word, read_settings
+from tui.cli.arguments import add_common, first_word, parsed, parser_of, read_settings
 from tui.text.sanitise import visible, visible_line
 
 LINES = 50
@@ -49,21 +49,18 @@ def run(arguments: Sequence[str]) -> int:
     first = first_word(arguments)
     action = arguments[first] if first is not None else "list"
     if first is None or action not in _ACTIONS:
-        parser = CommandLine(
-            prog="ebb mcp",
-            description="Servers of the Model Context Protocol, which bring tools.",
-            epilog="`ebb mcp ACTION --help` tells more. "
+        parser = parser_of(
+            "mcp",
+            "Servers of the Model Context Protocol, which bring tools.",
+            "`ebb mcp ACTION --help` tells more. "
             "Exit codes: 0 all is well, 2 usage, 3 a server cannot be used, 4 one wants a login.",
-            allow_abbrev=False,
         )
         told = (
             "list: the state of each (also without a word). add: NAME URL, or NAME -- COMMAND. test: start, tell what "
             "it offers, end. login: in your browser. logs: what it printed."
         )
         parser.add_argument("action", nargs="?", choices=tuple(_ACTIONS), default="list", help=told)
-        parser.add_argument("--json", action="store_true", help="print JSON lines")
-        add_common(parser)
-        parser.parse_args(arguments)  # ends here with `--help` or a wrong word
+        parsed(parser, arguments, "JSON lines")  # ends here with `--help` or a wrong word
         return _list(arguments)
     return _ACTIONS[action]([*arguments[:first], *arguments[first + 1 :]])
 
@@ -340,7 +337,7 @@ def _last_lines(path: Path, count: int) -> list[str]:
 
 
 def _parser(action: str, description: str) -> argparse.ArgumentParser:
-    parser = CommandLine(prog=f"ebb mcp {action}", description=description, allow_abbrev=False)
+    parser = parser_of(f"mcp {action}", description)
     parser.add_argument("--json", action="store_true", help="print JSON lines")
     add_common(parser)
     return parser

@@ -15,7 +15,7 @@ from tools.base import ToolError
 from tools.read_result import part_of
 from tools.recalled import Memory, RecalledItem, RecallQuery
 from tools.stored_outputs import KeptContent
-from tui.cli.arguments import CommandLine, add_common, open_sessions
+from tui.cli.arguments import open_sessions, parsed, parser_of
 from tui.text.sanitise import visible, visible_line
 
 MOST = 20
@@ -23,15 +23,11 @@ MOST = 20
 
 def search(arguments: Sequence[str]) -> int:
     """`ebb sessions search`; the exit code."""
-    parser = CommandLine(
-        prog="ebb sessions search", description="Searches what stored sessions said, saw and did.", allow_abbrev=False
-    )
+    parser = parser_of("sessions search", "Searches what stored sessions said, saw and did.")
     parser.add_argument("query", nargs="+", help="words; several between quotation marks stand in that order")
     parser.add_argument("--all", action="store_true", help="the sessions of all projects")
-    parser.add_argument("--json", action="store_true", help="print JSON lines")
     parser.add_argument("--limit", type=int, default=MOST, metavar="N", help=f"how many are shown, {MOST} at first")
-    add_common(parser)
-    options = parser.parse_args(arguments)
+    options = parsed(parser, arguments, "JSON lines")
     if not " ".join(options.query).strip() or options.limit < 1:
         parser.error("write some words to search for, and a limit above 0")
 

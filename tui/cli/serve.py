@@ -3,16 +3,12 @@
 from collections.abc import Sequence
 
 from agent.errors import UsageError
-from tui.cli.arguments import CommandLine, make_parser, read_settings, with_resume
+from tui.cli.arguments import make_parser, parser_of, read_settings, with_resume
 
 
 def run(arguments: Sequence[str]) -> int:
     """Serves the terminal until Ctrl-C; the exit code. Raises `UsageError`."""
-    parser = CommandLine(
-        prog="ebb serve",
-        description="The terminal in a browser on this machine. Other options are those of `ebb`.",
-        allow_abbrev=False,
-    )
+    parser = parser_of("serve", "The terminal in a browser on this machine. Other options are those of `ebb`.")
     parser.add_argument("--port", type=int, default=0, help="any free one without it")
     options, others = parser.parse_known_args(arguments)
     read_settings(make_parser().parse_args(with_resume(others)))  # told here, not in every browser

@@ -22,7 +22,7 @@ from agent.records.message_rows import encode_message
 from agent.records.session_lookup import SessionInfo
 from tools.redaction import redacted, without_options, without_password
 from tui.cli import doctor, search, transfer
-from tui.cli.arguments import CommandLine, add_common, first_word, open_sessions, read_settings
+from tui.cli.arguments import first_word, open_sessions, parsed, parser_of, read_settings
 from tui.text.sanitise import visible, visible_line
 from tui.view.context import overview_lines
 
@@ -36,7 +36,7 @@ def _sessions(arguments: Sequence[str]) -> int:
     first = first_word(arguments)
     if first is not None and arguments[first] in _OF_SESSIONS:
         return _OF_SESSIONS[arguments[first]]([*arguments[:first], *arguments[first + 1 :]])
-    parser = CommandLine(prog="ebb sessions", description="The stored sessions.", allow_abbrev=False)
+    parser = parser_of("sessions", "The stored sessions.")
     parser.add_argument(
         "action", nargs="?", choices=("list", "show", "fork", "rename", "delete", *_OF_SESSIONS), default="list"
     )
@@ -45,9 +45,7 @@ def _sessions(arguments: Sequence[str]) -> int:
         "ref", nargs="?", help="for show: `r12`, `msg-…` or `sum-1`, to see all of it; for rename: the title"
     )
     parser.add_argument("--all", action="store_true", help="the sessions of all projects")
-    parser.add_argument("--json", action="store_true", help="print JSON lines")
-    add_common(parser)
-    options = parser.parse_args(arguments)
+    options = parsed(parser, arguments, "JSON lines")
     if options.action != "list" and not options.id:
         parser.error(f"which session? write `ebb sessions {options.action} ID`")
     if options.ref and options.action == "show":
@@ -121,13 +119,9 @@ def _show(messages: Sequence[Message], *, as_json: bool) -> None:
 
 
 def _context(arguments: Sequence[str]) -> int:
-    parser = CommandLine(
-        prog="ebb context", description="What a session's context holds and what it has cost.", allow_abbrev=False
-    )
+    parser = parser_of("context", "What a session's context holds and what it has cost.")
     parser.add_argument("id", nargs="?", default="", help="the beginning of a session's id; the newest without it")
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
-    add_common(parser)
-    options = parser.parse_args(arguments)
+    options = parsed(parser, arguments, "one JSON object")
 
     async def work() -> Overview:
         sessions = open_sessions(options, interactive=False)
@@ -146,12 +140,8 @@ def _context(arguments: Sequence[str]) -> int:
 
 
 def _config(arguments: Sequence[str]) -> int:
-    parser = CommandLine(
-        prog="ebb config", description="Every setting, its value and where it comes from.", allow_abbrev=False
-    )
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
-    add_common(parser)
-    options = parser.parse_args(arguments)
+    parser = parser_of("config", "Every setting, its value and where it comes from.")
+    options = parsed(parser, arguments, "one JSON object")
     root, config = read_settings(options)
     rows = {
         option.key: (getattr(config, field_of(option.key)), config.sources[option.key], option.help)
@@ -252,10 +242,8 @@ def _mcp(arguments: Sequence[str]) -> int:
 
 
 def _demo(arguments: Sequence[str]) -> int:
-    parser = CommandLine(
-        prog="ebb demo",
-        description="A scripted model repairs a real bug with the real tools. No key and no network are needed.",
-        allow_abbrev=False,
+    parser = parser_of(
+        "demo", "A scripted model repairs a real bug with the real tools. No key and no network are needed."
     )
     parser.add_argument("--keep", metavar="DIR", help="leave the repaired project in this new folder")
     options = parser.parse_args(arguments)

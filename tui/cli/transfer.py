@@ -10,23 +10,20 @@ from agent.archive.export import default_name, export_session, import_session
 from agent.errors import UsageError
 from agent.headless import print_json
 from tools.extent import counted
-from tui.cli.arguments import CommandLine, add_common, read_settings
+from tui.cli.arguments import parsed, parser_of, read_settings
 from tui.text.sanitise import visible, visible_line
 
 
 def export(arguments: Sequence[str]) -> int:
     """`ebb sessions export ID [FILE]`; the exit code."""
-    parser = CommandLine(
-        prog="ebb sessions export",
-        description="Writes a session with everything it has kept to one file, which `ebb sessions import` reads.",
-        allow_abbrev=False,
+    parser = parser_of(
+        "sessions export",
+        "Writes a session with everything it has kept to one file, which `ebb sessions import` reads.",
     )
     parser.add_argument("id", help="the beginning of the session's id")
     parser.add_argument("file", nargs="?", help=f"`-` is standard output; without it `{default_name('ID')}`")
     parser.add_argument("--force", action="store_true", help="replace the file if it is there")
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
-    add_common(parser)
-    options = parser.parse_args(arguments)
+    options = parsed(parser, arguments, "one JSON object")
     _, config = read_settings(options)
     if options.file == "-":
         if sys.stdout.isatty():
@@ -52,16 +49,13 @@ def export(arguments: Sequence[str]) -> int:
 
 def bring_in(arguments: Sequence[str]) -> int:
     """`ebb sessions import FILE`; the exit code."""
-    parser = CommandLine(
-        prog="ebb sessions import",
-        description="Brings back a session that `ebb sessions export` wrote. It asks for permission as your "
+    parser = parser_of(
+        "sessions import",
+        "Brings back a session that `ebb sessions export` wrote. It asks for permission as your "
         "configuration says, whatever it was allowed before.",
-        allow_abbrev=False,
     )
     parser.add_argument("file")
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
-    add_common(parser)
-    options = parser.parse_args(arguments)
+    options = parsed(parser, arguments, "one JSON object")
     _, config = read_settings(options)
     imported = import_session(config, Path(options.file))
     if options.json:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 
 from agent.config.options import NotifyName
+from tools.extent import shortened
 from tui.terminal.passthrough import through
 from tui.text.sanitise import visible_line
 
@@ -55,8 +56,7 @@ def program_for(title: str, text: str, platform: str) -> tuple[str, ...]:
 
 def told(text: str) -> str:
     """A text on one line without anything that steers a terminal, and not too long."""
-    line = visible_line(text).strip()
-    return line if len(line) <= _MOST else f"{line[: _MOST - 1]}…"
+    return shortened(visible_line(text).strip(), _MOST)
 
 
 async def notify(

@@ -4,10 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from rich.cells import cell_len, set_cell_size
-
 from agent.archive.listing import ArchiveItem
 from tools.extent import counted
+from tui.text.cells import fitted
 from tui.text.inks import Ink, Line
 from tui.text.numbers import age, size, tokens
 from tui.text.sanitise import visible_line
@@ -99,10 +98,9 @@ def archive_line(row: ArchiveRow, width: int, ref_width: int) -> Line:
     recalled = f"  {row.recalled}" if row.recalled else ""
     after = f"{recalled}  {row.lines:>11} {row.size:>8}  {row.age:>6}  "
     room = max(8, width - len(before) - len(after) - len("summarised"))
-    title = row.title if cell_len(row.title) <= room else f"{set_cell_size(row.title, room - 1)}…"
     return (
         (before, "accent"),
-        (set_cell_size(title, room), "text"),
+        (fitted(row.title, room), "text"),
         (after, "dim"),
         (f"{row.state:<10}", INKS.get(row.state, "dim")),
     )

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from agent.messages import Usage
 from agent.overview import Epoch, Overview, ServerShare
 from agent.records.usage import RequestUsage, Rewrite
-from tools.extent import counted
+from tools.extent import counted, shortened
 from tui.text.inks import Ink, Line
 from tui.text.numbers import dollars, tokens
 from tui.text.sanitise import visible_line
@@ -80,8 +80,7 @@ def budget_lines(overview: Overview, width: int) -> list[Line]:
 
 def _server_line(server: ServerShare, room: int) -> Line:
     """What a server's tools take of the row above."""
-    name = visible_line(server.name.removeprefix("mcp__"))
-    named = f"  ↳ {name if len(name) <= 11 else name[:10] + '…':<11}"
+    named = f"  ↳ {shortened(visible_line(server.name.removeprefix('mcp__')), 11):<11}"
     how_many = counted(server.tools, "tool")
     if server.offered < server.tools:
         how_many = f"{server.offered} of {how_many}"

@@ -4,12 +4,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from rich.cells import cell_len, set_cell_size
+from rich.cells import cell_len
 
 from agent.calls.policy import server_of
 from agent.context.view_items import ItemKind, ViewItem, ViewState
 from agent.overview import MESSAGES, Number, Overview, ServerShare, ToolShare
 from tools.extent import counted
+from tui.text.cells import fitted
 from tui.text.inks import Ink, Line
 from tui.text.numbers import dollars, tokens
 from tui.text.sanitise import visible_line
@@ -247,11 +248,8 @@ def component_line(row: ComponentRow, width: int, effective: int) -> Line:
         if width >= needed:
             columns.append((text, _ink(ink)))
     room = max(1, width - sum(len(text) for text, _ in columns))
-    indent = "  " * row.level
-    name = f"{indent}{row.name}"
-    if cell_len(name) > room:
-        name = f"{set_cell_size(name, room - 1)}…"
-    return ((set_cell_size(name, room), "strong" if row.level == 0 else "text"), *columns)
+    name = f"{'  ' * row.level}{row.name}"
+    return ((fitted(name, room), "strong" if row.level == 0 else "text"), *columns)
 
 
 def _widest(rows: Iterable[ComponentRow]) -> int:
@@ -280,4 +278,4 @@ def head_line(width: int) -> Line:
     ):
         if width >= needed:
             columns += text
-    return ((set_cell_size("", max(1, width - len(columns))), "dim"), (columns, "dim"))
+    return ((" " * max(1, width - len(columns)), "dim"), (columns, "dim"))

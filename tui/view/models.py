@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from agent.providers.choices import ModelChoice, offer_of, offers, price_of_switch
+from tools.extent import shortened
 from tui.text.inks import Ink, Line
 from tui.text.numbers import dollars, tokens
 from tui.text.sanitise import visible_line
@@ -94,8 +95,7 @@ def in_words(offer: ModelChoice, current: str) -> str:
 
 
 def model_line(offer: ModelChoice, is_current: bool) -> Line:
-    name = visible_line(offer.model)
-    name = name if len(name) <= 28 else f"{name[:27]}…"
+    name = shortened(visible_line(offer.model), 28)
     prices = offer.prices
     numbers = [UNKNOWN if offer.window is None else tokens(offer.window)]
     if prices is None:

@@ -3,10 +3,9 @@
 from collections.abc import Sequence
 from functools import partial
 
-from rich.cells import cell_len, set_cell_size
-
 from agent.context.provenance import Fate, Occurrence, Trace
 from tools.extent import counted
+from tui.text.cells import fitted
 from tui.text.inks import Ink, Line
 from tui.text.sanitise import visible_line
 from tui.view.panel import Outcome, PagedText, PagedTexts, Panel, PanelAction, PanelRow, Taken, Told
@@ -78,8 +77,7 @@ def occurrence_line(place: Occurrence, width: int, column: int) -> Line:
     ink: Ink = "dim" if place.fate == "visible" else "warn"
     ref, fate = f"{place.ref:<{column}}  ", f"{SHORT[place.fate]:<10}  "
     room, what = max(8, width - len(ref) - len(fate)), visible_line(place.what)
-    fitted = set_cell_size(what if cell_len(what) <= room else f"{set_cell_size(what, room - 1)}…", room)
-    return ((ref, "accent"), (fate, ink), (fitted, "text"))
+    return ((ref, "accent"), (fate, ink), (fitted(what, room), "text"))
 
 
 def fate_of(place: Occurrence) -> str:

@@ -47,6 +47,7 @@ from agent.view_events import (
     RewriteUndone,
     ViewChanged,
 )
+from tools.extent import listed
 from tui.view.blocks import AnswerText, Call, CallStatus, Failure, Notice, Retry, SessionView, Thought, UserText
 from tui.view.edit_wording import change_of
 from tui.view.receipts import RunningCompaction, failure_of, receipt_of, undone_of
@@ -145,9 +146,8 @@ def advance(view: SessionView, event: Event) -> SessionView:
 
 def _search_told(names: tuple[str, ...]) -> str:
     """`searched the tools: found a, b`; names that are too many are counted."""
-    more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
-    found = ", ".join(f"`{name}`" for name in names[:_MOST_NAMED])
-    return f"searched the tools: {f'found {found}{more}' if names else 'nothing found'}"
+    found = listed([f"`{name}`" for name in names], _MOST_NAMED)
+    return f"searched the tools: {f'found {found}' if names else 'nothing found'}"
 
 
 def _turn_started(view: SessionView, model: str, text: str) -> SessionView:

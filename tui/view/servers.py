@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from tools.extent import shortened
 from tui.text.inks import Ink, Line
 from tui.text.numbers import tokens
 from tui.text.sanitise import visible_line
@@ -115,5 +116,4 @@ def _row(name: str, description: str) -> Line:
 
 
 def _cut(text: str) -> str:
-    line = visible_line(" ".join(text.split()))
-    return line if len(line) <= _LONGEST else f"{line[: _LONGEST - 1]}…"
+    return shortened(visible_line(" ".join(text.split())), _LONGEST)

@@ -3,10 +3,11 @@
 from collections.abc import Iterator, Sequence
 from functools import partial
 
-from rich.cells import cell_len, set_cell_size
+from rich.cells import cell_len
 
 from agent.archive.tree import Tree, TreeRow, changed_since
-from tools.extent import counted
+from tools.extent import counted, listed
+from tui.text.cells import fitted
 from tui.text.inks import Ink, Line
 from tui.text.numbers import age
 from tui.text.sanitise import visible, visible_line
@@ -49,10 +50,9 @@ def tree_line(row: TreeRow, width: int, now: float) -> Line:
     before = f"{'│ ' * depth}{fork}"
     room = max(4, width - cell_len(before) - len(after) - 2)
     text = " ".join(visible_line(row.said.text[: 4 * width]).split())
-    fitted = set_cell_size(text, room) if cell_len(text) <= room else f"{set_cell_size(text, room - 1)}…"
     ink: Ink = "text" if row.is_on_path else "dim"
     mark: tuple[str, Ink] = ("● ", "good") if row.is_on_path else ("○ ", "dim")
-    return ((before, "accent"), mark, (fitted, ink), (after, "dim"))
+    return ((before, "accent"), mark, (fitted(text, room), ink), (after, "dim"))
 
 
 def in_words(row: TreeRow, now: float) -> str:
@@ -95,6 +95,4 @@ def rewound(files: Sequence[str]) -> str:
     )
     if not files:
         return told
-    named = ", ".join(visible_line(path) for path in files[:MOST_FILES])
-    more = f" and {len(files) - MOST_FILES} more" if len(files) > MOST_FILES else ""
-    return f"{told}. Files are as they were: {named}{more} changed since"
+    return f"{told}. Files are as they were: {listed([*map(visible_line, files)], MOST_FILES)} changed since"

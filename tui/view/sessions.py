@@ -3,11 +3,12 @@
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 
-from rich.cells import cell_len, set_cell_size
+from rich.cells import cell_len
 
 from agent.messages import Assistant, Message, User
 from agent.records.session_lookup import SessionInfo
 from tools.extent import counted
+from tui.text.cells import fitted
 from tui.text.inks import Ink, Line
 from tui.text.numbers import age, dollars
 from tui.text.sanitise import visible, visible_line
@@ -33,10 +34,10 @@ def session_line(
     if width >= _ROOM_FOR_COST:
         after = f"{info.messages:>6} msgs {dollars(info.cost):>8}{after}"
     if width >= _ROOM_FOR_MODEL:
-        after = f"{_fit(visible_line(info.model.partition('/')[2] or info.model), 18)}{after}"
+        after = f"{fitted(visible_line(info.model.partition('/')[2] or info.model), 18)}{after}"
     before = f"{visible_line(Path(info.project).name)}  " if projects else ""
     room = max(4, width - 2 - cell_len(after) - 2)
-    title = _fit(f"{before}{visible_line(info.title) or UNTITLED}", room)
+    title = fitted(f"{before}{visible_line(info.title) or UNTITLED}", room)
     ink: Ink = "dim" if is_doomed else "strong" if info.id == current else "text"
     return (mark, (title, ink), (f"  {after}", "dim"))
 
@@ -45,11 +46,6 @@ def session_words(info: SessionInfo, now: float) -> str:
     """The session in a line that is read aloud."""
     said, since = counted(info.messages, "message"), age(now - info.updated_at)
     return visible_line(f"{info.title or UNTITLED}, {since}, {said}, {info.model}, {info.id}")
-
-
-def _fit(text: str, room: int) -> str:
-    """The text as wide as its place."""
-    return set_cell_size(text, room) if cell_len(text) <= room else f"{set_cell_size(text, max(room - 1, 0))}…"
 
 
 def about_lines(info: SessionInfo, excerpt: str, messages: Sequence[Message]) -> tuple[Line, ...]:

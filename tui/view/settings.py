@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from agent.config.options import BY_KEY
 from agent.config.settings import Origin, Setting, text_of
+from tools.extent import shortened
 from tui.text.inks import Ink, Line
 from tui.text.sanitise import visible_line
 from tui.view.panel import Asks, Panel, PanelAction, PanelRow, Told
@@ -64,8 +65,7 @@ def settings_panel(read: Callable[[], Sequence[Setting]], change: Callable[[str,
 
 def setting_line(setting: Setting) -> Line:
     """The key, what it holds, and where that comes from."""
-    value = visible_line(text_of(setting.value))
-    value = value if len(value) <= _VALUE else f"{value[: _VALUE - 1]}…"
+    value = shortened(visible_line(text_of(setting.value)), _VALUE)
     return (
         (f"{setting.key:<{_COLUMN}}", "text"),
         (f"{value:<{_VALUE}}  ", "dim" if setting.value is None or setting.origin == "default" else "strong"),

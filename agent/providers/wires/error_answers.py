@@ -6,6 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from tools.extent import shortened
+
 LONGEST_MESSAGE = 500
 LONGEST_BODY = 256 * 1024
 """Characters of a body that are read."""
@@ -81,8 +83,7 @@ def tidy(text: str, key: str | None = None, longest: int = LONGEST_MESSAGE) -> s
     if key and len(key) >= SHORTEST_KEY:
         text = re.sub(re.escape(key), "***", text, flags=re.I)
     text = re.sub(_BEARER, r"\1\2***", text)
-    line = " ".join(re.sub(_UNSEEN, " ", re.sub(_SECRET, "***", text)).split())
-    return line if len(line) <= longest else line[: longest - 1] + "…"
+    return shortened(" ".join(re.sub(_UNSEEN, " ", re.sub(_SECRET, "***", text)).split()), longest)
 
 
 def wait_in(text: str) -> float | None:
