@@ -5,7 +5,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Literal, TypeVar
 
 from tools.base import Arguments, Effect, Picture, Result, ToolError, Workspace, description_beside
 from tools.cap import MOST, NOTES, Cap
@@ -29,17 +29,24 @@ class Onward:
 
     pattern: str = "pattern"
     """What it calls the pattern of a search."""
-    by_reference: bool = False
-    """Whether it takes bytes as a part of the reference only, and no offset."""
+    by_reference: Literal["nothing", "bytes", "all"] = "nothing"
+    """What it takes as a part of the reference only, having no argument for it."""
 
     def at(self, found: KeptContent, offset: int) -> str:
         """Where the bytes from an offset on are."""
-        if not self.by_reference:
-            return f"offset={offset}"
-        return f'ref_id="{_PLACE.sub("", found.ref)}:B{offset}-{found.content.size}"'
+        return f"offset={offset}" if self.by_reference == "nothing" else f'ref_id="{_bare(found)}:B{offset}-"'
+
+    def lines(self, found: KeptContent, first: int, last: int) -> str:
+        """Where these lines are."""
+        return f'ref_id="{_bare(found)}:L{first}-{last}"' if self.by_reference == "all" else f'lines="{first}-{last}"'
 
 
-_PLACE = regex(r":(?:L\d+-\d+|B\d+-\d+|match-\d+)$")
+def _bare(found: KeptContent) -> str:
+    """The reference to all of it."""
+    return _PLACE.sub("", found.ref)
+
+
+_PLACE = regex(r":(?:L\d+-\d*|B\d+-\d*|match-\d+)$")
 """What a reference says of a part."""
 HERE = Onward()
 """As `read_result` is told."""
@@ -173,7 +180,7 @@ def numbered_lines(found: KeptContent, first: int, last: int, cap: Cap = _WHOLE,
         shown.append(_line(found, start, content.size, NOTES, onward))
     where = f"lines {first}-{next_line - 1} of {among}"
     if next_line <= last:
-        where += f'; continue at lines="{next_line}-{last}"'
+        where += f"; continue at {onward.lines(found, next_line, last)}"
     extent = Extent("lines", next_line - first, last - first + 1, first)
     return Result("\n".join([*shown, f"({where})"]) if content.size else f"`{found.ref}` is empty", extent=extent)
 

@@ -38,7 +38,7 @@ MANY = 2000
 
 _CUT = regex(r"… \[cut: [\d,]+ bytes; continue at ref_id=\"[^\"]+\"\]$", re.MULTILINE)
 """How a line ends of which only the beginning is shown."""
-_ONWARD = Onward("search", by_reference=True)
+_ONWARD = Onward("search", "bytes")
 _AGO = regex(r"(\d{1,6})\s*(s|m|min|h|d|w)[a-z]*(?:\s+ago)?", re.IGNORECASE)
 _ROUND = str.maketrans("[]", "()")
 _SECONDS = {"s": 1, "m": 60, "min": 60, "h": 3600, "d": 86_400, "w": 604_800}

@@ -2,7 +2,7 @@
 arguments of their own; an `offset` of lines counts from 0."""
 
 from tools.base import Arguments, Effect, Result, Tool, Workspace
-from tools.read_result import lines_around, lines_of, matches, numbered_lines, unhurried
+from tools.read_result import Onward, byte_range, lines_around, lines_of, matches, numbered_lines, unhurried
 from tools.schema import number, object_of, text
 
 LIMIT = 200
@@ -27,12 +27,16 @@ class ToolOutputCache:
     async def run(self, arguments: Arguments, workspace: Workspace) -> Result:
         found = await workspace.kept(text(arguments, "ref_id"))
         try:
+            onward = Onward(by_reference="all")
+            if found.span is not None and arguments.keys().isdisjoint(("offset", "limit")):
+                start, end = found.span
+                return await unhurried(lambda: byte_range(found, start, end - start, onward=onward))
             if found.lines is not None and arguments.keys().isdisjoint(("offset", "limit")):
                 first, last = found.lines
             else:
                 first = number(arguments, "offset", (found.lines or (1, 1))[0] - 1) + 1
                 last = first + number(arguments, "limit", LIMIT) - 1
-            return await unhurried(lambda: numbered_lines(found, first, last))
+            return await unhurried(lambda: numbered_lines(found, first, last, onward=onward))
         finally:
             found.content.close()
 
@@ -59,7 +63,7 @@ class ToolOutputCacheGrep:
         around, wanted = lines_around(arguments), lines_of(text(arguments, "lines", ""))
         found = await workspace.kept(text(arguments, "ref_id"))
         try:
-            return await matches(found, text(arguments, "pattern"), around, wanted)
+            return await matches(found, text(arguments, "pattern"), around, wanted, onward=Onward(by_reference="bytes"))
         finally:
             found.content.close()
 

@@ -21,16 +21,23 @@ _OBJECT = regex(
     r"r(?P<output>[1-9]\d{0,17})|msg-(?P<message>[0-9a-f]{1,8})|sum-(?P<summary>[1-9]\d{0,17})", re.IGNORECASE
 )
 _LOCATION = regex(
-    r"L?(?P<first>[1-9]\d{0,17})(?:[-–—]L?(?P<last>[1-9]\d{0,17}))?|B(?P<start>\d{1,18})-B?(?P<end>\d{1,18})|"
+    r"(?:L|lines?\s*)?(?P<first>[1-9]\d{0,17})(?P<on>\s*[-–—]\s*)?(?(on)(?:L?(?P<last>[1-9]\d{0,17}))?)|"
+    r"B(?P<start>\d{1,18})\s*[-–—]\s*(?:B?(?P<end>\d{1,18}))?|"
     r"match-(?P<match>[1-9]\d{0,17})|tool-(?P<tool>[1-9]\d{0,17})",
     re.IGNORECASE,
 )
+_PLACE = regex(r"([^\s:#]+)(?:\s*[:#]\s*|\s+(?=[LB]\d|lines?\s*\d))(.*)", re.IGNORECASE | re.DOTALL)
+"""How a part is written behind what it is a part of."""
+_NO_BEGINNING = regex(r"(?:L|lines?\s*)?[-–—]\s*L?([1-9]\d{0,17})", re.IGNORECASE)
 _AROUND = regex(
     r"^(?:[\s`'\"\[({<*‘“#]|recall:|ref_id[=:]|(?:ref|reference|output|result)\s)+|[\s`'\"\])}>*’”.,;!?]+$",
     re.IGNORECASE,
 )
 """What people and models write around a reference."""
 _SEVERAL = regex(r"(r\d+)\W*(?:\W|to|and)\W*r\d+\b.*", re.IGNORECASE | re.DOTALL)
+
+OPEN = 10**18
+"""Stands for the end of whatever is referred to: more lines and bytes than anything has."""
 
 
 class BadReference(ValueError):
@@ -71,7 +78,7 @@ class LineRange:
     """The last line that is meant."""
 
     def __str__(self) -> str:
-        return f"L{self.first}-{self.last}"
+        return f"L{self.first}-{self.last if self.last < OPEN else ''}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +88,7 @@ class ByteRange:
     """Behind the last byte that is meant."""
 
     def __str__(self) -> str:
-        return f"B{self.start}-{self.end}"
+        return f"B{self.start}-{self.end if self.end < OPEN else ''}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,11 +146,14 @@ def parse_reference(text: str) -> Reference:
 
 
 def _object(thing: str, text: str) -> tuple[Target, Location | None]:
-    name, colon, place = thing.replace("#", ":", 1).partition(":")
+    placed = _PLACE.fullmatch(thing)
+    name, place = placed.groups() if placed is not None else (thing, "")
     found, where = _OBJECT.fullmatch(name), _LOCATION.fullmatch(place)
     if several := _SEVERAL.fullmatch(thing):
         raise BadReference(f"`{text}` names several: give one at a time, first `{several[1].lower()}`")
-    if found is None or (colon and where is None):
+    if found is not None and (ends := _NO_BEGINNING.fullmatch(place)):
+        raise BadReference(f"`{text}` does not say where it begins: write `{name}:L1-{ends[1]}` for the first lines")
+    if found is None or (placed is not None and where is None):
         raise BadReference(f"`{text}` is not a reference: {FORMS}")
     location = _location(where) if where is not None else None
     if isinstance(location, LineRange) and location.last < location.first:
@@ -159,9 +169,9 @@ def _object(thing: str, text: str) -> tuple[Target, Location | None]:
 
 def _location(where: re.Match[str]) -> Location:
     if where["first"]:
-        return LineRange(int(where["first"]), int(where["last"] or where["first"]))
+        return LineRange(int(where["first"]), int(where["last"] or (OPEN if where["on"] else where["first"])))
     if where["start"]:
-        return ByteRange(int(where["start"]), int(where["end"]))
+        return ByteRange(int(where["start"]), int(where["end"] or OPEN))
     if where["match"]:
         return MatchPart(int(where["match"]))
     return ToolPart(int(where["tool"]))

@@ -92,8 +92,8 @@ async def test_bytes_that_a_reference_names_are_what_is_shown(workspace: Workspa
         return content, told.split("; ")[1]
 
     where = f"{len(TEXT):,}"
-    more = f'continue at ref_id="r1:B7-{len(TEXT)}"'
-    assert await shown(0, 7) == (f"line 1\n\n(bytes 0-7 of {where}; {more})", "truncated: no")
+    told = f'line 1\n\n(bytes 0-7 of {where}; continue at ref_id="r1:B7-")'
+    assert await shown(0, 7) == (told, "truncated: no")
     content, truncated = await shown(7, 4096, max_tokens=300)
     assert (content[:7], "; continue at ref_id=" in content, truncated) == ("line 2\n", True, "truncated: yes")
     with pytest.raises(ToolError, match="offset=99999 is beyond its end"):

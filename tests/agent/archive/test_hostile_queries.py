@@ -108,6 +108,7 @@ async def test_a_pattern_that_blows_up_is_ended(
     result = await tool.run(
         {"ref_id": f"r{number}", "search": BLOWS_UP, "pattern": BLOWS_UP}, workspace_of(sessions, tmp_path)
     )
-    assert "so lines may be missing: take a simpler `pattern`" in result.text
+    said = "search" if isinstance(tool, Recall) else "pattern"
+    assert f"so lines may be missing: take a simpler `{said}`" in result.text
     with pytest.raises(ToolError, match="there is no `r99`"):
         await tool.run({"ref_id": "r99", "search": BLOWS_UP, "pattern": BLOWS_UP}, workspace_of(sessions, tmp_path))

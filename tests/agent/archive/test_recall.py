@@ -16,12 +16,13 @@ from agent.archive.recall_search import REBUILT, SOME
 from agent.errors import ReferenceFailed
 from agent.records.lifecycle import forget
 from tests.agent.remembering import ELSEWHERE, HERE, THERE, Sessions, opened
-from tools.base import Workspace
+from tools.base import Tool, Workspace
 from tools.read_result import ReadResult
 from tools.recall import Recall
 from tools.recalled import Memory, RecallQuery
 from tools.schema import mismatches
 from tools.scope import Scope
+from tools.tool_output_cache import ToolOutputCache
 
 
 @pytest.fixture
@@ -321,11 +322,11 @@ CONTENTS = {
 }
 
 
-@pytest.mark.parametrize("tool", [Recall(), ReadResult()], ids=["recall", "read_result"])
+@pytest.mark.parametrize("tool", [Recall(), ReadResult(), ToolOutputCache()], ids=lambda tool: tool.name)
 @pytest.mark.parametrize("what", CONTENTS)
 @pytest.mark.parametrize("begins", ["r1", "r1:B3-200", "r1:L1-2"])
 async def test_each_hint_is_a_call_that_gives_the_next_part_until_the_end(
-    sessions: Sessions, tmp_path: Path, tool: Recall | ReadResult, what: str, begins: str
+    sessions: Sessions, tmp_path: Path, tool: Tool, what: str, begins: str
 ) -> None:
     whole = CONTENTS[what]
     await sessions.says("go")
@@ -350,6 +351,7 @@ async def test_each_hint_is_a_call_that_gives_the_next_part_until_the_end(
     lines = whole.count(10) + (not whole.endswith(b"\n"))
     ends = [f"-{len(whole)} of {len(whole):,})", f"-{lines} of {lines:,})"]
     ends += [f"(lines 1-2 of {lines:,})"] if begins == "r1:L1-2" else []
+    ends += [f"(lines 1-200 of {lines:,})"] if isinstance(tool, ToolOutputCache) else []
     assert any(end in seen for end in ends)
 
 

@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.context.references import (
+    OPEN,
     BadReference,
     ByteRange,
     LineRange,
@@ -30,6 +31,8 @@ targets: st.SearchStrategy[Target] = st.one_of(
 ranges = st.tuples(counts, counts).map(sorted)
 locations: st.SearchStrategy[Location | None] = st.one_of(
     st.none(),
+    st.builds(LineRange, counts, st.just(OPEN)),
+    st.builds(ByteRange, counts, st.just(OPEN)),
     ranges.map(lambda pair: LineRange(pair[0], pair[1])),
     ranges.map(lambda pair: ByteRange(pair[0], pair[1])),
     st.builds(MatchPart, counts),
@@ -53,6 +56,11 @@ def test_a_reference_reads_back_as_it_was_written(reference: Reference) -> None:
         *((text, Reference(OutputRef(12), LineRange(5, 5))) for text in ("r12:L5", "`r12:l5`", "[recall:R12:L5-5]")),
         *((f"r12{where}", Reference(OutputRef(12), LineRange(50, 60))) for where in (":L50-L60", ":50-60", "#L50–L60")),
         ("r12:7", Reference(OutputRef(12), LineRange(7, 7))),
+        *((text, Reference(OutputRef(12), LineRange(50, 50))) for text in ("r12 L50", "R12#L50", "[r12: line 50]")),
+        *((text, Reference(OutputRef(12), LineRange(50, 60))) for text in ("r12 lines 50-60", "r12:L50 – 60")),
+        *((text, Reference(OutputRef(12), LineRange(50, OPEN))) for text in ("r12:L50-", "r12:50-", "`R12#L50–`")),
+        ("r12:B4096-", Reference(OutputRef(12), ByteRange(4096, OPEN))),
+        ("ebb://_/current/r12:L50-", Reference(OutputRef(12), LineRange(50, OPEN))),
         ("MSG-DEF67890", Reference(MessageRef("def67890"))),
         ("r12:L50-100", Reference(OutputRef(12), LineRange(50, 100))),
         ("r12:B0-4096", Reference(OutputRef(12), ByteRange(0, 4096))),
@@ -70,7 +78,7 @@ def test_every_form_is_read(text: str, reference: Reference) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "", "r", "r0", "r-1", "r012", "r12:", "r12:L", "r12:L0-5", "r12:L5-", "r12:X1-2", "msg-", "msg-XYZ",
+        "", "r", "r0", "r-1", "r012", "r12:", "r12:L", "r12:L0-5", "r12:L5-x", "r12:X1-2", "msg-", "msg-XYZ",
         "msg-123456789", "sum-0", "ebb://", "ebb://a/b", "ebb://a/b/", "ebb://a/b/c/r1", "ebb:///b/r1", "http://a/b/r1",
         "r1 2", "r١", "r" + "9" * 30,
     ],
@@ -83,6 +91,12 @@ def test_anything_else_is_refused_with_what_a_reference_looks_like(text: str) ->
 @pytest.mark.parametrize("text", ["r1-r3", "R1–r3", "r1, r2", "[r1 r2 r3]", "r1..r3", "r1 to r3", "`r1` and `r2`"])
 def test_several_references_at_once_are_to_be_given_one_at_a_time(text: str) -> None:
     with pytest.raises(BadReference, match=r"names several: give one at a time, first `r1`$"):
+        parse_reference(text)
+
+
+@pytest.mark.parametrize("text", ["r1:L-50", "r1:-50", "R1#L–L50", "r1:lines -50"])
+def test_a_range_without_a_beginning_is_refused_with_what_may_be_meant(text: str) -> None:
+    with pytest.raises(BadReference, match=r"does not say where it begins: write `[rR]1:L1-50` for the first lines$"):
         parse_reference(text)
 
 
