@@ -16,12 +16,20 @@ LONGEST_PIECE = 200
 """Characters of a word of a query that count."""
 
 LONGEST_TERM = 40
-"""Characters of a word that is found by its parts; longer ones are keys and encoded bytes."""
+"""Characters of a word that is found by its parts; longer ones with digits are keys and encoded bytes."""
+LONGEST_NAME = 200
+"""Characters of one without digits, which is a name: its parts are words themselves."""
+
+_WILD = set("*?[")
+"""What makes a pattern of a path."""
 
 _UNSPACED = "\u3041-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff"
 """Characters of scripts that are written without blanks, or with endings where a word would end."""
 _RUN = re.compile(f"[{_UNSPACED}]+")
-_WORD = re.compile(rf"(?<![^\W_])[^\W_]{{4,{LONGEST_TERM}}}(?![^\W_])")
+_WORD = re.compile(rf"(?<![^\W_])(?:[^\W_]{{4,{LONGEST_TERM}}}|[^\W\d_]{{4,{LONGEST_NAME}}})(?![^\W_])")
+_NAME = re.compile(r"\w+(?:-\w+)*")
+_HUMP = re.compile(r"(?<=[a-z\d])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|[_-]+")
+"""Where one word of a name ends and the next begins."""
 _PHRASE = re.compile(r'"([^"]*)"|(\S+)')
 
 
@@ -71,6 +79,13 @@ def _form(piece: str) -> str:
     return prefix(piece) if len(piece) == 1 else quoted(" ".join(_pairs(piece)))
 
 
+def spellings(piece: str) -> tuple[str, str]:
+    """A name of several words in the two ways in which texts may have it besides: with a blank where its words meet,
+    and glued together. Two empty texts when it is none."""
+    words = [word for word in _HUMP.split(piece) if word] if _NAME.fullmatch(piece) else []
+    return (" ".join(words), "".join(words)) if len(words) > 1 else ("", "")
+
+
 def prefix(piece: str) -> str:
     """The piece, with its last word only begun."""
     return quoted(piece) + "*"
@@ -93,3 +108,38 @@ def _pairs(run: str) -> list[str]:
 def words_of(text: str) -> set[str]:
     """The words of a text that others may be parts of."""
     return {word for word in _WORD.findall(text.lower()) if not _RUN.search(word)}
+
+
+def clean(text: str) -> str:
+    """The text as a database takes it."""
+    return text.replace("\0", " ").encode("utf-8", "replace").decode("utf-8")
+
+
+def words_of_path(path: str) -> tuple[str, ...]:
+    """What a path with that part in it surely holds, in the index's language: its words but the first, of which it may
+    be the end."""
+    words = [] if set(path) & _WILD else re.findall(r"[^\W_]+", path)
+    return (prefix(" ".join(words[1:])),) if len(words) > 1 else ()
+
+
+def filters(wanted: Wanted) -> tuple[str, list[object]]:
+    """What only the documents themselves can tell."""
+    clause, values = "", list[object]()
+    if wanted.since is not None:
+        clause += " and d.created >= ?"
+        values.append(wanted.since)
+    if wanted.until is not None:
+        clause += " and d.created < ?"
+        values.append(wanted.until)
+    if wanted.larger_than:
+        clause += " and d.size > ?"
+        values.append(wanted.larger_than)
+    if wanted.path:
+        clause += " and d.path glob ?"
+        values.append(path_pattern(wanted.path))
+    return clause, values
+
+
+def path_pattern(path: str) -> str:
+    """What all of a path must match that has this part or matches this pattern."""
+    return clean(path if set(path) & _WILD else f"*{path}*")

@@ -6,7 +6,6 @@ time and loses nothing.
 """
 
 import hashlib
-import re
 import sqlite3
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,7 +13,22 @@ from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 from store.errors import StoreError
-from store.queries import LONGEST_TERM, Wanted, Way, expression, pairs_of, pieces_of, prefix, quoted, words_of
+from store.queries import (
+    LONGEST_NAME,
+    LONGEST_TERM,
+    Wanted,
+    Way,
+    clean,
+    expression,
+    filters,
+    pairs_of,
+    pieces_of,
+    prefix,
+    quoted,
+    spellings,
+    words_of,
+    words_of_path,
+)
 from store.searchtables import create_parts, create_tables, create_words, drop_index
 from store.sessions import MessageRow, SessionStore
 
@@ -24,8 +38,8 @@ NEWEST = 2000
 """Matches that are ranked. Where more match, they are the newest: to rank all would take longer than to read on."""
 MOST_TERMS = 100
 """Longer words that the words of one search may be parts of."""
-_WILD = set("*?[")
-"""What makes a pattern of a path."""
+BEGUN = 12
+"""Letters of a word with which longer words are found by their beginnings, however long they are."""
 _WEIGHTS = "0.0, 3.0, 1.0, 1.0"
 
 
@@ -257,9 +271,9 @@ class SearchIndex:
             if value
         ]
         kinds = " OR ".join(quoted(mark("k", kind)) for kind in wanted.kinds)
-        scope = " AND ".join([*map(quoted, marks), *([f"({kinds})"] if kinds else []), *_words_of_path(wanted.path)])
+        scope = " AND ".join([*map(quoted, marks), *([f"({kinds})"] if kinds else []), *words_of_path(wanted.path)])
         match = f"{{title text pairs}} : ({words})" + (f" AND marks : ({scope})" if scope else "")
-        clause, values = _filters(wanted)
+        clause, values = filters(wanted)
         joined = "join documents d on d.id = words.rowid" if clause else ""
         return self._store.query(
             f"select f.id, coalesce(a.count, 0) from (select words.rowid as id, bm25(words, {_WEIGHTS}) as score "
@@ -272,7 +286,7 @@ class SearchIndex:
         )
 
     def _newest(self, wanted: Wanted) -> list[tuple[int, int]]:
-        clause, values = _filters(wanted)
+        clause, values = filters(wanted)
         exact = [("d.session", wanted.session), ("s.project", wanted.project), ("d.tool", wanted.tool)]
         for column, value in exact:
             if value:
@@ -305,9 +319,15 @@ class SearchIndex:
         )
 
     def _terms_with(self, piece: str, limit: int) -> tuple[str, ...]:
-        """Words that hold a part of a word, the shortest first, as the index's language has them."""
+        """Words that hold a part of a word, the shortest first, as the index's language has them; and other ways to
+        write a name."""
+        apart, glued = spellings(piece)
         if not piece.isalnum():
-            return (prefix(piece),)
+            return (prefix(piece), *((quoted(glued), *self._terms_with(glued, limit)) if glued else ()))
+        others = (*((quoted(apart),) if apart else ()), *((prefix(piece),) if len(piece) >= BEGUN else ()))
+        return (*others, *self._terms_around(piece, limit))
+
+    def _terms_around(self, piece: str, limit: int) -> tuple[str, ...]:
         if len(piece) < 3 or not self._remembers_words():
             return ()
         found = self._store.query(
@@ -330,8 +350,9 @@ class SearchIndex:
                 return False
             db.execute("delete from terms")
             db.execute(
-                "insert into terms (term) select term from vocabulary where length(term) between 4 and ?",
-                (LONGEST_TERM,),
+                "insert into terms (term) select term from vocabulary where length(term) between 4 and ? "
+                "or (length(term) between 4 and ? and term not glob '*[0-9]*')",
+                (LONGEST_TERM, LONGEST_NAME),
             )
             db.execute("insert into parts (term) select term from terms")
         return True
@@ -361,38 +382,3 @@ def access_key(kind: DocumentKind, position: int, number: int) -> str:
 def mark(kind: str, value: str) -> str:
     """A word that stands for a session, a project, a kind or a tool, and is no word of any text."""
     return f"{kind}{hashlib.sha256(value.encode('utf-8', 'replace')).hexdigest()[:12]}"
-
-
-def clean(text: str) -> str:
-    """The text as a database takes it."""
-    return text.replace("\0", " ").encode("utf-8", "replace").decode("utf-8")
-
-
-def _words_of_path(path: str) -> tuple[str, ...]:
-    """What a path with that part in it surely holds, in the index's language: its words but the first, of which it may
-    be the end."""
-    words = [] if set(path) & _WILD else re.findall(r"[^\W_]+", path)
-    return (prefix(" ".join(words[1:])),) if len(words) > 1 else ()
-
-
-def _filters(wanted: Wanted) -> tuple[str, list[object]]:
-    """What only the documents themselves can tell."""
-    clause, values = "", list[object]()
-    if wanted.since is not None:
-        clause += " and d.created >= ?"
-        values.append(wanted.since)
-    if wanted.until is not None:
-        clause += " and d.created < ?"
-        values.append(wanted.until)
-    if wanted.larger_than:
-        clause += " and d.size > ?"
-        values.append(wanted.larger_than)
-    if wanted.path:
-        clause += " and d.path glob ?"
-        values.append(path_pattern(wanted.path))
-    return clause, values
-
-
-def path_pattern(path: str) -> str:
-    """What all of a path must match that has this part or matches this pattern."""
-    return clean(path if set(path) & _WILD else f"*{path}*")

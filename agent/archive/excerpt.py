@@ -4,6 +4,8 @@ import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
 
+from store.queries import spellings
+
 EXCERPT = 400
 """Characters."""
 BEFORE = 120
@@ -26,7 +28,7 @@ def excerpt(text: str, words: Sequence[str], size: int = EXCERPT) -> str:
 
 def _hits(text: str, words: Sequence[str]) -> dict[str, list[int]]:
     """Where each word stands, whole ones before parts of others."""
-    forms = [re.escape(word) for word in sorted(words, key=len, reverse=True) if word.strip()]
+    forms = [_form(word) for word in sorted(words, key=len, reverse=True) if word.strip()]
     if not forms:
         return {}
     either = "|".join(forms)
@@ -37,6 +39,12 @@ def _hits(text: str, words: Sequence[str]) -> dict[str, list[int]]:
         if found:
             return found
     return {}
+
+
+def _form(word: str) -> str:
+    """A pattern of a word; of a name of several words with whatever stands where they meet."""
+    apart, _ = spellings(word)
+    return r"[\W_]*".join(map(re.escape, apart.split())) if apart else re.escape(word)
 
 
 def _best(hits: Mapping[str, list[int]], size: int) -> int:

@@ -10,8 +10,8 @@ from agent.archive.embeddings import Embedder
 from agent.archive.indexer import Indexer
 from agent.archive.vector_index import Sketches, sketched
 from agent.records.store_thread import StoreThread
-from store.queries import Wanted
-from store.search import SearchHit, SearchIndex, SearchMatch, path_pattern
+from store.queries import Wanted, path_pattern
+from store.search import SearchHit, SearchIndex, SearchMatch
 from store.sessions import SessionStore
 from store.vectors import Unread, Vector, VectorStore
 from tools.recalled import OnProgress, no_progress

@@ -77,6 +77,21 @@ def test_parts_of_words_are_found_after_whole_words(opened: Opened) -> None:
     assert [m.way for m in opened.index.find(Wanted("it precompacte"))] == ["some"]
 
 
+@pytest.mark.parametrize("query", ["user_name", "userName", "user-name", "UserName", "USER_NAME"])
+def test_a_name_is_found_however_its_words_are_joined(opened: Opened, query: str) -> None:
+    forms = ["userName", "user_name", "user-name", "User name", "getUserNameList", "USER_NAME = 1", "username"]
+    opened.add("a", *(doc(place, form) for place, form in enumerate([*forms, "user, and then a name", "use"])))
+    found = set(opened.texts(query, limit=20))
+    assert found == set(forms)
+
+
+def test_long_names_are_found_by_their_parts_and_long_keys_by_their_beginnings(opened: Opened) -> None:
+    name, key = "Internal" + "Frame" * 20 + "TitlePane", "0123456789abcdef" * 8
+    opened.add("a", doc(0, f"class {name}:"), doc(1, f"digest {key}."))
+    for query, position in (("titlepane", 0), ("FrameTitle", 0), (name, 0), (key[:12], 1), (key[:60], 1), (key, 1)):
+        assert [match.document.position for match in opened.index.find(Wanted(query))] == [position], query
+
+
 def test_a_name_is_found_by_its_beginning(opened: Opened) -> None:
     opened.add("a", doc(0, "def measure_window_size(): ..."))
     assert opened.texts("measure_win") == opened.texts("measure_window_size") == ["def measure_window_size(): ..."]

@@ -15,6 +15,9 @@ _EDGE = 4
 _BEFORE, _SHOWN = 80, 200
 """Characters that are shown before a place, and in all."""
 _TOKEN = re.compile(r"[^\W_]+")
+_HUMP = re.compile(r"(?<=[a-z\d])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+"""Where one word of a name ends and the next begins."""
+_NAME = re.compile(r"\w+(?:-\w+)*")
 _ONE_CASE = re.compile(r"[a-z0-9]+|[^\x00-\x7f]+")
 """What may stand in bytes in one way only, when it has no capitals."""
 
@@ -53,11 +56,13 @@ def scan_words(content: Content, words: Sequence[str], is_over: Callable[[], boo
 
 
 class _Word:
-    """A word or several that follow each other, and how to know quickly that bytes lack them."""
+    """A word or several that follow each other, and how to know quickly that bytes lack them. The words of a name, as
+    in `user_name` and `userName`, may also be glued together, or stand apart."""
 
     def __init__(self, word: str) -> None:
-        tokens = _TOKEN.findall(word.lower())
-        self._pattern = re.compile(r"[\W_]+".join(map(re.escape, tokens)))
+        is_name = _NAME.fullmatch(word) is not None
+        tokens = [token.lower() for token in _TOKEN.findall(_HUMP.sub("_", word) if is_name else word)]
+        self._pattern = re.compile((r"[\W_]*" if is_name else r"[\W_]+").join(map(re.escape, tokens)))
         runs = [run for token in tokens for run in _ONE_CASE.findall(token) if run.isascii() or run == run.upper()]
         self._needle = max((run.encode() for run in runs), key=len, default=b"")
 

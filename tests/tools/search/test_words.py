@@ -23,6 +23,13 @@ def test_the_first_line_of_each_word_is_told_with_its_number() -> None:
     assert scan_words(InMemory(whole), ["eedle", "needle"], lambda: False) == Scanned((needle,), False, len(whole))
 
 
+@pytest.mark.parametrize("word", ["user_name", "userName", "user-name", "UserName", "HTTPUser", "user name"])
+def test_the_words_of_a_name_may_be_glued_or_stand_apart(word: str) -> None:
+    whole = ("filler\n" * 50_000 + "userName\nuser_name\nhttp_user\n").encode()
+    line = {"HTTPUser": (50_003, "http_user"), "user name": (50_002, "user_name")}.get(word, (50_001, "userName"))
+    assert scan_words(InMemory(whole), [word], lambda: False).lines == (line,)
+
+
 def test_what_is_over_says_how_far_it_got() -> None:
     whole = b"filler\n" * 200_000
     assert scan_words(InMemory(whole), ["needle"], lambda: True) == Scanned((), False, wordscan.PIECE)
@@ -31,8 +38,8 @@ def test_what_is_over_says_how_far_it_got() -> None:
 @given(TEXTS, WORDS)
 def test_no_edge_of_a_piece_hides_a_word_or_makes_one(text: str, words: list[str]) -> None:
     def holds(word: str) -> bool:
-        tokens = re.findall(r"[^\W_]+", word)
-        return re.search(r"(?<![^\W_])" + r"[\W_]+".join(tokens), text.lower()) is not None if tokens else True
+        tokens, between = re.findall(r"[^\W_]+", word), r"[\W_]*" if re.fullmatch(r"\w+(-\w+)*", word) else r"[\W_]+"
+        return re.search(r"(?<![^\W_])" + between.join(tokens), text.lower()) is not None if tokens else True
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(wordscan, "PIECE", 80)
