@@ -21,7 +21,7 @@ from agent.providers.wires.anthropic import AnthropicWriter, body
 from agent.providers.wires.encoding import WrittenRequest
 from agent.window.model_summary import READER
 from bench.context.billing import Block, BlockReader, Cache, Rates
-from bench.context.workload import TOKENS_PER_BYTE, Output, Planned, prose
+from bench.context.workload import LIGHT, TOKENS_PER_BYTE, Mix, Output, Planned, prose
 from tools.base import Arguments, Effect, Result, Workspace
 
 SUMMARY_TOKENS = 1800
@@ -30,14 +30,23 @@ REREADS = 3
 """Files that are read again after a summary."""
 AGAIN_SECONDS = 3.0
 """Between a request and one that fetches something again."""
-WANTED = {"read": 0.95}
+WANTED = {"read": 0.95, "task": 0.62}
 WANTED_ELSE = 0.22
 """How often the part of an output that was cut when it came in is wanted at once."""
 MOST_FETCHED = 2500
 """Tokens."""
 HAZARD, AGE = 0.05, 12.0
 """How likely a masked output is wanted again at a request, and over how many requests that fades."""
-EFFECTS: Mapping[str, Effect] = {"read": "read", "edit": "write", "bash": "run", "mcp": "run", "read_result": "read"}
+EFFECTS: Mapping[str, Effect] = {
+    "read": "read",
+    "edit": "write",
+    "bash": "run",
+    "mcp": "run",
+    "grep": "read",
+    "task": "none",
+    "other": "none",
+    "read_result": "read",
+}
 
 
 class Produce:
@@ -167,6 +176,8 @@ def asks_for_summary(request: Request) -> bool:
 class PlannedModel(BilledModel):
     plan: list[Planned]
     seed: int
+    mix: Mix = LIGHT
+    """Of whose tools there are definitions."""
     _rng: random.Random = field(init=False)
     _made: dict[str, Output] = field(default_factory=dict)
     _seen: dict[str, Seen] = field(default_factory=dict)
@@ -183,6 +194,11 @@ class PlannedModel(BilledModel):
     def __post_init__(self) -> None:
         BilledModel.__post_init__(self)  # a class with slots is made anew, which `super()` does not know
         self._rng = random.Random(self.seed)
+
+    @property
+    def tools(self) -> tuple[str, ...]:
+        """Their names, with that of the one that brings outputs back."""
+        return tuple(name for name in EFFECTS if name in self.mix.tools or name == "read_result")
 
     @property
     def said_next(self) -> str | None:

@@ -1,6 +1,6 @@
 """Plays the same planned sessions under the policies of other programs, on this engine, and prints what each costs.
 
-python -m bench.context.policies [--mix light|heavy] [--requests 300] [--seeds 3] [--window 200000] [--only NAME]
+python -m bench.context.policies [--mix NAME] [--requests 300] [--seeds 3] [--window 200000] [--only NAME]
 
 The others are modelled on what their sources and documents say of their thresholds: when they mask or summarise, what
 they keep, how much of an output they show, and whether their summary reads the conversation from the cache.
@@ -141,13 +141,13 @@ def row(name: str, runs: list[Played], ours: float) -> str:
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.context.policies")
-    parser.add_argument("--mix", choices=sorted(MIXES), help="one of the mixtures; both without it")
+    parser.add_argument("--mix", choices=sorted(MIXES), help="one of the mixtures; all without it")
     parser.add_argument("--requests", type=int, default=300)
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--window", type=int, default=200_000)
     parser.add_argument("--only", choices=sorted(POLICIES), action="append", help="one of the policies")
     options = parser.parse_args()
-    for mix in [options.mix] if options.mix else sorted(MIXES):
+    for mix in [options.mix] if options.mix else MIXES:
         print(f"{mix}, {options.seeds} sessions of {options.requests} requests, thousand tokens of input")
         print(f"{'':18}{'cost':>7}{'':7}{'cached':>8}{'rewrites':>9}{'summaries':>10}{'peak':>7}{'requests':>9}")
         ours = 0.0

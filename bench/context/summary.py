@@ -1,6 +1,6 @@
 """What one summary of a long conversation costs, as a share of reading that conversation afresh.
 
-python -m bench.context.summary [--mix light|heavy] [--tokens 120000] [--seeds 3]
+python -m bench.context.summary [--mix light|heavy|real|codex] [--tokens 120000] [--seeds 3]
 """
 
 import argparse
@@ -38,7 +38,7 @@ class Summarised:
 
 async def summarise(seed: int, mix: str, tokens: int) -> Summarised:
     """A planned session played until a request takes that many tokens, then compacted by hand."""
-    model = PlannedModel(list(plan(seed, MOST_REQUESTS, MIXES[mix])), seed, size=WINDOW)
+    model = PlannedModel(list(plan(seed, MOST_REQUESTS, MIXES[mix])), seed, MIXES[mix], size=WINDOW)
     with tempfile.TemporaryDirectory() as name:
         thread = StoreThread(lambda: SessionStore(":memory:"))
         try:
@@ -70,7 +70,7 @@ def table(mix: str, runs: list[Summarised]) -> str:
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.context.summary")
-    parser.add_argument("--mix", choices=sorted(MIXES), help="one of the mixtures; both without it")
+    parser.add_argument("--mix", choices=sorted(MIXES), help="one of the mixtures; light and heavy without it")
     parser.add_argument("--tokens", type=int, default=120_000, help="size of the conversation")
     parser.add_argument("--seeds", type=int, default=3)
     options = parser.parse_args()

@@ -1,12 +1,15 @@
 """Coding sessions as numbers: when requests come, how much is said, how large the outputs of tools are.
 
-The sizes follow two measured mixtures. LIGHT is what a session of edits and short commands brings: half of its outputs
-stay below 150 bytes, a few reach tens of kilobytes. HEAVY has logs and answers of remote tools in it.
+The sizes follow measured mixtures. LIGHT is what a session of edits and short commands brings: half of its outputs stay
+below 150 bytes, a few reach tens of kilobytes. HEAVY has logs and answers of remote tools in it. REAL is fitted to 188
+recorded sessions of four coding agents, with their turns and pauses; CODEX to those of them whose agent does nearly all
+with a shell.
 """
 
 import random
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import TypeAlias
 
 TOKENS_PER_BYTE = 0.325
@@ -25,20 +28,87 @@ class Sizes:
     most: int
 
 
-Mix: TypeAlias = Mapping[str, Sizes]
+Lognormal: TypeAlias = tuple[float, float]
+"""Mean and deviation of the logarithm of a quantity."""
 
-LIGHT: Mix = {
-    "read": Sizes(0.19, 7.3, 1.6, 51_200),
-    "bash": Sizes(0.48, 4.9, 1.75, 51_200),
-    "edit": Sizes(0.31, 4.7, 0.35, 4_000),
-    "mcp": Sizes(0.02, 7.0, 1.5, 102_400),
-}
-HEAVY: Mix = {
-    "read": Sizes(0.25, 8.0, 1.4, 51_200),
-    "bash": Sizes(0.45, 6.6, 1.9, 204_800),
-    "edit": Sizes(0.18, 4.7, 0.35, 4_000),
-    "mcp": Sizes(0.12, 8.3, 1.6, 204_800),
-}
+
+@dataclass(frozen=True, slots=True)
+class Rhythm:
+    """How a session goes on: when the user speaks, how much is said, how much time passes."""
+
+    turn: Lognormal | None = None
+    """Requests of a turn; None: at each request the user speaks with the same likelihood."""
+    said: Lognormal = (3.9, 1.0)
+    """Tokens of what the user says."""
+    pasted: Lognormal | None = None
+    """The same of every fifth text, where that is longer."""
+    most_said: int = 6_000
+    reply: Lognormal = (5.0, 1.05)
+    """Tokens."""
+    pause: Lognormal = (3.9, 1.2)
+    """Seconds before the user speaks."""
+    gap: Lognormal = (1.75, 1.1)
+    """Seconds between the requests of a turn."""
+    waits: float = 0.0
+    """Share of the requests of a turn that come after 300 seconds or more."""
+
+
+SPEAKS, PASTES = 0.11, 0.2
+LONG_WAIT = 300.0
+"""Seconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mix:
+    tools: Mapping[str, Sizes]
+    rhythm: Rhythm = Rhythm()  # a frozen value
+
+
+LIGHT = Mix(
+    {
+        "read": Sizes(0.19, 7.3, 1.6, 51_200),
+        "bash": Sizes(0.48, 4.9, 1.75, 51_200),
+        "edit": Sizes(0.31, 4.7, 0.35, 4_000),
+        "mcp": Sizes(0.02, 7.0, 1.5, 102_400),
+    }
+)
+HEAVY = Mix(
+    {
+        "read": Sizes(0.25, 8.0, 1.4, 51_200),
+        "bash": Sizes(0.45, 6.6, 1.9, 204_800),
+        "edit": Sizes(0.18, 4.7, 0.35, 4_000),
+        "mcp": Sizes(0.12, 8.3, 1.6, 204_800),
+    }
+)
+RECORDED = Rhythm(
+    turn=(1.6, 1.45),
+    said=(3.5, 1.0),
+    pasted=(7.0, 1.0),
+    most_said=20_000,
+    reply=(4.86, 1.32),
+    pause=(4.81, 1.58),
+    gap=(1.95, 1.09),
+    waits=0.01,
+)
+REAL = Mix(
+    {
+        "bash": Sizes(0.40, 5.72, 1.77, 41_000),
+        "read": Sizes(0.21, 7.89, 1.22, 51_000),
+        "edit": Sizes(0.19, 5.05, 0.85, 33_000),
+        "grep": Sizes(0.11, 5.82, 1.90, 20_000),
+        "other": Sizes(0.08, 4.18, 1.27, 35_000),
+        "task": Sizes(0.01, 8.02, 1.39, 33_000),
+    },
+    RECORDED,
+)
+CODEX = Mix(
+    {
+        "bash": Sizes(0.95, 6.91, 1.79, 41_000),
+        "edit": Sizes(0.03, 5.05, 0.85, 33_000),
+        "other": Sizes(0.02, 4.18, 1.27, 35_000),
+    },
+    RECORDED,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +136,7 @@ def plan(seed: int, count: int, mix: Mix) -> tuple[Planned, ...]:
     """A session of that many requests. Outputs of a reply that ends a turn are moved to the next one, so that a plan
     has all the bytes that its mixture brings."""
     rng = random.Random(seed)
-    drawn = [_draw(rng, mix, first=number == 0) for number in range(count)]
+    drawn = [_draw(rng, mix, speaks) for speaks in islice(_speaking(rng, mix.rhythm), count)]
     planned: list[Planned] = []
     moved: tuple[Output, ...] = ()
     for number, request in enumerate(drawn):
@@ -77,18 +147,39 @@ def plan(seed: int, count: int, mix: Mix) -> tuple[Planned, ...]:
     return tuple(planned)
 
 
-def _draw(rng: random.Random, mix: Mix, *, first: bool) -> Planned:
-    speaks = first or rng.random() < 0.11
-    said = max(1, int(min(6_000, rng.lognormvariate(3.9, 1.0)))) if speaks else 0
-    gap = rng.lognormvariate(3.9, 1.2) if speaks else rng.lognormvariate(1.75, 1.1)
-    reply = int(min(8_000, max(20, rng.lognormvariate(5.0, 1.05))))
+def _speaking(rng: random.Random, rhythm: Rhythm) -> Iterator[bool]:
+    """For each request whether the user speaks before it."""
+    yield True
+    while rhythm.turn is None:
+        yield rng.random() < SPEAKS
+    while True:
+        for _ in range(1, round(rng.lognormvariate(*rhythm.turn))):
+            yield False
+        yield True
+
+
+def _draw(rng: random.Random, mix: Mix, speaks: bool) -> Planned:
+    rhythm = mix.rhythm
+    said = max(1, int(min(rhythm.most_said, rng.lognormvariate(*_length(rng, rhythm))))) if speaks else 0
+    gap = rng.lognormvariate(*rhythm.pause) if speaks else _gap(rng, rhythm)
+    reply = int(min(8_000, max(20, rng.lognormvariate(*rhythm.reply))))
     calls = 1 + (rng.random() < 0.12) + (rng.random() < 0.04)
-    return Planned(gap, said, reply, tuple(_output(rng, mix) for _ in range(calls)))
+    return Planned(gap, said, reply, tuple(_output(rng, mix.tools) for _ in range(calls)))
 
 
-def _output(rng: random.Random, mix: Mix) -> Output:
-    (tool,) = rng.choices(list(mix), [sizes.share for sizes in mix.values()])
-    sizes = mix[tool]
+def _length(rng: random.Random, rhythm: Rhythm) -> Lognormal:
+    return rhythm.pasted if rhythm.pasted is not None and rng.random() < PASTES else rhythm.said
+
+
+def _gap(rng: random.Random, rhythm: Rhythm) -> float:
+    if rhythm.waits and rng.random() < rhythm.waits:
+        return LONG_WAIT * (1 + rng.expovariate(1.0))
+    return rng.lognormvariate(*rhythm.gap)
+
+
+def _output(rng: random.Random, tools: Mapping[str, Sizes]) -> Output:
+    (tool,) = rng.choices(list(tools), [sizes.share for sizes in tools.values()])
+    sizes = tools[tool]
     drawn = int(rng.lognormvariate(sizes.mu, sizes.sigma))
     return Output(tool, min(sizes.most, max(LEAST_OUTPUT, drawn)))
 

@@ -1,8 +1,14 @@
 """What the benchmarks' provider bills: by prefix, breakpoint and time."""
 
+from itertools import groupby
+
+import pytest
+
 from agent.messages import Usage
 from bench.context.billing import LOOK_BACK, Block, BlockReader, Cache, Rates, common_prefix
-from bench.context.workload import HEAVY, LIGHT, plan, prose
+from bench.context.play import play
+from bench.context.policies import POLICIES
+from bench.context.workload import CODEX, HEAVY, LIGHT, REAL, plan, prose
 
 LONG = "x" * 4000
 TOKENS = 1300
@@ -95,6 +101,30 @@ def test_plans_repeat_and_have_the_sizes_of_their_mixture() -> None:
     assert 1_000 < sizes["light"][1] < 1_900
     assert 3_500 < sizes["heavy"][1] < 6_000
     assert plan(1, 50, LIGHT)[0].said > 0
+
+
+def test_recorded_mixtures_have_the_turns_and_pauses_of_the_recordings() -> None:
+    planned = [one for seed in range(60) for one in plan(seed, 300, REAL)]
+    outputs = [output for one in planned for output in one.outputs]
+    shares = {tool: sum(one.tool == tool for one in outputs) / len(outputs) for tool in REAL.tools}
+    assert shares == {tool: pytest.approx(sizes.share, abs=0.02) for tool, sizes in REAL.tools.items()}
+    bash = sorted(one.size for one in outputs if one.tool == "bash")
+    assert bash[len(bash) // 2] == pytest.approx(305, rel=0.1)
+    pauses = sorted(one.gap for one in planned if one.said)
+    assert sum(gap > 300 for gap in pauses) / len(pauses) == pytest.approx(0.28, abs=0.03)
+    assert pauses[int(0.9 * len(pauses))] == pytest.approx(930, rel=0.15)
+    waits = [one.gap for one in planned if not one.said]
+    assert sum(gap >= 300 for gap in waits) / len(waits) == pytest.approx(0.01, abs=0.004)
+    turns = sorted(len(list(turn)) + 1 for goes_on, turn in groupby(planned, lambda one: not one.said) if goes_on)
+    assert 5 <= turns[len(turns) // 2] <= 9, "of those with more than one request"
+    assert sum(one.tool == "bash" for seed in range(9) for p in plan(seed, 99, CODEX) for one in p.outputs) > 900
+
+
+async def test_a_session_like_the_recorded_ones_costs_less_than_under_another_policy() -> None:
+    ours = await play(1, 120, REAL, 200_000)
+    theirs = await play(1, 120, REAL, 200_000, POLICIES["like Claude Code"])
+    assert ours.cost < 0.9 * theirs.cost
+    assert (ours.drift, theirs.drift) == (0, 0)
 
 
 def test_prose_has_the_bytes_it_was_asked_for() -> None:
