@@ -301,7 +301,7 @@ def _given(output: ToolOutput) -> str:
 
 
 def exit_of(output: ToolOutput) -> str:
-    """How a command ended: `exit 0`, or how it failed and the first line that says why."""
+    """How a command ended: `exit 0`, or how it failed and the line that says why."""
     program, is_done = output.program, output.status == "done"
     if program is None and is_done:
         return f"done: {quoted(own_words(output.text, output.inserted), SAID)}"
@@ -317,13 +317,20 @@ def _how(program: ProgramState) -> str:
 
 
 def first_error(output: ToolOutput) -> str:
-    """The first line that looks like an error, or else the first line that is its own."""
+    """The first line that looks like an error. Where none does, what a program printed last, which says more of how it
+    failed, or else the first line that is the output's own."""
     heading = next((end for start, end in output.inserted if start == 0), 0)
-    said = output.text[heading:]
-    printed = said if output.program is None else output.program.printed_in(said)
-    lines = [line.strip() for line in printed.splitlines() if line.strip()]
-    found = next((line for line in lines if _ERROR.search(line)), lines[0] if lines else "")
-    return quoted(found, ERROR)
+    lines = _lines(output.text[heading:], output.program)
+    found = next((line for line in lines if _ERROR.search(line)), "")
+    if not found and output.program is not None:
+        lines = _lines(own_words(output.text, output.inserted), output.program)[-1:]
+    return quoted(found or (lines[0] if lines else ""), ERROR)
+
+
+def _lines(said: str, program: ProgramState | None) -> list[str]:
+    """The lines of an output in which there is something, without how its program ended."""
+    printed = said if program is None else program.printed_in(said)
+    return [line.strip() for line in printed.splitlines() if line.strip()]
 
 
 def patched_paths(call: ToolCall) -> tuple[str, ...]:

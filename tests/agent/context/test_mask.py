@@ -59,6 +59,8 @@ def kept_apart(shown: str, lines: int) -> ToolOutput:
             "failed",
             "Ran: make – exit 2 – a.c:3: error: no such field",
         ),
+        ("bash", {"command": "cmp a b"}, "comparing\na b differ: byte 1\n\nexit code 1", "failed",
+         "Ran: cmp a b – exit 1 – a b differ: byte 1"),
         ("bash", {"command": "false"}, "no output\nexit code 1", "failed", "Ran: false – exit 1"),
         ("bash", {"command": "x" * 99}, "exit code 0", "done", "Ran: " + "x" * 79 + "… – exit 0"),
         (
