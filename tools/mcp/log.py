@@ -1,15 +1,21 @@
 """The file in which a server's error output ends up: only its owner can read it, and it does not grow without end."""
 
 import os
+import re
 from collections import deque
 from collections.abc import Collection
 from contextlib import suppress
 from pathlib import Path
 
+from tools.redaction import HIDDEN
+
 LARGEST = 4 * 1024**2
 """Bytes of the file. One file of what came before is kept beside it."""
 
 _LONGEST_TAIL = 2000
+_HIDDEN = HIDDEN.encode()
+_TELLING = 4
+"""Bytes of a secret's beginning that are hidden where no more of it came."""
 
 
 def last_lines(path: Path, count: int) -> list[str]:
@@ -27,7 +33,11 @@ class ServerLog:
     def __init__(self, path: Path, secrets: Collection[str] = ()) -> None:
         """`secrets`: what is not written down."""
         self._path = path
-        self._secrets = tuple(secret.encode("utf-8", "surrogateescape") for secret in secrets)
+        hidden = {secret.encode("utf-8", "surrogateescape") for secret in secrets} - {b""}
+        self._secrets = sorted(hidden, key=len, reverse=True)
+        self._pattern = re.compile(b"|".join(map(re.escape, self._secrets)))
+        self._held = b""
+        """What may be the beginning of a secret, until more of it comes."""
         self._tail = b""
         self._descriptor: int | None = None
         self._size = 0
@@ -41,8 +51,26 @@ class ServerLog:
         return next((line.strip() for line in reversed(lines) if line.strip()), "")
 
     def write(self, data: bytes) -> None:
-        for secret in self._secrets:
-            data = data.replace(secret, b"***")
+        """Secrets are hidden also where they come in several pieces."""
+        self._write(self._without_secrets(self._held + data) if self._secrets else data)
+
+    def _without_secrets(self, data: bytes) -> bytes:
+        """The data but for what may be the beginning of a secret at its end, which is held."""
+        ends = 0
+        for match in self._pattern.finditer(data):
+            if match.end() == len(data) and self._begins(match[0]):
+                break
+            ends = match.end()
+        longest = min(len(data) - ends, len(self._secrets[0]) - 1)
+        held = next((size for size in range(longest, 0, -1) if self._begins(data[-size:])), 0)
+        self._held = data[len(data) - held :]
+        return self._pattern.sub(_HIDDEN, data[: len(data) - held])
+
+    def _begins(self, data: bytes) -> bool:
+        """Whether it is the beginning of a longer secret."""
+        return any(len(secret) > len(data) and secret.startswith(data) for secret in self._secrets)
+
+    def _write(self, data: bytes) -> None:
         self._tail = (self._tail + data[-_LONGEST_TAIL:])[-_LONGEST_TAIL:]
         if self._descriptor is None:
             return
@@ -52,15 +80,22 @@ class ServerLog:
             # A write that the system cuts short loses the rest of a chunk, of a log.
             self._size += os.write(self._descriptor, data[-LARGEST:])
         except OSError:
-            self.close()
+            self._close()
 
     def close(self) -> None:
+        held, self._held = self._held, b""
+        if held:
+            is_telling = len(held) >= _TELLING or held in self._secrets
+            self._write(_HIDDEN if is_telling else self._pattern.sub(_HIDDEN, held))
+        self._close()
+
+    def _close(self) -> None:
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None
 
     def _turn_over(self) -> None:
-        self.close()
+        self._close()
         self._path.replace(self._path.with_name(f"{self._path.name}.1"))
         self._open()
 

@@ -1,8 +1,12 @@
 """The file for what a server prints on its error output."""
 
+from itertools import pairwise
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tools.mcp import log
 from tools.mcp.log import ServerLog, last_lines
@@ -32,3 +36,34 @@ def test_what_cannot_be_written_harms_nobody_and_its_end_is_known(path: Path, in
         kept.write(text)
     kept.close()
     assert kept.last_line == "start"
+
+
+SECRETS = ("abcabd", "abc", "bcabdd", "aabb")
+
+
+@given(st.lists(st.sampled_from([*SECRETS, "a", "b", "c", "d", "ab", "x", "\n"]), max_size=12).map("".join), st.data())
+def test_a_secret_is_hidden_however_it_is_cut_into_pieces(text: str, data: st.DataObject) -> None:
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(text)), max_size=5)))
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "forge.log"
+        kept = ServerLog(path, secrets=SECRETS)
+        for start, end in pairwise([0, *cuts, len(text)]):
+            kept.write(text[start:end].encode())
+        kept.close()
+        written = path.read_text()
+    assert not [secret for secret in SECRETS if secret in written]
+    if not any(secret in text for secret in SECRETS):
+        whole = written.removesuffix("***")
+        assert text.startswith(whole)
+        assert written == text or len(text) - len(whole) >= log._TELLING
+
+
+def test_what_begins_no_secret_is_written_at_once(path: Path) -> None:
+    kept = ServerLog(path, secrets=["s3cret-of-mine"])
+    kept.write(b"a s3c")
+    assert path.read_bytes() == b"a "
+    kept.write(b"at\n")
+    assert path.read_bytes() == b"a s3cat\n"
+    kept.write(b"s3c")
+    kept.close()
+    assert kept.last_line == "s3c"
