@@ -97,19 +97,30 @@ while read -r sign group; do
   [ "$sign" = + ] && kept="$kept $group"
   groups=$kept
 done
-for each in $groups; do kill -s KILL -- "-$each"; done
+family=$groups others= every= grown=yes
 for stat in /proc/[0-9]*/stat; do
   read -r line < "$stat" || continue
   set -- ${line##*) }
-  for each in $groups; do [ "$4" != "$each" ] || kill -s KILL -- "-$3"; done
+  every="$every ${line%% *}:$2:$3:$4"
 done
+while [ "$grown" ]; do
+  grown=
+  for each in $every; do
+    process=${each%%:*} parent=${each#*:} session=${each##*:}
+    parent=${parent%%:*} group=${each%:*}
+    case " $family " in *" $process "*) continue ;; esac
+    case " $family " in *" $parent "* | *" $session "*) ;; *) continue ;; esac
+    family="$family $process" others="$others ${group##*:}" grown=yes
+  done
+done
+for each in $groups $others; do kill -s KILL -- "-$each"; done
 """
 """Its input ends when nobody is left who could write to it."""
 
 
 class Guardian:
-    """Ends the groups that it guards, and the others of their sessions, once this process is gone. It is started with
-    the first of them."""
+    """Ends the groups that it guards, the others of their sessions and those of whatever descends from them, once this
+    process is gone. It is started with the first of them."""
 
     def __init__(self) -> None:
         self._lock = Lock()

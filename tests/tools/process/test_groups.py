@@ -18,13 +18,15 @@ STARTS = """
 import subprocess, sys, time
 from tools.process.groups import GUARDIAN
 
-commands = ["sleep 600; :", "sleep 600; :", "echo; timeout 600 sh -c 'echo $$; sleep 600; :'; :"]
+inside = "setsid -w sh -c 'echo \\$\\$; sleep 600; :'; :"
+commands = ["sleep 600; :", "sleep 600; :", "timeout 600 sh -c 'echo $$; sleep 600; :'; :",
+            f"setsid -w timeout 600 sh -c \\"{inside}\\"; :"]
 started = [subprocess.Popen(["sh", "-c", command], start_new_session=True, stdout=-1) for command in commands]
 for each in started:
     GUARDIAN.guard(each.pid)
 GUARDIAN.leave(started[1].pid)
-started[2].stdout.readline()
-print(*(each.pid for each in started), int(started[2].stdout.readline()), GUARDIAN._process.pid, flush=True)
+inner = [int(each.stdout.readline()) for each in started[2:]]
+print(*(each.pid for each in started), *inner, GUARDIAN._process.pid, flush=True)
 if sys.argv[1] == "ends":
     sys.exit()
 time.sleep(600)
@@ -37,14 +39,13 @@ def test_what_is_guarded_ends_with_a_killed_process_and_nothing_else_does() -> N
             [sys.executable, "-c", STARTS, how], cwd=ROOT, stdout=subprocess.PIPE, text=True
         ) as process:
             assert process.stdout is not None
-            *groups, in_a_group_of_its_own, guardian = map(int, process.stdout.readline().split())
+            first, left, *others = map(int, process.stdout.readline().split())
             if how == "killed":
                 process.kill()
             process.wait()
-        ended = (groups[0], groups[2], in_a_group_of_its_own, guardian)
-        assert [is_gone(process) for process in ended] == [True] * 4
-        assert Path(f"/proc/{groups[1]}").exists()
-        os.killpg(groups[1], signal.SIGKILL)
+        assert [is_gone(process) for process in (first, *others)] == [True] * 6
+        assert Path(f"/proc/{left}").exists()
+        os.killpg(left, signal.SIGKILL)
 
 
 OWN_GROUPS = {
