@@ -27,6 +27,8 @@ from tools.extent import counted
 USUAL = ("ours", "like opencode", "like Claude Code", "like Codex")
 SIZES = ((100_000, "under 100k"), (200_000, "100k to 200k"), (10**12, "over 200k"))
 """Groups of recordings by the tokens that were said, called and given back in them."""
+AGES = ((6, "to 5"), (11, "6-10"), (21, "11-20"), (41, "21-40"), (81, "41-80"), (10**9, "over 80"))
+"""Groups of masked outputs by the steps since they came in."""
 UNITS = {"k": 1_000, "m": 1_000_000}
 
 
@@ -118,6 +120,21 @@ def kinds(runs: Sequence[Replayed]) -> str:
     return "\n".join(lines)
 
 
+def masks(runs: Sequence[Replayed]) -> str:
+    """How many of the outputs that were masked at an age were regretted later, by kind."""
+    found = [mask for run in runs for mask in run.masks]
+    lines = [f"    {'masked at age':14}{''.join(f'{name:>12}' for _, name in AGES)}"]
+    for name in (*KINDS, "all"):
+        of_kind = [mask for mask in found if name in (mask[0], "all")]
+        cells, least = "", 0
+        for most, _ in AGES:
+            regretted = [mask[2] for mask in of_kind if least <= mask[1] < most]
+            cells += f"{f'{sum(regretted)}/{len(regretted)}' if regretted else '':>12}"
+            least = most
+        lines.append(f"    {name:14}{cells}")
+    return "\n".join(lines)
+
+
 def group_of(recording: Recording) -> str:
     tokens = recording.characters * TOKENS_PER_BYTE
     return f"{recording.agent}, {next(name for most, name in SIZES if tokens < most)}"
@@ -183,6 +200,7 @@ def report(recordings: Sequence[Recording], window: int, policies: Sequence[str]
     for policy, runs in found.items():
         print(f"  {policy}: regrets per 100 steps, and outputs regretted of those that left the view so")
         print("\n".join([kinds(runs), *([each(runs)] if is_each else [])]))
+    print(masks(found[policies[0]]))
     print(pauses(found[policies[0]]))
     print(groups(found), flush=True)
 

@@ -65,6 +65,12 @@ def used_in(text: str, calls: Iterable[RecordedCall]) -> set[str]:
     return used
 
 
+def held_by(output: str) -> set[str]:
+    """All that is distinctive in an output."""
+    lines = {_NUMBER.sub("", line, count=1) for line in output.split("\n")}
+    return names_in(output) | lines_in("\n".join(lines))
+
+
 @dataclass(slots=True)
 class SeenOutput:
     kind: Kind
@@ -76,7 +82,8 @@ class SeenOutput:
     shown: str | None = None
     """As it is shown now; None when a summary stands for it."""
     came_whole: bool = False
-    was_masked: bool = False
+    masked_at: int | None = None
+    """Steps since it came in, when it was first shown otherwise than at first; None when it never was."""
     is_back: bool = False
     """It was regretted since the view was last rewritten."""
 
@@ -89,7 +96,7 @@ class SeenOutput:
         """What took it, or a part of it, from the view first; None when all of it is there."""
         if self.first is not None and not self.came_whole:
             return "cut"
-        if self.was_masked:
+        if self.masked_at is not None:
             return "masked"
         return "summarised" if self.first is not None and self.shown is None else None
 
@@ -97,7 +104,7 @@ class SeenOutput:
         """What took something that stands in it from the view."""
         if wanted not in (self.first or ""):
             return "cut"
-        return "masked" if self.was_masked else "summarised"
+        return "masked" if self.masked_at is not None else "summarised"
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,12 +132,11 @@ class SeenOutputs:
     def add(self, call: RecordedCall, step: int) -> None:
         """An output that comes in."""
         self.outputs[call.id] = SeenOutput(call.kind, call.output, step)
-        lines = {_NUMBER.sub("", line, count=1) for line in call.output.split("\n")}
-        for found in sorted(names_in(call.output) | lines_in("\n".join(lines))):
+        for found in sorted(held_by(call.output)):
             self._holders.setdefault(found, []).append(call.id)
 
-    def look(self, shown: Mapping[str, str]) -> None:
-        """Takes note of what a request shows of them, by their calls."""
+    def look(self, shown: Mapping[str, str], step: int) -> None:
+        """Takes note of what the request of a step shows of them, by their calls."""
         is_rewritten = False
         for id, output in self.outputs.items():
             now = shown.get(id)
@@ -139,7 +145,8 @@ class SeenOutputs:
                 output.came_whole = output.whole in now
             elif now != output.shown:
                 is_rewritten = True
-                output.was_masked |= now is not None
+                if now is not None and output.masked_at is None:
+                    output.masked_at = step - output.step
                 output.shown = output.first if now == output.first else now
         if is_rewritten:
             for output in self.outputs.values():

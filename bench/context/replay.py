@@ -97,7 +97,7 @@ class RecordedModel(BilledModel):
 
     def step(self, content: Mapping[str, Any]) -> Reply:
         step = self.recording.steps[self.at]
-        self.seen.look(outputs_in(content))
+        self.seen.look(outputs_in(content), self.at)
         found = self.seen.regrets(used_in(step.text, step.calls), self.at, lambda: shown_in(content))
         self.at += 1
         for call in step.calls:
@@ -187,6 +187,8 @@ class Replayed:
     regrets: tuple[Regret, ...]
     left: Mapping[tuple[Cause, Kind], int]
     """Outputs that left the view, in part or as a whole, by what took them first."""
+    masks: tuple[tuple[Kind, int, bool], ...]
+    """Of each output that was whole until it was masked: its kind, its age in steps then, whether it was regretted."""
 
     @property
     def cost(self) -> float:
@@ -241,4 +243,9 @@ def _replayed(model: RecordedModel, policy: str, run: Played) -> Replayed:
         model.recalls / 1000,
         tuple(model.regrets),
         Counter((cause, output.kind) for output in model.seen.outputs.values() if (cause := output.left_by)),
+        tuple(
+            (output.kind, output.masked_at, any(regret.id == id for regret in model.regrets))
+            for id, output in model.seen.outputs.items()
+            if output.left_by == "masked" and output.masked_at is not None
+        ),
     )

@@ -242,16 +242,18 @@ def test_what_took_an_output_from_the_view_is_why_it_is_regretted() -> None:
     seen = SeenOutputs()
     for number, text in enumerate(("12\talpha_one()", "beta_two()", "gamma_three()", "alpha_one() again")):
         seen.add(RecordedCall(str(number), "read", "read", {}, text), number)
-    seen.look({str(number): seen.outputs[str(number)].whole for number in range(3)})
+    seen.look({str(number): seen.outputs[str(number)].whole for number in range(3)}, 3)
     assert seen.regrets({"beta_two", "gamma_three"}, 4, lambda: "") == ()
-    seen.look({"0": "12\talpha_one()", "1": "Viewed b", "3": "cut"})
+    seen.look({"0": "12\talpha_one()", "1": "Viewed b", "3": "cut"}, 4)
     wanted = {"alpha_one", "beta_two", "gamma_three"}
     assert [(one.id, one.cause) for one in seen.regrets(wanted, 4, lambda: "")] == [
         ("1", "masked"),
         ("2", "summarised"),
     ]
+    assert [seen.outputs[id].masked_at for id in "0123"] == [None, 3, None, None]
+    assert [seen.outputs[id].left_by for id in "0123"] == [None, "masked", "summarised", "cut"]
     assert seen.regrets(wanted, 5, lambda: "") == (), "what was regretted is back until the next rewrite"
-    seen.look({"3": "cut"})
+    seen.look({"3": "cut"}, 6)
     assert seen.regrets({"beta_two"}, 6, lambda: "we spoke of beta_two") == ()
     assert [(one.id, one.cause, one.age) for one in seen.regrets({"alpha_one", "beta_two"}, 6, lambda: "")] == [
         ("3", "cut", 3),
@@ -273,6 +275,7 @@ def test_the_command_prints_what_it_found_and_what_that_costs(
         "window 1,000,000, means of 1 session",
     ]
     cut = [line.split() for line in shown.splitlines() if line.startswith("    cut")]
+    assert [line.split() for line in shown.splitlines() if line.startswith("    all")] == [["all"]] * 2
     assert cut == [["cut", "0.00", "50.00", "1/1", "0.00", "0.00", "0.00", "0.00"]] * 2
 
 

@@ -1,0 +1,88 @@
+"""How often outputs are needed again, by kind, age and state."""
+
+import json
+import math
+from pathlib import Path
+
+import pytest
+
+from bench.context.recordings import RecordedCall, RecordedStep, Recording
+from bench.context.wanted import Past, Share, fitted, main, pasts_of, shares
+
+
+def step(text: str = "", *calls: RecordedCall, said: tuple[str, ...] = ()) -> RecordedStep:
+    return RecordedStep(said, 0.0, text, 0, calls)
+
+
+def read(id: str, path: str, output: str) -> RecordedCall:
+    return RecordedCall(id, "read", "read", {"path": path}, output)
+
+
+def recording(*steps: RecordedStep) -> Recording:
+    return Recording("app-codex-00", "app", "Codex", steps)
+
+
+def test_an_output_is_needed_when_what_only_it_holds_is_used() -> None:
+    ask = RecordedCall("3", "bash", "bash", {"command": "make"}, "gamma_three is fine")
+    found = pasts_of(
+        recording(
+            step("", read("1", "a", "12\talpha_one\n13\tbeta_two"), said=("look at beta_two",)),
+            step("beta_two was named by the user"),
+            step("", ask),
+            step("alpha_one"),
+            step("alpha_one again, which was said before, and gamma_three"),
+        )
+    )
+    assert found == [
+        Past("read", len("12\talpha_one\n13\tbeta_two"), 4, None, [2]),
+        Past("bash", len("gamma_three is fine"), 2, None, [1]),
+    ]
+
+
+def test_the_newest_output_that_holds_it_is_the_one_that_is_needed() -> None:
+    steps = step("", read("1", "a", "alpha_one")), step("", read("2", "b", "alpha_one")), step("alpha_one")
+    assert [past.needed_at for past in pasts_of(recording(*steps))] == [[], [0]]
+
+
+def test_a_read_is_stale_from_the_next_reply_after_an_edit_of_its_file() -> None:
+    edit = RecordedCall("2", "edit", "edit", {"path": "a", "old": "x", "new": "y"}, "ok")
+    patch = RecordedCall("4", "apply_patch", "edit", {"patch": "*** Begin Patch\n*** Update File: b\n"}, "ok")
+    steps = step("", read("1", "a", "text"), read("3", "b", "text")), step(), step("", edit), step("", patch), step()
+    found = pasts_of(recording(*steps))
+    assert [past.stale_at for past in found] == [2, 3, None, None]
+    assert [found[0].state(age) for age in (1, 2)] == ["untouched", "stale"]
+
+
+def test_a_share_counts_those_after_which_the_session_went_on_as_long() -> None:
+    pasts = [Past("read", 500, 9, None, [6]), Past("read", 500, 5, None, [1]), Past("read", 500, 20, 3, [])]
+    found = shares(pasts)
+    assert [found[age] for age in (0, 3, 6, 10)] == [Share(2, 3), Share(1, 3), Share(1, 2), Share(0, 1)]
+    assert [str(share) for share in (found[3], found[20])] == ["33.3", ""]
+    assert [shares(pasts, "stale")[age] for age in (1, 3)] == [Share(0, 0), Share(0, 1)]
+
+
+def test_the_likeliest_curve_is_the_one_that_the_shares_were_made_with() -> None:
+    made = {age: Share(round(10_000 * 0.4 * math.exp(-age / 28)), 10_000) for age in (0, 3, 6, 10, 20, 40, 80)}
+    assert fitted(made) == (0.4, 28)
+    assert fitted({3: Share(0, 5)}) is None
+
+
+def test_the_command_prints_a_row_for_each_kind_and_state(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = [
+        {"t": "assistant", "calls": [{"id": "1", "name": "Read", "args": {"file_path": "a"}}]},
+        {"t": "output", "id": "1", "text": "alpha_one " * 100},
+        *({"t": turn, "text": text} for turn, text in (("assistant", "hm"), ("user", "so?")) for _ in range(4)),
+        {"t": "assistant", "text": "alpha_one"},
+    ]
+    (tmp_path / "one.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    monkeypatch.setattr("sys.argv", ["wanted", str(tmp_path)])
+    assert main() == 0
+    shown = {line[:24].strip(): line[24:].split() for line in capsys.readouterr().out.splitlines()}
+    assert shown["read, untouched"][:3] == ["0", "100.0", "100.0"]
+    assert shown["task, stale"] == ["0", "never", "needed"]
+    monkeypatch.setattr("sys.argv", ["wanted", str(tmp_path / "none")])
+    with pytest.raises(SystemExit) as left:
+        main()
+    assert (left.value.code, "is no folder" in capsys.readouterr().err) == (2, True)
