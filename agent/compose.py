@@ -112,28 +112,28 @@ class Composer:
         """A session, and all that it is made of: each part is made here and is a field of `Env`. What ends with the
         session is put on `closing`. Raises `AgentError`."""
         config, there, provider = self.config, self.interactive, connected.provider
-        thread, store = self.thread, self.store
         channel, workspace = Channel(interactive=there), Workspace(self.root, self._outputs(row.id, closing))
-        emit, interrupt, look = channel.emit, channel.interrupt, partial(situation_of, workspace)
-        writes = WriteQueue(thread, store, channel.notice, channel.interrupt)
-        recorder = Recorder(thread, store, row, is_new=is_new, look=look, writes=writes)
+        recorder = self._recorder(row, channel, workspace, is_new=is_new)
         debug = debug_of(config, self.environment, interactive=there)
+
         targets = targets_for(config, model, provider, self.connect)
         closing.push_async_callback(targets.close)
         summarisers = build_summarisers(config, self.environment, lambda: targets.provider.facts, headless=not there)
         closing.push_async_callback(summarisers.close)
+
         compacting = compacting_of(config, provider.window.effective)
         tools, server_tools = tools_for(compacting, config), ServerTools()
         servers = self._servers(server_tools, channel, closing)
         finders, spares = servers is not None and bool(servers.entries), not config.tools_allowed
         deferral = Deferral(config.tool_deferral_threshold, await recorder.tool_uses(), finders=finders, spares=spares)
+
         is_from_outside = there and not is_new and not allowed.was_open
         mode = config.permission_mode if is_from_outside else mode_of(config, row.mode)
-        windows = (provider.window, *(target.window for target in targets.fallbacks))
         progress = CallProgress(recorder.keep_states)
         policy = policy_of(config, self.root, mode, workspace.outputs)
         approval, problem = self._approval(policy, row, channel, progress, allowed.rules)
-        archive = SessionArchive.open(thread, store, recorder, workspace, config, debug)
+
+        archive = SessionArchive.open(self.thread, self.store, recorder, workspace, config, debug)
         workspace = replace(
             archive.reached_from(workspace),
             measure=connected.meter.size_of_text,
@@ -141,21 +141,28 @@ class Composer:
             held_back=lambda: held_back(tools, server_tools, deferral.held_back),
             ask=channel.questions.words if there else nobody_to_ask,
         )
+        emit, interrupt = channel.emit, channel.interrupt
         reader = OutputReader(lambda: targets.provider, row.id, interrupt, emit, summarisers)
         hooks = hooks_of(hooks_for_calls(config), row.id, workspace, interrupt, emit)
-        keeper = Ingest(archive.archive, offloading_of(config), emit, reader, debug, hooks)
+        ingest = Ingest(archive.archive, offloading_of(config), emit, reader, debug, hooks)
         callable_tools = ChainMap({tool.name: tool for tool in (*tools, *unlisted_tools())}, server_tools.callable)
+        runner = CallRunner(callable_tools, workspace, approval, interrupt, emit, ingest, archive.files.note, progress)
+
         conversation, resumed = Conversation(), None
         if not is_new:
+            mode_before = row.mode if is_from_outside and mode != row.mode else ""
             conversation, resumed = await restore(recorder, workspace, model, mode, debug, ask_again=there)
-            conversation = counted_for(conversation, provider.facts.id)
-            resumed = replace(resumed, mode_before=row.mode if is_from_outside and mode != row.mode else "")
-            if model != row.model or resumed.mode_before:
+            conversation, resumed = (
+                counted_for(conversation, provider.facts.id),
+                replace(resumed, mode_before=mode_before),
+            )
+            if model != row.model or mode_before:
                 await recorder.goes_on_with(model, mode)  # whoever opens it anew, or looks at it, finds it so
-        mark, used, outside = recorder.mark, recorder.used_before, partial(surroundings_of, config)
-        instructions, named = instructions_going_on(config, self.root, mode, mark, *windows)
+
+        windows = (provider.window, *(target.window for target in targets.fallbacks))
+        instructions, named = instructions_going_on(config, self.root, mode, recorder.mark, *windows)
+        outside = partial(surroundings_of, config)
         surroundings = partial(surroundings_now, outside, approval, tools, deferral, server_tools)
-        runner = CallRunner(callable_tools, workspace, approval, interrupt, emit, keeper, archive.files.note, progress)
         env = Env(
             targets=targets,
             instructions=instructions,
@@ -167,12 +174,12 @@ class Composer:
             limits=TurnLimits(config.max_turns, config.max_cost),
             compacting=compacting,
             summarisers=summarisers,
-            learned_limits=LearnedLimits(window_shown(mark, provider)),
+            learned_limits=LearnedLimits(window_shown(recorder.mark, provider)),
             effort=effort_for(config, provider.facts),
-            retries=Retries(persistence_of(config, interactive=there), reached=connected.reached(mark)),
+            retries=Retries(persistence_of(config, interactive=there), reached=connected.reached(recorder.mark)),
             debug=debug,
             meter=connected.meter,
-            watch=PrefixWatch(emit, debug, time.monotonic, instructions.sections, mark, used),
+            watch=PrefixWatch(emit, debug, time.monotonic, instructions.sections, recorder.mark, recorder.used_before),
             reminders=Reminders(surroundings, conversation, config.context_note_at, named),
             deferral=deferral,
             server_tools=server_tools,
@@ -181,14 +188,19 @@ class Composer:
         )
         if servers is not None:
             servers.start(env)
-        notices = (*provider.window.notices, *filter(None, (store.told, *archive.problems, problem)))
-        store.told = ""
+        notices = (*provider.window.notices, *filter(None, (self.store.told, *archive.problems, problem)))
+        self.store.told = ""
         end = AsyncExitStack()
         session = Session(
             env, channel, conversation, servers=servers, notices=notices, resumed=resumed, on_close=end.aclose
         )
         end.push_async_exit(closing.pop_all())  # until here whoever opens it ends what was begun for it
         return session, env
+
+    def _recorder(self, row: SessionRow, channel: Channel, workspace: Workspace, *, is_new: bool) -> Recorder:
+        writes = WriteQueue(self.thread, self.store, channel.notice, channel.interrupt)
+        look = partial(situation_of, workspace)
+        return Recorder(self.thread, self.store, row, is_new=is_new, look=look, writes=writes)
 
     def _approval(
         self, policy: Policy, row: SessionRow, channel: Channel, progress: CallProgress, kept_here: list[Rule]
