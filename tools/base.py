@@ -158,23 +158,19 @@ class Tool(Protocol):
     @property
     def description(self) -> str:
         """What the model reads: one short text, from the `.md` file beside the tool."""
-        ...
 
     @property
     def schema(self) -> Mapping[str, object]:
         """JSON Schema of the arguments, an `object`. Arguments are checked against it before `run`."""
-        ...
 
     @property
     def effect(self) -> Effect: ...
 
     def subjects(self, arguments: Arguments, workspace: Workspace) -> tuple[str, ...]:
         """What permission rules look at: a command line, or absolute resolved paths. Raises `ToolError`."""
-        ...
 
     async def run(self, arguments: Arguments, workspace: Workspace) -> Result:
         """Does the work. Raises `ToolError`; may be cancelled at any await, and then leaves no process behind."""
-        ...
 
 
 @runtime_checkable
@@ -183,7 +179,6 @@ class Previews(Protocol):
 
     def preview(self, arguments: Arguments, workspace: Workspace) -> str:
         """A unified diff of what the call would do. Raises `ToolError` when it could not be done."""
-        ...
 
 
 @runtime_checkable
@@ -193,7 +188,6 @@ class Deferrable(Protocol):
     @property
     def kind(self) -> Literal["skill", "mcp"]:
         """Who brought it: a skill or a server."""
-        ...
 
 
 def description_beside(module_file: str) -> str:

@@ -16,7 +16,6 @@ class Content(Protocol):
     @property
     def lines(self) -> int:
         """The last one counts also when no line end follows it."""
-        ...
 
     def read(self, offset: int, limit: int) -> bytes: ...
 
@@ -24,11 +23,9 @@ class Content(Protocol):
 
     def line_start(self, line: int) -> int:
         """Where a line begins, counted from 1."""
-        ...
 
     def line_end(self, offset: int) -> int:
         """Where the line that holds an offset ends, without its line end."""
-        ...
 
     def close(self) -> None: ...
 

@@ -43,7 +43,6 @@ class RuleStore(Protocol):
 
     def keep(self, rule: str) -> None:
         """Raises `ConfigError`."""
-        ...
 
 
 async def nothing_earlier() -> Sequence[ToolCall]:

@@ -42,11 +42,9 @@ class Keeper(Protocol):
         ran: PermissionRequest | None = None,
     ) -> ToolOutput:
         """`ran`: what the tool that was run was asked for; None when none was run to its end."""
-        ...
 
     async def keep(self, call: ToolCall, place: CallPosition, output: ToolOutput) -> KeptOutput:
         """The output with all of it kept, when less than its text is going to be shown."""
-        ...
 
 
 async def forget_files(file_changes: Sequence[Made]) -> None:

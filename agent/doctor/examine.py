@@ -10,10 +10,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, TypeAlias
 
+from agent.archive.embeddings import Embedder, EmbeddingFailed, folder_of
 from agent.config.options import PROVIDERS
 from agent.config.values import Config, Folders
 from agent.context.mask import numbered_outputs
 from agent.errors import AgentError, StoreFailed
+from agent.mcp.manage import rows
 from agent.messages import Conversation
 from agent.providers.setup import find_endpoint, first_choice, key_variable
 from agent.records.damage import named
@@ -70,8 +72,6 @@ def examine_settings(config: Config, environment: Mapping[str, str]) -> Iterator
 
 
 def _embedding_model(setting: str) -> Finding:
-    from agent.archive.embeddings import Embedder, EmbeddingFailed, folder_of  # noqa: PLC0415  # deferred: few have one
-
     try:
         embedder = Embedder(setting)
     except EmbeddingFailed as error:
@@ -106,8 +106,6 @@ def _model(config: Config, environment: Mapping[str, str]) -> Iterator[Finding]:
 
 
 def _servers(config: Config, environment: Mapping[str, str]) -> Iterator[Finding]:
-    from agent.mcp.manage import rows  # noqa: PLC0415  # deferred: few users have servers
-
     found = rows(config, environment)
     for row in found:
         subject = f"`{row.name}` of `{row.source}`" if row.name else f"`{row.source}`"

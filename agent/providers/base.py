@@ -169,12 +169,9 @@ class Provider(Protocol):
 
     def stream(self, request: Request) -> AsyncIterator[Chunk]:
         """Chunks as they arrive, ending in one `Reply`. Raises only `ProviderError`; may be cancelled at any await."""
-        ...
 
     async def prepare(self) -> None:
         """Loads what the first request needs, so that it need not wait for it. A request works without it, too."""
-        ...
 
     async def close(self) -> None:
         """Gives back the connection. The provider is not used afterwards."""
-        ...

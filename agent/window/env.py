@@ -42,11 +42,9 @@ class Servers(Protocol):
     async def settle(self, *, first: bool) -> None:
         """At the start of a turn: asks the user what has to be asked, and tells what has to be told. `first`: no
         request was sent yet, so it waits a while for servers that start."""
-        ...
 
     async def with_named(self, said: User) -> User:
         """What the user said, with the prompts and resources of servers that it names. Raises `UsageError`."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,7 +46,7 @@ class Broken:
 
     name = "broken"
     description = "Fails."
-    schema: Mapping[str, object] = {"type": "object"}
+    schema: Mapping[str, object] = {"type": "object", "properties": {}}
     effect: Effect = "none"
 
     def subjects(self, arguments: Arguments, workspace: Workspace) -> tuple[str, ...]:

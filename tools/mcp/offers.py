@@ -33,11 +33,9 @@ class Caller(Protocol):
 
     async def call(self, name: str, arguments: Arguments, progress: Callable[[str], None]) -> Result:
         """What a tool gave back. `name` is the server's own name of it. Raises `ToolError`."""
-        ...
 
     async def read_resource(self, uri: str) -> Result:
         """What is in a resource. Raises `ToolError`."""
-        ...
 
 
 class _ServerTool:

@@ -10,6 +10,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from agent.archive.library import Library
+from agent.calls.project_rules import ProjectRules
 from agent.config.options import OPTIONS
 from agent.config.values import Config, field_of
 from agent.context.budget import Window
@@ -172,8 +173,6 @@ def _config(arguments: Sequence[str]) -> int:
 
 def _kept_rules(root: Path, config: Config) -> list[str]:
     """The rules that the user keeps for the folder, and where they can be removed."""
-    from agent.calls.project_rules import ProjectRules  # noqa: PLC0415  # deferred: only `ebb config` needs it
-
     rules = ProjectRules(config.folders.config, root.resolve())
     kept = rules.read()
     lines = [f"allowed in this folder: {rule}    # {rules.place}" for rule in kept.allow]

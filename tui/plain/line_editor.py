@@ -65,15 +65,12 @@ class LineCompleter(Protocol):
 
     def texts(self, before: str) -> Sequence[Offered]:
         """What a text may become."""
-        ...
 
     def is_file(self, before: str) -> bool:
         """Whether a text ends in the beginning of a file's name."""
-        ...
 
     async def files(self, before: str, behind: str) -> Sequence[Offered]:
         """What it may become with the name of a file at its end."""
-        ...
 
 
 class _Typed(Vt100Input):

@@ -16,51 +16,40 @@ class PromptReader(Protocol):
 
     async def read(self) -> str:
         """What the user has typed next. Raises `EOFError` when there is nothing more to come."""
-        ...
 
     @property
     def arrival(self) -> Arrival:
         """How the line came that was read last; alone, if that read brought no other line and nothing pasted."""
-        ...
 
     def show(self, lines: Sequence[str]) -> None:
         """Prints lines, above what is being typed."""
-        ...
 
     async def rest(self) -> None:
         """Returns once all lines are printed."""
-        ...
 
     def ask(self, prompt: str) -> None:
         """What is typed from now on is for this: `PROMPT` for messages, empty for messages while the session works, or
         a question. What was being typed for another one is kept for when that is back."""
-        ...
 
     def put(self, text: str) -> bool:
         """Lets the user go on with a text, as if it had been typed; False where that cannot be."""
-        ...
 
     def begin(self, prompt: str, text: str) -> bool:
         """Lets the answer to a question that is asked next begin with a text; False where that cannot be."""
-        ...
 
     async def lend(self, work: Callable[[], str]) -> str:
         """What the work gives, which has the terminal for itself meanwhile."""
-        ...
 
     @property
     def edits(self) -> bool:
         """Whether keys move in what is typed, complete it and bring back what was typed before."""
-        ...
 
     @property
     def written(self) -> str:
         """The message that is being typed, as far as that is known."""
-        ...
 
     def close(self) -> None:
         """Lets `read` raise `EOFError`."""
-        ...
 
 
 def joined(lines: Sequence[str]) -> str:

@@ -19,11 +19,9 @@ class PagedTexts(Protocol):
 
     async def page(self, ref: str, first: int, count: int) -> "ContentPage":
         """Lines of what a reference stands for."""
-        ...
 
     async def line_of(self, ref: str, text: str) -> int:
         """The number of the line at which it holds a text; 1 when it holds none."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,20 +42,16 @@ class Decoder(Protocol):
     @property
     def finished(self) -> bool:
         """True after the last frame: nothing more is expected."""
-        ...
 
     @property
     def complete(self) -> bool:
         """True when the answer is whole, even if the stream ends here."""
-        ...
 
     def feed(self, event: Json) -> Iterator[Chunk]:
         """The chunks that an event adds. Raises what an error frame stands for."""
-        ...
 
     def reply(self) -> Reply:
         """The whole answer."""
-        ...
 
 
 def decode(events: Iterable[Json], decoder: Decoder, origin: Origin) -> Iterator[Chunk]:

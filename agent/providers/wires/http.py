@@ -33,11 +33,9 @@ class Wire(Protocol):
 
     def events(self, body: Json) -> AsyncGenerator[Json, None]:
         """The events of one answer. Raises only `ProviderError`."""
-        ...
 
     async def prepare(self) -> None:
         """Loads the libraries that the first request needs, in a thread."""
-        ...
 
     async def close(self) -> None: ...
 
