@@ -2,22 +2,16 @@
 not as it should be leaves everything as it was."""
 
 import asyncio
-import hashlib
-import json
 import shutil
 import sqlite3
 import tempfile
-import zipfile
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager, suppress
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, replace
-from io import BytesIO
 from pathlib import Path
 from typing import Any
 
-import pytest
 from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from agent.archive.archive import FORMER, Archive
 from agent.archive.export import Imported, export_session, import_session
@@ -26,20 +20,17 @@ from agent.config.load import load_config
 from agent.config.values import Folders
 from agent.context.references import message_digits
 from agent.doctor.examine import examine_store
-from agent.errors import AgentError, UsageError
-from agent.messages import Assistant, Image, Reasoning, Summary, Text, ToolCall, ToolOutput, Usage, User
+from agent.errors import AgentError
+from agent.messages import Assistant, Text, ToolCall, ToolOutput, User
 from agent.records.lifecycle import open_store
 from agent.records.message_rows import decode_message
 from agent.records.recorder import Recorder
-from agent.records.situation import Situation
 from agent.records.store_thread import StoreThread
 from store.queries import Wanted
 from store.sessions import SessionRow, SessionStore
 from store.transfer import COLUMNS
 from tests.agent.fuzzed import Inline
-from tests.agent.histories import values
-from tests.agent.providers.wires.cases import PIXEL
-from tests.agent.written import WORDS, Compacts, Given, Happening, Looks, Says, Steps, Writing, sessions
+from tests.agent.written import WORDS, Happening, Writing, sessions
 from tests.conftest import thorough
 
 ID, OTHER = "aa11bb22cc33", "dd44ee55ff66"
@@ -231,150 +222,3 @@ def test_an_output_in_a_file_comes_once_however_often_it_is_imported(tmp_path: P
     assert [import_session(home.config, file).is_new for home in (here, there, there)] == [False, True, False]
     seen = asyncio.run(there.sees())
     assert seen["references"] == asyncio.run(here.sees())["references"]
-
-
-# Files that are not as they should be
-
-PICTURE = Image("image/png", PIXEL)
-WORK = (Reasoning("hm", {"sig": "x"}), Text("I look."), ToolCall("0", "bash", {"command": "make"}))
-PLENTY: list[Happening] = [
-    Says((Text("please mend the parser \udc80"), PICTURE)),
-    Steps(
-        (*WORK, ToolCall("1", "read", {})),
-        (
-            Given(ToolOutput("0", "a part of it"), b"parser\r\n" * 300, ()),
-            Given(ToolOutput("1", "picture", "failed", (PICTURE,)), None, ()),
-        ),
-        Usage(10, 20, 30, 40),
-        0.5,
-        Situation(seen={Path("/p/caf\udce9.txt"): "d" * 64}, jobs={"1": "make test"}),
-    ),
-    Looks(1),
-    Compacts(Summary("keep", "they read [recall:r1]", "files: a.py", User((Text("go"),)), "more"), 2, None),
-    Steps(
-        (ToolCall("0", "bash", {}),),
-        (Given(ToolOutput("0", "two"), b"\0\xff" * 50, (b"png",)),),
-        Usage(1),
-        None,
-        Situation(),
-    ),
-]
-
-
-class Exported:
-    """A session of plenty in a file, and a home that knows nothing of it."""
-
-    def __init__(self, folder: Path) -> None:
-        here, self.folder = Home(folder, "here"), folder
-        asyncio.run(here.writes(PLENTY))
-        file = folder / "good.zip"
-        export_session(here.config, ID, file)
-        self.data, self.rows = file.read_bytes(), here.rows()
-        self.there = Home(folder, "there")
-        asyncio.run(self.there.writes([Says((Text("hello"),))], OTHER))
-        self.before = self.there.everything()
-
-    def comes_back(self, data: bytes) -> bool:
-        """Whether a file is taken for a session. Where it is not, one sentence says so and nothing has changed."""
-        file = self.folder / "bad.zip"
-        file.write_bytes(data)
-        try:
-            import_session(self.there.config, file)
-        except UsageError as error:
-            told = str(error)
-        else:
-            return True
-        assert "\n" not in told
-        assert self.there.everything() == self.before
-        return False
-
-    @contextmanager
-    def imported(self) -> Iterator[Home]:
-        """The home with what was imported, which is as it was before afterwards."""
-        try:
-            yield self.there
-        finally:
-            shutil.rmtree(self.there.data)
-            asyncio.run(self.there.writes([Says((Text("hello"),))], OTHER))
-            self.before = self.there.everything()
-
-
-@pytest.fixture(scope="module")
-def exported(tmp_path_factory: pytest.TempPathFactory) -> Exported:
-    return Exported(tmp_path_factory.mktemp("exported"))
-
-
-@st.composite
-def damages(draw: st.DrawFn, size: int) -> list[tuple[int, int, bytes]]:
-    """Places in a file of a size, how many bytes are gone there, and what stands there instead."""
-    places = st.tuples(st.integers(0, size - 1), st.sampled_from([0, 1, 1, 1, 4, 40, size]), st.binary(max_size=4))
-    return sorted(draw(st.lists(places, min_size=1, max_size=3)), reverse=True)
-
-
-@settings(max_examples=thorough(120), deadline=None)
-@given(st.data())
-def test_a_file_that_is_damaged_or_cut_changes_nothing(exported: Exported, data: st.DataObject) -> None:
-    damaged = bytearray(exported.data)
-    for at, length, instead in data.draw(damages(len(damaged))):
-        damaged[at : at + length] = instead
-    if exported.comes_back(bytes(damaged)):  # what was damaged tells nothing, such as when the file was made
-        with exported.imported() as there:
-            assert (there.rows(), there.faults()) == (exported.rows, [])
-
-
-@settings(max_examples=thorough(60), deadline=None)
-@given(st.data())
-def test_what_others_wrote_is_refused_or_can_be_read(exported: Exported, data: st.DataObject) -> None:
-    """Any value of any row, with a manifest that tells of it."""
-    with zipfile.ZipFile(BytesIO(exported.data)) as file:
-        parts = {name: file.read(name) for name in file.namelist()}
-    manifest = json.loads(parts["manifest.json"])
-    table = data.draw(st.sampled_from(sorted(table for table, part in manifest["rows"].items() if part["count"])))
-    rows = [json.loads(line) for line in parts[f"rows/{table}.jsonl"].splitlines()]
-    row = data.draw(st.sampled_from(rows))
-    column = data.draw(st.sampled_from(sorted(row)))
-    row[column] = data.draw(values | st.integers() | st.floats() | bodies(row[column]))
-    lines = b"".join(json.dumps(row).encode() + b"\n" for row in rows)
-    parts[f"rows/{table}.jsonl"] = lines
-    manifest["rows"][table]["sha256"] = hashlib.sha256(lines).hexdigest()
-    parts["manifest.json"] = json.dumps(manifest).encode()
-    made = BytesIO()
-    with zipfile.ZipFile(made, "w") as file:
-        for name, content in parts.items():
-            file.writestr(name, content)
-    if exported.comes_back(made.getvalue()):
-        with exported.imported() as there, suppress(AgentError):
-            there.faults()
-            asyncio.run(there.sees())
-
-
-def bodies(body: object) -> st.SearchStrategy[Any]:
-    """JSON like that of a body, with another value somewhere."""
-    try:
-        parsed = json.loads(str(body))
-    except ValueError:
-        return st.just(body)
-    return places_in(parsed).flatmap(lambda path: values.map(lambda value: json.dumps(put(parsed, path, value))))
-
-
-def places_in(parsed: object) -> st.SearchStrategy[tuple[Any, ...]]:
-    """The way to something inside a value: keys and indexes."""
-    found: list[tuple[Any, ...]] = [()]
-    for way in found:
-        inner = parsed
-        for key in way:
-            inner = inner[key]  # type: ignore[index]  # the way leads through lists and objects only
-        if isinstance(inner, dict):
-            found += [(*way, key) for key in inner]
-        if isinstance(inner, list):
-            found += [(*way, index) for index in range(len(inner))]
-    return st.sampled_from(found)
-
-
-def put(parsed: Any, way: tuple[Any, ...], value: object) -> object:
-    """A copy with another value at the end of the way."""
-    if not way:
-        return value
-    changed = dict(parsed) if isinstance(parsed, dict) else list(parsed)
-    changed[way[0]] = put(parsed[way[0]], way[1:], value)
-    return changed
