@@ -2,12 +2,12 @@
 
 import asyncio
 import os
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from tests.waiting import is_alive, soon
 from tools.base import PrintedLog, Result, ToolError, Workspace
 from tools.bash import Bash
 from tools.bash_kill import BashKill
@@ -23,17 +23,7 @@ async def bash(workspace: Workspace, command: str, **more: int | bool) -> Result
 
 def is_running(pid_file: Path) -> bool:
     """Whether the process with this number runs, and is no zombie that nobody has buried yet."""
-    try:
-        state = Path(f"/proc/{int(pid_file.read_text())}/stat").read_text().rpartition(")")[2].split()[0]
-    except FileNotFoundError:
-        return False
-    return state not in "ZX"
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(20):
-        while not condition():  # noqa: ASYNC110  # what is waited for happens in another process
-            await asyncio.sleep(0.01)
+    return is_alive(int(pid_file.read_text()))
 
 
 @pytest.mark.parametrize(
@@ -99,31 +89,31 @@ async def test_a_child_in_the_background_holds_nothing_up_and_ends_with_the_sess
     assert result.text == "done\nexit code 0\nwhat it started in the background still runs, until the session ends"
     assert is_running(pids)
     await workspace.jobs.close()
-    await until(lambda: not is_running(pids))
+    await soon(lambda: not is_running(pids))
 
 
 async def test_what_a_child_prints_later_does_not_break_it(workspace: Workspace) -> None:
     await bash(workspace, "(while [ ! -e go ]; do sleep 0.01; done; echo late; touch printed) & echo now")
     (workspace.root / "go").touch()
-    await until((workspace.root / "printed").exists)
+    await soon((workspace.root / "printed").exists)
 
 
 async def test_a_command_that_takes_too_long_is_ended_with_its_children(workspace: Workspace) -> None:
     result = await bash(workspace, "echo begun; sleep 300 & echo $! > pid; wait", timeout=1)
     ending = "ended: not finished after 1 s; give a longer `timeout`, or set `background`"
     assert result == Result(f"begun\n{ending}", failed=True, program=ProgramState(ending, limit=1))
-    await until(lambda: not is_running(workspace.root / "pid"))
+    await soon(lambda: not is_running(workspace.root / "pid"))
 
 
 async def test_a_cancelled_command_leaves_no_process(workspace: Workspace) -> None:
     pid = workspace.root / "pid"
     command = "trap '' TERM; bash -c 'bash -c \"sleep 300 & echo \\$! > pid.new; mv pid.new pid; sleep 300\"'"
     task = asyncio.create_task(bash(workspace, command))
-    await until(pid.exists)
+    await soon(pid.exists)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    await until(lambda: not is_running(pid))
+    await soon(lambda: not is_running(pid))
 
 
 async def test_progress_is_told_while_the_command_runs(workspace: Workspace) -> None:
@@ -132,7 +122,7 @@ async def test_progress_is_told_while_the_command_runs(workspace: Workspace) -> 
     task = asyncio.create_task(
         bash(watched, "printf '\\033[1mone\\n'; while [ ! -e go ]; do sleep 0.01; done; echo two")
     )
-    await until(lambda: told == ["one\n"])
+    await soon(lambda: told == ["one\n"])
     (workspace.root / "go").touch()
     await task
     assert told == ["one\n", "two\n"]
@@ -142,10 +132,7 @@ async def test_progress_is_told_while_the_command_runs(workspace: Workspace) -> 
     ("command", "said"),
     [
         ("", "the command is empty: say what to run"),
-        (
-            "echo \0",
-            "the command holds a NUL character: leave it out, or let `printf '\\0'` make it",
-        ),
+        ("echo \0", "the command holds a NUL character: leave it out, or let `printf '\\0'` make it"),
         ("x" * 200_000, "the command is too long (200000 characters): write it to a file and run that"),
     ],
 )

@@ -27,15 +27,7 @@ def test_different_words_stay_apart() -> None:
 
 
 def test_names_are_split_at_their_humps_and_signs() -> None:
-    assert words_of("mcp__chat__getHTTPHistoryOfChannel-2") == (
-        "mcp",
-        "chat",
-        "get",
-        "http",
-        "histori",
-        "channel",
-        "2",
-    )
+    assert words_of("mcp__chat__getHTTPHistoryOfChannel-2") == ("mcp", "chat", "get", "http", "histori", "channel", "2")
 
 
 def test_a_word_is_answered_by_itself_and_less_by_others() -> None:

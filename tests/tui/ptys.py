@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from time import monotonic, sleep
+from typing import Any
 
 import pexpect
 import pyte
@@ -21,6 +22,9 @@ LONGEST = 120
 """Seconds after which it has not, whatever else is written."""
 GIVEN_BACK = ("?1049l", "?25h", "?1000l", "?1003l", "?1006l", "?2004l", "?1004l", "?7h", "<u", "23;2t")
 """What the terminal is told in the end, whichever of it was on."""
+
+SAYS = '[[reply]]\ntext = "Said."'
+STREAMS = f'[[reply]]\ntext = "{"many words, " * 60_000}"'
 
 
 class Screen:
@@ -153,6 +157,14 @@ def running(
             child.kill(signal.SIGKILL)  # to close it asks first, and has no patience on a busy machine
             child.wait()
             child.close()
+
+
+@contextmanager
+def ready(tmp_path: Path, replies: str, columns: int = 80, lines: int = 24, **how: Any) -> Iterator[Screen]:
+    """The same, once its session is open."""
+    with running(tmp_path, replies, columns, lines, **how) as terminal:
+        terminal.until("/help shows keys")
+        yield terminal
 
 
 def left_behind(terminal: Screen) -> bytes:

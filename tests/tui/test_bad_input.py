@@ -7,15 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.fake_provider import Call, FakeProvider, Turn
-from tests.tui.ptys import left_behind, running
-
-READY = "/help shows keys"
-STREAMS = f"""
-[[reply]]
-text = "{"many words, " * 60_000}"
-"""
-SAYS = '[[reply]]\ntext = "Said."'
-
+from tests.tui.ptys import SAYS, STREAMS, left_behind, ready
 
 BEYOND = (
     b"\x1b[99999999999u", b"\x1b[1:2u", b"\xff\xfe\xc3(", b"\xed\xa0\x80", b"\x1b[55296u", b"\x1b[48;0;0;0;0t",
@@ -25,8 +17,7 @@ BEYOND = (
 
 
 def test_garbage_ends_nothing_and_is_not_sent_back(tmp_path: Path) -> None:
-    with running(tmp_path, SAYS) as terminal:
-        terminal.until(READY)
+    with ready(tmp_path, SAYS) as terminal:
         dice = random.Random(6)
         for each in BEYOND:
             terminal.child.send(each)
@@ -49,8 +40,7 @@ def test_garbage_ends_nothing_and_is_not_sent_back(tmp_path: Path) -> None:
 
 
 def test_two_hundred_sizes_while_it_streams(tmp_path: Path) -> None:
-    with running(tmp_path, STREAMS) as terminal:
-        terminal.until(READY)
+    with ready(tmp_path, STREAMS) as terminal:
         terminal.send("go\r", until="many words, many")
         dice = random.Random(1)
         for _ in range(200):
@@ -89,8 +79,7 @@ def test_answers_lines_and_pastes_of_any_size_leave_the_screen_as_it_is(
     with FakeProvider([*texts, prints, Turn(text="The third end.")]) as server:
         env = {"ANTHROPIC_BASE_URL": server.url, "ANTHROPIC_API_KEY": "key"}
         flags = ["-m", "anthropic/claude-sonnet-5-5", "--permission-mode", "auto"]
-        with running(tmp_path, SAYS, flags=flags, env=env) as terminal:
-            terminal.until(READY)
+        with ready(tmp_path, SAYS, flags=flags, env=env) as terminal:
             for end in ("The end.", "The second end.", "The third end."):
                 terminal.send("go\r", until=end)
             dice = random.Random(1)

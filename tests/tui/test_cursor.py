@@ -6,18 +6,18 @@ from pathlib import Path
 import pytest
 from rich.cells import cell_len
 
-from tests.tui.ptys import Screen, running
+from tests.tui.ptys import Screen, ready
 
 
 @pytest.fixture
 def terminal(tmp_path: Path) -> Iterator[Screen]:
-    with running(tmp_path, '[[reply]]\ntext = "Seen."\n') as screen:
-        screen.until("/help shows keys")
+    with ready(tmp_path, '[[reply]]\ntext = "Seen."\n') as screen:
         yield screen
 
 
-def stands_behind(screen: Screen, words: str) -> None:
-    """Waits until the cursor stands in the cell behind the words, counted in cells as the terminal does."""
+def typed(screen: Screen, keys: str, words: str) -> None:
+    """Types, and waits until the cursor stands in the cell behind the words, counted in cells as the terminal does."""
+    screen.child.send(keys)
     while True:
         for y, line in enumerate(screen.text.split("\n")):
             before, found, _ = line.partition(words)
@@ -27,43 +27,29 @@ def stands_behind(screen: Screen, words: str) -> None:
 
 
 def test_the_cursor_stands_where_the_text_goes(terminal: Screen) -> None:
-    terminal.child.send("plain")
-    stands_behind(terminal, "plain")
-    terminal.child.send(" 日本語の文")
-    stands_behind(terminal, "plain 日本語の文")
-    terminal.child.send("\x1b[D\x1b[D")
-    stands_behind(terminal, "plain 日本語")
-    terminal.child.send("\x1b[F\nnext 한")
-    stands_behind(terminal, "next 한")
-    terminal.child.send("\n" * 3 + "/x")
-    stands_behind(terminal, "/x")
+    typed(terminal, "plain", "plain")
+    typed(terminal, " 日本語の文", "plain 日本語の文")
+    typed(terminal, "\x1b[D\x1b[D", "plain 日本語")
+    typed(terminal, "\x1b[F\nnext 한", "next 한")
+    typed(terminal, "\n" * 3 + "/x", "/x")
 
 
 def test_the_cursor_stands_in_the_line_of_a_search(terminal: Screen) -> None:
     terminal.send("first 日本\r", until="Seen.")
-    terminal.child.send("\x12")
-    stands_behind(terminal, "history ")
-    terminal.child.send("日")
-    stands_behind(terminal, "history 日")
-    terminal.child.send("\r")
-    stands_behind(terminal, "first 日本")
-    terminal.child.send("\x15\x06")
-    stands_behind(terminal, "find ")
-    terminal.child.send("日本")
-    stands_behind(terminal, "find 日本")
+    typed(terminal, "\x12", "history ")
+    typed(terminal, "日", "history 日")
+    typed(terminal, "\r", "first 日本")
+    typed(terminal, "\x15\x06", "find ")
+    typed(terminal, "日本", "find 日本")
 
 
 def test_the_cursor_stands_in_the_filter_of_a_list(terminal: Screen) -> None:
-    terminal.child.send("/mod")
-    stands_behind(terminal, "/mod")
+    typed(terminal, "/mod", "/mod")
     terminal.send("el\r", until="type to find")
-    terminal.child.send("日x")
-    stands_behind(terminal, "日x")
+    typed(terminal, "日x", "日x")
 
 
 def test_what_is_typed_before_the_search_is_there_is_looked_for(terminal: Screen) -> None:
     terminal.send("make the parser\r", until="Seen.")
-    terminal.child.send("\x12pars")
-    stands_behind(terminal, "history pars")
-    terminal.child.send("\r")
-    stands_behind(terminal, "make the parser")
+    typed(terminal, "\x12pars", "history pars")
+    typed(terminal, "\r", "make the parser")

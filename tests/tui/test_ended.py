@@ -4,7 +4,6 @@ is as it was."""
 import os
 import signal
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,9 +12,9 @@ import pexpect
 import pytest
 
 from tests.running import ebb
-from tests.tui.ptys import ROOT, Screen, left_behind, running
+from tests.tui.ptys import ROOT, SAYS, STREAMS, Screen, left_behind, ready, running
+from tests.waiting import is_gone
 
-READY = "/help shows keys"
 COMMAND = "echo $$ > pid; mv pid started; sleep 600; :"
 RUNS = f"""
 [[reply]]
@@ -30,11 +29,6 @@ calls = [{ name = "read", arguments = { path = "calc.py" } }]
 [[reply]]
 calls = [{ name = "edit", arguments = { path = "calc.py", old = "a - b", new = "a + b" } }]
 """
-STREAMS = f"""
-[[reply]]
-text = "{"many words, " * 60_000}"
-"""
-SAYS = '[[reply]]\ntext = "Said."'
 SCRIPTS = {
     "runs": RUNS,
     "runs deaf": RUNS.replace(COMMAND, f"trap : TERM HUP; {COMMAND}"),
@@ -56,22 +50,6 @@ exec sleep 600
 ENDS = {"hung up": signal.SIGHUP, "terminated": signal.SIGTERM}
 
 
-def is_alive(process: int) -> bool:
-    try:
-        status = Path(f"/proc/{process}/stat").read_text()
-    except OSError:
-        return False
-    return status.rpartition(")")[2].split()[0] not in "ZX"
-
-
-def is_gone(process: int) -> bool:
-    """Whether a process ends, now or soon."""
-    end = time.monotonic() + 20
-    while is_alive(process) and time.monotonic() < end:
-        time.sleep(0.02)
-    return not is_alive(process)
-
-
 def editor(folder: Path, first: str = "") -> dict[str, str]:
     file = folder / "editor"
     file.write_text(EDITOR.format(first=first))
@@ -81,7 +59,6 @@ def editor(folder: Path, first: str = "") -> dict[str, str]:
 
 def busy(terminal: Screen, what: str, project: Path) -> None:
     """Brings the program to where it is to be ended."""
-    terminal.until(READY)
     terminal.child.send("remember me\r")
     match what:
         case "runs" | "runs deaf":
@@ -116,7 +93,7 @@ TABLE = [
 def test_however_the_terminal_ends_nothing_runs_on_and_the_session_is_kept(tmp_path: Path, end: str, what: str) -> None:
     project = tmp_path / "project"
     flags = ["--permission-mode", "auto"] if what.startswith("runs") else []
-    with running(tmp_path, SCRIPTS[what], flags=flags, env=editor(tmp_path)) as terminal:
+    with ready(tmp_path, SCRIPTS[what], flags=flags, env=editor(tmp_path)) as terminal:
         busy(terminal, what, project)
         if end == "closed":
             terminal.close()
@@ -161,7 +138,7 @@ sys.exit(main(sys.argv[1:]))
 def test_what_hangs_is_left_to_itself_and_the_terminal_given_back(tmp_path: Path, what: str) -> None:
     project = tmp_path / "project"
     deaf = editor(tmp_path, "trap '' TERM HUP")
-    with running(tmp_path, SCRIPTS[what], start=STUCK, env=deaf) as terminal:
+    with ready(tmp_path, SCRIPTS[what], start=STUCK, env=deaf) as terminal:
         busy(terminal, what, project)
         (project / "stuck").touch()
         os.kill(terminal.child.pid, signal.SIGTERM)
@@ -173,8 +150,7 @@ def test_what_hangs_is_left_to_itself_and_the_terminal_given_back(tmp_path: Path
 
 
 def test_a_terminal_that_takes_nothing_keeps_nobody_from_ending(tmp_path: Path) -> None:
-    with running(tmp_path, STREAMS, 200, 60, start=STUCK) as terminal:
-        terminal.until(READY)
+    with ready(tmp_path, STREAMS, 200, 60, start=STUCK) as terminal:
         terminal.send("go\r", until="many words, many")
         terminal.child.delaybeforesend = None
         for _ in range(200):
@@ -231,8 +207,7 @@ def test_ctrl_c_in_the_editor_is_for_the_editor(tmp_path: Path) -> None:
     file = tmp_path / "asking"
     file.write_text("#!/bin/sh\nprintf 'the editor'\nread line\n")
     file.chmod(0o755)
-    with running(tmp_path, SAYS, env={"VISUAL": str(file)}) as terminal:
-        terminal.until(READY)
+    with ready(tmp_path, SAYS, env={"VISUAL": str(file)}) as terminal:
         terminal.send("a draft\x07", until="the editor")
         terminal.send("\x03", until="so nothing was changed")
         terminal.until(" a draft ")
@@ -243,8 +218,7 @@ def test_a_write_is_changed_in_the_editor_before_it_is_done(tmp_path: Path) -> N
     file = tmp_path / "changing"
     file.write_text('#!/bin/sh\nsed -i "s/a + b/b + a/" "$1"; echo; echo "$1" > edited\n')
     file.chmod(0o755)
-    with running(tmp_path, f"{ASKS}\n{SAYS}", env={"VISUAL": str(file)}) as terminal:
-        terminal.until(READY)
+    with ready(tmp_path, f"{ASKS}\n{SAYS}", env={"VISUAL": str(file)}) as terminal:
         terminal.send("fix it\r", until="May edit change calc.py?")
         terminal.press_until("e", "as you changed it")
         terminal.until("b + a")

@@ -35,10 +35,7 @@ def nobody_answers(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @asynccontextmanager
 async def starting(
-    folder: Path,
-    environment: dict[str, str] | None = None,
-    written: str = "",
-    *first: FakeSession | UsageError,
+    folder: Path, environment: dict[str, str] | None = None, written: str = "", *first: FakeSession | UsageError
 ) -> AsyncIterator[tuple[Driven, FakeSessions, Setup]]:
     setup, opener = Setup(folder, written, environment or {}), FakeSessions(list(first))
     app = EbbApp(opener, guard=0.0, settings=lambda: setup.settings)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tests.tui.every_screen import SCREENS
 from tests.tui.hostile import PAYLOADS
-from tests.tui.ptys import left_behind, running
+from tests.tui.ptys import left_behind, ready, running
 from tests.tui.streams import foreign, modes
 
 PLAYED = "from tests.tui.played import main; main()"
@@ -67,8 +67,7 @@ def test_real_names_outputs_and_a_branch_are_drawn_and_do_not_steer(tmp_path: Pa
     (project / "x\x1b]0;owned\x07\u202ey.py").write_text("a")
     (project / "mean\ning\x9b31m.py").write_text("a")
     (project / os.fsdecode(b"bytes\xff\x9b.py")).write_text("a")
-    with running(tmp_path, NAMES, 160, flags=["--permission-mode", "auto"]) as terminal:
-        terminal.until("/help shows keys")
+    with ready(tmp_path, NAMES, 160, flags=["--permission-mode", "auto"]) as terminal:
         terminal.until("日本מרחבa�")
         terminal.send("\x1b[200~go \x1b]0;owned\x07\x1b[201~\r", until="The end.")
         terminal.send("fail\r", until="the script says")

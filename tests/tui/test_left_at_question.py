@@ -2,12 +2,14 @@
 approved, and the question is asked again."""
 
 import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from tests.running import ebb
-from tests.tui.ptys import Screen, left_behind, running
+from tests.tui.ptys import Screen, left_behind, ready, running
 
 ASKS = """
 [[reply]]
@@ -22,19 +24,21 @@ text = "All done."
 DONE = '[[reply]]\ntext = "All done."\n'
 
 
-def asked(terminal: Screen) -> None:
-    terminal.until("/help shows keys")
-    terminal.send("go\r", until="echo one >> log")
-    terminal.press_until("y", "echo two >> log")
+@contextmanager
+def asked(folder: Path) -> Iterator[Screen]:
+    """A terminal that asks about the second of two calls."""
+    with ready(folder, ASKS) as terminal:
+        terminal.send("go\r", until="echo one >> log")
+        terminal.press_until("y", "echo two >> log")
+        yield terminal
+        terminal.until_it_ends()
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGHUP])
 def test_the_question_is_asked_again_however_the_terminal_ended(number: signal.Signals, tmp_path: Path) -> None:
-    with running(tmp_path, ASKS) as terminal:
-        asked(terminal)
+    with asked(tmp_path) as terminal:
         terminal.until("? bash")
         terminal.child.kill(number)
-        terminal.until_it_ends()
     log = tmp_path / "project" / "log"
     assert log.read_text() == "one\n"
     with running(tmp_path, DONE, flags=("-c",)) as again:
@@ -45,36 +49,21 @@ def test_the_question_is_asked_again_however_the_terminal_ended(number: signal.S
 
 
 def test_a_script_that_goes_on_is_told_that_it_was_never_approved(tmp_path: Path) -> None:
-    with running(tmp_path, ASKS) as terminal:
-        asked(terminal)
+    with asked(tmp_path) as terminal:
         terminal.child.kill(signal.SIGKILL)
-        terminal.until_it_ends()
-    script = tmp_path / "script.toml"
-    script.write_text(DONE)
-    arguments = (
-        "-p",
-        "go on",
-        "-c",
-        "-m",
-        f"scripted/{script}",
-        "-C",
-        str(tmp_path / "project"),
-        "--output-format",
-        "json",
-    )
-    run = ebb(*arguments, home=tmp_path / "home")
+    (tmp_path / "script.toml").write_text(DONE)
+    model, project, home = f"scripted/{tmp_path}/script.toml", str(tmp_path / "project"), tmp_path / "home"
+    run = ebb("-p", "go on", "-c", "-m", model, "-C", project, "--output-format", "json", home=home)
     assert (run.code, run.result["result"], run.result["denied"]) == (0, "All done.", [])
-    shown = ebb("sessions", "show", run.result["session"], "--json", home=tmp_path / "home")
+    shown = ebb("sessions", "show", run.result["session"], "--json", home=home)
     outputs = [part for line in shown.lines for part in line["parts"] if part["type"] == "output"]
     assert [output.get("status", "done") for output in outputs] == ["done", "denied"]
     assert "never approved" in outputs[1]["text"]
 
 
 def test_in_lines_it_is_asked_again_too(tmp_path: Path) -> None:
-    with running(tmp_path, ASKS) as terminal:
-        asked(terminal)
+    with asked(tmp_path) as terminal:
         terminal.child.kill(signal.SIGKILL)
-        terminal.until_it_ends()
     with running(tmp_path, DONE, flags=("-c", "--plain")) as again:
         again.until("echo two >> log")
         again.press_until("y\r", "All done.")

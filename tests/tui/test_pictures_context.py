@@ -38,15 +38,7 @@ def seen() -> Overview:
         ViewItem("r13", "r13", "output", "Searched 'comma' in src – 31 matches", 28, 30, "masked"),
         ViewItem("m5", "msg-3a2b3c4d", "reply", "calls bash", 95, 24),
         ViewItem("r14", "r14", "output", "Ran: pytest -q – exit 1 – E assert [1, 2] == [1]", 2_050, 24, "preview"),
-        ViewItem(
-            "r15",
-            "r15",
-            "output",
-            "Called mcp__forge__issue – 解析器 refuses commas",
-            3_900,
-            18,
-            "summarised",
-        ),
+        ViewItem("r15", "r15", "output", "Called mcp__forge__issue – 解析器 refuses commas", 3_900, 18, "summarised"),
         ViewItem("r15", "r15", "picture", "image/png of a screenshot", 1_530, 18),
         ViewItem(
             "m8", "msg-4a2b3c4d", "reply", "Now the grammar has to change in three places. – calls edit", 1_870, 9

@@ -10,9 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.tui.ptys import Screen as Screen
-from tests.tui.ptys import left_behind as left_behind
-from tests.tui.ptys import running as running
+from tests.tui.ptys import Screen, left_behind, ready, running
 
 SCRIPT = """
 [[reply]]
@@ -52,8 +50,7 @@ text = "The end."
 
 
 def test_what_steers_a_terminal_is_drawn_and_not_sent(tmp_path: Path) -> None:
-    with running(tmp_path, HOSTILE) as terminal:
-        terminal.until("/help shows keys")
+    with ready(tmp_path, HOSTILE) as terminal:
         terminal.send("go\r", until="The end.")
         left_behind(terminal)
     for hostile in ("\x1b]0;owned", "\x1b]52;", "\x9b31m", "\u202e"):
@@ -116,15 +113,13 @@ main(sys.argv[1:])
 
 
 def test_the_last_of_two_sizes_is_the_one_that_stays(tmp_path: Path) -> None:
-    with running(tmp_path, HOSTILE, 100, 30, start=RESTLESS) as terminal:
-        terminal.until("/help shows keys")
+    with ready(tmp_path, HOSTILE, 100, 30, start=RESTLESS) as terminal:
         terminal.child.setwinsize(20, 60)
         terminal.until("─" * 80 + " ")
 
 
 def test_noise_from_a_mouse_writes_nothing_and_takes_no_key(tmp_path: Path) -> None:
-    with running(tmp_path, HOSTILE) as terminal:
-        terminal.until("/help shows keys")
+    with ready(tmp_path, HOSTILE) as terminal:
         dice, terminal.child.delaybeforesend = random.Random(1), None
         for _ in range(300):
             button, column, line = dice.randrange(130), dice.randrange(300), dice.randrange(90)
@@ -136,8 +131,7 @@ def test_noise_from_a_mouse_writes_nothing_and_takes_no_key(tmp_path: Path) -> N
 
 
 def test_a_terminal_that_is_closed_ends_the_program(tmp_path: Path) -> None:
-    with running(tmp_path, HOSTILE) as terminal:
-        terminal.until("/help shows keys")
+    with ready(tmp_path, HOSTILE) as terminal:
         terminal.send("go\r", until="The end.")
         terminal.close()
         terminal.until_it_ends()
@@ -160,8 +154,7 @@ def test_a_session_that_is_not_there_is_one_sentence_behind_the_screen(tmp_path:
 
 
 def test_a_session_that_is_open_elsewhere_is_one_sentence_behind_the_screen(tmp_path: Path) -> None:
-    with running(tmp_path, SCRIPT) as first:
-        first.until("/help shows keys")
+    with ready(tmp_path, SCRIPT) as first:
         first.send("look\r", until="May edit change")
         with running(tmp_path, SCRIPT, flags=["-c"]) as second:
             said = left_with(second, 1)

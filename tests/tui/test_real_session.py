@@ -35,8 +35,12 @@ async def working(tmp_path: Path, *replies: Reply, resume: str | None = None) ->
             yield driven
 
 
+def calls_of(t: Driven) -> list[Call]:
+    return [block for block in t.app.controller.view.blocks if isinstance(block, Call)]
+
+
 def call_of(t: Driven, number: int = 0) -> Call:
-    return [block for block in t.app.controller.view.blocks if isinstance(block, Call)][number]
+    return calls_of(t)[number]
 
 
 async def test_an_edit_that_is_allowed_happens(tmp_path: Path) -> None:
@@ -56,7 +60,7 @@ async def test_a_denial_tells_the_model_why(tmp_path: Path) -> None:
         await t.rests()
         assert call_of(t).status == "denied"
         assert "denied by the user: why" in call_of(t).text
-        assert len([block for block in t.app.controller.view.blocks if isinstance(block, Call)]) == 1
+        assert len(calls_of(t)) == 1
 
 
 async def test_esc_stops_a_command_that_runs(tmp_path: Path) -> None:
@@ -117,13 +121,13 @@ async def test_compacting_by_hand_says_what_it_did_or_why_not(tmp_path: Path) ->
 async def test_the_archive_is_looked_through_and_a_reference_goes_into_the_prompt(tmp_path: Path) -> None:
     async with working(tmp_path, calls("bash", command="seq 5000"), {"text": "Counted."}) as t:
         await t.type("/archive", until=lambda: list_on(t.app, "archive"))
-        assert str(t.app.screen.query_one("#said").render()) == "nothing was kept yet"
+        assert t.reads("said") == "nothing was kept yet"
         await t.press("escape")
         await t.type("count", asks=PermissionScreen)
         await t.press("y", shows="Counted.")
         await t.rests()
         await t.type("/archive", until=lambda: list_on(t.app, "archive"))
-        assert str(t.app.screen.query_one("#what").render()).endswith(" of 5,001")
+        assert t.reads("what").endswith(" of 5,001")
         await t.press("enter")
         assert t.prompt.text == "r1 "
 
@@ -136,7 +140,7 @@ async def test_why_shows_where_a_text_is_and_brings_back_what_left_the_view(tmp_
         await t.rests()
         before = t.app.controller.view.used
         await t.type("/why 1500", until=lambda: list_on(t.app, "why"))
-        content = str(t.app.screen.query_one("#content").render()).splitlines()
+        content = t.reads("content").splitlines()
         assert content[:2] == ["1499", "1500"]
         await t.press("enter", shows="the model sees `r1` again")
         await t.rests()

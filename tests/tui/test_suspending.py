@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pexpect
 
-from tests.tui.ptys import ROOT, Screen, left_behind, running
+from tests.tui.ptys import ROOT, Screen, left_behind, ready
 
 SLOW = """
 [[reply]]
@@ -50,8 +50,7 @@ def test_a_turn_that_streams_is_stopped_by_the_shell_and_goes_on(tmp_path: Path)
 
 
 def test_with_no_shell_to_come_back_from_it_stays(tmp_path: Path) -> None:
-    with running(tmp_path, SLOW) as terminal:
-        terminal.until("/help shows keys")
+    with ready(tmp_path, SLOW) as terminal:
         terminal.send("\x1a", until="no shell to come back from")
         left_behind(terminal)
     assert b"\x1b]2;ebb \xc2\xb7 project\x07" in terminal.sent

@@ -17,7 +17,8 @@ from agent.messages import ToolOutput
 from agent.providers.wires.scripted import Scripted
 from agent.session import Session
 from tests.kit.session import ID, Home, bash, call, calls, events_of, first_turn, outputs_of
-from tests.tools.test_bash import is_running, until
+from tests.tools.test_bash import is_running
+from tests.waiting import soon
 from tools.process.child import Answer
 from tools.process.state import ProgramState
 
@@ -149,12 +150,12 @@ async def test_an_interruption_ends_a_hook_with_all_that_it_started(home: Home) 
     hooks = [AfterTool("bash", "sleep 600 & echo $! > new; mv new pid; wait"), AfterTool("bash", "echo never")]
     session = await home.session(Scripted.of(calls(bash("echo hello")), {"text": "done"}), hooks=hooks)
     turn = asyncio.create_task(events_of(session))
-    await until(pid.exists)
+    await soon(pid.exists)
     session.interrupt()
     events = await turn
     assert [event.text for event in events if isinstance(event, ToolFinished)] == ["hello\nexit code 0"]
     assert events[-1] == TurnFinished("interrupted", "")
-    await until(lambda: not is_running(pid))
+    await soon(lambda: not is_running(pid))
     assert os.listdir(home.outputs) == []
 
 

@@ -19,7 +19,7 @@ from agent.sessions import Sessions
 from agent.view_events import PrefixDrifted, PrefixRenewed
 from tests.agent.mcp.serving import House, call, command, notices, outputs, say
 from tests.kit.session import ASKED
-from tests.waiting import until
+from tests.waiting import is_there, until
 from tools.catalog import builtin_tools
 
 OWN = tuple(tool.name for tool in builtin_tools())
@@ -198,7 +198,7 @@ async def test_all_servers_are_gone_when_the_session_is_closed(house: House) -> 
     await say(session)
     pids = [int((house.folder / name / "pid").read_text()) for name in ("forge", "chat")]
     await session.close()
-    assert [is_alive(pid) for pid in pids] == [False, False]
+    assert [is_there(pid) for pid in pids] == [False, False]
 
 
 async def test_a_session_that_cannot_be_opened_leaves_no_server_behind(
@@ -216,7 +216,7 @@ async def test_a_session_that_cannot_be_opened_leaves_no_server_behind(
             await sessions.open()
     assert asyncio.all_tasks() == {asyncio.current_task()}, "what starts a server has ended"
     pid = house.folder / "forge" / "pid"
-    assert not pid.exists() or not is_alive(int(pid.read_text()))
+    assert not pid.exists() or not is_there(int(pid.read_text()))
 
 
 async def test_the_context_shows_what_servers_tools_take(house: House) -> None:
@@ -244,14 +244,6 @@ def phase(session: Session, server: str) -> str:
 async def opened(approval: Path) -> None:
     """Lets a server be ready that waits at its gate."""
     await asyncio.to_thread(lambda: approval.open("w").close())
-
-
-def is_alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    return True
 
 
 class Requests:

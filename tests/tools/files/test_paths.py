@@ -71,10 +71,7 @@ CALLS: list[tuple[Tool, Arguments]] = [
     (Write(), {"path": "d/new", "content": "x"}),
     (Write(), {"path": "d/deeper/new", "content": "x"}),
     (ApplyPatch(), {"patch": "*** Begin Patch\n*** Add File: d/new\n+x\n*** End Patch"}),
-    (
-        ApplyPatch(),
-        {"patch": "*** Begin Patch\n*** Update File: a\n*** Move to: d/new\n@@\n-a\n+b\n*** End Patch"},
-    ),
+    (ApplyPatch(), {"patch": "*** Begin Patch\n*** Update File: a\n*** Move to: d/new\n@@\n-a\n+b\n*** End Patch"}),
     (ApplyPatch(), {"patch": "*** Begin Patch\n*** Delete File: d/old\n*** End Patch"}),
     (Read(), {"path": "d/old"}),
     (Grep(), {"path": "d", "pattern": "secret"}),

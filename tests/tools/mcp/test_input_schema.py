@@ -73,11 +73,7 @@ def test_what_came_as_one_api_refuses_it_does_not_leave_so(wire: Any) -> None:
         if wire == "chat":
             chat = {"type": "function", "function": {**tool, "parameters": schema}}
             return {"messages": user, "max_tokens": 99, "tools": [chat]}
-        return {
-            "input": user,
-            "max_output_tokens": 99,
-            "tools": [{"type": "function", **tool, "parameters": schema}],
-        }
+        return {"input": user, "max_output_tokens": 99, "tools": [{"type": "function", **tool, "parameters": schema}]}
 
     objects = [listed for listed, sent in FORMS if sent["type"] == "object"]
     assert any(refusal(wire, body(listed)) for listed in objects)

@@ -51,13 +51,7 @@ async def test_descriptions_are_cleaned_cut_and_those_with_orders_named(start: S
 
 @pytest.mark.parametrize(
     ("server", "prefix"),
-    [
-        ("files", "files"),
-        ("my files!", "my_files"),
-        ("a__b", "a_b"),
-        ("_", "server"),
-        ("x" * 40, f"{'x' * 23}_bd913f"),
-    ],
+    [("files", "files"), ("my files!", "my_files"), ("a__b", "a_b"), ("_", "server"), ("x" * 40, f"{'x' * 23}_bd913f")],
 )
 def test_no_server_can_be_named_like_another_one_with_a_tool(server: str, prefix: str) -> None:
     spec = ServerSpec(server)

@@ -1,13 +1,12 @@
 """Servers that misbehave: each is named in one line, and whoever called it and the other servers go on."""
 
-import os
 from pathlib import Path
 
 import pytest
 
 from tests.tools.mcp.conftest import Starts, raw
 from tests.tools.mcp.desks import RecordingDesk
-from tests.waiting import until
+from tests.waiting import is_there, until
 from tools.base import Result, ToolError, unwatched
 from tools.mcp.offers import Phase
 from tools.mcp.server import Server, close_all
@@ -15,11 +14,7 @@ from tools.mcp.server import Server, close_all
 STARTS: list[tuple[str, Phase, str]] = [
     ("hangs at start", "failed", "it was not ready within 0.3 seconds"),
     ("dies at start", "failed", "it ended with exit code 2: no such database"),
-    (
-        "no schema",
-        "failed",
-        "it lists something the protocol does not know: `tools.0.inputSchema`: Field required",
-    ),
+    ("no schema", "failed", "it lists something the protocol does not know: `tools.0.inputSchema`: Field required"),
     ("deep", "failed", "the answer cannot be read: it is not a valid message"),
 ]
 
@@ -118,7 +113,7 @@ async def test_servers_that_will_not_end_are_ended_with_their_children(start: St
     child = int(servers[-1].log.read_text().split()[-1])
     await close_all(servers)
     assert [server.state.phase for server in servers] == ["closed"] * 4
-    await until(lambda: not _runs(child))  # a killed process is gone when the system gets round to it
+    await until(lambda: not is_there(child))  # a killed process is gone when the system gets round to it
 
 
 async def test_a_server_that_is_starting_can_be_closed(start: Starts) -> None:
@@ -126,11 +121,3 @@ async def test_a_server_that_is_starting_can_be_closed(start: Starts) -> None:
     await until(server.log.exists)
     await server.close()
     assert server.state.phase == "closed"
-
-
-def _runs(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    return True

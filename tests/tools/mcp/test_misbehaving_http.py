@@ -12,10 +12,7 @@ from tools.base import Result, ToolError, unwatched
 from tools.mcp.spec import ServerSpec
 
 CALLS = [
-    (
-        "large json",
-        "refused `echo`: Failed to parse JSON response: it holds more than 1,000,000 bytes",
-    ),
+    ("large json", "refused `echo`: Failed to parse JSON response: it holds more than 1,000,000 bytes"),
     ("large event", "was lost during `echo` (SSE stream failed: "),
     ("packed", "refused `echo`: the server cannot be reached: it answers in a compressed form that was not asked for"),
     ("cut", "refused `echo`: Failed to parse JSON response: it is not whole: peer closed connection without sending"),

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.tools.test_bash import is_running, until
+from tests.tools.test_bash import is_running
+from tests.waiting import soon
 from tools.process.child import Answer, answer_of
 
 MOST = 1000
@@ -39,21 +40,21 @@ async def test_an_answer_is_what_the_program_itself_said(
 @pytest.mark.parametrize("command", ["sleep 600 & echo $! > pid; wait", "trap '' TERM; echo $$ > pid; sleep 600"])
 async def test_a_program_that_takes_too_long_is_ended_with_its_children(command: str, tmp_path: Path) -> None:
     assert (await ask(command, tmp_path, seconds=0.5)).code is None
-    await until(lambda: not is_running(tmp_path / "pid"))
+    await soon(lambda: not is_running(tmp_path / "pid"))
 
 
 async def test_what_a_program_started_ends_with_it(tmp_path: Path) -> None:
     assert (await ask("sleep 600 & echo $! > pid", tmp_path)).code == 0
-    await until(lambda: not is_running(tmp_path / "pid"))
+    await soon(lambda: not is_running(tmp_path / "pid"))
 
 
 async def test_nothing_is_left_of_a_program_that_nobody_listens_to(tmp_path: Path) -> None:
     asking = asyncio.create_task(ask("echo $$ > new; mv new pid; exec sleep 600", tmp_path))
-    await until((tmp_path / "pid").exists)
+    await soon((tmp_path / "pid").exists)
     asking.cancel()
     with pytest.raises(asyncio.CancelledError):
         await asking
-    await until(lambda: not is_running(tmp_path / "pid"))
+    await soon(lambda: not is_running(tmp_path / "pid"))
 
 
 async def test_a_program_that_is_not_there_is_an_error(tmp_path: Path) -> None:

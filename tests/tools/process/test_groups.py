@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from tests.running import ROOT
-from tests.tools.test_bash import bash, is_running, until
-from tests.tui.test_ended import is_gone
+from tests.tools.test_bash import bash, is_running
+from tests.waiting import is_gone, soon
 from tools.base import Workspace
 
 STARTS = """
@@ -60,11 +60,11 @@ OWN_GROUPS = {
 async def test_what_made_itself_a_group_or_a_session_ends_with_its_program(command: str, workspace: Workspace) -> None:
     pid = workspace.root / "pid"
     task = asyncio.create_task(bash(workspace, command))
-    await until(pid.exists)
+    await soon(pid.exists)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    await until(lambda: not is_running(pid))
+    await soon(lambda: not is_running(pid))
 
 
 async def test_what_runs_on_in_a_group_of_its_own_ends_with_the_session(workspace: Workspace) -> None:
@@ -72,13 +72,13 @@ async def test_what_runs_on_in_a_group_of_its_own_ends_with_the_session(workspac
     assert result.text.endswith("what it started in the background still runs, until the session ends")
     assert is_running(workspace.root / "pid")
     await workspace.jobs.close()
-    await until(lambda: not is_running(workspace.root / "pid"))
+    await soon(lambda: not is_running(workspace.root / "pid"))
 
 
 async def test_what_has_detached_itself_lives_on(workspace: Workspace) -> None:
     daemon = "(setsid sh -c 'echo $$ > pid; exec sleep 600' >/dev/null 2>&1 &); while [ ! -s pid ]; do :; done"
     task = asyncio.create_task(bash(workspace, f"{daemon}; touch on; sleep 600"))
-    await until((workspace.root / "on").exists)
+    await soon((workspace.root / "on").exists)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task

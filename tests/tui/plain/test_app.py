@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from time import monotonic
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import pytest
 
@@ -105,11 +105,11 @@ class Talking:
 async def talking(
     *sessions: FakeSession | AgentError,
     infos: Sequence[SessionInfo] = (),
-    choose: bool = False,
     first: str | None = None,
+    **options: Any,
 ) -> AsyncIterator[Talking]:
     opener = FakeSessions(list(sessions), tuple(infos))
-    front = PlainFront(opener, History(None), choose=choose, first_message=first, guard=0.0)
+    front = PlainFront(opener, History(None), first_message=first, guard=0.0, **options)
     typist = Typist()
     controller = Talking(front, typist, opener, asyncio.get_running_loop().create_task(front.run(typist)))
     try:
@@ -121,6 +121,15 @@ async def talking(
 
 def answered(text: str) -> tuple[TextDelta, TurnFinished]:
     return TextDelta(text), TurnFinished("answered", text)
+
+
+@asynccontextmanager
+async def asking() -> AsyncIterator[tuple[Talking, FakeSession]]:
+    """A session that asks whether a command may run."""
+    session = FakeSession([(ASKED, *answered("So be it."))])
+    async with talking(session, first="go") as controller:
+        await controller.shows("Question: may bash run this command?")
+        yield controller, session
 
 
 async def test_a_message_is_sent_and_its_answer_printed() -> None:
@@ -165,18 +174,14 @@ async def test_what_waits_after_an_interruption_is_sent_when_it_is_wanted() -> N
     ],
 )
 async def test_a_question_is_answered_with_a_line(line: str, decision: Decision) -> None:
-    session = FakeSession([(ASKED, *answered("So be it."))])
-    async with talking(session, first="go") as controller:
-        await controller.shows("Question: may bash run this command?")
+    async with asking() as (controller, session):
         controller.type("")  # no answer
         await controller.says(line, shows="So be it.")
         assert session.answers == {"q1": decision}
 
 
 async def test_a_command_is_changed_in_its_place() -> None:
-    session = FakeSession([(ASKED, *answered("So be it."))])
-    async with talking(session, first="go") as controller:
-        await controller.shows("Question: may bash run this command?")
+    async with asking() as (controller, session):
         await controller.says("e", asks=COMMAND)
         assert controller.typist.begun == [(COMMAND, "ls")]
         await controller.shows("Type the command to run in its place; an empty line goes back to the question.")
@@ -202,9 +207,7 @@ async def test_what_else_a_call_does_is_changed_in_an_editor(tmp_path: Path, mon
 
 
 async def test_a_question_that_is_void_is_changed_no_more() -> None:
-    session = FakeSession([(ASKED, *answered("So be it."))])
-    async with talking(session, first="go") as controller:
-        await controller.shows("Question: may bash run this command?")
+    async with asking() as (controller, session):
         await controller.says("e", asks=COMMAND)
         session.answer("q1", Decision("allow"))  # by a rule that was kept for another question
         await controller.shows("So be it.")
@@ -284,9 +287,7 @@ async def test_a_line_that_was_begun_before_the_question_is_no_answer() -> None:
 
 
 async def test_lines_that_came_at_once_answer_nothing_and_are_not_sent() -> None:
-    session = FakeSession([(ASKED, *answered("Done."))])
-    async with talking(session, first="go") as controller:
-        await controller.shows("may bash run")
+    async with asking() as (controller, session):
         controller.front._guard = GUARD
         came = monotonic() + 2
         controller.typist.arrival = Arrival(came, 1, is_alone=False)

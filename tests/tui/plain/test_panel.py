@@ -1,24 +1,19 @@
 """The lists of commands in lines: numbers and words in the place of keys."""
 
-import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 
 from agent.archive.listing import ArchiveItem
 from agent.messages import ToolCall
-from tests.tui.doubles import FakeFiles, FakeLibrary, FakeSession, FakeSessions, FakeShelf, conversation, session_info
-from tests.tui.plain.test_app import Talking, Typist, talking
+from tests.tui.doubles import FakeFiles, FakeLibrary, FakeSession, FakeShelf, conversation, session_info
+from tests.tui.plain.test_app import Talking, talking
 from tests.tui.screens.test_changes import CHANGED
 from tests.tui.screens.test_rewind import TREE
 from tests.tui.screens.test_servers import FakeBoard
 from tests.tui.set_up import Setup
 from tests.waiting import until
-from tui.plain.app import PlainFront
 from tui.plain.panel import PAGE
-from tui.prompt.history import History
 
 CHOOSE = "Number, or words to find; an empty line closes: "
 INFOS = (session_info("aa1", "fix the parser"), session_info("bb2", "add a flag"))
@@ -27,6 +22,12 @@ INFOS = (session_info("aa1", "fix the parser"), session_info("bb2", "add a flag"
 async def answers(controller: Talking, prompt: str, line: str) -> None:
     await until(lambda: controller.typist.lines.empty() and controller.typist.prompt == prompt)
     controller.type(line)
+
+
+async def chooses(controller: Talking, command: str, line: str) -> None:
+    """Types a command, and answers its list."""
+    controller.type(command)
+    await answers(controller, CHOOSE, line)
 
 
 @pytest.mark.parametrize(
@@ -40,8 +41,7 @@ async def test_a_word_before_the_number_says_what_is_done(written: str, done: tu
     async with talking(FakeSession(id="aa1")) as controller:
         controller.sessions.listing = FakeLibrary(INFOS)
         await controller.rests()
-        controller.type("/sessions")
-        await answers(controller, CHOOSE, written)
+        await chooses(controller, "/sessions", written)
         await controller.shows(told)
         assert controller.sessions.listing.done == [done]
 
@@ -51,8 +51,7 @@ async def test_a_session_is_renamed_unless_no_title_is_written() -> None:
         controller.sessions.listing = FakeLibrary(INFOS)
         for title in ("", "a better name"):
             await controller.rests()
-            controller.type("/sessions")
-            await answers(controller, CHOOSE, "rename 2")
+            await chooses(controller, "/sessions", "rename 2")
             await answers(controller, "New title; an empty line cancels: ", title)
         await controller.shows("a better name, ")
         assert controller.sessions.listing.done == [("rename", "bb2", "a better name")]
@@ -103,8 +102,7 @@ async def test_what_is_done_with_a_server_is_named(word: str, done: list[str], t
     board = FakeBoard()
     async with talking(FakeSession(servers=board)) as controller:
         await controller.rests()
-        controller.type("/mcp")
-        await answers(controller, CHOOSE, "1")
+        await chooses(controller, "/mcp", "1")
         await controller.shows("Forge 2.1")
         await answers(controller, "off, restart, login or log; an empty line closes: ", word)
         await controller.shows(told)
@@ -116,8 +114,7 @@ async def test_the_address_to_log_in_at_is_printed() -> None:
     board = FakeBoard()
     async with talking(FakeSession(servers=board)) as controller:
         await controller.rests()
-        controller.type("/mcp")
-        await answers(controller, CHOOSE, "1")
+        await chooses(controller, "/mcp", "1")
         await answers(controller, "off, restart, login or log; an empty line closes: ", "login")
         await until(lambda: board.hear is not None)
         await controller.shows("https://chat.example/login")
@@ -125,24 +122,10 @@ async def test_the_address_to_log_in_at_is_printed() -> None:
         await until(lambda: board.done == ["login forge"])
 
 
-@asynccontextmanager
-async def with_settings(setup: Setup) -> AsyncIterator[Talking]:
-
-    opener = FakeSessions([FakeSession()])
-    front = PlainFront(opener, History(None), guard=0.0, settings=setup.settings)
-    typist = Typist()
-    controller = Talking(front, typist, opener, asyncio.get_running_loop().create_task(front.run(typist)))
-    try:
-        await controller.rests()
-        yield controller
-    finally:
-        typist.close()
-        await controller.running
-
-
 async def test_a_setting_is_changed_and_put_back(tmp_path: Path) -> None:
     setup = Setup(tmp_path)
-    async with with_settings(setup) as controller:
+    async with talking(FakeSession(), settings=setup.settings) as controller:
+        await controller.rests()
         for value, written in (("2.5", "[agent]\nmax_cost = 2.5\n"), ("none", "")):
             controller.type("/settings agent.max_cost")
             await answers(controller, "New value, or `none` for the default; an empty line cancels: ", value)
@@ -153,8 +136,7 @@ async def test_a_setting_is_changed_and_put_back(tmp_path: Path) -> None:
 async def test_a_model_that_is_not_in_the_list_may_be_typed() -> None:
     async with talking(FakeSession()) as controller:
         await controller.rests()
-        controller.type("/model")
-        await answers(controller, CHOOSE, "ollama/my-own")
+        await chooses(controller, "/model", "ollama/my-own")
         await controller.shows("4: ollama/my-own  as it is written")
         await answers(controller, CHOOSE, "4")
         await until(lambda: controller.sessions.opened[-1] == (None, "ollama/my-own"))

@@ -3,8 +3,10 @@
 import os
 import re
 import signal
-from contextlib import AbstractContextManager
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -44,6 +46,13 @@ def in_lines(tmp_path: Path, replies: str, term: str = "dumb", *flags: str) -> A
     return running(tmp_path, replies, 100, 60, ["--plain", *flags], env={"TERM": term})
 
 
+@contextmanager
+def at_prompt(tmp_path: Path, replies: str, term: str = "dumb") -> Iterator[Screen]:
+    with in_lines(tmp_path, replies, term) as terminal:
+        terminal.until("\n> ")
+        yield terminal
+
+
 def answer(terminal: Screen, line: str, then: str) -> None:
     """Answers a question. An answer that came too soon is given again."""
     terminal.until("Answer:")
@@ -67,8 +76,7 @@ def leave(terminal: Screen) -> str:
 
 @pytest.mark.parametrize("term", KINDS)
 def test_a_file_is_changed_once_the_user_has_said_yes(tmp_path: Path, term: str) -> None:
-    with in_lines(tmp_path, TASK, term) as terminal:
-        terminal.until("\n> ")
+    with at_prompt(tmp_path, TASK, term) as terminal:
         terminal.child.send("fix it\r")
         answer(terminal, "y", "Now `add` adds.")
         shown = leave(terminal)
@@ -85,8 +93,7 @@ def test_a_file_is_changed_once_the_user_has_said_yes(tmp_path: Path, term: str)
 
 @pytest.mark.parametrize("term", KINDS)
 def test_what_is_denied_does_not_happen(tmp_path: Path, term: str) -> None:
-    with in_lines(tmp_path, TASK, term) as terminal:
-        terminal.until("\n> ")
+    with at_prompt(tmp_path, TASK, term) as terminal:
         terminal.child.send("fix it\r")
         answer(terminal, "n", "Now `add` adds.")
         assert "Tool edit  calc.py: denied." in leave(terminal)
@@ -95,8 +102,7 @@ def test_what_is_denied_does_not_happen(tmp_path: Path, term: str) -> None:
 
 @pytest.mark.parametrize("term", KINDS)
 def test_an_answer_is_not_there_already_when_the_next_question_comes(tmp_path: Path, term: str) -> None:
-    with in_lines(tmp_path, TWICE, term) as terminal:
-        terminal.until("\n> ")
+    with at_prompt(tmp_path, TWICE, term) as terminal:
         terminal.child.send("go\r")
         answer(terminal, "y", "One more.")
         while terminal.text.count("Answer:") < 2:
@@ -108,8 +114,7 @@ def test_an_answer_is_not_there_already_when_the_next_question_comes(tmp_path: P
 
 @pytest.mark.parametrize("term", KINDS)
 def test_ctrl_c_ends_a_turn_and_what_waits_is_sent_when_it_is_wanted(tmp_path: Path, term: str) -> None:
-    with in_lines(tmp_path, WAITS, term) as terminal:
-        terminal.until("\n> ")
+    with at_prompt(tmp_path, WAITS, term) as terminal:
         terminal.send("go\r", until="Answer:")
         answer(terminal, "y", "Allowed.")
         terminal.send("and then?\r", until="Queued:")
@@ -123,8 +128,7 @@ def test_ctrl_c_ends_a_turn_and_what_waits_is_sent_when_it_is_wanted(tmp_path: P
 
 @pytest.mark.parametrize("term", KINDS)
 def test_ctrl_c_twice_leaves_with_the_session_kept(tmp_path: Path, term: str) -> None:
-    with in_lines(tmp_path, '[[reply]]\ntext = "Kept in mind."', term) as terminal:
-        terminal.until("\n> ")
+    with at_prompt(tmp_path, '[[reply]]\ntext = "Kept in mind."', term) as terminal:
         terminal.send("remember me\r", until="Kept in mind.")
         terminal.send("\x03", until="Ctrl-C again quits.")
         terminal.child.send("\x03")
@@ -139,13 +143,13 @@ def test_ctrl_c_twice_leaves_with_the_session_kept(tmp_path: Path, term: str) ->
 
 
 def test_a_terminal_that_only_prints_is_sent_no_escape(tmp_path: Path) -> None:
-    with in_lines(tmp_path, TASK) as terminal:
+    with at_prompt(tmp_path, TASK) as terminal:
         use_everything(terminal)
         assert b"\x1b" not in terminal.sent
 
 
 def test_another_terminal_is_sent_what_edits_a_line_and_no_more(tmp_path: Path) -> None:
-    with in_lines(tmp_path, TASK, "xterm-256color") as terminal:
+    with at_prompt(tmp_path, TASK, "xterm-256color") as terminal:
         use_everything(terminal)
         assert b"\x1b" not in EDITING.sub(b"", terminal.sent)
         assert b"\x1b[?2004" in terminal.sent
@@ -153,7 +157,6 @@ def test_another_terminal_is_sent_what_edits_a_line_and_no_more(tmp_path: Path) 
 
 
 def use_everything(terminal: Screen) -> None:
-    terminal.until("\n> ")
     terminal.child.send("fix it\r")
     answer(terminal, "y", "Now `add` adds.")
     for command, words in (("/help", "/quit: leave"), ("/context", "= usable"), ("/nothing", "there is no `/nothing`")):
@@ -162,16 +165,13 @@ def use_everything(terminal: Screen) -> None:
     leave(terminal)
 
 
-@pytest.mark.parametrize("term", ["", "dumb", "unknown"])
-def test_a_terminal_that_says_too_little_of_itself_gets_lines(tmp_path: Path, term: str) -> None:
-    with running(tmp_path, TASK, env={"TERM": term}) as terminal:
-        terminal.until("\n> ")
-        leave(terminal)
-        assert b"\x1b" not in terminal.sent
-
-
-def test_a_terminal_without_a_size_gets_lines(tmp_path: Path) -> None:
-    with running(tmp_path, TASK, sized=False) as terminal:
+@pytest.mark.parametrize(
+    "how",
+    [{"env": {"TERM": ""}}, {"env": {"TERM": "dumb"}}, {"env": {"TERM": "unknown"}}, {"sized": False}],
+    ids=["has no name", "is dumb", "is unknown", "has no size"],
+)
+def test_a_terminal_that_says_too_little_of_itself_gets_lines(tmp_path: Path, how: dict[str, Any]) -> None:
+    with running(tmp_path, TASK, **how) as terminal:
         terminal.until("\n> ")
         leave(terminal)
         assert b"\x1b" not in terminal.sent
@@ -194,8 +194,7 @@ def test_a_first_message_a_model_that_is_none_and_a_session_that_is_none(tmp_pat
 
 @pytest.mark.parametrize("term", KINDS)
 def test_a_line_that_ends_with_a_backslash_goes_on(tmp_path: Path, term: str) -> None:
-    with in_lines(tmp_path, '[[reply]]\ntext = "Two lines."', term) as terminal:
-        terminal.until("\n> ")
+    with at_prompt(tmp_path, '[[reply]]\ntext = "Two lines."', term) as terminal:
         terminal.send("first\\\rsecond\r", until="Two lines.")
         leave(terminal)
     history = (tmp_path / "home").rglob("history")
@@ -203,8 +202,7 @@ def test_a_line_that_ends_with_a_backslash_goes_on(tmp_path: Path, term: str) ->
 
 
 def test_completion_and_history_of_a_terminal_that_can_edit(tmp_path: Path) -> None:
-    with in_lines(tmp_path, '[[reply]]\ntext = "Once."\n[[reply]]\ntext = "Twice."', "xterm") as terminal:
-        terminal.until("\n> ")
+    with at_prompt(tmp_path, '[[reply]]\ntext = "Once."\n[[reply]]\ntext = "Twice."', "xterm") as terminal:
         terminal.send("say something\x1b\rmore\r", until="Once.")
         terminal.send("/contex\t\r", until="= usable")
         terminal.send("\x12thing\r\r", until="Twice.")
@@ -212,8 +210,7 @@ def test_completion_and_history_of_a_terminal_that_can_edit(tmp_path: Path) -> N
 
 
 def test_names_of_files_are_completed_where_a_line_can_be_edited(tmp_path: Path) -> None:
-    with in_lines(tmp_path, '[[reply]]\ntext = "I see."', "xterm") as terminal:
-        terminal.until("\n> ")
+    with at_prompt(tmp_path, '[[reply]]\ntext = "I see."', "xterm") as terminal:
         for name in ("lexer_one.txt", "lexer_two.txt"):
             (tmp_path / "project" / name).write_text("x")
         terminal.child.send("look at @lex\t")
@@ -226,8 +223,7 @@ def test_names_of_files_are_completed_where_a_line_can_be_edited(tmp_path: Path)
 
 @pytest.mark.parametrize("term", KINDS)
 def test_a_command_is_changed_before_it_runs(tmp_path: Path, term: str) -> None:
-    with in_lines(tmp_path, TWICE, term) as terminal:
-        terminal.until("\n> ")
+    with at_prompt(tmp_path, TWICE, term) as terminal:
         terminal.child.send("go\r")
         answer(terminal, "e", "Command to run: ")
         terminal.send("echo 3 >>three\r" if term == "dumb" else "\x7f\x7f\x7fthree\r", until="One more.")
@@ -240,8 +236,7 @@ def test_a_command_is_changed_before_it_runs(tmp_path: Path, term: str) -> None:
 @pytest.mark.parametrize("term", KINDS)
 @pytest.mark.parametrize("end", ["closed", "hung up", "terminated"])
 def test_the_session_is_kept_however_the_terminal_ends(tmp_path: Path, term: str, end: str) -> None:
-    with in_lines(tmp_path, WAITS, term) as terminal:
-        terminal.until("\n> ")
+    with at_prompt(tmp_path, WAITS, term) as terminal:
         terminal.child.send("remember me\r")
         answer(terminal, "y", "Allowed.")
         while not (tmp_path / "project" / "started").exists():

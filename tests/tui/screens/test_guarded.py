@@ -14,7 +14,7 @@ from textual.widgets import Input
 from agent.events import Decision, PermissionAsked, QuestionAsked, TurnFinished
 from tests.tui.doubles import FakeSession, Hold
 from tests.tui.piloting import Terminal, terminal
-from tests.tui.ptys import running
+from tests.tui.ptys import ready
 from tui.prompt.key_arrivals import GUARD, Arrival, Arrivals, Purpose, purpose_of
 from tui.screens.confirm import ConfirmScreen
 from tui.screens.guarded import Guarded
@@ -305,8 +305,7 @@ text = "It is done."
 
 @pytest.mark.parametrize("text", ["why", "xxxxxy", "# always use round()", "y1y", "yy"])
 def test_at_a_terminal_a_text_in_one_write_runs_nothing_and_a_key_by_itself_does(tmp_path: Path, text: str) -> None:
-    with running(tmp_path, RUNS) as screen:
-        screen.until("/help shows keys")
+    with ready(tmp_path, RUNS) as screen:
         screen.send("go\r", until="touch ran")
         screen.press_until("p", "p those rules only in this session")  # the question takes keys by now
         screen.send(text, until=text)

@@ -17,7 +17,7 @@ from textual.message import Message
 from agent.config.options import ThemeName
 from tests.tui.doubles import FakeSession, FakeSessions
 from tests.tui.piloting import terminal
-from tests.tui.ptys import running
+from tests.tui.ptys import ready
 from tests.tui.test_pty import SCRIPT
 from tui.app import EbbApp
 from tui.terminal.colour_query import QUESTION, GroundTold, TerminalAnswers, TerminalInput, ground_of
@@ -82,8 +82,7 @@ async def test_without_colour_nothing_is_coloured(monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_terminal_that_says_what_it_draws_on_has_nothing_typed_by_it(tmp_path: Path) -> None:
-    with running(tmp_path, SCRIPT) as screen:
-        screen.until("/help shows keys")
+    with ready(tmp_path, SCRIPT) as screen:
         assert QUESTION.encode() in screen.sent
         screen.child.send(f"fix{WHITE[:9]}")
         screen.send(f"{WHITE[9:]} it\r", until="May edit change calc.py?")
@@ -188,8 +187,7 @@ def test_the_end_of_a_paste_may_come_late() -> None:
 
 def test_a_late_reply_is_not_typed_and_esc_right_before_a_command_is_esc(tmp_path: Path) -> None:
     slow = '[[reply]]\ntext = "one two three four five six seven eight nine"\npause_between = 0.5\n'
-    with running(tmp_path, slow) as screen:
-        screen.until("/help shows keys")
+    with ready(tmp_path, slow) as screen:
         screen.send("hel\x1b[?1;2c\x1bP>|tmux 3.3a\x1b\\lo\r", until="two")
         assert "› hello" in screen.text
         screen.send("\x1b/help\r", until="Esc closes")

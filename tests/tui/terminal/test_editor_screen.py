@@ -10,7 +10,7 @@ from agent.input.memory import places, remember, take_back
 from agent.messages import Note, User
 from tests.kit.project import Project
 from tests.tui.piloting import Driven, terminal
-from tests.tui.ptys import running
+from tests.tui.ptys import ready
 from tui.app import EbbApp
 from tui.terminal.edit_text import changed_by
 
@@ -48,8 +48,7 @@ def test_ctrl_g_gives_the_terminal_to_the_editor_and_takes_it_back(
 ) -> None:
     file = program(tmp_path, 'printf edited; read key; printf "rest of it" >> "$1"')
     monkeypatch.setenv("VISUAL", f"'{file}'")
-    with running(tmp_path, '[[reply]]\ntext = "Seen."\n') as screen:
-        screen.until("/help shows keys")
+    with ready(tmp_path, '[[reply]]\ntext = "Seen."\n') as screen:
         screen.send("the \x07", until="edited")
         screen.send("\r", until="the rest of it")
         screen.send("\r", until="Seen.")
@@ -58,8 +57,7 @@ def test_ctrl_g_gives_the_terminal_to_the_editor_and_takes_it_back(
 def test_ctrl_c_in_an_editor_is_the_editors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = program(tmp_path, 'kill -INT "$PPID"; kill -QUIT "$PPID"; printf "rest of it" >> "$1"')
     monkeypatch.setenv("VISUAL", f"'{file}'")
-    with running(tmp_path, '[[reply]]\ntext = "Seen."\n') as screen:
-        screen.until("/help shows keys")
+    with ready(tmp_path, '[[reply]]\ntext = "Seen."\n') as screen:
         screen.send("the \x07", until="the rest of it")
         screen.send("\r", until="Seen.")
 
@@ -68,8 +66,7 @@ def test_the_editor_gets_what_was_pasted_and_it_folds_again(tmp_path: Path, monk
     file = program(tmp_path, f'cp "$1" {tmp_path}/seen; printf " and think" >> "$1"')
     monkeypatch.setenv("VISUAL", f"'{file}'")
     pasted = "".join(f"line {number}\n" for number in range(30))
-    with running(tmp_path, '[[reply]]\ntext = "Seen."\n') as screen:
-        screen.until("/help shows keys")
+    with ready(tmp_path, '[[reply]]\ntext = "Seen."\n') as screen:
         screen.send(f"look at \x1b[200~{pasted}\x1b[201~", until="look at [pasted 30 lines #1]")
         screen.send("\x07", until="look at [pasted 30 lines #1] and think")
         assert (tmp_path / "seen").read_text() == f"look at {pasted}"

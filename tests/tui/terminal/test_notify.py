@@ -52,13 +52,7 @@ def test_no_title_and_no_text_ends_the_sequence_they_are_in(way: NotifyName, tit
 
 
 def test_programs_get_words_and_no_shell() -> None:
-    assert program_for("ebb", "$(rm) <b>", "linux") == (
-        "notify-send",
-        "--app-name=ebb",
-        "--",
-        "ebb",
-        "$(rm) &lt;b&gt;",
-    )
+    assert program_for("ebb", "$(rm) <b>", "linux") == ("notify-send", "--app-name=ebb", "--", "ebb", "$(rm) &lt;b&gt;")
     assert program_for("ebb", '" & quit', "darwin")[-2:] == ("ebb", '" & quit')
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.tui.test_pty import left_behind, running
+from tests.tui.ptys import left_behind, ready
 from tui.terminal.scrollback import printed
 from tui.view.blocks import AnswerText, Call, Notice, Thought, UserText
 
@@ -50,8 +50,7 @@ def test_everything_is_opened_and_keeps_its_own_colours() -> None:
 
 
 def test_all_of_it_is_in_the_scrollback_and_enter_goes_back(tmp_path: Path) -> None:
-    with running(tmp_path, REPLIES) as terminal:
-        terminal.until("/help shows keys")
+    with ready(tmp_path, REPLIES) as terminal:
         terminal.send("what is wrong?\r", until="It subtracts.")
         before = len(terminal.sent)
         terminal.send("\x1bOQ", until="Enter goes back")

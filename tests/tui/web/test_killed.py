@@ -17,7 +17,7 @@ import pytest
 from aiohttp import ClientSession, ClientWebSocketResponse, WSMsgType
 
 from tests.running import ROOT, ebb, environment
-from tests.tui.test_ended import is_gone
+from tests.waiting import is_gone
 
 PATIENCE = 60
 COMMAND = "echo $PPID > session; echo $$ > pid; mv pid started; sleep 600; :"
