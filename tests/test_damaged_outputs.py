@@ -37,9 +37,7 @@ def damage(path: Path, kind: str) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_damaged_output_is_said_and_the_rest_is_read(kind: str, worker: Worker) -> None:
     session = worker.session("seq 300000", "seq 5002")
-    digest = worker.digest(session, 1)
-    path = worker.data / "blobs" / digest[:2] / digest
-    damage(path, kind)
+    damage(worker.blob(session, 1), kind)
     model = worker.script(
         calls(call("read_result", ref_id="r1")),
         calls(call("read_result", ref_id="r1", pattern="7.7")),

@@ -10,30 +10,21 @@ from typing import Any
 import pytest
 
 from tests.agent.archive.meaning import model_in
+from tests.kit.user import Worker
 from tests.running import Run, ebb
 from tui.cli.doctor import CheckProgress
 
-SCRIPT: list[dict[str, Any]] = [
-    {"calls": [{"name": "bash", "arguments": {"command": "seq 50000"}}]},
-    {"calls": [{"name": "bash", "arguments": {"command": "seq 60000"}}]},
-    {"text": "Done."},
-]
 
-
-class House:
+class House(Worker):
     """A home in which a session was left."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.data = folder / "data"
-        script = folder / "script.json"
-        script.write_text(json.dumps({"reply": SCRIPT}))
-        self.model = f"scripted/{script}"
-        run = self.run("-p", "go", "--permission-mode", "auto", "--output-format", "json")
-        self.session = str(run.result["session"])
+    def __init__(self, home: Path) -> None:
+        super().__init__(home)
+        self.left = self.session("seq 50000", "seq 60000")
+        self.model = f"scripted/{home / 'script.json'}"
 
     def run(self, *arguments: str, **env: str) -> Run:
-        return ebb(*arguments, "-m", self.model, "-C", str(self.folder), home=self.folder, env=env)
+        return self.ebb(*arguments, "-m", self.model, env=env)
 
     def doctor(self, *arguments: str, **env: str) -> dict[str, Any]:
         """What it found, without what is well; the exit code agrees."""
@@ -47,17 +38,9 @@ class House:
             if one["state"] != "well" and one["subject"] != "keys"
         }
 
-    def change(self, sql: str, *values: object) -> None:
-        db = sqlite3.connect(self.data / "sessions.db")
-        db.execute(sql, values)
-        db.commit()
-        db.close()
-
-    def blob(self, number: int) -> Path:
-        db = sqlite3.connect(self.data / "sessions.db")
-        ((digest,),) = db.execute("select digest from outputs where number = ?", (number,)).fetchall()
-        db.close()
-        return self.data / "blobs" / str(digest)[:2] / str(digest)
+    def configure(self, text: str) -> None:
+        (self.home / "config").mkdir(exist_ok=True)
+        (self.home / "config" / "config.toml").write_text(text)
 
 
 @pytest.fixture
@@ -69,16 +52,8 @@ def test_a_sound_home_is_well(house: House) -> None:
     done = house.run("doctor", OPENAI_API_KEY="sk-secret-1")
     assert (done.code, done.err) == (0, "")
     assert "sk-secret" not in done.out
-    lines = [line.split(maxsplit=2)[:2] for line in done.out.splitlines()]
-    assert lines == [
-        ["ok", "configuration"],
-        ["ok", "keys"],
-        ["ok", "model"],
-        ["ok", "folders"],
-        ["ok", "store"],
-        ["ok", "references"],
-        ["ok", "stored"],
-    ]
+    subjects = ("configuration", "keys", "model", "folders", "store", "references", "stored")
+    assert [line.split(maxsplit=2)[:2] for line in done.out.splitlines()] == [["ok", subject] for subject in subjects]
     assert "found in OPENAI_API_KEY\n" in done.out
     assert "all 2 in 1 session resolve; `--deep` reads every byte of them\n" in done.out
     assert house.doctor("--deep") == {}
@@ -92,11 +67,11 @@ def test_a_home_in_which_nothing_was_said_is_well(tmp_path: Path) -> None:
 
 
 def test_without_a_model_or_its_key_something_is_broken(house: House) -> None:
-    done = ebb("doctor", "--json", "-C", str(house.folder), home=house.folder)
+    done = house.ebb("doctor", "--json")
     (broken,) = [one for one in done.result["findings"] if one["state"] == "broken"]
     assert (done.code, broken["subject"]) == (1, "model")
     assert broken["text"].startswith("no model is set")
-    keyless = ebb("doctor", "-m", "anthropic/claude-sonnet-5-5", "-C", str(house.folder), home=house.folder)
+    keyless = house.ebb("doctor", "-m", "anthropic/claude-sonnet-5-5")
     assert keyless.code == 1
     assert "BAD   model           there is no key for anthropic: set the environment variable ANTHROPIC_API_KEY" in (
         keyless.out
@@ -104,49 +79,48 @@ def test_without_a_model_or_its_key_something_is_broken(house: House) -> None:
 
 
 def test_a_configuration_that_cannot_be_read_is_told_and_the_rest_is_looked_at(house: House) -> None:
-    (house.folder / "config").mkdir()
-    (house.folder / "config" / "config.toml").write_text("[agent\n")
+    house.configure("[agent\n")
     done = house.run("doctor")
     assert (done.code, done.err) == (1, "")
-    assert f"BAD   configuration   cannot read `{house.folder}/config/config.toml`" in done.out
+    assert f"BAD   configuration   cannot read `{house.home}/config/config.toml`" in done.out
     assert "ok    references      all 2 in 1 session resolve" in done.out
 
 
 def test_bytes_that_are_gone_are_found(house: House) -> None:
-    house.blob(1).unlink()
-    house.blob(2).unlink()
+    house.blob(house.left, 1).unlink()
+    house.blob(house.left, 2).unlink()
     assert house.doctor() == {
         "broken session": (
-            f"{house.session}: the bytes of `r1`, `r2` are gone", "run the calls again if they are needed",
+            f"{house.left}: the bytes of `r1`, `r2` are gone", "run the calls again if they are needed",
         )
     }  # fmt: skip
 
 
 def test_bytes_that_have_changed_are_found_by_reading_them(house: House) -> None:
-    blob = house.blob(2)
+    blob = house.blob(house.left, 2)
     data = bytearray(blob.read_bytes())
     data[len(data) // 2] ^= 0xFF
     blob.write_bytes(data)
     assert house.doctor() == {}
     assert house.doctor("--deep") == {
         "broken session": (
-            f"{house.session}: the bytes of `r2` are damaged", "run the calls again if they are needed",
+            f"{house.left}: the bytes of `r2` are damaged", "run the calls again if they are needed",
         )
     }  # fmt: skip
 
 
 def test_bytes_that_went_by_their_age_are_no_fault(house: House) -> None:
     nothing_shown = json.dumps({"start": 6, "summary": "Work was done.", "anchor": None, "anchored": 0})
-    house.change("update snapshots set body = ?", nothing_shown)
+    house.query("update snapshots set body = ?", nothing_shown)
     house.run("sessions", "--config", "archive.max_bytes=1")
     assert list((house.data / "blobs").glob("??/*")) == []
     assert house.doctor("--deep") == {}
 
 
 def test_an_output_in_view_without_its_row_is_found(house: House) -> None:
-    house.change("delete from outputs where number = 2")
+    house.query("delete from outputs where number = 2")
     assert house.doctor() == {
-        "broken session": (f"{house.session}: `r2` in its view stand for nothing", "compact the session to go on"),
+        "broken session": (f"{house.left}: `r2` in its view stand for nothing", "compact the session to go on"),
         "note stored outputs": (
             "1 that no session needs (0.1 MB)", "they are removed within a day of use, or when a session is deleted",
         ),
@@ -154,28 +128,28 @@ def test_an_output_in_view_without_its_row_is_found(house: House) -> None:
 
 
 def test_a_message_that_is_gone_or_cannot_be_read_is_found(house: House) -> None:
-    house.change("update messages set body = '{' where position = 3")
+    house.query("update messages set body = '{' where position = 3")
     ((text, advice),) = house.doctor().values()
-    assert text.startswith(f"{house.session}: message 3 of the session cannot be read")
+    assert text.startswith(f"{house.left}: message 3 of the session cannot be read")
     assert advice == "when the session goes on, a line stands for what cannot be read, and all else is shown"
-    house.change("delete from messages where position = 3")
+    house.query("delete from messages where position = 3")
     assert house.doctor() == {
-        "broken session": (f"{house.session}: some of its messages are missing", "restore the database from a backup")
+        "broken session": (f"{house.left}: some of its messages are missing", "restore the database from a backup")
     }
 
 
 def test_a_snapshot_and_a_summary_that_cannot_be_read_are_found(house: House) -> None:
-    house.change("update snapshots set body = 'x'")
-    house.change("insert into summaries values (?, 1, 0, 'x', 1.0)", house.session)
+    house.query("update snapshots set body = 'x'")
+    house.query("insert into summaries values (?, 1, 0, 'x', 1.0)", house.left)
     found = house.doctor()
-    assert found["note session"] == (f"{house.session}: its snapshot cannot be read", "it resumes without it")
-    assert found["broken session"][0].startswith(f"{house.session}: summary 1 of the session cannot be read")
+    assert found["note session"] == (f"{house.left}: its snapshot cannot be read", "it resumes without it")
+    assert found["broken session"][0].startswith(f"{house.left}: summary 1 of the session cannot be read")
 
 
 def test_bytes_that_nobody_needs_are_noted(house: House) -> None:
-    house.change("delete from outputs")
-    house.change("delete from messages")
-    house.change("delete from snapshots")
+    house.query("delete from outputs")
+    house.query("delete from messages")
+    house.query("delete from snapshots")
     left = house.data / "blobs" / "incoming" / "left.part"
     left.write_bytes(b"x")
     os.utime(left, (1.0, 1.0))
@@ -203,7 +177,7 @@ def test_folders_that_others_may_read_are_told_with_what_to_do(house: House) -> 
 
 def test_a_database_of_a_newer_version_and_one_that_is_none(house: House) -> None:
     database = house.data / "sessions.db"
-    house.change("pragma user_version = 999")
+    house.query("pragma user_version = 999")
     ((text, advice),) = house.doctor().values()
     assert text.startswith(f"`{database}` has schema 999, and this version knows ")
     assert advice == "update this program"
@@ -219,7 +193,7 @@ def test_a_database_of_a_newer_version_and_one_that_is_none(house: House) -> Non
 
 def test_damage_inside_the_database_is_found(house: House) -> None:
     database = house.data / "sessions.db"
-    house.change("vacuum")
+    house.query("vacuum")
     db = sqlite3.connect(database)
     page = db.execute("select rootpage from sqlite_master where name = 'usage_by_session'").fetchone()[0]
     size = db.execute("pragma page_size").fetchone()[0]
@@ -262,12 +236,11 @@ def test_a_model_of_meanings_is_looked_at(tmp_path: Path) -> None:
 
 
 def test_servers_are_looked_at_and_none_is_started(house: House) -> None:
-    started = house.folder / "started"
+    started = house.home / "started"
     declared = {"forge": {"command": "touch", "args": [str(started)]}, "broken": {}}
-    source = house.folder / ".mcp.json"
+    source = house.project / ".mcp.json"
     source.write_text(json.dumps({"mcpServers": declared}))
-    (house.folder / "config").mkdir(exist_ok=True)
-    (house.folder / "config" / "config.toml").write_text('[mcp.servers.mine]\ncommand = "x"\n')
+    house.configure('[mcp.servers.mine]\ncommand = "x"\n')
     lines = [
         line.split("  ", 1)[1].split(maxsplit=1)[1]
         for line in house.run("doctor").out.splitlines()

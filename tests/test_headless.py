@@ -5,10 +5,8 @@ import os
 import shlex
 import signal
 import socket
-import sqlite3
 import subprocess
 import time
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +40,26 @@ def ended(run: Run) -> tuple[int, str, str | None]:
     """Exit code, stop reason and the code of the error."""
     result = run.result
     return run.code, result["stop_reason"], result["error"] and result["error"]["code"]
+
+
+def read_until(process: "subprocess.Popen[str]", kind: str) -> None:
+    """Reads events that a run prints, up to one of a kind."""
+    assert process.stdout is not None
+    for line in process.stdout:
+        if json.loads(line)["type"] == kind:
+            return
+
+
+def with_schema(user: User, text: str) -> tuple[str, str]:
+    """The flag for answers that meet a schema."""
+    (user.project / "schema.json").write_text(text)
+    return "--output-schema", str(user.project / "schema.json")
+
+
+def scripted(user: User, name: str, window: int, *replies: dict[str, Any]) -> str:
+    path = user.home.parent / f"{name}.json"
+    path.write_text(json.dumps({"context_window": window, "reply": list(replies)}))
+    return f"scripted/{path}"
 
 
 def test_text_prints_the_answer_and_nothing_else(user: User) -> None:
@@ -149,16 +167,15 @@ def test_a_command_line_that_cannot_be_exits_with_2_and_one_sentence(
     assert "Traceback" not in run.err
 
 
-def test_a_folder_that_is_missing_exits_with_2(user: User) -> None:
-    run = ebb("-p", "go", "-C", str(user.project / "none"), home=user.home)
-    assert (run.code, run.out) == (2, "")
-    assert "there is no folder" in run.err
-
-
-@pytest.mark.parametrize("folder", ["~nobody-of-this-name/x", "a" * 300])
-def test_a_folder_that_cannot_be_looked_up_exits_with_2(user: User, folder: str) -> None:
+@pytest.mark.parametrize(
+    ("folder", "says"),
+    [("none", "there is no folder"), ("~nobody-of-this-name/x", ""), ("a" * 300, "")],
+    ids=["missing", "of nobody", "too long"],
+)
+def test_a_folder_that_cannot_be_looked_up_exits_with_2(user: User, folder: str, says: str) -> None:
     run = ebb("-p", "go", "-C", folder, home=user.home)
     assert (run.code, run.out, run.err.count("\n")) == (2, "", 1)
+    assert says in run.err
 
 
 def test_a_working_folder_that_is_gone_exits_with_2(user: User) -> None:
@@ -297,8 +314,8 @@ def test_what_nobody_is_there_to_allow_is_denied_and_exits_with_5(user: User) ->
 
 
 def test_rules_let_a_headless_run_work(user: User) -> None:
-    calls = [{"name": "bash", "arguments": {"command": "touch made"}}, {"name": "glob", "arguments": {"pattern": "*"}}]
-    run = user.ask({"calls": calls}, {"text": "Done."}, flags=("--allow", "bash(touch)"))
+    looks = calls(call("bash", command="touch made"), call("glob", pattern="*"))
+    run = user.ask(looks, {"text": "Done."}, flags=("--allow", "bash(touch)"))
     assert ended(run) == (0, "answered", None)
     assert (user.project / "made").exists()
 
@@ -356,8 +373,7 @@ def test_the_limit_of_cost_holds_in_a_session_with_unknown_prices_before(user: U
 
 
 def test_an_answer_must_meet_the_schema(user: User) -> None:
-    (user.project / "schema.json").write_text('{"type": "object", "required": ["ok"]}')
-    flags = ("--output-schema", str(user.project / "schema.json"))
+    flags = with_schema(user, '{"type": "object", "required": ["ok"]}')
     good = user.ask({"text": "Sure: yes"}, {"text": '```json\n{"ok": true}\n```'}, flags=flags)
     assert (good.code, good.result["result"]) == (0, '{"ok": true}')
     bad = user.ask({"text": "{}"}, {"text": "[]"}, flags=flags)
@@ -369,17 +385,15 @@ def test_an_answer_must_meet_the_schema(user: User) -> None:
     "schema", ['{"type": "nonsense"}', '{"$ref": "#/none"}', '{"pattern": "("}'], ids=("type", "ref", "pattern")
 )
 def test_a_schema_that_is_none_exits_with_2_before_the_model_is_asked(user: User, schema: str) -> None:
-    (user.project / "schema.json").write_text(schema)
-    run = user.ask({"text": "1"}, flags=("--output-schema", str(user.project / "schema.json")))
+    run = user.ask({"text": "1"}, flags=with_schema(user, schema))
     assert (run.code, run.out, "schema.json` cannot be used" in run.err) == (2, "", True)
     assert "Traceback" not in run.err
 
 
 @pytest.mark.parametrize("answer", ["[" * 20_000, "[NaN]"], ids=("cut", "no-number"))
 def test_an_answer_that_is_hardly_json_does_not_meet_the_schema(user: User, answer: str) -> None:
-    (user.project / "schema.json").write_text('{"type": "array"}')
-    flags = ("--output-schema", str(user.project / "schema.json"))
-    assert ended(user.ask({"text": answer}, {"text": answer}, flags=flags)) == (8, "schema", "schema")
+    run = user.ask({"text": answer}, {"text": answer}, flags=with_schema(user, '{"type": "array"}'))
+    assert ended(run) == (8, "schema", "schema")
 
 
 def test_half_a_character_in_prompt_folder_or_answer_loses_nothing(user: User) -> None:
@@ -406,12 +420,10 @@ def test_an_answer_that_the_locale_cannot_write_is_written_in_escapes(user: User
 
 
 def test_asking_again_for_the_schema_keeps_to_the_limit_of_steps(user: User) -> None:
-    (user.project / "schema.json").write_text('{"type": "object"}')
-    flags = ("--output-schema", str(user.project / "schema.json"), "--max-turns")
-    wanted = call("todo", items=[])
+    flags = (*with_schema(user, '{"type": "object"}'), "--max-turns")
     once = user.ask({"text": "no"}, {"text": "{}"}, flags=(*flags, "1"))
     assert (ended(once), once.result["steps"]) == ((8, "schema", "schema"), 1)
-    twice = user.ask({"text": "no"}, calls(wanted), {"text": "{}"}, flags=(*flags, "2"))
+    twice = user.ask({"text": "no"}, calls(call("todo", items=[])), {"text": "{}"}, flags=(*flags, "2"))
     assert (ended(twice), twice.result["steps"]) == ((6, "step_limit", "step_limit"), 2)
     assert ended(user.ask({"text": "no"}, {"text": "{}"}, flags=(*flags, "2"))) == (0, "answered", None)
 
@@ -433,10 +445,7 @@ def test_a_database_that_cannot_be_used_exits_with_1(user: User) -> None:
     assert path.read_bytes() == b"garbage" * 1000
 
     path.write_bytes(good)
-    db = sqlite3.connect(path)
-    db.execute("pragma user_version = 99")
-    db.commit()
-    db.close()
+    user.query("pragma user_version = 99")
     newer = user.ask({"text": "hi"})
     assert ended(newer) == (1, "failed", "store")
     assert "newer version" in newer.result["error"]["message"]
@@ -507,18 +516,10 @@ def test_the_demo_repairs_its_project(user: User) -> None:
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_an_interrupted_run_ends_in_order_with_130(user: User, number: signal.Signals) -> None:
     with FakeProvider([Turn(text="I begin", fault="hang")]) as server:
-        env = environment(user.home, {"ANTHROPIC_BASE_URL": server.url, "ANTHROPIC_API_KEY": "key"})
-        process = subprocess.Popen(
-            command("-p", "go", "-C", str(user.project), "-m", HAIKU, "--output-format", "stream-json"),
-            stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True, env=env,
-        )  # fmt: skip
-        assert process.stdout is not None
-        lines = []
-        for line in process.stdout:
-            lines.append(json.loads(line))
-            if lines[-1]["type"] == "text_delta":
-                process.send_signal(number)
-                break
+        env = {"ANTHROPIC_BASE_URL": server.url, "ANTHROPIC_API_KEY": "key"}
+        process = user.begin("-p", "go", "-m", HAIKU, "--output-format", "stream-json", env=env)
+        read_until(process, "text_delta")
+        process.send_signal(number)
         rest, _ = process.communicate(timeout=60)
         assert server.wait_gone()
     result = json.loads(rest.splitlines()[-1])
@@ -529,11 +530,8 @@ def test_an_interrupted_run_ends_in_order_with_130(user: User, number: signal.Si
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_run_that_is_interrupted_while_it_opens_its_session_ends_in_order(user: User, number: signal.Signals) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
-        env = environment(user.home, {"OLLAMA_HOST": f"http://127.0.0.1:{silent.getsockname()[1]}"})
-        process = subprocess.Popen(
-            command("-p", "go", "-C", str(user.project), "-m", "ollama/x", "--output-format", "json"),
-            stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True, env=env,
-        )  # fmt: skip
+        env = {"OLLAMA_HOST": f"http://127.0.0.1:{silent.getsockname()[1]}"}
+        process = user.begin("-p", "go", "-m", "ollama/x", "--output-format", "json", env=env)
         connection, _ = silent.accept()
         process.send_signal(number)
         out, _ = process.communicate(timeout=60)
@@ -543,21 +541,11 @@ def test_a_run_that_is_interrupted_while_it_opens_its_session_ends_in_order(user
 
 
 def test_an_answer_is_printed_also_when_the_signal_comes_while_jobs_are_ended(user: User) -> None:
-    job = {
-        "name": "bash",
-        "arguments": {"command": "trap 'echo > asked' TERM; echo; while :; do sleep 0.1; done", "background": True},
-    }
-    look = call("bash_output", job="job-1", wait=10)
-    model = user.script({"calls": [job]}, {"calls": [look]}, {"text": "ok"})
-    flags = ("--output-format", "stream-json", "--permission-mode", "auto")
-    process = subprocess.Popen(
-        command("-p", "go", "-C", str(user.project), "-m", model, *flags),
-        stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True, env=environment(user.home),
-    )  # fmt: skip
-    assert process.stdout is not None
-    for line in process.stdout:
-        if json.loads(line)["type"] == "turn_finished":
-            break
+    works = "trap 'echo > asked' TERM; echo; while :; do sleep 0.1; done"
+    job, look = call("bash", command=works, background=True), call("bash_output", job="job-1", wait=10)
+    model = user.script(calls(job), calls(look), {"text": "ok"})
+    process = user.begin("-p", "go", "-m", model, "--output-format", "stream-json", "--permission-mode", "auto")
+    read_until(process, "turn_finished")
     while not (user.project / "asked").exists():  # the job is asked to end, and does not
         assert process.poll() is None
         time.sleep(0.02)
@@ -591,10 +579,9 @@ def test_what_changed_since_a_session_was_left_is_said(user: User) -> None:
 def test_what_was_learned_of_a_model_is_there_for_its_next_session(user: User) -> None:
     usage = {"usage": {"input": 3000, "output": 5}}
     user.ask({"text": "Yes.", **usage})
-    failed = user.ask({"calls": [{"name": "todo", "arguments": {"items": []}}], **usage}, {"error": "auth"})
+    failed = user.ask({**calls(call("todo", items=[])), **usage}, {"error": "auth"})
     assert failed.code != 0
-    with closing(sqlite3.connect(user.home / "data" / "sessions.db")) as db:
-        ((model, body),) = db.execute("select model, body from calibrations").fetchall()
+    ((model, body),) = user.query("select model, body from calibrations")
     assert model.startswith("scripted/")
     assert json.loads(body)["samples"] == 2
 
@@ -618,16 +605,10 @@ def test_config_says_where_the_numbers_of_the_window_come_from(user: User) -> No
     )
 
 
-def scripted(folder: Path, name: str, window: int, *replies: dict[str, Any]) -> str:
-    path = folder / f"{name}.json"
-    path.write_text(json.dumps({"context_window": window, "reply": list(replies)}))
-    return f"scripted/{path}"
-
-
 def test_a_conversation_that_does_not_fit_goes_on_with_a_fallback_also_when_it_is_resumed(user: User) -> None:
     """The first fallback has no key, so that it is passed over; the second is connected."""
-    small = scripted(user.home.parent, "small", 12_000)
-    large = scripted(user.home.parent, "large", 90_000, {"text": "fine", "usage": {"input": 9000, "output": 3}})
+    small = scripted(user, "small", 12_000)
+    large = scripted(user, "large", 90_000, {"text": "fine", "usage": {"input": 9000, "output": 3}})
     chain = f"agent.fallback_models={json.dumps([HAIKU, large])}"
     run = user.ebb("-p", "y" * 30_000, "-m", small, "--config", chain, "--output-format", "stream-json")
     (switched,) = (line for line in run.lines if line["type"] == "model_switched")
@@ -643,7 +624,7 @@ def test_a_conversation_that_does_not_fit_goes_on_with_a_fallback_also_when_it_i
 
 def test_where_no_model_takes_the_conversation_the_run_ends_with_7(user: User) -> None:
     """Long words are shown by their ends in any window; what every request holds is not."""
-    small, other = (scripted(user.home.parent, name, 1_000) for name in ("small", "other"))
+    small, other = (scripted(user, name, 1_000) for name in ("small", "other"))
     limits = "providers.scripted.context_window=1000"
     chain = f"agent.fallback_models={json.dumps([other])}"
     flags = ("-m", small, "--config", limits, "--config", chain, "--output-format", "json")
@@ -656,10 +637,10 @@ def test_a_window_smaller_than_what_every_request_holds_ends_with_7(user: User) 
 
 
 def test_a_model_that_goes_on_calling_in_its_final_turn_ends_with_7(user: User) -> None:
-    calls = [{"name": "bash", "arguments": {"command": "printf '%.0sa ' $(seq 9000)"}}]
+    goes_on = {"text": "on and on", **calls(call("bash", command="printf '%.0sa ' $(seq 9000)"))}
     whole = ("--config", "agent.result_offload_threshold=100000")
     on = (*whole, "--config", "agent.on_full=final", "--permission-mode", "auto", "--context-window", "16000")
-    run = user.ask(*[{"text": "on and on", "calls": calls}] * 9, flags=on)
+    run = user.ask(*[goes_on] * 9, flags=on)
     assert ended(run) == (7, "context", "context_limit")
     assert run.result["result"] == "on and on"
 
@@ -670,10 +651,8 @@ def test_a_fallback_that_is_no_model_is_refused_before_anything_runs(user: User)
 
 
 def test_who_asks_is_told_what_happens_to_the_context(user: User) -> None:
-    look = [{"name": "glob", "arguments": {"pattern": "*"}}]
-    script = user.script(
-        {"calls": look, "usage": {"input": 10, "cache_write": 2400}}, {"text": "ok", "usage": {"input": 2600}}
-    )
+    looks = {**calls(call("glob", pattern="*")), "usage": {"input": 10, "cache_write": 2400}}
+    script = user.script(looks, {"text": "ok", "usage": {"input": 2600}})
     quiet = user.ebb("-p", "go", "-m", script)
     run = user.ebb("-p", "go", "-m", script, env={"CONTEXT_DEBUG": "true"})
     assert (quiet.err, run.out) == ("", "ok\n")
@@ -687,15 +666,10 @@ def test_who_asks_is_told_what_happens_to_the_context(user: User) -> None:
 def test_the_projection_of_each_request_is_told_on_request(user: User) -> None:
     run = user.ebb("-p", "go", "-m", user.script({"text": "ok"}), env={"CONTEXT_DEBUG": "true"})
     said = [json.loads(line) for line in run.err.splitlines() if "context-guard/" in line]
-    assert [line["topic"] for line in said] == [
-        "context-guard/init-counters",
-        "context-guard/loop-init",
-        "context-guard/schema-estimate",
-        "context-guard/evaluate",
-        "context-guard/evaluate-target",
-        "context-guard/provider-eval",
-        "context-guard/build-metrics",
-    ]
+    assert [line["topic"].removeprefix("context-guard/") for line in said] == [
+        "init-counters", "loop-init", "schema-estimate", "evaluate", "evaluate-target", "provider-eval",
+        "build-metrics",
+    ]  # fmt: skip
     _, _, _, projection, target, verdict, _ = said
     parts = ("currentCtxTokens", "pendingCtxTokens", "newCtxTokens", "extraTokens")
     assert projection["projectedTokens"] == sum(projection[part] for part in parts)
@@ -705,14 +679,12 @@ def test_the_projection_of_each_request_is_told_on_request(user: User) -> None:
 
 def test_a_run_that_is_to_outlive_its_terminal_does(user: User) -> None:
     model = user.script({"text": "I wait.", "pause_between": 0.3, "calls": []})
-    env = environment(user.home)
     arguments = command("-p", "go", "-C", str(user.project), "-m", model, "--output-format", "stream-json")
-    line = f"trap '' HUP; exec {shlex.join(arguments)}"
     process = subprocess.Popen(
-        ("/bin/sh", "-c", line), stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True, env=env
-    )
-    assert process.stdout is not None
-    process.stdout.readline()
+        ("/bin/sh", "-c", f"trap '' HUP; exec {shlex.join(arguments)}"),
+        stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True, env=environment(user.home),
+    )  # fmt: skip
+    read_until(process, "turn_started")
     process.send_signal(signal.SIGHUP)
     rest, _ = process.communicate(timeout=60)
     assert (process.returncode, json.loads(rest.splitlines()[-1])["result"]) == (0, "I wait.")

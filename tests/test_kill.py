@@ -3,71 +3,46 @@
 import json
 import os
 import signal
-import subprocess
-from pathlib import Path
-from typing import Any
 
 import pytest
 
-from tests.running import command, ebb, environment
+from tests.kit.session import bash, call, calls
+from tests.kit.user import Worker
 
 JSON = ("--output-format", "stream-json")
 
 
-def script(path: Path, *replies: dict[str, Any]) -> str:
-    path.write_text(json.dumps({"reply": list(replies)}))
-    return f"scripted/{path}"
-
-
-def killed_at(event: str, model: str, home: Path, project: Path) -> list[dict[str, Any]]:
-    """The events of a run up to the first of a kind, at which the process is killed."""
-    process = subprocess.Popen(
-        command(*("-p", "go", "-m", model, "-C", str(project)), *("--permission-mode", "auto", *JSON)),
-        stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True, env=environment(home),
-    )  # fmt: skip
-    events: list[dict[str, Any]] = []
+def killed_at(event: str, model: str, worker: Worker) -> str:
+    """The session of a run that is killed at the first event of a kind."""
+    process = worker.begin("-p", "go", "-m", model, "--permission-mode", "auto", "--output-format", "stream-json")
     assert process.stdout is not None
     with process.stdout:
-        for line in process.stdout:
-            events.append(json.loads(line))
-            if events[-1]["type"] == event:
-                process.kill()
-                break
+        events = [json.loads(process.stdout.readline())]
+        while events[-1]["type"] != event:
+            events.append(json.loads(process.stdout.readline()))
+        process.kill()
     assert process.wait() == -signal.SIGKILL
-    return events
+    return str(events[0]["session"])
 
 
-def outputs(home: Path, session: str) -> list[str]:
-    shown = ebb("sessions", "show", session, "--json", home=home)
-    return [part.get("status", "done") for line in shown.lines for part in line["parts"] if part["type"] == "output"]
-
-
-def test_a_call_that_was_running_is_answered_as_interrupted_and_not_run_again(tmp_path: Path) -> None:
-    count = tmp_path / "count"
-    work = {"name": "bash", "arguments": {"command": f"echo $$ >> {count}; echo begun; exec sleep 600"}}
-    home, project = tmp_path / "home", tmp_path / "project"
-    project.mkdir()
-    model = script(tmp_path / "s.json", {"text": "I begin.", "calls": [work, work]}, {"text": "I see."})
-    events = killed_at("tool_progress", model, home, project)
+def test_a_call_that_was_running_is_answered_as_interrupted_and_not_run_again(worker: Worker) -> None:
+    count = worker.home / "count"
+    work = bash(f"echo $$ >> {count}; echo begun; exec sleep 600")
+    session = killed_at("tool_progress", worker.script({"text": "I begin.", **calls(work, work)}), worker)
     os.killpg(int(count.read_text().split()[0]), signal.SIGKILL)
 
-    again = script(tmp_path / "again.json", {"text": "I see."})
-    run = ebb("-p", "what happened?", "-c", "-m", again, "-C", str(project), "--output-format", "json", home=home)
-    assert (run.code, run.result["session"], run.result["result"]) == (0, events[0]["session"], "I see.")
-    assert outputs(home, events[0]["session"]) == ["interrupted", "interrupted"]
+    run = worker.ask({"text": "I see."}, flags=("-c",))
+    assert (run.code, run.result["session"], run.result["result"]) == (0, session, "I see.")
+    shown = worker.ebb("sessions", "show", session, "--json")
+    outputs = [part for line in shown.lines for part in line["parts"] if part["type"] == "output"]
+    assert [output.get("status", "done") for output in outputs] == ["interrupted", "interrupted"]
     assert len(count.read_text().split()) == 1
 
 
 @pytest.mark.parametrize("event", ["turn_started", "step_started", "text_delta", "reply_finished", "tool_finished"])
-def test_a_kill_at_any_moment_leaves_a_session_that_resumes(event: str, tmp_path: Path) -> None:
-    home, project = tmp_path / "home", tmp_path / "project"
-    project.mkdir()
-    call = {"name": "todo", "arguments": {"items": []}}
-    reply = {"text": "one two three", "calls": [call], "pause_between": 0.05}
-    model = script(tmp_path / "s.json", reply, reply, {"text": "Done."})
-    killed_at(event, model, home, project)
-
-    again = script(tmp_path / "again.json", {"text": "Here."})
-    resume = ("-c",) if ebb("sessions", "list", "--json", "-C", str(project), home=home).out else ()
-    run = ebb("-p", "go on", *resume, "-m", again, "-C", str(project), "--output-format", "json", home=home)
+def test_a_kill_at_any_moment_leaves_a_session_that_resumes(event: str, worker: Worker) -> None:
+    reply = {"text": "one two three", **calls(call("todo", items=[])), "pause_between": 0.05}
+    killed_at(event, worker.script(reply, reply, {"text": "Done."}), worker)
+    resume = ("-c",) if worker.ebb("sessions", "list", "--json").out else ()
+    run = worker.ask({"text": "Here."}, flags=resume)
     assert (run.code, run.result["result"]) == (0, "Here.")

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from tests.agent.mcp.serving import House
+from tests.agent.mcp.serving import IN_TIME, House
+from tests.kit.session import call, calls
 from tests.running import Run, ebb
 from tests.tools.mcp.conftest import listening
 
@@ -31,6 +32,13 @@ class Owner(House):
 
     def run(self, *arguments: str, stdin: str | None = None, **env: str) -> Run:
         return ebb("-C", str(self.project), "mcp", *arguments, home=self.home, stdin=stdin, env=env)
+
+    def ask(self, wanted: dict[str, Any], *flags: str) -> Run:
+        """A run in which the model makes a call."""
+        script = self.folder / "script.json"
+        script.write_text(json.dumps({"reply": [calls(wanted), {"text": "done"}]}))
+        given = ("-C", str(self.project), "-p", "go", "-m", f"scripted/{script}", "--config", IN_TIME)
+        return ebb(*given, *flags, home=self.home)
 
 
 @pytest.fixture
@@ -163,12 +171,8 @@ def row(
 def test_a_test_tells_what_a_server_offers(owner: Owner) -> None:
     owner.run("add", "forge", "--", *owner.server("forge", echo="Says it again."))
     found = owner.run("test", "--json").result
-    assert (found["name"], found["phase"], found["server"]["name"], found["resources"]) == (
-        "forge",
-        "ready",
-        "program",
-        [],
-    )
+    told = (found["name"], found["phase"], found["server"]["name"], found["resources"])
+    assert told == ("forge", "ready", "program", [])
     (tool,) = found["tools"]
     assert (tool["name"], tool["description"], tool["tokens"] > 20) == ("mcp__forge__echo", "Says it again.", True)
     run = owner.run("test", "forge")
@@ -200,25 +204,14 @@ def test_what_a_project_declares_is_tested_once_it_is_approved(owner: Owner) -> 
     assert owner.run("test", "forge", "--approve").code == 0
     assert owner.run("list", "--json").result["standing"] == "on"
     assert owner.run("test", "forge", "--json").code == 0
-    script = owner.folder / "script.json"
-    call = {"name": "mcp__forge__echo", "arguments": {"text": "hi"}}
-    script.write_text(json.dumps({"reply": [{"calls": [call]}, {"text": "done"}]}))
-    flags = ("--allow", "mcp__forge", "--output-format", "stream-json", "--config", "mcp.startup_timeout=20")
-    run = ebb("-C", str(owner.project), "-p", "go", "-m", f"scripted/{script}", *flags, home=owner.home)
+    run = owner.ask(call("mcp__forge__echo", text="hi"), "--allow", "mcp__forge", "--output-format", "stream-json")
     assert [line["text"] for line in run.lines if line["type"] == "tool_finished"] == ["hi"]
     assert (run.code, run.err) == (0, "")
 
 
 def test_without_a_rule_a_run_without_a_user_is_denied_a_servers_tool(owner: Owner) -> None:
     owner.run("add", "forge", "--", *owner.server("forge"))
-    script = owner.folder / "script.json"
-    script.write_text(
-        json.dumps({"reply": [{"calls": [{"name": "mcp__forge__echo", "arguments": {}}]}, {"text": "no"}]})
-    )
-    run = ebb(
-        *("-C", str(owner.project), "-p", "go", "-m", f"scripted/{script}", "--output-format", "json"),
-        *("--config", "mcp.startup_timeout=20"), home=owner.home,
-    )  # fmt: skip
+    run = owner.ask(call("mcp__forge__echo"), "--output-format", "json")
     assert (run.code, run.result["stop_reason"]) == (5, "denied")
     assert run.result["denied"] == [
         {"tool": "mcp__forge__echo", "arguments": {}, "rule": "ask mode asks before a server does something"}

@@ -2,7 +2,6 @@
 
 import ctypes
 import os
-import sqlite3
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -42,15 +41,10 @@ def without_override() -> None:
 def as_reader(worker: Worker, *arguments: str) -> Run:
     """Runs `ebb` as somebody who may not write there."""
     done = subprocess.run(
-        command(*arguments, "-C", str(worker.project)),
-        env=environment(worker.home),
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
+        command(*arguments, "-C", str(worker.project)), env=environment(worker.home), stdin=subprocess.DEVNULL,
+        capture_output=True, text=True, timeout=120, check=False,
         preexec_fn=without_override,  # it only gives permissions up
-    )
+    )  # fmt: skip
     return Run(done.returncode, done.stdout, done.stderr)
 
 
@@ -62,14 +56,8 @@ def session(worker: Worker) -> str:
 @pytest.mark.parametrize("has_log", [False, True], ids=["alone", "with its log"])
 def test_what_is_stored_can_be_read_where_nothing_can_be_written(has_log: bool, worker: Worker, session: str) -> None:
     data = worker.data
-    log = data / "sessions.db-wal"
-    if has_log:  # as a killed process leaves it
-        db = sqlite3.connect(data / "sessions.db")
-        db.execute("update sessions set title = 'in the log'")
-        db.commit()
-        kept = log.read_bytes()
-        db.close()
-        log.write_bytes(kept)
+    if has_log:
+        worker.leave_log("update sessions set title = 'in the log'")
     close(data)
     before = {path: path.stat().st_mtime_ns for path in data.rglob("*")}
     listed = as_reader(worker, "sessions", "list")

@@ -2,7 +2,6 @@
 
 import os
 import random
-import sqlite3
 from pathlib import Path
 
 import pytest
@@ -46,15 +45,8 @@ def test_what_can_be_read_is_saved_and_the_rest_set_aside(kind: str, worker: Wor
     other = worker.session("seq 6001")
     path = worker.data / "sessions.db"
     ((before,),) = worker.query("select count(*) from messages")
-    if kind == "the log":  # as a killed process leaves it
-        db = sqlite3.connect(path)
-        log = path.with_name("sessions.db-wal")
-        for number in range(8):
-            db.execute("update sessions set title = ? where id = ?", (f"title {number}", other))
-            db.commit()
-        kept = log.read_bytes()
-        db.close()
-        log.write_bytes(kept)
+    if kind == "the log":
+        worker.leave_log(*(f"update sessions set title = 'title {number}' where id = '{other}'" for number in range(8)))
     whole = path.read_bytes()
     damage(path, kind)
     damaged = path.read_bytes()

@@ -51,7 +51,7 @@ class Parrot:
     wait: Callable[[], None]
     """What happens while a call takes hours."""
     description: str = "Does as it is told."
-    schema: Mapping[str, object] = field(default_factory=lambda: {"type": "object"})
+    schema: Mapping[str, object] = field(default_factory=lambda: {"type": "object", "properties": {}})
     effect: Effect = "none"
 
     def subjects(self, arguments: Arguments, workspace: Workspace) -> tuple[str, ...]:

@@ -3,6 +3,8 @@ is valid, nothing is lost, and what was done instead is told."""
 
 import json
 import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from functools import partial
 from itertools import pairwise
@@ -23,10 +25,8 @@ from agent.view_events import ContextCompacted, PrefixDrifted, PrefixRenewed
 from store.sessions import SessionStore
 from tests.agent.context.test_context import is_valid
 from tests.kit.project import Project
-from tests.kit.session import READ, events_of, first_turn
+from tests.kit.session import ASKED, READ, events_of, first_turn, turn_in_which
 from tests.waiting import until
-
-ASKED = "context window is nearly full"
 
 
 @pytest.fixture(autouse=True)
@@ -43,9 +43,43 @@ def assert_whole(session: Session, project: Project, *said: str) -> None:
     assert [text for text in said if json.dumps(text)[1:-1] not in kept] == []
 
 
+async def goes_on(session: Session, project: Project, text: str, *said: str) -> None:
+    """The same, and one more message is answered."""
+    assert (await events_of(session, text))[-1] == TurnFinished("answered", "Yes.")
+    assert_whole(session, project, text, *said)
+
+
+async def left(project: Project, *replies: dict[str, Any]) -> Session:
+    """A session that was told something and closed."""
+    session, _ = await first_turn(project.session(*replies, mode="auto"), "go")
+    await session.close()
+    return session
+
+
+async def full(project: Project, *summaries: dict[str, Any]) -> Session:
+    """A session that can be compacted, with what its model writes then."""
+    replies = ({"text": "z" * 30_000}, {"text": "short"}, {"text": "Yes."})
+    asked = [{"when": ASKED, **summary} for summary in summaries]
+    session = await project.session(*asked, *replies, mode="auto")
+    await events_of(session, "never touch b.py")
+    await events_of(session, "two")
+    return session
+
+
+@contextmanager
+def held(project: Project) -> Iterator[sqlite3.Connection]:
+    """The database while another program holds it."""
+    with closing(sqlite3.connect(project.home / "data" / "sessions.db", isolation_level=None)) as other:
+        other.execute("begin immediate")
+        yield other
+
+
 @pytest.mark.parametrize(
     "damage",
     [
+        "nonsense",
+        '{"start": 2}',
+        '{"start":-4,"summary":"","anchor":null,"anchored":0}',
         '{"start": 0, "summ',
         "[]",
         "null",
@@ -65,24 +99,20 @@ def assert_whole(session: Session, project: Project, *said: str) -> None:
     ],
 )
 async def test_a_snapshot_that_is_damaged_is_done_without(project: Project, damage: str) -> None:
-    before, _ = await first_turn(project.session({"calls": [READ]}, {"text": "Done."}, mode="auto"), "go")
-    await before.close()
+    before = await left(project, {"calls": [READ]}, {"text": "Done."})
     project.sql(f"update snapshots set body = '{damage}'")
     again = await project.session({"text": "Yes."}, resume="")
     assert again.history.messages == before.history.messages
     assert again.news == (UNREADABLE_SNAPSHOT,)
-    assert (await events_of(again, "go on"))[-1] == TurnFinished("answered", "Yes.")
-    assert_whole(again, project, "go", "go on", "one")
+    await goes_on(again, project, "go on", "go", "one")
 
 
 async def test_a_count_of_messages_that_are_not_there_is_done_without(project: Project) -> None:
-    before, _ = await first_turn(project.session({"calls": [READ]}, {"text": "Done."}, mode="auto"), "go")
-    await before.close()
+    before = await left(project, {"calls": [READ]}, {"text": "Done."})
     project.sql("update snapshots set body = replace(body, '\"anchored\":4', '\"anchored\":4000')")
     again = await project.session({"text": "Yes."}, resume="")
     assert again.history == replace(before.history, anchor=None, anchored=0)
-    assert (await events_of(again, "go on"))[-1] == TurnFinished("answered", "Yes.")
-    assert_whole(again, project, "go", "go on", "one")
+    await goes_on(again, project, "go on", "go", "one")
 
 
 @pytest.mark.parametrize(
@@ -91,12 +121,10 @@ async def test_a_count_of_messages_that_are_not_there_is_done_without(project: P
      '{"weights":["many"]}', "[" * 5000],
 )  # fmt: skip
 async def test_what_was_learned_of_a_model_may_be_garbage(project: Project, learned: str) -> None:
-    before, _ = await first_turn(project.session({"text": "Done."}, mode="auto"), "go")
-    await before.close()
+    await left(project, {"text": "Done."})
     project.sql(f"update calibrations set body = '{learned}'")
     again = await project.session({"text": "Yes."}, resume="")
-    assert (await events_of(again, "go on"))[-1] == TurnFinished("answered", "Yes.")
-    assert_whole(again, project, "go", "go on")
+    await goes_on(again, project, "go on", "go")
 
 
 async def test_the_debug_log_may_have_a_file_in_place_of_its_folder(
@@ -108,8 +136,7 @@ async def test_the_debug_log_may_have_a_file_in_place_of_its_folder(
     config.folders.logs.write_text("a file")
     sessions = Sessions(config, project.root, environment, interactive=False)
     session = await sessions.open()
-    assert (await events_of(session, "go"))[-1] == TurnFinished("answered", "Yes.")
-    assert_whole(session, project, "go")
+    await goes_on(session, project, "go")
     assert '"topic": "context-guard/evaluate"' in capsys.readouterr().err
     await session.close()
     await sessions.close()
@@ -119,8 +146,7 @@ async def test_the_debug_log_may_have_a_file_in_place_of_its_folder(
 async def test_instructions_that_cannot_be_read_are_left_out(project: Project, content: bytes) -> None:
     (project.root / "AGENT.md").write_bytes(content)
     session = await project.session({"text": "Yes."}, mode="auto")
-    assert (await events_of(session, "go"))[-1] == TurnFinished("answered", "Yes.")
-    assert_whole(session, project, "go")
+    await goes_on(session, project, "go")
 
 
 async def test_instructions_may_be_a_folder_a_loop_or_a_pipe(project: Project) -> None:
@@ -145,8 +171,7 @@ async def test_a_vocabulary_that_is_broken_leaves_the_count_by_class_of_byte(pro
     count = session._env.meter.ruler.tokenize
     assert count is not None
     assert count("word " * 300) >= 300
-    assert (await events_of(session, "go"))[-1] == TurnFinished("answered", "Yes.")
-    assert_whole(session, project, "go")
+    await goes_on(session, project, "go")
     await session.close()
     await sessions.close()
     assert count_text("word").letters == 4
@@ -156,8 +181,7 @@ async def test_outputs_stay_in_the_view_when_there_is_no_folder_to_keep_them_in(
     (project.home / "data").mkdir(parents=True)
     (project.home / "data" / "outputs").write_text("a file in its project")
     session = await project.session({"calls": [READ]}, {"text": "Yes."}, mode="auto")
-    assert (await events_of(session, "go"))[-1] == TurnFinished("answered", "Yes.")
-    assert_whole(session, project, "go", "one")
+    await goes_on(session, project, "go", "one")
 
 
 @pytest.mark.parametrize(
@@ -173,39 +197,26 @@ async def test_outputs_stay_in_the_view_when_there_is_no_folder_to_keep_them_in(
     ids=["empty", "says nothing", "capped", "tool call", "no key", "too large"],
 )
 async def test_a_summary_that_cannot_be_used_is_replaced_by_facts(project: Project, reply: dict[str, Any]) -> None:
-    bad = [{"when": ASKED, **reply} for _ in range(8)]
-    session = await project.session(*bad, {"text": "z" * 30_000}, {"text": "short"}, {"text": "Yes."}, mode="auto")
-    await events_of(session, "never touch b.py")
-    await events_of(session, "two")
-    result = await session.compact()
-    assert result.strategies == ("ledger",)
+    session = await full(project, *[reply] * 8)
+    assert (await session.compact()).strategies == ("ledger",)
     assert "never touch b.py" in session.history.summary.ledger
-    assert (await events_of(session, "three"))[-1] == TurnFinished("answered", "Yes.")
-    assert_whole(session, project, "never touch b.py", "two", "three", "z" * 30_000)
+    await goes_on(session, project, "three", "never touch b.py", "two", "z" * 30_000)
 
 
 async def test_a_summary_that_is_inflated_is_cut_to_its_room(project: Project) -> None:
-    inflated = {"when": ASKED, "text": f"<summary>{'more and more' + chr(10)}{'and more ' * 9000}</summary>"}
-    session = await project.session(inflated, {"text": "z" * 30_000}, {"text": "short"}, {"text": "Yes."}, mode="auto")
-    await events_of(session, "never touch b.py")
-    await events_of(session, "two")
+    session = await full(project, {"text": f"<summary>{'more and more' + chr(10)}{'and more ' * 9000}</summary>"})
     result = await session.compact()
     assert result.after_tokens < result.before_tokens
     assert estimate_text(session.history.summary.summary) <= 1_800
     assert "never touch b.py" in session.history.summary.text
-    assert (await events_of(session, "three"))[-1] == TurnFinished("answered", "Yes.")
-    assert_whole(session, project, "never touch b.py", "two", "three", "z" * 30_000)
+    await goes_on(session, project, "three", "never touch b.py", "two", "z" * 30_000)
 
 
 async def test_a_summary_in_another_language_still_says_what_was_demanded(project: Project) -> None:
-    foreign = {"when": ASKED, "text": "<retain>无</retain><summary>用户要求修复解析器，我们读了文件。</summary>"}
-    session = await project.session(foreign, {"text": "z" * 30_000}, {"text": "short"}, {"text": "Yes."}, mode="auto")
-    await events_of(session, "never touch b.py")
-    await events_of(session, "two")
+    session = await full(project, {"text": "<retain>无</retain><summary>用户要求修复解析器，我们读了文件。</summary>"})
     assert (await session.compact()).strategies == ("summary",)
     assert "never touch b.py" in session.history.summary.text
-    assert (await events_of(session, "three"))[-1] == TurnFinished("answered", "Yes.")
-    assert_whole(session, project, "never touch b.py", "two", "three", "z" * 30_000)
+    await goes_on(session, project, "three", "never touch b.py", "two", "z" * 30_000)
 
 
 @pytest.mark.parametrize(("times", "end"), [(2, "answered"), (3, "context")])
@@ -229,8 +240,7 @@ async def test_overflow_after_overflow_is_told_and_ends(project: Project, times:
     await session.close()
 
     again = await project.session({"text": "Yes."}, resume="")
-    assert (await events_of(again, "go on"))[-1] == TurnFinished("answered", "Yes.")
-    assert_whole(again, project, "never touch b.py", "1999", "go on")
+    await goes_on(again, project, "go on", "never touch b.py", "1999")
 
 
 @pytest.fixture
@@ -242,14 +252,10 @@ def tells_soon(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("tells_soon")
 async def test_what_is_to_be_stored_waits_for_a_database_that_another_program_holds(project: Project) -> None:
     session, _ = await first_turn(project.session({"text": "Done."}, {"text": "Yes."}, mode="auto"), "one")
-    other = sqlite3.connect(project.home / "data" / "sessions.db", isolation_level=None)
-    other.execute("begin immediate")
-    events: list[Event] = []
-    async for event in session.send("two"):
-        events.append(event)
-        if event == Noticed(WAITING):
-            other.execute("rollback")
-    other.close()
+    with held(project) as other:
+        events = await turn_in_which(
+            session, Noticed, lambda _: other.in_transaction and other.execute("rollback"), "two"
+        )
     assert events[-1] == TurnFinished("answered", "Yes.")
     assert [event for event in events if isinstance(event, Noticed)] == [Noticed(WAITING), Noticed(WRITTEN)]
     assert_whole(session, project, "one", "two")
@@ -260,20 +266,13 @@ async def test_a_turn_can_be_interrupted_while_another_program_holds_the_databas
     session, _ = await first_turn(project.session({"text": "Done."}, {"text": "Yes."}, mode="auto"), "one")
     between: list[Event] = []
     session.listen(between.append)
-    other = sqlite3.connect(project.home / "data" / "sessions.db", isolation_level=None)
-    other.execute("begin immediate")
-    events: list[Event] = []
-    async for event in session.send("two"):
-        events.append(event)
-        if event == Noticed(WAITING):
-            session.interrupt()
-    assert events[-1] == TurnFinished("interrupted", "")
-    other.execute("rollback")
-    other.close()
+    with held(project):
+        events = await turn_in_which(session, Noticed, lambda _: session.interrupt(), "two")
+        assert [event for event in events if isinstance(event, Noticed)] == [Noticed(WAITING)]
+        assert events[-1] == TurnFinished("interrupted", "")
     await until(lambda: bool(between))
     assert between == [Noticed(WRITTEN)]
-    assert (await events_of(session, "three"))[-1] == TurnFinished("answered", "Yes.")
-    assert_whole(session, project, "one", "two", "three", "Yes.")
+    await goes_on(session, project, "three", "one", "two", "Yes.")
     await session.close()
     again = await project.session(resume="")
     assert again.history.messages == session.history.messages
@@ -286,16 +285,12 @@ async def test_a_database_that_another_program_keeps_holding_ends_the_turn(
     monkeypatch.setattr(write_queue, "PATIENCE", 0.0)
     session = await project.session({"text": "Done."}, {"text": "Yes."}, {"text": "Yes."}, mode="auto")
     await events_of(session, "one")
-    other = sqlite3.connect(project.home / "data" / "sessions.db", isolation_level=None)
-    other.execute("begin immediate")
-    failed = (await events_of(session, "two"))[-1]
-    other.execute("rollback")
-    other.close()
+    with held(project):
+        failed = (await events_of(session, "two"))[-1]
     assert isinstance(failed, TurnFailed)
     assert "is locked by another program" in failed.message
     assert failed.message.endswith("; not written down: what you said last")
-    assert (await events_of(session, "three"))[-1] == TurnFinished("answered", "Yes.")
-    assert_whole(session, project, "one", "three")
+    await goes_on(session, project, "three", "one")
 
 
 async def test_a_view_that_could_not_be_written_is_read_again_from_all_messages_after_a_failure(

@@ -1,8 +1,7 @@
 """Sessions made of real parts: real tools, a real database, a scripted model."""
 
 import asyncio
-from collections.abc import Mapping
-from pathlib import Path
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 import pytest
@@ -20,7 +19,6 @@ from agent.events import (
     PermissionAsked,
     QuestionAsked,
     ReplyFinished,
-    RetryScheduled,
     StepStarted,
     TextDelta,
     ToolFinished,
@@ -33,11 +31,12 @@ from agent.input.memory import reminded_of
 from agent.messages import Assistant, Note, Text, ToolOutput, User
 from agent.providers.wires.scripted import Scripted
 from agent.records import write_queue
+from agent.session import Session
 from agent.view_events import CacheBroken, CompactionFailed, CompactionStarted, ContextCompacted, PrefixDrifted
 from store.errors import StoreError
 from store.sessions import SessionStore
-from tests.kit.session import Home, call, events_of, first_turn, outputs_of
-from tests.waiting import until
+from tests.kit.session import ASKED, Home, call, decides, events_of, first_turn, notes_of, outputs_of, turn_in_which
+from tests.waiting import is_alive, soon, until
 from tools.base import Arguments, Effect, Result, Workspace
 
 
@@ -108,18 +107,16 @@ async def test_a_permission_is_asked_with_a_diff_and_the_answer_counts(home: Hom
     session = await home.attended(
         Scripted.of({"calls": [call("read", path="a.txt")]}, {"calls": [edit]}, {"text": "ok"}), mode="ask"
     )
-    asked: list[PermissionAsked] = []
-    events = []
-    async for event in session.send("go"):
-        events.append(event)
-        if isinstance(event, PermissionAsked):
-            asked.append(event)
-            assert (home.root / "a.txt").read_text() == "old\n"
-            session.answer(event.id, Decision("allow"))
-            session.answer(event.id, Decision("deny"))  # a second answer comes too late
-    assert ["-old" in asked[0].preview, "+new" in asked[0].preview] == [True, True]
+
+    def answer(asked: PermissionAsked) -> None:
+        assert ["-old" in asked.preview, "+new" in asked.preview] == [True, True]
+        assert (home.root / "a.txt").read_text() == "old\n"
+        session.answer(asked.id, Decision("allow"))
+        session.answer(asked.id, Decision("deny"))  # a second answer comes too late
+
+    events = await turn_in_which(session, PermissionAsked, answer)
     assert (home.root / "a.txt").read_text() == "new\n"
-    assert PermissionAnswered(asked[0].id, "allow") in events
+    assert [event.verdict for event in events if isinstance(event, PermissionAnswered)] == ["allow"]
 
 
 async def test_a_folder_that_becomes_a_link_while_the_question_is_open_is_not_followed(home: Home) -> None:
@@ -128,11 +125,13 @@ async def test_a_folder_that_becomes_a_link_while_the_question_is_open_is_not_fo
     (home.root / "sub").mkdir()
     write = call("write", path="sub/a.txt", content="x")
     session = await home.attended(Scripted.of({"calls": [write]}, {"text": "ok"}), mode="ask")
-    async for event in session.send("go"):
-        if isinstance(event, PermissionAsked):
-            (home.root / "sub").rmdir()
-            (home.root / "sub").symlink_to(outside)
-            session.answer(event.id, Decision("allow"))
+
+    def link_and_allow(asked: PermissionAsked) -> None:
+        (home.root / "sub").rmdir()
+        (home.root / "sub").symlink_to(outside)
+        session.answer(asked.id, Decision("allow"))
+
+    await turn_in_which(session, PermissionAsked, link_and_allow)
     assert [o.status for o in outputs_of(session)] == ["failed"]
     assert list(outside.iterdir()) == []
 
@@ -140,29 +139,21 @@ async def test_a_folder_that_becomes_a_link_while_the_question_is_open_is_not_fo
 async def test_a_rule_that_the_user_keeps_answers_the_next_question(home: Home) -> None:
     runs = [{"calls": [call("bash", command=f"echo -n {n}")]} for n in (1, 2)]
     session = await home.attended(Scripted.of(*runs, {"text": "ok"}), mode="ask")
-    questions = 0
-    async for event in session.send("go"):
-        if isinstance(event, PermissionAsked):
-            questions += 1
-            session.answer(event.id, Decision("allow", rule="bash(echo)"))
-    assert questions == 1
+    events = await turn_in_which(session, PermissionAsked, decides(session, Decision("allow", rule="bash(echo)")))
+    assert len([event for event in events if isinstance(event, PermissionAsked)]) == 1
     assert [o.status for o in outputs_of(session)] == ["done", "done"]
 
 
 async def test_a_denial_carries_the_user_s_word_to_the_model(home: Home) -> None:
     session = await home.attended(Scripted.of({"calls": [call("bash", command="ls")]}, {"text": "ok"}), mode="ask")
-    async for event in session.send("go"):
-        if isinstance(event, PermissionAsked):
-            session.answer(event.id, Decision("deny", note="use glob"))
+    await turn_in_which(session, PermissionAsked, decides(session, Decision("deny", note="use glob")))
     (output,) = outputs_of(session)
     assert (output.status, "use glob" in output.text) == ("denied", True)
 
 
 async def test_the_model_can_ask_the_user(home: Home) -> None:
     session = await home.attended(Scripted.of({"calls": [call("ask_user", question="Which?")]}, {"text": "ok"}))
-    async for event in session.send("go"):
-        if isinstance(event, QuestionAsked):
-            session.answer(event.id, "the second")
+    await turn_in_which(session, QuestionAsked, lambda asked: session.answer(asked.id, "the second"))
     assert "the second" in outputs_of(session)[0].text
 
 
@@ -176,13 +167,8 @@ async def test_with_nobody_there_a_question_fails_and_a_permission_is_denied(hom
 
 async def test_an_interrupted_turn_leaves_every_call_answered(home: Home) -> None:
     calls = [call("bash", command="echo begun; sleep 60"), call("bash", command="touch never")]
-    provider = Scripted.of({"calls": calls}, {"text": "and now?"})
-    session = await home.attended(provider)
-    events = []
-    async for event in session.send("go"):
-        events.append(event)
-        if isinstance(event, ToolProgress):
-            session.interrupt()
+    session = await home.attended(Scripted.of({"calls": calls}, {"text": "and now?"}))
+    events = await turn_in_which(session, ToolProgress, lambda _: session.interrupt())
     assert events[-1] == TurnFinished("interrupted", "")
     assert [o.status for o in outputs_of(session)] == ["interrupted", "cancelled"]
     assert not (home.root / "never").exists()
@@ -190,22 +176,15 @@ async def test_an_interrupted_turn_leaves_every_call_answered(home: Home) -> Non
 
 
 async def test_an_interrupted_answer_keeps_what_was_said(home: Home) -> None:
-    provider = Scripted.of({"text": "one two three", "pause_between": 60}, {"text": "ok"})
-    session = await home.attended(provider)
-    async for event in session.send("go"):
-        if isinstance(event, TextDelta):
-            session.interrupt()
+    session = await home.attended(Scripted.of({"text": "one two three", "pause_between": 60}, {"text": "ok"}))
+    await turn_in_which(session, TextDelta, lambda _: session.interrupt())
     assert session.history.messages[-1] == Assistant((Text("one "),), "scripted/script")
     assert (await events_of(session))[-1] == TurnFinished("answered", "ok")
 
 
 async def test_a_question_that_is_interrupted_ends_the_turn(home: Home) -> None:
     session = await home.attended(Scripted.of({"calls": [call("bash", command="ls")]}), mode="ask")
-    events = []
-    async for event in session.send("go"):
-        events.append(event)
-        if isinstance(event, PermissionAsked):
-            session.interrupt()
+    events = await turn_in_which(session, PermissionAsked, lambda _: session.interrupt())
     assert events[-1] == TurnFinished("interrupted", "")
     assert [o.status for o in outputs_of(session)] == ["cancelled"]
 
@@ -271,7 +250,7 @@ async def test_a_resumed_session_shows_the_model_what_it_saw(home: Home) -> None
 async def test_a_full_window_is_compacted_before_the_request(home: Home) -> None:
     provider = Scripted.of(
         {"text": "x" * 12_000},
-        {"when": "context window is nearly full", "text": "<summary>they talked about x</summary>"},
+        {"when": ASKED, "text": "<summary>they talked about x</summary>"},
         {"text": "fine"},
         context_window=9100,
     )
@@ -294,7 +273,7 @@ async def test_a_full_window_is_compacted_before_the_request(home: Home) -> None
 async def test_a_summary_that_cannot_be_used_is_replaced_by_a_list(home: Home, reply: dict[str, Any]) -> None:
     provider = Scripted.of(
         {"text": "y" * 12_000},
-        {"when": "context window is nearly full", **reply},
+        {"when": ASKED, **reply},
         {"text": "fine"},
         context_window=8400,
     )
@@ -315,20 +294,6 @@ async def test_a_conversation_that_overflows_the_window_is_not_sent_for_its_summ
     assert len(provider.requests) == 2
 
 
-async def test_retries_of_a_summary_are_shown(home: Home) -> None:
-    provider = Scripted.of(
-        {"text": "x" * 12_000},
-        {"when": "context window is nearly full", "error": "overloaded"},
-        {"when": "context window is nearly full", "text": "<summary>they talked about x</summary>"},
-        {"text": "fine"},
-        context_window=9100,
-    )
-    session, _ = await first_turn(home.attended(provider), "tell me about x")
-    events = await events_of(session, "and now?")
-    assert [e.attempt for e in events if isinstance(e, RetryScheduled)] == [2]
-    assert events[-1] == TurnFinished("answered", "fine")
-
-
 async def test_what_cannot_fit_ends_the_turn_with_exit_code_7(home: Home) -> None:
     session = await home.attended(Scripted.of(context_window=2100))
     failed = (await events_of(session, "word " * 10_000))[-1]
@@ -339,7 +304,7 @@ async def test_what_cannot_fit_ends_the_turn_with_exit_code_7(home: Home) -> Non
 async def test_interrupting_a_compaction_ends_the_turn_as_interrupted(home: Home) -> None:
     provider = Scripted.of(
         {"text": "x" * 12_000},
-        {"when": "context window is nearly full", "text": "<summary>x</summary>", "pause": 60},
+        {"when": ASKED, "text": "<summary>x</summary>", "pause": 60},
         context_window=8100,
     )
     session = await home.attended(provider, interactive=False)  # nothing is compacted between the turns
@@ -382,7 +347,7 @@ async def test_a_turn_that_is_sent_during_a_compaction_is_not_lost(home: Home) -
     provider = Scripted.of(
         {"text": "z" * 3000},
         {"text": "short"},
-        {"when": "context window is nearly full", "text": "<summary>all about z</summary>", "pause": 0.5},
+        {"when": ASKED, "text": "<summary>all about z</summary>", "pause": 0.5},
         {"text": "third"},
     )
     session, _ = await first_turn(home.attended(provider), "one")
@@ -420,10 +385,7 @@ async def test_the_model_may_ask_for_room_and_is_told_what_that_freed(home: Home
     assert kinds == [StepStarted, ToolFinished, ContextCompacted, StepStarted]
     (output,) = outputs_of(session)
     assert (output.status, "before your next request" in output.text) == ("done", True)
-    notes = [
-        part.text for m in session.history.messages if isinstance(m, User) for part in m.parts if isinstance(part, Note)
-    ]
-    assert [note.partition(":")[0] for note in notes] == ["[compact_context"]
+    assert [note.partition(":")[0] for note in notes_of(session)] == ["[compact_context"]
     assert events[-1] == TurnFinished("answered", "fine")
     await session.close()
 
@@ -439,12 +401,21 @@ async def test_a_wish_for_room_where_there_is_none_to_make_is_answered_too(home:
     assert "nothing was compacted" in str(session.history.messages[3])
 
 
-async def test_a_session_is_not_compacted_while_a_turn_runs(home: Home) -> None:
+@pytest.mark.parametrize(
+    ("work", "refused"),
+    [
+        pytest.param(lambda session: session.compact(), "while a turn is running", id="is not compacted"),
+        pytest.param(lambda session: anext(session.send("and")), "a turn is running", id="takes no other message"),
+    ],
+)
+async def test_while_a_turn_runs_a_session(
+    home: Home, work: Callable[[Session], Awaitable[object]], refused: str
+) -> None:
     session = await home.attended(Scripted.of({"text": "a b", "pause_between": 0.01}))
     async for event in session.send("go"):
         if isinstance(event, TextDelta):
-            with pytest.raises(AgentError, match="while a turn is running"):
-                await session.compact()
+            with pytest.raises(AgentError, match=refused):
+                await work(session)
 
 
 async def test_what_a_finished_call_left_running_shows_nothing_more(home: Home) -> None:
@@ -453,14 +424,6 @@ async def test_what_a_finished_call_left_running_shows_nothing_more(home: Home) 
     events = await events_of(session)
     first = next(i for i, e in enumerate(events) if isinstance(e, ToolFinished))
     assert [e for e in events[first:] if isinstance(e, ToolProgress)] == []
-
-
-async def test_one_turn_runs_at_a_time(home: Home) -> None:
-    session = await home.attended(Scripted.of({"text": "a b"}))
-    async for event in session.send("go"):
-        if isinstance(event, TextDelta):
-            with pytest.raises(AgentError, match="a turn is running"):
-                await anext(session.send("and"))
 
 
 async def test_a_model_that_only_pauses_says_nothing(home: Home) -> None:
@@ -484,15 +447,7 @@ async def test_closing_a_session_ends_its_background_jobs(home: Home) -> None:
     session, _ = await first_turn(home.attended(Scripted.of({"calls": [start]}, {"calls": [poll]}, {"text": "ok"})))
     pid = int(outputs_of(session)[1].text.split()[0])
     await session.close()
-    async with asyncio.timeout(20):  # a killed process dies when the system gets round to it
-        while is_alive(pid):  # noqa: ASYNC110  # nothing tells of another process's child
-            await asyncio.sleep(0.01)
-
-
-def is_alive(pid: int) -> bool:
-    """Whether a process runs; one that has ended and is only waited for does not."""
-    status = Path(f"/proc/{pid}/stat")
-    return status.exists() and status.read_text().split()[2] not in ("Z", "X")
+    await soon(lambda: not is_alive(pid))  # a killed process dies when the system gets round to it
 
 
 async def test_the_model_is_told_once_what_changes_and_a_resumed_session_shows_the_same(home: Home) -> None:

@@ -81,10 +81,7 @@ class _ClosedTogether(Sessions):
         self._handed_out: list[Session] = []
 
     async def open(
-        self,
-        resume: str | None = None,
-        model: str | None = None,
-        glimpse: Callable[[Conversation], None] | None = None,
+        self, resume: str | None = None, model: str | None = None, glimpse: Callable[[Conversation], None] | None = None
     ) -> Session:
         self._handed_out.append(await super().open(resume, model, glimpse))
         return self._handed_out[-1]

@@ -10,7 +10,7 @@ from dataclasses import replace
 from functools import partial
 from io import StringIO
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 from agent.archive.archive import Archive
 from agent.archive.recall import SessionRecall, fetching
@@ -29,7 +29,7 @@ from agent.context.prompt import Instructions
 from agent.context.reminders import Surroundings
 from agent.context.settings import Caps, CompactionSettings, RewritePatience, RewritePolicy
 from agent.debug import Debug
-from agent.events import Event, TurnFinished
+from agent.events import Decision, Event, PermissionAsked, TurnFinished
 from agent.messages import Assistant, Image, Note, ToolOutput, User
 from agent.providers.base import ModelFacts, Prices, Provider, Request
 from agent.providers.fallbacks import Targets
@@ -54,6 +54,7 @@ from tools.catalog import builtin_tools
 from tools.stored_outputs import KeptContent
 from tools.tool_output_cache import unlisted_tools
 
+E = TypeVar("E")
 BRIEF, USUAL = Instructions("Be brief."), Offloading()
 ID, OTHER = "aa11bb22cc33", "aa11ffeeddcc"
 PROJECT = "/home/me/app"
@@ -293,6 +294,21 @@ def calls(*wanted: dict[str, Any]) -> dict[str, Any]:
 async def events_of(session: Session, text: str = "go", images: Sequence[Image | Note] = ()) -> list[Event]:
     """All that happens in a turn."""
     return [event async for event in session.send(text, images)]
+
+
+async def turn_in_which(session: Session, happens: type[E], do: Callable[[E], object], text: str = "go") -> list[Event]:
+    """All that happens in a turn, in which something is done whenever an event of a kind comes."""
+    events: list[Event] = []
+    async for event in session.send(text):
+        events.append(event)
+        if isinstance(event, happens):
+            do(event)
+    return events
+
+
+def decides(session: Session, decision: Decision) -> Callable[[PermissionAsked], None]:
+    """Answers what is asked so."""
+    return lambda asked: session.answer(asked.id, decision)
 
 
 async def first_turn(opening: Awaitable[Session], text: str = "go") -> tuple[Session, list[Event]]:

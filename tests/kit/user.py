@@ -5,13 +5,14 @@
 
 import json
 import sqlite3
+import subprocess
 from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 from tests.kit.session import bash, calls
-from tests.running import Run, ebb
+from tests.running import Run, command, ebb, environment
 
 DAY = 86_400
 WORDS = "word " * 2_000
@@ -33,6 +34,13 @@ class User:
     def ebb(self, *arguments: str, stdin: str | None = None, env: Mapping[str, str] | None = None) -> Run:
         return ebb("-C", str(self.project), *arguments, home=self.home, stdin=stdin, env=env)
 
+    def begin(self, *arguments: str, env: Mapping[str, str] | None = None) -> "subprocess.Popen[str]":
+        """The same as a process that runs; `stdout` is read by the test."""
+        return subprocess.Popen(
+            command("-C", str(self.project), *arguments), stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True,
+            env=environment(self.home, env),
+        )  # fmt: skip
+
     def ask(self, *replies: object, flags: tuple[str, ...] = (), form: str = "json", **script: Any) -> Run:
         return self.ebb("-p", "go", "-m", self.script(*replies, **script), "--output-format", form, *flags)
 
@@ -46,6 +54,16 @@ class User:
             found = db.execute(sql, values).fetchall()
             db.commit()
         return found
+
+    def leave_log(self, *statements: str) -> None:
+        """Changes the database and leaves the log beside it, as a killed process does."""
+        log = self.data / "sessions.db-wal"
+        with closing(sqlite3.connect(self.data / "sessions.db")) as db:
+            for statement in statements:
+                db.execute(statement)
+                db.commit()
+            kept = log.read_bytes()
+        log.write_bytes(kept)
 
 
 class Worker(User):
@@ -65,6 +83,11 @@ class Worker(User):
     def digest(self, session: str, number: int) -> str:
         ((digest,),) = self.query("select digest from outputs where session = ? and number = ?", session, number)
         return str(digest)
+
+    def blob(self, session: str, number: int) -> Path:
+        """Where the bytes of an output are."""
+        digest = self.digest(session, number)
+        return self.data / "blobs" / digest[:2] / digest
 
     @property
     def blobs(self) -> set[str]:

@@ -2,14 +2,14 @@
 the index, and no regular expression runs for ever."""
 
 import random
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from agent.archive.recall import fetching, looking_up
-from tests.agent.remembering import HERE, Sessions, opened
+from tests.agent.remembering import HERE, Sessions
 from tests.store.test_search import HOSTILE
 from tools.base import Arguments, Tool, ToolError, Workspace
 from tools.recall import Recall
@@ -30,14 +30,12 @@ BLOWS_UP = r"(x+)+\1y"
 
 
 @pytest.fixture
-async def sessions(tmp_path: Path) -> AsyncIterator[Sessions]:
-    made = await opened(tmp_path)
+async def sessions(sessions: Sessions) -> Sessions:
     for text in SAID:
-        await made.says(text)
-        await made.runs("bash", f"printed {text}", command=text.replace("\0", " "), path="src/a.py")
-    await made.compacts("a summary of the grammar work", keep=20)
-    yield made
-    await made.thread.close()
+        await sessions.says(text)
+        await sessions.runs("bash", f"printed {text}", command=text.replace("\0", " "), path="src/a.py")
+    await sessions.compacts("a summary of the grammar work", keep=20)
+    return sessions
 
 
 def workspace_of(sessions: Sessions, folder: Path) -> Workspace:

@@ -1,7 +1,6 @@
 """What a session has kept, listed and read a page at a time, in a real database."""
 
 import time
-from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,16 +9,9 @@ import pytest
 from agent.archive.listing import ArchiveListing, ContentPage
 from agent.errors import ReferenceFailed, StoreFailed
 from store.archive import ArchiveStore
-from tests.agent.remembering import HERE, THERE, Sessions, opened
+from tests.agent.remembering import HERE, THERE, Sessions
 
 LONG = b"".join(b"row %d\n" % number for number in range(1, 5_001))
-
-
-@pytest.fixture
-async def sessions(tmp_path: Path) -> AsyncIterator[Sessions]:
-    made = await opened(tmp_path)
-    yield made
-    await made.thread.close()
 
 
 def shelf_of(sessions: Sessions, session: str = HERE) -> ArchiveListing:

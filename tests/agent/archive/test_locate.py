@@ -1,22 +1,13 @@
 """Where a text stands in a session, and whether the model sees it, in a real database."""
 
-from collections.abc import AsyncIterator
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
 from agent.context.provenance import Trace
 from agent.context.references import message_digits
 from agent.messages import Conversation, Text, User
-from tests.agent.remembering import HERE, THERE, Sessions, opened
-
-
-@pytest.fixture
-async def sessions(tmp_path: Path) -> AsyncIterator[Sessions]:
-    made = await opened(tmp_path)
-    yield made
-    await made.thread.close()
+from tests.agent.remembering import HERE, THERE, Sessions
 
 
 async def fates(sessions: Sessions, text: str, view: Conversation | None = None) -> list[tuple[str, str, str]]:

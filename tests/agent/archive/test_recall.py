@@ -3,7 +3,6 @@
 import asyncio
 import re
 import sqlite3
-from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -23,13 +22,6 @@ from tools.recalled import Memory, RecallQuery
 from tools.schema import mismatches
 from tools.scope import Scope
 from tools.tool_output_cache import ToolOutputCache
-
-
-@pytest.fixture
-async def sessions(tmp_path: Path) -> AsyncIterator[Sessions]:
-    made = await opened(tmp_path)
-    yield made
-    await made.thread.close()
 
 
 def refs(memory: Memory) -> list[str]:

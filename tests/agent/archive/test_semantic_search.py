@@ -1,7 +1,6 @@
 """Searches by meaning, with a real model and a real database."""
 
 import sqlite3
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import numpy as np
@@ -21,13 +20,6 @@ from tests.agent.archive.meaning import model_in
 from tests.agent.remembering import ELSEWHERE, HERE, THERE, Sessions, opened
 from tools.recalled import Memory, RecallQuery
 from tools.scope import Scope
-
-
-@pytest.fixture
-async def sessions(tmp_path: Path) -> AsyncIterator[Sessions]:
-    made = await opened(tmp_path)
-    yield made
-    await made.thread.close()
 
 
 @pytest.fixture

@@ -28,7 +28,7 @@ class Endless:
     name: str = "endless"
     description: str = ""
     effect: Effect = "read"
-    schema: Mapping[str, object] = field(default_factory=lambda: {"type": "object"})
+    schema: Mapping[str, object] = field(default_factory=lambda: {"type": "object", "properties": {}})
 
     def subjects(self, arguments: Arguments, workspace: Workspace) -> tuple[str, ...]:
         return ()

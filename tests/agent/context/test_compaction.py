@@ -424,12 +424,7 @@ def test_a_transcript_shows_calls_and_clipped_outputs() -> None:
     assert plan is not None
     told = transcript(plan, 10)
     clipped = "[output r1, done]\nx x x x x \n[…]\nxit code 0"
-    assert told == (
-        "[earlier summary]\nbefore",
-        "[the user said]\ngo",
-        "[called bash] {'command': 'run 1'}",
-        clipped,
-    )
+    assert told == ("[earlier summary]\nbefore", "[the user said]\ngo", "[called bash] {'command': 'run 1'}", clipped)
     beside = User((Text("look"), Note("short"), Note("a line of a paste\n" * 40)))
     asked, came = transcript(plan_at(Conversation((beside, answer("done"))), 1), 10)
     assert (asked, came) == ("[the user said]\nlook", "[it came with]\na line of \n[…]\nf a paste\n")

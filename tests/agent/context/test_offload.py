@@ -55,11 +55,7 @@ def test_a_preview_has_this_form() -> None:
     )
 
 
-@given(
-    st.lists(st.binary(max_size=300), min_size=1).map(b"\n".join),
-    st.integers(1, 400),
-    st.integers(50, 3000),
-)
+@given(st.lists(st.binary(max_size=300), min_size=1).map(b"\n".join), st.integers(1, 400), st.integers(50, 3000))
 def test_a_preview_is_the_same_however_the_output_came_and_stays_small(data: bytes, piece: int, most: int) -> None:
     settings = Offloading(preview=most)
     shown = skimmed(data, piece).preview(settings)

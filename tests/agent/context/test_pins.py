@@ -13,19 +13,7 @@ from agent.context.prompt import Instructions, build_prompt
 from agent.context.settings import Caps
 from agent.context.strategies import LADDERS, Room, size_of
 from agent.context.summary import PINNED
-from agent.messages import (
-    Assistant,
-    Conversation,
-    Form,
-    Image,
-    Message,
-    Note,
-    Retold,
-    Text,
-    ToolCall,
-    ToolOutput,
-    User,
-)
+from agent.messages import Assistant, Conversation, Form, Image, Message, Note, Retold, Text, ToolCall, ToolOutput, User
 from agent.records.rows import decode_snapshot, encode_snapshot
 from tests.agent.context.test_context import is_valid
 from tests.agent.histories import conversations, texts

@@ -14,7 +14,7 @@ from agent.messages import Assistant, Text, Usage
 from agent.providers.base import Chunk, ModelFacts, Reply, Request, TextChunk
 from agent.providers.stream import Persistence, Retries, stream_reply
 from agent.providers.wires.decoder import is_progress
-from tests.agent.providers.wires.cases import ADAPTERS, Adapter, Library, collect, endpoint_of, hello
+from tests.agent.providers.wires.cases import Adapter, Library, collect, endpoint_of, hello
 from tests.fake_provider import FakeProvider, Recorded, Turn
 from tests.proxies import answer, dripping, saying
 from tests.running import ebb
@@ -62,13 +62,14 @@ class Failing:
 class Run:
     """One reply of a model that fails."""
 
-    def __init__(self, persistence: Persistence, *, reached: bool = True) -> None:
+    def __init__(self, persistence: Persistence, *, reached: bool = True, may_leave: bool = False) -> None:
+        self.may_leave = may_leave
         self.clock, self.events = Clock(), list[Event]()
         self.retries = Retries(persistence, self.clock.now, self.clock.sleep, {"p/m"} if reached else set())
 
-    async def reply(self, model: Failing, interrupt: Interrupt | None = None, *, may_leave: bool = False) -> str:
+    async def reply(self, model: Failing, interrupt: Interrupt | None = None) -> str:
         reply = await stream_reply(
-            model, REQUEST, interrupt or Interrupt(), self.events.append, None, self.retries, may_leave=may_leave
+            model, REQUEST, interrupt or Interrupt(), self.events.append, None, self.retries, may_leave=self.may_leave
         )
         return reply.message.text or reply.stop_reason
 
@@ -85,19 +86,23 @@ async def test_an_outage_of_nine_minutes_is_borne() -> None:
     assert all(wait.attempts == 0 and wait.left is not None for wait in run.waits)
 
 
-async def test_patience_has_an_end_that_is_told() -> None:
-    run = Run(Persistence(600))
-    with pytest.raises(Overloaded, match=r"busy\. Tried \d+ times in 10 min\."):
-        await run.reply(Failing(lambda _: Overloaded("busy.")))
-    assert run.clock.at == pytest.approx(600)
+@pytest.mark.parametrize(
+    ("persistence", "how", "error", "told", "seconds"),
+    [
+        (Persistence(600), {}, Overloaded("busy."), r"busy\. Tried \d+ times in 10 min\.", 600),
+        (Persistence(600), {"reached": False}, Unreachable("refused"), "Tried 6 times in 10 s", 10),
+        (Persistence(600, fallback_after=30), {"may_leave": True}, Overloaded("busy"), "busy", 30),
+    ],
+    ids=["which is told", "sooner at an address that nobody has reached", "sooner where another model may take over"],
+)
+async def test_patience_has_an_end(
+    persistence: Persistence, how: dict[str, bool], error: ProviderError, told: str, seconds: float
+) -> None:
+    run = Run(persistence, **how)
+    with pytest.raises(type(error), match=told):
+        await run.reply(Failing(lambda _: error))
+    assert run.clock.at == pytest.approx(seconds)
     assert run.waits[-1].left == 0
-
-
-async def test_an_address_that_nobody_has_reached_is_given_ten_seconds() -> None:
-    run = Run(Persistence(600), reached=False)
-    with pytest.raises(Unreachable, match="Tried 6 times in 10 s"):
-        await run.reply(Failing(lambda _: Unreachable("refused")))
-    assert run.clock.at == pytest.approx(10)
 
 
 @pytest.mark.parametrize("failure", [Overloaded("busy"), AuthFailed("no")])
@@ -161,19 +166,6 @@ async def test_an_answer_that_breaks_off_after_an_outage_is_asked_for_again() ->
     assert await run.reply(Failing(failures.get)) == "hi"
     assert [(wait.attempt, wait.attempts) for wait in run.waits][-2:] == [(9, 0), (2, 5)]
     assert run.waits[-1].delay <= 0.5
-
-
-async def test_another_model_may_take_over_sooner() -> None:
-    run = Run(Persistence(600, fallback_after=30))
-    with pytest.raises(Overloaded):
-        await run.reply(Failing(lambda _: Overloaded("busy")), may_leave=True)
-    assert run.clock.at == pytest.approx(30)
-
-
-@pytest.fixture(params=ADAPTERS, ids=lambda adapter: adapter.name)
-def adapter(request: pytest.FixtureRequest) -> Adapter:
-    assert isinstance(request.param, Adapter)
-    return request.param
 
 
 KEEPING_ALIVE = {

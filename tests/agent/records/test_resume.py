@@ -171,17 +171,6 @@ async def test_what_begins_otherwise_after_a_new_start_is_a_rewrite_with_its_rea
     assert [len(epoch.requests) for epoch in epochs] == [3, 2]
 
 
-@pytest.mark.parametrize("body", ["nonsense", '{"start": 2}', '{"start":-4,"summary":"","anchor":null,"anchored":0}'])
-async def test_without_a_readable_snapshot_everything_is_shown_and_a_notice_says_so(
-    project: Project, body: str
-) -> None:
-    before = await left(project, {"calls": [READ]})
-    project.sql(f"update snapshots set body = '{body}'")
-    again = await project.session({"text": "Yes."}, resume="")
-    assert again.history.messages == before.history.messages
-    assert again.news == (UNREADABLE_SNAPSHOT,)
-
-
 @pytest.mark.parametrize("start", [2, 400])
 async def test_a_snapshot_that_does_not_fit_the_messages_is_not_used(project: Project, start: int) -> None:
     before = await left(project, {"calls": [READ]})

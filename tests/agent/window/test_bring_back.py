@@ -82,18 +82,26 @@ async def test_only_what_fits_comes_back(project: Project) -> None:
     assert isinstance((await events_of(session, "go on"))[-1], TurnFinished)
 
 
+BYTES = calls(call("bash", command="head -c 9000 /dev/zero"))
+
+
 @pytest.mark.parametrize(
-    ("ref", "said"),
+    ("did", "ref", "said"),
     [
-        ("r9", "there is no `r9`"),
-        ("msg-00000000", "there is no message `msg-00000000`"),
-        ("sum-1", "there is no `sum-1`"),
-        ("nonsense", "`nonsense` is not a reference"),
-        ("ebb://a/b/r1", "there is no session `b` in project `a`: it was deleted"),
+        (READ, "r9", "there is no `r9`"),
+        (READ, "msg-00000000", "there is no message `msg-00000000`"),
+        (READ, "sum-1", "there is no `sum-1`"),
+        (READ, "nonsense", "`nonsense` is not a reference"),
+        (READ, "ebb://a/b/r1", "there is no session `b` in project `a`: it was deleted"),
+        (READ, "r1:L400", "`r1` has the lines 1-399: 400 is beyond its end"),
+        (BYTES, "r1", "`r1` is not text: let the model look at it with `read_result`"),
     ],
+    ids=["an output", "a message", "a summary", "no reference", "a session", "lines beyond the end", "what is no text"],
 )
-async def test_what_there_is_not_cannot_be_brought_back(project: Project, ref: str, said: str) -> None:
-    session = await opened(project, READ)
+async def test_what_there_is_not_cannot_be_brought_back(
+    project: Project, did: dict[str, Any], ref: str, said: str
+) -> None:
+    session = await opened(project, did)
     before = session.history
     with pytest.raises(AgentError, match=said):
         await session.bring(ref)
@@ -124,14 +132,6 @@ async def test_lines_are_brought_back_by_the_numbers_that_they_carry(project: Pr
     assert session.history.messages[-1] == User((brings("50\trow 50\n51\trow 51\n"),))
 
 
-async def test_lines_that_are_not_there_bring_nothing_back(project: Project) -> None:
-    session = await opened(project, READ)
-    before = session.history
-    with pytest.raises(AgentError, match="`r1` has the lines 1-399: 400 is beyond its end"):
-        await session.bring("r1:L400")
-    assert session.history == before
-
-
 async def test_as_much_is_brought_back_as_the_estimator_says_that_half_of_the_room_holds(project: Project) -> None:
     """Digits and signs take far more than a token for three bytes."""
     (project.root / "signs.txt").write_text("".join(f"{number};" + "7,4|9:" * 12 + "\n" for number in range(500)))
@@ -139,11 +139,3 @@ async def test_as_much_is_brought_back_as_the_estimator_says_that_half_of_the_ro
     room = budget_of(session.history, session._env).remaining
     event = await session.bring("r1")
     assert (event.is_whole, room // 4 < event.tokens <= room // 2) == (False, True)
-
-
-async def test_what_is_no_text_is_not_brought_back(project: Project) -> None:
-    session = await opened(project, calls(call("bash", command="head -c 9000 /dev/zero")))
-    before = session.history
-    with pytest.raises(AgentError, match="`r1` is not text: let the model look at it with `read_result`"):
-        await session.bring("r1")
-    assert session.history == before

@@ -29,18 +29,7 @@ from agent.window.model_summary import CompactionContext
 from tests.agent.context.test_context import is_valid
 from tests.agent.histories import conversations
 from tests.agent.providers.wires.cases import PIXEL
-from tests.kit.session import (
-    ASKED,
-    SMALL,
-    Home,
-    call,
-    compactions,
-    events_of,
-    fill,
-    first_turn,
-    prints,
-    said_last,
-)
+from tests.kit.session import ASKED, SMALL, Home, call, compactions, events_of, fill, first_turn, prints, said_last
 from tests.waiting import until
 from tools.catalog import builtin_tools
 from tools.final_report import FinalReport
@@ -147,9 +136,7 @@ async def test_a_request_that_stays_too_large_ends_the_turn(home: Home, how: dic
     assert is_valid(build_prompt(again.history, Instructions("")).messages)
 
 
-async def test_a_window_too_small_for_what_stays_is_told_once(
-    home: Home,
-) -> None:
+async def test_a_window_too_small_for_what_stays_is_told_once(home: Home) -> None:
     provider = Scripted.of(*[prints("x" * 3000)] * 4, {"text": "fine"}, context_window=9_000)
     events = await events_of(await home.open(provider))
     assert len(compactions(events)) > 1

@@ -107,9 +107,7 @@ async def test_an_evicted_output_is_a_line_until_it_is_brought_back_or_undone(pr
     ]
 
 
-async def test_what_stays_behind_is_paid_for_once_and_costs_nothing_when_nothing_is_cached(
-    priced: PricedHome,
-) -> None:
+async def test_what_stays_behind_is_paid_for_once_and_costs_nothing_when_nothing_is_cached(priced: PricedHome) -> None:
     for name in "ab":
         (priced.root / f"{name}.txt").write_text(ROWS)
     session = await priced.opened(*reads("ab"), {"text": "done"}, {"text": "again"})

@@ -102,10 +102,7 @@ async def test_a_turn_is_written_down_line_by_line(home: Home, monkeypatch: pyte
     model = Scripted.of({"text": "hello"}, {"text": "all there is"}, context_window=4000)
     tiny = Target("scripted", "tiny", Scripted.of(context_window=2000).window)
     session = await home.open(
-        Targets(model, (tiny,)),
-        tools=(Produce(), FinalReport()),
-        compacting=FINAL,
-        debug=Debug(echo=echo),
+        Targets(model, (tiny,)), tools=(Produce(), FinalReport()), compacting=FINAL, debug=Debug(echo=echo)
     )
     await events_of(session, "hello")
     first = lines(echo)

@@ -92,15 +92,6 @@ async def test_a_long_text_of_the_model_is_told_by_its_ends_and_read_by_its_refe
     assert (listed.state, listed.role, listed.size) == ("preview", "model", len(plan))
 
 
-async def test_a_pause_that_the_cache_outlives_changes_nothing(priced: PricedHome) -> None:
-    session = await priced.opened(*reads("abc"), {"text": "done"}, {"text": "again"})
-    await priced.say(session)
-
-    priced.now += 299.0
-
-    assert await priced.say(session, "and now?") == []
-
-
 async def test_a_summary_is_written_when_the_whole_past_has_cost_more(priced: PricedHome) -> None:
     patience = RewritePatience(mask=1_000.0, compact=0.01)
     session = await priced.opened(*reads("abc"), SUMMARY, {"text": "done"}, patience=patience)
@@ -122,12 +113,21 @@ async def test_a_summary_that_cannot_be_used_leaves_the_view_and_is_paid_for_aga
     assert session.history.summary.text == ""
 
 
-@pytest.mark.parametrize("policy", ["fixed", "off"])
-async def test_with_another_policy_nothing_is_rewritten_that_fits(priced: PricedHome, policy: RewritePolicy) -> None:
-    session = await priced.opened(*reads("abcdefghijkl"), {"text": "done"}, {"text": "again"}, policy=policy)
+@pytest.mark.parametrize(
+    ("policy", "files", "pause"),
+    [
+        pytest.param("rent", "abc", 299.0, id="because the cache outlives the pause"),
+        pytest.param("fixed", "abcdefghijkl", 1_000.0, id="because the policy is fixed"),
+        pytest.param("off", "abcdefghijkl", 1_000.0, id="because the policy is off"),
+    ],
+)
+async def test_nothing_is_rewritten_that_fits(
+    priced: PricedHome, policy: RewritePolicy, files: str, pause: float
+) -> None:
+    session = await priced.opened(*reads(files), {"text": "done"}, {"text": "again"}, policy=policy)
     assert await priced.say(session) == []
 
-    priced.now += 1_000.0
+    priced.now += pause
 
     assert await priced.say(session, "and now?") == []
 

@@ -1,6 +1,7 @@
 """What the contract tests run over: every adapter on every wire, and a request with everything in it."""
 
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal, TypeAlias
@@ -100,6 +101,18 @@ ADAPTERS = (
 
 def endpoint_of(adapter: Adapter, url: str, timeout: float = 30.0, key: str | None = KEY) -> Endpoint:
     return Endpoint(url if adapter.name in ("anthropic", "ollama") else f"{url}/v1", key, timeout)
+
+
+@asynccontextmanager
+async def connected(
+    adapter: Adapter, wire: Library, url: str, timeout: float = 30.0, key: str | None = KEY
+) -> AsyncIterator[Provider]:
+    """A model behind a real socket."""
+    provider = adapter.make(adapter.facts, WINDOW, endpoint_of(adapter, url, timeout, key), wire)
+    try:
+        yield provider
+    finally:
+        await provider.close()
 
 
 def hello(text: str = "hello") -> Request:

@@ -2,8 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator
 from dataclasses import replace
 from pathlib import Path
 
@@ -23,15 +22,15 @@ from agent.errors import (
     Unreachable,
 )
 from agent.messages import Assistant, Image, Reasoning, Text, ToolOutput, Usage, User
-from agent.providers.base import CallChunk, Provider, ReasoningChunk, Reply, TextChunk
+from agent.providers.base import CallChunk, ReasoningChunk, Reply, TextChunk
 from tests.agent.providers.wires.cases import (
-    ADAPTERS,
     KEY,
     PIXEL,
     WINDOW,
     Adapter,
     Library,
     collect,
+    connected,
     endpoint_of,
     everything,
     hello,
@@ -42,30 +41,10 @@ from tests.fake_provider import Call, FakeProvider, Turn
 BODIES = Path(__file__).parent / "bodies"
 
 
-@pytest.fixture(params=ADAPTERS, ids=lambda adapter: adapter.name)
-def adapter(request: pytest.FixtureRequest) -> Adapter:
-    assert isinstance(request.param, Adapter)
-    return request.param
-
-
-@pytest.fixture(params=["http", "sdk"])
-def wire(request: pytest.FixtureRequest) -> Library:
-    return "http" if request.param == "http" else "sdk"
-
-
-@asynccontextmanager
-async def provider_at(adapter: Adapter, wire: Library, url: str, timeout: float = 30.0) -> AsyncIterator[Provider]:
-    provider = adapter.make(adapter.facts, WINDOW, endpoint_of(adapter, url, timeout), wire)
-    try:
-        yield provider
-    finally:
-        await provider.close()
-
-
 async def fails(adapter: Adapter, wire: Library, turn: Turn) -> ProviderError:
     """The error that the turn ends in."""
     with FakeProvider([turn]) as server:
-        async with provider_at(adapter, wire, server.url) as provider:
+        async with connected(adapter, wire, server.url) as provider:
             with pytest.raises(ProviderError) as caught:
                 await collect(provider, hello())
     return caught.value
@@ -73,7 +52,7 @@ async def fails(adapter: Adapter, wire: Library, turn: Turn) -> ProviderError:
 
 async def test_text_arrives_in_pieces_and_whole(adapter: Adapter, wire: Library) -> None:
     with FakeProvider([Turn(text="Grüße aus 東京 — fertig ✓")]) as server:
-        async with provider_at(adapter, wire, server.url) as provider:
+        async with connected(adapter, wire, server.url) as provider:
             chunks = await collect(provider, hello())
     assert "".join(chunk.text for chunk in chunks if isinstance(chunk, TextChunk)) == "Grüße aus 東京 — fertig ✓"
     assert isinstance(chunks[-1], Reply)
@@ -84,7 +63,7 @@ async def test_text_arrives_in_pieces_and_whole(adapter: Adapter, wire: Library)
 
 async def test_one_connection_serves_all_requests(adapter: Adapter, wire: Library) -> None:
     with FakeProvider([Turn(text="one"), Turn(text="two")]) as server:
-        async with provider_at(adapter, wire, server.url) as provider:
+        async with connected(adapter, wire, server.url) as provider:
             assert (await last(provider, hello())).message.text == "one"
             assert (await last(provider, hello())).message.text == "two"
         assert [request.path for request in server.requests] == [adapter.path] * 2
@@ -94,7 +73,7 @@ async def test_one_connection_serves_all_requests(adapter: Adapter, wire: Librar
 async def test_bytes_may_arrive_one_at_a_time(adapter: Adapter, wire: Library) -> None:
     turn = Turn(text="東京 ✓", reasoning="hm…", calls=(Call("read", {"path": "ä"}),), fault="bytewise")
     with FakeProvider([turn]) as server:
-        async with provider_at(adapter, wire, server.url) as provider:
+        async with connected(adapter, wire, server.url) as provider:
             reply = await last(provider, hello())
     assert reply.message.text == "東京 ✓"
     assert reply.message.calls[0].arguments == {"path": "ä"}
@@ -103,7 +82,7 @@ async def test_bytes_may_arrive_one_at_a_time(adapter: Adapter, wire: Library) -
 async def test_reasoning_comes_first_and_goes_back_as_it_came(adapter: Adapter, wire: Library) -> None:
     turn = Turn(reasoning="First look, then act.", calls=(Call("read", {"path": "a"}),))
     with FakeProvider([turn, Turn(text="done")]) as server:
-        async with provider_at(adapter, wire, server.url) as provider:
+        async with connected(adapter, wire, server.url) as provider:
             chunks = await collect(provider, hello())
             reply = chunks[-1]
             assert isinstance(reply, Reply)
@@ -123,7 +102,7 @@ async def test_reasoning_of_another_model_stays_here(adapter: Adapter, wire: Lib
     foreign = Assistant((Reasoning("secret thought", adapter.native | {"text": "secret thought"}), Text("yes")), "a/b")
     request = replace(hello(), messages=(*hello().messages, foreign, User((Text("why?"),))))
     with FakeProvider([Turn(text="so")]) as server:
-        async with provider_at(adapter, wire, server.url) as provider:
+        async with connected(adapter, wire, server.url) as provider:
             await collect(provider, request)
         assert "secret thought" not in json.dumps(server.requests[0].body)
         assert "Let me see." not in json.dumps(server.requests[0].body)
@@ -132,7 +111,7 @@ async def test_reasoning_of_another_model_stays_here(adapter: Adapter, wire: Lib
 async def test_several_calls_keep_their_order(adapter: Adapter, wire: Library) -> None:
     calls = (Call("read", {"path": "a.txt"}), Call("shell", {"command": "ls -l"}), Call("read"))
     with FakeProvider([Turn(text="I look.", calls=calls)]) as server:
-        async with provider_at(adapter, wire, server.url) as provider:
+        async with connected(adapter, wire, server.url) as provider:
             chunks = await collect(provider, hello())
     reply = chunks[-1]
     assert isinstance(reply, Reply)
@@ -153,7 +132,7 @@ async def test_arguments_that_cannot_be_read_are_the_calls_problem(adapter: Adap
     if not adapter.has_ids:
         pytest.skip("Ollama's server parses the arguments")
     with FakeProvider([Turn(calls=(Call("read", raw=raw), Call("shell", {"command": "ls"})))]) as server:
-        async with provider_at(adapter, wire, server.url) as provider:
+        async with connected(adapter, wire, server.url) as provider:
             broken, whole = (await last(provider, hello())).message.calls
     assert broken.problem
     assert broken.arguments == {}
@@ -164,14 +143,14 @@ async def test_arguments_that_cannot_be_read_are_the_calls_problem(adapter: Adap
 async def test_ids_that_come_twice_are_told_apart(adapter: Adapter, wire: Library) -> None:
     calls = (Call("read", {"path": "a"}, id="same"), Call("read", {"path": "b"}, id="same"))
     with FakeProvider([Turn(calls=calls)]) as server:
-        async with provider_at(adapter, wire, server.url) as provider:
+        async with connected(adapter, wire, server.url) as provider:
             ids = [call.id for call in (await last(provider, hello())).message.calls]
     assert ids == ["same", "same-2"] if adapter.has_ids else len(set(ids)) == 2
 
 
 async def test_a_call_without_a_name_is_a_problem(adapter: Adapter, wire: Library) -> None:
     with FakeProvider([Turn(calls=(Call("", {"path": "a"}),))]) as server:
-        async with provider_at(adapter, wire, server.url) as provider:
+        async with connected(adapter, wire, server.url) as provider:
             assert "names no tool" in (await last(provider, hello())).message.calls[0].problem
 
 
@@ -229,7 +208,7 @@ async def test_a_redirect_is_not_followed(adapter: Adapter, wire: Library) -> No
 async def test_a_server_that_is_not_there_cannot_be_reached(adapter: Adapter, wire: Library) -> None:
     with FakeProvider([]) as server:
         url = server.url
-    async with provider_at(adapter, wire, url) as provider:
+    async with connected(adapter, wire, url) as provider:
         with pytest.raises(Unreachable, match=url.removeprefix("http://")):
             await collect(provider, hello())
 
@@ -237,35 +216,35 @@ async def test_a_server_that_is_not_there_cannot_be_reached(adapter: Adapter, wi
 @pytest.mark.parametrize("fault", ["silent", "hang"])
 async def test_silence_is_a_time_out(adapter: Adapter, wire: Library, fault: str) -> None:
     with FakeProvider([Turn(text="half", fault=fault)]) as server:  # type: ignore[arg-type]  # a parameter is text
-        async with provider_at(adapter, wire, server.url, timeout=0.2) as provider:
+        async with connected(adapter, wire, server.url, timeout=0.2) as provider:
             with pytest.raises(TimedOut):
                 await collect(provider, hello())
 
 
 async def test_an_empty_answer_is_an_empty_message(adapter: Adapter, wire: Library) -> None:
     with FakeProvider([Turn()]) as server:
-        async with provider_at(adapter, wire, server.url) as provider:
+        async with connected(adapter, wire, server.url) as provider:
             reply = await last(provider, hello())
     assert reply == Reply(Assistant((), adapter.facts.id), Usage(input=10, output=5), "end")
 
 
 async def test_the_output_limit_is_told(adapter: Adapter, wire: Library) -> None:
     with FakeProvider([Turn(text="and then", stop="max_tokens")]) as server:
-        async with provider_at(adapter, wire, server.url) as provider:
+        async with connected(adapter, wire, server.url) as provider:
             assert (await last(provider, hello())).stop_reason == "max_tokens"
 
 
 async def test_usage_never_overlaps(adapter: Adapter, wire: Library) -> None:
     usage = Usage(input=100, cache_read=20, cache_write=3, output=40)
     with FakeProvider([Turn(text="x", usage=usage)]) as server:
-        async with provider_at(adapter, wire, server.url) as provider:
+        async with connected(adapter, wire, server.url) as provider:
             counted = (await last(provider, hello())).usage
     assert counted == (usage if adapter.has_cache else Usage(input=123, output=40))
 
 
 async def test_a_cancelled_stream_closes_its_connection(adapter: Adapter, wire: Library) -> None:
     with FakeProvider([Turn(text="half of it", fault="hang")]) as server:
-        async with provider_at(adapter, wire, server.url) as provider:
+        async with connected(adapter, wire, server.url) as provider:
             started = asyncio.Event()
 
             async def listen() -> None:
@@ -285,7 +264,7 @@ async def test_images_go_out_whole(adapter: Adapter, wire: Library) -> None:
     picture = Image("image/png", PIXEL)
     request = replace(hello(), messages=(User((Text("look"), picture)),))
     with FakeProvider([Turn(text="a pixel")]) as server:
-        async with provider_at(adapter, wire, server.url) as provider:
+        async with connected(adapter, wire, server.url) as provider:
             await collect(provider, request)
         assert PIXEL in json.dumps(server.requests[0].body)
 
@@ -295,7 +274,7 @@ async def test_no_image_goes_to_a_model_that_takes_none(adapter: Adapter, wire: 
     request = replace(hello(), messages=(User((Text("look"), picture)),))
     blind = replace(adapter, facts=replace(adapter.facts, images=False))
     with FakeProvider([Turn(text="at what?")]) as server:
-        async with provider_at(blind, wire, server.url) as provider:
+        async with connected(blind, wire, server.url) as provider:
             await collect(provider, request)
         assert PIXEL not in json.dumps(server.requests[0].body)
         assert "an image was left out" in json.dumps(server.requests[0].body)
@@ -303,7 +282,7 @@ async def test_no_image_goes_to_a_model_that_takes_none(adapter: Adapter, wire: 
 
 async def test_text_that_cannot_be_encoded_is_mended(adapter: Adapter, wire: Library) -> None:
     with FakeProvider([Turn(text="ok")]) as server:
-        async with provider_at(adapter, wire, server.url) as provider:
+        async with connected(adapter, wire, server.url) as provider:
             await collect(provider, hello("half \ud83d and \ud83d\ude00"))
         assert "half \ufffd and \U0001f600" in json.dumps(server.requests[0].body, ensure_ascii=False)
 
@@ -314,7 +293,7 @@ async def test_the_key_is_sent_when_there_is_one(
     for name in ("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "OLLAMA_API_KEY"):
         monkeypatch.setenv(name, "sk-of-another-server")
     with FakeProvider([Turn(text="ok"), Turn(text="ok")]) as server:
-        async with provider_at(adapter, wire, server.url) as provider:
+        async with connected(adapter, wire, server.url) as provider:
             await collect(provider, hello())
         keyless = adapter.make(adapter.facts, WINDOW, endpoint_of(adapter, server.url, key=None), wire)
         await collect(keyless, hello())
@@ -328,7 +307,7 @@ async def test_the_body_is_the_stored_one_on_both_wires(adapter: Adapter, wire: 
     """Delete a file under bodies/ to have it written anew, and read the change."""
     stored = BODIES / f"{adapter.name}.json"
     with FakeProvider([Turn(text="ok")]) as server:
-        async with provider_at(adapter, wire, server.url) as provider:
+        async with connected(adapter, wire, server.url) as provider:
             await collect(provider, everything(adapter))
         received = server.requests[0].body
     if not stored.exists():
@@ -353,7 +332,7 @@ async def test_an_error_in_the_place_of_a_stream(adapter: Adapter, wire: Library
 
 async def test_a_stream_may_be_left_at_any_point(adapter: Adapter, wire: Library) -> None:
     with FakeProvider([Turn(text="half of it", fault="hang")]) as server:
-        async with provider_at(adapter, wire, server.url) as provider:
+        async with connected(adapter, wire, server.url) as provider:
             stream = provider.stream(hello())
             assert isinstance(await anext(stream), TextChunk)
             assert isinstance(stream, AsyncGenerator)

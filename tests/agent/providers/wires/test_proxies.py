@@ -3,30 +3,29 @@
 import gc
 import gzip
 import os
-from collections.abc import AsyncIterator, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from agent.errors import AuthFailed, BadRequest, ProviderError, RouteFailed, StreamCut, Unreachable
-from agent.providers.base import Endpoint, Provider, Reply
-from tests.agent.providers.wires.cases import ADAPTERS, KEY, WINDOW, Adapter, Library, collect, endpoint_of, hello
+from agent.providers.base import Endpoint, Reply
+from tests.agent.providers.wires.cases import (
+    ADAPTERS,
+    KEY,
+    WINDOW,
+    Adapter,
+    Library,
+    collect,
+    connected,
+    endpoint_of,
+    hello,
+)
 from tests.fake_provider import FakeProvider, Turn
 from tests.proxies import answer, http_proxy, saying, socks_proxy, tls_context
 
 PASSWORD = "swordfish-4711"
-
-
-@pytest.fixture(params=ADAPTERS, ids=lambda adapter: adapter.name)
-def adapter(request: pytest.FixtureRequest) -> Adapter:
-    assert isinstance(request.param, Adapter)
-    return request.param
-
-
-@pytest.fixture(params=["http", "sdk"])
-def wire(request: pytest.FixtureRequest) -> Library:
-    return "http" if request.param == "http" else "sdk"
 
 
 @pytest.fixture(autouse=True)
@@ -36,24 +35,15 @@ def no_variables(monkeypatch: pytest.MonkeyPatch) -> None:
             monkeypatch.delenv(name)
 
 
-@asynccontextmanager
-async def provider_at(adapter: Adapter, wire: Library, url: str, key: str | None = KEY) -> AsyncIterator[Provider]:
-    provider = adapter.make(adapter.facts, WINDOW, endpoint_of(adapter, url, 30.0, key), wire)
-    try:
-        yield provider
-    finally:
-        await provider.close()
-
-
 async def said_by(adapter: Adapter, wire: Library, url: str) -> str:
-    async with provider_at(adapter, wire, url) as provider:
+    async with connected(adapter, wire, url) as provider:
         reply = (await collect(provider, hello()))[-1]
     assert isinstance(reply, Reply)
     return reply.message.text
 
 
 async def failure_at(adapter: Adapter, wire: Library, url: str) -> ProviderError:
-    async with provider_at(adapter, wire, url) as provider:
+    async with connected(adapter, wire, url) as provider:
         with pytest.raises(ProviderError) as caught:
             await collect(provider, hello())
     assert KEY not in str(caught.value)

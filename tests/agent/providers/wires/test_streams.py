@@ -252,10 +252,7 @@ def test_reasons_to_stop_of_anthropic(reason: str, stop: StopReason) -> None:
 
 def test_a_call_whose_input_comes_whole() -> None:
     block = {"type": "tool_use", "id": "t", "name": "read", "input": {"path": "a"}}
-    events: list[Json] = [
-        {"type": "content_block_start", "index": 0, "content_block": block},
-        {"type": "message_stop"},
-    ]
+    events: list[Json] = [{"type": "content_block_start", "index": 0, "content_block": block}, {"type": "message_stop"}]
     assert reply_of(events, anthropic.AnthropicDecoder(ORIGIN)).message.parts == (ToolCall("t", "read", {"path": "a"}),)
 
 

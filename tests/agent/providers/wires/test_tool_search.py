@@ -40,11 +40,6 @@ def adapter(request: pytest.FixtureRequest) -> Adapter:
     return request.param
 
 
-@pytest.fixture(params=["http", "sdk"])
-def wire(request: pytest.FixtureRequest) -> Library:
-    return "http" if request.param == "http" else "sdk"
-
-
 def offer(adapter: Adapter, *held: str) -> tuple[ToolSpec, ...]:
     return select_tools((READ, ASK, TELL), frozenset(held), adapter.facts.tool_search)
 

@@ -1,0 +1,16 @@
+"""Every adapter, and each of the two libraries that carry what it says."""
+
+import pytest
+
+from tests.agent.providers.wires.cases import ADAPTERS, Adapter, Library
+
+
+@pytest.fixture(params=ADAPTERS, ids=lambda adapter: adapter.name)
+def adapter(request: pytest.FixtureRequest) -> Adapter:
+    assert isinstance(request.param, Adapter)
+    return request.param
+
+
+@pytest.fixture(params=["http", "sdk"])
+def wire(request: pytest.FixtureRequest) -> Library:
+    return "http" if request.param == "http" else "sdk"
