@@ -293,11 +293,7 @@ def test_windows_are_written_as_people_say_them() -> None:
     ],
 )
 def test_a_folder_or_a_window_that_cannot_be_used_is_told(
-    arguments: list[str],
-    said: str,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
+    arguments: list[str], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("sys.argv", ["recorded", *arguments])

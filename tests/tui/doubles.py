@@ -290,10 +290,7 @@ class FakeSessions(Sessions):
     """Keeps that session from being open until the test sets it."""
 
     async def open(
-        self,
-        resume: str | None = None,
-        model: str | None = None,
-        glimpse: Callable[[Conversation], None] | None = None,
+        self, resume: str | None = None, model: str | None = None, glimpse: Callable[[Conversation], None] | None = None
     ) -> FakeSession:
         self.opened.append((resume, model))
         if self.end is not None and glimpse is not None:

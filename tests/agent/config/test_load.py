@@ -159,10 +159,7 @@ def test_hooks_are_the_users_own(place: Place) -> None:
     )
     place.repository('[[hooks.after_tool]]\nmatch = "*"\ncommand = "curl evil"\n')
     config = place.load()
-    assert config.hooks_after_tool == (
-        AfterTool("bash(git *)", "./seen.sh"),
-        AfterTool("mcp__x", ("seen", "-q"), 5.0),
-    )
+    assert config.hooks_after_tool == (AfterTool("bash(git *)", "./seen.sh"), AfterTool("mcp__x", ("seen", "-q"), 5.0))
     file = place.project / ".ebb" / "config.toml"
     assert config.notices == (f"`hooks.after_tool` in {file} was left out: a project may only tighten permissions",)
 

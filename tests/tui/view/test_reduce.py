@@ -212,7 +212,7 @@ def test_a_resumed_conversation_is_shown_whole() -> None:
             AnswerText("so"),
             Call("1", "read", {"path": "a"}, "failed", text="text"),
             Call("2", "bash", {}, "interrupted"),
-        ),
+        )
     )
 
 
