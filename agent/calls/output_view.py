@@ -146,7 +146,7 @@ class Ingest:
             text = f"{raw.text}\n{how_to_see(ref)}"
             return replace(output, text=text, stored=stored, inserted=((len(raw.text), len(text)),))
         data = _encoded(raw.text)
-        if is_shown_whole(call.name, len(data), self.settings):
+        if is_shown_whole(call, len(data), self.settings):
             return output
         skim = Skim()
         ending = _encoded(_joined(raw.text, lines))[len(data) :] if lines else b""
@@ -161,7 +161,7 @@ class Ingest:
         self, call: ToolCall, place: CallPosition, log: PrintedLog, lines: str, output: ToolOutput
     ) -> ToolOutput:
         """What a program printed goes from its file to the archive without ever being held whole."""
-        is_whole, stored = is_shown_whole(call.name, log.end - log.start, self.settings), None
+        is_whole, stored = is_shown_whole(call, log.end - log.start, self.settings), None
         text = as_text(b"".join(_printed(log))) if is_whole else None
         part = Excerpt(text or "", ())
         if text is None:
@@ -219,7 +219,7 @@ class Ingest:
         with suppress(FileNotFoundError):  # somebody has removed the file
             for chunk in _printed(raw.log) if raw.log else _pieces(_encoded(raw.text)):
                 skim.take(chunk)
-        is_whole = is_shown_whole(call.name, skim.size, self.settings)
+        is_whole = is_shown_whole(call, skim.size, self.settings)
         if raw.log is None:
             return output if is_whole else _in_part(output, cut_form(skim, None, self.settings))
         stays = _stays(raw.log)

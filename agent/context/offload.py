@@ -5,7 +5,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import field, replace
 from typing import Literal, TypeAlias
 
-from agent.messages import Ranges, ToolOutput
+from agent.messages import Ranges, ToolCall, ToolOutput
+from tools.commands.viewers import shows_files
 from tools.extent import counted
 from tools.lazy import dataclass
 from tools.truncate import is_mostly_noise, plain
@@ -19,6 +20,7 @@ _KINDS: dict[str, OutputKind] = {
     "read": "file",
     "grep": "file",
     "glob": "file",
+    "task": "file",
     "read_result": "whole",
     "tool_output_cache": "whole",
     "tool_output_cache_grep": "whole",
@@ -46,19 +48,25 @@ class Offloading:
     preview: int = 2048
     """Bytes of a preview."""
     file_bytes: int = 51_200
-    """Bytes that reading or searching files may show at once."""
+    """Bytes that reading or searching files may show at once, by whatever command."""
     mode: OffloadMode = "auto"
 
 
-def is_shown_whole(tool: str, size: int, settings: Offloading) -> bool:
-    """Whether an output of so many bytes stands in the view as it is. What was brought back always does."""
-    match _KINDS.get(tool, "program"):
+def is_shown_whole(call: ToolCall, size: int, settings: Offloading) -> bool:
+    """Whether an output of so many bytes stands in the view as it is. What was brought back always does. What shows
+    files is a file, whatever shows it, and so is the report of another agent: most are needed in the next steps."""
+    match _kind_of(call):
         case "whole":
             return True
         case "file":
             return size <= settings.file_bytes
         case "program":
             return size <= settings.threshold
+
+
+def _kind_of(call: ToolCall) -> OutputKind:
+    command = call.arguments.get("command") if call.name == "bash" else None
+    return "file" if isinstance(command, str) and shows_files(command) else _KINDS.get(call.name, "program")
 
 
 def is_brought_back(tool: str) -> bool:

@@ -914,5 +914,5 @@ RETRIEVAL = ("read_result", "recall", "tool_output_cache", "tool_output_cache_gr
 
 @given(st.sampled_from(RETRIEVAL), st.integers(0, 10**10), st.integers(1, 10**6))
 def test_what_retrieval_gives_back_is_never_put_away_again(tool: str, size: int, threshold: int) -> None:
-    assert is_shown_whole(tool, size, Offloading(threshold, threshold, threshold))
+    assert is_shown_whole(ToolCall("1", tool, {}), size, Offloading(threshold, threshold, threshold))
     assert is_brought_back(tool)

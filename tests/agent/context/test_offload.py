@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from agent.context.estimate import output_size
 from agent.context.offload import Offloading, Skim, cut_form, cut_output, is_shown_whole, own_words, stored_form
-from agent.messages import ToolOutput
+from agent.messages import ToolCall, ToolOutput
 
 LOG = b"".join(b"line %d\n" % number for number in range(1, 1201))
 
@@ -34,10 +34,25 @@ def skimmed(data: bytes, piece: int = 1 << 16) -> Skim:
         ("tool_search", 16_000, True),
         ("recall", 10**9, True),
         ("ask_user", 10**9, True),
+        ("task", 51_200, True),
+        ("task", 51_201, False),
     ],
 )
 def test_what_is_too_large_depends_on_the_tool(tool: str, size: int, is_whole: bool) -> None:
-    assert is_shown_whole(tool, size, Offloading()) is is_whole
+    assert is_shown_whole(ToolCall("1", tool, {}), size, Offloading()) is is_whole
+
+
+@pytest.mark.parametrize(
+    ("command", "size", "is_whole"),
+    [
+        ("sed -n 1,400p a.py", 51_200, True),
+        ("git diff | head -500", 51_201, False),
+        ("make test", 4097, False),
+        (7, 4097, False),
+    ],
+)
+def test_what_shows_files_has_the_limit_of_files(command: object, size: int, is_whole: bool) -> None:
+    assert is_shown_whole(ToolCall("1", "bash", {"command": command}), size, Offloading()) is is_whole
 
 
 def test_a_preview_has_this_form() -> None:

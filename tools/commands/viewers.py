@@ -1,0 +1,132 @@
+"""Whether a command line shows files and does nothing else, as far as its text tells. It runs nothing and decides
+nothing."""
+
+from collections.abc import Iterator, Sequence
+
+from tools.commands.commandline import RESERVED, Token, UnreadableError, Word, scan
+from tools.commands.nested import SHELLS
+from tools.lazy import regex
+
+_VIEWERS = {
+    "cat",
+    "bat",
+    "batcat",
+    "nl",
+    "tac",
+    "head",
+    "tail",
+    "less",
+    "more",
+    "sed",
+    "rg",
+    "grep",
+    "egrep",
+    "fgrep",
+    "ag",
+}
+_GIT = {"show", "diff", "grep", "blame"}
+_FILTERS = _VIEWERS | {"awk", "column", "cut", "fold", "jq", "sort", "tr", "uniq", "wc"}
+"""What may stand behind a viewer."""
+_ASIDE = {"cd", "echo", "printf", "pwd", "true", ":", "test", "[", "wc", "ls", "for", "done", "fi", "}"}
+"""What may stand beside one: it prints a line or so."""
+_LEADING = RESERVED - {"for", "done", "fi", "}", "[[", "]]", "case", "esac", "select", "in", "function", "coproc"}
+_ASSIGNMENT = regex(r"[A-Za-z_]\w*=")
+_PIPES, _ENDS = ("|", "|&"), (";", "&&", "||", "\n", "(", ")")
+_GIT_VALUES = ("-C", "-c")
+"""Options of git before its command that another word follows."""
+
+
+def shows_files(text: str) -> bool:
+    """Whether what the command prints is the text of files, or of parts of them: `sed -n 1,80p a.py`, `cat a | head`,
+    `cd x && git show HEAD:a`. Where that cannot be told it is not."""
+    return _shows(text, is_outer=True)
+
+
+def _shows(text: str, *, is_outer: bool) -> bool:
+    try:
+        pipelines = tuple(_pipelines(scan(text).tokens))
+    except (UnreadableError, _Unclear):
+        return False
+    if is_outer and len(pipelines) == 1 and (inner := _given_to_a_shell(pipelines[0])) is not None:
+        return _shows(inner, is_outer=False)
+    views = [line for line in pipelines if _is_viewer(line[0])]
+    others = [line for line in pipelines if not _is_viewer(line[0])]
+    return (
+        bool(views)
+        and all(_is_filter(command) for line in views for command in line[1:])
+        and all(line[0][0] in _ASIDE for line in others)
+    )
+
+
+class _Unclear(Exception):
+    """What is printed goes somewhere else, or what is read comes from a program or from the line itself."""
+
+
+def _pipelines(tokens: Sequence[Token]) -> Iterator[list[tuple[str, ...]]]:
+    """The commands of each pipeline, by their words."""
+    line, words = list[tuple[str, ...]](), list[str]()
+
+    def close() -> None:
+        if words:
+            line.append(tuple(words))
+            words.clear()
+
+    following = iter(tokens)
+    for token in following:
+        if isinstance(token, Word):
+            if token.expands and token.text.startswith(("<", ">")):
+                raise _Unclear
+            if words or not (token.text in _LEADING or _ASSIGNMENT.match(token.text)):
+                words.append(token.text)
+        elif token in _PIPES:
+            close()
+        elif token in _ENDS:
+            close()
+            if line:
+                yield line
+            line = []
+        elif not _is_aside(token, next(following, "")):
+            raise _Unclear
+    close()
+    if line:
+        yield line
+
+
+def _is_aside(sign: str, target: Token) -> bool:
+    """Whether a redirection leaves what is printed as it is: one of complaints, or of what is read."""
+    return isinstance(target, Word) and (
+        sign == "<" or (sign in (">", ">>") and target.text == "/dev/null") or (sign == ">&" and target.text == "1")
+    )
+
+
+def _given_to_a_shell(line: Sequence[tuple[str, ...]]) -> str | None:
+    """The text that is run in `bash -lc '…'`."""
+    match line:
+        case [(shell, option, text)] if shell.rpartition("/")[2] in SHELLS and option in ("-c", "-lc"):
+            return text
+    return None
+
+
+def _is_viewer(words: tuple[str, ...]) -> bool:
+    match words:
+        case ["git", *rest]:
+            return _git_command(rest) in _GIT
+        case ["sed", *options]:
+            return "-n" in options and not any(option.startswith(("-i", "--in-place")) for option in options)
+        case [name, *_]:
+            return name in _VIEWERS
+    return False
+
+
+def _is_filter(words: tuple[str, ...]) -> bool:
+    return words[0] in _FILTERS
+
+
+def _git_command(words: Sequence[str]) -> str:
+    rest = iter(words)
+    for word in rest:
+        if word in _GIT_VALUES:
+            next(rest, None)
+        elif not word.startswith("-"):
+            return word
+    return ""
