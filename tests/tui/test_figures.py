@@ -177,7 +177,7 @@ async def test_every_place_tells_the_same_through_the_life_of_a_session(tmp_path
             before = (await same_everywhere(t, home, bill)).used
             receipt = await compacted(t, before)
             after = (await same_everywhere(t, home, bill)).used
-            assert (receipt.before_tokens, receipt.after_tokens) == (before, after)
+            assert (receipt.event.before_tokens, receipt.event.after_tokens) == (before, after)
             assert title_of(receipt).endswith(f"summary · {dollars(cost_of(bill.taken[-1]))}")
             await said(t, "again", "Again.")
             await same_everywhere(t, home, bill)

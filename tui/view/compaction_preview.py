@@ -10,7 +10,7 @@ from tools.extent import counted
 from tui.text.inks import Ink, Line
 from tui.text.numbers import dollars, tokens
 from tui.text.sanitise import visible_line
-from tui.view.receipts import fates_of, price_of_undo, undone_of
+from tui.view.receipts import fates_of, price_of_undo
 
 INKS: dict[str, Ink] = {"head": "text", "item": "dim"}
 
@@ -84,7 +84,7 @@ def undo_lines(event: RewriteUndone) -> tuple[Line, ...]:
     return (
         (("The model sees again what the last rewrite took out of its view, and all that was said since.", "text"),),
         ((f"{event.before_tokens:,} → {event.after_tokens:,} of {event.effective:,} tokens", "text"),),
-        ((_capital(price_of_undo(undone_of(event))), "warn"),),
+        ((_capital(price_of_undo(event)), "warn"),),
         (("Nothing is rewritten without being asked until more has come, except when the window is full.", "dim"),),
     )
 

@@ -61,54 +61,20 @@ class RunningCompaction:
 class Compaction:
     """One that is done."""
 
-    before_tokens: int
-    after_tokens: int
-    before_messages: int
-    after_messages: int
-    strategies: tuple[str, ...] = ()
-    cause: "Cause" = "asked"
-    items: "tuple[ReceiptItem, ...]" = ()
-    model: str = ""
-    """Who wrote the summary; empty when nobody did."""
-    cost: float | None = 0.0
+    event: "ContextCompacted"
     failures: tuple[str, ...] = ()
-    price: "Price | None" = None
-    """What decided, where a price did."""
+    """Summaries that could not be used, a sentence each."""
 
 
 @dataclass(frozen=True, slots=True)
 class UndoneReceipt:
     """One that was taken back."""
 
-    before_tokens: int
-    after_tokens: int
-    written: int
-    cost: float | None
-    is_cached: bool = True
-
-
-def undone_of(event: "RewriteUndone") -> UndoneReceipt:
-    return UndoneReceipt(event.before_tokens, event.after_tokens, event.written, event.cost, event.is_cached)
+    event: "RewriteUndone"
 
 
 def failure_of(event: "CompactionFailed") -> str:
     return f"the summary by {event.model} is not used: {event.reason}"
-
-
-def receipt_of(event: "ContextCompacted", failures: tuple[str, ...] = ()) -> Compaction:
-    return Compaction(
-        event.before_tokens,
-        event.after_tokens,
-        event.before_messages,
-        event.after_messages,
-        event.strategies,
-        event.cause,
-        event.receipt,
-        event.model,
-        event.cost,
-        failures,
-        event.price,
-    )
 
 
 def names_of(strategies: Sequence[str]) -> tuple[str, ...]:
@@ -119,15 +85,15 @@ def names_of(strategies: Sequence[str]) -> tuple[str, ...]:
 def title_of(block: RunningCompaction | Compaction | UndoneReceipt) -> str:
     """The one line that is always shown."""
     match block:
-        case UndoneReceipt():
-            sizes = f"undone: {block.before_tokens:,} → {block.after_tokens:,} tokens"
-            return f"{sizes} · {price_of_undo(block)}"
+        case UndoneReceipt(event):
+            sizes = f"undone: {event.before_tokens:,} → {event.after_tokens:,} tokens"
+            return f"{sizes} · {price_of_undo(event)}"
         case RunningCompaction(tokens=size, failures=failures):
             return f"compacting {size:,} tokens …" + (f" · {failures[-1]}" if failures else "")
-        case Compaction():
-            how = ", ".join(names_of(block.strategies))
-            price = _price(block.cost) if block.model or block.failures else ""
-            sizes = f"compacted: {block.before_tokens:,} → {block.after_tokens:,} tokens"
+        case Compaction(event, failures):
+            how = ", ".join(names_of(event.strategies))
+            price = _price(event.cost) if event.model or failures else ""
+            sizes = f"compacted: {event.before_tokens:,} → {event.after_tokens:,} tokens"
             return " · ".join(part for part in (sizes, how, price) if part)
 
 
@@ -135,13 +101,13 @@ def _price(cost: float | None) -> str:
     return "price not known" if cost is None else dollars(cost)
 
 
-def price_of_undo(block: UndoneReceipt) -> str:
+def price_of_undo(event: "RewriteUndone") -> str:
     """What the next request takes more because of it."""
-    if not block.is_cached:
-        return f"each request takes {tokens(block.written)} tokens more, {_price(block.cost)}"
-    if not block.written:
+    if not event.is_cached:
+        return f"each request takes {tokens(event.written)} tokens more, {_price(event.cost)}"
+    if not event.written:
         return "the next request has nothing to write again"
-    return f"the next request writes up to {tokens(block.written)} tokens again, {_price(block.cost)}"
+    return f"the next request writes up to {tokens(event.written)} tokens again, {_price(event.cost)}"
 
 
 def details_of(block: Compaction) -> tuple[tuple[Weight, str], ...]:
@@ -150,14 +116,15 @@ def details_of(block: Compaction) -> tuple[tuple[Weight, str], ...]:
 
 
 def _details(block: Compaction) -> Iterator[tuple[Weight, str]]:
-    yield "head", f"{REASONS[block.cause]} · {block.before_messages} → {counted(block.after_messages, 'message')}"
-    if block.price:
-        yield "head", _paid_and_saved(block.price)
-    if block.model:
-        yield "head", f"summary by {block.model} · {dollars(block.cost)}"
+    event = block.event
+    yield "head", f"{REASONS[event.cause]} · {event.before_messages} → {counted(event.after_messages, 'message')}"
+    if event.price:
+        yield "head", _paid_and_saved(event.price)
+    if event.model:
+        yield "head", f"summary by {event.model} · {dollars(event.cost)}"
     for failure in block.failures:
         yield "head", failure
-    yield from fates_of(block.items)
+    yield from fates_of(event.receipt)
     yield "head", BACK
 
 

@@ -50,7 +50,7 @@ from agent.view_events import (
 from tools.extent import listed
 from tui.view.blocks import AnswerText, Call, CallStatus, Failure, Notice, Retry, SessionView, Thought, UserText
 from tui.view.edit_wording import change_of
-from tui.view.receipts import RunningCompaction, failure_of, receipt_of, undone_of
+from tui.view.receipts import Compaction, RunningCompaction, UndoneReceipt, failure_of
 
 _MOST_NAMED = 6
 """Tools that a search names."""
@@ -109,7 +109,7 @@ def advance(view: SessionView, event: Event) -> SessionView:
         case NothingCompacted():
             return replace(_compaction_over(view), activity="thinking")
         case RewriteUndone(after_tokens=used, effective=room):
-            return replace(_settle_texts(view).plus(undone_of(event)), used=used, room=room)
+            return replace(_settle_texts(view).plus(UndoneReceipt(event)), used=used, room=room)
         case PrefixDrifted(where=where):
             text = f"the request's beginning changed ({where}), so the provider's cache is lost; please report this"
             return _settle_texts(view).plus(Notice(text))
@@ -281,7 +281,7 @@ def _answered(view: SessionView, id: str) -> SessionView:
 
 def _compacted(view: SessionView, event: ContextCompacted) -> SessionView:
     running = _running(view)
-    receipt = receipt_of(event, running.failures if running else ())
+    receipt = Compaction(event, running.failures if running else ())
     view = _without_running(view)
     return replace(_settle_texts(view).plus(receipt), used=event.after_tokens, activity="thinking")
 

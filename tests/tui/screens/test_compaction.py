@@ -56,7 +56,7 @@ async def test_it_is_looked_at_written_edited_done_and_taken_back(tmp_path: Path
         assert t.session.history.summary.summary == "All four were read. ok"
         receipt = t.app.controller.view.blocks[-1]
         assert isinstance(receipt, Compaction)
-        assert receipt.model.endswith(", edited by you")
+        assert receipt.event.model.endswith(", edited by you")
 
         t.transcript.focus()
         await t.press("u", asks=ConfirmScreen)

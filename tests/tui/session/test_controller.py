@@ -7,7 +7,7 @@ from agent.context.provenance import Occurrence, Trace
 from agent.errors import AgentError, StoreFailed
 from agent.events import ContextMeasured, Event
 from agent.messages import Usage
-from agent.view_events import BroughtBack, CompactionStarted, NothingCompacted
+from agent.view_events import BroughtBack, CompactionStarted, ContextCompacted, NothingCompacted
 from agent.window.compact import CompactResult
 from agent.window.triggers import unheard
 from tests.tui.doubles import COMPACTED, FakeSession, FakeSessions, conversation
@@ -45,7 +45,7 @@ async def test_a_compaction_by_hand_counts_what_is_there_once() -> None:
             match block:
                 case RunningCompaction(tokens=tokens):
                     seen.append(("running", tokens))
-                case Compaction(before_tokens=tokens):
+                case Compaction(ContextCompacted(before_tokens=tokens)):
                     seen.append(("done", tokens))
                 case _:
                     pass

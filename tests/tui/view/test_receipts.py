@@ -89,20 +89,21 @@ def test_what_opens_says_why_by_whom_and_what_became_of_each_part() -> None:
 
 
 def test_a_long_receipt_is_cut() -> None:
-    block = Compaction(9, 1, 9, 1, items=ITEMS[:1] * (MOST + 5))
+    block = Compaction(ContextCompacted(9, 1, 9, 1, (), receipt=ITEMS[:1] * (MOST + 5)))
     assert details_of(block)[-2] == ("item", "       …  5 more")
     assert len(details_of(block)) == MOST + 4
 
 
 def test_an_undo_is_a_line_with_its_price() -> None:
-    shown = after(DONE, RewriteUndone(38_000, 123_000, 101_200, 0.3794, 180_000))
+    undone = RewriteUndone(38_000, 123_000, 101_200, 0.3794, 180_000)
+    shown = after(DONE, undone)
     assert (shown.used, shown.room) == (123_000, 180_000)
     block = shown.blocks[-1]
-    assert block == UndoneReceipt(38_000, 123_000, 101_200, 0.3794)
+    assert block == UndoneReceipt(undone)
     line = "undone: 38,000 → 123,000 tokens · the next request writes up to 101k tokens again, $0.38"
     assert title_of(block) == line
     told = [
-        price_of_undo(UndoneReceipt(38_000, 123_000, written, cost, is_cached))
+        price_of_undo(RewriteUndone(38_000, 123_000, written, cost, is_cached=is_cached))
         for written, cost, is_cached in ((0, 0.0, True), (900, None, True), (85_000, 0.255, False))
     ]
     assert told == [

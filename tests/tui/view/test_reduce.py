@@ -184,13 +184,14 @@ def test_numbers_add_up() -> None:
 
 
 def test_a_summary_request_costs_but_does_not_count_as_context() -> None:
+    compacted = ContextCompacted(90, 10, 20, 3, ("summary",))
     view = after(
         ContextMeasured(90, 1_000, 800),
         CompactionStarted(90),
         ReplyFinished("m", "end", Usage(70, 0, 0, 10), 0.5, "summary"),
-        ContextCompacted(90, 10, 20, 3, ("summary",)),
+        compacted,
     )
-    assert (view.used, view.cost, view.blocks[1:]) == (10, 0.5, (Compaction(90, 10, 20, 3, ("summary",)),))
+    assert (view.used, view.cost, view.blocks[1:]) == (10, 0.5, (Compaction(compacted),))
 
 
 def test_a_resumed_conversation_is_shown_whole() -> None:

@@ -1,6 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agent.view_events import ContextCompacted
 from tui.view.blocks import AnswerText, Call, Notice, UserText
 from tui.view.receipts import Compaction
 from tui.widgets.find_text import FoundSpan, FoundText, Places, TextFinder, spans_of, texts_of
@@ -31,7 +32,7 @@ def test_what_blocks_say_is_read_once_and_may_be_read_ahead() -> None:
 
 
 def test_what_a_receipt_says_is_found() -> None:
-    assert TextFinder().counts((Compaction(9_000, 900, 12, 3, ("summary",)),), "9,000") == (1,)
+    assert TextFinder().counts((Compaction(ContextCompacted(9_000, 900, 12, 3, ("summary",))),), "9,000") == (1,)
 
 
 @given(st.lists(st.integers(0, 4)))
