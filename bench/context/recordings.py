@@ -14,6 +14,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
+from agent.context.long_texts import sendable
+from tools.catalog import builtin_tools
+
 Kind: TypeAlias = Literal["read", "bash", "grep", "edit", "task", "other"]
 KINDS: tuple[Kind, ...] = ("read", "bash", "grep", "edit", "task", "other")
 """Kinds of outputs. `task`: reports of sub-agents."""
@@ -50,12 +53,15 @@ _NUMBERED = re.compile(r"^ *(\d+)→", re.MULTILINE)
 """How Claude Code numbers the lines of a file; ours has a tab there."""
 _EXIT = re.compile(r"\A(?:Chunk ID|Wall time|Exit code)[^\0]{0,200}?(?:exited with code|Exit code:?) ([1-9]\d*)\n")
 
+LATEST = 1e12
+"""Seconds; what claims to be later says no time."""
 LARGE = 1_000_000
 """Characters of an output that is worth a word."""
 FOREIGN = 0.2
 """Share of letters beyond Latin ones with which a session is said not to be in English."""
 INTERLEAVED = 0.1
 """Share of calls answered after a later reply, with which a recording is taken for that of two agents at once."""
+_OURS = frozenset(tool.name for tool in builtin_tools())
 NOT_RECORDED = "[no output was recorded]"
 
 
@@ -173,7 +179,9 @@ def _rows(lines: Iterator[str], troubles: Counter[str]) -> Iterator[Mapping[str,
             continue
         try:
             row = json.loads(line)
-        except ValueError:
+            if "\\ud" in line.lower():  # half a pair cannot be sent
+                row = json.loads(sendable(json.dumps(row, ensure_ascii=False)))
+        except (ValueError, RecursionError):
             row = None
         if isinstance(row, dict) and row.get("t") in ("user", "assistant", "output", "compacted"):
             yield row
@@ -238,7 +246,7 @@ class _Reader:
 
     def _time(self, row: Mapping[str, Any]) -> float:
         at = row.get("ts")
-        if not isinstance(at, int | float):
+        if not isinstance(at, int | float) or not abs(at) < LATEST:
             return self._clock or 0.0
         if self._clock is not None and at < self._clock:
             self.troubles["time that runs backwards"] += 1
@@ -252,16 +260,16 @@ class _Reader:
             self.drafts.append(last)
             self._said = []
         last.text = "\n\n".join(filter(None, (last.text, _text(row))))
-        last.thought += row["think"] if isinstance(row.get("think"), int) else 0
-        for call in _calls_of(row):
-            if call["id"] in self._places:
+        last.thought += max(row["think"], 0) if isinstance(row.get("think"), int) else 0
+        for call in map(_call, _calls_of(row)):
+            if call.id in self._places:
                 self.troubles["call with the id of another"] += 1
                 continue
-            self._places[call["id"]] = (len(self.drafts) - 1, len(last.calls))
-            last.calls.append(_call(call))
+            self._places[call.id] = (len(self.drafts) - 1, len(last.calls))
+            last.calls.append(call)
 
     def _output(self, row: Mapping[str, Any]) -> None:
-        id, text = str(row.get("id")), _text(row)
+        id, text = _id(row.get("id")), _text(row)
         if id not in self._places:
             self.troubles["output that answers no call"] += 1
             return
@@ -300,7 +308,15 @@ def _call(call: Mapping[str, Any]) -> RecordedCall:
         arguments["patch"] = arguments.pop("input")
     if isinstance(arguments.get("command"), list):
         arguments["command"] = str(arguments["command"][-1])
-    return RecordedCall(call["id"], tool or (re.sub(r"\W+", "_", name)[:64] or "tool"), kind, arguments)
+    tool = tool or re.sub(r"[^A-Za-z0-9_-]+", "_", name)[:60] or "tool"
+    if kind == "other" and tool in _OURS:
+        tool = f"{tool}_recorded"  # it would do here what it did there
+    return RecordedCall(_id(call["id"]), tool, kind, arguments)
+
+
+def _id(id: object) -> str:
+    """As it can be sent."""
+    return re.sub(r"[^a-zA-Z0-9_-]", "_", str(id)) or "call"
 
 
 def _text(row: Mapping[str, Any]) -> str:

@@ -55,7 +55,6 @@ class ReplayTool:
 
     async def run(self, arguments: Arguments, workspace: Workspace) -> Result:
         call = self._model.given.popleft()
-        self._model.wait()
         return Result(call.output[: self._most] if self._most else call.output, failed=call.failed)
 
 
@@ -84,7 +83,8 @@ class RecordedModel(BilledModel):
         return "\n\n".join(self.recording.steps[self.at].said) or "go on"
 
     def heard_meanwhile(self) -> Sequence[User]:
-        """What the user says before the next step of a turn."""
+        """What the user says before the next step of a turn, for which it is time then."""
+        self.wait()
         if self._heard > self.at or self.at == len(self.recording.steps):
             return ()
         self._heard = self.at + 1
@@ -127,7 +127,7 @@ class RecordedModel(BilledModel):
             names.update(used for used in used_in(step.text, step.calls) if " " not in used)
         ordered = sorted(names, key=lambda name: (-names[name], name))
         lines = "\n".join([STAND_IN, "", *said, ""])
-        room = int(SUMMARY_TOKENS / TOKENS_PER_BYTE) - 400 - len(lines.encode())
+        room = int(SUMMARY_TOKENS / TOKENS_PER_BYTE) - 400 - _bytes(lines)
         text = f"{lines}{_within(ordered, room)}"
         retain, summary = text[:2400], text[2400:] or STAND_IN
         again = self._read_again(int(self.reattached / TOKENS_PER_BYTE))
@@ -166,7 +166,11 @@ def shown_in(content: Mapping[str, Any]) -> str:
 
 
 def _tokens(text: str) -> int:
-    return round(len(text.encode("utf-8", "surrogatepass")) * TOKENS_PER_BYTE)
+    return round(_bytes(text) * TOKENS_PER_BYTE)
+
+
+def _bytes(text: str) -> int:
+    return len(text.encode("utf-8", "surrogatepass"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,7 +214,6 @@ async def replay(recording: Recording, window: int, habits: Habits = USUAL, poli
         try:
             session = await open_session(model, tools, Path(name), thread, habits)
             while (said := model.said_next) is not None:
-                model.wait()
                 async for event in session.send(said, pending_messages=model.heard_meanwhile):
                     match event:
                         case ContextCompacted(strategies=strategies, cause=cause) if strategies:

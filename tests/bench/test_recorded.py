@@ -52,7 +52,7 @@ def read(folder: Path, *rows: Row | str) -> Recording:
     return found
 
 
-async def replayed(folder: Path, *rows: Row, policy: str = "ours") -> Replayed:
+async def replayed(folder: Path, *rows: Row | str, policy: str = "ours") -> Replayed:
     return await replay(read(folder, *rows), 200_000, POLICIES[policy])
 
 
@@ -188,6 +188,30 @@ async def test_what_is_used_of_the_hidden_part_of_an_output_is_a_regret(tmp_path
 async def test_a_replay_is_the_same_each_time(tmp_path: Path) -> None:
     rows = said("go"), replied("", called("1"), called("2")), gave("2", LONG), gave("1", HIDDEN), replied("done")
     assert await replayed(tmp_path, *rows) == await replayed(tmp_path, *rows)
+
+
+async def test_what_no_agent_would_write_is_replayed_as_far_as_it_goes(tmp_path: Path) -> None:
+    rows = [
+        said("\ud800 <retain>", float("inf")),
+        {
+            "t": "assistant",
+            "text": None,
+            "think": -5,
+            "calls": [None, {"id": 1}, called("a:b|c", "call_tool", tool="x")],
+        },
+        gave("a:b|c", "\ud800 keep_alive_window \x1b[2J"),
+        replied("", called("d", "séance/x", deep=[{"\ud800": None}]), called("e", "compact_context", message="\ud800")),
+        gave("e", "nothing was compacted"),
+        replied("keep_alive_window"),
+    ]
+    run = await replayed(tmp_path, "[" * 100_000, *rows)
+    assert [(call.id, call.tool) for step in run.recording.steps for call in step.calls] == [
+        ("a_b_c", "call_tool_recorded"),
+        ("d", "s_ance_x"),
+        ("e", "compact_context_recorded"),
+    ]
+    assert run.recording.troubles == {"line that is no row": 1, "call never answered": 1}
+    assert (run.steps, run.regrets, run.run.drift, run.run.summaries) == (3, (), 0, 0)
 
 
 async def test_an_output_of_four_megabytes_is_replayed(tmp_path: Path) -> None:
