@@ -3,11 +3,12 @@ is cheaper."""
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from typing import Any
 
 from agent.context.summary_cost import SummaryJob, SummaryModel, SummaryOffer, cheapest_reader, fastest_first
-from agent.errors import AgentError
-from agent.events import Event, ReplyFinished
+from agent.errors import AgentError, TimedOut
+from agent.events import Event, Noticed, ReplyFinished
 from agent.messages import Text, User
 from agent.providers.base import ModelFacts, Provider, Reply, Request
 
@@ -16,6 +17,10 @@ Connect = Callable[[str], Awaitable[Provider]]
 """Connects to a model, `provider/name`. Raises `AgentError`."""
 
 PROBE_SECONDS = 5.0
+
+TOLD_AFTER, LEFT_AFTER = 20.0, 180.0
+"""Seconds without a word of another model after which it is told that it is waited for, and after which the session's
+own writes in its place. A server on this machine would be waited for ten minutes."""
 
 
 class Summarisers:
@@ -81,6 +86,38 @@ class CheaperSummarisers:
         for provider in self._found.values():
             await provider.close()
         self._found.clear()
+
+
+async def while_it_speaks(
+    model: str, ask: Callable[[Emit], Coroutine[Any, Any, Reply]], hear: Emit, tell: Emit
+) -> Reply:
+    """What another model answers, for as long as it says something. `hear` is told what it says, `tell` that it is
+    waited for. Raises `TimedOut` besides what `ask` raises."""
+    clock = asyncio.get_running_loop().time
+    heard, is_told = clock(), False
+
+    def note(event: Event) -> None:
+        nonlocal heard
+        heard = clock()
+        hear(event)
+
+    asked = asyncio.ensure_future(ask(note))
+    try:
+        while True:
+            limit = LEFT_AFTER if is_told else TOLD_AFTER
+            await asyncio.wait({asked}, timeout=max(heard + limit - clock(), 0.0))
+            if asked.done():
+                return asked.result()
+            if clock() - heard < limit:
+                continue
+            if is_told:
+                raise TimedOut(f"it said nothing for {LEFT_AFTER:.0f} s")
+            is_told = True
+            silent = f"`{model}`, which writes the summary, has said nothing for {TOLD_AFTER:.0f} s"
+            tell(Noticed(f"{silent}; after {LEFT_AFTER:.0f} s the session's own model writes it"))
+    finally:
+        asked.cancel()
+        await asyncio.gather(asked, return_exceptions=True)
 
 
 def _offer(facts: ModelFacts, job: SummaryJob) -> SummaryOffer:

@@ -2,8 +2,9 @@
 is asked and how its answer is read is decided in `agent.context.summary`."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from agent.context.compaction import LEAST_SUMMARY, CompactionPlan, Floor
 from agent.context.estimate import estimate_text
@@ -16,9 +17,10 @@ from agent.errors import AgentError, ContextOverflow, EmptyAnswer, ProviderError
 from agent.events import Event, Noticed, ReplyFinished, RetryScheduled
 from agent.interrupt import Interrupt
 from agent.messages import Conversation, Text, User
-from agent.providers.base import Provider, Request
+from agent.providers.base import Provider, Reply, Request
 from agent.providers.learned_limits import LearnedLimits, Summarisers
-from agent.providers.stream import QUICK, REPLACEABLE, Retries, stream_reply
+from agent.providers.stream import QUICK, REPLACEABLE, Persistence, Retries, stream_reply
+from agent.providers.summarisers import while_it_speaks
 from agent.view_events import CompactionFailed, Price
 
 READER = (
@@ -175,9 +177,14 @@ async def _ask(provider: Provider, request: Request, work: CompactionContext) ->
         elif isinstance(event, RetryScheduled):
             work.emit(event)
 
-    retries = Retries(QUICK if provider is work.provider else REPLACEABLE)
+    def ask(emit: Callable[[Event], None], persistence: Persistence = REPLACEABLE) -> Coroutine[Any, Any, Reply]:
+        return stream_reply(provider, request, work.interrupt, emit, retries=Retries(persistence))
+
     try:
-        reply = await stream_reply(provider, request, work.interrupt, quietly, retries=retries)
+        if provider is work.provider:
+            reply = await ask(quietly, QUICK)
+        else:
+            reply = await while_it_speaks(provider.facts.id, ask, quietly, work.emit)
     except EmptyAnswer:
         return RefusedSummary("it is empty")
     return read_reply(reply.message.text, reply.message.calls, reply.stop_reason)

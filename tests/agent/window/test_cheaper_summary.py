@@ -1,5 +1,6 @@
 """Summaries by a cheaper model, in whole sessions with scripted ones."""
 
+import asyncio
 from pathlib import Path
 
 import pytest
@@ -8,12 +9,15 @@ from agent.config.load import load_config
 from agent.context.summary_cost import SummaryJob
 from agent.errors import AuthFailed, UsageError
 from agent.events import Event, Noticed
+from agent.providers import summarisers
 from agent.providers.base import ModelFacts, Prices, Provider
 from agent.providers.factory import build_summarisers, known_model
+from agent.providers.learned_limits import Summarisers
 from agent.providers.summarisers import CheaperSummarisers
 from agent.providers.wires.scripted import Script, Scripted, ScriptedReply
 from agent.view_events import CompactionFailed, ContextCompacted
 from agent.window.triggers import unheard
+from tests.fake_provider import FakeProvider, Turn
 from tests.kit.session import ASKED, Home, events_of, first_turn
 
 DEAR = Prices(15.0, 75.0, 1.5, 18.75)
@@ -27,10 +31,10 @@ def writer(*replies: ScriptedReply) -> Scripted:
     return Scripted(Script(replies, 128_000), "small")
 
 
-async def compacted(home: Home, summarisers: CheaperSummarisers) -> tuple[Scripted, list[Event], str]:
+async def compacted(home: Home, writers: Summarisers) -> tuple[Scripted, list[Event], str]:
     """The session's own model, what was told of the compaction, and the summary."""
     provider = Scripted.of({"text": "word " * 900}, {"text": "short"}, SHARED)
-    session, _ = await first_turn(home.open(provider, summarisers=summarisers), "one")
+    session, _ = await first_turn(home.open(provider, summarisers=writers), "one")
     await events_of(session, "two")
     told: list[Event] = []
     result = await session.compact(None, told.append)
@@ -73,10 +77,10 @@ async def test_when_it_fails_the_model_itself_is_asked(home: Home, asked: list[s
 
 
 async def test_one_that_cannot_be_reached_is_left_out(home: Home, asked: list[str]) -> None:
-    summarisers = market(asked, None, SMALL)
-    _, told, summary = await compacted(home, summarisers)
+    writers = market(asked, None, SMALL)
+    _, told, summary = await compacted(home, writers)
     assert (asked, summary, len(told)) == (["scripted/small"], "by the model itself", 1)
-    assert await summarisers(SummaryJob(120_000, 40_000), unheard) == ()
+    assert await writers(SummaryJob(120_000, 40_000), unheard) == ()
     assert asked == ["scripted/small"]
 
 
@@ -84,6 +88,27 @@ async def test_nobody_is_connected_where_no_price_wins(home: Home, asked: list[s
     unknown = ModelFacts("scripted", "unknown", 128_000, 16_384)
     _, _, summary = await compacted(home, market(asked, None, unknown, OWN))
     assert (asked, summary) == ([], "by the model itself")
+
+
+async def test_a_writer_that_stays_silent_is_named_and_gives_way(
+    home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A server on this machine takes the request and says nothing: its wire would wait for ten minutes."""
+    monkeypatch.setattr(summarisers, "TOLD_AFTER", 0.05)
+    monkeypatch.setattr(summarisers, "LEFT_AFTER", 0.2)
+    with FakeProvider([Turn(fault="silent")]) as server:
+        settings = (f"providers.openai-chat.base_url={server.url}/v1", "agent.summary_model=openai-chat/mute")
+        config = load_config(tmp_path, {"EBB_HOME": str(tmp_path)}, {}, settings)
+        writers = build_summarisers(config, {}, lambda: OWN, headless=True)
+        _, told, summary = await compacted(home, writers)
+        await asyncio.to_thread(server.gone.wait)
+        await writers.close()
+    assert summary == "by the model itself"
+    waits, failed = told[:2]
+    assert isinstance(waits, Noticed)
+    assert waits.text.startswith("`openai-chat/mute`, which writes the summary, has said nothing for ")
+    assert isinstance(failed, CompactionFailed)
+    assert (failed.model, failed.reason[:16]) == ("openai-chat/mute", "it said nothing ")
 
 
 async def test_only_models_that_the_configuration_names_are_candidates(tmp_path: Path) -> None:
@@ -97,21 +122,19 @@ async def test_only_models_that_the_configuration_names_are_candidates(tmp_path:
     config = load_config(tmp_path, environment, {"agent.model": "anthropic/claude-opus-4-5"})
     own, _ = known_model(config, "anthropic/claude-opus-4-5")
     assert own.prices is not None
-    summarisers = build_summarisers(config, environment, lambda: own, headless=True)
-    found = await summarisers(SummaryJob(120_000, 40_000), unheard)
+    writers = build_summarisers(config, environment, lambda: own, headless=True)
+    found = await writers(SummaryJob(120_000, 40_000), unheard)
     assert [provider.facts.id for provider in found] == ["openai/small"]
-    await summarisers.close()
+    await writers.close()
 
 
 async def test_while_the_cost_is_limited_no_summary_is_written_for_an_unknown_price(tmp_path: Path) -> None:
     environment = {"EBB_HOME": str(tmp_path), "ANTHROPIC_API_KEY": "k"}
     settings = ("agent.summary_model=anthropic/nobody-knows-it",)
     free = load_config(tmp_path, environment, {}, settings)
-    summarisers = build_summarisers(free, environment, lambda: OWN, headless=True)
-    assert [provider.facts.id for provider in await summarisers(SummaryJob(1, 1), unheard)] == [
-        "anthropic/nobody-knows-it"
-    ]
-    await summarisers.close()
+    writers = build_summarisers(free, environment, lambda: OWN, headless=True)
+    assert [provider.facts.id for provider in await writers(SummaryJob(1, 1), unheard)] == ["anthropic/nobody-knows-it"]
+    await writers.close()
     limited = load_config(tmp_path, environment, {"agent.max_cost": 1.0}, settings)
     with pytest.raises(UsageError, match="`--max-cost` cannot hold"):
         await build_summarisers(limited, environment, lambda: OWN, headless=True)(SummaryJob(1, 1), unheard)
