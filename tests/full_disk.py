@@ -10,33 +10,26 @@ from pathlib import Path
 from typing import Any
 
 from store.migrations import MIGRATIONS
-from tests.running import Run, ebb
+from tests.kit.session import bash, call, calls
+from tests.kit.user import User
+from tests.running import Run
 
 LOG = 2_000_000
 """Bytes that a command prints: in base64, of which three quarters are left when they are compressed."""
 PRINT = f"head -c {LOG} /dev/urandom | base64 -w 76 | head -c {LOG}"
 
 
-class Home:
+class Home(User):
     """A home whose data lie on a disk of a few megabytes."""
 
     def __init__(self, folder: Path, size: int) -> None:
-        self.folder = folder
-        self.project = folder / "app"
-        self.data = folder / "data"
+        super().__init__(folder)
         self.ballast = self.data / "ballast"
-        self.project.mkdir()
         self.data.mkdir(mode=0o700)
         subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size},mode=700", "none", str(self.data)], check=True)
 
-    def ebb(self, *arguments: str) -> Run:
-        return ebb(*arguments, "-C", str(self.project), home=self.folder)
-
     def say(self, *replies: dict[str, Any], more: tuple[str, ...] = ()) -> Run:
-        script = self.folder / "script.json"
-        script.write_text(json.dumps({"reply": list(replies)}))
-        asked = ("-p", "go", "-m", f"scripted/{script}", "--permission-mode", "auto")
-        return self.ebb(*asked, "--output-format", "stream-json", *more)
+        return self.ask(*replies, flags=("--permission-mode", "auto", *more), form="stream-json")
 
     def fill(self, left: int) -> None:
         """Leaves so many bytes on the disk."""
@@ -65,19 +58,14 @@ class Home:
         return [finding["text"] for finding in found if finding["state"] == "broken"]
 
 
-def call(command: str) -> dict[str, Any]:
-    return {"name": "bash", "arguments": {"command": command}}
-
-
 def output(folder: Path) -> dict[str, Any]:
     """There is room for what a command prints, and not for that once more."""
     home = Home(folder, 3_400_000)
-    first = home.say({"calls": [call(PRINT), call("echo fine")]}, {"text": "Yes."})
+    first = home.say(calls(bash(PRINT), bash("echo fine")), {"text": "Yes."})
     session = first.result["session"]
     (log,) = (path for path in home.files() if path.startswith("outputs/"))
     printed = (home.data / log).read_bytes()
-    read = {"name": "read_result", "arguments": {"ref_id": "r1", "offset": LOG - 60}}
-    again = home.say({"calls": [read]}, {"text": "So."}, more=("-r", session))
+    again = home.say(calls(call("read_result", ref_id="r1", offset=LOG - 60)), {"text": "So."}, more=("-r", session))
     finished = [line for line in (*first.lines, *again.lines) if line["type"] == "tool_finished"]
     return {
         "codes": [first.code, again.code],
@@ -95,8 +83,8 @@ def output(folder: Path) -> dict[str, Any]:
 def printing(folder: Path) -> dict[str, Any]:
     """The disk becomes full while a command prints, and again with bytes that cannot be compressed."""
     home = Home(folder, 2_000_000)
-    printed = call(f"{PRINT}; {PRINT}; echo end")
-    first = home.say({"calls": [printed, call("echo fine")]}, {"calls": [printed]}, {"text": "Yes."})
+    printed = bash(f"{PRINT}; {PRINT}; echo end")
+    first = home.say(calls(printed, bash("echo fine")), calls(printed), {"text": "Yes."})
     session = first.result["session"]
     shown = [line["text"] for line in first.lines if line["type"] == "tool_finished"]
     return {
@@ -115,7 +103,7 @@ def turn(folder: Path) -> dict[str, Any]:
     home = Home(folder, 3_000_000)
     fill = f"head -c 9000000 /dev/zero > {home.ballast}; true"
     text = "x" * 200_000
-    first = home.say({"text": "I look.", "calls": [call(fill)]}, {"text": text})
+    first = home.say({"text": "I look.", **calls(bash(fill))}, {"text": text})
     session = next(line["session"] for line in first.lines if "session" in line)
     before = home.rows()
     home.ballast.unlink()
@@ -163,7 +151,7 @@ def migration(folder: Path) -> dict[str, Any]:
 def coming(folder: Path) -> dict[str, Any]:
     """There is no room for a session that is exported, and for one that is imported."""
     home = Home(folder, 9_000_000)
-    session = home.say({"calls": [call(PRINT)]}, {"text": "Yes."}).result["session"]
+    session = home.say(calls(bash(PRINT)), {"text": "Yes."}).result["session"]
     file = folder / "s.zip"
     home.fill(700_000)
     written = home.ebb("sessions", "export", session, str(home.data / "s.zip"))
@@ -188,7 +176,7 @@ def coming(folder: Path) -> dict[str, Any]:
 def reading(folder: Path) -> dict[str, Any]:
     """The disk is full when the program starts."""
     home = Home(folder, 3_000_000)
-    session = home.say({"calls": [call("seq 5000")]}, {"text": "Yes."}).result["session"]
+    session = home.say(calls(bash("seq 5000")), {"text": "Yes."}).result["session"]
     home.fill(0)
     told = home.ebb("sessions", "list", "--json").lines
     shown = home.ebb("sessions", "show", session, "r1").out

@@ -29,7 +29,7 @@ from agent.context.prompt import Instructions
 from agent.context.reminders import Surroundings
 from agent.context.settings import Caps, CompactionSettings, RewritePatience, RewritePolicy
 from agent.debug import Debug
-from agent.events import Decision, Event, PermissionAsked, TurnFinished
+from agent.events import Decision, Event, PermissionAsked, ToolFinished, TurnFinished
 from agent.messages import Assistant, Image, Note, ToolOutput, User
 from agent.providers.base import ModelFacts, Prices, Provider, Request
 from agent.providers.fallbacks import Targets
@@ -325,6 +325,21 @@ def compactions(events: Sequence[Event]) -> list[tuple[str, tuple[str, ...]]]:
 def outputs_of(session: Session) -> list[ToolOutput]:
     """Every output in view."""
     return [output for message in session.history.messages if isinstance(message, User) for output in message.outputs]
+
+
+def finished(events: Sequence[Event]) -> list[tuple[str, str, str]]:
+    """Of each call its tool, its status and what it gave back."""
+    return [(event.name, event.status, event.text) for event in events if isinstance(event, ToolFinished)]
+
+
+def offered(request: Request) -> tuple[str, ...]:
+    return tuple(spec.name for spec in request.tools)
+
+
+def notes_in(request: Request, *words: str) -> list[str]:
+    """The notes that a request holds, of those with one of these words."""
+    parts = [part for message in request.messages if isinstance(message, User) for part in message.parts]
+    return [part.text for part in parts if isinstance(part, Note) and any(word in part.text for word in words)]
 
 
 def notes_of(session: Session) -> list[str]:

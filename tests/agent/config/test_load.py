@@ -1,44 +1,15 @@
 """Configuration from real files, an environment and flags."""
 
 import os
-from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
 from agent.config.load import LARGEST_FILE, find_project, load_config
 from agent.config.option_values import AfterTool
-from agent.config.values import Config, ProviderConfig
+from agent.config.values import ProviderConfig
 from agent.errors import ConfigError
-
-
-class Place:
-    """A home and a project folder with configuration files in them."""
-
-    def __init__(self, folder: Path) -> None:
-        self.home, self.project = folder / "home", folder / "project"
-        (self.home / "config").mkdir(parents=True)
-        (self.project / ".git").mkdir(parents=True)
-        (self.project / ".ebb").mkdir()
-
-    def user(self, text: str) -> None:
-        (self.home / "config" / "config.toml").write_text(text)
-
-    def repository(self, text: str) -> None:
-        (self.project / ".ebb" / "config.toml").write_text(text)
-
-    def load(
-        self,
-        environment: Mapping[str, str] | None = None,
-        flags: Mapping[str, object] | None = None,
-        settings: tuple[str, ...] = (),
-    ) -> Config:
-        return load_config(self.project, {"EBB_HOME": str(self.home), **(environment or {})}, flags or {}, settings)
-
-
-@pytest.fixture
-def place(tmp_path: Path) -> Place:
-    return Place(tmp_path)
+from tests.agent.config.conftest import Place
 
 
 def test_without_any_file_everything_has_its_default(place: Place) -> None:
@@ -132,7 +103,7 @@ def test_a_mistake_names_file_key_and_what_is_allowed(place: Place, text: str, s
 
 
 def test_a_file_that_cannot_be_read_is_named(place: Place) -> None:
-    (place.home / "config" / "config.toml").mkdir()
+    place.file.mkdir(parents=True)
     with pytest.raises(ConfigError, match=r"cannot read .*config\.toml"):
         place.load()
 
@@ -184,8 +155,8 @@ def test_a_hook_that_says_too_little_or_too_much_is_an_error(place: Place, table
 
 @pytest.mark.parametrize("owner", ["project", "user"])
 def test_a_file_that_never_ends_is_no_configuration(place: Place, owner: str) -> None:
-    folder = place.project / ".ebb" if owner == "project" else place.home / "config"
-    endless = folder / "config.toml"
+    endless = place.project / ".ebb" / "config.toml" if owner == "project" else place.file
+    endless.parent.mkdir(parents=True, exist_ok=True)
     os.mkfifo(endless)
     with pytest.raises(ConfigError, match="it is not a regular file"):
         place.load()

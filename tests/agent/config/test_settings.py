@@ -1,15 +1,13 @@
 """Settings as they stand, and changing them in the user's own file."""
 
-from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
-from agent.config.load import load_config
 from agent.config.options import OPTIONS
-from agent.config.settings import Settings, text_of, value_of
-from agent.config.values import Config
+from agent.config.settings import text_of, value_of
 from agent.errors import ConfigError
+from tests.agent.config.conftest import Place
 
 WRITTEN = """\
 # mine
@@ -22,35 +20,14 @@ timeout = 5
 """
 
 
-class Place:
-    def __init__(self, tmp_path: Path, environment: Mapping[str, str], flags: Mapping[str, object]) -> None:
-        self.project = tmp_path / "project"
-        (self.project / ".ebb").mkdir(parents=True)
-        (self.project / ".git").mkdir()
-        self.file = tmp_path / "home" / "config" / "config.toml"
-        self.environment = {"EBB_HOME": str(tmp_path / "home"), **environment}
-        self.flags = flags
-        self.heard: list[Config] = []
-
-    def write(self, text: str) -> None:
-        self.file.parent.mkdir(parents=True, exist_ok=True)
-        self.file.write_text(text)
-
-    def settings(self) -> Settings:
-        return Settings(self.load(), self.load, self.heard.append, self.environment)
-
-    def load(self) -> Config:
-        return load_config(self.project, self.environment, self.flags)
-
-
 @pytest.fixture
 def place(tmp_path: Path) -> Place:
     return Place(tmp_path, {"EBB_SANDBOX": "off"}, {"agent.max_turns": 3})
 
 
 def test_each_row_says_where_its_value_comes_from(place: Place) -> None:
-    place.write(WRITTEN)
-    (place.project / ".ebb" / "config.toml").write_text('[permissions]\ndeny = ["bash(rm *)"]\n')
+    place.user(WRITTEN)
+    place.repository('[permissions]\ndeny = ["bash(rm *)"]\n')
     rows = {row.key: row for row in place.settings().rows()}
     assert list(rows) == [option.key for option in OPTIONS]
     origins = {key: row.origin for key, row in rows.items() if row.origin != "default"}
@@ -74,7 +51,7 @@ def test_each_row_says_where_its_value_comes_from(place: Place) -> None:
 
 
 def test_a_value_is_written_in_place_and_all_else_stays(place: Place) -> None:
-    place.write(WRITTEN)
+    place.user(WRITTEN)
     settings = place.settings()
     assert settings.put("agent.model", "ollama/b") == '`agent.model` is now "ollama/b", from the next session on'
     assert settings.put("tui.theme", "light") == '`tui.theme` is now "light"'
@@ -84,7 +61,7 @@ def test_a_value_is_written_in_place_and_all_else_stays(place: Place) -> None:
 
 
 def test_what_is_taken_out_is_as_if_it_had_never_been_set(place: Place) -> None:
-    place.write("")
+    place.user("")
     settings = place.settings()
     settings.put("tui.theme", "light")
     assert settings.take("tui.theme") == '`tui.theme` is "auto" again'
@@ -109,17 +86,17 @@ def test_what_is_not_allowed_is_not_written(place: Place) -> None:
 
 
 def test_a_key_that_is_written_by_another_name_is_left_to_the_user(place: Place) -> None:
-    place.write(WRITTEN)
+    place.user(WRITTEN)
     with pytest.raises(ConfigError, match=r"`agent\.context_window` is written by another name"):
         place.settings().take("agent.context_window")
 
 
 def test_a_file_that_cannot_be_changed_safely_stays_as_it_is(place: Place) -> None:
-    place.write('agent = { model = "ollama/a" }\n')
+    place.user('agent = { model = "ollama/a" }\n')
     settings = place.settings()
     settings.put("agent.model", "ollama/b")
     assert place.load().model == "ollama/b"
-    place.write("agent.model = 1 oops")
+    place.user("agent.model = 1 oops")
     with pytest.raises(ConfigError, match="cannot read"):
         settings.put("agent.model", "ollama/c")
     assert place.file.read_text() == "agent.model = 1 oops"

@@ -9,7 +9,7 @@ from typing import Any
 
 from agent.config.load import load_config
 from agent.config.values import Config
-from agent.events import Decision, Event, Noticed, PermissionAsked, QuestionAsked, ToolFinished
+from agent.events import Decision, Event, Noticed, PermissionAsked, QuestionAsked
 from agent.session import Session
 from agent.sessions import Sessions
 
@@ -94,10 +94,6 @@ def command(words: list[str]) -> dict[str, Any]:
     return {"command": words[0], "args": words[1:]}
 
 
-def call(tool: str, **arguments: object) -> dict[str, Any]:
-    return {"name": tool, "arguments": arguments}
-
-
 async def say(session: Session, text: str = "go", answer: Callable[[QuestionAsked], str] = lambda _: "") -> list[Event]:
     """The events of a turn in which questions are answered so; permissions are given."""
     events: list[Event] = []
@@ -116,7 +112,3 @@ def notices(events: list[Event]) -> list[str]:
 
 def questions(events: list[Event]) -> list[str]:
     return [event.question for event in events if isinstance(event, QuestionAsked)]
-
-
-def outputs(events: list[Event]) -> list[tuple[str, str, str]]:
-    return [(event.name, event.status, event.text) for event in events if isinstance(event, ToolFinished)]

@@ -17,8 +17,8 @@ from agent.providers.wires.scripted import Scripted
 from agent.session import Session
 from agent.sessions import Sessions
 from agent.view_events import PrefixDrifted, PrefixRenewed
-from tests.agent.mcp.serving import House, call, command, notices, outputs, say
-from tests.kit.session import ASKED
+from tests.agent.mcp.serving import House, command, notices, say
+from tests.kit.session import ASKED, call, finished
 from tests.waiting import is_there, until
 from tools.catalog import builtin_tools
 
@@ -30,7 +30,7 @@ async def test_a_turn_calls_a_servers_tool(house: House) -> None:
     replies = {"calls": [call("mcp__forge__echo", text="hi")]}, {"text": "done"}
     session = await house.open(*replies)
     events = await say(session)
-    assert outputs(events) == [("mcp__forge__echo", "done", "hi")]
+    assert finished(events) == [("mcp__forge__echo", "done", "hi")]
     assert notices(events) == []
 
 
@@ -43,7 +43,7 @@ async def test_what_is_wrong_with_a_server_is_one_line_and_the_turn_goes_on_with
     )
     session = await house.open({"calls": [call("mcp__forge__echo", text="hi")]}, {"text": "done"})
     events = await say(session)
-    assert outputs(events) == [("mcp__forge__echo", "done", "hi")]
+    assert finished(events) == [("mcp__forge__echo", "done", "hi")]
     source = house.home / "config" / "config.toml"
     unset = "`EBB_NO_SUCH_TOKEN` is not set in the environment; set it, or write `${EBB_NO_SUCH_TOKEN:-…}`"
     first, second = notices(events)
@@ -82,11 +82,11 @@ async def test_two_servers_that_come_late_are_found_and_join_when_the_view_is_re
         await opened(approval)
     await until(lambda: len(session._env.server_tools.late) == 2)
     events = await say(session)
-    found, called = outputs(events)[:2]
+    found, called = finished(events)[:2]
     assert found[2].startswith("## mcp__office__echo\nSays it again.")
     assert called == ("mcp__chat__echo", "done", "late")
     assert (await session.compact()).strategies == ("summary",)
-    assert outputs(await say(session)) == [("mcp__office__echo", "done", "joined")]
+    assert finished(await say(session)) == [("mcp__office__echo", "done", "joined")]
     before, after = (*OWN, "mcp__forge__echo"), (*OWN, "mcp__forge__echo", "mcp__chat__echo", "mcp__office__echo")
     assert requests.offered() == [*[before] * 7, *[after] * 2]
     assert requests.told() == [
@@ -113,7 +113,7 @@ async def test_a_session_that_goes_on_in_the_cache_keeps_its_tools_where_a_serve
     requests = Requests(session)
     events = await say(session)
     assert (before.offered(), requests.offered()) == ([OWN], [OWN] * 2)
-    assert outputs(events) == [("mcp__slow__echo", "done", "found")]
+    assert finished(events) == [("mcp__slow__echo", "done", "found")]
     assert [event for event in events if isinstance(event, PrefixRenewed)] == []
     (told,) = requests.told()
     assert told.endswith("1 tool of mcp__slow is new: tool_search finds, call_tool calls them.]")
@@ -128,7 +128,7 @@ async def test_a_server_that_is_killed_is_started_again_and_the_turn_goes_on(hou
     ]
     session = await house.open(*steps)
     events = await say(session)
-    (_, failed, why), again = outputs(events)
+    (_, failed, why), again = finished(events)
     assert (failed, again) == ("failed", ("mcp__forge__echo", "done", "again"))
     assert "forge" in why
     (line,) = notices(events)
@@ -148,7 +148,7 @@ async def test_a_server_killed_from_outside_between_two_turns_is_told_of_with_th
     os.kill(int((house.folder / "forge" / "pid").read_text()), signal.SIGKILL)
     await until(lambda: phase(session, "forge") == "starting")
     events = await say(session)
-    assert outputs(events) == [("mcp__forge__echo", "done", "again")]
+    assert finished(events) == [("mcp__forge__echo", "done", "again")]
     assert [line.partition(":")[0] for line in notices(events)] == ["the server `forge` has broken down"]
 
 
@@ -165,7 +165,7 @@ async def test_tools_that_come_and_go_leave_the_list_as_it_is(house: House) -> N
     requests = Requests(session)
     await say(session)
     await until(lambda: bool(session._env.server_tools.late))
-    gone, new = outputs(await say(session))
+    gone, new = finished(await say(session))
     assert gone == (
         "mcp__forge__echo",
         "failed",
@@ -186,7 +186,7 @@ async def test_a_session_that_goes_on_has_its_servers_again(house: House) -> Non
         session = await house.open(*steps, resume=resume)
         requests = Requests(session)
         events = await say(session)
-        assert outputs(events) == [("mcp__forge__echo", "done", "one")]
+        assert finished(events) == [("mcp__forge__echo", "done", "one")]
         assert not [event for event in events if isinstance(event, PrefixRenewed | PrefixDrifted | Noticed)]
         assert set(requests.offered()) == {(*OWN, "mcp__forge__echo")}
         await session.close()

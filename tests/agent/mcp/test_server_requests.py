@@ -17,7 +17,8 @@ from agent.messages import Assistant, Image, Text, User
 from agent.providers.wires.scripted import Scripted
 from agent.view_events import PrefixDrifted
 from agent.window.env import TurnLimits
-from tests.agent.mcp.serving import House, call, command, notices, outputs, questions, say
+from tests.agent.mcp.serving import House, command, notices, questions, say
+from tests.kit.session import call, finished
 from tools.base import Picture
 from tools.mcp.client_handlers import Dismissed, Sample, SampleRequest, SamplingMessage, SamplingRefused
 
@@ -58,7 +59,7 @@ async def test_a_form_is_filled_in_field_by_field(house: House) -> None:
     steps: list[dict[str, Any]] = [{"calls": [call("mcp__forge__elicit", form=FORM)]}, {"text": "done"}]
     session = await house.open(*steps, interactive=True)
     events = await say(session, answer=lambda event: ANSWERS[field_in(event)])
-    ((_, status, text),) = outputs(events)
+    ((_, status, text),) = finished(events)
     assert (status, json.loads(text)) == (
         "done",
         {
@@ -89,13 +90,13 @@ async def test_a_form_that_is_not_filled_in_is_declined_or_dismissed(house: Hous
     steps: list[dict[str, Any]] = [{"calls": [call("mcp__forge__elicit")]}, {"text": "done"}]
     session = await house.open(*steps, interactive=True)
     events = await say(session, answer=lambda _: answer)
-    assert outputs(events) == [("mcp__forge__elicit", "done", json.dumps({"action": action}))]
+    assert finished(events) == [("mcp__forge__elicit", "done", json.dumps({"action": action}))]
 
 
 async def test_without_a_user_servers_are_told_so_and_nothing_is_written(house: House) -> None:
     steps = [{"calls": [call(f"mcp__forge__{name}")]} for name in ("told", "elicit", "sample")]
     session = await house.open(*steps, {"text": "done"})
-    told, elicited, sampled = (text for _, _, text in outputs(await say(session)))
+    told, elicited, sampled = (text for _, _, text in finished(await say(session)))
     assert list(json.loads(told)) == ["roots"]
     assert "not supported" in json.loads(elicited)["message"]
     assert "not supported" in json.loads(sampled)["message"]
@@ -110,7 +111,7 @@ async def test_what_a_server_wants_written_is_asked_of_the_model_once_the_user_a
     session = await house_sessions.open()
     answers = iter([NO, ALWAYS])
     events = await say(session, answer=lambda _: next(answers))
-    refused, first, second = (json.loads(text) for _, _, text in outputs(events))
+    refused, first, second = (json.loads(text) for _, _, text in finished(events))
     assert refused == {"code": -1, "message": "the user does not want that"}
     assert [(each["content"]["text"], each["stopReason"]) for each in (first, second)] == [
         ("Roses are red.", "endTurn"),
@@ -136,7 +137,7 @@ async def test_an_interrupted_turn_dismisses_the_question(house: House) -> None:
         events.append(event)
         if isinstance(event, QuestionAsked):
             session.interrupt()
-    assert [status for _, status, _ in outputs(events)] == ["interrupted"]
+    assert [status for _, status, _ in finished(events)] == ["interrupted"]
     events = await say(session, answer=lambda _: "Bob")
     assert notices(events) == []
 
@@ -149,7 +150,7 @@ async def test_an_address_is_opened_by_the_user(house: House, answer: str, actio
     assert questions(events) == [
         "The server `forge` asks you to open an address: Who are you?\n\nhttps://h/pay\n\nOpen it only if you trust it."
     ]
-    assert [json.loads(text) for _, _, text in outputs(events)] == [{"action": action}]
+    assert [json.loads(text) for _, _, text in finished(events)] == [{"action": action}]
 
 
 async def test_where_no_session_hears_it_nothing_is_answered(tmp_path: Path) -> None:

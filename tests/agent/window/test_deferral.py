@@ -15,11 +15,10 @@ from agent.events import (
     ModelSwitched,
     Noticed,
     PermissionAsked,
-    ToolFinished,
     ToolStarted,
     TurnFinished,
 )
-from agent.messages import Note, Text, Usage, User
+from agent.messages import Text, Usage, User
 from agent.providers.base import ModelFacts, Request
 from agent.providers.wires.scripted import Scripted
 from agent.view_events import ContextCompacted, PrefixDrifted
@@ -27,7 +26,7 @@ from agent.window.deferral import Deferral, specs_of
 from agent.window.prefix_watch import PrefixWatch
 from tests.agent.providers.test_fallbacks import Models
 from tests.kit.project import Project
-from tests.kit.session import ASKED, Home, call, events_of, first_turn, prints
+from tests.kit.session import ASKED, Home, call, events_of, finished, first_turn, notes_in, offered, prints
 from tests.served import served_tools
 from tools.catalog import builtin_tools
 
@@ -45,24 +44,6 @@ def script(*replies: dict[str, Any], window: int = WINDOW) -> Scripted:
     return Scripted.of(*replies, context_window=window)
 
 
-def offered(request: Request) -> tuple[str, ...]:
-    return tuple(spec.name for spec in request.tools)
-
-
-def notes_in(request: Request) -> list[str]:
-    return [
-        part.text
-        for message in request.messages
-        if isinstance(message, User)
-        for part in message.parts
-        if isinstance(part, Note) and "deferred" in part.text
-    ]
-
-
-def output_of(events: list[Event]) -> list[tuple[str, str, str]]:
-    return [(event.name, event.status, event.text) for event in events if isinstance(event, ToolFinished)]
-
-
 async def test_a_tool_is_searched_and_called_while_the_array_stays_the_same(home: Home) -> None:
     provider = script(
         {"calls": [call("tool_search", query="delete an invoice")]},
@@ -74,9 +55,9 @@ async def test_a_tool_is_searched_and_called_while_the_array_stays_the_same(home
     session = await home.open(provider, tools=TOOLS)
     events = [*await events_of(session), *await events_of(session, "and?")]
     assert {offered(request) for request in provider.requests} == {OWN}
-    assert [len(notes_in(request)) for request in provider.requests] == [1] * 5
-    assert notes_in(provider.requests[0]) == [NOTE]
-    found, first, second = output_of(events)
+    assert [len(notes_in(request, "deferred")) for request in provider.requests] == [1] * 5
+    assert notes_in(provider.requests[0], "deferred") == [NOTE]
+    found, first, second = finished(events)
     assert found[:2] == ("tool_search", "done")
     assert found[2].startswith(f"## {HELD}\nDeletes one invoice on the server")
     assert first == (HELD, "done", f"{HELD} was called with {{'title': 'May'}}")
@@ -99,7 +80,7 @@ async def test_permission_is_asked_for_the_tool_that_is_meant(home: Home) -> Non
     started = next(event for event in events if isinstance(event, ToolStarted))
     assert (asked.name, asked.arguments, asked.call_id) == (HELD, {"title": "May"}, started.call_id)
     assert (started.name, started.arguments) == (HELD, {"title": "May"})
-    ((name, status, text),) = output_of(events)
+    ((name, status, text),) = finished(events)
     assert (name, status) == (HELD, "denied")
     assert "not this one" in text
 
@@ -108,7 +89,7 @@ async def test_a_rule_against_a_tool_holds_through_another(home: Home) -> None:
     provider = script({"calls": [call("call_tool", name=HELD, arguments={"title": "May"})]}, {"text": "done"})
     policy = Policy(str(home.root), "auto", deny=(parse_rule("mcp__chat__*"),))
     session = await home.open(provider, tools=TOOLS, policy=policy)
-    ((name, status, text),) = output_of(await events_of(session))
+    ((name, status, text),) = finished(await events_of(session))
     assert (name, status) == (HELD, "denied")
     assert text.startswith("denied: deny rule mcp__chat__*")
 
@@ -120,7 +101,7 @@ async def test_a_wrong_name_and_wrong_arguments_are_answered_with_what_helps(hom
         call("call_tool", name="bash", arguments={"command": "true"}),
     ]
     session = await home.open(script({"calls": wrong}, {"text": "done"}), tools=TOOLS)
-    unknown, misfit, own = output_of(await events_of(session))
+    unknown, misfit, own = finished(await events_of(session))
     assert f"`{HELD}`" in unknown[2]
     assert 'Its schema is {"type": "object", "properties": {"title"' in misfit[2]
     assert own == (
@@ -161,7 +142,7 @@ async def test_without_the_table_of_uses_a_session_goes_on(project: Project, mon
         session = await project.sessions(**flags).open()
         events = await events_of(session)
         assert events[-1] == TurnFinished("answered", "Done.")
-        assert [found[:2] for found in output_of(events)] == [(HELD, "done")]
+        assert [found[:2] for found in finished(events)] == [(HELD, "done")]
         await session.close()
         project.sql("drop table if exists tool_uses")
 
@@ -171,8 +152,8 @@ async def test_where_all_tools_fit_all_are_offered_and_nothing_is_said(home: Hom
     events = await events_of(await home.open(provider, tools=TOOLS))
     every = (*OWN[:-2], *(tool.name for tool in SERVED))
     assert [offered(request) for request in provider.requests] == [every] * 2
-    assert notes_in(provider.requests[-1]) == []
-    assert output_of(events) == [("tool_search", "done", "no tools are held back: all there are stand in your list")]
+    assert notes_in(provider.requests[-1], "deferred") == []
+    assert finished(events) == [("tool_search", "done", "no tools are held back: all there are stand in your list")]
 
 
 async def test_the_definitions_take_at_most_their_share(home: Home) -> None:
@@ -197,7 +178,7 @@ async def test_after_a_rewrite_what_was_used_meanwhile_is_offered(home: Home) ->
     assert offered(before) == offered(provider.requests[0])  # the request for a summary is read from the cache
     assert HELD in offered(first)
     assert offered(second) == offered(first)
-    assert [len(notes_in(request)) for request in (first, second)] == [1, 1]
+    assert [len(notes_in(request, "deferred")) for request in (first, second)] == [1, 1]
     assert not [event for event in events if isinstance(event, PrefixDrifted)]
 
 
@@ -222,8 +203,8 @@ async def test_a_session_that_goes_on_is_told_once_of_what_is_held_back(home: Ho
     for provider in (same, none):
         session, _ = await first_turn(home.open(provider, resume=True, tools=TOOLS), "go on")
         await session.close()
-    assert notes_in(same.requests[-1]) == [NOTE]
-    assert notes_in(none.requests[-1]) == [NOTE, "[No tools are deferred any more.]"]
+    assert notes_in(same.requests[-1], "deferred") == [NOTE]
+    assert notes_in(none.requests[-1], "deferred") == [NOTE, "[No tools are deferred any more.]"]
 
 
 async def test_a_count_with_other_tools_is_not_taken_over_by_a_session_that_goes_on(home: Home) -> None:
@@ -277,9 +258,9 @@ async def test_the_provider_searches_while_what_it_shows_fits(
     assert [deferred_in(request) for request in provider.requests] == [deferred] * 2
     assert all(before is later for before, later in zip(*(request.tools for request in provider.requests), strict=True))
     assert tuple(name for name in offered(provider.requests[0]) if name in (SEARCH, CALL)) == finders
-    assert output_of(events) == [(HELD, "done", f"{HELD} was called with {{'title': 'May'}}")]
+    assert finished(events) == [(HELD, "done", f"{HELD} was called with {{'title': 'May'}}")]
     told = [f"[{deferred} tools deferred to save context. Search for them, and call what is found by its name.]"]
-    assert notes_in(provider.requests[0]) == (told if deferred else [NOTE] if finders else [])
+    assert notes_in(provider.requests[0], "deferred") == (told if deferred else [NOTE] if finders else [])
     assert not [event for event in events if isinstance(event, PrefixDrifted | Noticed)]
 
 
@@ -321,7 +302,7 @@ async def test_tools_that_leave_too_little_room_are_held_back_in_a_compaction(ho
     assert isinstance(events[-1], TurnFinished)
     later = [*await events_of(session, "on"), *await events_of(session, "on")]
     assert {offered(request) for request in provider.requests[before:]} == {OWN}
-    assert notes_in(provider.requests[-1]) == [NOTE]
+    assert notes_in(provider.requests[-1], "deferred") == [NOTE]
     assert not [event for event in later if isinstance(event, PrefixDrifted)]
 
 

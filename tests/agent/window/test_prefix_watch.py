@@ -3,6 +3,9 @@
 import io
 import json
 from dataclasses import replace
+from typing import Any
+
+import pytest
 
 from agent.context.prefix import Breakpoints
 from agent.context.prompt import Prompt, Section
@@ -42,6 +45,33 @@ def test_a_conversation_that_grows_is_nothing_to_speak_of() -> None:
     watched.send(GO, REPLY, OUTPUT, REPLY, User((Text("more"),)), usage=Usage(input=10, cache_read=40_100))
     assert watched.events == []
     assert watched.lines.getvalue() == ""
+
+
+STEP = (GO, REPLY, OUTPUT)
+
+
+@pytest.mark.parametrize(
+    ("messages", "later", "how", "told"),
+    [
+        # Providers leave out what was thought in the turn before.
+        ((GO, REPLY, User((Text("next"),))), 1.0, {"usage": Usage(input=20_000, cache_read=20_000)}, []),
+        ((GO, REPLY, GO), 301.0, {"usage": Usage(input=40_000)}, [CacheBroken("ttl expired", 40_000, 0)]),
+        (STEP, 1.0, {"usage": Usage(input=40_000)}, [CacheBroken("unknown", 40_000, 0)]),
+        (
+            STEP, 1.0, {"usage": Usage(input=40_000), "tools": ()},
+            [PrefixDrifted("tools"), CacheBroken("tools changed", 40_000, 0)],
+        ),
+    ],
+    ids=["the first reply of a turn reads less", "a cache outlives its time", "nothing is read", "tools change"],
+)  # fmt: skip
+def test_what_a_second_request_shows_is_told(
+    messages: tuple[User | Assistant, ...], later: float, how: dict[str, Any], told: list[Event]
+) -> None:
+    watched = Watched()
+    watched.send(GO)
+    watched.time = later
+    watched.send(*messages, **how)
+    assert watched.events == told
 
 
 def test_a_beginning_that_changes_unannounced_is_told_with_its_place() -> None:
@@ -136,22 +166,6 @@ def test_messages_that_a_rewrite_has_changed_before_the_first_request_are_expect
     assert after.events == []
 
 
-def test_a_cache_is_not_expected_to_outlive_its_time() -> None:
-    watched = Watched()
-    watched.send(GO)
-    watched.time = 301.0
-    watched.send(GO, REPLY, GO, usage=Usage(input=40_000))
-    assert watched.events == [CacheBroken("ttl expired", 40_000, 0)]
-
-
-def test_the_first_reply_of_a_turn_may_read_less() -> None:
-    """Providers leave out what was thought in the turn before."""
-    watched = Watched()
-    watched.send(GO)
-    watched.send(GO, REPLY, User((Text("next"),)), usage=Usage(input=20_000, cache_read=20_000))
-    assert watched.events == []
-
-
 def test_a_reply_without_a_count_says_nothing() -> None:
     watched = Watched()
     watched.send(GO)
@@ -192,13 +206,6 @@ def test_a_session_that_goes_on_knows_that_its_provider_has_no_cache_and_another
     watch.sending(request, replace(FACTS, name="other"))
     watch.answered(Usage(input=40_000))
     assert not watch.is_uncached
-
-
-def test_tools_that_change_are_the_cause_of_a_break() -> None:
-    watched = Watched()
-    watched.send(GO)
-    watched.send(GO, REPLY, OUTPUT, usage=Usage(input=40_000), tools=())
-    assert watched.events == [PrefixDrifted("tools"), CacheBroken("tools changed", 40_000, 0)]
 
 
 def test_breakpoints_follow_what_was_sent() -> None:

@@ -4,15 +4,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from agent.calls.policy import Policy
-from agent.events import Event, Noticed, ToolFinished
-from agent.messages import Note, User
-from agent.providers.base import Request
+from agent.events import Noticed
+from agent.messages import User
 from agent.providers.wires.scripted import Scripted
 from agent.session import Session
 from agent.view_events import PrefixDrifted
 from agent.window.deferral import Deferral, specs_of
 from agent.window.server_tools import ServerTools
-from tests.kit.session import ASKED, Home, call, events_of, prints
+from tests.kit.session import ASKED, Home, call, events_of, finished, notes_in, offered, prints
 from tests.served import Served as ServedTool
 from tools.catalog import builtin_tools
 
@@ -48,24 +47,6 @@ async def open_with(
     return await home.open(provider, served=served, servers=servers, **given), servers
 
 
-def offered(request: Request) -> tuple[str, ...]:
-    return tuple(spec.name for spec in request.tools)
-
-
-def told(request: Request) -> list[str]:
-    return [
-        part.text
-        for message in request.messages
-        if isinstance(message, User)
-        for part in message.parts
-        if isinstance(part, Note) and ("servers" in part.text or "deferred" in part.text)
-    ]
-
-
-def outputs(events: list[Event]) -> list[tuple[str, str, str]]:
-    return [(event.name, event.status, event.text) for event in events if isinstance(event, ToolFinished)]
-
-
 def names(tools: tuple[ServedTool, ...]) -> tuple[str, ...]:
     return tuple(tool.name for tool in tools)
 
@@ -75,8 +56,8 @@ async def test_what_is_there_before_the_first_request_is_offered_and_nothing_is_
     session, servers = await open_with(home, provider, FORGE)
     events = [*await events_of(session), *await events_of(session, "on")]
     assert [offered(request) for request in provider.requests] == [(*OWN, *names(FORGE))] * 3
-    assert outputs(events) == [("mcp__forge__open", "done", "mcp__forge__open was called with {'title': 'a'}")]
-    assert (told(provider.requests[-1]), servers.firsts) == ([], [True, False])
+    assert finished(events) == [("mcp__forge__open", "done", "mcp__forge__open was called with {'title': 'a'}")]
+    assert (notes_in(provider.requests[-1], "servers", "deferred"), servers.firsts) == ([], [True, False])
 
 
 async def test_what_comes_later_is_found_by_a_search_until_the_view_is_rewritten(home: Home) -> None:
@@ -89,15 +70,15 @@ async def test_what_comes_later_is_found_by_a_search_until_the_view_is_rewritten
     events = [*await events_of(session), *await events_of(session, "say hi")]
     before = (*OWN, *names(FORGE))
     assert {offered(request) for request in provider.requests} == {before}
-    (found, said, *_) = outputs(events)
+    (found, said, *_) = finished(events)
     assert found[2].startswith("## mcp__chat__say\nSays something in a channel")
     assert said == ("mcp__chat__say", "done", "mcp__chat__say was called with {'title': 'hi'}")
     note = "[The tools of servers have changed since your list was made: 1 tool of mcp__chat is new: tool_search "
-    assert told(provider.requests[-1]) == [f"{note}finds, call_tool calls them.]"]
+    assert notes_in(provider.requests[-1], "servers", "deferred") == [f"{note}finds, call_tool calls them.]"]
     assert (await session.compact()).strategies == ("summary",)
     events = await events_of(session, "go on")
     assert offered(provider.requests[-1]) == (*OWN, *names((*FORGE, *CHAT)))
-    assert told(provider.requests[-1]) == []
+    assert notes_in(provider.requests[-1], "servers", "deferred") == []
     assert not [event for event in events if isinstance(event, PrefixDrifted | Noticed)]
 
 
@@ -106,14 +87,14 @@ async def test_a_tool_that_is_gone_stays_in_the_list_and_says_so(home: Home) -> 
     session, _ = await open_with(home, provider, (*FORGE, *CHAT), CHAT, policy=Policy(str(home.root), "auto"))
     events = [*await events_of(session), *await events_of(session, "go on")]
     assert {offered(request) for request in provider.requests} == {(*OWN, *names(FORGE), *names(CHAT))}
-    assert outputs(events) == [
+    assert finished(events) == [
         (
             "mcp__forge__open",
             "failed",
             "`mcp__forge__open` cannot be called: its server has gone, or does not offer it any more",
         )
     ]
-    assert told(provider.requests[-1]) == [
+    assert notes_in(provider.requests[-1], "servers", "deferred") == [
         "[The tools of servers have changed since your list was made: 2 tools of mcp__forge are gone.]"
     ]
 
@@ -123,7 +104,9 @@ async def test_what_has_come_back_is_told(home: Home) -> None:
     session, _ = await open_with(home, provider, FORGE, (), FORGE)
     for _ in range(3):
         await events_of(session)
-    assert told(provider.requests[-1])[1:] == ["[The tools of servers are again as in your list.]"]
+    assert notes_in(provider.requests[-1], "servers", "deferred")[1:] == [
+        "[The tools of servers are again as in your list.]"
+    ]
 
 
 def test_news_are_told_in_words() -> None:
@@ -149,14 +132,17 @@ async def test_a_session_that_goes_on_is_told_that_tools_are_back(home: Home) ->
     await events_of(session)
     await events_of(session, "go on")
     gone = "[The tools of servers have changed since your list was made: 2 tools of mcp__forge are gone.]"
-    assert told(provider.requests[-1]) == [gone]
+    assert notes_in(provider.requests[-1], "servers", "deferred") == [gone]
     await session.close()
     second = Scripted.of({"text": "three"}, {"text": "four"})
     session, _ = await open_with(home, second, FORGE, resume=True)
     await events_of(session, "go on")
     await events_of(session, "go on")
     assert offered(second.requests[-1]) == (*OWN, *names(FORGE))
-    assert told(second.requests[-1]) == [gone, "[The tools of servers are again as in your list.]"]
+    assert notes_in(second.requests[-1], "servers", "deferred") == [
+        gone,
+        "[The tools of servers are again as in your list.]",
+    ]
 
 
 async def test_of_tools_that_came_late_the_one_that_was_used_is_shown_first(home: Home) -> None:
