@@ -13,8 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
-from agent.archive.content import CheckedContent
-from agent.archive.log_file import LogFile
+from agent.archive.content import CheckedContent, LogFile
 from agent.archive.reference_parts import (
     SHOWN_DIGITS,
     Located,

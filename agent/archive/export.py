@@ -13,7 +13,7 @@ from typing import IO
 
 from agent.archive.archive import FORMER
 from agent.archive.bundle import Bundle, BundleWriter, UnreadableContent, bundle_line
-from agent.archive.log_file import LogFile
+from agent.archive.content import LogFile
 from agent.config.options import MODES, stricter_mode
 from agent.config.values import Config
 from agent.errors import StoreFailed, UsageError

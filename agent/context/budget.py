@@ -142,10 +142,6 @@ class ContextBudget:
         return self.window.effective
 
     @property
-    def output_reserve(self) -> int:
-        return self.window.output
-
-    @property
     def buffer(self) -> int:
         return self.window.buffer
 

@@ -116,10 +116,6 @@ class Lengths:
         return replace(self._length.of(messages))
 
 
-def count_parts(messages: Sequence[Message]) -> int:
-    return sum(len(message.parts) for message in messages)
-
-
 def in_sent_order(message: Message) -> tuple[Part, ...]:
     """A message's parts as they are sent: outputs before what the user said."""
     if not isinstance(message, User):

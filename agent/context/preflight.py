@@ -6,12 +6,11 @@ Counters only grow until the turn commits. Tool definitions are counted apart; f
 already in what the provider has counted.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Literal
 
 from agent.context.budget import ContextBudget, Window
-from agent.context.estimate import chars_estimate, estimate_text
 from tools.lazy import dataclass
 
 
@@ -213,11 +212,3 @@ def preview_tool_output(budget: ToolBudget, tokens: int) -> OutputPreview:
 
 def can_execute_tool(budget: ToolBudget) -> bool:
     return not budget.exceeded
-
-
-def count_tokens(text: str, tokenizers: Sequence[Callable[[str], float]] = ()) -> int:
-    """Tokens of a text: the most that any of the configured tokenizers and the rule of four characters say; without a
-    tokenizer, the estimate by class of byte."""
-    if not tokenizers:
-        return estimate_text(text)
-    return max(chars_estimate(text), *(-int(-tokenize(text) // 1) for tokenize in tokenizers))

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.archive.log_file import LogFile
+from agent.archive.content import LogFile
 from store.blobs import Blobs
 from tests.tools.reading import as_bytes
 from tools.base import Picture, Result, Tool, ToolError, Workspace

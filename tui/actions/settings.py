@@ -6,8 +6,6 @@ from tui.actions.command_context import CommandContext
 from tui.view.settings import settings_panel
 from tui.view.themes import themes_panel
 
-# What only they need is loaded when it is first needed: the prompt is there sooner without it.
-
 
 async def choose_theme(context: CommandContext, name: str) -> None:
     looks, settings = context.looks, context.settings

@@ -1,15 +1,41 @@
-"""The terminal's own cursor, at the place where what is typed next appears: input methods write there."""
+"""An app on any terminal: its cursor stands where what is typed next appears, and a fault ends it without a word."""
+
+from typing import Any
 
 from rich.cells import cell_len
+from textual.app import App
+from textual.css.query import NoMatches
 from textual.geometry import Offset
 from textual.widget import Widget
 from textual.widgets import Input, TextArea
+from textual.worker import WorkerFailed
 
-from tui.terminal.crashing_app import CrashingApp
+
+class CrashingApp(App[Any]):
+    """Leaves the screen without a word at a fault of its own, and whoever ran it tells: Textual's own screen for such
+    an end shows values of variables, keys among them."""
+
+    @property
+    def fault(self) -> BaseException | None:
+        """What ended the app."""
+        return self._exception and _cause_of(self._exception)  # Textual gives it to tests alone
+
+    def _handle_exception(self, error: Exception) -> None:
+        is_ending = self._exit or not self.is_running  # its widgets go, and a screen that opens is left empty
+        if not (is_ending and isinstance(_cause_of(error), NoMatches)):
+            super()._handle_exception(error)
+
+    def _fatal_error(self) -> None:
+        self._close_messages_no_wait()
+
+
+def _cause_of(error: BaseException) -> BaseException:
+    return error.error if isinstance(error, WorkerFailed) else error
 
 
 class CaretApp(CrashingApp):
-    """Looks for the place whenever something is drawn: a widget that was moved by another does not tell."""
+    """Has the terminal's own cursor where what is typed next appears: input methods write there. Looks for the place
+    whenever something is drawn: a widget that was moved by another does not tell."""
 
     _caret = Offset(0, 0)
 

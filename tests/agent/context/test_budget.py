@@ -54,7 +54,7 @@ def test_a_budget_says_what_each_component_takes() -> None:
         7955,
         45 / 8000,
     )
-    assert (budget.output_reserve, budget.buffer) == (1000, 1000)
+    assert (budget.window.output, budget.buffer) == (1000, 1000)
 
 
 @pytest.mark.parametrize(

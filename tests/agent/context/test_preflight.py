@@ -15,7 +15,6 @@ from agent.context.preflight import (
     Target,
     ToolBudget,
     can_execute_tool,
-    count_tokens,
     enforced,
     preview_tool_output,
     reserve_tool_output,
@@ -170,9 +169,3 @@ def test_an_output_that_does_not_fit_ends_the_running_of_calls() -> None:
     assert refused == Reservation(False, 101, ToolBudget(1000, 600, 300, exceeded=True))
     assert (can_execute_tool(taken.budget), can_execute_tool(refused.budget)) == (True, False)
     assert not reserve_tool_output(refused.budget, 1).ok
-
-
-def test_the_highest_of_all_tokenizers_counts() -> None:
-    assert count_tokens("word " * 8) == 14
-    assert count_tokens("word " * 8, [lambda _: 3.0]) == 10
-    assert count_tokens("word " * 8, [lambda _: 3.0, lambda _: 40.5]) == 41

@@ -10,7 +10,7 @@ from agent.context.control_calls import TodoState, kept_in
 from agent.context.incremental import Growing
 from agent.context.last_request import Chain, digest_of
 from agent.context.mask import as_shown, is_worth_a_line, numbered_outputs, outputs_so_far
-from agent.context.prefix import Digests, Lengths, count_parts, fingerprint
+from agent.context.prefix import Digests, Lengths, fingerprint
 from agent.context.prompt import Instructions, build_prompt
 from agent.context.view import View
 from agent.messages import Assistant, Conversation, Message, Retold, Summary, User
@@ -74,7 +74,7 @@ def test_what_is_known_of_a_request_is_what_would_be_found(views: list[Conversat
     for conversation in views:
         messages = view.prompt(conversation, TEXT).messages
         length = lengths.of(messages)
-        assert (length.parts, length.settled) == (count_parts(messages), settled(messages))
+        assert (length.parts, length.settled) == (sum(len(message.parts) for message in messages), settled(messages))
         sent = fingerprint("s", (), messages, digests=digests)
         assert sent == fingerprint("s", (), messages)
         assert chain.of(sent.messages) == digest_of(sent, len(sent.messages))

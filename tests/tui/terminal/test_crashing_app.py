@@ -7,7 +7,7 @@ from textual.css.query import NoMatches
 from textual.screen import Screen
 from textual.widgets import Static
 
-from tui.terminal.crashing_app import CrashingApp
+from tui.widgets.caret import CrashingApp
 
 
 class Empty(Screen[None]):
