@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from agent.context.estimate import estimate_message, estimate_messages, output_size
-from agent.context.mask import as_shown, one_line
+from agent.context.mask import as_shown, message_key, one_line
 from agent.context.steps import turn_starts
 from agent.context.tool_selection import meant
 from agent.context.unseen_outputs import unseen_outputs
@@ -16,6 +16,7 @@ from tools.extent import counted
 
 WORDS_ALONE = "what you asked for; what came with it is shown in part"
 ENDS = "an older, long text of the model; its ends are shown, and where all of it is"
+LEFT_OF_IT = "what is left of a step with a long text: its ends, and what it called"
 OLDER = "an older output; its line names where it is"
 NO_ROOM = "a new output, for which there was no room; its line names where it is"
 CUT_SHORT = "a new output, larger than its share of the room; its ends are shown, and where all of it is"
@@ -73,11 +74,12 @@ def _kept(after: Conversation, strategies: Sequence[str]) -> Iterator[ReceiptIte
         is_whole = {"attachments", "pictures", "words"}.isdisjoint(strategies)
         why = "what you asked for, unchanged" if is_whole else WORDS_ALONE
         yield ReceiptItem(_name(after.summary.request), "kept", tokens, why)
-    shown = as_shown(after)
-    for message, following in itertools.zip_longest(shown, shown[1:]):
+    shown, cut = as_shown(after), {one.key for one in after.retold}
+    for position, (message, following) in enumerate(itertools.zip_longest(shown, shown[1:]), after.messages_before):
         if not _holds_outputs(message):
             tokens = estimate_messages((message, following) if _holds_outputs(following) else (message,))
-            yield ReceiptItem(_name(message), "kept", tokens, "among the newest steps")
+            is_cut = isinstance(message, Assistant) and message_key(position) in cut
+            yield ReceiptItem(_name(message), "kept", tokens, LEFT_OF_IT if is_cut else "among the newest steps")
 
 
 def _holds_outputs(message: Message | None) -> bool:

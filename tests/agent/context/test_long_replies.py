@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.context.mask import as_shown, mask_outputs, message_key, old_replies
-from agent.context.receipt import ENDS, receipt
+from agent.context.receipt import ENDS, LEFT_OF_IT, receipt
 from agent.context.references import message_digits, parse_reference
 from agent.context.strategies import size_of
 from agent.context.view import View
@@ -54,6 +54,9 @@ def test_a_long_text_is_shown_by_its_ends_with_its_reference_and_its_calls() -> 
     assert (after.messages, after.anchor) == (whole.messages, None)
     (item,) = [one for one in receipt(whole, after, ("mask",)) if one.why == ENDS]
     assert (item.fate, item.item) == ("cut", f"step: bash [msg-{digits}]")
+    kept = [(one.item, one.why) for one in receipt(whole, after, ("mask",)) if one.item.startswith(("step", "answer"))]
+    newest = "among the newest steps"
+    assert kept[1:] == [("step: bash", LEFT_OF_IT), ("answer: Well.", newest), ("answer: Yes.", newest)]
     assert [one.state for one in items_of(after, lambda _: 1) if one.key == message_key(5)] == ["preview"]
 
 
