@@ -3,6 +3,7 @@
 import asyncio
 import os
 import resource
+import struct
 from pathlib import Path
 
 import pytest
@@ -342,3 +343,21 @@ async def test_a_file_keeps_its_attributes(workspace: Workspace) -> None:
     assert (path.read_text(), path.stat().st_mode & 0o777) == ("new", 0o640)
     assert os.getxattr(path, "user.origin") == b"a place"
     assert path.stat().st_ino != before  # it was put in place at once, as any other
+
+
+@pytest.mark.skipif(not hasattr(os, "setxattr"), reason="Python knows of no attributes on this system")
+async def test_a_file_gets_no_access_list_that_its_folder_has_for_new_ones(workspace: Workspace) -> None:
+    """Version 2: owner, user 1000, group, mask and others, each with what they may."""
+    entries = [(1, 6, -1), (2, 6, 1000), (4, 4, -1), (16, 6, -1), (32, 0, -1)]
+    granting = struct.pack("<I", 2) + b"".join(struct.pack("<HHi", *entry) for entry in entries)
+    path, owned = await seen(workspace, "a.txt", b"old"), await seen(workspace, "b.txt", b"old")
+    path.chmod(0o660)
+    try:
+        os.setxattr(workspace.root, "system.posix_acl_default", granting)
+        os.setxattr(owned, "system.posix_acl_access", granting)
+    except OSError:
+        pytest.skip("the file system here keeps no access lists")
+    for name in ("a.txt", "b.txt"):
+        await Edit().run({"path": name, "old": "old", "new": "new"}, workspace)
+    assert (path.read_text(), os.listxattr(path), path.stat().st_mode & 0o777) == ("new", [], 0o660)
+    assert os.getxattr(owned, "system.posix_acl_access") == granting

@@ -27,6 +27,8 @@ LARGEST = 64 * 1024 * 1024
 _FOLDER = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | getattr(os, "O_PATH", os.O_RDONLY)
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_OF_THE_SYSTEM = ("security.", "trusted.")
+"""How attributes begin that are not for programs to set."""
 
 _IN_PLACE = os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -131,8 +133,8 @@ def _has_owner(name: str, of: os.stat_result, folder: int) -> bool:
 
 
 def _has_attributes(name: str, of: str, folder: int) -> bool:
-    """Whether a file of ours could be given the extended attributes of another one, access lists among them. What the
-    system itself says of a file (`security.`) it says anew."""
+    """Whether a file of ours could be given the extended attributes of another one and no others, access lists among
+    them. What the system itself says of a file (`security.`) it says anew."""
     if not hasattr(os, "listxattr"):  # macOS, where Python knows of none
         return True
     with ExitStack() as stack:
@@ -142,9 +144,12 @@ def _has_attributes(name: str, of: str, folder: int) -> bool:
         except PermissionError:  # what cannot be read can have its attributes neither read nor set
             return True
         try:
-            for attribute in os.listxattr(theirs):
-                if not attribute.startswith(("security.", "trusted.")):
-                    os.setxattr(ours, attribute, os.getxattr(theirs, attribute))
+            wanted = [name for name in os.listxattr(theirs) if not name.startswith(_OF_THE_SYSTEM)]
+            for attribute in wanted:
+                os.setxattr(ours, attribute, os.getxattr(theirs, attribute))
+            for attribute in os.listxattr(ours):  # an access list that a folder gives to what is new in it
+                if attribute not in wanted and not attribute.startswith(_OF_THE_SYSTEM):
+                    os.removexattr(ours, attribute)
         except OSError as error:
             return error.errno == errno.ENOTSUP
     return True
