@@ -19,6 +19,7 @@ from agent.events import (
     PermissionAsked,
     QuestionAsked,
     ReplyFinished,
+    RetryScheduled,
     StepStarted,
     TextDelta,
     ToolFinished,
@@ -292,6 +293,20 @@ async def test_a_conversation_that_overflows_the_window_is_not_sent_for_its_summ
     session._is_behind = True
     assert (await events_of(session, "two"))[-1] == TurnFinished("answered", "not a summary")
     assert len(provider.requests) == 2
+
+
+async def test_retries_of_a_summary_are_shown(home: Home) -> None:
+    provider = Scripted.of(
+        {"text": "x" * 12_000},
+        {"when": ASKED, "error": "overloaded"},
+        {"when": ASKED, "text": "<summary>they talked about x</summary>"},
+        {"text": "fine"},
+        context_window=9100,
+    )
+    session, _ = await first_turn(home.attended(provider), "tell me about x")
+    events = await events_of(session, "and now?")
+    assert [e.attempt for e in events if isinstance(e, RetryScheduled)] == [2]
+    assert events[-1] == TurnFinished("answered", "fine")
 
 
 async def test_what_cannot_fit_ends_the_turn_with_exit_code_7(home: Home) -> None:

@@ -31,7 +31,7 @@ def sent(session: Session) -> tuple[object, ...]:
     return build_prompt(session.history, Instructions("Be brief.")).messages
 
 
-async def compacted(priced: PricedHome, session: Session) -> Conversation:
+async def compacted(session: Session) -> Conversation:
     """The conversation before a compaction by hand."""
     before = session.history
     assert (await session.compact()).strategies == ("summary",)
@@ -39,11 +39,18 @@ async def compacted(priced: PricedHome, session: Session) -> Conversation:
     return before
 
 
-async def test_after_an_undo_the_next_request_is_what_it_would_have_been(priced: PricedHome) -> None:
-    replies: list[dict[str, object]] = [*reads("abcd"), {"text": "done"}, summary(), {"text": "again"}]
-    session = await priced.opened(*replies, policy="fixed")
+async def summarised(
+    priced: PricedHome, *then: dict[str, object], window: int = 200_000, model: type[Priced] = Priced
+) -> tuple[Session, Conversation]:
+    """A session that read four files, was compacted by hand and will reply `then`; and what it was before."""
+    replies: list[dict[str, object]] = [*reads("abcd"), {"text": "done"}, summary(), *then]
+    session = await priced.opened(*replies, policy="fixed", window=window, model=model)
     await priced.say(session)
-    before = await compacted(priced, session)
+    return session, await compacted(session)
+
+
+async def test_after_an_undo_the_next_request_is_what_it_would_have_been(priced: PricedHome) -> None:
+    session, before = await summarised(priced, {"text": "again"})
 
     undone = await session.change(undo)
 
@@ -57,9 +64,7 @@ async def test_after_an_undo_the_next_request_is_what_it_would_have_been(priced:
 
 
 async def test_what_was_said_since_the_compaction_stays(priced: PricedHome) -> None:
-    session = await priced.opened(*reads("abcd"), {"text": "done"}, summary(), {"text": "again"}, policy="fixed")
-    await priced.say(session)
-    before = await compacted(priced, session)
+    session, before = await summarised(priced, {"text": "again"})
     await priced.say(session, "and now?")
     said = session.history.messages[-2:]
 
@@ -80,10 +85,7 @@ class Caching(Priced):
 
 
 async def test_the_price_is_what_has_to_be_written_again(priced: PricedHome) -> None:
-    replies: list[dict[str, object]] = [*reads("abcd"), {"text": "done"}, summary(), {"text": "again"}]
-    session = await priced.opened(*replies, policy="fixed", model=Caching)
-    await priced.say(session)
-    await compacted(priced, session)
+    session, _ = await summarised(priced, {"text": "again"}, model=Caching)
     assert (await session.change(offer_undo)).event.written == 0, "no request has seen the compaction yet"
     await priced.say(session, "and now?")
     shown = session.history
@@ -98,9 +100,7 @@ async def test_the_price_is_what_has_to_be_written_again(priced: PricedHome) -> 
 
 
 async def test_without_a_cache_the_price_is_what_each_request_takes_more(priced: PricedHome) -> None:
-    session = await priced.opened(*reads("abcd"), {"text": "done"}, summary(), {"text": "again"}, policy="fixed")
-    await priced.say(session)
-    await compacted(priced, session)
+    session, _ = await summarised(priced, {"text": "again"})
     event = (await session.change(offer_undo)).event
     assert (event.is_cached, event.written) == (False, event.after_tokens - event.before_tokens)
     assert event.cost == pytest.approx(event.written * 3.0 / 1_000_000)
@@ -110,9 +110,7 @@ async def test_without_a_cache_the_price_is_what_each_request_takes_more(priced:
 
 
 async def test_what_would_not_fit_is_refused_and_nothing_changes(priced: PricedHome) -> None:
-    session = await priced.opened(*reads("abcd"), {"text": "done"}, summary(), policy="fixed")
-    await priced.say(session)
-    before = await compacted(priced, session)
+    session, before = await summarised(priced)
     shown = session.history
     session._env.learned_limits.window = Window(16_000, 1_000, 500)
 
@@ -161,16 +159,7 @@ async def test_when_more_came_it_is_done_again(priced: PricedHome) -> None:
 
 
 async def test_a_full_window_does_not_wait_for_more(priced: PricedHome) -> None:
-    replies: list[dict[str, object]] = [
-        *reads("abcd"),
-        {"text": "done"},
-        summary(),
-        *reads("efghijkl"),
-        {"text": "again"},
-    ]
-    session = await priced.opened(*replies, policy="fixed", window=64_000)
-    await priced.say(session)
-    await compacted(priced, session)
+    session, _ = await summarised(priced, *reads("efghijkl"), {"text": "again"}, window=64_000)
     await session.change(undo)
 
     rewrites = await priced.say(session, "and now?")
@@ -179,19 +168,9 @@ async def test_a_full_window_does_not_wait_for_more(priced: PricedHome) -> None:
 
 
 async def test_rewrites_are_undone_one_after_the_other(priced: PricedHome) -> None:
-    replies: list[dict[str, object]] = [
-        *reads("abcd"),
-        {"text": "done"},
-        summary(),
-        *reads("efgh"),
-        {"text": "more"},
-        summary(),
-    ]
-    session = await priced.opened(*replies, policy="fixed")
-    await priced.say(session)
-    first = await compacted(priced, session)
+    session, first = await summarised(priced, *reads("efgh"), {"text": "more"}, summary())
     await priced.say(session, "more")
-    second = await compacted(priced, session)
+    second = await compacted(session)
 
     await session.change(undo)
     assert replace(session.history, held=0) == second
@@ -203,9 +182,7 @@ async def test_rewrites_are_undone_one_after_the_other(priced: PricedHome) -> No
 
 
 async def test_a_session_that_goes_on_can_still_undo_and_remembers_that_it_has(priced: PricedHome) -> None:
-    session = await priced.opened(*reads("abcd"), {"text": "done"}, summary(), policy="fixed")
-    await priced.say(session)
-    before = await compacted(priced, session)
+    session, before = await summarised(priced)
     await session.close()
 
     again = await priced.opened({"text": "on"}, ago=60.0)
@@ -220,9 +197,7 @@ async def test_a_session_that_goes_on_can_still_undo_and_remembers_that_it_has(p
 
 
 async def test_an_undo_is_written_down_and_told(priced: PricedHome) -> None:
-    session = await priced.opened(*reads("abcd"), {"text": "done"}, summary(), policy="fixed")
-    await priced.say(session)
-    await compacted(priced, session)
+    session, _ = await summarised(priced)
     event = (await session.change(undo)).event
 
     written = await session._env.recorder.log.rewrites()
