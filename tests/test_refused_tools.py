@@ -83,3 +83,4 @@ def test_where_no_search_is_allowed_the_surplus_is_left_out_with_a_word(tmp_path
     assert (done.code, done.result["result"], server.refused) == (0, "done", [])
     assert len(server.requests[0].body["tools"]) == 128
     assert "add `tool_search` and `call_tool` to `tools.allowed`" in done.err
+    assert "tool_search" not in json.dumps(server.requests[0].body)  # the model is told of nothing that it has not

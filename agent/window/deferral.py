@@ -48,6 +48,7 @@ class Deferral:
         self._effective = SMALL
         self._most_tools: int | None = None
         self._has_told = False
+        self._is_findable = True
         self._used = dict(used or {})
         self._now = now
         self._unkept: dict[str, float] = {}
@@ -56,8 +57,8 @@ class Deferral:
 
     @property
     def counted(self) -> tuple[int, bool]:
-        """How many are held back, and whether the provider's own search finds them."""
-        return len(self.held_back), self.search != "none"
+        """How many are held back and can be found, and whether the provider's own search finds them."""
+        return len(self.held_back) if self._is_findable else 0, self.search != "none"
 
     def offered(self, specs: Sequence[ToolSpec]) -> tuple[ToolSpec, ...]:
         """The tools as they are offered: until the next choice the same values each time, so that what is known of them
@@ -82,6 +83,7 @@ class Deferral:
         self._offered, self._effective, self._most_tools = None, effective, most_tools
         try:
             self.held_back, self.search = self._chosen(specs, int(self._share * effective), size, search)
+            self._is_findable = self.search != "none" or {SEARCH, CALL} <= {spec.name for spec in specs}
             self._tell_of_limit(specs, emit)
             self.held_tokens = sum(size(spec) for spec in specs if spec.name in self.held_back)
         except (TypeError, ValueError, RecursionError) as error:
@@ -94,8 +96,11 @@ class Deferral:
         if self._most_tools is None or len(names) <= self._most_tools or not self.held_back or self._has_told:
             return
         self._has_told = True
-        is_findable = self.search != "none" or {SEARCH, CALL} <= names
-        found = "they are found by a search" if is_findable else "add `tool_search` and `call_tool` to `tools.allowed`"
+        found = (
+            "they are found by a search"
+            if self._is_findable
+            else "add `tool_search` and `call_tool` to `tools.allowed`"
+        )
         what = f"{len(names)} tools are more than the {self._most_tools} that the provider takes in a request"
         emit(Noticed(f"{what}: {len(self.held_back)} are held back; {found}"))
 
