@@ -1,4 +1,4 @@
-"""The tools that come with the program. A new one is a file and a line here."""
+"""The tools that come with the program. A new one is a file, a text and a line here."""
 
 from tools.apply_patch import ApplyPatch
 from tools.ask_user import AskUser

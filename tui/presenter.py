@@ -37,7 +37,7 @@ def next_drawing(began: float, ended: float) -> float:
 
 
 class Presenter:
-    """Draws what `talk` says, into the widgets of the main screen."""
+    """Draws what the controller says, into the widgets of the main screen."""
 
     def __init__(
         self, app: App[Any], controller: SessionController, drawn: Sequence[Callable[[SessionView], None]]

@@ -1,4 +1,4 @@
-"""What a server asks of us, handed to the desk in our own values, and the answers in the SDK's."""
+"""What a server asks of us, handed to those who answer in our own values, and the answers in the SDK's."""
 
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
@@ -35,7 +35,7 @@ class Callbacks(TypedDict):
 
 
 def callbacks(server: str, handlers: ClientHandlers, waiting: Callable[[], AbstractContextManager[None]]) -> Callbacks:
-    """The answers of the desk. The server's calls do not run out of time while they are `waiting` for one."""
+    """What the handlers answer. The server's calls do not run out of time while they are `waiting` for one."""
 
     async def elicit(context: ClientRequestContext, params: types.ElicitRequestParams) -> types.ElicitResult:
         with waiting():

@@ -54,7 +54,7 @@ SMALL, TALL = 16, 32
 
 
 class ContextScreen(Guarded[None]):
-    """Gives nothing. What is done is done to the session that `talk` shows."""
+    """Gives nothing. What is done is done to the session that the controller shows."""
 
     CSS = """
     ContextScreen > * { width: 100%; padding: 0 1; }

@@ -1,5 +1,5 @@
 """The words of many servers for what goes wrong, as expressions. What a server calls an error is looked for in whole,
-in the spelling of `answer.read_body`; texts are searched, whatever the case. Pure data."""
+as `error_answers.read_body` spells it; texts are searched, whatever the case. Pure data."""
 
 _NAME = r"(?:[`'\"][^`'\"]*[`'\"]|[^.:,;`'\"])"
 """A piece of a sentence: a name in quotes, or a letter."""
