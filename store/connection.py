@@ -23,6 +23,8 @@ _SHARED_BYTES = (0x40000002, 510)
 """Where in the file, and how many of them, whoever has a database open has locked."""
 _REPAIR = "`ebb doctor --repair` saves what can be read"
 
+_PIECE = 1 << 20
+"""Bytes of a file that are copied at once."""
 _LEFT = 300.0
 """Seconds after which a copy that nobody has finished is one that a killed process left."""
 BACKUPS = 2
@@ -126,6 +128,27 @@ def written(path: Path) -> int:
         return size
 
 
+def copy_file(source: Path, target: Path) -> None:
+    """Copies what was ever written to a file, to the same places of another one: a log can have holes of any size, for
+    which no disk has room. Raises `OSError`."""
+    with source.open("rb", buffering=0) as read, target.open("wb", buffering=0) as copy:
+        size, end = os.fstat(read.fileno()).st_size, 0
+        while end < size:
+            try:
+                start = read.seek(end, os.SEEK_DATA)
+                end = min(read.seek(start, os.SEEK_HOLE), size)
+            except OSError as error:
+                if error.errno == errno.ENXIO:  # there is nothing behind it
+                    break
+                start, end = end, size  # a place that knows no holes
+            read.seek(start)
+            copy.seek(start)
+            while (left := end - read.tell()) > 0 and (data := read.read(min(left, _PIECE))):
+                while data:
+                    data = data[copy.write(data) :]
+        copy.truncate(size)
+
+
 def connected_to_read(path: Path, timeout: float) -> sqlite3.Connection:
     """A connection to a database that cannot be written. What SQLite could not read without writing beside it, or what
     an earlier version made, is read from a copy, which goes with the connection."""
@@ -146,7 +169,7 @@ def connected_to_copy(path: Path, timeout: float) -> sqlite3.Connection:
     try:
         for each in (path, path.with_name(f"{path.name}-wal")):
             if each.exists():
-                shutil.copyfile(each, folder / each.name)
+                copy_file(each, folder / each.name)
         db = connected(folder / path.name, timeout)
     except OSError as error:
         shutil.rmtree(folder, ignore_errors=True)

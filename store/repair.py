@@ -7,12 +7,12 @@ import sqlite3
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import closing, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass
 from mmap import ACCESS_READ, mmap
 from pathlib import Path
 
-from store.connection import connected, is_held, written
+from store.connection import connected, copy_file, is_held, written
 from store.errors import StoreError, explained, translated
 from store.salvage import PAGE_SIZES, Bytes, BytesOnDisk, SalvagedRow, is_log_damaged, rows_in, rows_in_log
 from store.sessions import SessionStore
@@ -67,7 +67,7 @@ def repair_database(path: Path, tick: Callable[[], None] = lambda: None) -> Repa
                 copy, new = folder / "damaged.db", folder / "sessions.db"
                 for ending in ("", _LOG):
                     if path.with_name(path.name + ending).is_file():  # a device would be read without end
-                        shutil.copyfile(path.with_name(path.name + ending), copy.with_name(copy.name + ending))
+                        copy_file(path.with_name(path.name + ending), copy.with_name(copy.name + ending))
                 copy.touch()
             saved, lost = _save(copy, new, tick)
             with explained(path.parent):
@@ -135,10 +135,16 @@ def _save(copy: Path, new: Path, tick: Callable[[], None]) -> tuple[Mapping[str,
     if copy.stat().st_size:
         with copy.open("rb") as file:
             data = mmap(file.fileno(), 0, access=ACCESS_READ)
-    log_data = b""  # SQLite takes it away where there is no database
-    if log.exists():
-        with closing(BytesOnDisk(log, written(log))) as on_disk:
-            log_data = on_disk[:]
+    with ExitStack() as stack:
+        log_data: Bytes = b""
+        if log.exists():  # open, since SQLite takes it away where there is no database
+            log_data = stack.enter_context(closing(BytesOnDisk(log, written(log))))
+        return _saved(copy, new, data, log_data, tick)
+
+
+def _saved(
+    copy: Path, new: Path, data: Bytes, log_data: Bytes, tick: Callable[[], None]
+) -> tuple[Mapping[str, int], tuple[str, ...]]:
     store = SessionStore(new)
     try:
         with translated(new):
