@@ -215,7 +215,7 @@ def test_a_mistyped_address_is_told_soon(tmp_path: Path) -> None:
     assert "times in 1 s." in done.err
 
 
-SHORT = ("--config", "retry.first=0.000001", "--config", "retry.patience=0.5")
+SHORT = ("--config", "retry.first=0.000001", "--config", "retry.patience=2")
 """An address that nobody has reached is asked once, another one again and again."""
 
 
