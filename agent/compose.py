@@ -33,11 +33,11 @@ from agent.providers.learned_limits import LearnedLimits, window_shown
 from agent.providers.stream import Retries
 from agent.providers.usage import counted_for
 from agent.records.call_progress import CallProgress
-from agent.records.lifecycle import outputs_folder
 from agent.records.recorder import Recorder
 from agent.records.resume import restore
 from agent.records.session_reader import earlier_calls
 from agent.records.situation import situation_of
+from agent.records.store_access import outputs_folder
 from agent.records.store_thread import StoreThread
 from agent.records.write_queue import WriteQueue
 from agent.session import Session

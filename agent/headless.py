@@ -38,8 +38,8 @@ from agent.session import Session
 from agent.sessions import Sessions
 from agent.view_events import CompactionFailed, ContextCompacted
 from tools.lazy import dataclass
+from tools.plain_text import plain
 from tools.schema import mismatches
-from tools.truncate import plain
 
 Format: TypeAlias = Literal["text", "json", "stream-json"]
 RunStop: TypeAlias = Literal[
@@ -75,7 +75,7 @@ class HeadlessJob:
 
 
 @dataclass(slots=True)
-class Outcome:
+class RunOutcome:
     """What a run has come to so far."""
 
     session: str | None = None
@@ -174,7 +174,7 @@ async def run(sessions: Sessions, job: HeadlessJob, out: TextIO | None = None, e
     asks for what cannot be."""
     out, err = out or sys.stdout, err or sys.stderr
     print_nothing(sessions.config.folders.logs)
-    outcome, stop = Outcome(), _Stop()
+    outcome, stop = RunOutcome(), _Stop()
     show = _printer(job, out, err)
     with _interrupted_by_signals(stop):
         try:
@@ -196,7 +196,7 @@ async def run(sessions: Sessions, job: HeadlessJob, out: TextIO | None = None, e
 
 
 async def _work(
-    sessions: Sessions, job: HeadlessJob, outcome: Outcome, show: Callable[[Event], None], stop: "_Stop"
+    sessions: Sessions, job: HeadlessJob, outcome: RunOutcome, show: Callable[[Event], None], stop: "_Stop"
 ) -> None:
     session = await stop.opening.race(sessions.open(job.resume))
     if session is None:
@@ -213,7 +213,7 @@ async def _work(
         await session.close()
 
 
-async def _converse(session: Session, job: HeadlessJob, outcome: Outcome, show: Callable[[Event], None]) -> None:
+async def _converse(session: Session, job: HeadlessJob, outcome: RunOutcome, show: Callable[[Event], None]) -> None:
     prompt = job.prompt if job.schema is None else f"{job.prompt}\n\n{_schema_request(job.schema)}"
     await _turn(session, prompt, outcome, show, beside=(piped(job.piped),) if job.piped else ())
     if job.schema is None or outcome.stop_reason not in ("answered", "denied"):
@@ -231,7 +231,7 @@ async def _converse(session: Session, job: HeadlessJob, outcome: Outcome, show: 
 async def _turn(
     session: Session,
     prompt: str,
-    outcome: Outcome,
+    outcome: RunOutcome,
     show: Callable[[Event], None],
     steps: int | None = None,
     beside: Sequence[Note] = (),
@@ -247,7 +247,7 @@ def _schema_request(schema: Mapping[str, object]) -> str:
     return f"{wish}\n{json.dumps(schema)}"
 
 
-def _answer_problems(outcome: Outcome, schema: Mapping[str, object]) -> list[str]:
+def _answer_problems(outcome: RunOutcome, schema: Mapping[str, object]) -> list[str]:
     """Why the answer does not meet the schema. An answer that does becomes the bare JSON text."""
     fenced = re.fullmatch(r"\s*```(?:json)?\s*\n(.*)\n```\s*", outcome.result, re.DOTALL)
     text = (fenced[1] if fenced else outcome.result).strip()
@@ -318,7 +318,7 @@ def print_json(out: TextIO, value: Mapping[str, object]) -> None:
     out.flush()
 
 
-def _print_outcome(outcome: Outcome, form: Format, out: TextIO, err: TextIO) -> None:
+def _print_outcome(outcome: RunOutcome, form: Format, out: TextIO, err: TextIO) -> None:
     if form != "text":
         print_json(out, outcome.as_json())
         return

@@ -23,8 +23,8 @@ from agent.turn import run_turn
 from agent.view_events import BroughtBack
 from agent.window.bring_back import bring_back, kept
 from agent.window.env import Env, TurnLimits
+from agent.window.guard import begin_session
 from agent.window.measure import is_over_trigger, weigh
-from agent.window.preflight import begin_session
 from agent.window.triggers import leave_room, tidied, tidying_due, unheard
 
 if TYPE_CHECKING:  # types only: few runs ask where a text is, have servers, or rewrite what is shown

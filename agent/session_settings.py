@@ -16,7 +16,7 @@ from agent.context.last_request import Mark
 from agent.context.offload import Offloading
 from agent.context.prefix import digest
 from agent.context.prompt import Instructions
-from agent.context.reminders import Surroundings
+from agent.context.reminder_notes import Surroundings
 from agent.context.settings import Caps, CompactionSettings, RewritePatience
 from agent.context.small_window import SMALL
 from agent.context.summary import Wishes

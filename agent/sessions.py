@@ -26,10 +26,10 @@ from agent.providers.factory import (
 from agent.providers.learned_limits import window_in_force
 from agent.providers.meter import Meter
 from agent.records.damage import ReadableMessages, readable
-from agent.records.lifecycle import lock_session, open_store, outputs_folder, tidy
 from agent.records.recorder import Recorder
 from agent.records.session_lookup import SessionInfo, find_session, info_of, project_of
 from agent.records.session_reader import SessionLog
+from agent.records.store_access import lock_session, open_store, outputs_folder, tidy
 from agent.records.store_thread import StoreThread
 from agent.session import Session
 from agent.session_settings import (

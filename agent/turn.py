@@ -14,8 +14,8 @@ from agent.records.call_progress import may_begin, output_left
 from agent.records.situation import as_left
 from agent.window.env import Env
 from agent.window.fit import ask, make_room
+from agent.window.guard import TurnEnding, announce_end, begin_turn, place_of, room_for_outputs, run_in_room
 from agent.window.measure import budget_of, remembered
-from agent.window.preflight import TurnEnding, announce_end, begin_turn, place_of, room_for_outputs, run_in_room
 from agent.window.triggers import compact_if_asked
 from tools.lazy import dataclass
 

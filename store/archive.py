@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from store.befores import befores
 from store.blobs import Blobs
+from store.file_versions import befores
 from store.session_rows import OutputRow, SummaryRow
 from store.sessions import MessageRow, SessionStore
 

@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from store.befores import befores
 from store.blobs import Blobs
 from store.connection import connected_to_copy, refuse_damaged_log
 from store.digests import is_as_written
 from store.errors import StoreError, translated
+from store.file_versions import befores
 from store.migrations import MIGRATIONS
 from store.sessions import SessionStore
 

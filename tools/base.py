@@ -10,8 +10,8 @@ from tools.extent import Extent
 from tools.lazy import dataclass
 from tools.process.jobs import BackgroundJobs
 from tools.process.state import ProgramState
+from tools.recall_scope import Scope
 from tools.recalled import Fetch, LookUp, Memory, RecallQuery
-from tools.scope import Scope
 from tools.seen_files import SeenFiles
 from tools.stored_outputs import KeptContent
 

@@ -6,11 +6,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from tools.base import Arguments, Effect, PrintedLog, Result, ToolError, Workspace, description_beside
+from tools.plain_text import as_text
 from tools.process.program import Program, start
 from tools.process.shell import argv_of, child_environment
 from tools.process.state import ProgramState, state_of
 from tools.schema import flag, number, object_of, text
-from tools.truncate import as_text
 
 DEFAULT_SECONDS, MOST_SECONDS = 120, 600
 LONGEST_PRINTED = 4096

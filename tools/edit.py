@@ -10,8 +10,8 @@ from tools.files.paths import display, resolve
 from tools.files.read_write import content_of, undivided
 from tools.files.text import TextFile, decode, showable
 from tools.lazy import dataclass
+from tools.plain_text import numbered
 from tools.schema import flag, object_of, text
-from tools.truncate import numbered
 
 _MOST_SHOWN = 40
 """Lines of a loosely matched edit that are shown afterwards, or of a near miss."""

@@ -11,9 +11,9 @@ from tools.base import Arguments, Effect, Result, ToolError, Workspace, descript
 from tools.extent import Extent
 from tools.files.paths import display, kind_of, resolve
 from tools.lazy import dataclass
+from tools.plain_text import cut_line, plain
 from tools.schema import flag, number, object_of, text
 from tools.search import globs
-from tools.truncate import cut_line, plain
 
 if TYPE_CHECKING:  # a type only: see `Grep.run`
     from tools.search.files import FoundLine, SearchEnd, WalkWish

@@ -13,8 +13,8 @@ from tools.files.pictures import LARGEST_PICTURE, picture_type
 from tools.files.read_write import LARGEST, opened, read_bytes, undivided
 from tools.files.text import binary_kind, decode, showable
 from tools.lazy import dataclass
+from tools.plain_text import numbered, printable
 from tools.schema import number, object_of, text
-from tools.truncate import numbered, printable
 
 MOST_LINES = 2000
 

@@ -13,9 +13,9 @@ from tools.extent import Extent, counted, listed
 from tools.files.pictures import LARGEST_PICTURE, PICTURE_TYPES
 from tools.grep import checked
 from tools.lazy import dataclass, regex
+from tools.plain_text import LONGEST_LINE, is_mostly_noise, plain
 from tools.schema import number, object_of, text
 from tools.stored_outputs import Content, KeptContent
-from tools.truncate import LONGEST_LINE, is_mostly_noise, plain
 
 if TYPE_CHECKING:  # a type only: see `matches`
     from tools.search.outputs import Sifted, SiftedLine

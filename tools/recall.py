@@ -12,6 +12,7 @@ from tools.cap import Cap, cap_of
 from tools.extent import listed
 from tools.files.pictures import PICTURE_TYPES
 from tools.lazy import regex
+from tools.plain_text import plain, printable
 from tools.read_result import (
     Onward,
     byte_range,
@@ -23,11 +24,10 @@ from tools.read_result import (
     unhurried,
     with_pictures_named,
 )
+from tools.recall_scope import SCOPES, Scope
 from tools.recalled import KINDS, Memory, RecalledItem, RecalledKind, RecallQuery
 from tools.schema import number, object_of, text
-from tools.scope import SCOPES, Scope
 from tools.stored_outputs import KeptContent
-from tools.truncate import plain, printable
 
 MAX_TOKENS = 2000
 MOST_HITS = 20

@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable
 from typing import Literal, TypeAlias
 
 from tools.lazy import dataclass
-from tools.scope import Scope
+from tools.recall_scope import Scope
 from tools.stored_outputs import KeptContent
 
 RecalledKind: TypeAlias = Literal["user", "assistant", "output", "summary"]

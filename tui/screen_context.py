@@ -120,7 +120,7 @@ class ScreenContext:
         await self.app.push_screen_wait(CompactionScreen(by_hand))
 
     async def find_message(self) -> None:
-        from tui.widgets.past import Past  # noqa: PLC0415  # deferred: see above
+        from tui.widgets.past_message import Past  # noqa: PLC0415  # deferred: see above
 
         if self.app.query(Past) or not self.prompt.has_focus:
             return

@@ -17,10 +17,10 @@ from agent.archive.content import LogFile
 from agent.config.options import MODES, stricter_mode
 from agent.config.values import Config
 from agent.errors import StoreFailed, UsageError
-from agent.records.lifecycle import opened_store
 from agent.records.message_rows import decode_message
 from agent.records.rows import digests_of, plain_body, read_summary, whole_files
 from agent.records.session_lookup import find_session, project_of
+from agent.records.store_access import opened_store
 from store.blobs import Blobs
 from store.errors import StoreError
 from store.session_rows import SummaryRow

@@ -12,8 +12,8 @@ from agent.records.damage import readable
 from agent.records.rows import changes_of, decode_mark, decode_snapshot, encode_snapshot, read_summary
 from agent.records.situation import Situation, as_left
 from store.archive import REMOVED, ArchiveStore
-from store.befores import facts_before
-from store.branches import Branches
+from store.file_versions import facts_before
+from store.forks import Forks
 from store.sessions import FactRow, SessionRow, SessionStore, SnapshotRow
 
 _TODO = '"name":"todo"'
@@ -37,7 +37,7 @@ def fork_session(store: SessionStore, parent: SessionRow, new: SessionRow) -> Se
         family=parent.family or parent.id,
         draft=new.draft,
     )
-    Branches(store).fork(row, _view_at(store, parent, at), _facts_at(store, parent, at))
+    Forks(store).fork(row, _view_at(store, parent, at), _facts_at(store, parent, at))
     return row
 
 
@@ -97,7 +97,7 @@ def _facts_at(store: SessionStore, parent: SessionRow, at: int) -> tuple[FactRow
     if at >= parent.messages:
         return facts
     steps: list[Message] = []
-    for position, _, _ in Branches(store).holding(parent.id, "assistant", _TODO):
+    for position, _, _ in Forks(store).holding(parent.id, "assistant", _TODO):
         if position + 1 < at:
             steps += _messages(store, parent.id, position, position + 2)
     now, _ = changes_of(Situation(), as_left(Situation(), kept_in(steps)))

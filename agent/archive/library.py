@@ -13,12 +13,12 @@ from agent.archive.tree import Tree, tree_of
 from agent.errors import UsageError
 from agent.messages import Message
 from agent.records.damage import readable
-from agent.records.lifecycle import forget
 from agent.records.session_lookup import SessionInfo, find_session, info_of
+from agent.records.store_access import forget
 from agent.records.store_thread import StoreThread
 from store.archive import ArchiveStore
-from store.branches import Branches
 from store.catalogue import Catalogue, ListedRow
+from store.forks import Forks
 from store.queries import Wanted, pieces_of
 from store.sessions import SessionRow, SessionStore
 from tools.recalled import OnProgress, no_progress
@@ -106,7 +106,7 @@ class Library:
         return info_of(await self._thread.run(self._fork, prefix, at, draft))
 
     def _fork(self, prefix: str, at: int | None, draft: bool) -> SessionRow:
-        parent, branches = find_session(self._store, prefix, self._project), Branches(self._store)
+        parent, branches = find_session(self._store, prefix, self._project), Forks(self._store)
         if draft:
             for id in branches.drafts():
                 row = self._store.session(id)

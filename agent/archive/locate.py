@@ -15,8 +15,8 @@ from agent.context.references import (
     MessageRef,
     OutputRef,
     Reference,
+    ReferenceTarget,
     SummaryRef,
-    Target,
     parse_reference,
 )
 from agent.errors import StoreFailed
@@ -100,7 +100,7 @@ class Locator:
             found += [place] if place is not None else []
         return tuple(found)
 
-    def _standing(self, target: Target) -> Sequence[tuple[str, int]]:
+    def _standing(self, target: ReferenceTarget) -> Sequence[tuple[str, int]]:
         """Whole references that are meant, each with the position of its message."""
         rows = ArchiveStore(self._store)
         match target:

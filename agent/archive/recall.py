@@ -14,8 +14,8 @@ from agent.messages import Conversation
 from agent.records.store_thread import StoreThread
 from store.sessions import SessionStore
 from tools.base import ToolError
+from tools.recall_scope import SCOPES, Scope
 from tools.recalled import Fetch, LookUp, Memory, OnProgress, RecallQuery, no_progress
-from tools.scope import SCOPES, Scope
 from tools.stored_outputs import KeptContent
 
 if TYPE_CHECKING:  # types only: most runs look nothing up

@@ -22,8 +22,8 @@ from store.session_rows import OutputRow
 from tools.extent import counted, listed
 from tools.files.pictures import PICTURE_TYPES
 from tools.lazy import dataclass, regex
+from tools.plain_text import is_mostly_noise
 from tools.stored_outputs import Content
-from tools.truncate import is_mostly_noise
 
 SHOWN_DIGITS = 8
 """Of a session's id, in a URI."""

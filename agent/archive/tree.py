@@ -8,8 +8,8 @@ from pathlib import Path
 from agent.context.ledger import keep_ledger, path_of
 from agent.messages import Assistant, Message, User
 from agent.records.damage import read_if_sound, unreadable
-from store.befores import changes
-from store.branches import Branches
+from store.file_versions import changes
+from store.forks import Forks
 from store.sessions import MessageRow, SessionRow, SessionStore
 from tools.files.paths import display
 
@@ -67,12 +67,12 @@ class TreeRow:
 
 def tree_of(store: SessionStore, session: str) -> Tree:
     """Raises `StoreError` and `StoreFailed`."""
-    branches = Branches(store)
+    branches = Forks(store)
     rows = [row for id in branches.family(session) if (row := store.session(id)) is not None]
     return Tree(tuple(_branch(store, branches, row) for row in rows if row.id == session or not row.is_unused))
 
 
-def _branch(store: SessionStore, branches: Branches, row: SessionRow) -> Branch:
+def _branch(store: SessionStore, branches: Forks, row: SessionRow) -> Branch:
     start = (row.forked or 0) if row.parent else 0
     said = tuple(
         Said(row.id, position, text, at)
@@ -83,7 +83,7 @@ def _branch(store: SessionStore, branches: Branches, row: SessionRow) -> Branch:
     return Branch(row.id, row.title, row.parent or "", start, said, changed, row.messages)
 
 
-def _changed(store: SessionStore, branches: Branches, row: SessionRow, start: int) -> tuple[tuple[float, str], ...]:
+def _changed(store: SessionStore, branches: Forks, row: SessionRow, start: int) -> tuple[tuple[float, str], ...]:
     """As it was written down when files were changed; of earlier turns, of which nothing was, as their calls tell."""
     noted = [one for one in changes(store, row.id) if one.turn >= start]
     end = min((one.turn for one in noted), default=1 << 62)

@@ -16,9 +16,9 @@ from agent.events import Event, Noticed
 from agent.interrupt import Interrupt
 from agent.messages import OutputStatus, ToolCall
 from tools.base import PrintedLog, Result, Workspace
-from tools.process.child import Answer, answer_of
+from tools.plain_text import plain
+from tools.process.child import Exit, answer_of
 from tools.process.shell import argv_of, child_environment
-from tools.truncate import plain
 
 MOST_SAID = 10_000
 """Characters of what a hook says that the model is shown."""
@@ -42,7 +42,7 @@ class Heard:
     """For the user, a line."""
 
 
-def what_follows(match: str, answer: Answer, seconds: float) -> Heard:
+def what_follows(match: str, answer: Exit, seconds: float) -> Heard:
     """What an answer of a hook means. Whatever it is, the output goes on as it is."""
     if answer.code is None:
         return Heard(told=_without(match, f"was ended after {seconds:g} s"))

@@ -11,7 +11,7 @@ from agent.events import Event, Noticed, ReplyFinished, RetryScheduled
 from agent.interrupt import Interrupt
 from agent.messages import Text, ToolCall, User
 from agent.providers.base import Provider, Request
-from agent.providers.learned_limits import Summarisers
+from agent.providers.learned_limits import SummariserSource
 from agent.providers.stream import stream_reply
 from tools.lazy import dataclass
 
@@ -41,7 +41,7 @@ class OutputReader:
     session: str
     interrupt: Interrupt
     emit: Callable[[Event], None]
-    summarisers: Summarisers | None = None
+    summarisers: SummariserSource | None = None
 
     async def __call__(self, call: ToolCall, purpose: str, chunks: Iterator[bytes], size: int) -> str | None:
         """What a model found in the output; None when none could be asked."""

@@ -7,7 +7,7 @@ from agent.messages import ToolCall
 from tools.base import Deferrable, Tool, ToolError
 from tools.schema import check
 from tools.tool_search import schema_text
-from tools.wording import best_matches, words_of
+from tools.word_match import best_matches, words_of
 
 CLOSE = 3
 """Names that are offered in place of one that no tool has."""

@@ -27,7 +27,7 @@ from agent.config.option_values import (
     word_list,
 )
 from tools.lazy import dataclass
-from tools.scope import SCOPES, Scope
+from tools.recall_scope import SCOPES, Scope
 
 Mode: TypeAlias = Literal["ask", "accept-edits", "plan", "auto"]
 

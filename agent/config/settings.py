@@ -12,7 +12,7 @@ from agent.config.toml_file import put_value, take_value
 from agent.config.values import Config, field_of
 from agent.errors import ConfigError
 
-Origin: TypeAlias = Literal["default", "yours", "project", "environment", "command line"]
+SettingOrigin: TypeAlias = Literal["default", "yours", "project", "environment", "command line"]
 Begins: TypeAlias = Literal["now", "from the next session on"]
 
 
@@ -22,7 +22,7 @@ class Setting:
 
     key: str
     value: object
-    origin: Origin
+    origin: SettingOrigin
     source: str
     """The origin with the file, variable or flag."""
     default: object
@@ -94,7 +94,7 @@ def setting_of(option: Option, config: Config) -> Setting:
     )
 
 
-def origin_of(source: str, config: Config) -> Origin:
+def origin_of(source: str, config: Config) -> SettingOrigin:
     """Which layer a source belongs to."""
     if source == "default":
         return "default"

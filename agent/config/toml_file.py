@@ -10,11 +10,11 @@ from agent.errors import ConfigError
 from tools.base import ToolError
 from tools.files.read_write import write_bytes
 
-Edit: TypeAlias = Callable[[dict[str, Any]], None]
+TomlEdit: TypeAlias = Callable[[dict[str, Any]], None]
 """Changes the content of a file: as tomlkit has it, or as plain tables."""
 
 
-def rewrite(path: Path, edit: Edit, expected: Edit, by_hand: str) -> None:
+def rewrite(path: Path, edit: TomlEdit, expected: TomlEdit, by_hand: str) -> None:
     """Writes the file as `edit` changes its document, at once. It must then hold what `expected` makes of what it held;
     otherwise nothing is written, and the user is told to do `by_hand` what was to be done. Raises `ConfigError`."""
     before = read_toml(path)
@@ -37,7 +37,7 @@ def rewrite(path: Path, edit: Edit, expected: Edit, by_hand: str) -> None:
         raise ConfigError(str(error)) from error
 
 
-def _edited(text: str, edit: Edit) -> str:
+def _edited(text: str, edit: TomlEdit) -> str:
     import tomlkit  # noqa: PLC0415  # deferred: only who changes the file needs it
     from tomlkit.exceptions import TOMLKitError  # noqa: PLC0415  # as above
 

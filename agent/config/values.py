@@ -8,9 +8,9 @@ from typing import Literal, TypeAlias
 from agent.config.option_values import AfterTool
 from agent.config.options import KeysName, Mode, NotifyName, StatusPart, ThemeName
 from tools.lazy import dataclass
-from tools.scope import Scope
+from tools.recall_scope import Scope
 
-Wire: TypeAlias = Literal["auto", "sdk", "http"]
+WireName: TypeAlias = Literal["auto", "sdk", "http"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class ProviderConfig:
     """It may hold a password."""
     api_key_env: str | None = None
     """The environment variable that holds the key, when it is not the provider's usual one."""
-    wire: Wire = "auto"
+    wire: WireName = "auto"
     timeout: float | None = None
     """None: 120 seconds, 600 for a server on this machine."""
     context_window: int | None = None

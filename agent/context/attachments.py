@@ -13,7 +13,7 @@ from agent.context.mentions import headed, room_for
 from agent.context.references import message_ref
 from agent.messages import Image, Message, Note, Text, User, UserPart
 from tools.extent import Extent, counted
-from tools.truncate import printable
+from tools.plain_text import printable
 
 
 def file_note(name: str, text: str, extent: Extent | None = None) -> Note:

@@ -36,7 +36,7 @@ SHOWN = "shown by the server"
 SUPPOSED = f"{SHOWN}'s counts"
 """The same where no server has said so: it only counts as one does that leaves out the beginning."""
 
-Section: TypeAlias = Literal["system", "instructions", "memories", "skills", "tools", "retain", "summary"]
+BudgetSection: TypeAlias = Literal["system", "instructions", "memories", "skills", "tools", "retain", "summary"]
 """What stands before the history of a request."""
 
 
@@ -192,7 +192,7 @@ def measure(
 ) -> ContextBudget:
     """The budget of the next request, from nothing but the request. A `Meter` does the same in a session, and counts
     nothing twice."""
-    sections: dict[Section, Counts] = {
+    sections: dict[BudgetSection, Counts] = {
         "system": count_text(prompt.system, ruler),
         "tools": count_tools(tools, ruler),
         **count_summary(conversation.summary, ruler),
@@ -203,14 +203,14 @@ def measure(
     return apportion(sections, seen, unseen, conversation.anchor.total, window, estimator)
 
 
-def count_summary(summary: Summary, ruler: Ruler = BYTES) -> dict[Section, Counts]:
+def count_summary(summary: Summary, ruler: Ruler = BYTES) -> dict[BudgetSection, Counts]:
     """Counts of what opens a compacted view: what is kept word for word, and everything else."""
     rest = count_messages(shown_summary(replace(summary, retain="")), ruler)
     return {"retain": count_text(f"{RETAIN}\n{summary.retain}", ruler) if summary.retain else Counts(), "summary": rest}
 
 
 def apportion(
-    sections: Mapping[Section, Counts],
+    sections: Mapping[BudgetSection, Counts],
     seen: Counts,
     unseen: Counts,
     counted: int | None,
@@ -235,7 +235,7 @@ def apportion(
     return ContextBudget(window, **sizes, history=history, pending=estimator.tokens(unseen), crowded=False)
 
 
-def _within(sizes: dict[Section, int], counted: int) -> dict[Section, int]:
+def _within(sizes: dict[BudgetSection, int], counted: int) -> dict[BudgetSection, int]:
     """The sizes, made smaller in equal measure where together they exceed what was counted."""
     whole = sum(sizes.values())
     if whole <= counted:

@@ -21,7 +21,7 @@ LETTER, SIGN, OTHER, MESSAGE = 0.33, 0.6, 1.5, 12
 _LETTERS = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ \t"
 _NOT_ASCII = bytes(range(128, 256))
 
-Part: TypeAlias = Text | Note | Image | ToolOutput | Reasoning | ToolCall | Opaque
+EstimatedPart: TypeAlias = Text | Note | Image | ToolOutput | Reasoning | ToolCall | Opaque
 Vector = tuple[float, ...]
 
 WEIGHTS: Vector = (LETTER, SIGN, OTHER, 1.0, MESSAGE, 0.0)
@@ -113,7 +113,7 @@ def count_output(output: ToolOutput, ruler: Ruler) -> Counts:
     return _count_parts((output,), 1, ruler)
 
 
-def _count_parts(parts: Iterable[Part], items: int, ruler: Ruler) -> Counts:
+def _count_parts(parts: Iterable[EstimatedPart], items: int, ruler: Ruler) -> Counts:
     texts, exact = list[str](), 0
     for part in parts:
         match part:

@@ -8,7 +8,7 @@ from agent.context.budget import Window
 from agent.context.incremental import Growing
 from agent.context.prefix import DIGEST_SIZE, Fingerprint, digest
 from agent.context.prompt import Section
-from agent.context.truncation import Record
+from agent.context.server_truncation import Record
 from tools.lazy import dataclass
 
 NAMES: Mapping[str, str] = {

@@ -16,8 +16,8 @@ from agent.context.tool_selection import as_run
 from agent.messages import Assistant, Conversation, Message, Note, Retold, Text, ToolCall, ToolOutput, User, UserPart
 from tools.extent import counted, shortened
 from tools.lazy import dataclass, regex
+from tools.plain_text import plain, printable
 from tools.process.state import ProgramState
-from tools.truncate import plain, printable
 
 COMMAND, ERROR, SAID = 80, 120, 80
 """Characters of a command, of an error line and of any other output that its line keeps."""

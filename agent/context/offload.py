@@ -9,7 +9,7 @@ from agent.messages import Ranges, ToolCall, ToolOutput
 from tools.commands.viewers import shows_files
 from tools.extent import counted
 from tools.lazy import dataclass
-from tools.truncate import is_mostly_noise, plain
+from tools.plain_text import is_mostly_noise, plain
 
 OffloadMode: TypeAlias = Literal["auto", "full-chunked", "read-grep", "truncate"]
 

@@ -9,7 +9,7 @@ from tools.base import Attached, Picture, Result
 from tools.extent import counted, shortened
 from tools.files.pictures import LARGEST_PICTURE, picture_type
 from tools.lazy import regex
-from tools.truncate import is_mostly_noise, plain
+from tools.plain_text import is_mostly_noise, plain
 
 _NAME = 120
 """Characters of a name that are shown."""

@@ -29,7 +29,7 @@ LOOKBACK = 18
 DIGEST_SIZE = 12
 """Bytes of a digest."""
 
-Part: TypeAlias = UserPart | AssistantPart
+PromptPart: TypeAlias = UserPart | AssistantPart
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +116,7 @@ class Lengths:
         return replace(self._length.of(messages))
 
 
-def in_sent_order(message: Message) -> tuple[Part, ...]:
+def in_sent_order(message: Message) -> tuple[PromptPart, ...]:
     """A message's parts as they are sent: outputs before what the user said."""
     if not isinstance(message, User):
         return message.parts
@@ -155,7 +155,7 @@ _KEPT = ("whole", "stored", "pictures", "files", "digest", "tools")
 """Fields that say where something is kept, or what is said in another. They are never sent."""
 
 
-def canonical(value: Part | ToolSpec) -> bytes:
+def canonical(value: PromptPart | ToolSpec) -> bytes:
     """All of a value that can reach a provider, as bytes: equal ones are sent as equal bytes."""
     shown = {name: content for name, content in _fields(value).items() if content not in (None, "")}
     return json.dumps([type(value).__name__, shown], default=_plain, separators=(",", ":")).encode()

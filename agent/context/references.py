@@ -112,13 +112,13 @@ class ToolPart:
         return f"tool-{self.number}"
 
 
-Target: TypeAlias = OutputRef | MessageRef | SummaryRef
+ReferenceTarget: TypeAlias = OutputRef | MessageRef | SummaryRef
 Location: TypeAlias = LineRange | ByteRange | MatchPart | ToolPart
 
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    target: Target
+    target: ReferenceTarget
     location: Location | None = None
     session: str = CURRENT_SESSION
     """The beginning of a session's id, or `current`."""
@@ -145,7 +145,7 @@ def parse_reference(text: str) -> Reference:
     return Reference(*_object(thing, text), unquote(session), unquote(project))
 
 
-def _object(thing: str, text: str) -> tuple[Target, Location | None]:
+def _object(thing: str, text: str) -> tuple[ReferenceTarget, Location | None]:
     placed = _PLACE.fullmatch(thing)
     name, place = placed.groups() if placed is not None else (thing, "")
     found, where = _OBJECT.fullmatch(name), _LOCATION.fullmatch(place)

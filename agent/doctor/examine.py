@@ -20,9 +20,9 @@ from agent.messages import Conversation
 from agent.providers.setup import find_endpoint, first_choice, key_variable
 from agent.records.damage import named
 from agent.records.garbage import excess
-from agent.records.lifecycle import opened_store
 from agent.records.message_rows import decode_message
 from agent.records.rows import decode_snapshot, read_summary
+from agent.records.store_access import opened_store
 from store.archive import ORPHAN_SECONDS, ArchiveStore
 from store.blobs import Blobs
 from store.checks import ReferenceChecks, damaged_blobs, examine_database, unsound_blobs

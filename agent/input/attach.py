@@ -18,9 +18,9 @@ from agent.window.env import Env
 from agent.window.measure import budget_of, window_of
 from tools.base import ReadLimits, ToolError, Workspace
 from tools.files.paths import kind_of, locate
+from tools.plain_text import printable
 from tools.read import Read
 from tools.search.walk import entries_of
-from tools.truncate import printable
 
 MOST_ENTRIES = 400
 """Names of a folder that are listed."""

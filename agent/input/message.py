@@ -9,7 +9,7 @@ from agent.errors import UsageError
 from agent.events import Noticed, Steered
 from agent.messages import Conversation, User
 from agent.window.env import Env
-from agent.window.preflight import begin_session
+from agent.window.guard import begin_session
 
 
 async def hear(conversation: Conversation, env: Env) -> Conversation:

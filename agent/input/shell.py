@@ -10,8 +10,8 @@ from agent.context.mask import outputs_so_far
 from agent.events import Event, TurnFinished, TurnStarted
 from agent.messages import BY_USER, Assistant, Conversation, Note, Text, ToolCall, ToolOutput, User
 from agent.window.env import Env
+from agent.window.guard import run_in_room
 from agent.window.measure import remembered
-from agent.window.preflight import run_in_room
 from tools.bash import MOST_SECONDS
 
 NOT_ASKED = "[The user ran this command themselves, and no answer is wanted. What you may do has not changed.]"

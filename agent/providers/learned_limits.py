@@ -19,7 +19,7 @@ more of them."""
 SMALL = 16_000
 """Tokens that requests may take in such a window."""
 
-Summarisers: TypeAlias = Callable[[SummaryJob, Callable[[Event], None]], Awaitable[Sequence[Provider]]]
+SummariserSource: TypeAlias = Callable[[SummaryJob, Callable[[Event], None]], Awaitable[Sequence[Provider]]]
 """The models to ask for a summary before the session's own, the first to ask in front. Called when one is needed, with
 what is told of requests that finding them takes."""
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field, replace
 from typing import Literal, TypeAlias
 
-from agent.context.budget import ContextBudget, Section, Window, apportion, count_summary
+from agent.context.budget import BudgetSection, ContextBudget, Window, apportion, count_summary
 from agent.context.estimate import (
     Counts,
     Estimator,
@@ -25,8 +25,8 @@ from agent.context.estimate import (
 from agent.context.incremental import Growing, begins
 from agent.context.preflight import Counters, enforced
 from agent.context.prompt import Prompt
+from agent.context.server_truncation import SMALLEST, Record, Sent, is_new, judge, least_of, truncation_told
 from agent.context.tool_selection import ToolSpec
-from agent.context.truncation import SMALLEST, Record, Sent, is_new, judge, least_of, truncation_told
 from agent.context.view import View
 from agent.events import Event, Noticed
 from agent.messages import Conversation, Message, Opaque, Summary, Usage
@@ -84,7 +84,7 @@ class Meter:
         self._shown: tuple[str, ...] = ()
         self._texts: dict[str, Counts] = {}
         self._tools: tuple[tuple[ToolSpec, ...], Counts] = ((), Counts())
-        self._summary: tuple[Summary, dict[Section, Counts]] = (Summary(), {})
+        self._summary: tuple[Summary, dict[BudgetSection, Counts]] = (Summary(), {})
         self._messages = self._counted()
         self._first: _First | None = None
         self._remembered: tuple[tuple[ToolSpec, ...], int] = (), 0
@@ -138,7 +138,7 @@ class Meter:
         conversation: Conversation,
         tools: tuple[ToolSpec, ...],
         window: Window,
-        sections: Mapping[Section, str] | None = None,
+        sections: Mapping[BudgetSection, str] | None = None,
     ) -> ContextBudget:
         """The budget of the next request. `tools` are those that are offered, the deferred ones among them: they take
         nothing until they are found. `sections` are the parts of the system text that are shown by themselves, and
@@ -324,11 +324,11 @@ class Meter:
         return min(known, counted, key=lambda one: (one.rest.exact > 0, self.estimator.tokens(one.rest)))
 
     def _sections(
-        self, system: str, summary: Summary, tools: tuple[ToolSpec, ...], sections: Mapping[Section, str]
-    ) -> dict[Section, Counts]:
-        texts: dict[Section, str] = {"system": system, **{name: text for name, text in sections.items() if text}}
+        self, system: str, summary: Summary, tools: tuple[ToolSpec, ...], sections: Mapping[BudgetSection, str]
+    ) -> dict[BudgetSection, Counts]:
+        texts: dict[BudgetSection, str] = {"system": system, **{name: text for name, text in sections.items() if text}}
         self._shown = tuple(text for name, text in texts.items() if name == "system")
-        counts: dict[Section, Counts] = {name: self._text(text) for name, text in texts.items()}
+        counts: dict[BudgetSection, Counts] = {name: self._text(text) for name, text in texts.items()}
         if self._summary[0] != summary:
             self._summary = (summary, count_summary(summary, self.ruler))
         counts.update(self._summary[1])

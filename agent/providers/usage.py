@@ -9,7 +9,7 @@ from agent.context.estimate import (
     Counts,
     total,
 )
-from agent.context.truncation import Sent, since_reply
+from agent.context.server_truncation import Sent, since_reply
 from agent.messages import Assistant, Conversation, Message, Opaque, Reasoning, Text, Usage, User
 from agent.providers.base import Reply
 

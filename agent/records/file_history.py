@@ -11,8 +11,8 @@ from agent.errors import StoreFailed
 from agent.records.file_change import Changes, ChangeScope, FileChange
 from agent.records.recorder import Recorder
 from agent.records.store_thread import StoreThread
-from store.befores import ChangeRow, changes, keep_change
 from store.errors import StoreError
+from store.file_versions import ChangeRow, changes, keep_change
 from store.sessions import SessionStore
 from tools.base import Made, ToolError
 from tools.files.paths import display

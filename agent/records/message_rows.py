@@ -24,7 +24,7 @@ from agent.messages import (
     UserPart,
 )
 from agent.records.codec import from_json
-from agent.records.earlier_words import gap_of_words, note_of_words, output_parted, program_of_words
+from agent.records.earlier_formats import gap_of_words, note_of_words, output_parted, program_of_words
 from store.sessions import MessageRow
 from tools.process.state import ProgramState
 

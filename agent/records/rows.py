@@ -24,7 +24,7 @@ from agent.messages import (
     UserPart,
 )
 from agent.records.codec import count, from_json
-from agent.records.earlier_words import title_parted
+from agent.records.earlier_formats import title_parted
 from agent.records.message_rows import as_json, decode_message, decode_part, encode_part
 from agent.records.situation import Situation
 from store.session_rows import OutputRow, SummaryRow

@@ -16,9 +16,9 @@ from tools.base import ToolError
 from tools.extent import counted
 from tools.files.pictures import PICTURE_TYPES
 from tools.lazy import dataclass
+from tools.plain_text import is_mostly_noise
 from tools.read_result import part_of
 from tools.stored_outputs import KeptContent
-from tools.truncate import is_mostly_noise
 
 Part = TypeVar("Part")
 

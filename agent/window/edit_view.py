@@ -21,7 +21,7 @@ from agent.view_events import ContextCompacted, Price, ViewChanged
 from agent.window.compact import ForcedStrategy
 from agent.window.env import Env
 from agent.window.measure import budget_of, choose_tools, remembered
-from agent.window.rent import dollar_of
+from agent.window.rent_paid import dollar_of
 from agent.window.rewrite import compact_now, sizes_from, terms_of
 from tools.base import ToolError
 

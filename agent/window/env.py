@@ -16,14 +16,14 @@ from agent.interrupt import Interrupt
 from agent.messages import User
 from agent.providers.base import Provider
 from agent.providers.fallbacks import Targets
-from agent.providers.learned_limits import LearnedLimits, Summarisers
+from agent.providers.learned_limits import LearnedLimits, SummariserSource
 from agent.providers.meter import Meter
 from agent.providers.stream import Retries
 from agent.records.recorder import Recorder
 from agent.window.deferral import Deferral
 from agent.window.prefix_watch import PrefixWatch
 from agent.window.reminders import Reminders
-from agent.window.rent import Rent
+from agent.window.rent_paid import Rent
 from agent.window.server_tools import ServerTools
 from tools.lazy import dataclass
 
@@ -62,7 +62,7 @@ class Env:
     emit: Callable[[Event], None]
     limits: TurnLimits = TurnLimits()
     compacting: CompactionSettings = CompactionSettings()
-    summarisers: Summarisers | None = None
+    summarisers: SummariserSource | None = None
     """The models that the user set for summaries."""
     learned_limits: LearnedLimits = field(default_factory=LearnedLimits)
     """What the session has learnt about its model's window."""

@@ -7,17 +7,17 @@ from dataclasses import replace
 from agent.context.budget import SHOWN, SUPPOSED, ContextBudget, Window, after_overflow
 from agent.context.mask import as_shown
 from agent.context.message_text import with_own_ids
+from agent.context.server_truncation import window_refuted
 from agent.context.summary import shown_summary
 from agent.context.tool_selection import ToolSpec
-from agent.context.truncation import window_refuted
 from agent.errors import ContextExhausted, ContextOverflow, PictureRefused, ProviderError
 from agent.events import ContextMeasured, Noticed, TextDelta, WindowLearned
 from agent.messages import Conversation, Image, ToolOutput, User
 from agent.providers.base import Reply
 from agent.providers.stream import stream_reply
 from agent.window.env import Env
+from agent.window.guard import choose_model, ends_in_report, leave_model, preflight
 from agent.window.measure import budget_of, to_request
-from agent.window.preflight import choose_model, ends_in_report, leave_model, preflight
 from agent.window.triggers import compacted, pay_rent, tell_less
 
 RECOVERIES = 3

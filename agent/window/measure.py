@@ -3,14 +3,14 @@ sent."""
 
 from dataclasses import replace
 
-from agent.context.budget import ContextBudget, Section, Window
+from agent.context.budget import BudgetSection, ContextBudget, Window
 from agent.context.estimate import estimate_message, output_size
 from agent.context.last_request import Mark
 from agent.context.mask import as_shown
 from agent.context.prefix import digests_of
 from agent.context.prompt import Instructions, Prompt
+from agent.context.server_truncation import least_of
 from agent.context.tool_selection import ToolSpec
-from agent.context.truncation import least_of
 from agent.messages import Conversation, User
 from agent.providers.base import Request
 from agent.providers.meter import Meter
@@ -35,7 +35,7 @@ def weigh(conversation: Conversation, meter: Meter) -> None:
             output_size(output)
 
 
-def sections_of(instructions: Instructions) -> dict[Section, str]:
+def sections_of(instructions: Instructions) -> dict[BudgetSection, str]:
     """The parts of the system text that a budget shows by themselves."""
     return {
         "instructions": instructions.project,

@@ -18,7 +18,7 @@ from agent.events import Event, Noticed, ReplyFinished, RetryScheduled
 from agent.interrupt import Interrupt
 from agent.messages import Conversation, Text, User
 from agent.providers.base import Provider, Reply, Request
-from agent.providers.learned_limits import LearnedLimits, Summarisers
+from agent.providers.learned_limits import LearnedLimits, SummariserSource
 from agent.providers.stream import QUICK, REPLACEABLE, Persistence, Retries, stream_reply
 from agent.providers.summarisers import while_it_speaks
 from agent.view_events import CompactionFailed, Price
@@ -45,7 +45,7 @@ class CompactionContext:
     interrupt: Interrupt
     emit: Callable[[Event], None]
     learned_limits: LearnedLimits = field(default_factory=LearnedLimits)
-    summarisers: Summarisers | None = None
+    summarisers: SummariserSource | None = None
     is_cold: bool = False
     """Nothing of the conversation is in the provider's cache any more."""
     price_of: Callable[[Sequence[str]], Price | None] = lambda strategies: None

@@ -1,12 +1,12 @@
 """Notes at the end of what is sent next, each told once. What there is to tell is decided in
-`agent.context.reminders`."""
+`agent.context.reminder_notes`."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from agent.calls.approval import Approval
 from agent.context.control_calls import open_items
-from agent.context.reminders import Surroundings, after_telling, correction, notes_for, told_in
+from agent.context.reminder_notes import Surroundings, after_telling, correction, notes_for, told_in
 from agent.messages import Conversation, Note, User
 from agent.records.situation import Situation
 from agent.window.deferral import Deferral

@@ -19,7 +19,7 @@ from agent.window.compact import Compacted, ForcedStrategy, compact
 from agent.window.env import Env
 from agent.window.measure import budget_of, choose_tools, remembered, to_request
 from agent.window.model_summary import CompactionContext
-from agent.window.rent import price_by, unit_prices
+from agent.window.rent_paid import price_by, unit_prices
 
 
 async def compact_by_hand(

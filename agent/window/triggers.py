@@ -10,7 +10,7 @@ from agent.messages import Conversation, Note, User
 from agent.view_events import Cause, Price
 from agent.window.env import Env
 from agent.window.measure import budget_of, is_over_trigger
-from agent.window.rent import evaluation, price_by, unit_prices
+from agent.window.rent_paid import evaluation, price_by, unit_prices
 from tools.extent import counted as in_words
 
 if TYPE_CHECKING:  # types only: see above

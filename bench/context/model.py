@@ -16,7 +16,7 @@ from agent.context.summary_cost import SummaryJob
 from agent.events import Event
 from agent.messages import Assistant, Text, ToolCall, Usage, User
 from agent.providers.base import Chunk, ModelFacts, Prices, Reply, Request, TextChunk
-from agent.providers.learned_limits import Summarisers
+from agent.providers.learned_limits import SummariserSource
 from agent.providers.wires.anthropic import AnthropicWriter, body
 from agent.providers.wires.encoding import WrittenRequest
 from agent.window.model_summary import READER
@@ -293,7 +293,7 @@ class Reader:
         """Nothing is open."""
 
 
-def reader_of(model: BilledModel, price: float) -> Summarisers:
+def reader_of(model: BilledModel, price: float) -> SummariserSource:
     """The reader in the place of the models that a user may set for summaries."""
 
     async def readers(job: SummaryJob, emit: Callable[[Event], None]) -> Sequence[Reader]:

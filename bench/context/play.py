@@ -20,7 +20,7 @@ from agent.messages import Usage
 from agent.records.store_thread import StoreThread
 from agent.session import Session
 from agent.view_events import ContextCompacted
-from agent.window.rent import Rent
+from agent.window.rent_paid import Rent
 from bench.context.billing import common_prefix
 from bench.context.model import Billed, BilledModel, PlannedModel, Produce, reader_of
 from bench.context.workload import CODEX, HEAVY, LIGHT, REAL, TOKENS_PER_BYTE, Mix, plan, prose

@@ -20,7 +20,7 @@ from agent.context.offload import Offloading
 from agent.context.rent import RentAction, Rents, RewriteOffer, RewriteRuling, UnitPrices
 from agent.context.settings import Caps, CompactionSettings
 from agent.messages import Conversation, User
-from agent.window.rent import Rent
+from agent.window.rent_paid import Rent
 from bench.context.play import MIXES, Habits, Played, play
 
 

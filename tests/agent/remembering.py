@@ -10,7 +10,7 @@ from agent.records.recorder import Recorder
 from agent.records.store_thread import StoreThread
 from store.blobs import Blobs
 from store.sessions import SessionRow, SessionStore
-from tools.scope import Scope
+from tools.recall_scope import Scope
 
 HERE, THERE, ELSEWHERE = "aaaa11112222", "bbbb11112222", "cccc11112222"
 PROJECTS = {HERE: "/code/one", THERE: "/code/one", ELSEWHERE: "/code/two"}

@@ -16,7 +16,7 @@ from agent.config.load import load_config
 from agent.context.estimate import count_text, estimate_text
 from agent.context.prompt import Instructions, build_prompt
 from agent.events import Event, Noticed, TurnFailed, TurnFinished, WindowLearned
-from agent.records import lifecycle, write_queue
+from agent.records import store_access, write_queue
 from agent.records.recorder import UNREADABLE_SNAPSHOT
 from agent.records.write_queue import WAITING, WRITTEN
 from agent.session import Session
@@ -246,7 +246,7 @@ async def test_overflow_after_overflow_is_told_and_ends(project: Project, times:
 @pytest.fixture
 def tells_soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """A store that waits a moment only before it tells that another program holds its database."""
-    monkeypatch.setattr(lifecycle, "SessionStore", partial(SessionStore, busy_timeout=0.1))
+    monkeypatch.setattr(store_access, "SessionStore", partial(SessionStore, busy_timeout=0.1))
 
 
 @pytest.mark.usefixtures("tells_soon")

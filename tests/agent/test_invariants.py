@@ -70,7 +70,7 @@ from agent.context.prefix import Breakpoints, fingerprint
 from agent.context.preflight import Target
 from agent.context.prompt import Instructions, build_prompt, merge_users
 from agent.context.references import message_digits
-from agent.context.reminders import Surroundings
+from agent.context.reminder_notes import Surroundings
 from agent.context.settings import Caps, CompactionSettings, RewritePatience, RewritePolicy
 from agent.context.strategies import CUT
 from agent.context.summary import Draft, read_reply, without_tags
@@ -96,9 +96,9 @@ from agent.window.bring_back import bring_back
 from agent.window.deferral import Deferral
 from agent.window.edit_view import do_act
 from agent.window.env import Env, TurnLimits
+from agent.window.guard import begin_session
 from agent.window.measure import window_of
 from agent.window.prefix_watch import PrefixWatch
-from agent.window.preflight import begin_session
 from agent.window.reminders import Reminders
 from agent.window.rewrite import compact_now
 from agent.window.server_tools import ServerTools

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from agent.calls.policy import parse_rule
-from agent.context.reminders import Surroundings
+from agent.context.reminder_notes import Surroundings
 from agent.context.settings import Caps, CompactionSettings
 from agent.errors import AgentError, StoreFailed
 from agent.events import (

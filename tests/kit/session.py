@@ -26,14 +26,14 @@ from agent.config.option_values import AfterTool
 from agent.config.options import Mode
 from agent.context.offload import Offloading
 from agent.context.prompt import Instructions
-from agent.context.reminders import Surroundings
+from agent.context.reminder_notes import Surroundings
 from agent.context.settings import Caps, CompactionSettings, RewritePatience, RewritePolicy
 from agent.debug import Debug
 from agent.events import Decision, Event, PermissionAsked, ToolFinished, TurnFinished
 from agent.messages import Assistant, Image, Note, ToolOutput, User
 from agent.providers.base import ModelFacts, Prices, Provider, Request
 from agent.providers.fallbacks import Targets
-from agent.providers.learned_limits import Summarisers
+from agent.providers.learned_limits import SummariserSource
 from agent.providers.wires.scripted import Scripted
 from agent.records.call_progress import CallProgress
 from agent.records.recorder import Recorder
@@ -89,7 +89,7 @@ async def assembled(
     surroundings: Callable[[], Surroundings] = Surroundings,
     now: Callable[[], float] = time.monotonic,
     debug: Debug | None = None,
-    summarisers: Summarisers | None = None,
+    summarisers: SummariserSource | None = None,
     deferral: Deferral | None = None,
     served: ServerTools | None = None,
     **parts: Any,

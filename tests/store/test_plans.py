@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from store.archive import ArchiveStore
-from store.branches import Branches
 from store.calls import replies_with_calls
 from store.catalogue import Catalogue
+from store.forks import Forks
 from store.queries import Wanted
 from store.search import Document, IndexProgress, SearchIndex
 from store.sessions import MessageRow, SessionRow, SessionStore
@@ -64,9 +64,9 @@ ASKED: dict[str, Callable[[SessionStore], object]] = {
     "a page": lambda store: Catalogue(store).page("/p", 10, (3.0, 9), ("title",)),
     "a page of all": lambda store: Catalogue(store).page(None, 10),
     "some": lambda store: Catalogue(store).these((A, B)),
-    "family": lambda store: Branches(store).family(A),
-    "drafts": lambda store: Branches(store).drafts(),
-    "holding": lambda store: Branches(store).holding(A, "user", "go"),
+    "family": lambda store: Forks(store).family(A),
+    "drafts": lambda store: Forks(store).drafts(),
+    "holding": lambda store: Forks(store).holding(A, "user", "go"),
     "calls": lambda store: replies_with_calls(store, "/p", A, 10),
     "behind": lambda store: index_of(store).behind(),
     "found": lambda store: index_of(store).find(Wanted("this", project="/p", session=A)),

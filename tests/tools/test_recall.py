@@ -17,9 +17,9 @@ from agent.context.estimate import estimate_text
 from tools.base import Picture, ToolError, Workspace
 from tools.cap import MOST, NOTE_TOKENS
 from tools.recall import Recall, moment
+from tools.recall_scope import Scope
 from tools.recalled import Memory, RecalledItem, RecallQuery
 from tools.schema import mismatches
-from tools.scope import Scope
 from tools.stored_outputs import Content, InMemory, KeptContent
 
 AT = datetime(2026, 11, 22, 4, 30).timestamp()

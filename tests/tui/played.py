@@ -35,7 +35,7 @@ from tests.tui.idle import find_idle_soon
 from tests.tui.piloting import Driven
 from tui.screens.permission import PermissionScreen
 from tui.screens.question import QuestionScreen
-from tui.widgets.past import Past
+from tui.widgets.past_message import Past
 
 TOOLS = (
     "bash", "read", "write", "edit", "apply_patch", "grep", "glob", "todo", "ask_user", "recall", HOSTILE, "mcp__x__y",

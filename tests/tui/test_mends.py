@@ -19,7 +19,7 @@ from tui.screens.question import QuestionScreen
 from tui.view.advice import ADVICE, advice_for
 from tui.view.blocks import AnswerText, Call, Notice, SessionView
 from tui.widgets.pages import place_of
-from tui.widgets.told import ToldLines
+from tui.widgets.told_lines import ToldLines
 
 
 def codes(error: type[AgentError]) -> set[str]:

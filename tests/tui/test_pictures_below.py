@@ -13,7 +13,7 @@ from tests.tui.picturing import SIZES, WORN, Picture
 from tui.app import EbbApp
 from tui.terminal.colour_query import GroundTold
 from tui.text.themes import Ground
-from tui.widgets.below import BelowMark
+from tui.widgets.below_mark import BelowMark
 
 pytestmark = pytest.mark.usefixtures("no_time_passes")
 

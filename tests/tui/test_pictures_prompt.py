@@ -12,7 +12,7 @@ from tests.tui.piloting import list_on
 from tui.app import EbbApp
 from tui.prompt.history import History
 from tui.widgets.completions import Completions
-from tui.widgets.past import Past
+from tui.widgets.past_message import Past
 from tui.widgets.prompt import PromptInput
 
 

@@ -196,7 +196,7 @@ AT_ONCE = (
     "tools.files",
     "tools.files.bounded",
     "tools.files.pictures",
-    "tools.scope",
+    "tools.recall_scope",
 )  # fmt: skip
 """Besides the widgets: the settings and the reading of their files, their errors, how pictures begin, and how
 dataclasses are made when they are first used."""

@@ -13,7 +13,7 @@ AROUND = 3
 """Lines that stay as they are and are shown before and after a change."""
 NO_END = "\\ No newline at end of file"
 
-Group: TypeAlias = list[Region]
+HunkGroup: TypeAlias = list[Region]
 
 _STEERING = regex(r"[\x00-\x1f\x7f]")
 
@@ -66,9 +66,9 @@ def _lines(text: str | None) -> list[str]:
     return [f"{line}\n" for line in whole] + ([last] if last else [])
 
 
-def _groups(regions: Sequence[Region]) -> Iterator[Group]:
+def _groups(regions: Sequence[Region]) -> Iterator[HunkGroup]:
     """The regions that are near enough to share the lines between them."""
-    group: Group = []
+    group: HunkGroup = []
     for region in regions:
         if group and region.old_start - group[-1].old_end > 2 * AROUND:
             yield group
@@ -78,7 +78,7 @@ def _groups(regions: Sequence[Region]) -> Iterator[Group]:
         yield group
 
 
-def _hunk(group: Group, old: Sequence[str], new: Sequence[str]) -> list[str]:
+def _hunk(group: HunkGroup, old: Sequence[str], new: Sequence[str]) -> list[str]:
     first, last = group[0], group[-1]
     above = min(AROUND, first.old_start)
     below = min(AROUND, len(old) - last.old_end)

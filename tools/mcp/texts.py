@@ -3,7 +3,7 @@
 import re
 
 from tools.extent import shortened
-from tools.truncate import plain, printable
+from tools.plain_text import plain, printable
 
 LONGEST_LINE = 300
 

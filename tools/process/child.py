@@ -30,7 +30,7 @@ class Log(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class Exit:
     code: int | None
     """None: it was not done in time, and was ended."""
     out: bytes
@@ -49,7 +49,7 @@ async def started(
 
 async def answer_of(
     command: Sequence[str], told: bytes, folder: Path, environment: Mapping[str, str], seconds: float, most: int
-) -> Answer:
+) -> Exit:
     """What the program answers, of each of its outputs at most so many bytes. Nothing of its process group is left when
     this returns or is cancelled. Raises `OSError` or `ValueError` when the program cannot be started."""
     program = await _running(_Answering(most), command, environment, folder)
@@ -61,7 +61,7 @@ async def answer_of(
         code = program.code
         if code is not None:
             await within(_LAST_WORDS, program.is_silent)
-        return Answer(code, bytes(program.kept[1]), bytes(program.kept[2]))
+        return Exit(code, bytes(program.kept[1]), bytes(program.kept[2]))
     finally:
         await program.kill(GRACE)
 

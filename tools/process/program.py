@@ -18,8 +18,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from tools.lazy import dataclass
+from tools.plain_text import finished, plain
 from tools.process.groups import GRACE, GUARDIAN, ProcessFamily, exists
-from tools.truncate import finished, plain
 
 LARGEST_LOG = 2 * 1024**3
 """Bytes of output after which a program is ended."""

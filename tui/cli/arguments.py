@@ -24,7 +24,7 @@ _TAKES_VALUE = {
 }  # fmt: skip
 
 
-class CommandLine(argparse.ArgumentParser):
+class CliArguments(argparse.ArgumentParser):
     """Arguments as they are taken everywhere. A help that cannot be printed is an error like any other output."""
 
     def _print_message(self, message: str, file: "SupportsWrite[str] | None" = None) -> None:
@@ -48,7 +48,7 @@ def first_word(arguments: Sequence[str]) -> int | None:
 
 
 def make_parser() -> argparse.ArgumentParser:
-    parser = CommandLine(
+    parser = CliArguments(
         prog="ebb",
         description="A terminal coding agent whose context window never overflows and never forgets.",
         epilog="Subcommands: ebb sessions list|show|search|fork|rename|export|import|delete, ebb context [ID], "
@@ -88,7 +88,7 @@ def make_parser() -> argparse.ArgumentParser:
 
 def parser_of(command: str, description: str, epilog: str | None = None) -> argparse.ArgumentParser:
     """For the arguments of a subcommand, to be read by `parsed`."""
-    return CommandLine(prog=f"ebb {command}", description=description, epilog=epilog, allow_abbrev=False)
+    return CliArguments(prog=f"ebb {command}", description=description, epilog=epilog, allow_abbrev=False)
 
 
 def parsed(parser: argparse.ArgumentParser, arguments: Sequence[str], prints: str) -> argparse.Namespace:

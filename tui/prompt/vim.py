@@ -8,7 +8,7 @@ from typing import Literal, TypeAlias
 VimMode: TypeAlias = Literal["insert", "normal"]
 VimRequest: TypeAlias = Literal["", "pass", "undo", "redo", "up", "down"]
 """What is left to whoever shows the text: nothing, the key itself, undoing, or to go beyond the first or last line."""
-Extent: TypeAlias = Literal["exclusive", "inclusive", "lines"]
+VimExtent: TypeAlias = Literal["exclusive", "inclusive", "lines"]
 """What an operator takes up to where a motion leads."""
 
 _COMMAND = re.compile(r"(?P<count>[1-9]\d*)?(?P<operator>[dcy])?(?P<again>[1-9]\d*)?(?P<rest>.*)", re.DOTALL)
@@ -131,7 +131,7 @@ def _move(vim: Vim, motion: str, count: int, has_count: bool, text: str, cursor:
     return VimStep(vim, text, _on_character(text, target))
 
 
-def _target(motion: str, count: int, has_count: bool, text: str, cursor: int) -> tuple[int, Extent]:
+def _target(motion: str, count: int, has_count: bool, text: str, cursor: int) -> tuple[int, VimExtent]:
     """Where a motion leads, not behind the text."""
     match motion:
         case "h":
@@ -256,7 +256,7 @@ def _operate(
     if operator == "c" and motion == "w" and is_on_word:
         motion = "e"
         target = _word_end_from(text, cursor, count)
-        extent: Extent = "inclusive"
+        extent: VimExtent = "inclusive"
     else:
         target, extent = _target(motion, count, has_count, text, cursor)
     if extent == "lines":

@@ -24,7 +24,7 @@ from tui.view.permission import answers_in, changeable, changed, decision_for, h
 from tui.view.titles import command_of, path_of
 from tui.widgets.diffview import DiffView
 from tui.widgets.field import Field
-from tui.widgets.told import ToldLines
+from tui.widgets.told_lines import ToldLines
 
 _FRAME = 6
 """Lines that the dialog takes besides what it is about, the reason and the answers."""

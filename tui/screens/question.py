@@ -15,7 +15,7 @@ from tui.text.sanitise import visible, visible_line
 from tui.text.styles import palette_of
 from tui.widgets.field import Field
 from tui.widgets.keyline import KeyLine
-from tui.widgets.told import ToldLines
+from tui.widgets.told_lines import ToldLines
 
 
 class QuestionScreen(GuardedScreen[str | None]):

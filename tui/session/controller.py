@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 from agent.archive.tree import Said, Tree, changed_since
 from agent.config.options import MODES, Mode
 from agent.context.provenance import Trace
-from agent.context.reminders import MODES as MEANINGS
+from agent.context.reminder_notes import MODES as MEANINGS
 from agent.errors import AgentError
 from agent.events import Decision, Event, Noticed, Steered, TurnFailed
 from agent.input.shell import run_by_user

@@ -51,7 +51,7 @@ class LoadedText:
     """What it is called with."""
 
 
-Content: TypeAlias = PagedText | DiffText | LoadedText | None
+PanelContent: TypeAlias = PagedText | DiffText | LoadedText | None
 """What there is to read of a row besides what is told of it."""
 
 
@@ -67,7 +67,7 @@ class PanelRow:
     """The words by which it is found; `words` unless given."""
     about: tuple[Line, ...] | Callable[[], tuple[Line, ...]] = ()
     """What is told of it while it is marked, or what tells it then."""
-    content: Content = None
+    content: PanelContent = None
     title: str = ""
     """What it is called, where that can be changed."""
     at_end: Span | None = None

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from agent.config.options import BY_KEY
-from agent.config.settings import Origin, Setting, text_of
+from agent.config.settings import Setting, SettingOrigin, text_of
 from tools.extent import shortened
 from tui.text.inks import Ink, Line
 from tui.text.sanitise import visible_line
@@ -12,7 +12,7 @@ from tui.view.panel import Asks, Panel, PanelAction, PanelRow, Told
 
 _COLUMN = 36
 _VALUE = 22
-_ORIGINS: dict[Origin, Ink] = {
+_ORIGINS: dict[SettingOrigin, Ink] = {
     "default": "dim",
     "yours": "accent",
     "project": "warn",

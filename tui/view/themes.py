@@ -9,19 +9,19 @@ from tui.view.panel import Panel, PanelRow
 
 
 @dataclass(frozen=True, slots=True)
-class Offered:
+class OfferedTheme:
     """A theme as it may be set."""
 
     name: ThemeName
     help: str
 
 
-OFFERED: tuple[Offered, ...] = (
-    Offered("auto", "light or dark, as the terminal is"),
-    Offered("dark", "quiet colours on a dark ground"),
-    Offered("light", "quiet colours on a light ground"),
-    Offered("high-contrast", "bright on black"),
-    Offered("ansi", "the 16 colours of the terminal itself"),
+OFFERED: tuple[OfferedTheme, ...] = (
+    OfferedTheme("auto", "light or dark, as the terminal is"),
+    OfferedTheme("dark", "quiet colours on a dark ground"),
+    OfferedTheme("light", "quiet colours on a light ground"),
+    OfferedTheme("high-contrast", "bright on black"),
+    OfferedTheme("ansi", "the 16 colours of the terminal itself"),
 )
 
 

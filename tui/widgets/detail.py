@@ -13,7 +13,7 @@ from tui.text.inks import Line
 from tui.text.sanitise import visible
 from tui.text.styles import painted, palette_of
 from tui.text.unified_diff import files_of
-from tui.view.panel import Content, DiffText, LoadedText, PagedText, PanelRow, about_row
+from tui.view.panel import DiffText, LoadedText, PagedText, PanelContent, PanelRow, about_row
 from tui.widgets.diffview import DiffView
 from tui.widgets.pages import Pages
 
@@ -23,7 +23,7 @@ class Detail(Vertical):
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
-        self._content: Content = None
+        self._content: PanelContent = None
         self._value = ""
         self._loading: Worker[None] | None = None
 
@@ -95,7 +95,7 @@ class Detail(Vertical):
         """Shows the same in the room that there is now."""
         self._pages.again()
 
-    def _read(self, content: Content) -> None:
+    def _read(self, content: PanelContent) -> None:
         self._content = content
         self._pages.display, self._diff.display = isinstance(content, PagedText), isinstance(content, DiffText)
         match content:

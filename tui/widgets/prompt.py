@@ -18,7 +18,7 @@ from tui.prompt.history import History
 from tui.prompt.pastes import Pastes, dropped_picture
 from tui.text.sanitise import visible
 from tui.widgets.completions import Completions
-from tui.widgets.units import Units, index_of
+from tui.widgets.pasted_units import Units, index_of
 
 if TYPE_CHECKING:  # a type only: few use it
     from tui.widgets.vimkeys import VimKeys

@@ -105,7 +105,7 @@ class Reader(Vertical):
 
     @on(Transcript.Unseen)
     async def _show_unseen(self, message: Transcript.Unseen) -> None:
-        from tui.widgets.below import BelowMark  # noqa: PLC0415  # deferred: with the first that comes unseen
+        from tui.widgets.below_mark import BelowMark  # noqa: PLC0415  # deferred: with the first that comes unseen
 
         message.stop()
         if not self.query(BelowMark):

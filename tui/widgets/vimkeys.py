@@ -7,7 +7,7 @@ from textual import events
 from textual.widgets import TextArea
 
 from tui.prompt.vim import Vim, press
-from tui.widgets.units import index_of, location_of
+from tui.widgets.pasted_units import index_of, location_of
 
 
 class VimKeys:

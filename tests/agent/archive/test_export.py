@@ -22,9 +22,9 @@ from agent.context.references import message_digits
 from agent.doctor.examine import examine_store
 from agent.errors import AgentError
 from agent.messages import Assistant, Text, ToolCall, ToolOutput, User
-from agent.records.lifecycle import open_store
 from agent.records.message_rows import decode_message
 from agent.records.recorder import Recorder
+from agent.records.store_access import open_store
 from agent.records.store_thread import StoreThread
 from store.queries import Wanted
 from store.sessions import SessionRow, SessionStore

@@ -13,14 +13,14 @@ from agent.archive.indexer import BATCH, MOST_INDEXED, UNINDEXED
 from agent.archive.recall import fetching
 from agent.archive.recall_search import REBUILT, SOME
 from agent.errors import ReferenceFailed
-from agent.records.lifecycle import forget
+from agent.records.store_access import forget
 from tests.agent.remembering import ELSEWHERE, HERE, THERE, Sessions, opened
 from tools.base import Tool, Workspace
 from tools.read_result import ReadResult
 from tools.recall import Recall
+from tools.recall_scope import Scope
 from tools.recalled import Memory, RecallQuery
 from tools.schema import mismatches
-from tools.scope import Scope
 from tools.tool_output_cache import ToolOutputCache
 
 

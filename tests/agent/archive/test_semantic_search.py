@@ -12,14 +12,14 @@ from agent.archive.embeddings import KEY, Embedder, EmbeddingFailed, what_is_mis
 from agent.archive.recall_search import MEANT, REBUILT
 from agent.archive.semantic_search import BATCH, DAMPING, FIRST, LAST, PART, fused, merged, parts_of
 from agent.archive.vector_index import Sketches, sketched
-from agent.records.lifecycle import forget
+from agent.records.store_access import forget
 from store.queries import Wanted
 from store.search import SearchHit
 from store.vectors import Sketch
 from tests.agent.archive.meaning import model_in
 from tests.agent.remembering import ELSEWHERE, HERE, THERE, Sessions, opened
+from tools.recall_scope import Scope
 from tools.recalled import Memory, RecallQuery
-from tools.scope import Scope
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ from agent.session import Session
 from tests.kit.session import ID, Home, bash, call, calls, events_of, first_turn, outputs_of
 from tests.tools.test_bash import is_running
 from tests.waiting import soon
-from tools.process.child import Answer
+from tools.process.child import Exit
 from tools.process.state import ProgramState
 
 
@@ -176,26 +176,26 @@ async def test_where_the_output_cannot_be_laid_down_it_goes_on(home: Home) -> No
 @pytest.mark.parametrize(
     ("answer", "heard"),
     [
-        (Answer(0, b"", b"debug"), Heard()),
-        (Answer(0, b" \n", b""), Heard()),
-        (Answer(0, b"\x1b[31m3 warnings\x1b[0m\n", b""), Heard("[A hook of the user for `bash` notes:]\n3 warnings")),
-        (Answer(2, b"ignored", b"no tests ran\n"),
+        (Exit(0, b"", b"debug"), Heard()),
+        (Exit(0, b" \n", b""), Heard()),
+        (Exit(0, b"\x1b[31m3 warnings\x1b[0m\n", b""), Heard("[A hook of the user for `bash` notes:]\n3 warnings")),
+        (Exit(2, b"ignored", b"no tests ran\n"),
          Heard("[A hook of the user for `bash` objects; take it into account:]\nno tests ran")),
-        (Answer(2, b"", b""), Heard(told="the hook for `bash` exited with 2; the output goes on without it")),
-        (Answer(1, b"x", b"Traceback\nmore"),
+        (Exit(2, b"", b""), Heard(told="the hook for `bash` exited with 2; the output goes on without it")),
+        (Exit(1, b"x", b"Traceback\nmore"),
          Heard(told="the hook for `bash` exited with 1: Traceback; the output goes on without it")),
-        (Answer(-9, b"", b""), Heard(told="the hook for `bash` was killed by signal 9; the output goes on without it")),
-        (Answer(None, b"x", b""), Heard(told="the hook for `bash` was ended after 9 s; the output goes on without it")),
+        (Exit(-9, b"", b""), Heard(told="the hook for `bash` was killed by signal 9; the output goes on without it")),
+        (Exit(None, b"x", b""), Heard(told="the hook for `bash` was ended after 9 s; the output goes on without it")),
     ],
 )  # fmt: skip
-def test_what_the_model_is_shown_and_the_user_is_told(answer: Answer, heard: Heard) -> None:
+def test_what_the_model_is_shown_and_the_user_is_told(answer: Exit, heard: Heard) -> None:
     assert what_follows("bash", answer, 9) == heard
 
 
 def test_of_a_long_answer_ten_thousand_characters_are_shown() -> None:
-    shown = what_follows("bash", Answer(0, "ä".encode() * 10_001, b""), 60).shown
+    shown = what_follows("bash", Exit(0, "ä".encode() * 10_001, b""), 60).shown
     assert shown == f"[A hook of the user for `bash` notes:]\n{'ä' * 10_000}… [cut]"
-    assert what_follows("bash", Answer(0, b"a" * 10_000, b""), 60).shown.endswith("aaa")
+    assert what_follows("bash", Exit(0, b"a" * 10_000, b""), 60).shown.endswith("aaa")
 
 
 def test_a_hook_that_cannot_be_run_is_told_of() -> None:

@@ -27,7 +27,7 @@ from agent.context.strategies import Room, size_of
 from agent.messages import Assistant, Conversation, Image, Note, Text, ToolCall, ToolOutput, User, UserPart
 from tests.agent.histories import filled
 from tools.extent import Extent
-from tools.truncate import printable
+from tools.plain_text import printable
 
 names = st.text(st.characters(exclude_characters="\n"), min_size=1).map(lambda name: f"@{name}")
 

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from agent.context.budget import (
     SHOWN,
+    BudgetSection,
     ContextBudget,
-    Section,
     Window,
     after_overflow,
     apportion,
@@ -115,7 +115,7 @@ def test_an_overflow_without_a_smaller_maximum_teaches_nine_tenths_of_what_was_s
     st.none() | sizes,
 )
 def test_what_was_counted_is_taken_as_counted(
-    sections: dict[Section, Counts], seen: Counts, unseen: Counts, counted: int | None, schema: int | None
+    sections: dict[BudgetSection, Counts], seen: Counts, unseen: Counts, counted: int | None, schema: int | None
 ) -> None:
     estimator = Estimator()
     budget = apportion(sections, seen, unseen, counted, Window(200_000, 8000), estimator, schema)

@@ -19,7 +19,7 @@ from agent.context.ledger import (
 from agent.context.mask import as_shown
 from agent.context.references import message_digits
 from agent.messages import Assistant, Conversation, Message, OutputStatus, Text, ToolCall, ToolOutput, User
-from agent.records.earlier_words import program_of_words
+from agent.records.earlier_formats import program_of_words
 from bench.context.fidelity import measure
 from tests.agent.histories import conversations
 from tools.process.state import ProgramState

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from agent.context.mask import Numbered, as_shown, condensed, numbered_outputs
 from agent.context.offload import stored_form
 from agent.messages import Assistant, Conversation, Image, OutputStatus, Stored, Text, ToolCall, ToolOutput, User
-from agent.records.earlier_words import program_of_words
+from agent.records.earlier_formats import program_of_words
 from tools.extent import Extent
 from tools.process.state import ProgramState
 

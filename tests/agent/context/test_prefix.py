@@ -14,7 +14,7 @@ from agent.context.prefix import (
     Breakpoints,
     Digests,
     Fingerprint,
-    Part,
+    PromptPart,
     canonical,
     cause_of_break,
     diff,
@@ -156,9 +156,9 @@ def test_what_is_remembered_changes_no_digest(conversation: Conversation) -> Non
 
 
 def test_a_message_is_hashed_once_whatever_requests_it_is_in(monkeypatch: pytest.MonkeyPatch) -> None:
-    hashed: list[Part | ToolSpec] = []
+    hashed: list[PromptPart | ToolSpec] = []
 
-    def watched(part: Part | ToolSpec) -> bytes:
+    def watched(part: PromptPart | ToolSpec) -> bytes:
         hashed.append(part)
         return canonical(part)
 

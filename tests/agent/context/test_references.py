@@ -14,8 +14,8 @@ from agent.context.references import (
     MessageRef,
     OutputRef,
     Reference,
+    ReferenceTarget,
     SummaryRef,
-    Target,
     ToolPart,
     message_digits,
     parse_reference,
@@ -23,7 +23,7 @@ from agent.context.references import (
 from agent.messages import Assistant, Message, Note, Text, ToolCall, ToolOutput, User
 
 counts = st.integers(1, 10**15)
-targets: st.SearchStrategy[Target] = st.one_of(
+targets: st.SearchStrategy[ReferenceTarget] = st.one_of(
     st.builds(OutputRef, counts),
     st.builds(MessageRef, st.text("0123456789abcdef", min_size=1, max_size=8)),
     st.builds(SummaryRef, counts),

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from agent.context.message_text import MEANWHILE, said_meanwhile
-from agent.context.reminders import Surroundings
+from agent.context.reminder_notes import Surroundings
 from agent.events import Event, Steered, StepStarted, ToolFinished, TurnFailed, TurnFinished
 from agent.messages import Note, Text, ToolOutput, User
 from agent.providers.wires.scripted import Scripted

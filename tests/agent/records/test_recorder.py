@@ -15,7 +15,7 @@ from agent.context.control_calls import TodoItem
 from agent.context.last_request import Mark, changes_since, mark_of
 from agent.context.prefix import fingerprint
 from agent.context.prompt import Instructions, build_prompt
-from agent.context.truncation import Record
+from agent.context.server_truncation import Record
 from agent.errors import StoreFailed
 from agent.events import ReplyFinished
 from agent.messages import (

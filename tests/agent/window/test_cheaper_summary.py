@@ -12,7 +12,7 @@ from agent.events import Event, Noticed
 from agent.providers import summarisers
 from agent.providers.base import ModelFacts, Prices, Provider
 from agent.providers.factory import build_summarisers, known_model
-from agent.providers.learned_limits import Summarisers
+from agent.providers.learned_limits import SummariserSource
 from agent.providers.summarisers import CheaperSummarisers
 from agent.providers.wires.scripted import Script, Scripted, ScriptedReply
 from agent.view_events import CompactionFailed, ContextCompacted
@@ -31,7 +31,7 @@ def writer(*replies: ScriptedReply) -> Scripted:
     return Scripted(Script(replies, 128_000), "small")
 
 
-async def compacted(home: Home, writers: Summarisers) -> tuple[Scripted, list[Event], str]:
+async def compacted(home: Home, writers: SummariserSource) -> tuple[Scripted, list[Event], str]:
     """The session's own model, what was told of the compaction, and the summary."""
     provider = Scripted.of({"text": "word " * 900}, {"text": "short"}, SHARED)
     session, _ = await first_turn(home.open(provider, summarisers=writers), "one")

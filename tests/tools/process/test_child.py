@@ -8,32 +8,30 @@ import pytest
 
 from tests.tools.test_bash import is_running
 from tests.waiting import soon
-from tools.process.child import Answer, answer_of
+from tools.process.child import Exit, answer_of
 
 MOST = 1000
 
 
-async def ask(command: str, folder: Path, told: bytes = b"", seconds: float = 60.0) -> Answer:
+async def ask(command: str, folder: Path, told: bytes = b"", seconds: float = 60.0) -> Exit:
     return await answer_of(["/bin/sh", "-c", command], told, folder, dict(os.environ), seconds, MOST)
 
 
 @pytest.mark.parametrize(
     ("command", "told", "answer"),
     [
-        ("cat", 5, Answer(0, b"xxxxx", b"")),
-        ("cat; echo no >&2; exit 2", 5, Answer(2, b"xxxxx", b"no\n")),
-        ("exit 3", 5_000_000, Answer(3, b"", b"")),
-        ("exec 0<&- 1>&- 2>&-; exit 4", 5_000_000, Answer(4, b"", b"")),
-        ("wc -c", 5_000_000, Answer(0, b"5000000\n", b"")),
-        ("head -c 5000000 /dev/zero | tr '\\0' y", 0, Answer(0, b"y" * MOST, b"")),
-        ("kill -9 $$", 0, Answer(-9, b"", b"")),
-        ("echo first; sleep 600 &", 0, Answer(0, b"first\n", b"")),
-        ("echo first; head -c 2000 /dev/zero | tr '\\0' z >&2; yes >&2 &", 0, Answer(0, b"first\n", b"z" * MOST)),
+        ("cat", 5, Exit(0, b"xxxxx", b"")),
+        ("cat; echo no >&2; exit 2", 5, Exit(2, b"xxxxx", b"no\n")),
+        ("exit 3", 5_000_000, Exit(3, b"", b"")),
+        ("exec 0<&- 1>&- 2>&-; exit 4", 5_000_000, Exit(4, b"", b"")),
+        ("wc -c", 5_000_000, Exit(0, b"5000000\n", b"")),
+        ("head -c 5000000 /dev/zero | tr '\\0' y", 0, Exit(0, b"y" * MOST, b"")),
+        ("kill -9 $$", 0, Exit(-9, b"", b"")),
+        ("echo first; sleep 600 &", 0, Exit(0, b"first\n", b"")),
+        ("echo first; head -c 2000 /dev/zero | tr '\\0' z >&2; yes >&2 &", 0, Exit(0, b"first\n", b"z" * MOST)),
     ],
 )
-async def test_an_answer_is_what_the_program_itself_said(
-    command: str, told: int, answer: Answer, tmp_path: Path
-) -> None:
+async def test_an_answer_is_what_the_program_itself_said(command: str, told: int, answer: Exit, tmp_path: Path) -> None:
     assert await ask(command, tmp_path, b"x" * told) == answer
 
 

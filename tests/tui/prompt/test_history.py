@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tests.tui.piloting import terminal
 from tui.prompt.history import History, HistorySearch, looked_for
-from tui.widgets.past import Past
+from tui.widgets.past_message import Past
 
 
 def test_messages_of_this_project_come_first_and_each_once(tmp_path: Path) -> None:

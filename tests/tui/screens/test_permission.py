@@ -11,7 +11,7 @@ from tests.tui.piloting import terminal
 from tui.screens.permission import CommandField, PermissionScreen
 from tui.view.permission import AnswerKeys, answers_in, changeable, decision_for, dry_run_of, headline_of, lines_taken
 from tui.widgets.diffview import DiffView
-from tui.widgets.told import ToldLines
+from tui.widgets.told_lines import ToldLines
 
 TRIED = (Tried("bash(=pytest -x)", 0, 31), Tried("bash(pytest)", 7, 31, ("pytest -q", "pytest tests\n--x\x1b[2J")))
 QUESTION = PermissionAsked(

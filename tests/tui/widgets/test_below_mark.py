@@ -5,7 +5,7 @@ from agent.events import TextDelta, ToolFinished, ToolProgress, ToolStarted, Tur
 from tests.tui.doubles import FakeSession, Hold, conversation
 from tests.tui.inked import plain
 from tests.tui.piloting import Terminal, terminal
-from tui.widgets.below import BelowMark, below_line
+from tui.widgets.below_mark import BelowMark, below_line
 
 DONE = TurnFinished("answered", "x")
 

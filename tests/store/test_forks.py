@@ -8,8 +8,8 @@ import pytest
 
 from store.archive import ArchiveStore
 from store.blobs import Blobs
-from store.branches import Branches
 from store.catalogue import Catalogue, ListedRow
+from store.forks import Forks
 from store.session_rows import KEPT, OutputRow, SummaryRow, UsageRow, ViewRow
 from store.sessions import FactRow, MessageRow, SessionRow, SessionStore, SnapshotRow
 
@@ -48,7 +48,7 @@ def test_a_fork_has_what_its_parent_had_by_then_and_the_parent_stays(store: Sess
     )
     store.write(ROW.id, before=ViewRow(4, "later", 6.0))
 
-    Branches(store).fork(FORK, SnapshotRow(2, "of the fork"), [FactRow("todos", "", "[]")])
+    Forks(store).fork(FORK, SnapshotRow(2, "of the fork"), [FactRow("todos", "", "[]")])
 
     archive = ArchiveStore(store)
     assert store.session(FORK.id) == replace(FORK, messages=2)
@@ -72,7 +72,7 @@ def test_a_fork_has_what_its_parent_had_by_then_and_the_parent_stays(store: Sess
 
 def test_a_fork_of_a_fork_stays_in_the_tree_when_the_one_between_goes(store: SessionStore) -> None:
     store.write(ROW.id, [message(0), message(1), message(2)])
-    branches = Branches(store)
+    branches = Forks(store)
     branches.fork(FORK, None, ())
     store.write(FORK.id, [message(2), message(3)])
     second = replace(FORK, id="00aa00bb00cc", parent=FORK.id, forked=4, created=30.0)
@@ -87,21 +87,21 @@ def test_a_fork_of_a_fork_stays_in_the_tree_when_the_one_between_goes(store: Ses
 
 def test_drafts_are_listed_when_something_was_said_in_them(store: SessionStore) -> None:
     store.write(ROW.id, [message(0), message(1)])
-    Branches(store).fork(replace(FORK, draft=True), None, ())
+    Forks(store).fork(replace(FORK, draft=True), None, ())
     found = store.session(FORK.id)
     assert found is not None
     assert found.is_unused
-    assert Branches(store).drafts() == (FORK.id,)
+    assert Forks(store).drafts() == (FORK.id,)
     assert [row.id for row in store.recent("/p")] == [ROW.id]
     store.write(FORK.id, [message(2)])
-    assert Branches(store).drafts() == ()
+    assert Forks(store).drafts() == ()
     assert [row.id for row in store.recent("/p")] == [FORK.id, ROW.id]
 
 
 def test_messages_that_hold_a_text_are_found_by_role(store: SessionStore) -> None:
     store.write(ROW.id, [message(0, "one"), message(1, "two"), message(2, "one")._replace(role="assistant")])
     store.write(ROW.id, [message(3, "one more")])
-    branches = Branches(store)
+    branches = Forks(store)
     assert branches.holding(ROW.id, "user", "one") == ((0, "one", 5.0), (3, "one more", 5.0))
     assert branches.holding(ROW.id, "user", "one", 1) == ((3, "one more", 5.0),)
 

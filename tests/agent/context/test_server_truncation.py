@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.context.estimate import estimate_messages, estimate_text
-from agent.context.truncation import Finding, Record, Sent, is_new, judge, least_of, since_reply
+from agent.context.server_truncation import Record, Sent, TruncationFinding, is_new, judge, least_of, since_reply
 from agent.messages import Assistant, Conversation, Message, Reasoning, Summary, Text, ToolCall, ToolOutput, User
 from tests.agent.histories import conversations
 
@@ -64,10 +64,10 @@ class Server:
 
 def findings(
     texts: list[str], counts: list[int], tokens: Callable[[str], float] = estimate_text, opening: int = 1500
-) -> list[Finding]:
+) -> list[TruncationFinding]:
     """What is found of each request, as long as nothing is found to be left out. `tokens`: what was learned of the
     server's way to count."""
-    record, found, so_far, expected, plain = Record(), list[Finding](), 0, opening, 0
+    record, found, so_far, expected, plain = Record(), list[TruncationFinding](), 0, opening, 0
     for number, (text, counted) in enumerate(zip(texts, counts, strict=True)):
         so_far += least_of([User((Text(text),))])
         new = round(tokens(text))

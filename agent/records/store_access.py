@@ -1,4 +1,4 @@
-"""What a configuration says of outputs that leave the view: where they are kept, how they are shown, when they go."""
+"""The store of a configuration: opened, tidied and locked, and where it keeps outputs."""
 
 import shutil
 import tempfile

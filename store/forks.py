@@ -15,7 +15,7 @@ _COPIED_UP_TO = {"summaries": "number, position, body, created", "views": "numbe
 """The same of what was written when the session had no more messages than that."""
 
 
-class Branches:
+class Forks:
     """Forks sessions, and finds what was forked. Raises `StoreError`; to be called in the thread of the session
     store."""
 

@@ -2,7 +2,7 @@
 
 from agent.context.rent import Rents, RewriteOffer, RewriteRuling
 from agent.providers.base import Prices
-from agent.window.rent import evaluation, unit_prices
+from agent.window.rent_paid import evaluation, unit_prices
 
 
 def test_a_ruling_is_told_in_numbers_that_people_read() -> None:

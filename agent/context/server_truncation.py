@@ -17,7 +17,7 @@ from agent.context.incremental import derived_once
 from agent.messages import Assistant, Conversation, Message, Note, Text, ToolCall, ToolOutput, User
 from tools.lazy import dataclass, regex
 
-Finding: TypeAlias = Literal["whole", "fresh", "doubtful", "truncated"]
+TruncationFinding: TypeAlias = Literal["whole", "fresh", "doubtful", "truncated"]
 """`whole`: all was read, as far as one can know. `fresh`: only what was new was counted. `doubtful`: less was counted
 than can be, which may happen once. `truncated`: the beginning is left out."""
 
@@ -114,7 +114,7 @@ class Record:
         return replace(self, height=max(counted - least / 2, 0.0), most=counted, compared=compared)
 
 
-def judge(record: Record, sent: Sent) -> tuple[Finding, Record]:
+def judge(record: Record, sent: Sent) -> tuple[TruncationFinding, Record]:
     """What a count says, and the record with it."""
     counts = (*record.counts, sent.counted)[-_KEPT:]
     after = replace(record, counts=counts)

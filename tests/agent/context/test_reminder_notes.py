@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.context.reminders import Surroundings, after_telling, correction, notes_for, told_in
+from agent.context.reminder_notes import Surroundings, after_telling, correction, notes_for, told_in
 from agent.messages import Conversation, Note, Text, User
 from tests.agent.histories import texts
 
