@@ -116,9 +116,17 @@ P = TypeVar("P", bound=_Program)
 
 
 async def _running(program: P, command: Sequence[str], environment: Mapping[str, str], folder: Path | None) -> P:
-    await asyncio.get_running_loop().subprocess_exec(
-        lambda: program, *command, env=dict(environment), cwd=folder, start_new_session=True
-    )
+    """Whoever is cancelled while it starts leaves nothing of it: the event loop would end the program alone."""
+    loop = asyncio.get_running_loop()
+    start = loop.subprocess_exec(lambda: program, *command, env=dict(environment), cwd=folder, start_new_session=True)
+    starting = asyncio.ensure_future(start)
+    try:
+        await asyncio.shield(starting)
+    except asyncio.CancelledError:
+        with suppress(OSError, ValueError):  # then there is nothing to end
+            await starting
+            await program.kill(GRACE)
+        raise
     return program
 
 

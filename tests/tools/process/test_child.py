@@ -58,3 +58,16 @@ async def test_nothing_is_left_of_a_program_that_nobody_listens_to(tmp_path: Pat
 async def test_a_program_that_is_not_there_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         await answer_of([str(tmp_path / "nothing")], b"", tmp_path, {}, 60.0, MOST)
+
+
+async def test_a_program_that_is_given_up_while_it_starts_leaves_nothing(tmp_path: Path) -> None:
+    pid = tmp_path / "pid"
+    command = ["/bin/sh", "-c", f"sleep 600 & echo $! > {tmp_path}/new; mv {tmp_path}/new {pid}; wait"]
+    starting = asyncio.create_task(answer_of(command, b"", tmp_path, dict(os.environ), 60.0, MOST))
+    await asyncio.sleep(0)
+    while not pid.exists():  # the event loop stands still: it has not seen yet that the program runs
+        os.sched_yield()
+    starting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await starting
+    await soon(lambda: not is_running(pid))
