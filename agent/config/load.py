@@ -23,7 +23,6 @@ from agent.config.options import (
 from agent.config.values import Config, Folders, ProviderConfig, field_of
 from agent.errors import ConfigError
 from tools.files.bounded import beginning_of
-from tools.redaction import SECRET_NAME, redacted, without_password
 
 OTHER_VARIABLES = ("EBB_HOME", "EBB_PASS_ENV")
 """What the environment may say besides settings."""
@@ -158,6 +157,8 @@ def _variables(environment: Mapping[str, str], notices: list[str]) -> dict[str, 
 
 def _shown(text: str) -> str:
     """A KEY=VALUE as it may be shown: what is said of servers, and passwords in addresses, are nobody's business."""
+    from tools.redaction import SECRET_NAME, redacted, without_password  # noqa: PLC0415  # deferred: few have settings
+
     key, _, value = text.partition("=")
     name = key.strip().rpartition(".")[2]
     is_secret = key.strip().startswith("mcp.servers.") or (SECRET_NAME.search(name) and name not in PROVIDER_KEYS)

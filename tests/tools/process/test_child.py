@@ -64,7 +64,8 @@ async def test_a_program_that_is_given_up_while_it_starts_leaves_nothing(tmp_pat
     pid = tmp_path / "pid"
     command = ["/bin/sh", "-c", f"sleep 600 & echo $! > {tmp_path}/new; mv {tmp_path}/new {pid}; wait"]
     starting = asyncio.create_task(answer_of(command, b"", tmp_path, dict(os.environ), 60.0, MOST))
-    await asyncio.sleep(0)
+    for _ in range(2):  # to where the program is started, and no further
+        await asyncio.sleep(0)
     while not pid.exists():  # the event loop stands still: it has not seen yet that the program runs
         os.sched_yield()
     starting.cancel()
