@@ -59,7 +59,8 @@ from agent.window.env import Env, TurnLimits
 from agent.window.prefix_watch import PrefixWatch
 from agent.window.reminders import Reminders, surroundings_now
 from agent.window.server_tools import ServerTools, held_back
-from store.sessions import SessionRow, SessionStore
+from store.session_rows import SessionRow
+from store.sessions import SessionStore
 from tools.base import ReadLimits, Workspace, nobody_to_ask
 from tools.lazy import dataclass
 from tools.tool_output_cache import unlisted_tools

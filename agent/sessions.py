@@ -40,7 +40,8 @@ from agent.session_settings import (
 )
 from agent.window.deferral import Deferral, specs_of
 from agent.window.env import Env
-from store.sessions import SessionRow, SessionStore
+from store.session_rows import SessionRow
+from store.sessions import SessionStore
 
 if TYPE_CHECKING:  # types only: who looks at the context, or has servers, pays for it
     from agent.archive.library import Library

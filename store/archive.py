@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 from store.blobs import Blobs
 from store.file_versions import befores
-from store.session_rows import OutputRow, SummaryRow
-from store.sessions import MessageRow, SessionStore
+from store.session_rows import MessageRow, OutputRow, SummaryRow
+from store.sessions import SessionStore
 
 ORPHAN_SECONDS = 86_400.0
 """How long what was put and never settled is left alone: its step may still run."""

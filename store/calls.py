@@ -3,7 +3,8 @@ what they mean."""
 
 from collections.abc import Mapping
 
-from store.sessions import MessageRow, SessionStore
+from store.session_rows import MessageRow
+from store.sessions import SessionStore
 
 MOST_SESSIONS = 100
 """Sessions that are looked at, those that were changed last: however many there are, somebody waits for this."""

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from store.listed import IS_LISTED
-from store.sessions import SessionRow, SessionStore
+from store.session_rows import SessionRow
+from store.sessions import IS_LISTED, SessionStore
 
 _WILD = str.maketrans({sign: f"\\{sign}" for sign in "\\%_"})
 

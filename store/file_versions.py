@@ -5,7 +5,8 @@ import json
 import sqlite3
 from typing import NamedTuple
 
-from store.sessions import FactRow, SessionStore
+from store.session_rows import FactRow
+from store.sessions import SessionStore
 
 KIND = "change"
 

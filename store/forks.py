@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from store.listed import IS_LISTED
-from store.sessions import FactRow, SessionRow, SessionStore, SnapshotRow, insert_session
+from store.session_rows import FactRow, SessionRow, SnapshotRow, insert_session
+from store.sessions import IS_LISTED, SessionStore
 
 _COPIED = {
     "messages": "position, role, body, created, ref, digest",

@@ -30,7 +30,8 @@ from store.queries import (
     words_of_path,
 )
 from store.searchtables import create_parts, create_tables, create_words, drop_index
-from store.sessions import MessageRow, SessionStore
+from store.session_rows import MessageRow
+from store.sessions import SessionStore
 
 DocumentKind: TypeAlias = Literal["user", "assistant", "output", "summary"]
 

@@ -1,9 +1,70 @@
-"""The rows of a session besides its messages: outputs, summaries, what requests took, what rewrites changed, and views
-as they were before. The store numbers no outputs and summaries: whoever writes them down does."""
+"""The rows of a session: itself, its messages, what holds besides them, outputs, summaries, what requests took, what
+rewrites changed, and views as they were before. The store numbers no outputs and summaries: whoever writes them down
+does."""
 
 import sqlite3
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
+
+
+@dataclass(frozen=True, slots=True)
+class SessionRow:
+    id: str
+    project: str
+    """The real path of the project's top folder."""
+    title: str
+    model: str
+    mode: str
+    created: float
+    """Unix seconds."""
+    updated: float
+    messages: int = 0
+    """How many messages the session has: its last position and one, not stored."""
+    parent: str | None = None
+    """The session that this one was forked from, while it is there."""
+    forked: int | None = None
+    """How many messages a fork has taken from its parent."""
+    family: str | None = None
+    """The first session of all that were forked from each other."""
+    draft: bool = False
+    """A fork that nobody needs until something is said in it."""
+
+    @property
+    def is_unused(self) -> bool:
+        """Whether it is a draft in which nothing was said yet."""
+        return self.draft and self.messages <= (self.forked or 0)
+
+
+SESSION_COLUMNS = (
+    "id", "project", "title", "model", "mode", "created", "updated", "parent", "forked", "family", "draft",
+)  # fmt: skip
+
+
+class MessageRow(NamedTuple):
+    position: int
+    """Counts from 0 in each session, without gaps."""
+    role: str
+    body: str
+    created: float = 0.0
+    ref: str | None = None
+    """What it is referred to by. Written, and not read with the message."""
+    is_changed: bool = False
+    """Whether it is not what was written: it was damaged."""
+
+
+class FactRow(NamedTuple):
+    """Something that holds in a session besides its messages. It has one body for each kind and key."""
+
+    kind: str
+    key: str
+    body: str
+
+
+class SnapshotRow(NamedTuple):
+    position: int
+    """How many messages of the session the snapshot has seen."""
+    body: str
 
 
 class OutputRow(NamedTuple):
@@ -125,3 +186,8 @@ def insert_view(db: sqlite3.Connection, session: str, row: ViewRow, now: float) 
 def remove_views(db: sqlite3.Connection, session: str, first: int) -> None:
     """Forgets a view and those after it: the session shows it again."""
     db.execute("delete from views where session = ? and number >= ?", (session, first))
+
+
+def insert_session(db: sqlite3.Connection, row: SessionRow) -> None:
+    names, values = ", ".join(SESSION_COLUMNS), [getattr(row, name) for name in SESSION_COLUMNS]
+    db.execute(f"insert into sessions ({names}) values ({', '.join('?' * len(values))})", values)

@@ -4,94 +4,36 @@ import sqlite3
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from store.blobs import Blobs
 from store.connection import back_up, connected, connected_to_copy, connected_to_read, make_file
 from store.digests import is_as_written
 from store.errors import StoreError, found_no_room, translated
-from store.listed import IS_LISTED, hand_over
 from store.migrations import MIGRATIONS
 from store.session_rows import (
+    FactRow,
+    MessageRow,
     OutputRow,
     RewriteRow,
+    SessionRow,
+    SnapshotRow,
     SummaryRow,
     UsageRow,
     UsageTotal,
     ViewRow,
     insert_rewrites,
     insert_rows,
+    insert_session,
     insert_view,
     remove_views,
 )
 
-
-@dataclass(frozen=True, slots=True)
-class SessionRow:
-    id: str
-    project: str
-    """The real path of the project's top folder."""
-    title: str
-    model: str
-    mode: str
-    created: float
-    """Unix seconds."""
-    updated: float
-    messages: int = 0
-    """How many messages the session has: its last position and one, not stored."""
-    parent: str | None = None
-    """The session that this one was forked from, while it is there."""
-    forked: int | None = None
-    """How many messages a fork has taken from its parent."""
-    family: str | None = None
-    """The first session of all that were forked from each other."""
-    draft: bool = False
-    """A fork that nobody needs until something is said in it."""
-
-    @property
-    def is_unused(self) -> bool:
-        """Whether it is a draft in which nothing was said yet."""
-        return self.draft and self.messages <= (self.forked or 0)
-
-
-_COLUMNS = (
-    "id", "project", "title", "model", "mode", "created", "updated", "parent", "forked", "family", "draft",
-)  # fmt: skip
-
-
-class MessageRow(NamedTuple):
-    position: int
-    """Counts from 0 in each session, without gaps."""
-    role: str
-    body: str
-    created: float = 0.0
-    ref: str | None = None
-    """What it is referred to by. Written, and not read with the message."""
-    is_changed: bool = False
-    """Whether it is not what was written: it was damaged."""
-
-
-class FactRow(NamedTuple):
-    """Something that holds in a session besides its messages. It has one body for each kind and key."""
-
-    kind: str
-    key: str
-    body: str
-
-
-class SnapshotRow(NamedTuple):
-    position: int
-    """How many messages of the session the snapshot has seen."""
-    body: str
-
-
-def insert_session(db: sqlite3.Connection, row: SessionRow) -> None:
-    values = ", ".join("?" * len(_COLUMNS))
-    db.execute(
-        f"insert into sessions ({', '.join(_COLUMNS)}) values ({values})", [getattr(row, name) for name in _COLUMNS]
-    )
+IS_LISTED = """exists (
+    select 1 from messages where session = s.id and position >= case when s.draft then coalesce(s.forked, 0) else 0 end
+)"""
+"""Of a session `s`: something was said in it, and it is no draft that nobody needs."""
 
 
 def _checked(rows: Iterable[tuple[Any, ...]]) -> tuple[MessageRow, ...]:
@@ -99,6 +41,16 @@ def _checked(rows: Iterable[tuple[Any, ...]]) -> tuple[MessageRow, ...]:
         MessageRow(position, role, body, created, is_changed=not is_as_written(role, body, digest))
         for position, role, body, created, digest in rows
     )
+
+
+def _hand_over(db: sqlite3.Connection, session: str) -> None:
+    """What was forked from a session that is going to be deleted counts as forked from where that came from."""
+    (parent, forked) = db.execute("select parent, forked from sessions where id = ?", (session,)).fetchone() or (0, 0)
+    if parent:
+        db.execute(
+            "update sessions set parent = ?, forked = min(coalesce(forked, 0), ?) where parent = ?",
+            (parent, forked or 0, session),
+        )
 
 
 class SessionStore:
@@ -382,7 +334,7 @@ class SessionStore:
     def delete(self, session: str) -> None:
         """What was forked from it counts as forked from where it came from itself."""
         with self.transaction():
-            hand_over(self._db, session)
+            _hand_over(self._db, session)
             self._db.execute("delete from sessions where id = ?", (session,))
 
     def query(self, sql: str, *values: object) -> list[tuple[Any, ...]]:

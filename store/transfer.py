@@ -7,7 +7,8 @@ from typing import Literal, TypeAlias
 
 from store.blobs import Blobs
 from store.digests import message_digest
-from store.sessions import SessionRow, SessionStore, insert_session
+from store.session_rows import SessionRow, insert_session
+from store.sessions import SessionStore
 
 Cell: TypeAlias = str | int | float | None
 TransferRow: TypeAlias = Mapping[str, Cell]

@@ -56,8 +56,8 @@ from agent.records.rows import read_summary
 from agent.records.store_thread import StoreThread
 from store.archive import AGE, REMOVED, SIZE, ArchiveStore
 from store.errors import StoreError
-from store.session_rows import OutputRow
-from store.sessions import SessionRow, SessionStore
+from store.session_rows import OutputRow, SessionRow
+from store.sessions import SessionStore
 from tools.extent import counted
 from tools.files.pictures import PICTURE_TYPES
 from tools.read_result import part_of

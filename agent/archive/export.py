@@ -23,8 +23,8 @@ from agent.records.session_lookup import find_session, project_of
 from agent.records.store_access import opened_store
 from store.blobs import Blobs
 from store.errors import StoreError
-from store.session_rows import SummaryRow
-from store.sessions import MessageRow, SessionRow, SessionStore
+from store.session_rows import MessageRow, SessionRow, SummaryRow
+from store.sessions import SessionStore
 from store.transfer import COLUMNS, KEYS, MESSAGES, Rows, TransferRow, TransferStore, is_row_of, is_time
 
 LATER = frozenset({"views"})

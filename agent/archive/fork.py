@@ -14,7 +14,8 @@ from agent.records.situation import Situation, as_left
 from store.archive import REMOVED, ArchiveStore
 from store.file_versions import facts_before
 from store.forks import Forks
-from store.sessions import FactRow, SessionRow, SessionStore, SnapshotRow
+from store.session_rows import FactRow, SessionRow, SnapshotRow
+from store.sessions import SessionStore
 
 _TODO = '"name":"todo"'
 """What the body of a message holds that calls `todo`."""

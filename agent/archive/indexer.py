@@ -21,7 +21,8 @@ from store.archive import ArchiveStore
 from store.errors import StoreError
 from store.queries import Wanted
 from store.search import Document, IndexProgress, SearchIndex, SearchMatch
-from store.sessions import MessageRow, SessionStore
+from store.session_rows import MessageRow
+from store.sessions import SessionStore
 from tools.recalled import OnProgress, no_progress
 
 MOST_INDEXED = 1 << 18

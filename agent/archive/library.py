@@ -20,7 +20,8 @@ from store.archive import ArchiveStore
 from store.catalogue import Catalogue, ListedRow
 from store.forks import Forks
 from store.queries import Wanted, pieces_of
-from store.sessions import SessionRow, SessionStore
+from store.session_rows import SessionRow
+from store.sessions import SessionStore
 from tools.recalled import OnProgress, no_progress
 
 PAGE = 200

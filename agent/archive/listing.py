@@ -16,8 +16,8 @@ from agent.messages import Assistant, Conversation, Message, ToolCall, User
 from agent.records.damage import read_if_sound, unreadable
 from agent.records.store_thread import StoreThread
 from store.archive import ArchiveStore
-from store.session_rows import OutputRow
-from store.sessions import MessageRow, SessionStore
+from store.session_rows import MessageRow, OutputRow
+from store.sessions import SessionStore
 from tools.extent import counted
 from tools.lazy import dataclass
 from tools.stored_outputs import Content

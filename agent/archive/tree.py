@@ -10,7 +10,8 @@ from agent.messages import Assistant, Message, User
 from agent.records.damage import read_if_sound, unreadable
 from store.file_versions import changes
 from store.forks import Forks
-from store.sessions import MessageRow, SessionRow, SessionStore
+from store.session_rows import MessageRow, SessionRow
+from store.sessions import SessionStore
 from tools.files.paths import display
 
 _SAID = '{"type":"text"'

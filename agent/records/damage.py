@@ -7,7 +7,7 @@ from types import MappingProxyType
 from agent.errors import StoreFailed
 from agent.messages import Assistant, Message, Text, ToolCall, ToolOutput, User
 from agent.records.message_rows import decode_message
-from store.sessions import MessageRow
+from store.session_rows import MessageRow
 from tools.extent import listed
 from tools.lazy import dataclass
 

@@ -25,7 +25,7 @@ from agent.messages import (
 )
 from agent.records.codec import from_json
 from agent.records.earlier_formats import gap_of_words, note_of_words, output_parted, program_of_words
-from store.sessions import MessageRow
+from store.session_rows import MessageRow
 from tools.process.state import ProgramState
 
 

@@ -40,8 +40,18 @@ from agent.records.write_queue import WriteQueue
 from agent.view_events import ContextCompacted, PrefixRenewed, RewriteUndone, ViewChanged
 from store.archive import ArchiveStore
 from store.calls import keep_tool_uses, tool_uses
-from store.session_rows import OutputRow, RewriteRow, SummaryRow, UsageRow, ViewRow
-from store.sessions import FactRow, MessageRow, SessionRow, SessionStore, SnapshotRow
+from store.session_rows import (
+    FactRow,
+    MessageRow,
+    OutputRow,
+    RewriteRow,
+    SessionRow,
+    SnapshotRow,
+    SummaryRow,
+    UsageRow,
+    ViewRow,
+)
+from store.sessions import SessionStore
 from tools.extent import shortened
 
 _CALL = "call"

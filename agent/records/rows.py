@@ -27,8 +27,7 @@ from agent.records.codec import count, from_json
 from agent.records.earlier_formats import title_parted
 from agent.records.message_rows import as_json, decode_message, decode_part, encode_part
 from agent.records.situation import Situation
-from store.session_rows import OutputRow, SummaryRow
-from store.sessions import FactRow, MessageRow
+from store.session_rows import FactRow, MessageRow, OutputRow, SummaryRow
 
 
 def encode_call_state(state: CallState) -> str:

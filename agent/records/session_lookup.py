@@ -2,7 +2,8 @@
 
 from agent.config.values import Config
 from agent.errors import UsageError
-from store.sessions import SessionRow, SessionStore
+from store.session_rows import SessionRow
+from store.sessions import SessionStore
 from tools.lazy import dataclass
 
 

@@ -25,7 +25,8 @@ from agent.messages import Assistant, ToolCall, User
 from agent.records.recorder import Recorder
 from agent.records.store_thread import StoreThread
 from store.blobs import Blobs
-from store.sessions import SessionRow, SessionStore
+from store.session_rows import SessionRow
+from store.sessions import SessionStore
 from tools.base import PrintedLog, Result, Workspace
 from tools.read_result import ReadResult
 from tools.stored_outputs import KeptContent

@@ -31,7 +31,8 @@ from agent.window.triggers import unheard
 from agent.window.undo import undo
 from bench.tui.sessions import MODEL, history
 from store.blobs import Blobs
-from store.sessions import SessionRow, SessionStore, SnapshotRow
+from store.session_rows import SessionRow, SnapshotRow
+from store.sessions import SessionStore
 from tests.kit.session import assembled
 from tools.base import Workspace
 

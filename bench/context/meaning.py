@@ -16,7 +16,8 @@ from agent.messages import Conversation, Text, User
 from agent.records.message_rows import encode_message
 from agent.records.rows import encode_snapshot
 from agent.records.store_thread import StoreThread
-from store.sessions import SessionRow, SessionStore, SnapshotRow
+from store.session_rows import SessionRow, SnapshotRow
+from store.sessions import SessionStore
 from tools.recalled import RecallQuery
 
 PAIRS = (

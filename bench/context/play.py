@@ -25,7 +25,8 @@ from bench.context.billing import common_prefix
 from bench.context.model import Billed, BilledModel, PlannedModel, Produce, reader_of
 from bench.context.workload import CODEX, HEAVY, LIGHT, REAL, TOKENS_PER_BYTE, Mix, plan, prose
 from store.blobs import Blobs
-from store.sessions import SessionRow, SessionStore
+from store.session_rows import SessionRow
+from store.sessions import SessionStore
 from tests.kit.session import assembled
 from tools.base import Tool, Workspace
 

@@ -21,8 +21,8 @@ from agent.records.resume import restore
 from agent.records.rows import encode_snapshot
 from agent.records.store_thread import StoreThread
 from bench.measure import row
-from store.session_rows import UsageRow
-from store.sessions import FactRow, SessionRow, SessionStore, SnapshotRow
+from store.session_rows import FactRow, SessionRow, SnapshotRow, UsageRow
+from store.sessions import SessionStore
 from tools.base import Workspace
 
 ROW = SessionRow("aa11bb22cc33", "/p", "a long session", "scripted/a", "ask", 1.0, 1.0)

@@ -21,7 +21,8 @@ from agent.records.message_rows import encode_message
 from agent.records.rows import encode_snapshot
 from agent.records.store_thread import StoreThread
 from bench.measure import row
-from store.sessions import SessionRow, SessionStore, SnapshotRow
+from store.session_rows import SessionRow, SnapshotRow
+from store.sessions import SessionStore
 from tools.recalled import RecallQuery
 
 SESSIONS = 100

@@ -9,8 +9,8 @@ from agent.messages import Assistant, Conversation, Message, Text, ToolCall, Too
 from agent.records.message_rows import encode_message
 from agent.records.rows import encode_snapshot, output_rows
 from bench.measure import environment
-from store.session_rows import OutputRow
-from store.sessions import SessionRow, SessionStore, SnapshotRow
+from store.session_rows import OutputRow, SessionRow, SnapshotRow
+from store.sessions import SessionStore
 
 MODEL = "openai-chat/bench"
 SETTINGS = """\

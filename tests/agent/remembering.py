@@ -9,7 +9,8 @@ from agent.messages import Assistant, Conversation, Summary, Text, ToolCall, Too
 from agent.records.recorder import Recorder
 from agent.records.store_thread import StoreThread
 from store.blobs import Blobs
-from store.sessions import SessionRow, SessionStore
+from store.session_rows import SessionRow
+from store.sessions import SessionStore
 from tools.recall_scope import Scope
 
 HERE, THERE, ELSEWHERE = "aaaa11112222", "bbbb11112222", "cccc11112222"

@@ -105,7 +105,8 @@ from agent.window.server_tools import ServerTools
 from agent.window.undo import undo
 from store.archive import ArchiveStore
 from store.blobs import Blobs
-from store.sessions import SessionRow, SessionStore
+from store.session_rows import SessionRow
+from store.sessions import SessionStore
 from tests.agent.context.test_context import is_valid
 from tests.agent.fuzzed import (
     Fuzzed,

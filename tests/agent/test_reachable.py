@@ -22,7 +22,8 @@ from agent.context.offload import Offloading, OffloadMode
 from agent.messages import Assistant, Conversation, Text, ToolCall, ToolOutput, User
 from agent.records.recorder import Recorder
 from store.blobs import Blobs
-from store.sessions import SessionRow, SessionStore
+from store.session_rows import SessionRow
+from store.sessions import SessionStore
 from tests.agent.fuzzed import Inline
 from tests.conftest import thorough
 from tests.tools.reading import as_bytes

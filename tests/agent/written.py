@@ -35,7 +35,8 @@ from agent.records.recorder import Recorder
 from agent.records.situation import Situation
 from agent.records.store_thread import StoreThread
 from agent.view_events import ContextCompacted, PrefixRenewed
-from store.sessions import SessionRow, SessionStore
+from store.session_rows import SessionRow
+from store.sessions import SessionStore
 from tests.agent.histories import arguments, natives, statuses
 from tests.agent.providers.wires.cases import PIXEL
 

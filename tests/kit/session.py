@@ -48,7 +48,8 @@ from agent.window.prefix_watch import PrefixWatch
 from agent.window.reminders import Reminders, surroundings_now
 from agent.window.server_tools import ServerTools, held_back
 from store.blobs import Blobs
-from store.sessions import SessionRow, SessionStore
+from store.session_rows import SessionRow
+from store.sessions import SessionStore
 from tools.base import Tool, Workspace, nobody_to_ask
 from tools.catalog import builtin_tools
 from tools.stored_outputs import KeptContent

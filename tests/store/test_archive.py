@@ -12,8 +12,8 @@ from store.archive import ArchiveStore, Collected
 from store.blobs import Blobs
 from store.errors import StoreError
 from store.migrations import MIGRATIONS
-from store.session_rows import OutputRow, SummaryRow
-from store.sessions import MessageRow, SessionRow, SessionStore
+from store.session_rows import MessageRow, OutputRow, SessionRow, SummaryRow
+from store.sessions import SessionStore
 
 
 class Opened:

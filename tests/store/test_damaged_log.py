@@ -10,7 +10,8 @@ import pytest
 
 from store.errors import StoreError
 from store.repair import is_damaged, repair_database
-from store.sessions import MessageRow, SessionRow, SessionStore
+from store.session_rows import MessageRow, SessionRow
+from store.sessions import SessionStore
 
 ROW = SessionRow("aa11bb22cc33", "/p", "fix it", "scripted/a", "ask", 10.0, 10.0)
 COUNT = 12

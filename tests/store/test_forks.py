@@ -10,8 +10,18 @@ from store.archive import ArchiveStore
 from store.blobs import Blobs
 from store.catalogue import Catalogue, ListedRow
 from store.forks import Forks
-from store.session_rows import KEPT, OutputRow, SummaryRow, UsageRow, ViewRow
-from store.sessions import FactRow, MessageRow, SessionRow, SessionStore, SnapshotRow
+from store.session_rows import (
+    KEPT,
+    FactRow,
+    MessageRow,
+    OutputRow,
+    SessionRow,
+    SnapshotRow,
+    SummaryRow,
+    UsageRow,
+    ViewRow,
+)
+from store.sessions import SessionStore
 
 ROW = SessionRow("aa11bb22cc33", "/p", "fix it", "scripted/a", "ask", 10.0, 10.0)
 FORK = replace(ROW, id="dd44ee55ff66", created=20.0, updated=20.0, parent=ROW.id, forked=2, family=ROW.id)

@@ -13,7 +13,8 @@ from store.catalogue import Catalogue
 from store.forks import Forks
 from store.queries import Wanted
 from store.search import Document, IndexProgress, SearchIndex
-from store.sessions import MessageRow, SessionRow, SessionStore
+from store.session_rows import MessageRow, SessionRow
+from store.sessions import SessionStore
 from store.vectors import VectorStore
 
 A, B = "aa11bb22cc33", "bb22cc33dd44"

@@ -16,7 +16,8 @@ from store.errors import StoreError
 from store.migrations import MIGRATIONS
 from store.repair import repair_database
 from store.salvage import rows_in
-from store.sessions import MessageRow, SessionRow, SessionStore
+from store.session_rows import MessageRow, SessionRow
+from store.sessions import SessionStore
 
 ROW = SessionRow("aa11bb22cc33", "/p", "fix it", "scripted/a", "ask", 10.0, 10.0)
 COUNT = 60

@@ -12,7 +12,8 @@ from store.errors import StoreError
 from store.migrations import MIGRATIONS
 from store.queries import Wanted
 from store.search import Document, DocumentKind, IndexProgress, SearchIndex, SearchMatch
-from store.sessions import MessageRow, SessionRow, SessionStore
+from store.session_rows import MessageRow, SessionRow
+from store.sessions import SessionStore
 
 HOSTILE = (
     '"', '""', "'", "*", "a*", "*a", "^a", "a^", "-a", "+a", "(a", "a)", "()", "{a} : b", "title : a", "a:b",

@@ -13,8 +13,8 @@ import pytest
 from store.errors import StoreError
 from store.locks import SessionLock
 from store.migrations import MIGRATIONS
-from store.session_rows import RewriteRow, UsageRow, UsageTotal
-from store.sessions import FactRow, MessageRow, SessionRow, SessionStore, SnapshotRow
+from store.session_rows import FactRow, MessageRow, RewriteRow, SessionRow, SnapshotRow, UsageRow, UsageTotal
+from store.sessions import SessionStore
 
 ROW = SessionRow("aa11bb22cc33", "/p", "fix it", "scripted/a", "ask", 10.0, 10.0)
 

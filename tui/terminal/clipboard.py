@@ -1,17 +1,20 @@
 """Pictures in the clipboard of the desktop, by whichever program is there to read them."""
 
-import asyncio
 import os
 import re
 import shutil
 import sys
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from tools.files.pictures import LARGEST_PICTURE
-from tui.terminal.desktop_program import end_group
+from tools.process.child import answer_of
 
 PATIENCE = 5.0
 """Seconds that such a program may take."""
+
+_MOST = 2 * LARGEST_PICTURE + 64
+"""Bytes that are read: those of a picture that is just too large, with two digits for each."""
 
 _HEX = re.compile(rb"\xc2\xabdata PNGf([0-9A-Fa-f]+)\xc2\xbb")
 
@@ -52,30 +55,9 @@ async def picture(environment: Mapping[str, str]) -> bytes:
 
 
 async def _printed(command: Sequence[str]) -> bytes:
-    """What the program prints, up to more than a picture may have; nothing when it fails or takes too long."""
+    """What the program prints, up to more than a picture may have; nothing when it cannot run or takes too long."""
     try:
-        process = await asyncio.create_subprocess_exec(
-            *command,
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.DEVNULL,
-            start_new_session=True,
-        )
+        answer = await answer_of(command, b"", Path("/"), os.environ, PATIENCE, _MOST)
     except OSError:
         return b""
-    try:
-        async with asyncio.timeout(PATIENCE):
-            return await _bounded(process)
-    except TimeoutError:
-        return b""
-    finally:
-        await end_group(process)
-
-
-async def _bounded(process: asyncio.subprocess.Process) -> bytes:
-    if process.stdout is None:
-        raise RuntimeError("a program was started without a pipe")
-    data = b""
-    while len(data) <= 2 * LARGEST_PICTURE + 64 and (chunk := await process.stdout.read(1 << 16)):
-        data += chunk
-    return data
+    return answer.out if answer.code is not None or len(answer.out) == _MOST else b""

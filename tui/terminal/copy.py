@@ -5,10 +5,12 @@ import asyncio
 import base64
 import re
 import shutil
+import signal
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 
 from tools.extent import counted
-from tui.terminal.desktop_program import end_group
+from tools.process.groups import ProcessFamily
 from tui.terminal.passthrough import through
 from tui.view.blocks import AnswerText, Block, Call, Earlier, Failure, Notice, Retry, SummaryBlock, Thought, UserText
 from tui.view.receipts import Compaction, RunningCompaction, UndoneReceipt, details_of
@@ -19,6 +21,9 @@ MOST_SENT = 74_000
 
 _PATIENCE = 5.0
 """Seconds that a program has to take a text."""
+
+_MOMENT = 1.0
+"""Seconds that it has to be gone when it is ended."""
 
 _STEERS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 """What would steer a terminal into which it is pasted."""
@@ -125,6 +130,8 @@ async def _takes(argv: tuple[str, ...], text: str, environment: Mapping[str, str
     try:
         await asyncio.wait_for(process.communicate(text.encode()), _PATIENCE)
     except TimeoutError:
-        await end_group(process)
+        ProcessFamily(process.pid).signal(signal.SIGKILL, is_reaped=process.returncode is not None)
+        with suppress(TimeoutError):  # what has its pipe from elsewhere is not waited for
+            await asyncio.wait_for(process.wait(), _MOMENT)
         return False
     return process.returncode == 0

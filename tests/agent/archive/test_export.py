@@ -27,7 +27,8 @@ from agent.records.recorder import Recorder
 from agent.records.store_access import open_store
 from agent.records.store_thread import StoreThread
 from store.queries import Wanted
-from store.sessions import SessionRow, SessionStore
+from store.session_rows import SessionRow
+from store.sessions import SessionStore
 from store.transfer import COLUMNS
 from tests.agent.fuzzed import Inline
 from tests.agent.written import WORDS, Happening, Writing, sessions

@@ -18,8 +18,8 @@ from agent.providers.wires.scripted import Scripted
 from agent.records.message_rows import decode_message, encode_message
 from store.archive import ArchiveStore
 from store.errors import StoreError
-from store.session_rows import OutputRow
-from store.sessions import MessageRow, SessionStore
+from store.session_rows import MessageRow, OutputRow
+from store.sessions import SessionStore
 from tests.agent.context.test_output_media import PNG
 from tests.kit.session import ID, Home, call, calls, events_of, first_turn, outputs_of
 from tools.base import Arguments, Attached, Effect, Picture, Result, Workspace

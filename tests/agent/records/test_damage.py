@@ -3,7 +3,7 @@
 from agent.messages import Message, Text, User
 from agent.records.damage import FARTHEST, LOST, ReadableMessages, in_place, readable
 from agent.records.message_rows import encode_message
-from store.sessions import MessageRow
+from store.session_rows import MessageRow
 
 
 def said(number: int) -> User:

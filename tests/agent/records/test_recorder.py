@@ -40,8 +40,8 @@ from agent.records.rows import changes_of, decode_mark, decode_situation, decode
 from agent.records.situation import Situation
 from agent.records.store_thread import StoreThread
 from agent.records.usage import Spent
-from store.session_rows import SummaryRow
-from store.sessions import FactRow, MessageRow, SessionRow, SessionStore
+from store.session_rows import FactRow, MessageRow, SessionRow, SummaryRow
+from store.sessions import SessionStore
 from tests.agent.histories import conversations
 from tools.extent import Extent
 

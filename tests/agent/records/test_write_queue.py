@@ -14,7 +14,8 @@ from agent.records import write_queue
 from agent.records.store_thread import StoreThread
 from agent.records.write_queue import CLOSING, WAITING, WRITTEN, WriteQueue
 from store.errors import StoreError
-from store.sessions import MessageRow, SessionRow, SessionStore
+from store.session_rows import MessageRow, SessionRow
+from store.sessions import SessionStore
 from tests.waiting import until
 
 ROW = SessionRow("aa11bb22cc33", "/p", "", "scripted/a", "ask", 1.0, 1.0)
