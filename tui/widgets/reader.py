@@ -59,7 +59,7 @@ class Reader(Vertical):
         line.display, self._looked_for = False, ""
         self.remove_class("searched")
         if back and self._before is not None:
-            self._before.focus()
+            self.screen.set_focus(self._before)
 
     @property
     def _open_line(self) -> "SearchLine | None":

@@ -41,8 +41,8 @@ class SearchLine(Horizontal):
         return self._field.has_focus
 
     def write(self) -> None:
-        """Takes the keys."""
-        self._field.focus()
+        """Takes the keys, those too that are on their way: `focus` would come behind them."""
+        self.screen.set_focus(self._field)
 
     def begin(self) -> None:
         """Takes the keys, and what is typed stands in the place of what was written before."""

@@ -1,3 +1,4 @@
+from textual import events
 from textual.widgets import Input, Static
 
 from agent.events import TextDelta, TurnFinished
@@ -27,6 +28,17 @@ async def test_words_are_looked_for_and_esc_goes_back() -> None:
         await t.press("down", "down", until=lambda: count(t).startswith("1 of 11"))
         await t.press("escape", until=lambda: t.prompt.has_focus)
         assert (t.transcript.visible_text(), t.transcript.following) == (before, True)
+
+
+async def test_words_that_come_with_the_key_are_looked_for() -> None:
+    async with terminal(FakeSession(history=conversation(30)), size=(80, 24)) as t:
+        await t.shows("Answer 29.")
+        for _ in range(2):  # the line of the first search, and the same again
+            for key in ("ctrl+f", *"zebra"):
+                t.app.post_message(events.Key(key, key if len(key) == 1 else None))
+            await t.until(lambda: t.app.screen.query("#sought") and box(t).value == "zebra")
+            assert t.prompt.text == ""
+            await t.press("escape", until=lambda: t.prompt.has_focus)
 
 
 async def test_a_long_conversation_is_read_in_the_background_and_then_looked_through() -> None:
