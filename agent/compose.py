@@ -153,10 +153,8 @@ class Composer:
         if not is_new:
             mode_before = row.mode if is_from_outside and mode != row.mode else ""
             conversation, resumed = await restore(recorder, workspace, model, mode, debug, ask_again=there)
-            conversation, resumed = (
-                counted_for(conversation, provider.facts.id),
-                replace(resumed, mode_before=mode_before),
-            )
+            conversation = counted_for(conversation, provider.facts.id)
+            resumed = replace(resumed, mode_before=mode_before)
             if model != row.model or mode_before:
                 await recorder.goes_on_with(model, mode)  # whoever opens it anew, or looks at it, finds it so
 

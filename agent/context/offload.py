@@ -20,7 +20,7 @@ _KINDS: dict[str, OutputKind] = {
     "read": "file",
     "grep": "file",
     "glob": "file",
-    "task": "file",
+    "task": "file",  # what gives another agent something to do, and gives back its report
     "read_result": "whole",
     "tool_output_cache": "whole",
     "tool_output_cache_grep": "whole",

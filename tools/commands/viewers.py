@@ -112,10 +112,15 @@ def _is_viewer(words: tuple[str, ...]) -> bool:
         case ["git", *rest]:
             return _git_command(rest) in _GIT
         case ["sed", *options]:
-            return "-n" in options and not any(option.startswith(("-i", "--in-place")) for option in options)
+            return _has(options, "n", "--quiet", "--silent") and not _has(options, "i", "--in-place")
         case [name, *_]:
             return name in _VIEWERS
     return False
+
+
+def _has(options: Sequence[str], letter: str, *names: str) -> bool:
+    """Whether one of the options is that letter, alone or among others, or begins as a long name."""
+    return any(one.startswith(names) if one.startswith("--") else one[:1] == "-" and letter in one for one in options)
 
 
 def _is_filter(words: tuple[str, ...]) -> bool:
