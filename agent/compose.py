@@ -47,6 +47,7 @@ from agent.session_settings import (
     effort_for,
     hooks_for_calls,
     instructions_going_on,
+    limits_of,
     mode_of,
     offloading_of,
     persistence_of,
@@ -55,7 +56,7 @@ from agent.session_settings import (
     tools_for,
 )
 from agent.window.deferral import Deferral, specs_of
-from agent.window.env import Env, TurnLimits
+from agent.window.env import Env
 from agent.window.prefix_watch import PrefixWatch
 from agent.window.reminders import Reminders, surroundings_now
 from agent.window.server_tools import ServerTools, held_back
@@ -170,7 +171,7 @@ class Composer:
             recorder=recorder,
             interrupt=interrupt,
             emit=emit,
-            limits=TurnLimits(config.max_turns, config.max_cost),
+            limits=limits_of(config, interactive=there),
             compacting=compacting,
             summarisers=summarisers,
             learned_limits=LearnedLimits(window_shown(recorder.mark, provider)),

@@ -124,9 +124,10 @@ class ReplyFinished:
     usage: Usage
     cost: float | None
     """US dollars, or None when the model's prices are not known."""
-    purpose: Literal["step", "summary", "probe", "reading", "sampling"] = "step"
+    purpose: Literal["step", "summary", "probe", "reading", "sampling", "keep-alive"] = "step"
     """A step of the turn, a summary for a compaction, a short question that finds the fastest model for one, the
-    reading of a long output, or what a server wanted written."""
+    reading of a long output, what a server wanted written, or the last request once more, between two turns, which
+    keeps the provider's cache alive: nobody is told what it says."""
 
 
 @dataclass(frozen=True, slots=True)

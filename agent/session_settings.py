@@ -26,6 +26,7 @@ from agent.input.instructions import git_branch, in_mode, load_instructions
 from agent.providers.base import ModelFacts
 from agent.providers.setup import find_setting, first_choice
 from agent.providers.stream import Persistence
+from agent.window.env import TurnLimits
 from tools.base import Tool
 from tools.catalog import builtin_tools
 from tools.final_report import FinalReport
@@ -143,6 +144,12 @@ def persistence_of(config: Config, *, interactive: bool) -> Persistence:
     until_stopped = interactive and config.sources.get("retry.patience") == "default"
     patience = None if until_stopped else config.retry_patience
     return Persistence(patience, config.retry_first, config.retry_fallback_after)
+
+
+def limits_of(config: Config, *, interactive: bool) -> TurnLimits:
+    """What turns may take. Where nobody is there, nobody thinks: no cache is kept alive."""
+    kept = config.keep_alive if interactive and config.keep_alive != "off" else 0
+    return TurnLimits(config.max_turns, config.max_cost, kept)
 
 
 def offloading_of(config: Config) -> Offloading:

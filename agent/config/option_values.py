@@ -34,6 +34,17 @@ def count(value: object) -> int:
     raise ValueError("a whole number above 0")
 
 
+MOST_KEPT_ALIVE = 3
+
+
+def keep_alive(value: object) -> int | str:
+    if value == "off":
+        return "off"
+    if isinstance(value, int) and not isinstance(value, bool) and 0 < value <= MOST_KEPT_ALIVE:
+        return value
+    raise ValueError(f'"off", or a number from 1 to {MOST_KEPT_ALIVE}: so many requests in one pause at most')
+
+
 def optional_count(value: object) -> int | None:
     return None if value is None else count(value)
 

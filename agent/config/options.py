@@ -10,6 +10,7 @@ from agent.config.option_values import (
     factor,
     flag,
     hooks,
+    keep_alive,
     named_texts,
     one_of,
     optional_count,
@@ -198,6 +199,13 @@ OPTIONS: tuple[Option, ...] = (
     Option("retry.fallback_after", None, optional_wait, "seconds after which a model of `fallback_models` takes over"),
     Option("tools.allowed", (), texts, "the built-in tools that are offered; none named: all", tightens=_both),
     Option("tools.denied", (), texts, "built-in tools that are neither offered nor run", tightens=_also_names),
+    Option(
+        "agent.keep_alive",
+        "off",
+        keep_alive,
+        "how often the provider's cache is kept alive while you think, in a terminal only: a request shortly before it "
+        "runs out, which costs a tenth of what is in it or less; sent only where that will probably save more",
+    ),
     Option("agent.max_turns", None, optional_count, "requests that one turn may make"),
     Option("agent.max_cost", None, dollars, "US dollars one run may cost"),
     Option(

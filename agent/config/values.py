@@ -107,6 +107,8 @@ class Config:
     tui_theme: ThemeName
     tui_notify: NotifyName
     tui_status: tuple[StatusPart, ...]
+    keep_alive: int | Literal["off"]
+    """Requests in a row that may keep the provider's cache alive."""
     max_turns: int | None
     max_cost: float | None
     allow: tuple[str, ...]

@@ -76,6 +76,8 @@ class ModelFacts:
     """The shortest beginning of a request that its provider caches."""
     cache_ttl: float = 300.0
     """Seconds after its last use for which a provider keeps what it has cached."""
+    renews_cache: bool = False
+    """Whether its provider says that the cache is kept for so long, and for so long again with each use."""
     sources: tuple[tuple[str, str], ...] = ()
     """Pairs of fact and source: registry, config, live or default."""
     server: str = ""

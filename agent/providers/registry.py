@@ -74,6 +74,7 @@ def facts_for(provider: str, name: str, overrides: Mapping[str, object] = {}) ->
         known=row is not None or bool(settings),
         sources=tuple(sources.items()),
         most_tools=MOST_TOOLS.get(provider),
+        renews_cache=provider == "anthropic" or (provider == "openai" and has_breakpoints(name)),
         **{**defaults, **known, **settings},
     )
 

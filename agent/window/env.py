@@ -34,6 +34,8 @@ class TurnLimits:
     """Requests that a turn may make."""
     cost: float | None = None
     """US dollars that may be spent before the next request is refused."""
+    keep_alive: int = 0
+    """Requests in a row that may keep the provider's cache alive while the user thinks."""
 
 
 class Servers(Protocol):

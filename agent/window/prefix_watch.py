@@ -38,9 +38,33 @@ class Cached:
     """What an answered request left behind."""
 
     sent: Fingerprint
-    tokens: int
+    usage: Usage
     at: float
     epoch: int
+
+    @property
+    def tokens(self) -> int:
+        return left_in_cache(self.usage)
+
+
+@dataclass(frozen=True, slots=True)
+class RenewableRequest:
+    """The last request, with which the next one begins, and how it stands with the cache that it left."""
+
+    request: Request
+    usage: Usage
+    """As it was counted."""
+    answered: float
+    """Seconds since its reply was complete."""
+    age: float
+    """Seconds since the cache was used last, be it to keep it alive."""
+    renewals: int
+    """How often it was kept alive since the reply."""
+
+    @property
+    def cached(self) -> int:
+        """Tokens that are known to be in the cache."""
+        return left_in_cache(self.usage)
 
 
 class PrefixWatch:
@@ -76,6 +100,12 @@ class PrefixWatch:
         self._sections = tuple(sections)
         self._earlier = earlier
         self._cached: Cached | None = None
+        self._request: Request | None = None
+        self._read_at = 0.0
+        """When a request was sent last that used the cache: its time may be counted from there."""
+        self._renewals = 0
+        self.gives_up_cache = False
+        """Keeping the cache alive was tried, and does not work."""
         self._opens_turn = False
         self._used = (used[0], now() - used[1]) if used else None
         """Whose cache was used last, and when."""
@@ -139,6 +169,21 @@ class PrefixWatch:
         model, at = self._used
         return model != facts.id or self._now() - at > facts.cache_ttl
 
+    def renewable(self, facts: ModelFacts) -> RenewableRequest | None:
+        """The last request, if its cache is there and will be used by the next one, as far as one can know."""
+        cached, request, now = self._cached, self._request, self._now()
+        is_last = cached is not None and cached.sent is self._sent and not self._rewritten and not self._is_read_again
+        if cached is None or request is None or not is_last or now - self._read_at > facts.cache_ttl:
+            return None
+        if cached.sent.model != facts.id or self.gives_up_cache:
+            return None
+        return RenewableRequest(request, cached.usage, now - cached.at, now - self._read_at, self._renewals)
+
+    def renewed(self) -> None:
+        """The cache of the last request was used once more."""
+        self._read_at, self._renewals = self._now(), self._renewals + 1
+        self._used = (self._used[0], self._read_at) if self._used else None
+
     def plan(self, prompt: Prompt, tools: tuple[ToolSpec, ...], facts: ModelFacts) -> Breakpoints:
         """Where the next request may be cut for the cache."""
         if self._static[:2] != (prompt.system, tools):
@@ -170,6 +215,7 @@ class PrefixWatch:
             self._emit(PrefixDrifted(where))
             self._debug.say("context/prefix-drift", where=where, model=facts.id)
         self._sent, self._length = sent, self._lengths.of(request.messages).parts
+        self._request, self._read_at, self._renewals = request, self._now(), 0
         self._rewritten = self._retooled = self._is_read_again = False
         self._opens_turn, self._ttl = (
             bool(request.messages) and bool(getattr(request.messages[-1], "text", "")),
@@ -204,19 +250,20 @@ class PrefixWatch:
     def answered(self, usage: Usage) -> None:
         """Compares what the provider read from its cache with what it should have had there. The first reply of a turn
         says nothing, unless its cache was too old: providers leave out what was thought in the turn before."""
+        before, now = self._cached, self._now()
+        gap = now - self._used[1] if self._used else 0.0
         if self._sent is not None:
-            self._used = self._sent.model, self._now()
+            self._used = self._sent.model, now
         if self._sent is None or usage.prompt == 0:
             return
-        before, now = self._cached, self._now()
         if self._sent.model != (before.sent.model if before else self._earlier.model if self._earlier else ""):
             self.misses = 0
         if usage.cache_read or usage.cache_write:
             self.misses = None
         elif self.misses is not None and before is not None and before.epoch == self.epoch:
-            self.misses += usage.prompt >= MISSABLE and now - before.at <= self._ttl
+            self.misses += usage.prompt >= MISSABLE and gap <= self._ttl
         if before is not None and before.epoch == self.epoch and is_broken(before.tokens, usage):
-            cause = cause_of_break(before.sent, self._sent, now - before.at, self._ttl)
+            cause = cause_of_break(before.sent, self._sent, gap, self._ttl)
             if cause != "unknown" or not self._opens_turn:
                 self._emit(CacheBroken(cause, before.tokens, usage.cache_read))
                 self._debug.say(
@@ -226,4 +273,4 @@ class PrefixWatch:
                     readTokens=usage.cache_read,
                     model=self._sent.model,
                 )
-        self._cached = Cached(self._sent, left_in_cache(usage), now, self.epoch)
+        self._cached = Cached(self._sent, usage, now, self.epoch)

@@ -12,8 +12,9 @@ from agent.messages import Note, User
 from agent.providers.base import Request
 from agent.providers.wires.scripted import Scripted
 from agent.session import Session
-from agent.session_settings import compacting_of
+from agent.session_settings import compacting_of, limits_of
 from agent.view_events import PrefixDrifted, PrefixRenewed
+from agent.window.env import TurnLimits
 from tests.agent.mcp.serving import House, say
 
 ALL = (
@@ -33,6 +34,14 @@ def test_every_setting_of_a_compaction_reaches_it(tmp_path: Path) -> None:
     wishes = Wishes("what was done", ("name the tests",), "ids", ("and paths",))
     assert compacting_of(config, 100_000) == CompactionSettings(caps, wishes)
     assert config.notices == ()
+
+
+def test_a_cache_is_kept_alive_only_where_somebody_thinks(tmp_path: Path) -> None:
+    config = load_config(tmp_path, {"EBB_HOME": str(tmp_path)}, {}, ("agent.keep_alive=2", "agent.max_turns=9"))
+    assert limits_of(config, interactive=True) == TurnLimits(9, keep_alive=2)
+    assert limits_of(config, interactive=False) == TurnLimits(9)
+    usual = load_config(tmp_path, {"EBB_HOME": str(tmp_path)}, {})
+    assert (usual.keep_alive, limits_of(usual, interactive=True)) == ("off", TurnLimits())
 
 
 def test_in_a_small_window_less_stays(tmp_path: Path) -> None:

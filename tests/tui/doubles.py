@@ -37,6 +37,7 @@ from agent.session import Session
 from agent.sessions import Sessions
 from agent.view_events import BroughtBack, CompactionStarted, ContextCompacted
 from agent.window.compact import CompactResult
+from agent.window.env import TurnLimits
 from agent.window.triggers import unheard
 from tools.recalled import no_progress
 
@@ -150,6 +151,7 @@ class FakeSession(Session):
     root: Path = Path("/home/me/project")
     history: Conversation = Conversation()  # noqa: RUF009  # frozen values
     cost: float | None = 0.0
+    limits: TurnLimits = TurnLimits()  # noqa: RUF009  # as above
     listing: FakeShelf = FakeShelf()
     files: FakeFiles = FakeFiles()
     news: tuple[str, ...] = ()

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from agent.errors import AgentError
 from tui.commands import Invocation, Unknown, parse
+from tui.session.keep_alive import CacheKeeper
 
 if TYPE_CHECKING:  # a type only: what a session is made of is loaded behind the first paint
     from tui.session.controller import SessionController
@@ -31,6 +32,7 @@ class JobQueue(ABC):
         self.is_held = False
         """What waits is not sent before the user wants it."""
         self._job: RunningJob | None = None
+        self._cache = CacheKeeper(lambda: self.controller)
 
     # What a front end says
 
@@ -69,6 +71,7 @@ class JobQueue(ABC):
 
     def start(self, work: Callable[[], Awaitable[None]] | None = None) -> None:
         """Does that, and then says what waits."""
+        self._cache.end()
         self.is_held, self.is_busy = False, True
         self._job = self.run_job(self._run(work))
 
@@ -85,6 +88,7 @@ class JobQueue(ABC):
         finally:
             self.is_busy = False
         self.take_back_queue()
+        self._cache.begin()
 
     async def _say_next(self) -> bool:
         if self.controller.session is None and not await self.open_session():
@@ -136,6 +140,7 @@ class JobQueue(ABC):
         in the prompt."""
         controller = self.controller
         controller.put_by(written)
+        await self._cache.over()
         if self.is_busy:
             controller.leave_turn()
             with suppress(TimeoutError):

@@ -148,6 +148,10 @@ class SessionView:
     """Tokens of the next request by component, as far as known."""
     turn_cost: float | None = 0.0
     """US dollars of the turn."""
+    kept: int = 0
+    """How often the provider's cache was kept alive since."""
+    kept_cost: float | None = 0.0
+    """US dollars of that."""
     prompted: int = 0
     """Tokens that the requests of the turn have sent."""
     read: int = 0

@@ -153,7 +153,7 @@ def _search_told(names: tuple[str, ...]) -> str:
 def _turn_started(view: SessionView, model: str, text: str) -> SessionView:
     rested = _at_rest(view)
     said = (UserText(text),) if text else ()
-    begun = replace(rested, turn_cost=0.0, prompted=0, read=0, streamed=0, call_size=0)
+    begun = replace(rested, turn_cost=0.0, kept=0, kept_cost=0.0, prompted=0, read=0, streamed=0, call_size=0)
     return replace(
         begun, past=rested.blocks, turn=said, step_start=len(said), busy=True, activity="thinking", model=model
     )
@@ -204,9 +204,10 @@ def _window_learned(view: SessionView, event: WindowLearned) -> SessionView:
 
 
 def _reply_finished(view: SessionView, event: ReplyFinished) -> SessionView:
-    cost = None if view.cost is None or event.cost is None else view.cost + event.cost
-    of_turn = None if view.turn_cost is None or event.cost is None else view.turn_cost + event.cost
-    view = replace(view, cost=cost, turn_cost=of_turn)
+    view = replace(view, cost=_plus(view.cost, event.cost))
+    if event.purpose == "keep-alive":
+        return replace(view, kept=view.kept + 1, kept_cost=_plus(view.kept_cost, event.cost))
+    view = replace(view, turn_cost=_plus(view.turn_cost, event.cost))
     if event.purpose != "step":
         return view
     usage = event.usage
@@ -214,6 +215,10 @@ def _reply_finished(view: SessionView, event: ReplyFinished) -> SessionView:
     # A server that counts only what was new, or nothing at all, says less of the request than what was measured.
     used = usage.total if usage.total > view.used // 2 else view.used
     return replace(_settle_texts(view), used=used, streamed=0, call_size=0)
+
+
+def _plus(before: float | None, cost: float | None) -> float | None:
+    return None if before is None or cost is None else before + cost
 
 
 def _change_call(

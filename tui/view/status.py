@@ -134,7 +134,9 @@ def _part(name: "StatusPart", shown: Shown) -> Line:
             return ((visible_line(view.model), "dim"),) if view.model else ()
         case "turn":
             spent = view.turn_cost
-            return ((f"turn {dollars(spent)}", "dim"),) if spent and view.cost and spent < view.cost else ()
+            turn = f"turn {dollars(spent)}" if spent and view.cost and spent < view.cost else ""
+            kept = f"cache kept {view.kept}×, {dollars(view.kept_cost)}" if view.kept else ""
+            return ((", ".join(filter(None, (turn, kept))), "dim"),) if turn or kept else ()
         case "cost":
             return ((dollars(view.cost), "dim"),)
         case "context":

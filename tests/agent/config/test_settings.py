@@ -85,6 +85,16 @@ def test_what_is_not_allowed_is_not_written(place: Place) -> None:
     assert not place.file.exists()
 
 
+@pytest.mark.parametrize("value", ["0", "4", "-1", "1.5", "true", "always"])
+def test_a_cache_is_kept_alive_three_times_at_most(value: str, place: Place) -> None:
+    settings = place.settings()
+    assert settings.put("agent.keep_alive", "3") == "`agent.keep_alive` is now 3, from the next session on"
+    assert settings.put("agent.keep_alive", "off") == '`agent.keep_alive` is now "off", from the next session on'
+    with pytest.raises(ConfigError, match=r'`agent\.keep_alive` must be "off", or a number from 1 to 3'):
+        settings.put("agent.keep_alive", value)
+    assert place.load().keep_alive == "off"
+
+
 def test_a_key_that_is_written_by_another_name_is_left_to_the_user(place: Place) -> None:
     place.user(WRITTEN)
     with pytest.raises(ConfigError, match=r"`agent\.context_window` is written by another name"):

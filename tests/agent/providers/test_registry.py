@@ -205,10 +205,13 @@ def test_the_shortest_cached_beginning_and_its_life_go_by_family() -> None:
         ("anthropic", "claude-sonnet-5"),
         ("openai", "gpt-6-sol"),
         ("openai", "gpt-5"),
+        ("openai-chat", "gpt-6-sol"),
+        ("ollama", "qwen3"),
     ]
     facts = [facts_for(*model) for model in models]
-    assert [(fact.cache_min_tokens, fact.cache_ttl) for fact in facts] == [
-        (4096, 300), (2048, 300), (1024, 1800), (1024, 300),
+    assert [(fact.cache_min_tokens, fact.cache_ttl, fact.renews_cache) for fact in facts] == [
+        (4096, 300, True), (2048, 300, True), (1024, 1800, True), (1024, 300, False),
+        (1024, 300, False), (1024, 1800, False),
     ]  # fmt: skip
 
 

@@ -108,6 +108,17 @@ def test_a_turn_counts_its_own_cost_and_cache() -> None:
     assert (view.cost, view.turn_cost, view.prompted, view.read, view.parts) == (1.5, 0.5, 40, 30, (("history", 90),))
 
 
+def test_what_keeps_the_cache_alive_is_shown_with_its_price_until_the_next_turn() -> None:
+    view = SessionView(cost=1.0, turn_cost=0.25)
+    for _ in range(2):
+        view = advance(view, ReplyFinished("m", "max_tokens", Usage(cache_read=90_000, output=1), 0.25, "keep-alive"))
+    assert (view.cost, view.turn_cost, view.used, view.prompted) == (1.5, 0.25, 0, 0)
+    said = plain(status_line(Shown(view, wanted=("turn", "cost")), 60)).strip()
+    assert said == "turn $0.25, cache kept 2×, $0.50  $1.50"
+    view = advance(view, TurnStarted("s", "m", "go"))
+    assert plain(status_line(Shown(view, wanted=("turn", "cost")), 60)).endswith("  $1.50")
+
+
 def test_what_streams_in_is_counted_with_the_calls_that_are_written() -> None:
     view, counts = SessionView(), []
     for event in (

@@ -1,0 +1,64 @@
+"""Keeps the provider's cache alive while the user thinks, where that is set: beside everything, and in nobody's way."""
+
+import asyncio
+import time
+from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING, Any
+
+from agent.errors import AgentError
+
+if TYPE_CHECKING:  # types only: what a session is made of is loaded behind the first paint
+    from agent.session import Session
+    from tui.session.controller import SessionController
+
+
+class CacheKeeper:
+    """One for the terminal. It works from `begin` to `end`: while nothing is done in the session."""
+
+    def __init__(
+        self,
+        controller: "Callable[[], SessionController]",
+        sleep: Callable[[float], Coroutine[Any, Any, None]] = asyncio.sleep,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        """`clock`: one that goes on while the machine is asleep, in seconds."""
+        self._controller = controller
+        self._sleep = sleep
+        self._clock = clock
+        self._keeping: asyncio.Task[None] | None = None
+
+    def begin(self) -> None:
+        """The user thinks from now on."""
+        session = self._controller().session
+        if session is not None and session.limits.keep_alive:
+            self._keeping = asyncio.create_task(self._keep(session))
+
+    def end(self) -> None:
+        """Something is to be done: a request that is under way is broken off."""
+        keeping, self._keeping = self._keeping, None
+        if keeping is None:
+            return
+        if keeping.done() and not keeping.cancelled():
+            keeping.result()  # a bug in it is told
+        keeping.cancel()
+
+    async def over(self) -> None:
+        """As `end`; nothing of it is left when this returns."""
+        keeping = self._keeping
+        self.end()
+        if keeping is not None:
+            await asyncio.gather(keeping, return_exceptions=True)
+
+    async def _keep(self, session: "Session") -> None:
+        from agent.window.keep_alive import next_renewal, renew_cache  # noqa: PLC0415  # deferred: few users want it
+
+        try:
+            renewal = await session.change(next_renewal)
+            while renewal.wait is not None:
+                due = self._clock() + renewal.wait
+                await self._sleep(renewal.wait)
+                if self._clock() > due + renewal.late:
+                    return  # the machine was asleep: the cache is gone
+                renewal = await session.change(renew_cache, self._controller().advance)
+        except AgentError:
+            pass  # a turn runs, or nothing can be written down: whoever does something next is told
