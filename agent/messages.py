@@ -85,9 +85,13 @@ class ToolCall:
     name: str
     arguments: Mapping[str, object]
     source: str = ""
-    """The arguments as the model wrote them, on wires where they are text; sent back as they came."""
+    """The arguments as the model wrote them, as JSON; sent back as they came."""
     problem: str = ""
-    """Why the arguments could not be read. Such a call is answered with an error and never run."""
+    """Why it cannot be a call. It is answered with this and never run."""
+    called: str = ""
+    """The name that the model wrote, where another tool is meant; sent back as it came."""
+    note: str = ""
+    """What the model is told with the output: what of the call was left out."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,9 @@ from tools.base import Arguments, ToolError
 
 T = TypeVar("T", str, int, bool)
 
+DEEPEST = 100
+"""Levels that arguments may be nested."""
+
 
 def object_of(properties: Mapping[str, object], required: Sequence[str]) -> Mapping[str, object]:
     """The schema of arguments: these properties and no others."""
@@ -37,6 +40,12 @@ def mismatches(value: object, schema: Mapping[str, object]) -> list[str]:
         message = error.message if len(error.message) <= 200 else f"{error.message[:100]} … {error.message[-99:]}"
         found.append(f"`{where}`: {message}" if where else message)
     return found
+
+
+def is_nested(value: object, levels: int) -> bool:
+    """Whether the value is nested deeper than this, which neither a schema nor a copy of it can follow."""
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return any(levels == 0 or is_nested(item, levels - 1) for item in inner)
 
 
 def _not_fetched(uri: str) -> dict[str, Any]:

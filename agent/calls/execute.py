@@ -193,11 +193,12 @@ async def _finish(
     if result and result.file_changes:
         await call_runner.note_files(result.file_changes)
     output = await call_runner.keeper.shown(edited or call, place, status, result or Result(text), ran)
-    if edited is not None:
-        told = told_of_edit(call, edited)
+    if told := "\n".join(filter(None, (call.note, told_of_edit(call, edited) if edited is not None else ""))):
         frame = "\n".join(part for part in (output.frame, told) if part) if output.stored or output.whole else ""
-        output = replace(output, text=f"{told}\n{output.text}", edited=dict(edited.arguments), frame=frame)
+        output = replace(output, text=f"{told}\n{output.text}", frame=frame)
         output = replace(output, inserted=moved(output.inserted, len(told) + 1))
+    if edited is not None:
+        output = replace(output, edited=dict(edited.arguments))
     lines = output.stored.lines if output.stored is not None else None
     call_runner.emit(
         ToolFinished(call.id, call.name, status, output.text, changed, lines, output.inserted, output.program)

@@ -1,16 +1,97 @@
-"""Which tool a call is for: by its own name, or through `call_tool`. It runs nothing."""
+"""What a call of a model means: which tool it is for, by its own name, under that of another agent's tool or through
+`call_tool`, and with which arguments. It runs nothing."""
 
-from collections.abc import Iterable, Mapping
+import json
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
 
 from agent.context.tool_selection import CALL, SEARCH, meant
-from agent.messages import ToolCall
-from tools.base import Deferrable, Tool, ToolError
-from tools.schema import check
+from agent.messages import Assistant, ToolCall
+from tools.base import Arguments, Deferrable, Tool, ToolError
+from tools.extent import shortened
+from tools.schema import check, mismatches
 from tools.tool_search import schema_text
 from tools.word_match import best_matches, words_of
 
 CLOSE = 3
 """Names that are offered in place of one that no tool has."""
+LONGEST_NAME = 80
+"""Characters that are said of a name which no tool has."""
+
+
+def understood(reply: Assistant, tools: Mapping[str, Tool], offered: Collection[str], root: str) -> Assistant:
+    """The reply with its calls as they will run, which is what is recorded, decided about and shown of them; what the
+    model wrote stays with each, to be sent back. `tools`: all that may be called; `offered`: the names that the model
+    was told."""
+    parts = [_as_it_runs(part, tools, offered, root) if isinstance(part, ToolCall) else part for part in reply.parts]
+    return replace(reply, parts=tuple(parts)) if any(map(_is_other, parts, reply.parts)) else reply
+
+
+def _is_other(made: object, before: object) -> bool:
+    return made is not before
+
+
+def _as_it_runs(call: ToolCall, tools: Mapping[str, Tool], offered: Collection[str], root: str) -> ToolCall:
+    """The call of a tool of ours that the model means. Arguments that the schema takes stay as they are; those of tools
+    that did not come with the program keep their names."""
+    if call.problem:
+        return call
+    inner = meant(call)
+    if inner is not call:
+        return _through(call, inner, tools, offered, root)
+    try:
+        name = call.name if call.name in tools else _known_as(call, tools, offered)
+        arguments, note = _arguments_for(tools[name], call, root)
+    except ToolError as error:
+        return replace(call, problem=str(error))
+    if name == call.name and arguments is call.arguments:
+        return call
+    source = call.source if call.source.strip() else json.dumps(dict(call.arguments), ensure_ascii=False)
+    return replace(
+        call, name=name, arguments=arguments, source=source, called=call.name if name != call.name else "", note=note
+    )
+
+
+def _known_as(call: ToolCall, tools: Mapping[str, Tool], offered: Collection[str]) -> str:
+    from agent.calls.tool_aliases import our_tool  # noqa: PLC0415  # deferred: most calls name a tool of ours
+
+    name = our_tool(call.name, call.arguments, tools)
+    if name is None:
+        raise ToolError(_no_such_tool(call.name, tools, offered))
+    return name
+
+
+def _through(
+    call: ToolCall, inner: ToolCall, tools: Mapping[str, Tool], offered: Collection[str], root: str
+) -> ToolCall:
+    """A `call_tool` around the call as it runs; a tool that came with the program is called without it."""
+    found = _as_it_runs(inner, tools, offered, root)
+    if found.problem:
+        return replace(call, problem=found.problem)
+    source = call.source if call.source.strip() else json.dumps(dict(call.arguments), ensure_ascii=False)
+    if isinstance(tools[found.name], Deferrable):
+        arguments = {"name": found.name, "arguments": dict(found.arguments)}
+        return call if found is inner else replace(call, arguments=arguments, source=source, note=found.note)
+    return replace(found, source=source, called=call.name)
+
+
+def _arguments_for(tool: Tool, call: ToolCall, root: str) -> tuple[Arguments, str]:
+    """The arguments as the tool takes them, and what the model is told of those that were left out."""
+    if not mismatches(call.arguments, tool.schema):
+        return call.arguments, ""
+    from agent.calls.coercion import coerced  # noqa: PLC0415  # deferred: most arguments are as the schema has them
+    from agent.calls.tool_aliases import left_out, our_arguments  # noqa: PLC0415  # deferred: as above
+
+    if isinstance(tool, Deferrable):
+        return coerced(call.arguments, tool.schema), ""
+    properties = tool.schema.get("properties")
+    parameters = tuple(properties) if isinstance(properties, Mapping) else ()
+    kept, others = left_out(our_arguments(tool.name, call.name, call.arguments, parameters, root), parameters)
+    if not others:
+        return coerced(kept, tool.schema), ""
+    names = shortened(", ".join(f"`{name}`" for name in others), LONGEST_NAME)
+    has = f"its arguments are {', '.join(f'`{name}`' for name in parameters)}"
+    return coerced(kept, tool.schema), f"[Left out, since `{tool.name}` has no such argument: {names}; {has}.]"
 
 
 def as_meant(call: ToolCall, tools: Mapping[str, Tool]) -> ToolCall:
@@ -27,7 +108,7 @@ def tool_for(call: ToolCall, tools: Mapping[str, Tool]) -> Tool:
         raise ToolError(f"the call was not run: {call.problem}")
     tool = tools.get(call.name)
     if tool is None:
-        raise ToolError(_no_such_tool(call.name, tools))
+        raise ToolError(_no_such_tool(call.name, tools, tools))
     try:
         check(call.arguments, tool.schema, tool.name)
     except ToolError as error:
@@ -37,11 +118,13 @@ def tool_for(call: ToolCall, tools: Mapping[str, Tool]) -> Tool:
     return tool
 
 
-def _no_such_tool(name: str, tools: Mapping[str, Tool]) -> str:
-    close = close_names(name, tools)
+def _no_such_tool(name: str, tools: Mapping[str, Tool], offered: Collection[str]) -> str:
+    """What is said of a name that no tool has: those like it that the model was told, or that are held back."""
+    known = [each for each, tool in tools.items() if each in offered or isinstance(tool, Deferrable)]
+    name, close = shortened(name, LONGEST_NAME), close_names(name[:LONGEST_NAME], known)
     if close:
         return f"there is no tool `{name}`; did you mean {' or '.join(f'`{each}`' for each in close)}?"
-    own = [each for each, tool in tools.items() if not isinstance(tool, Deferrable) and each not in (SEARCH, CALL)]
+    own = [each for each in known if not isinstance(tools[each], Deferrable) and each not in (SEARCH, CALL)]
     more = f"; `{SEARCH}` finds others" if any(isinstance(tool, Deferrable) for tool in tools.values()) else ""
     return f"there is no tool `{name}`; the tools are {', '.join(own)}{more}"
 

@@ -151,7 +151,7 @@ def digests_of(message: Message) -> tuple[str, ...]:
     return (type(message).__name__, *(digest(canonical(part)) for part in in_sent_order(message)))
 
 
-_KEPT = ("whole", "stored", "pictures", "files", "digest", "tools")
+_KEPT = ("whole", "stored", "pictures", "files", "digest", "tools", "note")
 """Fields that say where something is kept, or what is said in another. They are never sent."""
 
 

@@ -4,6 +4,7 @@ to cut is decided in `agent.context`."""
 import itertools
 from dataclasses import replace
 
+from agent.calls.resolve import understood
 from agent.context.budget import SHOWN, SUPPOSED, ContextBudget, Window, after_overflow
 from agent.context.mask import as_shown
 from agent.context.message_text import with_own_ids
@@ -12,7 +13,7 @@ from agent.context.summary import shown_summary
 from agent.context.tool_selection import ToolSpec
 from agent.errors import ContextExhausted, ContextOverflow, PictureRefused, ProviderError
 from agent.events import ContextMeasured, Noticed, TextDelta, WindowLearned
-from agent.messages import Conversation, Image, ToolOutput, User
+from agent.messages import Assistant, Conversation, Image, ToolOutput, User
 from agent.providers.base import Reply
 from agent.providers.stream import stream_reply
 from agent.window.env import Env
@@ -114,7 +115,7 @@ async def ask(
             env.learned_limits.since_summary += 1
             env.watch.answered(reply.counted)
             say_estimate(conversation, reply, env)
-            reply = replace(reply, message=with_own_ids(reply.message, env.view.call_ids(conversation)))
+            reply = replace(reply, message=calls_read(reply.message, conversation, tools, env))
             if reply.stop_reason == "overflow":
                 smaller = await recover_overflow(conversation, reply, known, env, attempt)
                 answered = conversation if smaller else env.meter.anchored(conversation, reply, budget, env.emit)
@@ -214,6 +215,13 @@ def take_back_window(counted: int, env: Env) -> None:
         env.learned_limits.window = None
         env.meter.trust_again()
         env.emit(Noticed(window_refuted(counted, env.provider.window.size)))
+
+
+def calls_read(reply: Assistant, conversation: Conversation, tools: tuple[ToolSpec, ...], env: Env) -> Assistant:
+    """The reply with its calls as they will run, each under an id of its own."""
+    runner, offered = env.call_runner, [spec.name for spec in tools]
+    own = with_own_ids(reply, env.view.call_ids(conversation))
+    return understood(own, runner.tools, offered, str(runner.workspace.root))
 
 
 def say_estimate(conversation: Conversation, reply: Reply, env: Env) -> None:

@@ -36,6 +36,7 @@ from agent.providers.wires.decoder import (
     output_text,
     read_arguments,
     takes_images,
+    written_arguments,
 )
 from agent.providers.wires.encoding import Sheet, WrittenRequest
 from agent.providers.wires.http import Json, bearer, open_client
@@ -221,8 +222,9 @@ def _block(part: UserPart | AssistantPart, message: Message, facts: ModelFacts, 
             return _image(part, facts)
         case ToolOutput():
             return _output(part, facts, ids)
-        case ToolCall(id=id, name=name, arguments=arguments):
-            return {"type": "tool_use", "id": ids[id], "name": wire_name(name), "input": dict(arguments)}
+        case ToolCall(id=id, name=name, called=called):
+            name = wire_name(called or name)
+            return {"type": "tool_use", "id": ids[id], "name": name, "input": dict(written_arguments(part))}
         case Reasoning(native=native) | Opaque(native=native):
             return dict(native) if own else None
 

@@ -15,6 +15,7 @@ from agent.messages import Assistant, AssistantPart, StopReason, Text, ToolCall,
 from agent.providers.base import Chunk, ModelFacts, Reply
 from agent.providers.wires.http import Json, Wire, drain
 from agent.providers.wires.origin import Origin, cut, silent
+from tools.schema import DEEPEST, is_nested
 
 NO_OUTPUT = "(no output)"
 """Stands for an empty output: most wires refuse an empty text."""
@@ -29,11 +30,10 @@ MISSHAPEN = (AttributeError, IndexError, KeyError, RecursionError, TypeError, Va
 _SUFFIX = 5
 """Characters of an id that was cut that are kept free, to tell it from others."""
 
+_CONTROL = re.compile(r"[\x00-\x1f]")
+
 NO_PROGRESS = ("ping", "keepalive", "keep_alive", "heartbeat", "response.queued", "response.in_progress")
 """Events that servers send while they have nothing to say."""
-
-DEEPEST = 100
-"""Levels that arguments may be nested."""
 
 
 class Decoder(Protocol):
@@ -184,32 +184,46 @@ def make_call(id: str, name: str, source: str) -> ToolCall:
     """A call from its argument text. What cannot be read becomes the call's `problem`."""
     source = sendable(source)
     arguments, problem = read_arguments(source)
+    if arguments and not _is_read_by_servers(source):
+        source = json.dumps(arguments, ensure_ascii=False)
     if not name:
         problem = "the call names no tool: name one of the tools you were given"
     return ToolCall(sendable(id), sendable(name), arguments, source, problem)
 
 
+def written_arguments(call: ToolCall) -> Mapping[str, object]:
+    """The arguments as the model wrote them; none where those are no JSON object."""
+    return read_arguments(call.source)[0] if call.source.strip() else call.arguments
+
+
+def _is_read_by_servers(source: str) -> bool:
+    """Whether a source of which arguments were read is a JSON object to the letter."""
+    if _CONTROL.search(source) is None:
+        return source.lstrip()[:1] == "{"
+    try:
+        return isinstance(json.loads(source), dict)
+    except ValueError:
+        return False
+
+
 def read_arguments(source: str) -> tuple[Mapping[str, object], str]:
-    """The arguments, and why they cannot be read. No text at all means no arguments."""
+    """The arguments, and why they cannot be read. No text at all means no arguments. Strings may hold line ends as they
+    are, and the object may be written once more as a string."""
     if not source.strip():
         return {}, ""
     try:
-        arguments = json.loads(source, parse_constant=_refuse)
+        arguments = json.loads(source, parse_constant=_refuse, strict=False)
+        if isinstance(arguments, str):
+            arguments = json.loads(arguments, parse_constant=_refuse, strict=False)
     except (ValueError, RecursionError) as error:
         return {}, f"the arguments are not valid JSON ({error}): send them again, whole"
     if not isinstance(arguments, dict):
         return {}, "the arguments are not a JSON object: send an object with the tool's parameters"
-    if _is_nested(arguments, DEEPEST):
+    if is_nested(arguments, DEEPEST):
         return {}, f"the arguments nest deeper than {DEEPEST} levels: send them flatter"
     if "\\u" in source and not _is_text(json.dumps(arguments, ensure_ascii=False)):
         return {}, "the arguments hold half of a surrogate pair: send the character whole"
     return arguments, ""
-
-
-def _is_nested(value: object, levels: int) -> bool:
-    """Whether the value is nested deeper than this, which neither a schema nor a copy of it can follow."""
-    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    return any(levels == 0 or _is_nested(item, levels - 1) for item in inner)
 
 
 def _refuse(constant: str) -> NoReturn:

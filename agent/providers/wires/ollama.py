@@ -39,6 +39,7 @@ from agent.providers.wires.decoder import (
     new_id,
     output_text,
     takes_images,
+    written_arguments,
 )
 from agent.providers.wires.encoding import Sheet, WrittenRequest
 from agent.providers.wires.http import Json, NdjsonReader, bearer, open_client, post_json, translated
@@ -158,7 +159,7 @@ class OllamaWriter:
 
     def add(self, message: Message) -> None:
         if isinstance(message, Assistant):
-            self._names |= {call.id: wire_name(call.name) for call in message.calls}
+            self._names |= {call.id: wire_name(call.called or call.name) for call in message.calls}
             self._add([_assistant(message, message.model == self._facts.id)])
         else:
             self._add(_user(message, self._facts, self._names))
@@ -191,7 +192,10 @@ def _user(message: User, facts: ModelFacts, names: Mapping[str, str]) -> list[Js
 
 def _assistant(message: Assistant, keeps_thoughts: bool) -> Json:
     thoughts = [str(part.native.get("thinking", "")) for part in message.parts if isinstance(part, Reasoning)]
-    calls = [{"function": {"name": wire_name(call.name), "arguments": dict(call.arguments)}} for call in message.calls]
+    calls = [
+        {"function": {"name": wire_name(call.called or call.name), "arguments": dict(written_arguments(call))}}
+        for call in message.calls
+    ]
     thinking = "".join(thoughts) if keeps_thoughts else ""
     return _message("assistant", message.text, thinking=thinking, tool_calls=calls)
 

@@ -28,6 +28,7 @@ from agent.providers.wires.decoder import (
     make_call,
     make_reply,
     output_text,
+    read_arguments,
     takes_images,
 )
 from agent.providers.wires.encoding import Sheet, WrittenRequest
@@ -167,7 +168,7 @@ def _assistant(message: Assistant, ids: CallIds, keeps_thoughts: bool) -> list[J
             {
                 "id": ids[call.id],
                 "type": "function",
-                "function": {"name": wire_name(call.name), "arguments": _source(call)},
+                "function": {"name": wire_name(call.called or call.name), "arguments": _source(call)},
             }
             for call in message.calls
         ]
@@ -176,7 +177,7 @@ def _assistant(message: Assistant, ids: CallIds, keeps_thoughts: bool) -> list[J
 
 def _source(call: ToolCall) -> str:
     """The arguments as text. Servers with a chat template parse them, so that broken ones would fail the request."""
-    if call.problem:
+    if call.problem and not read_arguments(call.source)[0]:
         return "{}"
     return call.source if call.source.strip() else json.dumps(dict(call.arguments), ensure_ascii=False)
 

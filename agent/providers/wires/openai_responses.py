@@ -232,7 +232,7 @@ def _call(call: ToolCall, ids: CallIds, namespace: str) -> Json:
     item: Json = {
         "type": "function_call",
         "call_id": ids[call.id],
-        "name": ALIASES.get(call.name) or wire_name(call.name),
+        "name": ALIASES.get(name := call.called or call.name) or wire_name(name),
         "arguments": call.source if call.source.strip() else json.dumps(dict(call.arguments), ensure_ascii=False),
     }
     return item | {"namespace": namespace} if namespace else item

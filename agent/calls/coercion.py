@@ -1,0 +1,154 @@
+"""Arguments in the types that their schema names, where a model has written one type for another. Pure."""
+
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TypeAlias
+
+from tools.base import Arguments
+from tools.lazy import regex
+from tools.schema import DEEPEST, is_nested, mismatches
+
+Schema: TypeAlias = Mapping[str, object]
+
+_WHOLE = regex(r"[+-]?\d{1,18}(\.0*)?")
+_NUMBER = regex(r"[+-]?\d{1,18}(\.\d{1,18})?([eE][+-]?\d{1,2})?")
+_FLAGS = {"true": True, "false": False}
+
+
+def coerced(arguments: Arguments, schema: Schema) -> Arguments:
+    """The arguments with the slips put right that the schema shows: a number, a flag, a list or an object that is
+    written as a string, `2.0` for 2, null for what is left out, a choice in other letters. What matches the schema
+    stays as it is, and so does what cannot be put right: the check names it."""
+    if not mismatches(arguments, schema):
+        return arguments
+    found = _coerced(dict(arguments), schema, schema)
+    return found if isinstance(found, Mapping) else arguments
+
+
+def _coerced(value: object, schema: Schema, root: Schema) -> object:
+    schema = _resolved(schema, root)
+    if choices := list(_choices(schema)):
+        return _as_one_of(value, choices, root)
+    kinds = _kinds(schema)
+    if kinds and not any(_is_a(value, kind) for kind in kinds):
+        value = next((found for kind in kinds if (found := _retyped(value, kind)) is not None), value)
+    if isinstance(value, dict):
+        return _with_properties(value, schema, root)
+    items = schema.get("items")
+    if isinstance(value, list) and isinstance(items, Mapping):
+        return [_coerced(item, items, root) for item in value]
+    return _chosen(value, schema.get("enum"))
+
+
+def _with_properties(value: Mapping[str, object], schema: Schema, root: Schema) -> dict[str, object]:
+    properties, required = schema.get("properties"), schema.get("required")
+    known = properties if isinstance(properties, Mapping) else {}
+    needed = required if isinstance(required, list | tuple) else ()
+    made = dict[str, object]()
+    for name, inner in value.items():
+        wanted = known.get(name)
+        if not isinstance(wanted, Mapping):
+            made[name] = inner
+        elif inner is not None or name in needed or not _mismatches_in(None, wanted, root):
+            made[name] = _coerced(inner, wanted, root)
+    return made
+
+
+def _as_one_of(value: object, choices: Sequence[Schema], root: Schema) -> object:
+    """The value as the first of the choices has it; as it is where it is none of them, or one already."""
+    if any(not _mismatches_in(value, choice, root) for choice in choices):
+        return value
+    tried = (_coerced(value, choice, root) for choice in choices)
+    return next(
+        (made for made, choice in zip(tried, choices, strict=True) if not _mismatches_in(made, choice, root)), value
+    )
+
+
+def _mismatches_in(value: object, schema: Schema, root: Schema) -> bool:
+    """Whether the value breaks a part of the schema `root`, whose definitions hold for it."""
+    definitions = {name: root[name] for name in ("$defs", "definitions") if name in root}
+    return bool(mismatches(value, {**schema, **definitions}))
+
+
+def _choices(schema: Schema) -> Iterator[Schema]:
+    for name in ("anyOf", "oneOf"):
+        found = schema.get(name)
+        yield from (each for each in found if isinstance(each, Mapping)) if isinstance(found, list) else ()
+
+
+def _resolved(schema: Schema, root: Schema) -> Schema:
+    """The schema, or the definition in `root` that it names."""
+    for _ in range(DEEPEST):
+        name = schema.get("$ref")
+        if not isinstance(name, str) or not name.startswith("#/"):
+            return schema
+        found: object = root
+        for step in name[2:].split("/"):
+            found = found.get(step) if isinstance(found, Mapping) else None
+        if not isinstance(found, Mapping):
+            return schema
+        schema = found
+    return {}
+
+
+def _kinds(schema: Schema) -> tuple[object, ...]:
+    kinds = schema.get("type", ())
+    return (kinds,) if isinstance(kinds, str) else tuple(kinds) if isinstance(kinds, list | tuple) else ()
+
+
+def _is_a(value: object, kind: object) -> bool:
+    match kind:
+        case "integer":
+            return isinstance(value, int) and not isinstance(value, bool)
+        case "number":
+            return isinstance(value, int | float) and not isinstance(value, bool)
+        case "boolean":
+            return isinstance(value, bool)
+        case "string":
+            return isinstance(value, str)
+        case "array":
+            return isinstance(value, list)
+        case "object":
+            return isinstance(value, dict)
+        case _:
+            return value is None
+
+
+def _retyped(value: object, kind: object) -> object:
+    """The value as one of that kind; None where it does not say one."""
+    match kind, value:
+        case "integer", str() if _WHOLE.fullmatch(value.strip()):
+            return int(value.strip().partition(".")[0])
+        case "integer", float() if value.is_integer() and abs(value) < 2**53:
+            return int(value)
+        case "number", str() if _NUMBER.fullmatch(value.strip()):
+            return float(value) if math.isfinite(float(value)) else None
+        case "boolean", str():
+            return _FLAGS.get(value.strip().casefold())
+        case "boolean", int() if value in (0, 1):
+            return bool(value)
+        case "string", int() | float() if not isinstance(value, bool):
+            return json.dumps(value)
+        case "array" | "object", str():
+            read = _read(value, "[" if kind == "array" else "{")
+            return read if _is_a(read, kind) else None
+        case _:
+            return None
+
+
+def _read(text: str, begin: str) -> object:
+    if not text.lstrip().startswith(begin):
+        return None
+    try:
+        read = json.loads(text, strict=False)
+    except (ValueError, RecursionError):
+        return None
+    return None if is_nested(read, DEEPEST) else read
+
+
+def _chosen(value: object, choices: object) -> object:
+    if not isinstance(value, str) or not isinstance(choices, list | tuple) or value in choices:
+        return value
+    alike = [each for each in choices if isinstance(each, str) and each.casefold() == value.strip().casefold()]
+    return alike[0] if len(alike) == 1 else value

@@ -1,0 +1,303 @@
+"""Calls as models write them that were trained with other agents: which call of ours runs, or what they are told."""
+
+import json
+from typing import Any
+
+import pytest
+
+from agent.calls.policy import Policy, parse_rule
+from agent.calls.resolve import tool_for, understood
+from agent.events import ToolStarted
+from agent.messages import Assistant, ToolCall
+from agent.providers.wires.scripted import Scripted
+from tests.agent.providers.wires.cases import ADAPTERS
+from tests.kit.session import Home, call, calls, finished, first_turn
+from tests.served import Served
+from tools.base import Tool, ToolError
+from tools.catalog import builtin_tools
+
+PLACE = {"type": "object", "properties": {"line": {"type": "integer"}}}
+TRACK = Served(
+    "mcp__a__track",
+    "Tracks.",
+    {
+        "type": "object",
+        "properties": {
+            "file_path": {"type": "string"},
+            "count": {"type": "integer"},
+            "on": {"type": "boolean"},
+            "tags": {"type": "array", "items": {"type": "integer"}},
+            "where": {"$ref": "#/$defs/place"},
+            "size": {"anyOf": [{"type": "integer"}, {"enum": ["large"]}]},
+            "none": {"type": ["string", "null"]},
+        },
+        "additionalProperties": False,
+        "$defs": {"place": PLACE},
+    },
+)
+TOOLS: dict[str, Tool] = {tool.name: tool for tool in (*builtin_tools(), TRACK)}
+ROOT = "/home/me/app"
+
+
+def as_run(name: str, arguments: dict[str, Any], offered: tuple[str, ...] = tuple(TOOLS)) -> ToolCall:
+    wanted = ToolCall("c1", name, arguments, json.dumps(arguments))
+    (call,) = understood(Assistant((wanted,)), TOOLS, offered, ROOT).calls
+    return call
+
+
+def told(name: str, arguments: dict[str, Any], offered: tuple[str, ...] = tuple(TOOLS)) -> str:
+    """What the model is told in the place of an output."""
+    with pytest.raises(ToolError) as raised:
+        tool_for(as_run(name, arguments, offered), TOOLS)
+    return str(raised.value)
+
+
+CALLS: list[tuple[str, dict[str, Any], str, dict[str, Any]]] = [
+    # Claude Code
+    ("Bash", {"command": "ls", "description": "Lists", "timeout": 5000}, "bash", {"command": "ls", "timeout": 5}),
+    ("Bash", {"command": "x", "run_in_background": True}, "bash", {"command": "x", "background": True}),
+    ("Read", {"file_path": "a.py", "offset": 3, "limit": 9}, "read", {"path": "a.py", "offset": 3, "limit": 9}),
+    (
+        "Edit",
+        {"file_path": "a", "old_string": "x", "new_string": "y", "replace_all": False},
+        "edit",
+        {"path": "a", "old": "x", "new": "y", "replace_all": False},
+    ),
+    ("Write", {"file_path": "a", "content": "x"}, "write", {"path": "a", "content": "x"}),
+    (
+        "MultiEdit",
+        {"file_path": "a", "edits": [{"old_string": "x", "new_string": "y", "replace_all": True}]},
+        "edit",
+        {"path": "a", "old": "x", "new": "y", "replace_all": True},
+    ),
+    (
+        "Grep",
+        {"pattern": "x", "output_mode": "files_with_matches", "-i": True, "-n": True, "glob": "*.py", "head_limit": 0},
+        "grep",
+        {"pattern": "x", "mode": "files", "ignore_case": True, "glob": "*.py"},
+    ),
+    ("Grep", {"pattern": "x", "-A": 2, "-B": 3}, "grep", {"pattern": "x", "context": 3}),
+    ("Glob", {"pattern": "**/*.py", "path": "src"}, "glob", {"pattern": "**/*.py", "path": "src"}),
+    ("LS", {"path": "src", "ignore": ["x"]}, "glob", {"pattern": "*", "path": "src"}),
+    (
+        "TodoWrite",
+        {"todos": [{"content": "a", "status": "in_progress", "activeForm": "Doing a"}]},
+        "todo",
+        {"items": [{"text": "a", "status": "doing"}]},
+    ),
+    ("BashOutput", {"bash_id": "job-1"}, "bash_output", {"job": "job-1"}),
+    ("KillShell", {"shell_id": "job-1"}, "bash_kill", {"job": "job-1"}),
+    (
+        "AskUserQuestion",
+        {"questions": [{"question": "Which?", "header": "H", "options": [{"label": "a", "description": "b"}]}]},
+        "ask_user",
+        {"question": "Which?", "options": ["a"]},
+    ),
+    # Codex
+    ("shell", {"command": ["bash", "-lc", "ls | wc"], "workdir": ROOT}, "bash", {"command": "ls | wc"}),
+    ("shell", {"command": ["git", "log", "a b"], "timeout_ms": 1}, "bash", {"command": "git log 'a b'", "timeout": 1}),
+    ("exec_command", {"cmd": "ls", "yield_time_ms": 900}, "bash", {"command": "ls"}),
+    ("apply_patch", {"input": "*** Begin Patch"}, "apply_patch", {"patch": "*** Begin Patch"}),
+    (
+        "update_plan",
+        {"explanation": "x", "plan": [{"step": "a", "status": "completed"}, {"step": "b", "status": "pending"}]},
+        "todo",
+        {"items": [{"text": "a", "status": "done"}, {"text": "b", "status": "pending"}]},
+    ),
+    # Gemini, Qwen
+    ("run_shell_command", {"command": "ls", "directory": "."}, "bash", {"command": "ls"}),
+    ("read_file", {"absolute_path": "/a", "offset": 0, "limit": 5}, "read", {"path": "/a", "limit": 5}),
+    ("replace", {"file_path": "a", "old_string": "x", "new_string": "y", "expected_replacements": 1}, "edit",
+     {"path": "a", "old": "x", "new": "y"}),
+    ("search_file_content", {"pattern": "x", "include": "*.c"}, "grep", {"pattern": "x", "glob": "*.c"}),
+    ("list_directory", {"path": "src"}, "glob", {"pattern": "*", "path": "src"}),
+    # Cline, Roo
+    ("execute_command", {"command": "ls", "requires_approval": False}, "bash", {"command": "ls"}),
+    ("write_to_file", {"path": "a", "content": "x"}, "write", {"path": "a", "content": "x"}),
+    ("search_files", {"path": ".", "regex": "x", "file_pattern": "*.c"}, "grep",
+     {"path": ".", "pattern": "x", "glob": "*.c"}),
+    ("list_files", {"path": ".", "recursive": "true"}, "glob", {"pattern": "**", "path": "."}),
+    ("update_todo_list", {"todos": "- [x] a\n- [-] b\n[ ] c"}, "todo", {"items": [
+        {"text": "a", "status": "done"}, {"text": "b", "status": "doing"}, {"text": "c", "status": "pending"}]}),
+    # Cursor, Copilot, opencode
+    ("read_file", {"target_file": "a", "start_line_one_indexed": 5, "end_line_one_indexed_inclusive": 9,
+                   "should_read_entire_file": False}, "read", {"path": "a", "offset": 5, "limit": 5}),
+    ("grep_search", {"query": "a.b", "isRegexp": False, "includePattern": "*.ts"}, "grep",
+     {"pattern": r"a\.b", "glob": "*.ts"}),
+    ("grep_search", {"query": "x", "case_sensitive": False}, "grep", {"pattern": "x", "ignore_case": True}),
+    ("edit", {"filePath": "a", "oldString": "x", "newString": "y"}, "edit", {"path": "a", "old": "x", "new": "y"}),
+    # SWE-agent, OpenHands, Anthropic's text editor
+    ("str_replace_editor", {"command": "view", "path": "a", "view_range": [3, 7]}, "read",
+     {"path": "a", "offset": 3, "limit": 5}),
+    ("str_replace_editor", {"command": "view", "path": "a", "view_range": [3, -1]}, "read", {"path": "a", "offset": 3}),
+    ("str_replace_based_edit_tool", {"command": "create", "path": "a", "file_text": "x"}, "write",
+     {"path": "a", "content": "x"}),
+    ("str_replace_editor", {"command": "str_replace", "path": "a", "old_str": "x", "new_str": "y"}, "edit",
+     {"path": "a", "old": "x", "new": "y"}),
+    ("execute_bash", {"command": "ls", "is_input": "false"}, "bash", {"command": "ls"}),
+    ("functions.bash", {"command": "ls"}, "bash", {"command": "ls"}),
+    # Slips of type, in a tool of ours and in one of a server
+    ("read", {"path": "a", "offset": "5", "limit": 2.0}, "read", {"path": "a", "offset": 5, "limit": 2}),
+    ("bash", {"command": "x", "background": "false", "timeout": None}, "bash", {"command": "x", "background": False}),
+    ("todo", {"items": '[{"text": "a", "status": "Done"}]'}, "todo", {"items": [{"text": "a", "status": "done"}]}),
+    ("mcp__a__track", {"count": "5", "on": "False", "tags": '["1", 2.0]', "where": '{"line": "3"}', "size": "7",
+                       "none": None, "file_path": None}, "mcp__a__track",
+     {"count": 5, "on": False, "tags": [1, 2], "where": {"line": 3}, "size": 7, "none": None}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "arguments", "ours", "meant"), CALLS)
+def test_a_call_of_another_agent_runs_as_the_one_of_ours_that_does_the_same(
+    name: str, arguments: dict[str, Any], ours: str, meant: dict[str, Any]
+) -> None:
+    call = as_run(name, arguments)
+    called = name if name != ours else ""
+    assert call == ToolCall("c1", ours, meant, json.dumps(arguments), called=called)
+    assert tool_for(call, TOOLS) is TOOLS[ours]
+
+
+def test_what_a_tool_has_no_argument_for_is_left_out_and_the_model_is_told() -> None:
+    call = as_run("Read", {"file_path": "a", "encoding": "utf-8", "description": "Reads"})
+    assert call.arguments == {"path": "a"}
+    assert call.note == (
+        "[Left out, since `read` has no such argument: `encoding`; its arguments are `path`, `offset`, `limit`.]"
+    )
+
+
+def test_a_command_begins_in_the_folder_that_it_was_given() -> None:
+    assert as_run("shell", {"command": ["ls"], "workdir": "a b"}).arguments == {"command": "cd 'a b' && ls"}
+
+
+def test_tools_of_servers_keep_their_own_arguments() -> None:
+    call = as_run("mcp__a__track", {"path": "a", "count": 1})
+    assert call.arguments == {"path": "a", "count": 1}
+    assert "the arguments of `mcp__a__track` are not right" in told("mcp__a__track", {"path": "a"})
+
+
+def test_a_server_s_tool_is_called_through_another_with_the_same_slips() -> None:
+    arguments = {"name": "mcp__a__track", "arguments": '{"count": "5"}'}
+    call = as_run("call_tool", arguments)
+    assert call == ToolCall(
+        "c1", "call_tool", {"name": "mcp__a__track", "arguments": {"count": 5}}, json.dumps(arguments)
+    )
+
+
+def test_a_tool_of_ours_that_is_called_through_another_runs_as_itself() -> None:
+    arguments = {"name": "Bash", "arguments": {"cmd": "ls"}}
+    call = as_run("call_tool", arguments)
+    assert call == ToolCall("c1", "bash", {"command": "ls"}, json.dumps(arguments), called="call_tool")
+
+
+def test_a_call_that_is_right_is_the_call_that_was_written() -> None:
+    reply = Assistant((ToolCall("c1", "read", {"path": "a"}, '{"path": "a"}'),))
+    assert understood(reply, TOOLS, tuple(TOOLS), ROOT) is reply
+
+
+REFUSED: list[tuple[str, dict[str, Any], str, tuple[str, dict[str, Any]]]] = [
+    (
+        "MultiEdit",
+        {"file_path": "a", "edits": [{"old_string": "x", "new_string": "y"}] * 2},
+        "the call was not run: `edit` makes one change a call: call it 2 times, once for each of these",
+        ("edit", {"path": "a", "old": "x", "new": "y"}),
+    ),
+    (
+        "str_replace_editor",
+        {"command": "insert", "path": "a", "insert_line": 1, "new_str": "y"},
+        "the call was not run: to insert a text, call `edit` with the line before it as `old`, and with both as `new`",
+        ("edit", {"path": "a", "old": "x", "new": "x\ny"}),
+    ),
+    (
+        "str_replace_editor",
+        {"command": "undo_edit", "path": "a"},
+        "the call was not run: nothing takes an edit back: call `edit` with `old` and `new` the other way round",
+        ("edit", {"path": "a", "old": "y", "new": "x"}),
+    ),
+    (
+        "AskUserQuestion",
+        {"questions": [{"question": "a"}, {"question": "b"}]},
+        "the call was not run: `ask_user` puts one question a call: ask the first one, and wait for the answer",
+        ("ask_user", {"question": "a"}),
+    ),
+    (
+        "edit_fil",
+        {"path": "a"},
+        "the call was not run: there is no tool `edit_fil`; did you mean `edit`?",
+        ("edit", {"path": "a", "old": "x", "new": "y"}),
+    ),
+    (
+        "bash",
+        {"restart": True},
+        "the arguments of `bash` are not right, so it was not run: \"command\" is a required property",
+        ("bash", {"command": "ls"}),
+    ),
+    (
+        "bash",
+        {"command": "ls", "timeout": 900},
+        "the arguments of `bash` are not right, so it was not run: `timeout`: 900 is greater than the maximum of 600",
+        ("bash", {"command": "ls", "timeout": 600}),
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "arguments", "answer", "following"), REFUSED)
+def test_a_call_that_cannot_run_is_answered_with_the_one_that_can(
+    name: str, arguments: dict[str, Any], answer: str, following: tuple[str, dict[str, Any]]
+) -> None:
+    assert told(name, arguments) == answer
+    assert tool_for(as_run(*following), TOOLS).name == following[0]
+
+
+def test_a_wrong_name_is_answered_with_tools_of_the_request_alone() -> None:
+    offered = ("read", "bash")
+    assert told("tod", {}, offered).endswith(
+        "there is no tool `tod`; the tools are read, bash; `tool_search` finds others"
+    )
+    assert "`todo`" in told("tod", {})
+
+
+def test_a_name_of_ten_megabytes_and_one_without_letters_are_answered_shortly() -> None:
+    assert len(told("x" * 10_000_000, {})) < 1000
+    assert told("***", {}).startswith("the call was not run: there is no tool `***`; the tools are read, write, ")
+
+
+async def test_rules_the_log_and_the_terminal_see_the_call_that_runs_and_the_model_what_it_wrote(home: Home) -> None:
+    wanted = {"command": ["bash", "-lc", "echo hello"], "timeout_ms": 9000, "color": "no"}
+    forbidden = {"command": ["rm", "a b"]}
+    model = Scripted.of(calls(call("shell", **wanted), call("Bash", **forbidden)), {"text": "done"})
+    policy = Policy(str(home.root), "auto", deny=(parse_rule("bash(rm)"),))
+    _, events = await first_turn(home.session(model, policy=policy))
+    started = [(event.name, event.arguments) for event in events if isinstance(event, ToolStarted)]
+    assert started == [("bash", {"command": "echo hello", "timeout": 9}), ("bash", {"command": "rm 'a b'"})]
+    ((_, done, text), (_, denied, why)) = finished(events)
+    left_out = "[Left out, since `bash` has no such argument: `color`; its arguments are `command`, `timeout`, "
+    assert (done, text.startswith(left_out), text.endswith("hello\nexit code 0")) == ("done", True, True)
+    assert (denied, why.startswith("denied: deny rule bash(rm)")) == ("denied", True)
+    said = model.requests[1].messages[1]
+    assert isinstance(said, Assistant)
+    for adapter in ADAPTERS:
+        sent = json.dumps(adapter.body(model.requests[1], adapter.facts))
+        names = ['"shell"', '"Bash"', "timeout_ms"]
+        assert [name in sent for name in names] == [True, True, True], adapter.name
+    assert [(part.name, part.called) for part in said.calls] == [("bash", "shell"), ("bash", "Bash")]
+    resumed = await home.session(Scripted.of({"text": "yes"}), resume=True)
+    assert resumed.history.messages[1] == said
+
+
+async def test_arguments_that_nest_without_end_and_broken_ones_are_answered_in_a_sentence(home: Home) -> None:
+    deep = '{"path": ' + "[" * 10_000 + "]" * 10_000 + "}"
+    lines = '{"command": "printf \'a\nb\'"}'
+    model = Scripted.of(
+        calls(call("read", **{}) | {"arguments": deep}, call("Bash") | {"arguments": lines}), {"text": "done"}
+    )
+    _, events = await first_turn(home.session(model))
+    (_, _, first), (_, _, second) = finished(events)
+    assert first.startswith("the call was not run: the arguments are not valid JSON (maximum recursion depth exceeded")
+    assert second == "a\nb\nexit code 0"
+
+
+async def test_arguments_of_megabytes_are_answered_shortly(home: Home) -> None:
+    model = Scripted.of(calls(call("raed", path="x" * 2_000_000)), {"text": "done"}, context_window=20_000_000)
+    _, events = await first_turn(home.session(model))
+    assert finished(events) == [
+        ("raed", "failed", "the call was not run: there is no tool `raed`; did you mean `read`?")
+    ]
