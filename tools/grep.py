@@ -2,13 +2,13 @@
 
 import re
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
 from tools.base import Arguments, Effect, Result, ToolError, Workspace, description_beside
-from tools.extent import Extent
+from tools.extent import Extent, counted
 from tools.files.paths import display, kind_of, resolve
 from tools.lazy import dataclass
 from tools.plain_text import cut_line, plain
@@ -16,12 +16,13 @@ from tools.schema import flag, number, object_of, text
 from tools.search import globs
 
 if TYPE_CHECKING:  # a type only: see `Grep.run`
-    from tools.search.files import FoundLine, SearchEnd, WalkWish
+    from tools.search.files import Detail, FoundLine, SearchEnd, WalkWish
 
 GrepMode: TypeAlias = Literal["content", "files", "count"]
 
 LONGEST_LINE, MOST_CHARACTERS = 300, 40_000
 DEFAULT_LIMITS: dict[GrepMode, int] = {"content": 200, "files": 100, "count": 100}
+_WANTED: "Mapping[GrepMode, Detail]" = {"content": "lines", "files": "first", "count": "count"}
 MOST_COUNTED = 10_000
 """Of what is found beyond the limit."""
 
@@ -57,7 +58,8 @@ class Grep:
         mode = _mode(arguments)
         page = _Page(root, workspace.root, mode, number(arguments, "limit", DEFAULT_LIMITS[mode]), _filter(arguments))
         context = number(arguments, "context", 0) if mode == "content" else 0
-        query = Query(checked(text(arguments, "pattern")), flag(arguments, "ignore_case"), context)
+        pattern = checked(text(arguments, "pattern"))
+        query = Query(pattern, flag(arguments, "ignore_case"), context, _WANTED[mode])
         end = await search_lines(root, workspace.root, query, page.take)
         extent = Extent(page.unit, page.count, page.total if end.how == "complete" else None)
         if page.is_full:
@@ -65,6 +67,8 @@ class Grep:
             page.shown.append(
                 f"(there are more: these are the first {page.count}{of}; narrow `pattern`, `path` or `glob`)"
             )
+        if end.given_up:
+            page.shown.append(f"({page.left_out(end)})")
         if end.how == "late":
             page.shown.append(f"(stopped after {LONGEST_SEARCH:.0f} s{page.how_far(end)})")
         return Result("\n".join(page.shown) or "no lines match", extent=extent)
@@ -163,6 +167,14 @@ class _Page:
         if kind_of(self.root) == "file":
             return f"{where}: `tail -n +{end.line} FILE | grep` in bash goes on"
         return f"{where}: narrow `path` or `glob`"
+
+    def left_out(self, end: "SearchEnd") -> str:
+        """Which lines the pattern takes too long on, and what to do."""
+        path, line = end.given_up[0]
+        others = len(end.given_up) - 1
+        more = f" and {counted(others, 'other line')}" if others else ""
+        where = f"line {line:,} of `{self._name(path)}`{more}"
+        return f"not searched, since the pattern takes too long there: {where}; write it without a repeat in a repeat"
 
     def _name(self, path: str) -> str:
         return display(self.root if kind_of(self.root) == "file" else self.root / path, self.base)

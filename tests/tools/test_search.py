@@ -181,6 +181,21 @@ async def test_an_expression_that_takes_for_ever_is_ended(
     assert await found(Grep(), workspace, pattern="(a+)+$") == "no lines match"
 
 
+async def test_a_line_on_which_an_expression_explodes_is_left_out_and_told(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tools.search.files, "LONGEST_LINE", 0.1)
+    evil = f"{'a' * 40}b\n"
+    fill(workspace.root, {"a": f"caa\n{evil}daa\n", "b": f"{evil}eaa\n"})
+    told = (
+        "not searched, since the pattern takes too long there: line 2 of `a`{}; write it without a repeat in a repeat"
+    )
+    assert await found(Grep(), workspace, pattern=SLOW) == (
+        f"a\n1:caa\n3:daa\nb\n2:eaa\n({told.format(' and 1 other line')})"
+    )
+    assert await found(Grep(), workspace, pattern=SLOW, path="a", mode="count") == f"a: 2\n({told.format('')})"
+
+
 async def test_a_search_that_was_ended_tells_how_far_it_came_and_shows_what_it_found(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -200,8 +215,8 @@ async def test_a_file_with_more_lines_than_are_held_is_handed_over_in_pieces(
 ) -> None:
     fill(workspace.root, {"a.txt": "x\n" * 25, "b.txt": "y\n" * 3 + "x\n" * 4, "c.txt": "x\n" * 11})
     whole = await Grep().run({"pattern": "x", "mode": mode, "limit": 30, "context": 1}, workspace)
-    for held in (1, 2, 5, 24):
-        monkeypatch.setattr(tools.search.files, "MOST_HELD", held)
+    for name, held in (("MOST_HELD", 1), ("MOST_HELD", 5), ("MOST_HELD", 24), ("MOST_HELD_CHARACTERS", 9)):
+        monkeypatch.setattr(tools.search.files, name, held)
         assert await Grep().run({"pattern": "x", "mode": mode, "limit": 30, "context": 1}, workspace) == whole
 
 
@@ -279,7 +294,7 @@ async def test_rg_finds_the_same_in_the_same_order(
     for _ in range(3):
         path = str(chance.choice(folders))
         calls.append((Glob(), {"pattern": chance.choice(["*.py", "**/*", "src/*", "{k,x}*"]), "path": path}))
-        for mode in ("content", "count"):
+        for mode in ("content", "count", "files"):
             more = {"mode": mode, "context": chance.randint(0, 2), "limit": chance.choice([5, 50])}
             calls.append((Grep(), {"pattern": chance.choice(PATTERNS), "path": path, **more}))
     ours = [await found(tool, workspace, **arguments) for tool, arguments in calls]

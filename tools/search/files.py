@@ -24,8 +24,11 @@ LONGEST_SEARCH = 30.0
 COUNTED_ON = 1.0
 """Seconds for which what nobody takes any more is counted."""
 
+LONGEST_LINE = 1.0
+"""Seconds that one line may take at least. One that takes twice as long is given up."""
+
 _LONGEST_RECORD = 1 << 22
-_LONG_MATCH = re.compile(rb'\{"type": ?"match"')
+_MATCH = re.compile(rb'\{"type": ?"match"')
 
 _RG = (
     "--no-config",
@@ -42,6 +45,8 @@ TOO_LONG = "(a line of several megabytes matches here: cut parts out of it in ba
 SearchEnding: TypeAlias = Literal["complete", "enough", "late"]
 MOST_HELD = 5_000
 """Lines of one file that are held before they are handed over."""
+MOST_HELD_CHARACTERS = 1 << 23
+"""The same, in what they hold."""
 
 WalkWish: TypeAlias = Literal["more", "count", "nothing"]
 """What whoever takes what is found wants next: more of it; for a moment the rest, to count it; or nothing."""
@@ -64,6 +69,13 @@ class SearchEnd:
     """The file in which a late one was ended, as far as that is known."""
     line: int = 0
     """The line of it that it had come to; 0 where that is not known."""
+    given_up: tuple[tuple[str, int], ...] = ()
+    """Lines on which the pattern takes too long, each with its file."""
+
+
+Detail: TypeAlias = Literal["lines", "count", "first"]
+"""What of a file is wanted: its lines that match; how many these are, so that none has its number or text; or only that
+there is one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +83,7 @@ class Query:
     pattern: str
     ignore_case: bool = False
     context: int = 0
+    wanted: Detail = "lines"
 
 
 @cache
@@ -108,11 +121,12 @@ async def search_lines(
         options += ["--ignore-case"] if query.ignore_case else ["--case-sensitive"]
         target = "." if only_file is None else f"./{only_file}"
         argv = [rg, *_RG, *await _scope(folder), *options, f"--regexp={query.pattern}", "--", target]
-        files = _Files(take)
+        files = _Files(take, query.wanted)
         done = await _collect(argv, folder, b"\n", files.take)
         if not done.complaint:
             return files.ended(done.ending)
-    argv, files = searcher.argv_for(query.pattern, only_file, query.ignore_case, query.context), _Files(take)
+    argv = searcher.argv_for(query.pattern, only_file, query.ignore_case, query.context, query.wanted, LONGEST_LINE)
+    files = _Files(take, query.wanted)
     done = await _collect(argv, folder, b"\n", files.take)
     return files.ended(done.ending)
 
@@ -130,10 +144,13 @@ async def _scope(folder: Path) -> list[str]:
 class _Files:
     """Puts the printed records together, file by file. What is held of one that turns out to be binary is dropped."""
 
-    def __init__(self, take: Callable[[Sequence[FoundLine]], WalkWish]) -> None:
+    def __init__(self, take: Callable[[Sequence[FoundLine]], WalkWish], wanted: Detail) -> None:
         self._take = take
+        self._wanted = wanted
         self._path = ""
         self._lines: list[FoundLine] = []
+        self._size = 0
+        self._given_up = list[tuple[str, int]]()
         self._is_cut = False
         """Whether a line that matches was too long."""
         self._reached = 0
@@ -142,12 +159,17 @@ class _Files:
     def ended(self, how: SearchEnding) -> SearchEnd:
         if how == "late" and self._lines:
             self._take(self._lines)
-        return SearchEnd(how, self._path, self._reached) if how == "late" else SearchEnd(how)
+        given_up = tuple(self._given_up)
+        return SearchEnd(how, self._path, self._reached, given_up) if how == "late" else SearchEnd(how, "", 0, given_up)
 
     def take(self, record: bytes) -> WalkWish:
         if not record.endswith(b"}"):  # the beginning of one that is too long
-            self._is_cut = self._is_cut or _LONG_MATCH.match(record) is not None
+            self._is_cut = self._is_cut or _MATCH.match(record) is not None
             return "more"
+        if self._wanted != "lines" and _MATCH.match(record) is not None:
+            # rg reads on to tell whether the file is binary, and there may be millions of them.
+            enough = self._wanted == "first" and bool(self._lines)
+            return "more" if enough else self._hold(FoundLine(self._path, 0, "", True))
         event = json.loads(record)
         data = event["data"]
         match event["type"]:
@@ -156,14 +178,13 @@ class _Files:
                 self._is_cut, self._reached = False, 0
             case "at":
                 self._path, self._reached = _path(data), data["line_number"]
+            case "slow":
+                self._given_up.append((_path(data), data["line_number"]))
             case "long":
                 self._is_cut = True
             case "match" | "context" as kind:
                 text = _bytes(data["lines"]).removesuffix(b"\n").removesuffix(b"\r").decode("utf-8", "replace")
-                self._lines.append(FoundLine(self._path, data["line_number"], text, kind == "match"))
-                if len(self._lines) >= MOST_HELD:
-                    held, self._lines = self._lines, []
-                    return self._take(held)
+                return self._hold(FoundLine(self._path, data["line_number"], text, kind == "match"))
             case "end" if data["binary_offset"] is None:
                 cut = [FoundLine(self._path, 0, TOO_LONG, True)] if self._is_cut else []
                 held, self._lines = [*self._lines, *cut], []
@@ -171,6 +192,14 @@ class _Files:
             case "end":
                 self._lines = []
         return "more"
+
+    def _hold(self, line: FoundLine) -> WalkWish:
+        self._lines.append(line)
+        self._size += len(line.text)
+        if len(self._lines) < MOST_HELD and self._size < MOST_HELD_CHARACTERS:
+            return "more"
+        held, self._lines, self._size = self._lines, [], 0
+        return self._take(held)
 
 
 def _path(data: Mapping[str, Mapping[str, str]]) -> str:

@@ -6,11 +6,13 @@ it takes a megabyte at once instead of a line. `re` takes the others, line by li
 
 import json
 import re
+import signal
 import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from types import FrameType
 from typing import Protocol
 
 PIECE = 1 << 20
@@ -50,6 +52,39 @@ class ScanBlock:
     def next_line(self) -> int:
         """The first line that does not end in it."""
         return self.number + self.data.count(b"\n") + (not self.is_open)
+
+
+class SlowLine(Exception):
+    """A line on which the pattern takes longer than anybody waits."""
+
+
+class Patience:
+    """How long one line may take. `re` looks at signals while it searches, and so an alarm ends it."""
+
+    def __init__(self, seconds: float, give_up: Callable[[int], None]) -> None:
+        """A line gets at least so many seconds, at most twice as many. `give_up` is told of each that takes more."""
+        self._give_up = give_up
+        self._line = self._seen = 0
+        signal.signal(signal.SIGALRM, self._look)
+        signal.setitimer(signal.ITIMER_REAL, seconds, seconds)
+
+    def search(self, pattern: re.Pattern[str], text: str, line: int) -> re.Match[str] | None:
+        """The first match, or None, also in a line that is given up."""
+        try:
+            self._line = line
+            found = pattern.search(text)
+            self._line = 0
+            return found
+        except SlowLine:
+            self._give_up(line)
+            return None
+
+    def _look(self, number: int, frame: FrameType | None) -> None:
+        is_same = self._line != 0 and self._line == self._seen
+        self._seen = self._line
+        if is_same:
+            self._line = 0
+            raise SlowLine
 
 
 class Readable(Protocol):
@@ -154,9 +189,12 @@ class _Output:
         self._left -= len(text) + 8
 
 
-def searcher(pattern: str, reached: Callable[[int], None], *, ignore_case: bool = False) -> Search:
-    """What finds the lines of a block that match. `reached` is told now and then which line a slow one is at."""
-    by_line, by_block = _by_line(pattern, reached, ignore_case), _by_block(pattern, ignore_case)
+def searcher(
+    pattern: str, reached: Callable[[int], None], *, ignore_case: bool = False, patience: Patience | None = None
+) -> Search:
+    """What finds the lines of a block that match. `reached` is told now and then which line a slow one is at. Without
+    `patience` a line may take for ever."""
+    by_line, by_block = _by_line(pattern, reached, ignore_case, patience), _by_block(pattern, ignore_case)
     if by_block is None:
         return by_line
     needs_plain = ignore_case or _ASCII_ONLY.search(pattern) is not None
@@ -212,7 +250,9 @@ def _found_by(search: Callable[[bytes, int], re.Match[bytes] | None]) -> Search:
     return found
 
 
-def _by_line(pattern: str, reached: Callable[[int], None], ignore_case: bool = False) -> Search:
+def _by_line(
+    pattern: str, reached: Callable[[int], None], ignore_case: bool = False, patience: Patience | None = None
+) -> Search:
     compiled = re.compile(pattern, re.IGNORECASE if ignore_case else 0)
 
     def found(block: ScanBlock) -> Iterator[Found]:
@@ -220,7 +260,7 @@ def _by_line(pattern: str, reached: Callable[[int], None], ignore_case: bool = F
         for number, line in enumerate(block.data.split(b"\n"), block.number):
             text = line.decode("utf-8", "replace")
             again = len(line[: block.again].decode("utf-8", "replace")) if at == 0 and block.again else 0
-            match = compiled.search(text)
+            match = patience.search(compiled, text, number) if patience else compiled.search(text)
             if match is not None and again and match.end() <= again:
                 match = next((each for each in compiled.finditer(text) if each.end() > again), None)
             if match is not None:

@@ -16,13 +16,15 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import BinaryIO, TypeAlias
 
-from tools.search.scan import PIECE, ScanBlock, Search, blocks, searcher
+from tools.search.scan import PIECE, Patience, ScanBlock, Search, blocks, searcher
 from tools.search.walk import files_below
 
 _START = (
     "import sys, json; sys.path[:] = json.loads(sys.argv[1]); from tools.search.searcher import main; main(sys.argv[2])"
 )
 
+_A_MATCH = b'{"type": "match"}\n'
+"""What is printed of a line that is only counted."""
 _OFTEN = 0.5
 """Seconds after which it is told how far a search is."""
 
@@ -33,10 +35,23 @@ _UTF16 = {b"\xff\xfe": "utf-16-le", b"\xfe\xff": "utf-16-be"}
 
 
 def argv_for(
-    pattern: str | None, only_file: str | None = None, ignore_case: bool = False, context: int = 0
+    pattern: str | None,
+    only_file: str | None = None,
+    ignore_case: bool = False,
+    context: int = 0,
+    wanted: str = "lines",
+    patience: float = 1.0,
 ) -> list[str]:
-    """The command that lists the files of its working folder, or searches them (or the one file) for the pattern."""
-    request = {"pattern": pattern, "only_file": only_file, "ignore_case": ignore_case, "context": context}
+    """The command that lists the files of its working folder, or searches them (or the one file) for the pattern.
+    `patience`: seconds that a line may take at least; one that takes twice as long is given up."""
+    request = {
+        "pattern": pattern,
+        "only_file": only_file,
+        "ignore_case": ignore_case,
+        "context": context,
+        "wanted": wanted,
+        "patience": patience,
+    }
     places = [str(Path(__file__).parents[2]), *(place for place in sys.path if place)]
     return [sys.executable, "-I", "-S", "-c", _START, json.dumps(places), json.dumps(request)]
 
@@ -56,19 +71,25 @@ def main(request_json: str) -> None:
 
 def _search(request: Mapping[str, object]) -> None:
     told = _SearchProgress()
-    search = searcher(str(request["pattern"]), told.reached, ignore_case=bool(request["ignore_case"]))
+    patience = Patience(float(str(request["patience"])), told.given_up)
+    search = searcher(
+        str(request["pattern"]), told.reached, ignore_case=bool(request["ignore_case"]), patience=patience
+    )
     context = int(str(request["context"]))
     only_file = request["only_file"]
     paths = [only_file] if isinstance(only_file, str) else files_below(os.getcwd())
     for path in paths:
         begun, binary = False, None
-        for kind, number, line in _hits(path, search, context, told):
+        for kind, number, line in _hits(path, search, context, told, first_only=request["wanted"] == "first"):
             if kind == "binary":
                 binary = number
                 continue
             if not begun:
                 _print("begin", {"path": _text(path)})
                 begun = True
+            if kind == "match" and request["wanted"] != "lines":
+                sys.stdout.buffer.write(_A_MATCH)
+                continue
             _print(kind, {"line_number": number, "lines": {"text": line}})
         if begun:
             _print("end", {"binary_offset": binary})
@@ -84,20 +105,28 @@ class _SearchProgress:
 
     def reached(self, line: int) -> None:
         if time.monotonic() - self._told > _OFTEN:
-            _print("at", {"path": _text(self.path), "line_number": line})
-            sys.stdout.buffer.flush()
-            self._told = time.monotonic()
+            self._tell("at", line)
+
+    def given_up(self, line: int) -> None:
+        self._tell("slow", line)
+
+    def _tell(self, kind: str, line: int) -> None:
+        _print(kind, {"path": _text(self.path), "line_number": line})
+        sys.stdout.buffer.flush()
+        self._told = time.monotonic()
 
 
-def _hits(path: str, search: Search, context: int, told: _SearchProgress) -> Iterator[Hit]:
-    """The matching lines of a text file with the lines around them; `long` in the place of one that is too long to be
-    printed, and `binary`, once, where the file turns out to be none."""
+def _hits(path: str, search: Search, context: int, told: _SearchProgress, *, first_only: bool = False) -> Iterator[Hit]:
+    """The matching lines of a text file, or the first of them, with the lines around them; `long` in the place of one
+    that is too long to be printed, and `binary`, once, where the file turns out to be none."""
     told.path = path
-    state = _Around(context)
+    state, is_done = _Around(context), False
     for block in _blocks(path):
         if b"\0" in block.data:
             yield "binary", block.number, ""
             return
+        if is_done:
+            continue
         at, number = 0, block.number
         for start, _ in search(block):
             between = block.data.count(b"\n", at, start)
@@ -107,6 +136,8 @@ def _hits(path: str, search: Search, context: int, told: _SearchProgress) -> Ite
             end = len(block.data) if end < 0 else end
             yield from state.matched(block, start, end, number)
             at, number = end + 1, number + 1
+            if is_done := first_only:
+                break
         yield from state.passed(block, at, len(block.data) + 1, number)
         told.reached(block.number)
 
