@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import field, replace
 from typing import Literal, TypeAlias
 
+from agent.context.name_index import INDEXED, name_index
 from agent.messages import Ranges, ToolCall, ToolOutput
 from tools.commands.viewers import shows_files
 from tools.extent import counted
@@ -150,8 +151,12 @@ class Skim:
     """The beginning of a line that has not ended yet."""
     _found: list[tuple[int, bytes]] = field(default_factory=list)
     _found_bytes: int = 0
+    _whole: bytearray = field(default_factory=bytearray)
+    """All of it, while it is short enough for an index of its names."""
 
     def take(self, chunk: bytes) -> None:
+        if self.size <= INDEXED:
+            self._whole += chunk[: INDEXED + 1 - len(self._whole)]
         if len(self._head) < _KEPT:
             self._head += chunk[: _KEPT - len(self._head)]
         self._tail = chunk[-_KEPT:] if len(chunk) >= _KEPT else (self._tail + chunk)[-_KEPT:]
@@ -190,11 +195,17 @@ class Skim:
                 return
 
     def preview(self, settings: Offloading) -> str:
-        """Head, tail and the lines between them that tell of errors."""
+        """Head, tail, the lines between them that tell of errors, and the names that stand nowhere in these."""
         return "".join(self.ends_and_matches(settings))
 
     def ends_and_matches(self, settings: Offloading) -> tuple[str, str]:
-        """The same apart."""
+        """The same apart: both ends, and what is said of the rest."""
+        shown, matches = self._ends_and_matches(settings)
+        if self.is_binary or self.size > INDEXED:
+            return shown, matches
+        return shown, matches + name_index(_decoded(self._whole), shown + matches)
+
+    def _ends_and_matches(self, settings: Offloading) -> tuple[str, str]:
         if self.is_binary:
             return f"not text; it begins with {bytes(self._head[:32]).hex(' ')}", ""
         most_head = int(settings.preview * _HEAD)
@@ -263,7 +274,7 @@ def _whole_lines(data: bytes | bytearray, most: int, *, from_end: bool = False, 
     return shown
 
 
-def _decoded(data: bytes) -> str:
+def _decoded(data: bytes | bytearray) -> str:
     return plain(data.decode("utf-8", "replace"))
 
 

@@ -1,0 +1,58 @@
+"""The names in what a preview leaves out."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent.context.name_index import INDEXED, name_index
+from agent.context.offload import Offloading, Skim
+
+
+def test_names_are_words_that_nobody_says_by_chance_each_once_in_the_order_in_which_they_stand() -> None:
+    text = (
+        "We looked at src/context/apply_strategy.py and at useSharedNavigation.ts again: see av-991.4, "
+        "WriteCommitted and WriteCommitted, well-known, internationally, 2026-11-23T10, 1.250.000, 0123456789abcdef"
+    )
+    assert name_index(text, "") == (
+        "\nnames left out: apply_strategy.py useSharedNavigation.ts av-991.4 WriteCommitted"
+    )
+
+
+def test_what_is_shown_has_no_place_in_the_index() -> None:
+    assert name_index("first_name second_name", "def first_name():") == "\nnames left out: second_name"
+    assert name_index("first_name second_name", "first_name, second_name") == ""
+    assert name_index("", "") == ""
+
+
+def test_an_index_takes_little_and_says_that_there_are_more() -> None:
+    index = name_index(" ".join(f"name_number_{number}" for number in range(1000)), "")
+    assert index.startswith("\nnames left out: name_number_0 name_number_1 ")
+    assert index.endswith(" …")
+    assert 850 < len(index) <= 920
+
+
+def test_a_single_word_without_end_is_no_name() -> None:
+    assert name_index("a_" * 30_000, "") == ""
+
+
+def preview(data: bytes) -> str:
+    skim = Skim()
+    skim.take(data)
+    return skim.preview(Offloading())
+
+
+def test_a_preview_of_one_long_line_names_what_stands_in_its_middle() -> None:
+    line = b'{"body": "' + b"word " * 1000 + b"see key_rotation.rs and deriveIpnsKeypair " + b"word " * 1000 + b'"}'
+    assert preview(line).endswith("\nnames left out: key_rotation.rs deriveIpnsKeypair")
+
+
+def test_a_long_log_and_what_is_no_text_have_no_index() -> None:
+    line = b"12:00:01 some_module: done\n"
+    assert "names left out" not in preview(line * (INDEXED // len(line) + 1))
+    assert "names left out" not in preview(bytes(range(8)) * 1000 + b"some_module_name")
+
+
+@given(st.text(), st.text())
+def test_whatever_stands_in_an_output_an_index_is_one_line(text: str, shown: str) -> None:
+    index = name_index(text, shown)
+    assert index.count("\n") == bool(index)
+    assert len(index) <= 920
