@@ -101,6 +101,14 @@ class CallDelta:
 
 
 @dataclass(frozen=True, slots=True)
+class CallsRead:
+    """What was streamed as text since the step began holds calls, which are run."""
+
+    text: str
+    """The rest of it."""
+
+
+@dataclass(frozen=True, slots=True)
 class RetryScheduled:
     """The request failed and is sent again. What was streamed since the step began no longer counts."""
 
@@ -355,6 +363,7 @@ Event: TypeAlias = (
     | TextDelta
     | ReasoningDelta
     | CallDelta
+    | CallsRead
     | RetryScheduled
     | ReplyFinished
     | ToolsFound

@@ -27,6 +27,15 @@ def understood(reply: Assistant, tools: Mapping[str, Tool], offered: Collection[
     return replace(reply, parts=tuple(parts)) if any(map(_is_other, parts, reply.parts)) else reply
 
 
+def is_offered(name: str, arguments: Arguments, tools: Mapping[str, Tool], offered: Collection[str]) -> bool:
+    """Whether a name is that of a tool which the model was told or which is held back, or means one."""
+    try:
+        name = _known_as(ToolCall("", name, arguments), tools, offered)
+    except ToolError:
+        return False
+    return name in offered or isinstance(tools[name], Deferrable)
+
+
 def _is_other(made: object, before: object) -> bool:
     return made is not before
 

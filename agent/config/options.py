@@ -237,6 +237,8 @@ BY_KEY = {option.key: option for option in OPTIONS}
 
 PROVIDERS = ("anthropic", "openai", "openai-chat", "ollama", "scripted")
 
+TOOL_CALLS = ("auto", "native", "text")
+
 PROVIDER_KEYS: dict[str, Callable[[object], object]] = {
     "base_url": plain_text,
     "api_key_env": _variable,
@@ -247,6 +249,7 @@ PROVIDER_KEYS: dict[str, Callable[[object], object]] = {
     "context_window_buffer_tokens": count,
     "tokenizer": tokenizer_name,
     "reasoning_effort": effort,
+    "tool_calls": one_of(*TOOL_CALLS),
 }
 
 MODEL_KEYS: dict[str, Callable[[object], object]] = {
@@ -256,6 +259,7 @@ MODEL_KEYS: dict[str, Callable[[object], object]] = {
     "context_window_buffer_tokens": count,
     "tokenizer": tokenizer_name,
     "reasoning_effort": effort,
+    "tool_calls": one_of(*TOOL_CALLS),
     "prices": prices,
     "images": flag,
     "thinking": one_of("none", "adaptive", "budget", "effort"),

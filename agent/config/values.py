@@ -41,6 +41,8 @@ class ProviderConfig:
     context_window_buffer_tokens: int | None = None
     tokenizer: str | None = None
     reasoning_effort: str | None = None
+    tool_calls: str | None = None
+    """`auto`, `native` (those that the server reads alone) or `text` (those in the model's text, too)."""
     models: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
     """What the user knows better of a model than the registry, by model name."""
 

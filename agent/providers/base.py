@@ -72,6 +72,8 @@ class ModelFacts:
     """How many definitions of tools its provider takes in one request, where there is a limit."""
     known: bool = True
     """False when nothing but defaults is known of it."""
+    calls_in_text: bool = False
+    """Whether calls that it writes into its text are taken as calls."""
     cache_min_tokens: int = 1024
     """The shortest beginning of a request that its provider caches."""
     cache_ttl: float = 300.0

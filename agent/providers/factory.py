@@ -24,6 +24,8 @@ from agent.providers.tokenizers import factor_of, load_in_background, load_token
 WireName = Literal["sdk", "http"]
 LOCAL = ("ollama", "scripted")
 """Providers for which nothing is fetched from elsewhere."""
+TEXT_CALLS = ("openai-chat", "ollama")
+"""Providers any model may be behind, with any template."""
 KNOWN_WELL = 20
 """Samples of a model's usage after which a tokenizer adds nothing to what was learned."""
 FASTEST = "fastest"
@@ -83,13 +85,22 @@ async def _built(
     endpoint = find_endpoint(name, settings, environment)
     facts = facts_for(name, model_name, overrides(config, settings, name, model_name))
     facts = facts if is_own_server(name, endpoint) else at_other_server(facts)
-    facts = replace(facts, server=digest(endpoint.base_url.encode("utf-8", "surrogatepass")))
+    server = digest(endpoint.base_url.encode("utf-8", "surrogatepass"))
+    facts = replace(facts, server=server, calls_in_text=reads_text_calls(config, name, model_name))
     wire: WireName = ("http" if headless else "sdk") if settings.wire == "auto" else settings.wire
 
     def window(facts: ModelFacts) -> Window:
         return find_window(facts, config, is_precise=is_precise)
 
     return await _adapter(name, facts, endpoint, wire, window)
+
+
+def reads_text_calls(config: Config, provider: str, model: str) -> bool:
+    """Whether calls in the text of a model are taken as calls: where nothing is set, on the wires over which models are
+    reached whose servers may not read them."""
+    chosen = find_setting(config, provider, model, "tool_calls")
+    wish = "auto" if chosen is None else chosen.value
+    return provider in TEXT_CALLS if wish == "auto" else wish == "text"
 
 
 async def _adapter(

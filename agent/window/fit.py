@@ -4,16 +4,17 @@ to cut is decided in `agent.context`."""
 import itertools
 from dataclasses import replace
 
-from agent.calls.resolve import understood
+from agent.calls.resolve import is_offered, understood
 from agent.context.budget import SHOWN, SUPPOSED, ContextBudget, Window, after_overflow
 from agent.context.mask import as_shown
-from agent.context.message_text import with_own_ids
+from agent.context.message_text import message_text, with_own_ids
+from agent.context.prompt import Prompt
 from agent.context.server_truncation import window_refuted
 from agent.context.summary import shown_summary
 from agent.context.tool_selection import ToolSpec
 from agent.errors import ContextExhausted, ContextOverflow, PictureRefused, ProviderError
-from agent.events import ContextMeasured, Noticed, TextDelta, WindowLearned
-from agent.messages import Assistant, Conversation, Image, ToolOutput, User
+from agent.events import CallsRead, ContextMeasured, Noticed, TextDelta, WindowLearned
+from agent.messages import Conversation, Image, ToolOutput, User
 from agent.providers.base import Reply
 from agent.providers.stream import stream_reply
 from agent.window.env import Env
@@ -115,7 +116,7 @@ async def ask(
             env.learned_limits.since_summary += 1
             env.watch.answered(reply.counted)
             say_estimate(conversation, reply, env)
-            reply = replace(reply, message=calls_read(reply.message, conversation, tools, env))
+            reply = calls_read(reply, conversation, prompt, tools, env)
             if reply.stop_reason == "overflow":
                 smaller = await recover_overflow(conversation, reply, known, env, attempt)
                 answered = conversation if smaller else env.meter.anchored(conversation, reply, budget, env.emit)
@@ -217,11 +218,25 @@ def take_back_window(counted: int, env: Env) -> None:
         env.emit(Noticed(window_refuted(counted, env.provider.window.size)))
 
 
-def calls_read(reply: Assistant, conversation: Conversation, tools: tuple[ToolSpec, ...], env: Env) -> Assistant:
-    """The reply with its calls as they will run, each under an id of its own."""
+def calls_read(
+    reply: Reply, conversation: Conversation, prompt: Prompt, tools: tuple[ToolSpec, ...], env: Env
+) -> Reply:
+    """The reply with its calls as they will run, each under an id of its own, those in its text among them."""
     runner, offered = env.call_runner, [spec.name for spec in tools]
-    own = with_own_ids(reply, env.view.call_ids(conversation))
-    return understood(own, runner.tools, offered, str(runner.workspace.root))
+    message = reply.message
+    if env.provider.facts.calls_in_text and reply.stop_reason == "end" and not message.calls:
+        from agent.calls.text_calls import with_text_calls  # noqa: PLC0415  # deferred: for some models only
+
+        message = with_text_calls(
+            message,
+            lambda call: is_offered(call.name, call.arguments, runner.tools, offered),
+            lambda: (prompt.system, *(message_text(said) for said in prompt.messages if isinstance(said, User))),
+        )
+    if message is not reply.message:
+        env.emit(CallsRead(message.text))
+        reply = replace(reply, stop_reason="calls")
+    own = with_own_ids(message, env.view.call_ids(conversation))
+    return replace(reply, message=understood(own, runner.tools, offered, str(runner.workspace.root)))
 
 
 def say_estimate(conversation: Conversation, reply: Reply, env: Env) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from agent.events import (
     CallDenied,
     CallEdited,
+    CallsRead,
     Event,
     PermissionAsked,
     RetryScheduled,
@@ -96,6 +97,8 @@ def lines_of(before: Printing, event: Event) -> tuple[Printing, tuple[str, ...]]
                 *printed,
                 f"Tool {before.titles.get(event.call_id) or visible_line(event.name)}: {outcome_of(event)}.",
             )
+        case CallsRead():
+            return replace(before, pending="", in_code=False), ("What the model wrote there is a call.",)
         case RetryScheduled() | WindowLearned():
             void = ("What the model said since your message or the last tool is discarded.",) if before.heard else ()
             return replace(before, pending="", in_code=False, heard=False), (*lines_of_new(event), *void)

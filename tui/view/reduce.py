@@ -8,6 +8,7 @@ from agent.events import (
     CallDelta,
     CallDenied,
     CallEdited,
+    CallsRead,
     ContextMeasured,
     Event,
     FinalTurn,
@@ -79,6 +80,8 @@ def advance(view: SessionView, event: Event) -> SessionView:
             grown = size - (view.call_size if size >= view.call_size else 0)  # less than before: another call begins
             written = replace(_settle_texts(view), streamed=view.streamed + grown, call_size=size)
             return replace(written, activity=f"writing {name} ({size:,})")
+        case CallsRead(text=text):
+            return _calls_read(view, text)
         case RetryScheduled():
             return _retry_scheduled(view, event)
         case ReplyFinished():
@@ -184,6 +187,13 @@ def _settle_texts(view: SessionView) -> SessionView:
         for block in view.turn
     )
     return replace(view, turn=settled)
+
+
+def _calls_read(view: SessionView, text: str) -> SessionView:
+    """The view with what of the step's text is no call."""
+    before, step = view.turn[: view.step_start], view.turn[view.step_start :]
+    kept = tuple(block for block in step if not isinstance(block, AnswerText))
+    return replace(view, turn=(*before, *kept, *((AnswerText(text),) if text else ())))
 
 
 def _retry_scheduled(view: SessionView, event: RetryScheduled) -> SessionView:

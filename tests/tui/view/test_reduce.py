@@ -8,6 +8,7 @@ from agent.context.attachments import file_note, picture_note
 from agent.events import (
     CallDelta,
     CallDenied,
+    CallsRead,
     ContextMeasured,
     Event,
     ModelSwitched,
@@ -86,6 +87,12 @@ def test_a_retry_drops_what_was_streamed_since_the_step_began() -> None:
         Retry(2, 5, 4.0, "Overloaded."),
         AnswerText("ok", streaming=True),
     )
+
+
+def test_what_was_streamed_and_is_a_call_leaves_its_words() -> None:
+    said = (TextDelta("first step"), StepStarted(2), TextDelta('So: {"name": "read"'))
+    assert blocks_after(*said, CallsRead("So:")) == (AnswerText("first step"), AnswerText("So:"))
+    assert blocks_after(*said, CallsRead("")) == (AnswerText("first step"),)
 
 
 def test_a_summary_that_is_asked_for_again_leaves_the_answer_before_it_alone() -> None:

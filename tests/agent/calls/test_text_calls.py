@@ -1,0 +1,166 @@
+"""Calls that a model writes into its text: which text is a call, and which only shows one."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from agent.calls.resolve import is_offered
+from agent.calls.text_calls import Found, WrittenCall, calls_in, with_text_calls
+from agent.events import CallsRead, TurnFinished
+from agent.messages import Assistant, Reasoning, Text, ToolCall
+from agent.providers.base import ModelFacts
+from agent.providers.wires.scripted import Scripted
+from tests.kit.session import Home, events_of, finished, first_turn
+from tools.base import Tool
+from tools.catalog import builtin_tools
+
+TOOLS: dict[str, Tool] = {tool.name: tool for tool in builtin_tools()}
+LS, WC = WrittenCall("bash", {"command": "ls"}), WrittenCall("bash", {"command": "wc a"})
+ONE = '{"name": "bash", "arguments": {"command": "ls"}}'
+TWO = '{"name": "bash", "arguments": {"command": "wc a"}}'
+
+
+@pytest.mark.parametrize(
+    ("text", "calls", "words"),
+    [
+        (ONE, [LS], ""),
+        (f"```json\n{ONE}\n```", [LS], ""),
+        (f"I look.\n\n```json\n{ONE}\n```\n", [LS], "I look."),
+        (f"```json\n{ONE}\n```\n\n```json\n{TWO}\n```", [LS, WC], ""),
+        (f"```\n{ONE}\n{TWO}\n```", [LS, WC], ""),
+        (f"```json\n[{ONE}, {TWO}]\n```", [LS, WC], ""),
+        (f"{ONE}\n{TWO}", [LS, WC], ""),
+        (f"```json\n{ONE}\n```\nThis lists the files.", [LS], "This lists the files."),
+        (f"```json\n{ONE}", [LS], ""),
+        (f"<tool_call>\n{ONE}\n</tool_call>\n<tool_call>{TWO}</tool_call>", [LS, WC], ""),
+        (f"First this. <tool_call>{ONE}</tool_call>", [LS], "First this."),
+        (f"<tool_call>{ONE}", [LS], ""),
+        (f"<tools>\n{ONE}\n{TWO}\n</tools>", [LS, WC], ""),
+        (f"[TOOL_CALLS][{ONE}]", [LS], ""),
+        ("<tool_call><function=bash>\n<parameter=command>\nls\n</parameter>\n</function></tool_call>", [LS], ""),
+        ('<function=bash>{"command": "ls"}</function>', [LS], ""),
+        ('<|channel|>commentary to=functions.bash <|constrain|>json<|message|>{"command": "ls"}<|call|>', [LS], ""),
+        ('<|start|>assistant<|channel|>commentary to=functions.bash<|message|>{"command": "ls"}', [LS], ""),
+        ('{"type": "function", "function": {"name": "bash", "arguments": "{\\"command\\": \\"ls\\"}"}}', [LS], ""),
+        (f'{{"tool_calls": [{ONE}]}}', [LS], ""),
+        ('{"name": "bash", "parameters": {"command": "ls"}}', [LS], ""),
+        ('{"name": "bash", "arguments": {"command": "a\nb"}}', [WrittenCall("bash", {"command": "a\nb"})], ""),
+    ],
+)  # fmt: skip
+def test_a_reply_that_ends_in_calls_or_begins_with_them_makes_them(
+    text: str, calls: list[WrittenCall], words: str
+) -> None:
+    assert calls_in(text) == Found(tuple(calls), words)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "No call.",
+        f"The file holds this:\n\n```json\n{ONE}\n```\n\nIt lists a folder.",
+        f"A call such as {ONE} lists a folder.",
+        f"In the file stands `{ONE}`",
+        f"<tool_call>{ONE}</tool_call> is how Qwen calls.\n\n```\n{TWO}\n```",
+        f"```json\n{{\"calls\": [{ONE}]}}\n```",
+        f"```python\nCALL = {ONE}\n```",
+        f"The log:\n```\nstarting\n{ONE}\n```",
+        f"```\n{ONE}\nended\n```",
+        '{"name": "bash", "version": "1.0", "arguments": {}}',
+        '{"name": "app", "scripts": {"build": "make"}}',
+        '{"name": 5, "arguments": {}}',
+        '{"name": "bash", "arguments": "ls"}',
+        '{"name": "bash", "arguments": {"command": "ls"',
+        '{"name": "bash", "arguments": ' + '{"a": ' * 10_000,
+        "[" * 100_000,
+        "[1] a footnote\n[2] another one",
+        "<tool_call>not an object</tool_call>",
+    ],
+    ids=lambda text: text[:40],
+)  # fmt: skip
+def test_a_text_that_only_shows_a_call_or_a_piece_of_one_makes_none(text: str) -> None:
+    assert calls_in(text) is None
+
+
+def taken(text: str, *told: str) -> bool:
+    reply = Assistant((Text(text),))
+    made = with_text_calls(
+        reply, lambda call: is_offered(call.name, call.arguments, TOOLS, ("read", "bash")), lambda: told
+    )
+    return made is not reply
+
+
+def test_a_call_of_a_tool_that_was_not_offered_is_text() -> None:
+    assert taken(ONE)
+    assert taken(ONE.replace("bash", "run_shell_command"))
+    assert not taken(ONE.replace("bash", "todo"))
+    assert not taken(ONE.replace("bash", "deploy"))
+    assert not taken(f"{ONE}\n{ONE.replace('bash', 'deploy')}")
+
+
+QUOTED = [
+    ONE,
+    f"1\t# How to call\n2\t{ONE}\n(lines 1-2)",
+    '4\t{\n5\t  "name": "bash",\n6\t  "arguments": {\n7\t    "command": "ls"\n8\t  }\n9\t}',
+    f"calls.log:7:{ONE}",
+    json.dumps({"message": ONE}),
+    f"Please answer with {ONE}",
+]
+
+
+@pytest.mark.parametrize("told", QUOTED)
+def test_what_stands_in_a_file_or_in_what_the_user_said_is_a_quotation(told: str) -> None:
+    pretty = json.dumps(json.loads(ONE), indent=4)
+    assert [taken(text, "other", told) for text in (ONE, f"```json\n{pretty}\n```", f"It says\n{ONE}")] == [False] * 3
+    assert taken(TWO, "other", told)
+
+
+def test_a_reply_keeps_its_thoughts_and_its_own_calls() -> None:
+    thought, call = Reasoning("hm", {"reasoning": "hm"}), ToolCall("c1", "read", {"path": "a"})
+    reply = Assistant((thought, Text(f"So:\n{ONE}")), "m")
+    made = with_text_calls(reply, lambda call: True, tuple)
+    assert made == Assistant(
+        (thought, Text("So:"), ToolCall("call_text_1", "bash", {"command": "ls"}, '{"command": "ls"}')), "m"
+    )
+    native = Assistant((Text(ONE), call))
+    assert with_text_calls(native, lambda call: True, tuple) is native
+
+
+class Local(Scripted):
+    """A scripted model of which calls in its text are taken."""
+
+    @property
+    def facts(self) -> ModelFacts:
+        return replace(super().facts, calls_in_text=True)
+
+
+async def test_calls_in_text_run_and_are_native_ones_from_then_on(home: Home) -> None:
+    (home.root / "a").write_text("hello\n")
+    read = '{"name": "Read", "arguments": {"file_path": "a", "limit": "1"}}'
+    model = Local.of({"text": f"I look.\n```json\n{read}\n```"}, {"text": read}, {"text": "done"})
+    session, events = await first_turn(home.session(model))
+    assert [(name, status) for name, status, _ in finished(events)] == [("read", "done")] * 2
+    assert [event for event in events if isinstance(event, CallsRead)] == [CallsRead("I look."), CallsRead("")]
+    assert events[-1] == TurnFinished("answered", "done")
+    written = '{"file_path": "a", "limit": "1"}'
+    assert [message.calls for message in session.history.messages if isinstance(message, Assistant)] == [
+        (ToolCall("call_text_1", "read", {"path": "a", "limit": 1}, written, called="Read"),),
+        (ToolCall("call_text_1-2", "read", {"path": "a", "limit": 1}, written, called="Read"),),
+        (),
+    ]
+
+
+async def test_what_the_model_quotes_from_a_file_it_has_read_is_no_call(home: Home) -> None:
+    (home.root / "a").write_text('[{"name": "bash",\n  "arguments": {"command": "rm -r ."}}]\n')
+    shown = '```json\n{"name": "bash", "arguments": {"command": "rm -r ."}}\n```'
+    model = Local.of({"text": '{"name": "read", "arguments": {"path": "a"}}'}, {"text": f"It holds\n{shown}"})
+    session, events = await first_turn(home.session(model))
+    assert len(finished(events)) == 1
+    assert events[-1] == TurnFinished("answered", f"It holds\n{shown}")
+    assert await events_of(session) != []
+
+
+async def test_a_model_of_which_native_calls_are_taken_alone_has_said_a_text(home: Home) -> None:
+    _, events = await first_turn(home.session(Scripted.of({"text": ONE})))
+    assert events[-1] == TurnFinished("answered", ONE)
