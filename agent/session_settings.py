@@ -126,10 +126,16 @@ def compacting_of(config: Config, effective: int) -> CompactionSettings:
         wishes,
         config.on_full,
         config.rewrite_policy,
-        RewritePatience(config.rewrite_kappa_mask, config.rewrite_kappa_compact),
+        patience_of(config),
         config.background_at,
         config.background_messages,
     )
+
+
+def patience_of(config: Config) -> RewritePatience:
+    """How many times its cost a rewrite must have saved."""
+    usual = RewritePatience(config.rewrite_kappa_mask, config.rewrite_kappa_compact)
+    return usual.careful if config.rewrite_patience == "careful" else usual
 
 
 def _usual_protection(config: Config, effective: int) -> int:

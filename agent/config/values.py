@@ -91,6 +91,7 @@ class Config:
     retain_prompt: str | None
     retain_directives: tuple[str, ...]
     rewrite_policy: Literal["rent", "total_budget", "fixed", "off"]
+    rewrite_patience: Literal["usual", "careful"]
     rewrite_kappa_mask: float
     rewrite_kappa_compact: float
     recall_scope: Scope

@@ -36,6 +36,11 @@ class RewritePatience:
     mask: float = 1.5
     compact: float = 8.0
 
+    @property
+    def careful(self) -> "RewritePatience":
+        """That of somebody who would rather pay more than miss something."""
+        return RewritePatience(2 * self.mask, 2 * self.compact)
+
 
 @dataclass(frozen=True, slots=True)
 class CompactionSettings:

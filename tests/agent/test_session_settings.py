@@ -5,7 +5,7 @@ from pathlib import Path
 
 from agent.config.load import load_config
 from agent.config.options import MODES
-from agent.context.settings import Caps, CompactionSettings
+from agent.context.settings import Caps, CompactionSettings, RewritePatience
 from agent.context.summary import Wishes
 from agent.events import Event
 from agent.messages import Note, User
@@ -42,6 +42,16 @@ def test_a_cache_is_kept_alive_only_where_somebody_thinks(tmp_path: Path) -> Non
     assert limits_of(config, interactive=False) == TurnLimits(9)
     usual = load_config(tmp_path, {"EBB_HOME": str(tmp_path)}, {})
     assert (usual.keep_alive, limits_of(usual, interactive=True)) == ("off", TurnLimits())
+
+
+def test_whoever_is_careful_waits_twice_as_long_for_each_rewrite(tmp_path: Path) -> None:
+    def patience(*said: str) -> RewritePatience:
+        return compacting_of(load_config(tmp_path, {"EBB_HOME": str(tmp_path)}, {}, said), 100_000).patience
+
+    careful = 'rewrite.patience="careful"'
+    assert (patience(), patience('rewrite.patience="usual"')) == (RewritePatience(1.5, 8.0),) * 2
+    assert patience(careful) == RewritePatience(3.0, 16.0)
+    assert patience(careful, "rewrite.kappa_mask=1", "rewrite.kappa_compact=4") == RewritePatience(2.0, 8.0)
 
 
 def test_in_a_small_window_less_stays(tmp_path: Path) -> None:
