@@ -19,6 +19,7 @@ from agent.providers.base import Chunk, ModelFacts, Prices, Reply, Request, Text
 from agent.providers.learned_limits import SummariserSource
 from agent.providers.wires.anthropic import AnthropicWriter, body
 from agent.providers.wires.encoding import WrittenRequest
+from agent.window.keep_alive import ONE_TOKEN
 from agent.window.model_summary import READER
 from bench.context.billing import Block, BlockReader, Cache, Rates
 from bench.context.workload import LIGHT, TOKENS_PER_BYTE, Mix, Output, Planned, prose
@@ -116,7 +117,8 @@ class BilledModel:
     @property
     def facts(self) -> ModelFacts:
         prices = Prices(1.0, self.rates.output, self.rates.read, self.rates.write)
-        return ModelFacts("anthropic", "planned", self.size, 64_000, prices=prices)
+        ttl = self.rates.ttl
+        return ModelFacts("anthropic", "planned", self.size, 64_000, prices=prices, cache_ttl=ttl, renews_cache=True)
 
     @property
     def window(self) -> Window:
@@ -129,7 +131,9 @@ class BilledModel:
 
     async def stream(self, request: Request) -> AsyncIterator[Chunk]:
         content = body(request, self.facts, self._written)
-        if asks_for_summary(request):
+        if request.max_output_tokens == ONE_TOKEN:
+            reply = self.reply("keep-alive", content, (), ONE_TOKEN)
+        elif asks_for_summary(request):
             reply = self.reply("summary", content, (Text(self.write_summary()),), SUMMARY_TOKENS)
         else:
             reply = self.step(content)

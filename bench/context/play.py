@@ -20,7 +20,10 @@ from agent.messages import Usage
 from agent.records.store_thread import StoreThread
 from agent.session import Session
 from agent.view_events import ContextCompacted
+from agent.window.env import TurnLimits
+from agent.window.keep_alive import next_renewal, renew_cache
 from agent.window.rent_paid import Rent
+from agent.window.triggers import unheard
 from bench.context.billing import common_prefix
 from bench.context.model import Billed, BilledModel, PlannedModel, Produce, reader_of
 from bench.context.workload import CODEX, HEAVY, LIGHT, REAL, TOKENS_PER_BYTE, Mix, plan, prose
@@ -59,6 +62,8 @@ class Habits:
     session's own model writes them, from its cache."""
     reattached: int = 0
     """Tokens of files that are shown again after a summary."""
+    keep_alive: int = 0
+    """How often the cache is kept alive while the user thinks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +71,11 @@ class Played:
     cost: float
     """Thousands of fresh input tokens, output included."""
     cached: float
-    """Share of the prompt tokens that were read from the cache."""
+    """Share of the prompt tokens that were read from the cache, but of requests that only kept it alive."""
+    unpaused: float
+    """The same of requests before which the cache had not run out."""
+    kept: int
+    """Requests that kept it alive."""
     requests: int
     again: int
     """Requests that fetched or read something a second time."""
@@ -98,6 +107,9 @@ async def play(seed: int, count: int, mix: Mix, window: int, habits: Habits = US
         try:
             session = await open_planned(model, Path(name), thread, habits)
             while (said := model.said_next) is not None:
+                begun = model.now
+                await think(session, model, begun + model.plan[0].gap)
+                model.now = begun
                 model.wait()
                 async for event in session.send(said):
                     match event:
@@ -112,6 +124,16 @@ async def play(seed: int, count: int, mix: Mix, window: int, habits: Habits = US
         finally:
             await thread.close()
     return played(model, rewritten_before, cold)
+
+
+async def think(session: Session, model: BilledModel, until: float) -> None:
+    """Lets the user think until then, and the cache be kept alive meanwhile as the terminal does it."""
+    if not session.limits.keep_alive:
+        return
+    renewal = await session.change(next_renewal)
+    while renewal.wait is not None and model.now + renewal.wait < until:
+        model.now += renewal.wait
+        renewal = await session.change(renew_cache, unheard)
 
 
 async def open_planned(model: PlannedModel, folder: Path, thread: StoreThread, habits: Habits = USUAL) -> Session:
@@ -138,16 +160,22 @@ async def open_session(
         compacting=habits.compacting,
         summarisers=reader_of(model, habits.reader) if habits.reader is not None else None,
         rent=habits.rent(),
+        limits=TurnLimits(keep_alive=habits.keep_alive),
         now=lambda: model.now,
     )
 
 
 def played(model: BilledModel, rewritten_before: set[int], cold: int) -> Played:
     """What it has come to. `rewritten_before`: numbers of the requests before which the view was rewritten."""
-    usage = sum((billed.usage for billed in model.billed), Usage())
+    asked, timely = Usage(), Usage()
+    for billed, is_late in by_lateness(model):
+        asked += billed.usage
+        timely += Usage() if is_late else billed.usage
     return Played(
-        (model.rates.cost(usage) + model.elsewhere) / 1000,
-        usage.cache_read / usage.prompt,
+        (sum(model.rates.cost(billed.usage) for billed in model.billed) + model.elsewhere) / 1000,
+        asked.cache_read / asked.prompt,
+        timely.cache_read / timely.prompt,
+        sum(billed.purpose == "keep-alive" for billed in model.billed),
         len(model.billed),
         sum(billed.purpose == "again" for billed in model.billed),
         len(rewritten_before) - cold,
@@ -156,6 +184,17 @@ def played(model: BilledModel, rewritten_before: set[int], cold: int) -> Played:
         max(billed.usage.prompt for billed in model.billed) / model.size,
         _drift(model.billed, rewritten_before),
     )
+
+
+def by_lateness(model: BilledModel) -> list[tuple[Billed, bool]]:
+    """The requests that ask for something, each with whether the cache had run out since the one before."""
+    found: list[tuple[Billed, bool]] = []
+    used = 0.0
+    for billed in model.billed:
+        if billed.purpose != "keep-alive":
+            found.append((billed, bool(found) and billed.at - used >= model.rates.ttl))
+        used = billed.at
+    return found
 
 
 def _drift(billed: Sequence[Billed], rewritten_before: set[int]) -> int:
@@ -182,6 +221,7 @@ def table(name: str, runs: Sequence[Played]) -> str:
     rows = (
         ("cost, thousand tokens of input", f"{mean('cost'):.0f}", f"≤ {cost}"),
         ("cached share", f"{mean('cached'):.1%}", f"≥ {100 * cached:g}%"),
+        ("the same where the cache had not run out", f"{mean('unpaused'):.1%}", ""),
         ("rewrites of a cached view", f"{mean('rewrites'):.1f}", f"≤ {rewrites}"),
         ("rewrites of one that was not cached", f"{mean('cold'):.1f}", ""),
         ("summaries", f"{mean('summaries'):.1f}", f"≤ {summaries}"),
@@ -189,8 +229,9 @@ def table(name: str, runs: Sequence[Played]) -> str:
         ("unlogged prefix changes", f"{sum(run.drift for run in runs)}", "0"),
         ("requests", f"{mean('requests'):.0f}", ""),
         ("of them to fetch something again", f"{mean('again'):.1f}", ""),
+        *([("of them to keep the cache alive", f"{mean('kept'):.1f}", "")] if any(run.kept for run in runs) else []),
     )
-    lines = [f"  {label:36}{value:>9}   {goal}".rstrip() for label, value, goal in rows]
+    lines = [f"  {label:42}{value:>9}   {goal}".rstrip() for label, value, goal in rows]
     return "\n".join([f"{name}, {len(runs)} sessions", *lines])
 
 

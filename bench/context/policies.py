@@ -18,7 +18,7 @@ from agent.context.estimate import output_size
 from agent.context.mask import old_outputs
 from agent.context.offload import Offloading
 from agent.context.rent import RentAction, Rents, RewriteOffer, RewriteRuling, UnitPrices
-from agent.context.settings import Caps, CompactionSettings
+from agent.context.settings import Caps, CompactionSettings, RewritePatience
 from agent.messages import Conversation, User
 from agent.window.rent_paid import Rent
 from bench.context.play import MIXES, Habits, Played, play
@@ -105,6 +105,10 @@ def habits(decide: Decide, **others: object) -> Habits:
 
 POLICIES: dict[str, Habits] = {
     "ours": Habits(),
+    "careful": Habits(compacting=CompactionSettings(patience=RewritePatience().careful)),
+    "cache kept 1×": Habits(keep_alive=1),
+    "cache kept 2×": Habits(keep_alive=2),
+    "cache kept 3×": Habits(keep_alive=3),
     "never": habits(lambda _: "nothing", window=10_000_000),
     "summary at 80 %": habits(over(0.8)),
     "summary at 95 %": habits(over(0.95), trigger=0.98),
@@ -133,7 +137,7 @@ def row(name: str, runs: list[Played], ours: float) -> str:
     cost = mean("cost")
     against = f"{100 * (cost / ours - 1):+.0f}%" if ours else ""
     numbers = (
-        f"{cost:7.0f}{against:>7}{mean('cached'):8.1%}{mean('rewrites'):9.1f}{mean('summaries'):10.1f}"
+        f"{cost:7.0f}{against:>7}{mean('cached'):8.1%}{mean('unpaused'):10.1%}{mean('rewrites'):9.1f}{mean('summaries'):10.1f}"
         f"{max(run.peak for run in runs):7.0%}{mean('requests'):9.0f}"
     )
     return f"{name:18}{numbers}"
@@ -149,7 +153,9 @@ def main() -> int:
     options = parser.parse_args()
     for mix in [options.mix] if options.mix else MIXES:
         print(f"{mix}, {options.seeds} sessions of {options.requests} requests, thousand tokens of input")
-        print(f"{'':18}{'cost':>7}{'':7}{'cached':>8}{'rewrites':>9}{'summaries':>10}{'peak':>7}{'requests':>9}")
+        print(
+            f"{'':18}{'cost':>7}{'':7}{'cached':>8}{'unpaused':>10}{'rewrites':>9}{'summaries':>10}{'peak':>7}{'requests':>9}"
+        )
         ours = 0.0
         for name in options.only or POLICIES:
             runs = [

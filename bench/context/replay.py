@@ -18,7 +18,7 @@ from agent.providers.base import Reply
 from agent.records.store_thread import StoreThread
 from agent.view_events import ContextCompacted
 from bench.context.model import MOST_FETCHED, SUMMARY_TOKENS, BilledModel, outputs_in
-from bench.context.play import TOOLS, USUAL, Habits, Played, open_session, played
+from bench.context.play import TOOLS, USUAL, Habits, Played, by_lateness, open_session, played, think
 from bench.context.recordings import Kind, RecordedCall, Recording
 from bench.context.regrets import Cause, Regret, SeenOutputs, strings_in, used_in
 from bench.context.workload import TOKENS_PER_BYTE, prose
@@ -90,10 +90,15 @@ class RecordedModel(BilledModel):
         self._heard = self.at + 1
         return tuple(User((Text(text),)) for text in self.recording.steps[self.at].said)
 
+    @property
+    def due(self) -> float:
+        """When the next request was sent, in seconds since the first."""
+        steps = self.recording.steps
+        return steps[min(self.at, len(steps) - 1)].asked_at - steps[0].asked_at
+
     def wait(self) -> None:
         """Lets the time pass up to the next request."""
-        steps = self.recording.steps
-        self.now = steps[min(self.at, len(steps) - 1)].asked_at - steps[0].asked_at
+        self.now = self.due
 
     def step(self, content: Mapping[str, Any]) -> Reply:
         step = self.recording.steps[self.at]
@@ -180,6 +185,7 @@ class Replayed:
     run: Played
     steps: int
     all: Usage
+    """Without that of requests that only kept the cache alive."""
     unpaused: Usage
     """Of the requests that came before the prefix of the one before had expired."""
     paused: int
@@ -214,6 +220,7 @@ async def replay(recording: Recording, window: int, habits: Habits = USUAL, poli
         try:
             session = await open_session(model, tools, Path(name), thread, habits)
             while (said := model.said_next) is not None:
+                await think(session, model, model.due)
                 async for event in session.send(said, pending_messages=model.heard_meanwhile):
                     match event:
                         case ContextCompacted(strategies=strategies, cause=cause) if strategies:
@@ -230,17 +237,16 @@ async def replay(recording: Recording, window: int, habits: Habits = USUAL, poli
 
 
 def _replayed(model: RecordedModel, policy: str, run: Played) -> Replayed:
-    gaps = [later.at - earlier.at for earlier, later in zip(model.billed, model.billed[1:], strict=False)]
-    rest = list(zip(gaps, (billed.usage for billed in model.billed[1:]), strict=True))
-    unpaused = [usage for gap, usage in rest if gap < model.rates.ttl]
-    after_pause = [usage for gap, usage in rest if gap >= model.rates.ttl]
+    asked = by_lateness(model)
+    unpaused = [billed.usage for billed, is_late in asked if not is_late]
+    after_pause = [billed.usage for billed, is_late in asked if is_late]
     return Replayed(
         model.recording,
         policy,
         run,
         model.at,
-        sum((billed.usage for billed in model.billed), Usage()),
-        sum(unpaused, model.billed[0].usage),
+        sum((billed.usage for billed, _ in asked), Usage()),
+        sum(unpaused, Usage()),
         len(after_pause),
         sum(map(model.rates.cost, after_pause)) / 1000,
         model.recalls / 1000,

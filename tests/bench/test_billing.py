@@ -6,7 +6,7 @@ import pytest
 
 from agent.messages import Usage
 from bench.context.billing import LOOK_BACK, Block, BlockReader, Cache, Rates, common_prefix
-from bench.context.play import play
+from bench.context.play import Habits, play
 from bench.context.policies import POLICIES
 from bench.context.workload import CODEX, HEAVY, LIGHT, REAL, plan, prose
 
@@ -125,6 +125,15 @@ async def test_a_session_like_the_recorded_ones_costs_less_than_under_another_po
     theirs = await play(1, 120, REAL, 200_000, POLICIES["like Claude Code"])
     assert ours.cost < 0.9 * theirs.cost
     assert (ours.drift, theirs.drift) == (0, 0)
+
+
+async def test_a_planned_session_tells_what_pauses_cost_and_what_keeping_the_cache_saves() -> None:
+    usual = await play(1, 60, REAL, 200_000)
+    kept = await play(1, 60, REAL, 200_000, Habits(keep_alive=3))
+    assert usual.cached < usual.unpaused
+    assert (usual.kept, usual.drift, kept.drift) == (0, 0, 0)
+    assert kept.kept > 0
+    assert kept.cost < usual.cost
 
 
 def test_prose_has_the_bytes_it_was_asked_for() -> None:

@@ -231,6 +231,17 @@ async def test_a_pause_costs_and_is_told_apart(tmp_path: Path) -> None:
     assert slow.paused_cost > 0.5 * quick.run.cost
 
 
+async def test_a_cache_that_is_kept_alive_costs_less_than_one_that_runs_out(tmp_path: Path) -> None:
+    rows = said("go", 0), replied("yes", at=5), said("again", 500), replied("yes", at=505)
+    usual, once, thrice = [
+        await replayed(tmp_path, *rows, policy=policy) for policy in ("ours", "cache kept 1×", "cache kept 3×")
+    ]
+    assert (usual.run.kept, once.run.kept, thrice.run.kept) == (0, 1, 1)
+    assert (usual.paused, once.paused) == (1, 0)
+    assert once.run.cost == thrice.run.cost < usual.run.cost
+    assert (once.all.cache_read, once.run.drift) == (once.unpaused.cache_read, 0)
+
+
 async def test_what_the_user_says_while_a_turn_runs_is_heard_there(tmp_path: Path) -> None:
     rows = said("go"), replied("", called("1")), gave("1", "ok"), said("and the tests"), replied("", called("2"))
     run = await replayed(tmp_path, *rows, gave("2", "ok"), replied("done"))

@@ -74,6 +74,25 @@ def test_what_a_second_request_shows_is_told(
     assert watched.events == told
 
 
+def test_a_cache_that_is_kept_alive_is_read_later_and_runs_out_later() -> None:
+    watched = Watched()
+    watched.send(GO)
+    watched.time = 270.0
+    watched.watch.renewed()
+    watched.time = 560.0
+    last = watched.watch.renewable(FACTS)
+    assert last is not None
+    assert (last.answered, last.age, last.renewals, last.cached) == (560.0, 290.0, 1, 40_000)
+    assert not watched.watch.is_cold(FACTS)
+    watched.time = 571.0
+    assert (watched.watch.renewable(FACTS), watched.watch.is_cold(FACTS)) == (None, True)
+    watched.send(GO, REPLY, GO, usage=Usage(input=40_000))
+    assert watched.events == [CacheBroken("ttl expired", 40_000, 0)]
+    again = watched.watch.renewable(FACTS)
+    assert again is not None
+    assert again.renewals == 0
+
+
 def test_a_beginning_that_changes_unannounced_is_told_with_its_place() -> None:
     watched = Watched()
     watched.send(GO, REPLY, OUTPUT)
