@@ -9,7 +9,6 @@ from tools.bash_output import BashOutput
 from tools.call_tool import CallTool
 from tools.compact_context import CompactContext
 from tools.edit import Edit
-from tools.edit_notebook import EditNotebook
 from tools.glob import Glob
 from tools.grep import Grep
 from tools.read import Read
@@ -28,7 +27,6 @@ def builtin_tools() -> tuple[Tool, ...]:
         Write(),
         Edit(),
         ApplyPatch(),
-        EditNotebook(),
         Bash(),
         BashOutput(),
         BashKill(),

@@ -1,15 +1,11 @@
 """How much of what there is a tool has shown, in figures; how many there are, in words."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Literal, TypeAlias
 
 from tools.lazy import dataclass
 
-Unit: TypeAlias = Literal["lines", "matches", "files", "entries", "cells", "pages"]
-
-_NOUNS: Mapping[Unit, str] = {
-    "lines": "line", "matches": "match", "files": "file", "entries": "entry", "cells": "cell", "pages": "page",
-}  # fmt: skip
+Unit: TypeAlias = Literal["lines", "matches", "files"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +22,7 @@ class Extent:
     @property
     def noun(self) -> str:
         """What one of them is called."""
-        return _NOUNS[self.unit]
+        return {"lines": "line", "matches": "match", "files": "file"}[self.unit]
 
     @property
     def is_all(self) -> bool:

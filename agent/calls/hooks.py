@@ -12,6 +12,7 @@ from pathlib import Path
 
 from agent.calls.policy import PermissionRequest, Rule, concerns, parse_rule
 from agent.config.option_values import AfterTool
+from agent.context.mask import HOOK_SAYS
 from agent.events import Event, Noticed
 from agent.interrupt import Interrupt
 from agent.messages import OutputStatus, ToolCall
@@ -48,10 +49,10 @@ def what_follows(match: str, answer: Exit, seconds: float) -> Heard:
         return Heard(told=_without(match, f"was ended after {seconds:g} s"))
     if answer.code == 0:
         said = _said(answer.out)
-        return Heard(f"[A hook of the user for `{match}` notes:]\n{said}") if said else Heard()
+        return Heard(f"{HOOK_SAYS}`{match}` notes:]\n{said}") if said else Heard()
     said = _said(answer.err)
     if answer.code == OBJECTS and said:
-        return Heard(f"[A hook of the user for `{match}` objects; take it into account:]\n{said}")
+        return Heard(f"{HOOK_SAYS}`{match}` objects; take it into account:]\n{said}")
     how = f"exited with {answer.code}" if answer.code > 0 else f"was killed by signal {-answer.code}"
     first = said.split("\n", 1)[0][:_PROBLEM]
     return Heard(told=_without(match, f"{how}: {first}" if first else how))

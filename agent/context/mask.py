@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
 
+from agent.context.error_lines import most_telling
 from agent.context.estimate import output_size
 from agent.context.incremental import derived_once
 from agent.context.long_replies import LongReply, as_retold, long_reply
@@ -29,9 +30,10 @@ SHORT_NOTE = 400
 LEAST_MASKED = 4 * STUB
 """Tokens above which an output is worth a line. A line may be twice as long as usual, and says less."""
 
-_ERROR = regex(
-    r"error|fail|exception|traceback|panic|fatal|denied|not found|no such|assert|cannot|abort", re.IGNORECASE
-)
+_MATCH = regex(r"(?:matches: )?\d+[:-] (.*?)(?: \(and \d+ like it, from line \d+\)\]?)?\Z")
+"""A line of the matches in a preview."""
+HOOK_SAYS = "[A hook of the user for "
+"""How what a hook says of an output begins, which stands behind it."""
 _WHERE = regex(r"\n\((?:lines \d+-\d+ of|there are more|stopped after|\d+ of \d+ files)\b[^\n]*\)\s*\Z")
 """How outputs of earlier versions say how much of what there is they show."""
 _PATCHED = regex(r"^\*\*\* (?:Update|Add|Delete) File: (.+)$", re.MULTILINE)
@@ -261,7 +263,7 @@ def what_happened(call: ToolCall, output: ToolOutput) -> str:
             where = quoted_path(_word(call, "path", "."))
             pattern = quoted(_word(call, "pattern"), COMMAND)
             return f"Searched '{pattern}' in {where}{ending or f' – {_found(output)}'}"
-        case "edit" | "write" | "edit_notebook":
+        case "edit" | "write":
             return f"Edited {quoted_path(_word(call, 'path'))}{ending}"
         case "apply_patch":
             return f"Edited {', '.join(map(quoted_path, patched_paths(call))) or 'files'}{ending}"
@@ -275,10 +277,9 @@ def _viewed(output: ToolOutput) -> str:
     if extent is None:
         return "a picture" if output.images or output.pictures else counted(_count(output.text), "line")
     if extent.is_all:
-        return counted(extent.shown, extent.noun)
+        return counted(extent.shown, "line")
     last = extent.first + extent.shown - 1
-    which = f"{extent.noun} {last}" if last == extent.first else f"{extent.unit} {extent.first}-{last}"
-    return f"{which} of {extent.total}"
+    return f"{f'line {last}' if last == extent.first else f'lines {extent.first}-{last}'} of {extent.total}"
 
 
 def _found(output: ToolOutput) -> str:
@@ -318,11 +319,13 @@ def _how(program: ProgramState) -> str:
 
 
 def first_error(output: ToolOutput) -> str:
-    """The first line that looks like an error. Where none does, what a program printed last, which says more of how it
-    failed, or else the first line that is the output's own."""
+    """The line that tells most of an error, the first of them. Where none does, what a program printed last, which says
+    more of how it failed, or else the first line that is the output's own."""
     heading = next((end for start, end in output.inserted if start == 0), 0)
     lines = _lines(output.text[heading:], output.program)
-    found = next((line for line in lines if _ERROR.search(line)), "")
+    if output.is_part:
+        lines = [_MATCH.sub(r"\1", line) for line in lines]
+    found = most_telling(lines)
     if not found and output.program is not None:
         lines = _lines(own_words(output.text, output.inserted), output.program)[-1:]
     return quoted(found or (lines[0] if lines else ""), ERROR)
@@ -330,6 +333,7 @@ def first_error(output: ToolOutput) -> str:
 
 def _lines(said: str, program: ProgramState | None) -> list[str]:
     """The lines of an output in which there is something, without how its program ended."""
+    said = said.partition(HOOK_SAYS)[0]
     printed = said if program is None else program.printed_in(said)
     return [line.strip() for line in printed.splitlines() if line.strip()]
 

@@ -5,6 +5,8 @@ On recorded sessions a line of names in each preview halves how often the rest i
 (`bench.context.recorded`), for less than half of a per cent of the cost.
 """
 
+from collections import Counter
+
 from tools.lazy import regex
 
 INDEXED = 1 << 16
@@ -13,11 +15,14 @@ _MOST = 900
 """Bytes of an index."""
 _LEAST, _LONGEST = 8, 80
 """Characters of a name: shorter ones are said by chance."""
+_MOST_ALIKE = 3
+"""Names that differ in numbers only: a hundred files that were compiled, or tests that passed, tell no more."""
 _HEADING = "\nnames left out:"
 
 _WORD = regex(r"[A-Za-z0-9_]+(?:[.-][A-Za-z0-9_]+)*")
 _MARKED = regex(r"[0-9_.]|[a-z][A-Z]")
 """What words that people write do not have in them."""
+_DIGITS = regex(r"\d+")
 _NUMBER = regex(r"[\d.-]*\d(?:T\d+)?|[0-9a-f]{12,}")
 """Figures, dates, and sums of bytes."""
 
@@ -25,15 +30,20 @@ _NUMBER = regex(r"[\d.-]*\d(?:T\d+)?|[0-9a-f]{12,}")
 def name_index(text: str, shown: str) -> str:
     """A line of the first names of a text that do not stand in what is shown of it; empty where there are none."""
     found, room = dict[str, None](), _MOST
+    alike = Counter[str]()
     for match in _WORD.finditer(text):
         name = match[0]
         if not _LEAST <= len(name) <= _LONGEST or name in found or not _is_name(name) or name in shown:
             continue
+        alike[shape := _DIGITS.sub("0", name)] += 1
+        if alike[shape] > _MOST_ALIKE:
+            continue
         room -= len(name) + 1
         if room < 0:
-            return f"{_HEADING} {' '.join(found)} …" if found else ""
+            break
         found[name] = None
-    return f"{_HEADING} {' '.join(found)}" if found else ""
+    are_more = " …" if room < 0 or any(count > _MOST_ALIKE for count in alike.values()) else ""
+    return f"{_HEADING} {' '.join(found)}{are_more}" if found else ""
 
 
 def _is_name(word: str) -> bool:

@@ -5,6 +5,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import field, replace
 from typing import Literal, TypeAlias
 
+from agent.context.error_lines import is_routine, named_alike
+from agent.context.error_matches import LEAST_MATCHES, MATCHES, ErrorMatches
 from agent.context.name_index import INDEXED, name_index
 from agent.messages import Ranges, ToolCall, ToolOutput
 from tools.commands.viewers import shows_files
@@ -31,13 +33,15 @@ _KINDS: dict[str, OutputKind] = {
 }
 
 _HEAD = 0.6
-_MATCHES = 512
-"""Bytes of lines that tell of errors."""
+"""The part that the beginning has of a text that is cut for want of room."""
+_PREVIEW_HEAD = 0.3
+"""The part that the beginning has of the ends in a preview: what a program did last tells more."""
+_RUN = 5
+"""Lines of routine that are shown in a row."""
 _LONGEST = 400
 """Characters of a line in a preview."""
 _KEPT = 1 << 14
 """Bytes of each end that are looked at."""
-_NEEDLES = (b"error", b"fail")
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,8 +153,7 @@ class Skim:
     _tail: bytes = b""
     _open: bytes = b""
     """The beginning of a line that has not ended yet."""
-    _found: list[tuple[int, bytes]] = field(default_factory=list)
-    _found_bytes: int = 0
+    _matches: ErrorMatches = field(default_factory=ErrorMatches)
     _whole: bytearray = field(default_factory=bytearray)
     """All of it, while it is short enough for an index of its names."""
 
@@ -179,20 +182,13 @@ class Skim:
         return is_mostly_noise(ends.decode("utf-8", "replace"))
 
     def _look(self, chunk: bytes) -> None:
-        """Notes lines that tell of errors, until there are more than enough."""
-        if self._found_bytes > 8 * _MATCHES:
-            return
+        """Notes lines that tell of errors."""
         end = chunk.rfind(b"\n") + 1
         if not end:
             self._open = (self._open + chunk)[:_KEPT]
             return
-        text, number = self._open + chunk[:end], self.newlines + 1
+        self._matches.take(self._open + chunk[:end], self.newlines + 1)
         self._open = chunk[end:][:_KEPT]
-        for line_number, line in _telling(text, number):
-            self._found.append((line_number, line))
-            self._found_bytes += len(line)
-            if self._found_bytes > 8 * _MATCHES:
-                return
 
     def preview(self, settings: Offloading) -> str:
         """Head, tail, the lines between them that tell of errors, and the names that stand nowhere in these."""
@@ -206,54 +202,62 @@ class Skim:
         return shown, matches + name_index(_decoded(self._whole), shown + matches)
 
     def _ends_and_matches(self, settings: Offloading) -> tuple[str, str]:
+        """The lines that tell of errors take of the room for the ends, half of it at most."""
         if self.is_binary:
             return f"not text; it begins with {bytes(self._head[:32]).hex(' ')}", ""
-        most_head = int(settings.preview * _HEAD)
-        most_tail = settings.preview - most_head
         if self.lines <= 3:
-            return self._middle_left_out(most_head, most_tail), ""
+            return self._middle_left_out(settings.preview), ""
+        room = max(min(MATCHES, settings.preview // 2), LEAST_MATCHES)
+        ends, matches = self._ends(settings.preview), ""
+        for _ in range(2):  # shorter ends may leave out lines that tell, too
+            matches = self._matches.shown_between(ends.first, ends.last, room)
+            if not matches:
+                break
+            ends = self._ends(max(settings.preview - len(matches.encode()), settings.preview // 2))
+        return ends.text, f"\nmatches: {matches}" if matches else ""
+
+    def _ends(self, most: int) -> "_Ends":
+        most_head = int(most * _PREVIEW_HEAD)
         head = _whole_lines(self._head, most_head, ends_open=self.size > len(self._head))
-        tail = list(reversed(_whole_lines(self._tail, most_tail, from_end=True, ends_open=self.size > len(self._tail))))
+        tail = _whole_lines(self._tail, most - most_head, from_end=True, ends_open=self.size > len(self._tail))[::-1]
         first, last = len(head), max(self.lines - len(tail) + 1, len(head) + 1)
         tail = tail[len(tail) - (self.lines - last + 1) :]
-        shown = [*head]
-        if last > first + 1:
-            shown.append(f"[… lines {first + 1}-{last - 1} left out …]")
-        shown += tail
-        between = [(number, line) for number, line in self._found if first < number < last]
-        return "\n".join(shown), _matches(between)
+        left_out = [f"[… lines {first + 1}-{last - 1} left out …]"] if last > first + 1 else []
+        return _Ends("\n".join([*_less_routine(head), *left_out, *_less_routine(tail)]), first, last)
 
-    def _middle_left_out(self, most_head: int, most_tail: int) -> str:
+    def _middle_left_out(self, most: int) -> str:
         """Both ends of an output that has hardly a line end."""
+        most_head = int(most * _PREVIEW_HEAD)
+        most_tail = most - most_head
         head, tail = bytes(self._head[:most_head]), self._tail[-most_tail:]
         note = f"[… bytes {len(head)}-{self.size - len(tail)} left out …]"
         return f"{_decoded(head)}\n{note}\n{_decoded(tail)}"
 
 
-def _telling(text: bytes, first: int) -> Iterator[tuple[int, bytes]]:
-    """The lines of a text that tell of errors, with their numbers."""
-    at, number = 0, first
-    small = text.lower()
-    places = {needle: small.find(needle) for needle in _NEEDLES}
-    while places := {needle: place for needle, place in places.items() if place >= 0}:
-        place = min(places.values())
-        start, end = text.rfind(b"\n", 0, place) + 1, text.find(b"\n", place)
-        end = len(text) if end < 0 else end
-        number += text.count(b"\n", at, start)
-        yield number, text[start:end][: 4 * _LONGEST]
-        at = start
-        places = {needle: place if place > end else small.find(needle, end) for needle, place in places.items()}
+def _less_routine(lines: Sequence[str]) -> Iterator[str]:
+    """The lines without the middle of long runs of routine."""
+    at = 0
+    while at < len(lines):
+        end = at + 1
+        while end < len(lines) and (
+            named_alike(lines[end]) == named_alike(lines[end - 1]) or (is_routine(lines[at]) and is_routine(lines[end]))
+        ):
+            end += 1
+        if end - at > _RUN:
+            yield from lines[at : at + 2]
+            yield f"[… {end - at - 3} more like these …]"
+            at = end - 1
+        yield from lines[at:end]
+        at = end
 
 
-def _matches(found: Sequence[tuple[int, bytes]]) -> str:
-    shown, left = list[str](), _MATCHES
-    for number, line in found:
-        text = f"{number}: {_cut(_decoded(line).strip())}"
-        left -= len(text.encode()) + 1
-        if left < 0 and shown:
-            break
-        shown.append(text)
-    return "\nmatches: " + "\n".join(shown) if shown else ""
+@dataclass(frozen=True, slots=True)
+class _Ends:
+    text: str
+    first: int
+    """The last line of the beginning."""
+    last: int
+    """The first line of the end."""
 
 
 def _whole_lines(data: bytes | bytearray, most: int, *, from_end: bool = False, ends_open: bool) -> list[str]:

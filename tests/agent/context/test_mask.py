@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.context.mask import Numbered, as_shown, condensed, numbered_outputs
+from agent.context.mask import HOOK_SAYS, Numbered, as_shown, condensed, first_error, numbered_outputs
 from agent.context.offload import stored_form
 from agent.messages import Assistant, Conversation, Image, OutputStatus, Stored, Text, ToolCall, ToolOutput, User
 from agent.records.earlier_formats import program_of_words
@@ -145,3 +145,24 @@ def test_outputs_are_counted_over_the_whole_session() -> None:
         User((ToolOutput("a", "one"), ToolOutput("b", "Viewed y – 1 line [recall:r42]"))),
         *conversation.messages[2:],
     )
+
+
+def test_what_a_hook_says_of_an_output_is_no_error_of_it() -> None:
+    program = ProgramState("exit code 1", code=1)
+    said = f"{HOOK_SAYS}`bash` objects; take it into account:]\nerror: style\nexit code 1"
+    output = ToolOutput("c", f"12 files checked\n2 are not in order\nexit code 1\n{said}", "failed", program=program)
+    assert first_error(output) == "2 are not in order"
+
+
+def test_the_line_of_a_failed_command_quotes_what_says_what_is_wrong() -> None:
+    program = ProgramState("exit code 2", code=2)
+    words = (
+        "test_error_1 PASSED\nthe build failed\nsrc/a.c:3:1: error: no type `x`\nmake: *** [a.o] Error 1\nexit code 2"
+    )
+    assert first_error(ToolOutput("c", words, "failed", program=program)) == "src/a.c:3:1: error: no type `x`"
+
+
+def test_a_line_of_the_matches_in_a_preview_is_quoted_as_it_was_printed() -> None:
+    matches = "\nmatches: 698- all is well\n700: KeyError: 'x' (and 3 like it, from line 20)"
+    part = stored_form("bash", "r1", 9000, 1200, "line 1\n[… lines 2-1199 left out …]\nline 1200", matches)
+    assert first_error(ToolOutput("c", part.text, "failed", inserted=part.inserted)) == "KeyError: 'x'"

@@ -1,5 +1,7 @@
 """The names in what a preview leaves out."""
 
+from string import ascii_lowercase
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -24,10 +26,15 @@ def test_what_is_shown_has_no_place_in_the_index() -> None:
 
 
 def test_an_index_takes_little_and_says_that_there_are_more() -> None:
-    index = name_index(" ".join(f"name_number_{number}" for number in range(1000)), "")
-    assert index.startswith("\nnames left out: name_number_0 name_number_1 ")
+    index = name_index(" ".join(f"name_{a}_of_{b}" for a in ascii_lowercase for b in ascii_lowercase), "")
+    assert index.startswith("\nnames left out: name_a_of_a name_a_of_b ")
     assert index.endswith(" …")
     assert 850 < len(index) <= 920
+
+
+def test_of_names_that_differ_in_numbers_a_few_stand_for_all() -> None:
+    index = name_index(" ".join(f"test_error_{number}" for number in range(1000)) + " parse_dates", "")
+    assert index == "\nnames left out: test_error_0 test_error_1 test_error_2 parse_dates …"
 
 
 def test_a_single_word_without_end_is_no_name() -> None:

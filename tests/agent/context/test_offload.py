@@ -58,14 +58,14 @@ def test_what_shows_files_has_the_limit_of_files(command: object, size: int, is_
 def test_a_preview_has_this_form() -> None:
     log = LOG.replace(b"line 600\n", b"an Error here\n").replace(b"line 700\n", b"3 FAILED\n")
     skim = skimmed(log)
-    shown = skim.ends_and_matches(Offloading(preview=60))
+    shown = skim.ends_and_matches(Offloading(preview=120))
     assert stored_form("bash", "r12", skim.size, skim.lines, *shown).text == (
         '[Tool result stored — 10,898 bytes, 1,200 lines from "bash".\n'
-        "line 1\nline 2\nline 3\nline 4\nline 5\n"
-        "[… lines 6-1198 left out …]\n"
-        "line 1199\nline 1200\n"
-        "matches: 600: an Error here\n"
-        "700: 3 FAILED]\n"
+        "line 1\nline 2\n"
+        "[… lines 3-1196 left out …]\n"
+        "line 1197\nline 1198\nline 1199\nline 1200\n"
+        "matches: 698- line 698\n699- line 699\n700: 3 FAILED\n701- line 701\n702- line 702\n"
+        "600: an Error here]\n"
         'Use the "read_result" tool with ref_id="r12" to read specific portions.'
     )
 
@@ -75,7 +75,7 @@ def test_a_preview_is_the_same_however_the_output_came_and_stays_small(data: byt
     settings = Offloading(preview=most)
     shown = skimmed(data, piece).preview(settings)
     assert shown == skimmed(data, max(len(data), 1)).preview(settings)
-    assert len(shown) <= most + 512 + 3 * 420 + 200 + 900
+    assert len(shown) <= most + 512 + 4 * 420 + 200 + 900
     assert skimmed(data, piece).size == len(data)
     assert skimmed(data, piece).newlines == data.count(b"\n")
 
@@ -87,7 +87,7 @@ def test_long_lines_are_cut() -> None:
 
 def test_one_long_line_shows_both_of_its_ends() -> None:
     shown = skimmed(b"a" * 50_000 + b"z" * 50_000).preview(Offloading(preview=10))
-    assert shown == "aaaaaa\n[… bytes 6-99996 left out …]\nzzzz"
+    assert shown == "aaa\n[… bytes 3-99993 left out …]\nzzzzzzz"
 
 
 def test_bytes_that_are_no_text_are_not_shown_as_text() -> None:
@@ -95,15 +95,18 @@ def test_bytes_that_are_no_text_are_not_shown_as_text() -> None:
 
 
 def test_lines_that_tell_of_errors_are_limited() -> None:
-    log = b"".join(b"%d: error: %s\n" % (number, b"x" * 100) for number in range(3000))
-    matches = skimmed(log).preview(Offloading()).partition("\nmatches: ")[2]
-    assert 400 < len(matches) <= 512
+    kinds = [chr(97 + number // 26) + chr(97 + number % 26) for number in range(600)]
+    log = b"".join(b"error: %s %s\nall is well\n" % (kind.encode(), b"x" * 100) for kind in kinds)
+    shown = skimmed(log).preview(Offloading())
+    matches = shown.partition("\nmatches: ")[2]
+    assert 900 < len(matches.encode()) <= 1024
+    assert len(shown.encode()) <= 2048 + 200
 
 
 def test_a_cut_output_says_where_the_rest_is() -> None:
     settings = Offloading(threshold=30)
     assert cut_form(skimmed(LOG), "r3", settings).text == (
-        "line 1\nline 2\n[… lines 3-1199 left out …]\nline 1200\n"
+        "line 1\n[… lines 2-1198 left out …]\nline 1199\nline 1200\n"
         '[10,893 bytes, 1,200 lines, cut; ref_id="r3" has all of it]'
     )
     assert cut_form(skimmed(LOG), None, settings).text.endswith("cut; the rest could not be kept]")
@@ -131,7 +134,7 @@ def test_what_an_output_said_is_known_apart_from_what_the_program_says_of_it() -
     assert own_words(f"{part.text}\nexit code 9", part.inserted) == f"{shown}\nexit code 9"
     cut = cut_form(skimmed(LOG), "r3", Offloading(threshold=30))
     assert own_words(f"{cut.text}\nexit code 9", cut.inserted) == (
-        "line 1\nline 2\n[… lines 3-1199 left out …]\nline 1200\nexit code 9"
+        "line 1\n[… lines 2-1198 left out …]\nline 1199\nline 1200\nexit code 9"
     )
     assert own_words("[Tool result stored", ()) == "[Tool result stored"
     assert (ToolOutput("c", cut.text, inserted=cut.inserted).is_part, ToolOutput("c", part.text).is_part) == (

@@ -1,0 +1,188 @@
+"""The lines of a long output that tell most of errors, found as it goes by, and how they are shown. Pure."""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import field
+
+from agent.context.error_lines import LONGEST, SIGNS, VERDICT, WORDS, is_routine, shape_of, weight_of
+from tools.lazy import dataclass, regex
+from tools.plain_text import plain
+
+MATCHES, LEAST_MATCHES = 1024, 512
+"""Bytes of what is shown of them, in large previews and in small ones."""
+_SHOWN = 240
+"""Characters of a line that are shown."""
+_AROUND, _REACH = 2, 6
+"""Lines with something in them that are shown on each side, and how far away they may stand."""
+_ALONE = 0.4
+"""The part of the room that is kept for lines without those around them."""
+_ENOUGH = 3
+"""Shapes that say what is wrong or what failed, beside which lines with words of failure tell nothing."""
+_MOST_SHAPES, _OLDEST = 256, 8
+_MOST_JUDGED = 4096
+_MOST_LOOKS, _RARE = 20_000, 100
+"""Lines that are judged whatever they hold, and how many of them may hold a sign that still tells something then."""
+_BLOCK = 1 << 16
+
+_SIGNS = tuple(sign.encode() for sign in SIGNS)
+_ALIKE = bytes.maketrans(b"23456789", b"1" * 8)
+"""Numbers that make no difference to what a line tells; that something is 0 does."""
+_WORD = regex(r"(?i)error|fail|fatal|panic|exception|cannot|not found|expected")
+
+
+@dataclass(slots=True)
+class _Found:
+    """Lines of one shape: the newest of them, and how many there are."""
+
+    weight: int
+    number: int
+    line: bytes
+    first: int
+    count: int = 1
+    before: Sequence[bytes] = ()
+    after: Sequence[bytes] = ()
+
+
+@dataclass(slots=True)
+class ErrorMatches:
+    """Is given an output in whole lines, in order, and knows those that tell of errors, by their shapes."""
+
+    _by_shape: dict[str, _Found] = field(default_factory=dict)
+    _judged: dict[bytes, tuple[int, str]] = field(default_factory=dict)
+    """Weight and shape of lines, but for their numbers."""
+    _looks: int = 0
+    _held: Counter[bytes] = field(default_factory=Counter)
+    """How many of the lines that were judged held each sign."""
+    _signs: tuple[bytes, ...] = _SIGNS
+    """Those that are looked for."""
+    _last: list[bytes] = field(default_factory=list)
+    """The lines before those that come next."""
+    _open: list[_Found] = field(default_factory=list)
+    """Those after which there are not lines enough yet."""
+
+    def take(self, text: bytes, first: int) -> None:
+        """`text` ends with a line end; `first` is the number of its first line."""
+        at = 0
+        while at < len(text):
+            end = text.rfind(b"\n", at, at + _BLOCK) + 1 or text.find(b"\n", at) + 1
+            lines = [line[:LONGEST] for line in text[at : end - 1].split(b"\n")]
+            self._look(lines, first)
+            first += len(lines)
+            at = end
+
+    def _look(self, lines: list[bytes], first: int) -> None:
+        near, start = self._last + lines, first - len(self._last)
+        recent = {id(found): found for found in self._open}
+        for index, weight, shape in self._telling(lines):
+            number, found = first + index, self._by_shape.get(shape)
+            if found is None:
+                self._forget_some()
+                found = self._by_shape[shape] = _Found(weight, number, lines[index], number)
+            else:
+                found.number, found.line, found.count = number, lines[index], found.count + 1
+            recent[id(found)] = found
+        for found in recent.values():
+            at = found.number - start
+            found.before, found.after = near[max(at - _REACH, 0) : at], near[at + 1 : at + 1 + _REACH]
+        self._open = [found for found in recent.values() if found.number - start + _REACH >= len(near)]
+        self._last = near[-2 * _REACH :]
+
+    def _telling(self, lines: Sequence[bytes]) -> Iterator[tuple[int, int, str]]:
+        """Those that tell of errors, by their indices, with their weights and shapes."""
+        small = b"\n".join(lines).lower()
+        present = [data for data in self._signs if data in small]
+        for index, line in enumerate(small.split(b"\n") if present else ()):
+            if not any(map(line.__contains__, present)):
+                continue
+            if self._looks < _MOST_LOOKS or any(map(line.__contains__, self._signs)):
+                weight, shape = self._judge(lines[index], line)
+                if weight:
+                    yield index, weight, shape
+
+    def _judge(self, line: bytes, small: bytes) -> tuple[int, str]:
+        """Weight and shape. Where very many lines differ in more than numbers, signs that many of them hold tell
+        nothing more."""
+        alike = line.translate(_ALIKE)
+        known = self._judged.get(alike)
+        if known is None:
+            text = readable(line)
+            weight = weight_of(text)
+            known = weight, shape_of(text) if weight else ""
+            if len(self._judged) >= _MOST_JUDGED:
+                self._judged.clear()
+            self._judged[alike] = known
+            self._looks += 1
+            self._held.update(data for data in self._signs if data in small)
+            if self._looks >= _MOST_LOOKS:
+                self._signs = tuple(data for data in self._signs if self._held[data] < _RARE)
+        return known
+
+    def _forget_some(self) -> None:
+        """Of too many shapes those stay that weigh most, of these the oldest few and the newest."""
+        if len(self._by_shape) < _MOST_SHAPES:
+            return
+        order = sorted(self._by_shape, key=lambda shape: (-self._by_shape[shape].weight, -self._by_shape[shape].number))
+        best = self._by_shape[order[0]].weight
+        oldest = [shape for shape in order if self._by_shape[shape].weight == best][-_OLDEST:]
+        self._by_shape = {shape: self._by_shape[shape] for shape in (*order[: _MOST_SHAPES // 2], *oldest)}
+
+    def shown_between(self, head: int, tail: int, room: int = MATCHES) -> str:
+        """Those behind line `head` and before line `tail`, what tells most first and of that the newest, with lines
+        around them as in the output of `grep -C`, in no more bytes than there is room for. Empty when there are
+        none."""
+        blocks, told, left = list[str](), set[int](), room
+        for found in self._best(head, tail):
+            if found.number in told:
+                continue
+            is_roomy = left > room * _ALONE and (found.weight >= VERDICT or not blocks)
+            for around in (True, False) if is_roomy else (False,):
+                lines = [one for one in found_lines(found, around) if head < one[0] < tail and one[0] not in told]
+                text = "\n".join(f"{number}{sign} {words}" for number, sign, words in lines)
+                size = len(text.encode()) + 1
+                if size <= left:
+                    blocks.append(text)
+                    told.update(number for number, _, _ in lines)
+                    left -= size
+                    break
+        return "\n".join(blocks)
+
+    def _best(self, head: int, tail: int) -> list[_Found]:
+        found = [one for one in self._by_shape.values() if head < one.number < tail]
+        found.sort(key=lambda one: (-one.weight, -one.number))
+        if found and found[0].weight >= VERDICT:
+            more = WORDS if len([one for one in found if one.weight >= VERDICT]) < _ENOUGH else VERDICT
+            found = [one for one in found if one.weight >= more]
+        same = [one for one in found if one.weight == found[0].weight]
+        return found if len(same) < 3 else [same[0], same[-1], *same[1:-1], *found[len(same) :]]
+
+
+def found_lines(found: _Found, around: bool) -> list[tuple[int, str, str]]:
+    """Number, sign and words of a line and, if wanted, of those around it."""
+    alike = f" (and {found.count - 1} like it, from line {found.first})" if found.count > 1 else ""
+    line = (found.number, ":", _cut(readable(found.line)) + alike)
+    if not around:
+        return [line]
+    before = _beside(list(enumerate(found.before, found.number - len(found.before)))[::-1])
+    return [*before[::-1], line, *_beside(list(enumerate(found.after, found.number + 1)))]
+
+
+def readable(line: bytes) -> str:
+    """A line as a terminal would leave it."""
+    return plain(line.decode("utf-8", "replace")).rstrip()
+
+
+def _beside(lines: Sequence[tuple[int, bytes]]) -> list[tuple[int, str, str]]:
+    """The first of the lines in which there is more than routine."""
+    words = ((number, "-", readable(line)) for number, line in lines)
+    return [(number, sign, _cut(text)) for number, sign, text in words if text.strip() and not is_routine(text)][
+        :_AROUND
+    ]
+
+
+def _cut(line: str) -> str:
+    """As much of a line as is shown: its beginning, or what is around its first word of failure."""
+    if len(line) <= _SHOWN:
+        return line
+    word = _WORD.search(line)
+    start = max(word.start() - _SHOWN // 3, 0) if word and word.end() > _SHOWN else 0
+    return f"{'…' if start else ''}{line[start : start + _SHOWN]}… [cut]"

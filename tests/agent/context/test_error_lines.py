@@ -1,0 +1,131 @@
+"""Which lines tell of errors, and what is shown of them in the previews of real tools' logs."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent.context.error_lines import ASIDE, CAUSE, VERDICT, WORDS, is_routine, most_telling, shape_of, weight_of
+from agent.context.error_matches import ErrorMatches
+from agent.context.estimate import estimate_text
+from tests.kit.tool_logs import ToolLog, tool_logs
+
+LOGS = {log.tool: log for log in tool_logs()}
+
+
+@pytest.mark.parametrize(
+    ("line", "weight"),
+    [
+        ("src/a.c:12:5: error: expected ';' before 'x'", CAUSE),
+        ("src/a.c:12:5: error: unused variable 'x' [-Werror=unused-variable]", CAUSE),
+        ("error[E0308]: mismatched types", CAUSE),
+        ("src/api.ts(3,12): error TS2322: Type 'string' is not assignable to type 'number'.", CAUSE),
+        ("Program.cs(5,13): error CS0103: The name 'x' does not exist", CAUSE),
+        ("  12:5  error  'total' is not defined  no-undef", CAUSE),
+        ("E       assert 1.0 == 1.01", CAUSE),
+        ("ModuleNotFoundError: No module named 'x'", CAUSE),
+        ("java.lang.IllegalStateException: closed", CAUSE),
+        ("Caused by: java.net.UnknownHostException: repo", CAUSE),
+        ("panic: runtime error: index out of range", CAUSE),
+        ("thread 'main' panicked at src/main.rs:4:5:", CAUSE),
+        ("main.c:(.text+0xa): undefined reference to `f'", CAUSE),
+        ("make: *** No rule to make target 'a.o', needed by 'all'.  Stop.", CAUSE),
+        ("    shop_test.go:49: Round(2.675) = 2.67, want 2.68", CAUSE),
+        ("fatal: not a git repository", CAUSE),
+        ("bash: line 3: frobnicate: command not found", CAUSE),
+        ("E: Unable to locate package libx-dev", CAUSE),
+        ("npm error code ERESOLVE", CAUSE),
+        ("#8 1.822 npm error code EUSAGE", CAUSE),
+        ("2024-05-01T12:00:00.123Z Error: connect ECONNREFUSED 127.0.0.1:5432", CAUSE),
+        ("│ Error: Reference to undeclared resource", CAUSE),
+        ("--- FAIL: TestRounding (0.00s)", VERDICT),
+        ("FAILED tests/test_a.py::test_b - assert 1 == 2", VERDICT),
+        ("not ok 7 - rounds half up", VERDICT),
+        ("  ✕ adds the tax (2 ms)", VERDICT),
+        ("  ● cart › adds the tax", VERDICT),
+        ("[ERROR] Failed to execute goal", VERDICT),
+        ("CONFLICT (content): Merge conflict in a.py", VERDICT),
+        ("3 passed, 1 failed", VERDICT),
+        ("the connection was refused", WORDS),
+        ("make: *** [Makefile:3: app] Error 1", ASIDE),
+        ("INFO retrying, the peer refused", ASIDE),
+        ("Traceback (most recent call last):", ASIDE),
+        ("test_error_17 PASSED  [ 40%]", 0),
+        ("tests/test_failures.py::test_error PASSED", 0),
+        ("ok 12 - dies with error: cannot open", 0),
+        ("  ✓ shows error: cannot open (3 ms)", 0),
+        ("test parse::fails_on_error ... ok", 0),
+        ("=== RUN   TestError/fails", 0),
+        ("12/99 Test #12: error_case ......   Passed    0.01 sec", 0),
+        ("gcc -Wall -Werror -Wno-error=unused -c src/errors/fail_1.c", 0),
+        ("pytest --fail-fast --error-for-skips", 0),
+        ("Tests run: 7, Failures: 0, Errors: 0", 0),
+        ("found 0 errors, no failures", 0),
+        ("[ 12%] Building C object errors/fail.c.o", 0),
+        ("Compiling error-chain v0.12.4", 0),
+        ("Get:4 http://deb.debian.org/debian bookworm/main liberror-perl", 0),
+        ("a.c:3:4: warning: unused variable 'error'", 0),
+        ("npm warn deprecated error-ex@1.3.1", 0),
+        ("all is well", 0),
+        ("", 0),
+    ],
+)
+def test_a_line_tells_so_much_of_an_error(line: str, weight: int) -> None:
+    assert weight_of(line) == weight
+
+
+def test_lines_that_say_the_same_have_one_shape() -> None:
+    first = shape_of("src/a.c:12:5: error: unknown type name 'u8'")
+    assert first == shape_of("lib/other.c:7:31: error: unknown type name 'bool_t'")
+    assert first != shape_of("src/a.c:12:5: error: expected ';'")
+
+
+def test_of_lines_that_tell_as_much_the_first_counts() -> None:
+    assert most_telling(["all is well", "FAILED a", "ValueError: x", "KeyError: y"]) == "ValueError: x"
+    assert most_telling(["all is well"]) == ""
+
+
+def test_figures_are_no_routine_and_what_passes_is() -> None:
+    lines = ["tests/test_a.py::test_error PASSED [ 3%]", "epoch 3 loss 0.31", "[3/9] Compiling errors.c", "error: x"]
+    assert [is_routine(line) for line in lines] == [True, False, True, False]
+
+
+@pytest.mark.parametrize("name", sorted(LOGS))
+def test_what_decides_stands_in_the_preview_of_a_tool_s_log(name: str) -> None:
+    assert LOGS[name].decisive in LOGS[name].shown()
+
+
+def test_the_previews_of_twenty_logs_are_short() -> None:
+    assert len(LOGS) >= 20
+    assert all(len(log.text) > 6000 for log in LOGS.values())
+    sizes = sorted(estimate_text(log.shown()) for log in LOGS.values())
+    assert sum(sizes) / len(sizes) < 700  # this counts a third more than o200k does
+
+
+def test_lines_alike_are_told_once_with_their_number_and_what_stands_around_the_newest() -> None:
+    matches = ErrorMatches()
+    text = "".join(f"check {n}\nsrc/a{n}.c:{n}: error: no type 'x{n}'\nnote {n}\n" for n in range(1, 9))
+    matches.take(text.encode(), 1)
+    assert matches.shown_between(0, 100) == (
+        "21- note 7\n22- check 8\n23: src/a8.c:8: error: no type 'x8' (and 7 like it, from line 2)\n24- note 8"
+    )
+    assert matches.shown_between(0, 23) == ""
+
+
+def test_a_cause_in_a_flood_of_other_lines_with_words_of_failure_is_found() -> None:
+    flood = "".join(f"{chr(97 + n % 26)}{n:x}q the peer refused\n" for n in range(30_000))
+    matches = ErrorMatches()
+    matches.take(f"{flood}panic: out of tokens\n{flood}".encode(), 1)
+    assert "30001: panic: out of tokens" in matches.shown_between(10, 60_000)
+
+
+@given(st.text("aF:(['\"-.0 1errofail\\t✕", max_size=900))
+def test_any_line_is_judged(line: str) -> None:
+    assert weight_of(line) in range(CAUSE + 1)
+    assert isinstance(is_routine(line), bool)
+    assert isinstance(shape_of(line), str)
+
+
+def test_a_log_is_what_its_fixture_says() -> None:
+    log: ToolLog = LOGS["make"]
+    assert log.text.splitlines()[0].startswith("make: *** No rule")
+    assert log.text.count("\n") == 502
