@@ -39,7 +39,7 @@ class RewritePatience:
     @property
     def careful(self) -> "RewritePatience":
         """That of somebody who would rather pay more than miss something."""
-        return RewritePatience(2 * self.mask, 2 * self.compact)
+        return RewritePatience(5 * self.mask, 1.5 * self.compact)
 
 
 @dataclass(frozen=True, slots=True)

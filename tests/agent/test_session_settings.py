@@ -44,14 +44,14 @@ def test_a_cache_is_kept_alive_only_where_somebody_thinks(tmp_path: Path) -> Non
     assert (usual.keep_alive, limits_of(usual, interactive=True)) == ("off", TurnLimits())
 
 
-def test_whoever_is_careful_waits_twice_as_long_for_each_rewrite(tmp_path: Path) -> None:
+def test_whoever_is_careful_waits_longer_for_each_rewrite(tmp_path: Path) -> None:
     def patience(*said: str) -> RewritePatience:
         return compacting_of(load_config(tmp_path, {"EBB_HOME": str(tmp_path)}, {}, said), 100_000).patience
 
     careful = 'rewrite.patience="careful"'
     assert (patience(), patience('rewrite.patience="usual"')) == (RewritePatience(1.5, 8.0),) * 2
-    assert patience(careful) == RewritePatience(3.0, 16.0)
-    assert patience(careful, "rewrite.kappa_mask=1", "rewrite.kappa_compact=4") == RewritePatience(2.0, 8.0)
+    assert patience(careful) == RewritePatience(7.5, 12.0)
+    assert patience(careful, "rewrite.kappa_mask=1", "rewrite.kappa_compact=4") == RewritePatience(5.0, 6.0)
 
 
 def test_in_a_small_window_less_stays(tmp_path: Path) -> None:
