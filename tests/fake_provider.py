@@ -71,6 +71,7 @@ class FakeProvider:
         script: Sequence[Step],
         show: Mapping[str, object] | None = None,
         *,
+        pages: Mapping[str, object] | None = None,
         rules: Rules | None = STRICT,
         reads: int | None = None,
         counts: float | None = None,
@@ -82,6 +83,10 @@ class FakeProvider:
         """Requests to `/api/show` and to paths that nobody serves."""
         self.show = show
         """What `/api/show` answers; None: 404, as an old server does."""
+        self.pages = pages or {}
+        """What a GET of each path answers; 404 for all others."""
+        self.looked_at: list[str] = []
+        """The paths that were asked for so."""
         self.connections = 0
         """How many connections clients have opened."""
         self.gone = threading.Event()
@@ -226,7 +231,10 @@ class _Handler(BaseHTTPRequestHandler):
         """Nothing: tests read `requests`."""
 
     def do_GET(self) -> None:
-        self._whole(404, {}, {"error": {"message": "not found", "type": "not_found_error"}})
+        self.server.fake.looked_at.append(self.path)
+        found = self.server.fake.pages.get(self.path)
+        missing = {"error": {"message": "not found", "type": "not_found_error"}}
+        self._whole(404 if found is None else 200, {}, missing if found is None else found)
 
     def do_POST(self) -> None:
         raw = self.rfile.read(int(self.headers.get("content-length", 0)))

@@ -9,6 +9,7 @@ from tools.bash_output import BashOutput
 from tools.call_tool import CallTool
 from tools.compact_context import CompactContext
 from tools.edit import Edit
+from tools.edit_notebook import EditNotebook
 from tools.glob import Glob
 from tools.grep import Grep
 from tools.read import Read
@@ -27,6 +28,7 @@ def builtin_tools() -> tuple[Tool, ...]:
         Write(),
         Edit(),
         ApplyPatch(),
+        EditNotebook(),
         Bash(),
         BashOutput(),
         BashKill(),

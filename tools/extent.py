@@ -1,11 +1,15 @@
 """How much of what there is a tool has shown, in figures; how many there are, in words."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal, TypeAlias
 
 from tools.lazy import dataclass
 
-Unit: TypeAlias = Literal["lines", "matches", "files"]
+Unit: TypeAlias = Literal["lines", "matches", "files", "entries", "cells", "pages"]
+
+_NOUNS: Mapping[Unit, str] = {
+    "lines": "line", "matches": "match", "files": "file", "entries": "entry", "cells": "cell", "pages": "page",
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +26,7 @@ class Extent:
     @property
     def noun(self) -> str:
         """What one of them is called."""
-        return {"lines": "line", "matches": "match", "files": "file"}[self.unit]
+        return _NOUNS[self.unit]
 
     @property
     def is_all(self) -> bool:

@@ -1,5 +1,6 @@
-"""The `read` tool: shows a text file with line numbers, or a picture."""
+"""The `read` tool: shows a text file with line numbers, a picture, a folder, a notebook, or pages of a PDF."""
 
+import asyncio
 import codecs
 import os
 from pathlib import Path
@@ -8,7 +9,7 @@ from typing import IO
 from tools.base import Arguments, Effect, Picture, ReadLimits, Result, ToolError, Workspace, description_beside
 from tools.extent import Extent, counted
 from tools.files.large import page_of_file
-from tools.files.paths import display, resolve
+from tools.files.paths import display, kind_of, resolve
 from tools.files.pictures import LARGEST_PICTURE, picture_type
 from tools.files.read_write import LARGEST, opened, read_bytes, undivided
 from tools.files.text import binary_kind, decode, showable
@@ -17,6 +18,7 @@ from tools.plain_text import numbered, printable
 from tools.schema import number, object_of, text
 
 MOST_LINES = 2000
+_PDF = b"%PDF-"
 
 
 class Read:
@@ -26,7 +28,7 @@ class Read:
     schema = object_of(
         {
             "path": {"type": "string"},
-            "offset": {"type": "integer", "minimum": 1, "description": "first line"},
+            "offset": {"type": "integer", "minimum": 1, "description": "first line, cell or page"},
             "limit": {"type": "integer", "minimum": 1, "description": "lines, default 2000"},
         },
         required=("path",),
@@ -38,7 +40,17 @@ class Read:
     async def run(self, arguments: Arguments, workspace: Workspace) -> Result:
         path = resolve(text(arguments, "path"), workspace)
         offset, limit = number(arguments, "offset", 1), number(arguments, "limit", MOST_LINES)
-        return await undivided(lambda: _read(path, offset, limit, workspace))
+        if kind_of(path) == "folder":
+            from tools.search.listing import listing  # noqa: PLC0415  # deferred: few calls are about folders
+
+            most = limit if "limit" in arguments else None
+            return await asyncio.to_thread(listing, path, workspace.root, offset, most)
+        found = await undivided(lambda: _read(path, offset, limit, workspace))
+        if found is None:
+            from tools.documents.pdf import pages_of  # noqa: PLC0415  # deferred: as above, about PDFs
+
+            return await pages_of(path, display(path, workspace.root), offset, limit, workspace.reads)
+        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,11 +60,15 @@ class FilePage:
     """The number of the last line shown."""
 
 
-def _read(path: Path, offset: int, limit: int, workspace: Workspace) -> Result:
+def _read(path: Path, offset: int, limit: int, workspace: Workspace) -> Result | None:
+    """None for a PDF, which is read by another program."""
     name = display(path, workspace.root)
     if not os.path.lexists(path):
         raise ToolError(f"`{name}` does not exist{_similar(path)}")
     with opened(path) as (file, size):
+        if file.read(len(_PDF)) == _PDF:
+            return None
+        file.seek(0)
         if size > LARGEST:
             return _part_of_large(file, size, offset, limit, name, workspace.reads)
     raw = read_bytes(path)
@@ -67,6 +83,12 @@ def _read(path: Path, offset: int, limit: int, workspace: Workspace) -> Result:
     if kind is not None:
         raise ToolError(f"`{name}` is {kind}, not text: look at it in bash, with xxd or a program made for it")
     workspace.seen.note(path, raw)
+    if path.suffix == ".ipynb":
+        from tools.files.notebook_view import cells_of  # noqa: PLC0415  # deferred: few files are notebooks
+
+        cells = cells_of(raw, offset, limit, name, workspace.reads)
+        if cells is not None:
+            return cells
     return _shown(showable(decode(raw).unified), offset, limit, name, workspace.reads)
 
 

@@ -16,7 +16,7 @@ from tools.files.paths import display
 
 _SAID = '{"type":"text"'
 """What the body of a message holds in which somebody says something."""
-_CHANGES = ('"name":"write"', '"name":"edit"', '"name":"apply_patch"')
+_CHANGES = ('"name":"write"', '"name":"edit"', '"name":"apply_patch"', '"name":"edit_notebook"')
 """What the body of a message holds that changes files."""
 
 

@@ -187,7 +187,9 @@ def _denies(rule: Rule, asked: PermissionRequest, root: str) -> bool:
     if asked.effect != "run":
         place = _place(rule, root)
         is_inside = any(_is_same_or_within(path, place) for path in asked.subjects)
-        return is_inside or (_forbids(rule, asked) and any(_is_same_or_within(place, path) for path in asked.subjects))
+        # What reads a folder lists it: the names of what is in it are no secret, as they are none for glob.
+        is_around = asked.tool != "read" and any(_is_same_or_within(place, path) for path in asked.subjects)
+        return is_inside or (_forbids(rule, asked) and is_around)
     wanted = [word.casefold() for word in rule.words]
     return any(_holds(words, wanted) for command in asked.subjects for words in _all_readings(command))
 

@@ -18,7 +18,7 @@ from tools.plain_text import printable
 
 def file_note(name: str, text: str, extent: Extent | None = None) -> Note:
     """`text`: what `read` gives; `extent`: how much of the file that is."""
-    lines = counted(extent.shown if extent else text.count("\n") + 1, "line")
+    lines = counted(extent.shown, extent.noun) if extent else counted(text.count("\n") + 1, "line")
     about = lines if extent is None or extent.is_all else f"{lines} of it"
     return headed(f"`{name}` holds:\n\n", text, "file", name, about)
 

@@ -114,7 +114,7 @@ def _seen(ledger: Ledger, call: ToolCall, output: ToolOutput, ref: str) -> Ledge
             return _touched(ledger, "read", _word(call, "path"), ref)
         case "write" if output.status == "done":
             return _touched(ledger, "changed", _word(call, "path"), f" (sha256 {digest(_word(call, 'content'))})")
-        case "edit" if output.status == "done":
+        case "edit" | "edit_notebook" if output.status == "done":
             return _touched(ledger, "changed", _word(call, "path"))
         case "apply_patch" if output.status == "done":
             for path in patched_paths(call):

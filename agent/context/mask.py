@@ -263,7 +263,7 @@ def what_happened(call: ToolCall, output: ToolOutput) -> str:
             where = quoted_path(_word(call, "path", "."))
             pattern = quoted(_word(call, "pattern"), COMMAND)
             return f"Searched '{pattern}' in {where}{ending or f' – {_found(output)}'}"
-        case "edit" | "write":
+        case "edit" | "write" | "edit_notebook":
             return f"Edited {quoted_path(_word(call, 'path'))}{ending}"
         case "apply_patch":
             return f"Edited {', '.join(map(quoted_path, patched_paths(call))) or 'files'}{ending}"
@@ -277,9 +277,10 @@ def _viewed(output: ToolOutput) -> str:
     if extent is None:
         return "a picture" if output.images or output.pictures else counted(_count(output.text), "line")
     if extent.is_all:
-        return counted(extent.shown, "line")
+        return counted(extent.shown, extent.noun)
     last = extent.first + extent.shown - 1
-    return f"{f'line {last}' if last == extent.first else f'lines {extent.first}-{last}'} of {extent.total}"
+    which = f"{extent.noun} {last}" if last == extent.first else f"{extent.unit} {extent.first}-{last}"
+    return f"{which} of {extent.total}"
 
 
 def _found(output: ToolOutput) -> str:

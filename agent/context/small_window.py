@@ -7,7 +7,7 @@ from agent.context.tool_selection import CALL, SEARCH, ToolSpec
 
 SMALL = 8_000
 """Tokens that requests may take below which definitions are to leave them to the work."""
-SPARED = frozenset({"apply_patch", "bash_output", "bash_kill", "todo", "compact_context", "ask_user"})
+SPARED = frozenset({"apply_patch", "edit_notebook", "bash_output", "bash_kill", "todo", "compact_context", "ask_user"})
 """Tools that work can do without."""
 TINY, NEEDED = 4_000, frozenset({"read", "write", "edit", "bash", "read_result", "recall"})
 """Tokens below which there is room for nothing but these, the last two since outputs are named by them."""

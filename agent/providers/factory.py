@@ -115,6 +115,9 @@ async def _adapter(
             from agent.providers.wires.openai_responses import ADAPTER  # noqa: PLC0415  # deferred: one adapter a run
         case "openai-chat":
             from agent.providers.wires.openai_chat import ADAPTER  # noqa: PLC0415  # deferred: one adapter a run
+            from agent.providers.wires.served_window import with_served_window  # noqa: PLC0415  # deferred: as above
+
+            facts = await with_served_window(endpoint, facts)
         case _:
             from agent.providers.wires.ollama import ADAPTER, live_facts  # noqa: PLC0415  # deferred: one adapter a run
 

@@ -12,7 +12,7 @@ from agent.messages import Note, User
 from agent.providers.base import Request
 from agent.providers.wires.scripted import Scripted
 from agent.session import Session
-from agent.session_settings import compacting_of, limits_of
+from agent.session_settings import compacting_of, limits_of, tools_for
 from agent.view_events import PrefixDrifted, PrefixRenewed
 from agent.window.env import TurnLimits
 from tests.agent.mcp.serving import House, say
@@ -57,6 +57,18 @@ def test_whoever_is_careful_waits_longer_for_each_rewrite(tmp_path: Path) -> Non
 def test_in_a_small_window_less_stays(tmp_path: Path) -> None:
     config = load_config(tmp_path, {"EBB_HOME": str(tmp_path)}, {})
     assert compacting_of(config, 10_000).caps == Caps(2000, 2000, 1000, 1250, 2500)
+
+
+def test_what_is_for_notebooks_is_offered_where_there_are_some(tmp_path: Path) -> None:
+    def offered(*settings: str) -> set[str]:
+        config = load_config(tmp_path, {"EBB_HOME": str(tmp_path)}, {}, settings)
+        return {tool.name for tool in tools_for(compacting_of(config, 10_000), config)}
+
+    usual = offered()
+    assert offered('tools.allowed=["edit_notebook"]') == {"edit_notebook"}
+    (tmp_path / "a.ipynb").touch()
+    assert offered() - usual == {"edit_notebook"}
+    assert offered('tools.denied=["edit_notebook"]') == usual
 
 
 async def test_a_session_that_goes_on_in_another_mode_begins_as_before_and_its_model_is_told(tmp_path: Path) -> None:

@@ -235,7 +235,7 @@ def _insist_on_regular(path: Path, status: os.stat_result) -> None:
     if kind == stat.S_IFREG:
         return
     if kind == stat.S_IFDIR:
-        raise ToolError(f"`{shown(path)}` is a folder: list it with glob, or `ls` in bash")
+        raise ToolError(f"`{shown(path)}` is a folder: list it with read")
     names = {stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket", stat.S_IFLNK: "a symbolic link that was just put there"}
     raise ToolError(f"`{shown(path)}` is {names.get(kind, 'a device')}, not a regular file: choose another path")
 

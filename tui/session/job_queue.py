@@ -140,12 +140,12 @@ class JobQueue(ABC):
         in the prompt."""
         controller = self.controller
         controller.put_by(written)
-        await self._cache.over()
         if self.is_busy:
             controller.leave_turn()
             with suppress(TimeoutError):
                 await asyncio.wait_for(controller.rests(), PATIENCE)
         await self.stop()
+        await self._cache.over()
         session = controller.session
         id = session.id if session is not None and session.history.messages else None
         await controller.close()

@@ -34,6 +34,8 @@ def _subject(name: str, arguments: Mapping[str, object]) -> str:
             return path_of(arguments) + _line_range(arguments)
         case "write" | "edit":
             return path_of(arguments)
+        case "edit_notebook":
+            return f"{path_of(arguments)}  {arguments.get('action')} cell {arguments.get('cell')}"
         case "apply_patch":
             return ", ".join(_patched_files(_text(arguments, "patch") or _text(arguments, "input")))
         case "glob":

@@ -147,6 +147,9 @@ def test_path_rules_compare_whole_components() -> None:
 
 def test_reading_a_folder_that_holds_a_denied_one_is_denied() -> None:
     assert decide(PermissionRequest("grep", "read", (ROOT,)), policy(deny=("grep(secret)",))).verdict == "deny"
+    # A folder that is read shows names, and none of what is in the files.
+    assert decide(read(ROOT), policy(deny=("read(secret)",))).verdict == "allow"
+    assert decide(read(f"{ROOT}/secret"), policy(deny=("read(secret)",))).verdict == "deny"
 
 
 @pytest.mark.parametrize(

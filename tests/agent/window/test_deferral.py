@@ -32,7 +32,7 @@ from tools.catalog import builtin_tools
 
 OWN = tuple(tool.name for tool in builtin_tools())
 SERVED = served_tools()
-TOOLS = (*builtin_tools(), *SERVED)
+TOOLS = (*(tool for tool in builtin_tools() if tool.name != "edit_notebook"), *SERVED)
 TOOLS_OFFERED = select_tools(specs_of(TOOLS))
 """Where nothing is held back."""
 WINDOW = 30_000

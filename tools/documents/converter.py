@@ -1,0 +1,82 @@
+"""Bytes of somebody else turned into text by a program of ours, which may take only so much time and memory: a library
+that reads such bytes can be made to need any amount of both."""
+
+import asyncio
+import json
+import subprocess
+import sys
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import IO, Any
+
+from tools.base import ToolError
+from tools.lazy import dataclass
+
+MEMORY = 1 << 30
+"""Bytes of address space."""
+LONGEST_LINE = 1 << 26
+"""Bytes of a record."""
+
+_START = """
+import json, sys
+sys.path[:] = json.loads(sys.argv[1])
+try:
+    import resource
+    resource.setrlimit(resource.RLIMIT_AS, (int(sys.argv[4]),) * 2)
+except (ImportError, OSError, ValueError):
+    pass  # a system without such limits: time still ends it
+from importlib import import_module
+import_module(sys.argv[2]).main(json.loads(sys.argv[3]))
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Converted:
+    records: tuple[Mapping[str, Any], ...]
+    """What the program printed, one JSON object a line."""
+    is_late: bool
+    """Its time was up; what it had printed is there."""
+    failed: bool
+    """It ended otherwise than at its end: for want of memory, for example."""
+
+
+async def converted(module: str, request: Mapping[str, object], source: IO[bytes], seconds: float) -> Converted:
+    """Runs `main` of a module in a process of its own, with the source as its standard input. Raises `ToolError` when
+    it cannot be started."""
+    process = _started(module, request, source)
+    reading = asyncio.ensure_future(asyncio.to_thread(_all_of, process))
+    try:
+        return await asyncio.wait_for(asyncio.shield(reading), seconds)
+    except TimeoutError:
+        process.kill()
+        return Converted((await reading).records, is_late=True, failed=False)
+    except BaseException:
+        process.kill()
+        await asyncio.wait([reading])
+        raise
+
+
+def _started(module: str, request: Mapping[str, object], source: IO[bytes]) -> subprocess.Popen[bytes]:
+    places = [str(Path(__file__).parents[2]), *(place for place in sys.path if place)]
+    words = json.dumps(places), module, json.dumps(request), str(MEMORY)
+    try:
+        return subprocess.Popen(
+            [sys.executable, "-I", "-S", "-c", _START, *words],
+            stdin=source,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+    except OSError as error:
+        raise ToolError(f"a program of ours could not be started: {(error.strerror or str(error)).lower()}") from error
+
+
+def _all_of(process: subprocess.Popen[bytes]) -> Converted:
+    records = list[Mapping[str, Any]]()
+    with process:
+        while process.stdout is not None and (line := process.stdout.readline(LONGEST_LINE)):
+            with suppress(ValueError):  # cut off where it was killed
+                records.append(json.loads(line))
+        code = process.wait()
+    return Converted(tuple(records), is_late=False, failed=code != 0)

@@ -1,0 +1,68 @@
+"""Pages of a PDF as text, read by a program of its own."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from tools.base import ReadLimits, Result, ToolError
+from tools.documents.converter import converted
+from tools.extent import Extent, counted
+from tools.files.read_write import opened
+from tools.plain_text import plain
+
+SECONDS = 30.0
+"""After which the pages are shown that were read by then."""
+
+
+async def pages_of(path: Path, name: str, offset: int, limit: int, limits: ReadLimits) -> Result:
+    """The pages from the `offset`-th on, as many as one look may show, but always one. Raises `ToolError`."""
+    request = {"first": offset, "last": offset + limit - 1, "most": limits.most_bytes}
+    with opened(path) as (file, _):
+        done = await converted("tools.documents.pdf_pages", request, file, SECONDS)
+    first, *pages = done.records or ({"problem": "it takes too much time or memory"},)
+    if (problem := first.get("problem")) == "encrypted":
+        raise ToolError(f"`{name}` is encrypted: ask for its password, then decrypt it in bash with qpdf --decrypt")
+    if problem is not None:
+        raise ToolError(f"`{name}` cannot be read as a PDF ({plain(str(problem))}): try pdftotext in bash")
+    total = int(first["pages"])
+    if offset > total:
+        raise ToolError(f"`{name}` has {counted(total, 'page')}: offset={offset} is beyond its end")
+    if not pages:
+        raise ToolError(f"page {offset} of `{name}` takes too much time or memory: try pdftotext in bash")
+    return _shown(pages, total, offset, name, limits, is_cut_short=done.is_late or done.failed)
+
+
+def _shown(
+    pages: Sequence[Mapping[str, Any]], total: int, offset: int, name: str, limits: ReadLimits, *, is_cut_short: bool
+) -> Result:
+    if not any(page.get("text", "").strip() or "problem" in page for page in pages):
+        which = f"pages {offset}-{offset + len(pages) - 1}" if len(pages) > 1 else f"page {offset}"
+        how = "make pictures of them in bash with `pdftoppm -r 100 -png` and read those"
+        return Result(
+            f"{which} of {total} of `{name}` hold no text, so they are pictures, as of a scan: {how}",
+            extent=Extent("pages", len(pages), total, offset),
+        )
+    texts, size = list[str](), 0
+    for page in pages:
+        texts.append(_page(page))
+        size += len(texts[-1].encode()) + 1
+        if size > limits.most_bytes and len(texts) > 1:
+            del texts[-1]
+            break
+    whole = "\n".join(texts)
+    shown = whole.encode()[: limits.most_bytes].decode("utf-8", "ignore")
+    last = offset + len(texts) - 1
+    note = ""
+    if last < total or offset > 1:
+        more = f"; go on with offset={last + 1}" if last < total else ""
+        note = f"\n(pages {offset}-{last} of {total}{more})"
+    if is_cut_short:
+        note += f"\n(page {last + 1} takes too much time or memory)"
+    extent = Extent("pages", len(texts), total, offset)
+    uncut = f"{whole}{note}" if shown != whole else None
+    return Result(f"{shown}{'… [cut]' if uncut else ''}{note}", uncut=uncut, extent=extent)
+
+
+def _page(page: Mapping[str, Any]) -> str:
+    said = page.get("text", "") if "problem" not in page else f"(it cannot be read: {page['problem']})"
+    return f"[page {page['page']}]\n{plain(said).strip() or '(no text)'}"

@@ -1,0 +1,41 @@
+"""The program that reads a PDF: the file in, a JSON object for each page out. Only this process loads pypdf."""
+
+import json
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+LONGEST_PAGE = 200_000
+"""Characters of a page."""
+
+
+def main(request: Mapping[str, Any]) -> None:
+    """Prints how many pages there are, and then the text of each from `first` to `last` until they hold `most` bytes;
+    or what is wrong with the file."""
+    from pypdf import PdfReader  # noqa: PLC0415  # deferred: what cannot be loaded is told like what cannot be read
+
+    try:
+        reader = PdfReader(sys.stdin.buffer)
+        if reader.is_encrypted and not reader.decrypt(""):
+            _tell({"problem": "encrypted"})
+            return
+        count = len(reader.pages)
+    except Exception as error:  # noqa: BLE001  # whatever a broken file makes of the library, it is a broken file
+        _tell({"problem": f"{type(error).__name__}: {error}"[:300]})
+        return
+    _tell({"pages": count})
+    size = 0
+    for number in range(request["first"], min(request["last"], count) + 1):
+        try:
+            text = reader.pages[number - 1].extract_text()[:LONGEST_PAGE]
+            _tell({"page": number, "text": text.encode("utf-8", "replace").decode()})
+        except Exception as error:  # noqa: BLE001  # as above, for one page
+            text = ""
+            _tell({"page": number, "problem": f"{type(error).__name__}: {error}"[:300]})
+        size += len(text.encode("utf-8", "replace"))
+        if size > request["most"]:
+            return
+
+
+def _tell(record: Mapping[str, object]) -> None:
+    print(json.dumps(record), flush=True)

@@ -1,0 +1,117 @@
+"""The `edit_notebook` tool: replaces, inserts or deletes a cell of a notebook that was read. All other bytes of the
+file stay as they are."""
+
+import os
+from collections import deque
+from contextlib import suppress
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tools.base import Arguments, Effect, Result, ToolError, Workspace, description_beside
+from tools.files.change import Change, insist_on_read, made_of, make, preview_of
+from tools.files.paths import display, resolve
+from tools.files.read_write import content_of, undivided
+from tools.lazy import dataclass
+from tools.schema import number, object_of, text
+
+if TYPE_CHECKING:  # types only: see `_plan`
+    from tools.files.notebook import CellKind, Notebook
+
+KINDS: "tuple[CellKind, ...]" = ("code", "markdown", "raw")
+
+
+@dataclass(frozen=True, slots=True)
+class CellPlan:
+    change: Change
+    told: str
+    """What the model is told when it is made."""
+
+
+MOST_LOOKED_AT = 1000
+"""Names among which a notebook is looked for."""
+
+
+def holds_notebooks(folder: Path) -> bool:
+    """Whether there is a notebook among the first names in a folder and, level by level, those below it. Where there is
+    none the tool is not worth its definition in each request."""
+    waiting, left = deque([str(folder)]), MOST_LOOKED_AT
+    while waiting and left > 0:
+        with suppress(OSError), os.scandir(waiting.popleft()) as found:
+            for entry in islice(found, left):
+                left -= 1
+                if entry.name.endswith(".ipynb"):
+                    return True
+                if entry.name[0] != "." and entry.is_dir(follow_symlinks=False):
+                    waiting.append(entry.path)
+    return False
+
+
+class EditNotebook:
+    name = "edit_notebook"
+    description = description_beside(__file__)
+    effect: Effect = "write"
+    schema = object_of(
+        {
+            "path": {"type": "string"},
+            "action": {"enum": ["replace", "insert", "delete"]},
+            "cell": {"type": "integer", "minimum": 0},
+            "source": {"type": "string"},
+            "type": {"enum": list(KINDS), "description": "default: code, or as it is"},
+        },
+        required=("path", "action", "cell"),
+    )
+
+    def subjects(self, arguments: Arguments, workspace: Workspace) -> tuple[str, ...]:
+        return (str(resolve(text(arguments, "path"), workspace)),)
+
+    def preview(self, arguments: Arguments, workspace: Workspace) -> str:
+        return preview_of([_plan(arguments, workspace).change], workspace.root)
+
+    async def run(self, arguments: Arguments, workspace: Workspace) -> Result:
+        return await undivided(lambda: _edit(arguments, workspace))
+
+
+def _edit(arguments: Arguments, workspace: Workspace) -> Result:
+    plan = _plan(arguments, workspace)
+    make([plan.change], workspace.seen)
+    return Result(plan.told, changed=(plan.change.path,), file_changes=made_of([plan.change]))
+
+
+def _plan(arguments: Arguments, workspace: Workspace) -> CellPlan:
+    from tools.files.notebook import NotebookError, notebook_of  # noqa: PLC0415  # deferred: few sessions have notebooks
+
+    path = resolve(text(arguments, "path"), workspace)
+    name = display(path, workspace.root)
+    raw = content_of(path)
+    if raw is None:
+        raise ToolError(f"`{name}` does not exist: create it with write")
+    insist_on_read(path, raw, workspace)
+    notebook = notebook_of(raw)
+    if notebook is None:
+        raise ToolError(f"`{name}` is no notebook of format 4: change its text with edit")
+    try:
+        changed, told = _changed(notebook, arguments)
+    except NotebookError as error:
+        raise ToolError(f"`{name}`: {error}") from error
+    if changed.text == notebook.text:
+        raise ToolError(f"cell {arguments['cell']} of `{name}` holds exactly this already: nothing would change")
+    return CellPlan(Change(path, raw, changed.encode()), f"{told} `{name}`, which has {len(changed.cells)} now")
+
+
+def _changed(notebook: "Notebook", arguments: Arguments) -> "tuple[Notebook, str]":
+    from tools.files.notebook import NotebookError, deleted, inserted, replaced  # noqa: PLC0415  # deferred: as above
+
+    place, kind = number(arguments, "cell", 0), _kind(arguments)
+    if text(arguments, "action") == "delete":
+        return deleted(notebook, place), f"deleted cell {place} of"
+    if "source" not in arguments:
+        raise NotebookError("`source` is missing: give the whole text of the cell")
+    source = text(arguments, "source").replace("\r\n", "\n")
+    if text(arguments, "action") == "insert":
+        return inserted(notebook, place, source, kind or "code"), f"inserted cell {place + 1} into"
+    return replaced(notebook, place, source, kind), f"replaced cell {place} of"
+
+
+def _kind(arguments: Arguments) -> "CellKind | None":
+    return next((kind for kind in KINDS if kind == arguments.get("type")), None)

@@ -1,0 +1,265 @@
+"""Jupyter notebooks: their cells, and changes of one that leave every other byte as it is. Pure.
+
+A change is made in the file's own text, at the place of the cell. Writing all of it anew would touch what other
+programs wrote in their own manner: the order of keys, numbers, escapes.
+"""
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, TypeAlias
+
+from tools.extent import counted
+from tools.lazy import dataclass
+
+CellKind: TypeAlias = Literal["code", "markdown", "raw"]
+
+_BLANKS = re.compile(r"[ \t\r\n]*")
+_DECODER = json.JSONDecoder()
+_BOM = "\ufeff"
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    kind: str
+    source: str
+    value: Mapping[str, Any]
+    """The cell as it stands in the file."""
+    span: Span
+    """Where in the file."""
+
+
+@dataclass(frozen=True, slots=True)
+class Notebook:
+    text: str
+    cells: tuple[Cell, ...]
+    array: Span
+    """Where in the text the list of cells is."""
+    language: str
+    has_ids: bool
+    """Whether its format gives each cell an id."""
+
+    def encode(self) -> bytes:
+        return self.text.encode()
+
+
+class NotebookError(ValueError):
+    """Why a notebook cannot be changed so, as the model is told."""
+
+
+def notebook_of(raw: bytes) -> Notebook | None:
+    """The notebook that a file holds; None when it holds none of format 4."""
+    try:
+        text = raw.decode()
+        value = json.loads(text.removeprefix(_BOM))
+        if not isinstance(value, dict) or not all(map(_is_cell, value["cells"])) or value["nbformat"] < 4:
+            return None
+        array = _members(text, _skipped(text, text.startswith(_BOM)))["cells"]
+        spans = _elements(text, array.start)
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return None
+    cells = tuple(
+        Cell(cell["cell_type"], joined(cell["source"]), cell, span)
+        for cell, span in zip(value["cells"], spans, strict=True)
+    )
+    metadata = value.get("metadata")
+    about = metadata.get("language_info") if isinstance(metadata, dict) else None
+    language = str(about.get("name", "")) if isinstance(about, dict) else ""
+    minor = value.get("nbformat_minor")
+    return Notebook(text, cells, array, language, isinstance(minor, int) and (value["nbformat"], minor) >= (4, 5))
+
+
+def _is_cell(cell: object) -> bool:
+    return (
+        isinstance(cell, dict)
+        and isinstance(cell.get("cell_type"), str)
+        and isinstance(source := cell.get("source"), str | list)
+        and all(isinstance(line, str) for line in source)
+    )
+
+
+def joined(source: object) -> str:
+    """A text that is written as one or as its lines."""
+    return source if isinstance(source, str) else "".join(map(str, source)) if isinstance(source, list) else ""
+
+
+def replaced(notebook: Notebook, number: int, source: str, kind: CellKind | None) -> Notebook:
+    """The notebook with another text in a cell. What ran before is gone with its outputs. Raises `NotebookError`."""
+    cell = _cell(notebook, number)
+    if kind is not None and kind != cell.kind:
+        value = {name: each for name, each in cell.value.items() if name not in ("outputs", "execution_count")}
+        made = {**value, **_fresh(kind), "source": _value_like(source, cell.value["source"])}
+        made = dict(sorted(made.items())) if list(cell.value) == sorted(cell.value) else made
+        return _spliced(notebook, cell.span, _written(made, notebook, cell.span.start))
+    members = _members(notebook.text, cell.span.start)
+    news: dict[str, object] = {"source": _value_like(source, cell.value["source"])}
+    if cell.kind == "code":
+        news |= {name: value for name, value in _fresh("code").items() if name in members and name != "cell_type"}
+    text = notebook.text
+    for name, span in sorted(members.items(), key=lambda member: -member[1].start):
+        if name in news:
+            text = text[: span.start] + _written(news[name], notebook, span.start) + text[span.end :]
+    return _read_again(text)
+
+
+def inserted(notebook: Notebook, number: int, source: str, kind: CellKind) -> Notebook:
+    """The notebook with a new cell behind that of the number; 0: in front of all. Raises `NotebookError`."""
+    if number:
+        _cell(notebook, number)
+    like = notebook.cells[0].value["source"] if notebook.cells else []
+    value: dict[str, object] = {**_fresh(kind), "metadata": {}}
+    if notebook.has_ids:
+        value["id"] = _new_id(notebook, number, source)
+    made = dict(sorted({**value, "source": _value_like(source, like)}.items()))
+    if not notebook.cells:
+        outer = _indent_at(notebook.text, notebook.array.start)
+        unit = _unit(notebook)
+        inner = f"{outer}{unit}" if outer is not None and unit else None
+        text = _dumped(made, notebook, inner)
+        body = f"[{text}]" if inner is None else f"[{inner}{text}{outer}]"
+        return _spliced(notebook, notebook.array, body)
+    at = notebook.cells[max(number, 1) - 1].span
+    indent = _indent_at(notebook.text, at.start)
+    text = _dumped(made, notebook, indent)
+    between = _between(notebook, indent)
+    if number:
+        return _spliced(notebook, Span(at.end, at.end), f"{between}{text}")
+    return _spliced(notebook, Span(at.start, at.start), f"{text}{between}")
+
+
+def deleted(notebook: Notebook, number: int) -> Notebook:
+    """The notebook without a cell. Raises `NotebookError`."""
+    span = _cell(notebook, number).span
+    if len(notebook.cells) == 1:
+        return _spliced(notebook, notebook.array, "[]")
+    if number < len(notebook.cells):
+        return _spliced(notebook, Span(span.start, notebook.cells[number].span.start), "")
+    return _spliced(notebook, Span(notebook.cells[number - 2].span.end, span.end), "")
+
+
+def _cell(notebook: Notebook, number: int) -> Cell:
+    if not 1 <= number <= len(notebook.cells):
+        raise NotebookError(f"there is no cell {number}: it has {counted(len(notebook.cells), 'cell')}")
+    return notebook.cells[number - 1]
+
+
+def _fresh(kind: CellKind) -> dict[str, object]:
+    code: dict[str, object] = {"execution_count": None, "outputs": []} if kind == "code" else {}
+    return {"cell_type": kind, **code}
+
+
+def _value_like(source: str, like: object) -> object:
+    """The text as the file writes texts: as one, or as its lines."""
+    if isinstance(like, str):
+        return source
+    lines = re.split(r"(?<=\n)", source)
+    return lines if lines[-1] else lines[:-1]
+
+
+def _new_id(notebook: Notebook, number: int, source: str) -> str:
+    """One that no cell has, and the same for the same change, which is shown before it is made."""
+    taken, salt = {str(cell.value.get("id")) for cell in notebook.cells}, 0
+    while True:
+        said = f"{salt}\0{number}\0{source}\0{notebook.text}".encode("utf-8", "surrogatepass")
+        found = hashlib.sha256(said).hexdigest()[:8]
+        if found not in taken:
+            return found
+        salt += 1
+
+
+def _spliced(notebook: Notebook, span: Span, text: str) -> Notebook:
+    return _read_again(notebook.text[: span.start] + text + notebook.text[span.end :])
+
+
+def _read_again(text: str) -> Notebook:
+    try:
+        made = notebook_of(text.encode())
+    except UnicodeEncodeError as error:
+        raise NotebookError("the source holds half a surrogate pair: write the whole character") from error
+    if made is None:
+        raise AssertionError("a changed notebook is none any more")
+    return made
+
+
+def _written(value: object, notebook: Notebook, at: int) -> str:
+    """JSON for a value that begins at a place of the text, in the file's manner."""
+    line = notebook.text.rfind("\n", 0, at) + 1
+    blanks = _BLANKS.match(notebook.text, line)
+    is_on_lines = _unit(notebook) is not None
+    newline = "\r\n" if "\r\n" in notebook.text else "\n"
+    return _dumped(value, notebook, f"{newline}{blanks[0]}" if is_on_lines and blanks else None)
+
+
+def _dumped(value: object, notebook: Notebook, indent: str | None) -> str:
+    """JSON in the file's manner. `indent`: the line end and blanks that its lines begin with; None for one line."""
+    is_ascii = notebook.text.isascii() and "\\u" in notebook.text
+    unit = _unit(notebook)
+    if indent is None or unit is None:
+        return json.dumps(value, ensure_ascii=is_ascii, separators=(",", ":") if _is_dense(notebook) else None)
+    text = json.dumps(value, ensure_ascii=is_ascii, indent=unit, separators=(",", ": "))
+    return text.replace("\n", indent)
+
+
+def _between(notebook: Notebook, indent: str | None) -> str:
+    """What stands between two cells."""
+    if len(notebook.cells) > 1:
+        return notebook.text[notebook.cells[0].span.end : notebook.cells[1].span.start]
+    return f",{indent}" if indent is not None else "," if _is_dense(notebook) else ", "
+
+
+def _is_dense(notebook: Notebook) -> bool:
+    """Whether it is written without blanks."""
+    return re.match(r'\ufeff?\{"[^"\\]*":[^ ]', notebook.text) is not None
+
+
+def _unit(notebook: Notebook) -> str | None:
+    """What each level is moved in by; None where all stands on one line."""
+    found = re.match(r"\ufeff?\s*\{\r?\n([ \t]*)", notebook.text)
+    return found[1] or None if found else None
+
+
+def _indent_at(text: str, at: int) -> str | None:
+    """The line end and blanks in front of a place; None where something else stands there."""
+    found = re.search(r"(\r?\n)([ \t]*)(?:\"cells\"\s*:\s*)?\Z", text[max(at - 200, 0) : at])
+    return f"{found[1]}{found[2]}" if found else None
+
+
+def _skipped(text: str, at: int) -> int:
+    found = _BLANKS.match(text, at)
+    return found.end() if found else at
+
+
+def _members(text: str, at: int) -> dict[str, Span]:
+    """Where the values of a valid object stand that begins at a place; of two of one name the last."""
+    found: dict[str, Span] = {}
+    at = _skipped(text, at + 1)
+    while text[at] != "}":
+        name, at = _DECODER.raw_decode(text, at)
+        start = _skipped(text, _skipped(text, at) + 1)
+        end = _DECODER.raw_decode(text, start)[1]
+        found[name] = Span(start, end)
+        at = _next(text, end)
+    return found
+
+
+def _elements(text: str, at: int) -> Sequence[Span]:
+    """Where the elements of a valid list stand that begins at a place."""
+    found: list[Span] = []
+    at = _skipped(text, at + 1)
+    while text[at] != "]":
+        end = _DECODER.raw_decode(text, at)[1]
+        found.append(Span(at, end))
+        at = _next(text, end)
+    return found
+
+
+def _next(text: str, at: int) -> int:
+    at = _skipped(text, at)
+    return _skipped(text, at + 1) if text[at] == "," else at

@@ -1,0 +1,86 @@
+"""The cells of a notebook as `read` shows them, long outputs by their ends. Pure."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from tools.base import ReadLimits, Result, ToolError
+from tools.extent import Extent, counted
+from tools.files.notebook import Cell, joined, notebook_of
+from tools.files.text import showable
+from tools.plain_text import cut_line, plain
+
+HEAD, TAIL = 12, 6
+"""Lines of an output that are shown of its beginning and its end."""
+LONGEST = 300
+"""Characters of a line of an output that are shown."""
+
+
+def cells_of(raw: bytes, offset: int, limit: int, name: str, limits: ReadLimits) -> Result | None:
+    """The cells from the `offset`-th on, as many as one look may show, but always one; None where the file holds no
+    notebook. Raises `ToolError`."""
+    notebook = notebook_of(raw)
+    if notebook is None:
+        return None
+    total = len(notebook.cells)
+    if not total:
+        return Result(f"notebook `{name}` has no cells", extent=Extent("cells", 0, 0))
+    if offset > total:
+        raise ToolError(f"`{name}` has {counted(total, 'cell')}: offset={offset} is beyond its end")
+    texts, size = list[str](), 0
+    for number, cell in enumerate(notebook.cells[offset - 1 : offset - 1 + limit], offset):
+        texts.append(_lines_cut(shown(cell, number), limits))
+        size += len(texts[-1].encode("utf-8", "replace")) + 1
+        if size > limits.most_bytes and len(texts) > 1:
+            del texts[-1]
+            break
+    last = offset + len(texts) - 1
+    page = "\n".join(texts)
+    whole = "\n".join(shown(notebook.cells[at - 1], at, whole=True) for at in range(offset, last + 1))
+    cut = page.encode("utf-8", "replace")[: limits.most_bytes].decode("utf-8", "ignore")
+    more = f"; go on with offset={last + 1}" if last < total else ""
+    note = f"\n(cells {offset}-{last} of {total}{more})" if last - offset + 1 < total else ""
+    heading = f"notebook `{name}`, {', '.join(filter(None, (notebook.language, counted(total, 'cell'))))}\n"
+    text = showable(f"{heading}{cut}{note}")
+    uncut = None if cut == whole else showable(f"{heading}{whole}{note}")
+    return Result(text, uncut=uncut, extent=Extent("cells", len(texts), total, offset))
+
+
+def _lines_cut(text: str, limits: ReadLimits) -> str:
+    return "\n".join(cut_line(line, limits.longest_line) for line in text.split("\n"))
+
+
+def shown(cell: Cell, number: int, *, whole: bool = False) -> str:
+    """A cell as text, under a line with its number; of long outputs both ends, unless `whole`."""
+    count = cell.value.get("execution_count")
+    ran = f", ran as [{count}]" if isinstance(count, int) else ""
+    parts = [f"[cell {number}: {cell.kind}{ran}]", *([plain(cell.source)] if cell.source else [])]
+    outputs = cell.value.get("outputs")
+    for output in outputs if isinstance(outputs, list) else ():
+        text = _output(output) if isinstance(output, dict) else ""
+        if text:
+            parts.append(f"[output]\n{text if whole else _trimmed(text)}")
+    return "\n".join(part.removesuffix("\n") for part in parts)
+
+
+def _output(output: Mapping[str, Any]) -> str:
+    """What an output says in text, and what else it holds in a few words."""
+    if output.get("output_type") == "error":
+        traceback = output.get("traceback")
+        lines = [str(line) for line in traceback] if isinstance(traceback, list) else []
+        return plain("\n".join(lines) or f"{output.get('ename')}: {output.get('evalue')}")
+    if "text" in output:
+        return plain(joined(output["text"]))
+    data = output.get("data")
+    forms = data if isinstance(data, dict) else {}
+    text = plain(joined(forms.get("text/plain", "")))
+    others = [form for form in forms if form != "text/plain" and (not text or form.startswith("image/"))]
+    told = [f"[{form}, {counted(len(joined(forms[form])), 'character')}, not shown]" for form in others]
+    return "\n".join([*([text] if text else []), *told])
+
+
+def _trimmed(text: str) -> str:
+    lines = [line if len(line) <= LONGEST else f"{line[:LONGEST]}… [cut]" for line in text.rstrip("\n").split("\n")]
+    left_out = len(lines) - HEAD - TAIL
+    if left_out <= 1:
+        return "\n".join(lines)
+    return "\n".join([*lines[:HEAD], f"[… {counted(left_out, 'line')} left out …]", *lines[-TAIL:]])

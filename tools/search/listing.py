@@ -1,0 +1,57 @@
+"""A folder as `read` shows it: the names in it that git does not ignore, a part at a time."""
+
+import os
+from itertools import islice
+from pathlib import Path
+
+from tools.base import Result, ToolError
+from tools.extent import Extent, counted
+from tools.files.paths import display
+from tools.plain_text import printable
+from tools.search.walk import entries_of
+
+MOST = 300
+"""Names that are shown where nobody says how many."""
+LARGEST = 50_000
+"""Names in a folder that is not sorted and shown any more."""
+
+
+def listing(folder: Path, root: Path, offset: int, limit: int | None) -> Result:
+    """The names from the `offset`-th on, one a line: folders end in `/`, links say where they lead. Raises
+    `ToolError`."""
+    name = display(folder, root)
+    count = _count(folder, name)
+    entries = list(entries_of(str(folder)))
+    if not entries:
+        what = "holds nothing that git does not ignore" if count else "is an empty folder"
+        return Result(f"`{name}` {what}", extent=Extent("entries", 0, 0))
+    if offset > len(entries):
+        raise ToolError(f"`{name}` has {counted(len(entries), 'entry')}: offset={offset} is beyond its end")
+    shown = entries[offset - 1 : offset - 1 + (limit or MOST)]
+    last = offset + len(shown) - 1
+    lines = [_line(folder, entry, is_folder) for entry, is_folder in shown]
+    if len(shown) < len(entries):
+        more = f"; go on with offset={last + 1}" if last < len(entries) else ""
+        lines.append(f"(entries {offset}-{last} of {len(entries)}{more})")
+    return Result("\n".join(lines), extent=Extent("entries", len(shown), len(entries), offset))
+
+
+def _count(folder: Path, name: str) -> int:
+    """How many names there are, ignored ones among them. Raises `ToolError` for a folder that cannot be shown."""
+    try:
+        with os.scandir(folder) as found:
+            count = sum(1 for _ in islice(found, LARGEST + 1))
+    except OSError as error:
+        raise ToolError(f"cannot list `{name}`: {(error.strerror or str(error)).lower()}") from error
+    if count > LARGEST:
+        raise ToolError(f"`{name}` holds more than {LARGEST:,} entries: look for names in it with glob")
+    return count
+
+
+def _line(folder: Path, entry: str, is_folder: bool) -> str:
+    if is_folder:
+        return f"{printable(entry)}/"
+    try:
+        return f"{printable(entry)} -> {printable(os.readlink(folder / entry))}"
+    except OSError:
+        return printable(entry)
