@@ -4,8 +4,11 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import field
 from pathlib import Path
+from typing import Literal, TypeAlias
 
 from tools.lazy import dataclass
+
+Look: TypeAlias = Literal["current", "outdated", "never"]
 
 
 @dataclass(slots=True)
@@ -14,13 +17,20 @@ class SeenFiles:
 
     digests: dict[Path, str] = field(default_factory=dict)
     """SHA-256 of the bytes that were seen."""
+    looks: dict[Path, str] = field(default_factory=dict)
+    """The same of files of which only a part may have been shown, by a command or a search."""
 
     def note(self, path: Path, content: bytes) -> None:
         """Remembers that the model knows this content of the file."""
         self.digests[path] = _digest(content)
 
+    def look(self, path: Path, content: bytes) -> None:
+        """Remembers that something of the file was shown while it held this."""
+        self.looks[path] = _digest(content)
+
     def forget(self, path: Path) -> None:
         self.digests.pop(path, None)
+        self.looks.pop(path, None)
 
     def knows(self, path: Path) -> bool:
         return path in self.digests
@@ -28,6 +38,13 @@ class SeenFiles:
     def is_current(self, path: Path, content: bytes) -> bool:
         """Whether the file still holds what the model saw. A touched but unchanged file counts as current."""
         return self.digests.get(path) == _digest(content)
+
+    def last_look(self, path: Path, content: bytes) -> Look:
+        """What is known of the file by any look at it."""
+        known = {seen[path] for seen in (self.digests, self.looks) if path in seen}
+        if not known:
+            return "never"
+        return "current" if _digest(content) in known else "outdated"
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ TINY, NEEDED = 4_000, frozenset({"read", "write", "edit", "bash", "read_result",
 _SHORT: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "read": ("Reads a file.", ("path", "offset", "limit")),
     "write": ("Creates a file, or replaces one that was read.", ("path", "content")),
-    "edit": ("Replaces `old`, which stands once in a file that was read, by `new`.", ("path", "old", "new")),
+    "edit": ("Replaces `old`, which stands once in a file, by `new`.", ("path", "old", "new")),
     "bash": ("Runs a command with `bash -c` in the working folder.", ("command", "timeout")),
     "grep": ("Lines of files that match a regular expression.", ("pattern", "path", "glob", "limit")),
     "read_result": ('A stored output: `lines` "10-50", or what matches `pattern`.', ("ref_id", "lines", "pattern")),

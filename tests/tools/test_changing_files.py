@@ -58,7 +58,6 @@ async def test_a_file_must_be_known_before_it_is_changed(workspace: Workspace) -
     edit = {"path": "a.txt", "old": "one", "new": "two"}
     unread = "`a.txt` was not read in this session: read it first"
     assert await said(Write(), {"path": "a.txt", "content": "x"}, workspace) == unread
-    assert await said(Edit(), edit, workspace) == unread
     await seen(workspace, "a.txt", b"one")
     (workspace.root / "a.txt").write_text("one more")
     assert await said(Edit(), edit, workspace) == "`a.txt` changed since you read it: read it again, then decide anew"
@@ -104,7 +103,7 @@ async def test_an_edit_that_cannot_be_made_says_why(workspace: Workspace) -> Non
         "`old` is in `f` 2 times, at lines 1, 3: add lines around it until it is unique, or set `replace_all`",
         "`old` is not in `f`; the closest lines are 2-2:\n2\ttwo(a)",
         "`old` and `new` are identical: nothing would change",
-        "`old` is empty: say which text is to be replaced",
+        "`old` is empty: say which text is to be replaced, or use write for the whole file",
         "`no` does not exist: create it with write",
         "the file is in latin-1, which lacks '日本': use others, or convert the file to UTF-8 with iconv first",
     ]

@@ -10,7 +10,7 @@ from tools.files.paths import display
 from tools.files.read_write import content_of, delete, mode_of, write_bytes
 from tools.files.text import TextFile, binary_kind, decode, showable
 from tools.lazy import dataclass
-from tools.seen_files import SeenFiles
+from tools.seen_files import Look, SeenFiles
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,14 +54,30 @@ def made_of(changes: Sequence[Change]) -> tuple[Made, ...]:
 
 def insist_on_read(path: Path, content: bytes, workspace: Workspace) -> None:
     """Returns when the model knows this content of the file. Raises `ToolError`."""
+    insist_on_text(path, content, workspace)
     name = display(path, workspace.root)
     if not workspace.seen.knows(path):
-        kind = binary_kind(content)
-        if kind is not None:
-            raise ToolError(f"`{name}` is {kind}, not text: change it in bash with a program made for that")
         raise ToolError(f"`{name}` was not read in this session: read it first")
     if not workspace.seen.is_current(path, content):
         raise ToolError(f"`{name}` changed since you read it: read it again, then decide anew")
+
+
+def insist_on_text(path: Path, content: bytes, workspace: Workspace) -> None:
+    kind = binary_kind(content)
+    if kind is not None:
+        name = display(path, workspace.root)
+        raise ToolError(f"`{name}` is {kind}, not text: change it in bash with a program made for that")
+
+
+def look_at(path: Path, content: bytes, workspace: Workspace) -> Look:
+    """What the model knows of the file, as far as a change of a part of it needs that: nothing, where the change names
+    exactly what it replaces. Raises `ToolError` when the file is no text, or no longer what the model last saw."""
+    insist_on_text(path, content, workspace)
+    look = workspace.seen.last_look(path, content)
+    if look == "outdated":
+        name = display(path, workspace.root)
+        raise ToolError(f"`{name}` changed since you read it: read it again, then decide anew")
+    return look
 
 
 def preview_of(changes: Sequence[Change], root: Path) -> str:

@@ -1,15 +1,16 @@
-r"""Where a text that a model remembers stands in a file. Pure; every line end is `\n`.
+r"""Where a text that a model remembers stands in a file, and what comes in its place. Pure; every line end is `\n`.
 
-The exact text comes first. When it is nowhere, typographic signs count as their plain ones, then blanks at line ends
-and indentation are let go, then the width of blanks inside a line. A looser reading counts only if no stricter one
+The exact text comes first. When it is nowhere, typographic signs count as their plain ones, then blanks at line ends,
+indentation, and at last the width of blanks inside a line are let go. A looser reading counts only if no stricter one
 fits, and whole lines are never skipped: a wrong place is worse than an error.
 """
 
-import re
-from collections.abc import Callable, Mapping
-from itertools import pairwise
+from collections.abc import Callable, Iterator, Sequence
 from typing import Literal, TypeAlias
 
+from tools.files.alignment import Block, rewritten
+from tools.files.indentation import step_of
+from tools.files.signs import plain_signs
 from tools.files.text import Replacement
 from tools.lazy import dataclass
 
@@ -20,20 +21,35 @@ LOOSEST = 60.0
 
 MOST_WINDOWS = 20_000
 
-_PLAIN_SIGNS = str.maketrans(
-    {
-        **dict.fromkeys("\u2018\u2019\u201a\u201b\u2032", "'"),
-        **dict.fromkeys("\u201c\u201d\u201e\u201f\u2033", '"'),
-        **dict.fromkeys("\u2010\u2011\u2012\u2013\u2014\u2015\u2212", "-"),
-        **dict.fromkeys("\u00a0\u2002\u2003\u2007\u2009\u202f\u3000", " "),
-    }
-)
-"""One character for one, so that positions stay the same."""
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where something stands in a text, in characters."""
+
+    start: int
+    end: int
 
 
 @dataclass(frozen=True, slots=True)
 class Matches:
-    changes: tuple[Replacement, ...]
+    places: tuple[Place, ...]
+    """In order; they may overlap."""
+    closeness: Closeness
+
+    @property
+    def apart(self) -> tuple[Place, ...]:
+        """The places without those that begin inside the one before."""
+        found: list[Place] = []
+        for place in self.places:
+            if not found or place.start >= found[-1].end:
+                found.append(place)
+        return tuple(found)
+
+
+@dataclass(frozen=True, slots=True)
+class LineMatches:
+    starts: tuple[int, ...]
+    """Indices of the lines where the wanted ones begin, in order; they may overlap."""
     closeness: Closeness
 
 
@@ -44,22 +60,91 @@ class NearMiss:
     lines: tuple[str, ...]
 
 
-def find_match(text: str, old: str, new: str) -> Matches:
-    """Every place where `old` stands, in the strictest reading that finds one, with what `new` is there."""
+def find(text: str, old: str) -> Matches:
+    """Every place where `old` stands, in the strictest reading that finds one."""
     exact = _occurrences(text, old)
     if exact:
-        return Matches(tuple(Replacement(at, at + len(old), new) for at in exact), "exact")
+        places = [Place(at, at + len(old)) for at in exact]
+        if old.endswith("\n") and text[-1] != "\n" and text.endswith(old[:-1]):  # it may be the end that is meant
+            places.append(Place(len(text) - len(old) + 1, len(text)))
+        return Matches(tuple(places), "exact")
     signs = _occurrences(plain_signs(text), plain_signs(old))
     if signs:
-        return Matches(tuple(_trimmed(at, old, new) for at in signs), "signs")
-    for key in (_without_edges, _without_width):
-        changes = _by_lines(text, old, new, key)
-        if changes:
-            return Matches(changes, "blanks")
-    return Matches((), "none")
+        matches = Matches(tuple(Place(at, at + len(old)) for at in signs), "signs")
+        return matches if is_precise(text, old, matches) else alike(text, old)
+    lines = text.split("\n")
+    wanted = old.removesuffix("\n").split("\n")
+    found = find_lines(lines, wanted)
+    return Matches(tuple(_places(lines, found.starts, len(wanted), old.endswith("\n"))), found.closeness)
 
 
-def apply(text: str, changes: tuple[Replacement, ...]) -> str:
+def begins_inside_indent(text: str, place: Place) -> bool:
+    """Whether the place begins with a part of a line's indentation."""
+    before = text[text.rfind("\n", 0, place.start) + 1 : place.start]
+    return bool(before) and not before.strip(" \t") and text[place.start] in " \t"
+
+
+def alike(text: str, old: str) -> Matches:
+    """Every place where whole lines are those of `old` in the loosest reading."""
+    lines, wanted = text.split("\n"), old.removesuffix("\n").split("\n")
+    starts = _starts_read(lines, wanted, 0, _without_width)
+    return Matches(tuple(_places(lines, starts, len(wanted), old.endswith("\n"))), "blanks")
+
+
+def is_precise(text: str, old: str, matches: Matches) -> bool:
+    """Whether no more places than these are like `old` in the loosest reading: of what is not exactly as it was sent,
+    the one that fits best may not be the one that is meant."""
+    return len(alike(text, old).places) <= len(matches.places)
+
+
+def find_lines(lines: Sequence[str], wanted: Sequence[str], start: int = 0) -> LineMatches:
+    """Where the wanted lines stand among the others from `start` on, in the strictest reading that finds them."""
+    readings = _READINGS if any(line.strip() for line in wanted) else _READINGS[:1]
+    for closeness, reading in readings:
+        found = _starts_read(lines, wanted, start, reading)
+        if found and closeness == "blanks":  # what fits one place best may be meant for one that fits as well
+            found = _starts_read(lines, wanted, start, _without_width)
+        if found:
+            return LineMatches(tuple(found), closeness)
+    return LineMatches((), "none")
+
+
+def _starts_read(lines: Sequence[str], wanted: Sequence[str], start: int, reading: Callable[[str], str]) -> list[int]:
+    found = _starts([reading(line) for line in lines[start:]], [reading(line) for line in wanted])
+    return [at + start for at in found]
+
+
+def replacement(text: str, place: Place, old: str, new: str) -> Replacement:
+    """What `new` is at a place where `old` was found. Raises `UnclearError` where that cannot be told."""
+    here = text[place.start : place.end]
+    if here == old or not new:
+        return Replacement(place.start, place.end, new)
+    put = new.removesuffix("\n") if old.endswith("\n") else new
+    wanted = old.removesuffix("\n").split("\n")
+    lines = rewritten(
+        Block(
+            wanted,
+            here.split("\n")[: len(wanted)],
+            put.split("\n"),
+            step=lambda: step_of(text.split("\n")),
+        )
+    )
+    ends = "\n" if new.endswith("\n") and here.count("\n") == len(wanted) else ""
+    return Replacement(place.start, place.end, "\n".join(lines) + ends)
+
+
+def whole_lines(text: str, place: Place) -> Place:
+    """The place with the line end behind it, where it holds whole lines: without them no empty one is to be left."""
+    start = text.rfind("\n", 0, place.start) + 1
+    if text[start : place.start].strip(" \t") or text[place.end - 1] == "\n":
+        return place
+    end = text.find("\n", place.end)
+    if text[place.end : end if end >= 0 else None].strip(" \t"):
+        return place
+    return Place(start, end + 1) if end >= 0 else Place(max(start - 1, 0), len(text))
+
+
+def apply(text: str, changes: Sequence[Replacement]) -> str:
     """The text after the changes, which are in order and do not overlap."""
     pieces, at = [], 0
     for change in changes:
@@ -71,10 +156,6 @@ def apply(text: str, changes: tuple[Replacement, ...]) -> str:
 def line_number(text: str, position: int) -> int:
     """The number, from 1, of the line that holds the position."""
     return text.count("\n", 0, position) + 1
-
-
-def plain_signs(text: str) -> str:
-    return text if text.isascii() else text.translate(_PLAIN_SIGNS)
 
 
 def nearest(text: str, wanted: str) -> NearMiss | None:
@@ -97,21 +178,12 @@ def _occurrences(text: str, wanted: str) -> list[int]:
     at = text.find(wanted) if wanted else -1
     while at >= 0:
         found.append(at)
-        at = text.find(wanted, at + len(wanted))
+        at = text.find(wanted, at + 1)
     return found
 
 
-def _trimmed(at: int, old: str, new: str) -> Replacement:
-    """The change without what old and new begin and end with, so that typographic signs there stay."""
-    head = _shared_start(old, new)
-    tail = _shared_start(old[head:][::-1], new[head:][::-1])
-    return Replacement(at + head, at + len(old) - tail, new[head : len(new) - tail])
-
-
-def _shared_start(one: str, other: str) -> int:
-    return next(
-        (at for at, pair in enumerate(zip(one, other, strict=False)) if pair[0] != pair[1]), min(len(one), len(other))
-    )
+def _without_end(line: str) -> str:
+    return plain_signs(line).rstrip()
 
 
 def _without_edges(line: str) -> str:
@@ -122,90 +194,39 @@ def _without_width(line: str) -> str:
     return " ".join(plain_signs(line).split())
 
 
-def _by_lines(text: str, old: str, new: str, key: Callable[[str], str]) -> tuple[Replacement, ...]:
-    """The places where whole lines are the old ones once `key` has been applied to both."""
-    ends_line = old.endswith("\n")
-    wanted = old.removesuffix("\n").split("\n")
-    keys = [key(line) for line in wanted]
-    if not any(keys):
-        return ()
-    lines = text.split("\n")
-    found_keys = [key(line) for line in lines]
-    starts = _line_starts(lines)
-    changes, first = [], 0
-    while first + len(keys) <= len(lines):
-        last = first + len(keys)
-        if found_keys[first:last] != keys:
-            first += 1
-            continue
-        changes.append(_change(lines[first:last], starts[first], wanted, new, ends_line, last == len(lines)))
-        first = last
-    return tuple(changes)
+_READINGS: tuple[tuple[Closeness, Callable[[str], str]], ...] = (
+    ("exact", str),
+    ("signs", plain_signs),
+    ("blanks", _without_end),
+    ("blanks", _without_edges),
+    ("blanks", _without_width),
+)
 
 
-def _change(found: list[str], start: int, wanted: list[str], new: str, ends_line: bool, at_end: bool) -> Replacement:
-    takes_newline = ends_line and not at_end
-    end = start + sum(len(line) + 1 for line in found) - (not takes_newline)
-    put = reindented(new, wanted, found)
-    return Replacement(start, end, put.removesuffix("\n") if ends_line and at_end else put)
+def _starts(lines: Sequence[str], wanted: Sequence[str]) -> list[int]:
+    """Where the wanted lines are, looked for by the one of them that is the longest and so the rarest."""
+    rarest = max(range(len(wanted)), key=lambda at: len(wanted[at]))
+    goal, found = list(wanted), []
+    at = _index(lines, goal[rarest], rarest)
+    while at >= 0:
+        if lines[at - rarest : at - rarest + len(goal)] == goal:
+            found.append(at - rarest)
+        at = _index(lines, goal[rarest], at + 1)
+    return found
 
 
-def _line_starts(lines: list[str]) -> list[int]:
-    starts, at = [], 0
-    for line in lines:
-        starts.append(at)
-        at += len(line) + 1
-    return starts
+def _index(lines: Sequence[str], wanted: str, start: int) -> int:
+    try:
+        return lines.index(wanted, start)
+    except ValueError:
+        return -1
 
 
-def reindented(new: str, wanted: list[str], found: list[str]) -> str:
-    """The new text with the indentation of the file: an indent that stands in the old text as its counterpart there,
-    any other one as the nearest of those, with the rest in the file's own kind of blank."""
-    pairs = [(old, here) for old, here in zip(wanted, found, strict=True) if old.strip()]
-    indents = {(_indent(old), _indent(here)) for old, here in pairs}
-    if all(old == here for old, here in indents):
-        return new
-    known = {_indent(old): _indent(here) for old, here in reversed(pairs)}
-    lines = new.split("\n")
-    beside = _counterparts(lines, wanted, found) if len(indents) > len(known) else [None] * len(lines)
-    return "\n".join(
-        line if not line.strip() else _moved(line, known) if here is None else _indent(here) + line.lstrip(" \t")
-        for line, here in zip(lines, beside, strict=True)
-    )
-
-
-def _counterparts(lines: list[str], wanted: list[str], found: list[str]) -> list[str | None]:
-    """For lines whose indents do not tell levels apart: the file's line with the same words, or in the same place."""
-    same_words = {old.strip(): here for old, here in zip(wanted, found, strict=True)}
-    in_place: list[str | None] = list(found) if len(found) == len(lines) else [None] * len(lines)
-    return [same_words.get(line.strip(), here) for line, here in zip(lines, in_place, strict=True)]
-
-
-def _moved(line: str, known: Mapping[str, str]) -> str:
-    indent, body = _indent(line), line.lstrip(" \t")
-    if indent in known:
-        return known[indent] + body
-    shorter = [old for old in known if indent.startswith(old)]
-    if shorter:
-        base = max(shorter, key=len)
-        return known[base] + _in_kind(indent[len(base) :], known) + body
-    base = min(known, key=len)
-    outward = _in_kind(base[len(indent) :], known) if base.startswith(indent) else ""
-    return known[base].removesuffix(outward) + body
-
-
-def _in_kind(blanks: str, known: Mapping[str, str]) -> str:
-    """Blanks of the old text's kind as blanks of the file's kind, level by level where a level is known."""
-    pairs = sorted(known.items(), key=lambda pair: len(pair[0]))
-    if set("".join(known)) != set("".join(known.values())):
-        pairs = [("", ""), *pairs]
-    for (old, here), (deeper_old, deeper_here) in pairwise(pairs):
-        old_step, step = len(deeper_old) - len(old), deeper_here.removeprefix(here)
-        if old_step > 0 and 0 < len(step) < len(deeper_here) + (not here) and len(blanks) % old_step == 0:
-            return step * (len(blanks) // old_step)
-    return blanks
-
-
-def _indent(line: str) -> str:
-    found = re.match(r"[ \t]*", line)
-    return found[0] if found is not None else ""
+def _places(lines: Sequence[str], starts: Sequence[int], count: int, ends_line: bool) -> Iterator[Place]:
+    """The lines as places in their text, with the last line end if it is wanted and there."""
+    at = position = 0
+    for start in starts:
+        position += sum(len(line) + 1 for line in lines[at:start])
+        at = start
+        length = sum(len(line) + 1 for line in lines[start : start + count])
+        yield Place(position, position + length - (not (ends_line and start + count < len(lines))))

@@ -1,4 +1,4 @@
-r"""The patch format of `apply_patch`: parsed, and hunks found in a text. Pure; every line end is `\n`.
+r"""The patch format of `apply_patch`, parsed. Pure.
 
 *** Begin Patch
 *** Update File: path         hunks: `@@ a line above`, then lines that begin with ` `, `-` or `+`
@@ -6,22 +6,25 @@ r"""The patch format of `apply_patch`: parsed, and hunks found in a text. Pure; 
 *** Add File: path            lines that begin with `+`
 *** Delete File: path
 *** End Patch
+
+Markers and headers may be indented, fences and here-documents around it are let go, and a unified diff is one, too.
 """
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from tools.files.matching import nearest, plain_signs
-from tools.files.text import Replacement
-
 _BEGIN, _END, _END_OF_FILE = "*** Begin Patch", "*** End Patch", "*** End of File"
-_HEADER = re.compile(r"\*\*\* (Update File|Add File|Delete File|Move to): (.+?)\s*$")
+_HEADER = re.compile(r"([ \t]*)\*\*\* ?(Update File|Add File|Delete File|Move to): ?(.+?)\s*$")
 _RANGES = re.compile(r"@@ -\d+(?:,\d+)? \+\d+(?:,\d+)? @@")
 """The hunk header of a unified diff. Its numbers are not trusted, so it says nothing."""
-
-_READINGS: tuple[Callable[[str], str], ...] = (str, str.rstrip, str.strip, lambda line: plain_signs(line).strip())
+_OLD_NAME, _NEW_NAME = re.compile(r"--- (\S.*?)(?:\t.*)?$"), re.compile(r"\+\+\+ (\S.*?)(?:\t.*)?$")
+_BETWEEN_FILES = re.compile(
+    r"diff |index [0-9a-f]+\.\.|(?:new|deleted|old) (?:file )?mode \d|similarity index |Index: |={20}"
+)
+_NO_FILE = "/dev/null"
+_NO_LINE_END = "\\ No newline"
 
 Sign: TypeAlias = Literal[" ", "-", "+"]
 
@@ -40,6 +43,20 @@ class PatchHunk:
     @property
     def old(self) -> list[str]:
         return [line for sign, line in self.lines if sign != "+"]
+
+    @property
+    def new(self) -> list[str]:
+        return [line for sign, line in self.lines if sign != "-"]
+
+    @property
+    def kept(self) -> list[tuple[int, int]]:
+        """The unchanged lines, by their indices in `old` and in `new`."""
+        found, old, new = list[tuple[int, int]](), 0, 0
+        for sign, _ in self.lines:
+            if sign == " ":
+                found.append((old, new))
+            old, new = old + (sign != "+"), new + (sign != "-")
+        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,44 +82,97 @@ FilePatch: TypeAlias = Add | Delete | Update
 
 def parse(patch: str) -> tuple[FilePatch, ...]:
     """What the patch does to each file. Raises `PatchError`."""
-    lines = _inside(patch.replace("\r\n", "\n").split("\n"))
-    found: list[FilePatch] = []
-    at = 0
-    while at < len(lines):
-        if not lines[at].strip():
-            at += 1
-            continue
-        header = _HEADER.match(lines[at])
-        if header is None or header[1] == "Move to":
-            expected = "`*** Update File: path`, `*** Add File:` or `*** Delete File:`"
-            raise PatchError(f"expected {expected}, got {lines[at]!r}")
-        end = _end_of_section(lines, at + 1)
-        found.append(_section(header[1], header[2], lines[at + 1 : end]))
-        at = end
+    lines = patch.replace("\r\n", "\n").replace("\r", "" if "\n" in patch else "\n").split("\n")
+    if not any(_HEADER.match(line) or line.strip() in (_BEGIN, _END) for line in lines):
+        found = tuple(_of_diff(lines))
+        if found:
+            return found
+    found = tuple(_sections(_inside(lines)))
     if not found:
         raise PatchError("the patch is empty: name at least one file")
-    return tuple(found)
+    return found
 
 
 def _inside(lines: list[str]) -> list[str]:
-    """The lines between the markers. What stands around them, such as a fence or a here-document, is let go."""
+    """The lines between the markers, without what all of them are indented by. What stands around them, such as a fence
+    or a here-document, is let go."""
     marks = [line.strip() for line in lines]
-    if _BEGIN not in marks:
+    first = next((at for at, line in enumerate(lines) if _HEADER.match(line)), len(lines))
+    if _BEGIN not in marks and (_END not in marks or first == len(lines)):
         raise PatchError(f"the first line must be `{_BEGIN}`")
-    begin = marks.index(_BEGIN)
+    begin = marks.index(_BEGIN) if _BEGIN in marks else first - 1
     ends = [at for at, line in enumerate(lines) if line.rstrip() == _END and at > begin]
+    ends = ends or [at for at, mark in enumerate(marks) if mark == _END and at > begin]
     if not ends:
         raise PatchError(f"the last line must be `{_END}`: the patch may have been cut off")
-    return lines[begin + 1 : ends[-1]]
+    inner = lines[begin + 1 : ends[-1]]
+    margin = lines[max(begin, 0)][: -len(lines[max(begin, 0)].lstrip())]
+    is_indented = margin and all(line.startswith(margin) or not line.strip() for line in inner)
+    return [line.removeprefix(margin) for line in inner] if is_indented else inner
 
 
-def _end_of_section(lines: list[str], at: int) -> int:
+def _sections(lines: list[str]) -> Iterator[FilePatch]:
+    at = 0
+    while at < len(lines):
+        if not lines[at].strip() or lines[at].rstrip() in (_BEGIN, _END):
+            at += 1
+            continue
+        header = _HEADER.match(lines[at])
+        if header is None or header[2] == "Move to":
+            expected = "`*** Update File: path`, `*** Add File:` or `*** Delete File:`"
+            raise PatchError(f"expected {expected}, got {lines[at]!r}")
+        end = _end_of_section(lines, at + 1, {"", header[1]} if header[2] == "Update File" else None)
+        yield _section(header[2], header[3], lines[at + 1 : end])
+        at = end
+
+
+def _end_of_section(lines: list[str], at: int, margins: set[str] | None) -> int:
+    """Where the next header is. In an update one that is indented otherwise than its own is a line of the file."""
     while at < len(lines):
         header = _HEADER.match(lines[at])
-        if header is not None and header[1] != "Move to":
+        is_here = header is not None and (margins is None or header[1] in margins)
+        if (is_here and header is not None and header[2] != "Move to") or lines[at].rstrip() in (_BEGIN, _END):
             break
         at += 1
     return at
+
+
+def _of_diff(lines: list[str]) -> Iterator[FilePatch]:
+    """The files of a unified diff. Raises `PatchError`."""
+    starts = [at for at in range(len(lines)) if _names(lines, at) is not None]
+    if any(line.startswith(("GIT binary patch", "rename from ", "copy from ")) for line in lines):
+        raise PatchError("a diff that renames or holds binary data is not understood: use `*** Move to:`, or bash")
+    for at, end in zip(starts, [*starts[1:], len(lines)], strict=False):
+        old, new = _names(lines, at) or ("", "")
+        body = lines[at + 2 : end]
+        cut = next(
+            (i for i, line in enumerate(body) if _BETWEEN_FILES.match(line) or line.startswith("```")), len(body)
+        )
+        body = body[:cut]
+        while body and (not body[-1].strip() or body[-1].strip() == "EOF"):
+            body = body[:-1]
+        path = old if new == _NO_FILE else new
+        if old == _NO_FILE:
+            yield _section("Add File", path, body)
+        elif new == _NO_FILE:
+            yield Delete(path)
+        else:
+            yield Update(old, tuple(_hunks(old, body)), new if new != old else None)
+
+
+def _names(lines: list[str], at: int) -> tuple[str, str] | None:
+    """The two names that begin a file of a unified diff, when that is what stands there."""
+    if at + 1 >= len(lines):
+        return None
+    old, new = _OLD_NAME.match(lines[at]), _NEW_NAME.match(lines[at + 1])
+    if old is None or new is None or not any(line.startswith("@@") for line in lines[at + 2 : at + 3]):
+        return None
+    names = old[1].rstrip(), new[1].rstrip()
+    has_prefixes = all(
+        name.startswith(prefix) or name == _NO_FILE for name, prefix in zip(names, ("a/", "b/"), strict=True)
+    )
+    old_name, new_name = (name[2:] if has_prefixes and name != _NO_FILE else name for name in names)
+    return old_name, new_name
 
 
 def _section(verb: str, path: str, body: list[str]) -> FilePatch:
@@ -113,15 +183,18 @@ def _section(verb: str, path: str, body: list[str]) -> FilePatch:
             raise PatchError(f"`{path}` is to be deleted, yet lines follow: leave them out")
         return Delete(path)
     move = _HEADER.match(body[0]) if body else None
-    hunks = tuple(_hunks(path, body[1:] if move else body))
+    body = body[1:] if move else body
+    named = _names(body, 0)  # a diff under the header of a patch says the path twice
+    hunks = tuple(_hunks(path, body[2:] if named else body))
     if not hunks and move is None:
         raise PatchError(f"no hunk follows `*** Update File: {path}`: write lines that begin with a blank, - or +")
-    return Update(path, hunks, move[2] if move else None)
+    return Update(path, hunks, move[3] if move else None)
 
 
 def _added(path: str, body: list[str]) -> str:
     while body and not body[-1].strip():
         body = body[:-1]
+    body = [line or "+" for line in body if not line.startswith((_NO_LINE_END, "@@ -0,0 "))]
     wrong = next((line for line in body if not line.startswith("+")), None)
     if wrong is not None:
         raise PatchError(f"every line of the new file `{path}` must begin with +, this one does not: {wrong!r}")
@@ -137,6 +210,8 @@ def _hunks(path: str, body: list[str]) -> Iterator[PatchHunk]:
                 yield _hunk(above, lines)
                 above, lines = [], []
             above += _above(line)
+        elif line.startswith(_NO_LINE_END):
+            continue
         elif line.rstrip() == _END_OF_FILE:
             yield _hunk(above, lines, at_end=True)
             above, lines = [], []
@@ -168,87 +243,3 @@ def _signed(path: str, line: str) -> tuple[Sign, str]:
             return sign, line[1:]
         case _:
             raise PatchError(f"in the patch of `{path}` this line does not begin with a blank, - or +: {line!r}")
-
-
-def changes_of(path: str, text: str, hunks: tuple[PatchHunk, ...]) -> tuple[Replacement, ...]:
-    """The hunks as changes of the text, in its order. Raises `PatchError` for the first one that does not fit."""
-    lines = text.removesuffix("\n").split("\n") if text else []
-    changes, at = [], 0
-    for number, hunk in enumerate(hunks, start=1):
-        where = f"hunk {number} of `{path}`"
-        first = _place(lines, hunk, at, where, text)
-        at = first + len(hunk.old)
-        changes.append(_change(lines, first, hunk, text))
-    return tuple(changes)
-
-
-def _place(lines: list[str], hunk: PatchHunk, at: int, where: str, text: str) -> int:
-    """The index of the line where the hunk begins, not before `at`."""
-    start = at
-    for context in hunk.above:
-        found = _find(lines, [context], start)
-        if not found:
-            hint = _after(at) + _closest(text, context)
-            raise PatchError(f"{where}: the line `@@ {context}` is not in the file{hint}")
-        start = found[0] + 1
-    old = hunk.old
-    if not old:
-        return start if hunk.above and not hunk.at_end else len(lines)
-    if hunk.at_end and len(lines) - len(old) >= start and _find(lines, old, len(lines) - len(old)):
-        return len(lines) - len(old)
-    found = _find(lines, old, start)
-    if not found and hunk.above and _find(lines, old, start - 1) == [start - 1]:
-        return start - 1  # the line after @@ is repeated as the first line of the hunk
-    if not found:
-        wanted = "\n".join(old)
-        raise PatchError(f"{where}: its lines are not in the file{_after(at)}{_closest(text, wanted)}")
-    if len(found) > 1 and not hunk.above:
-        places = ", ".join(str(place + 1) for place in found[:20])
-        raise PatchError(f"{where} fits at lines {places}: add context, or `@@` with a line above the right place")
-    return found[0]
-
-
-def _find(lines: list[str], wanted: list[str], start: int) -> list[int]:
-    """Where the wanted lines stand, in the strictest reading that finds them."""
-    count = len(wanted)
-    for reading in _READINGS:
-        goal = [reading(line) for line in wanted]
-        read = [reading(line) for line in lines[start:]]
-        places = (at for at in range(len(read) - count + 1) if read[at] == goal[0])
-        found = [at + start for at in places if read[at : at + count] == goal]
-        if found:
-            return found
-    return []
-
-
-def _after(at: int) -> str:
-    return f" after line {at}, where the hunk before it ends" if at else ""
-
-
-def _closest(text: str, wanted: str) -> str:
-    miss = nearest(text, wanted)
-    if miss is None:
-        return ": read the file again"
-    shown = "\n".join(miss.lines[:40])
-    return f"; closest is, from line {miss.first_line}:\n{shown}"
-
-
-def _change(lines: list[str], first: int, hunk: PatchHunk, text: str) -> Replacement:
-    """The change that the hunk makes at its place. Context lines stay as the file has them."""
-    here = iter(lines[first : first + len(hunk.old)])
-    new = []
-    for sign, line in hunk.lines:
-        if sign == "+":
-            new.append(line)
-        else:
-            kept = next(here)
-            if sign == " ":
-                new.append(kept)
-    last = first + len(hunk.old)
-    start = sum(len(line) + 1 for line in lines[:first])
-    put = "".join(line + "\n" for line in new)
-    if last < len(lines) or text.endswith("\n") or not text:
-        return Replacement(start, start + sum(len(line) + 1 for line in lines[first:last]), put)
-    if first == len(lines):
-        return Replacement(len(text), len(text), "\n" + put.removesuffix("\n"))
-    return Replacement(start, len(text), put.removesuffix("\n"))

@@ -1,23 +1,21 @@
 """What a patch of several files comes to: every change worked out in full, then all of them made or none."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from tools.base import Arguments, Result, ToolError, Workspace
-from tools.files.change import Change, made_of, make
-from tools.files.patch import Add, Delete, FilePatch, PatchError, PatchHunk, Update, changes_of, parse
+from tools.extent import counted
+from tools.files.change import Change, look_at, made_of, make
+from tools.files.hunks import HunkTarget, PlacedHunk, placed
+from tools.files.matching import apply, line_number
+from tools.files.patch import Add, Delete, FilePatch, PatchError, PatchHunk, Update, parse
 from tools.files.paths import display, resolve
 from tools.files.read_write import content_of, mode_of
-from tools.files.text import binary_kind, decode
+from tools.files.text import decode, showable
+from tools.files.text_edit import DIFFERED, MOST_SHOWN
+from tools.plain_text import numbered
 from tools.schema import text
-
-
-@dataclass(frozen=True, slots=True)
-class PatchStep:
-    """What one file's part of the patch comes to."""
-
-    changes: tuple[Change, ...]
-    said: str
+from tools.seen_files import Look
 
 
 def written(arguments: Arguments) -> list[str]:
@@ -27,16 +25,15 @@ def written(arguments: Arguments) -> list[str]:
 
 def planned(arguments: Arguments, workspace: Workspace) -> list[Change]:
     """The changes that the patch would make. Raises `ToolError`."""
-    return [change for step in _plan(arguments, workspace) for change in step.changes]
+    return list(_plan(arguments, workspace).changes)
 
 
 def applied(arguments: Arguments, workspace: Workspace) -> Result:
     """Makes all changes of the patch. Raises `ToolError`, and then none is made."""
-    steps = _plan(arguments, workspace)
-    changes = [change for step in steps for change in step.changes]
-    make(changes, workspace.seen)
-    said = "\n".join(step.said for step in steps)
-    return Result(said, changed=tuple(change.path for change in changes), file_changes=made_of(changes))
+    plan = _plan(arguments, workspace)
+    make(plan.changes, workspace.seen)
+    changed = tuple(change.path for change in plan.changes)
+    return Result("\n".join(plan.said), changed=changed, file_changes=made_of(plan.changes))
 
 
 def _parsed(arguments: Arguments) -> tuple[FilePatch, ...]:
@@ -54,62 +51,133 @@ def _paths(part: FilePatch) -> tuple[str, ...]:
             return (path,)
 
 
-def _plan(arguments: Arguments, workspace: Workspace) -> list[PatchStep]:
-    """Every change of the patch, worked out in full before the first one is made."""
-    steps = []
-    taken: set[Path] = set()
-    for part in _parsed(arguments):
-        try:
-            step = _step(part, workspace)
-        except (PatchError, ToolError) as error:
-            raise ToolError(f"no file was changed: {error}") from error
-        for change in step.changes:
-            if change.path in taken:
-                name = display(change.path, workspace.root)
-                raise ToolError(f"no file was changed: `{name}` comes twice: put its hunks under one header")
-            taken.add(change.path)
-        steps.append(step)
-    return steps
+@dataclass(slots=True)
+class _FileState:
+    """A file of the patch, as far as its parts have been worked out."""
+
+    before: bytes | None
+    now: bytes | None
+    look: Look = "current"
+    mode: int | None = None
+    said: list[str] = field(default_factory=list)
 
 
-def _step(part: FilePatch, workspace: Workspace) -> PatchStep:
-    path = resolve(part.path, workspace)
-    name = display(path, workspace.root)
-    before = content_of(path)
-    match part:
-        case Add(content=content):
-            if before is not None:
-                raise ToolError(f"`{name}` exists already: use `*** Update File:`")
-            return PatchStep((Change(path, None, _encoded(content, name)),), f"added `{name}`")
-        case Delete():
-            return PatchStep((Change(path, _existing(before, name), None),), f"deleted `{name}`")
-        case Update(hunks=hunks, move_to=written):
-            after = _updated(_existing(before, name), hunks, name)
-            if written is None:
-                return PatchStep((Change(path, before, after),), f"updated `{name}`")
-            target = resolve(written, workspace)
-            new_name = display(target, workspace.root)
-            if content_of(target) is not None:
-                raise ToolError(f"`{new_name}` exists already, so `{name}` cannot be moved there: choose another path")
-            added = Change(target, None, after, mode_of(path))
-            return PatchStep((added, Change(path, before, None)), f"moved `{name}` to `{new_name}`")
+@dataclass(frozen=True, slots=True)
+class PatchPlan:
+    changes: tuple[Change, ...]
+    said: tuple[str, ...]
+    """What comes of the patch, file by file."""
 
 
-def _existing(content: bytes | None, name: str) -> bytes:
-    if content is None:
-        raise ToolError(f"`{name}` does not exist: use `*** Add File:`, or correct the path")
-    return content
-
-
-def _updated(raw: bytes, hunks: tuple[PatchHunk, ...], name: str) -> bytes:
-    kind = binary_kind(raw)
-    if kind is not None and hunks:
-        raise ToolError(f"`{name}` is {kind}, not text: change it in bash with a program made for that")
-    file = decode(raw)
+def _plan(arguments: Arguments, workspace: Workspace) -> PatchPlan:
+    """Every change of the patch, worked out in full before the first one is made. A file may come more than once: each
+    part is worked out on what those before it have left."""
+    planner = _Planner(workspace)
     try:
-        return file.replaced(changes_of(name, file.unified, hunks)).encode()
-    except UnicodeEncodeError as error:
-        raise ToolError(f"`{name}` is in {file.codec}, which lacks characters of the patch: use others") from error
+        for part in _parsed(arguments):
+            planner.take(part)
+    except PatchError as error:
+        raise ToolError(f"no file was changed: {error}") from error
+    except ToolError as error:
+        said = str(error)
+        raise ToolError(said if said.startswith("no file was changed") else f"no file was changed: {said}") from error
+    return planner.plan()
+
+
+class _Planner:
+    def __init__(self, workspace: Workspace) -> None:
+        self.workspace = workspace
+        self.files: dict[Path, _FileState] = {}
+
+    def take(self, part: FilePatch) -> None:
+        path = resolve(part.path, self.workspace)
+        name, file = self._name(path), self._file(path)
+        match part:
+            case Add(content=content):
+                if file.now is not None:
+                    raise ToolError(f"`{name}` exists already: use `*** Update File:`")
+                file.now = _encoded(content, name)
+                file.said = [f"added `{name}`" if file.before is None else f"replaced `{name}`"]
+            case Delete():
+                self._insist_on(file, name)
+                file.now, file.said = None, [f"deleted `{name}`"]
+            case Update(hunks=hunks, move_to=written):
+                after, remark = self._updated(path, file, hunks)
+                if written is not None:
+                    self._move(path, resolve(written, self.workspace), after, remark)
+                elif hunks:
+                    file.now, file.said = after, [*file.said, f"updated `{name}`{remark}"]
+
+    def plan(self) -> PatchPlan:
+        made = [(path, file) for path, file in self.files.items() if file.before != file.now]
+        changes = tuple(Change(path, file.before, file.now, file.mode) for path, file in made)
+        if not changes:
+            raise ToolError("no file was changed: the files are so already")
+        return PatchPlan(changes, tuple(dict.fromkeys(line for _, file in made for line in file.said)))
+
+    def _file(self, path: Path) -> _FileState:
+        if path not in self.files:
+            before = content_of(path)
+            self.files[path] = _FileState(before, before)
+        return self.files[path]
+
+    def _name(self, path: Path) -> str:
+        return display(path, self.workspace.root)
+
+    def _insist_on(self, file: _FileState, name: str) -> bytes:
+        if file.now is None:
+            gone = "is gone by an earlier part of this patch" if file.before is not None else "does not exist"
+            raise ToolError(f"`{name}` {gone}: use `*** Add File:`, or correct the path")
+        return file.now
+
+    def _updated(self, path: Path, file: _FileState, hunks: tuple[PatchHunk, ...]) -> tuple[bytes, str]:
+        """The content after the hunks, and what is to be said of how they were found."""
+        name = self._name(path)
+        raw = self._insist_on(file, name)
+        if not hunks:
+            return raw, ""
+        is_known = file.before is None or look_at(path, file.before, self.workspace) == "current"
+        text_file = decode(raw)
+        found = placed(HunkTarget(name, text_file.unified, is_known), hunks)
+        changes = [hunk.change for hunk in found]
+        try:
+            return text_file.replaced(changes).encode(), _told(text_file.unified, found)
+        except UnicodeEncodeError as error:
+            raise ToolError(
+                f"`{name}` is in {text_file.codec}, which lacks characters of the patch: use others"
+            ) from error
+
+    def _move(self, path: Path, target: Path, content: bytes, remark: str) -> None:
+        name, new_name = self._name(path), self._name(target)
+        file, there = self._file(path), self._file(target)
+        if target != path and there.now is not None:
+            raise ToolError(f"`{new_name}` exists already, so `{name}` cannot be moved there: choose another path")
+        mode = mode_of(path)
+        file.now, file.said = None, []
+        there.now, there.mode, there.said = content, mode, [f"moved `{name}` to `{new_name}`{remark}"]
+        if there.before is None and target != path:  # made before the old one goes
+            self.files = {
+                **{at: each for at, each in self.files.items() if at not in (path, target)},
+                target: there,
+                path: file,
+            }
+
+
+def _told(text_: str, hunks: tuple[PlacedHunk, ...]) -> str:
+    """How hunks differed from the file, and how it reads where they did."""
+    loose = [hunk for hunk in hunks if hunk.closeness != "exact"]
+    if not loose:
+        return ""
+    after, shift, shown = apply(text_, [hunk.change for hunk in hunks]), 0, list[str]()
+    for hunk in hunks:
+        if hunk in loose:
+            first = line_number(after, hunk.change.start + shift)
+            count = hunk.change.text.removesuffix("\n").count("\n") + 1
+            lines = showable(after).split("\n")[first - 1 : first - 1 + min(count, MOST_SHOWN)]
+            shown.append(numbered(lines, first))
+        shift += len(hunk.change.text) - (hunk.change.end - hunk.change.start)
+    kinds = " and ".join(dict.fromkeys(DIFFERED[hunk.closeness] for hunk in loose))
+    return f"; {counted(len(loose), 'hunk')} differed from the file in {kinds}. It now reads:\n" + "\n…\n".join(shown)
 
 
 def _encoded(content: str, name: str) -> bytes:

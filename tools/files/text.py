@@ -2,8 +2,9 @@
 
 import codecs
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import accumulate
 from typing import Literal, TypeAlias
 
 from tools.lazy import dataclass, regex
@@ -60,6 +61,9 @@ class TextFile:
     def replaced(self, changes: Sequence[Replacement]) -> "TextFile":
         """The file after changes given in positions of `unified`, in order and not overlapping."""
         shortened = self._shortened()
+        if shortened and "\n" in self.text.replace("\r\n", ""):
+            unified = self.unified
+            changes = [part for change in changes for part in _least(unified, change)]
         pieces, at = [], 0
         for change in changes:
             start = change.start + bisect_left(shortened, change.start)
@@ -125,6 +129,30 @@ def binary_kind(raw: bytes) -> str | None:
     if raw.startswith(tuple(bom for bom, _ in _BOMS)):
         return None
     return "binary data" if b"\0" in raw[:8192] else None
+
+
+def _least(text: str, change: Replacement) -> Iterator[Replacement]:
+    """The change as smaller ones, so that lines that it does not change keep their own line ends."""
+    from tools.files.line_diff import differing  # noqa: PLC0415  # deferred: only files with mixed line ends need it
+
+    old = text[change.start : change.end].split("\n")
+    new = change.text.split("\n")
+    starts = [change.start, *accumulate((len(line) + 1 for line in old), initial=change.start)][1:]
+    for region in differing(old, new):
+        lines, put = old[region.old_start : region.old_end], new[region.new_start : region.new_end]
+        start = starts[region.old_start]
+        if len(lines) == len(put):
+            ends = [starts[at] for at in range(region.old_start, region.old_end)]
+            yield from (
+                Replacement(at, at + len(line), other) for at, line, other in zip(ends, lines, put, strict=True)
+            )
+        elif region.old_end < len(old):
+            end = starts[region.old_end]
+            yield Replacement(start, end, "".join(line + "\n" for line in put))
+        elif region.old_start:
+            yield Replacement(start - 1, change.end, "".join("\n" + line for line in put))
+        else:
+            yield Replacement(change.start, change.end, change.text)
 
 
 def _decoded(raw: bytes, codec: str) -> str | None:

@@ -2,8 +2,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tools.files.hunks import HunkTarget, placed
 from tools.files.matching import apply
-from tools.files.patch import Add, Delete, FilePatch, PatchError, PatchHunk, Update, changes_of, parse
+from tools.files.patch import Add, Delete, FilePatch, PatchError, PatchHunk, Update, parse
 
 WORDS = st.lists(st.text(alphabet="abc *@+-", max_size=6), max_size=6)
 
@@ -11,7 +12,7 @@ WORDS = st.lists(st.text(alphabet="abc *@+-", max_size=6), max_size=6)
 def patched(text: str, body: str) -> str:
     (update,) = parse(f"*** Begin Patch\n*** Update File: f\n{body}\n*** End Patch")
     assert isinstance(update, Update)
-    return apply(text, changes_of("f", text, update.hunks))
+    return apply(text, [hunk.change for hunk in placed(HunkTarget("f", text), update.hunks)])
 
 
 def test_every_part_of_the_format_is_understood() -> None:
@@ -65,7 +66,7 @@ def test_any_text_is_a_patch_or_a_sentence(text: str) -> None:
 
 
 def test_context_keeps_its_own_blanks() -> None:
-    assert patched("a  \n\tb\nc\n", " a\n-b\n+B\n c") == "a  \nB\nc\n"
+    assert patched("a  \n\tb\nc\n", " a\n-b\n+B\n c") == "a  \n\tB\nc\n"
 
 
 def test_a_missing_final_newline_stays_missing() -> None:

@@ -1,0 +1,78 @@
+"""Edits with the slips of models come out right or are refused: no other line is ever changed."""
+
+import re
+from difflib import SequenceMatcher
+from random import Random
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.conftest import thorough
+from tests.kit.edit_slips import SlippedEdit, slipped_edit
+from tools.base import ToolError
+from tools.files.hunks import HunkTarget, placed
+from tools.files.patch import PatchError, Update, parse
+from tools.files.signs import plain_signs
+from tools.files.text import decode
+from tools.files.text_edit import Target, edited
+
+SEEDS = st.integers(0, 2**48)
+
+
+@settings(max_examples=thorough(400))
+@given(SEEDS)
+def test_an_edit_with_slips_is_right_or_refused(seed: int) -> None:
+    call = slipped_edit(Random(seed))
+    file = decode(call.before)
+    old, new = (text.replace("\r\n", "\n") for text in (call.old, call.new))
+    try:
+        changes = edited(Target("f", file.unified, is_known=True), old, new, is_everywhere=False).changes
+    except ToolError:
+        return
+    assert_meant(call, file.replaced(changes).encode())
+
+
+@settings(max_examples=thorough(200))
+@given(SEEDS)
+def test_a_patch_with_slips_is_right_or_refused(seed: int) -> None:
+    call = slipped_edit(Random(seed))
+    if any("line end" in slip or slip == "CRLF" for slip in call.slips):
+        return
+    file = decode(call.before)
+    lines, old = file.unified.split("\n"), call.old.split("\n")
+    spots = [at for at in range(len(lines)) if lines[at : at + len(old)] == old]
+    if spots and spots != [call.first]:
+        return  # it names another place, to the letter
+    try:
+        (part,) = parse(patch_of(old, call.new.split("\n") if call.new else []))
+        assert isinstance(part, Update)
+        changes = [hunk.change for hunk in placed(HunkTarget("f", file.unified), part.hunks)]
+    except PatchError:
+        return
+    assert_meant(call, file.replaced(changes).encode())
+
+
+def assert_meant(call: SlippedEdit, made: bytes) -> None:
+    if call.before == call.after or call.names_another:
+        return
+    is_right = made == call.after or (call.is_lossy and words_of(made) == words_of(call.after))
+    assert is_right, f"{call}\nbecame\n{made!r}"
+
+
+def words_of(content: bytes) -> list[str]:
+    """The lines with their indentation, and without what some slips leave open: signs, and blanks behind or inside."""
+    lines = decode(content).unified.split("\n")
+    return [
+        (re.match(r"[ \t]*", line) or [""])[0] + " ".join(plain_signs(line).split()) if line.strip() else ""
+        for line in lines
+    ]
+
+
+def patch_of(old: list[str], new: list[str]) -> str:
+    body: list[str] = []
+    for tag, i, j, k, m in SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
+        if tag == "equal":
+            body += [f" {line}" for line in old[i:j]]
+        else:
+            body += [f"-{line}" for line in old[i:j]] + [f"+{line}" for line in new[k:m]]
+    return "\n".join(["*** Begin Patch", "*** Update File: f", "@@", *body, "*** End Patch"])

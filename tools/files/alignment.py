@@ -1,0 +1,295 @@
+"""Lines as a model wrote them, what it puts in their place, and the same lines of the file, brought together. Pure.
+
+What stands in the old text and in the new one keeps the file's bytes; the rest gets the file's indentation and signs.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import field
+
+from tools.files.indentation import Levels, first_step, indent_of, level_fit, opens_block
+from tools.files.line_diff import differing
+from tools.files.signs import FileSigns
+from tools.lazy import dataclass
+
+CLOSELY = 160_000
+"""Pairs of lines up to which every best alignment is looked at, not only one."""
+ALIKE = 0.5
+"""Likeness of two lines, up to 1, from which one counts as the other, changed."""
+MOST_COMPARED = 400
+"""Pairs of changed lines that are compared for likeness."""
+
+
+class UnclearError(Exception):
+    """A line of the new text of which it cannot be told how the file would have it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """What a model wrote of some lines, beside the same lines of the file."""
+
+    old: Sequence[str]
+    here: Sequence[str]
+    new: Sequence[str]
+    kept: Sequence[tuple[int, int]] = ()
+    """Lines of which the model said that they stay: their indices in `old` and `new`, rising."""
+    step: Callable[[], str] = field(default=str)
+    """By what the file indents one level."""
+
+
+def rewritten(block: Block) -> list[str]:
+    """The new lines as the file would have them. Raises `UnclearError` where that cannot be told."""
+    if list(block.old) == list(block.here):
+        return list(block.new)
+    return _Rewriting(block).lines()
+
+
+class _Rewriting:
+    def __init__(self, block: Block) -> None:
+        self.old, self.here, self.new, self.kept, self.step = block.old, block.here, block.new, block.kept, block.step
+        if _is_trimmed(self.old, self.here):
+            self.old, self.new = _untrimmed(self.old, self.new, indent_of(self.here[0]))
+        elif len(self.old) == 1 and not indent_of(self.old[0]):
+            self._insist_on_margin(indent_of(self.here[0]))
+        self.written = frozenset(indent_of(line) for line in (*self.old, *self.new) if line.strip())
+        self.levels = self._levels(range(len(self.old)))
+        self.signs = FileSigns.between("\n".join(self.old), "\n".join(self.here))
+        both = list(zip(self.old, self.here, strict=True))
+        self.has_more_blanks = any(old != old.rstrip() and here == here.rstrip() for old, here in both)
+        self.bodies: dict[str, set[str]] = {}
+        for old, here in both:
+            self.bodies.setdefault(_body(old), set()).add(_body(here))
+
+    def lines(self) -> list[str]:
+        return list(self._lines(self.kept, len(self.old), len(self.new)))
+
+    def _insist_on_margin(self, before: str) -> None:
+        """Returns when the new lines are clearly counted from the one old line, which has no indentation."""
+        deeper = first_step(self.new)
+        if before and deeper is not None:
+            unit, opens = len(self.step()) or 4, opens_block(self.new[0])
+            if level_fit(deeper, unit, opens=opens) <= level_fit(deeper - len(before), unit, opens=opens):
+                raise UnclearError(self.new[1])
+
+    def _levels(self, rows: range) -> Levels:
+        pairs = ((indent_of(self.old[i]), indent_of(self.here[i])) for i in rows if self.old[i].strip())
+        return Levels(frozenset(pairs), self.written, self.step)
+
+    def _lines(self, kept: Sequence[tuple[int, int]], old_end: int, new_end: int) -> Iterator[str]:
+        at = new_at = 0
+        for old, new in [*kept, (old_end, new_end)]:
+            same = self._same(range(at, old), range(new_at, new))
+            for i, j in same:
+                yield from self._changed(range(at, i), range(new_at, j))
+                yield self._stayed(i, j)
+                at, new_at = i + 1, j + 1
+            yield from self._changed(range(at, old), range(new_at, new))
+            if new < new_end:
+                yield self.here[old]
+            at, new_at = old + 1, new + 1
+
+    def _same(self, old: range, new: range) -> list[tuple[int, int]]:
+        """The lines that both texts have, as pairs. Raises `UnclearError` where they may as well be paired otherwise
+        and that would make a difference."""
+        was, put = [_body(self.old[i]) for i in old], [_body(self.new[j]) for j in new]
+        if len(old) * len(new) > CLOSELY:
+            if len(self.levels.pairs) > len({one for one, _ in self.levels.pairs}):
+                raise UnclearError(self.new[new.start])
+            return [(i + old.start, j + new.start) for i, j in _equal(was, put)]
+        weights = [
+            [self._weight(i, j) if _body(self.new[j]) == one else 0 for j in new]
+            for i, one in zip(old, was, strict=True)
+        ]
+        pairs = []
+        for i, j, rows, may_be_new in _best_pairs(weights, len(old), len(new)):
+            self._insist_on_one([row + old.start for row in rows], may_be_new, j + new.start)
+            pairs.append((i + old.start, j + new.start))
+        return pairs
+
+    def _weight(self, old: int, new: int) -> int:
+        was, put = self.old[old], self.new[new]
+        return 4 if was == put else 3 if was.rstrip() == put.rstrip() else 2
+
+    def _insist_on_one(self, rows: Sequence[int], may_be_new: bool, new: int) -> None:
+        """Returns when the new line comes out the same whichever of these lines it is, or if it is none of them."""
+        if len(rows) + may_be_new < 2 or not self.new[new].strip():
+            return
+        outcomes = {self._stayed(row, new).rstrip() for row in rows}
+        if may_be_new:
+            level = self.levels.of(indent_of(self.new[new]))
+            outcomes.add("" if level is None else level + self._body(new).rstrip())
+        if len(outcomes) > 1:
+            raise UnclearError(self.new[new])
+
+    def _stayed(self, old: int, new: int) -> str:
+        """A line that both texts have: the file's bytes, at another level if the model put it there."""
+        was, put, here = self.old[old], self.new[new], self.here[old]
+        if was.rstrip() != was and put.rstrip() == put and here.rstrip() != here:
+            here = here.rstrip()
+        if indent_of(was) == indent_of(put) or not here.strip():
+            return here
+        level = self.levels.of(indent_of(put))
+        if level is None:
+            raise UnclearError(put)
+        return level + here.lstrip(" \t")
+
+    def _changed(self, old: range, new: range) -> Iterator[str]:
+        """The lines that stand in place of others, or between two that stay."""
+        partners = self._partners(old, new)
+        for j in new:
+            line = self.new[j]
+            if not line.strip():
+                yield "" if self.has_more_blanks else line
+                continue
+            level = self._level(j, old, new, partners)
+            if level is None:
+                raise UnclearError(line)
+            yield level + self._body(j, partners.get(j))
+
+    def _level(self, new: int, old: range, among: range, partners: dict[int, int]) -> str | None:
+        indent = indent_of(self.new[new])
+        level = self.levels.of(indent)
+        if level is not None:
+            return level
+        if len(self.levels.images(indent)) < 2:
+            return self._levels(old).of(indent) if old else None
+        partner = partners.get(new)
+        if partner is not None and len(old) == len(among) == len(partners) and indent == indent_of(self.old[partner]):
+            return indent_of(self.here[partner])
+        if len(among) > 1:
+            return None
+        if old:
+            return self._levels(old).of(indent) if self._levels(old).images(indent) else None
+        return self._level_between(indent, old.start)
+
+    def _level_between(self, indent: str, below: int) -> str | None:
+        """The level of a line between two, where these are at the same one."""
+        beside = [i for i in (below - 1, below) if 0 <= i < len(self.old) and indent_of(self.old[i]) == indent]
+        around = {indent_of(self.here[i]) for i in beside if self.old[i].strip()}
+        return around.pop() if len(beside) == 2 and len(around) == 1 else None
+
+    def _partners(self, old: range, new: range) -> dict[int, int]:
+        """Which changed line was which one before, where that can be told."""
+        if len(old) == len(new) == 1:
+            return {new.start: old.start}
+        if not old or len(old) * len(new) > MOST_COMPARED:
+            return {}
+        if len(old) == len(new):
+            return {j: i for i, j in zip(old, new, strict=True) if self._likeness(i, j) >= ALIKE}
+        found, at = dict[int, int](), old.start
+        for j in new:
+            likest = max(range(at, old.stop), key=lambda i: self._likeness(i, j), default=None)
+            if likest is not None and self._likeness(likest, j) >= ALIKE:
+                found[j], at = likest, likest + 1
+        return found
+
+    def _likeness(self, old: int, new: int) -> float:
+        from difflib import SequenceMatcher  # noqa: PLC0415  # deferred: only changed lines of a loose match need it
+
+        return SequenceMatcher(None, _body(self.old[old]), _body(self.new[new]), autojunk=False).ratio()
+
+    def _body(self, new: int, partner: int | None = None) -> str:
+        """A new line without its indent, in the file's signs, with its partner's blanks at the end."""
+        line = self.new[new].lstrip(" \t")
+        known = self.bodies.get(_body(line), set())
+        if len(known) == 1:
+            return next(iter(known))
+        line = line.rstrip() if self.has_more_blanks else line
+        if partner is None:
+            return self.signs.applied(line)
+        old, here = self.old[partner].lstrip(" \t"), self.here[partner].lstrip(" \t")
+        line = self.signs.carried(old.rstrip(), line, here.rstrip())
+        is_bare = line == line.rstrip() and (old == old.rstrip() or self.has_more_blanks)
+        return line + here[len(here.rstrip()) :] if is_bare else line
+
+
+def _is_trimmed(old: Sequence[str], here: Sequence[str]) -> bool:
+    """Whether the first line has lost its indentation and the others have theirs."""
+    others = {(indent_of(one), indent_of(other)) for one, other in zip(old[1:], here[1:], strict=True) if one.strip()}
+    is_bare = bool(old[0].strip()) and not indent_of(old[0]) and bool(indent_of(here[0]))
+    return is_bare and bool(others) and all(one == other for one, other in others)
+
+
+def _untrimmed(old: Sequence[str], new: Sequence[str], indent: str) -> tuple[list[str], list[str]]:
+    """The lines with the indentation that the first ones lack. Raises `UnclearError`."""
+    if not new or not new[0].strip() or indent_of(new[0]):
+        raise UnclearError(new[0] if new else "")
+    insist_on_first(old, new, indent)
+    return [indent + old[0], *old[1:]], [indent + new[0], *new[1:]]
+
+
+def insist_on_first(old: Sequence[str], new: Sequence[str], indent: str) -> None:
+    """Returns when the first line of the new text, which lacks its indentation as that of the old one does, is meant to
+    have the same. Raises `UnclearError`."""
+    first, bodies = _body(new[0]), [_body(line) for line in old]
+    levels: set[str] = {indent}
+    if first != bodies[0] or [_body(line) for line in new].count(first) != bodies.count(first):
+        levels |= {indent_of(line) for line, body in zip(old[1:], bodies[1:], strict=True) if body == first}
+        levels |= {indent_of(line) for line in new[1:] if _body(line) == bodies[0]}
+    if len(levels) > 1 or _has_moved(old[1:], new[1:]):
+        raise UnclearError(new[0])
+
+
+def _has_moved(old: Sequence[str], new: Sequence[str]) -> bool:
+    """Whether a line is at another level in the new text than in the old one."""
+    levels, new_levels = ({_body(line): list[str]() for line in lines if line.strip()} for lines in (old, new))
+    for line, of in [*((line, levels) for line in old), *((line, new_levels) for line in new)]:
+        if line.strip():
+            of[_body(line)].append(indent_of(line))
+    return any(
+        found != levels[body] if len(found) == len(levels[body]) else not set(found) <= set(levels[body])
+        for body, found in new_levels.items()
+        if body in levels
+    )
+
+
+def has_lost_indent(old: Sequence[str], new: Sequence[str]) -> bool:
+    """Whether the first new line is one of the old ones without its indentation, while others have kept theirs."""
+    first = _body(new[0])
+    levels = {indent_of(line) for line in old[1:] if _body(line) == first}
+    is_bare = bool(first) and not indent_of(new[0]) and _body(old[0]) != first and bool(levels) and "" not in levels
+    kept = {line for line in old[1:] if indent_of(line)} & set(new[1:])
+    return is_bare and bool(kept)
+
+
+def _body(line: str) -> str:
+    return line.strip(" \t")
+
+
+def _equal(was: Sequence[str], put: Sequence[str]) -> Iterator[tuple[int, int]]:
+    i = j = 0
+    for region in differing(was, put):
+        yield from zip(range(i, region.old_start), range(j, region.new_start), strict=True)
+        i, j = region.old_end, region.new_end
+    yield from zip(range(i, len(was)), range(j, len(put)), strict=True)
+
+
+def _best_pairs(weights: list[list[int]], rows: int, columns: int) -> Iterator[tuple[int, int, list[int], bool]]:
+    """The pairs, rising on both sides, that weigh most together; with each, all rows that its column may be paired with
+    in any choice that weighs as much, and whether it is paired with none in some of them."""
+    behind = _sums(weights, rows, columns)
+    turned = _sums([row[::-1] for row in weights[::-1]], rows, columns)
+    before = [row[::-1] for row in turned[::-1]]
+    whole = behind[0][0]
+    i = j = 0
+    while i < rows and j < columns:
+        weight = weights[i][j]
+        if weight and weight + behind[i + 1][j + 1] == behind[i][j]:
+            each = [row for row in range(rows) if weights[row][j]]
+            possible = [row for row in each if before[row][j] + weights[row][j] + behind[row + 1][j + 1] == whole]
+            yield i, j, possible, any(before[row][j] + behind[row][j + 1] == whole for row in range(rows + 1))
+            i, j = i + 1, j + 1
+        elif behind[i + 1][j] == behind[i][j]:
+            i += 1
+        else:
+            j += 1
+
+
+def _sums(weights: list[list[int]], rows: int, columns: int) -> list[list[int]]:
+    """The most that pairs weigh together from each corner on."""
+    sums = [[0] * (columns + 1) for _ in range(rows + 1)]
+    for i in range(rows - 1, -1, -1):
+        row, below, here = weights[i], sums[i + 1], sums[i]
+        for j in range(columns - 1, -1, -1):
+            best = max(below[j], here[j + 1])
+            here[j] = max(best, row[j] + below[j + 1]) if row[j] else best
+    return sums

@@ -1,0 +1,98 @@
+"""What models add to a text of a file without meaning it: line numbers, escapes, empty lines around it. Pure.
+
+A correction is a reading of `old` and `new` without that. It is worth anything only where `old` is nowhere as it is.
+"""
+
+from collections.abc import Iterator
+from itertools import pairwise
+
+from tools.files.signs import plain_signs
+from tools.lazy import dataclass, regex
+
+
+@dataclass(frozen=True, slots=True)
+class Correction:
+    old: str
+    new: str | None
+    """None when it cannot be told how the new text would be without it."""
+    said: str
+    """What was taken off."""
+
+
+_NUMBERS = tuple(
+    regex(rf" *(\d+){sign}") for sign in (r"\t", "\u2192", "\u2192 ", r" \| ?", r"\|", "[:-]", ": ", r"\. ?", r"\) ?")
+)
+"""As `read`, `cat -n`, other agents' tools and `grep -n` number lines."""
+_BARE = regex(r" *(\d+)\Z")
+"""A number of an empty line that has lost what stands between."""
+
+_ESCAPE = regex(r"\\([ntr'\"`\\$])")
+_MEANT = {"n": "\n", "t": "\t", "r": "\r"}
+
+
+def corrections(old: str, new: str) -> Iterator[Correction]:
+    """The readings to try, one after the other."""
+    yield from _without_numbers(old, new)
+    yield from _without_empty_edges(old, new)
+    yield from _without_escapes(old, new)
+
+
+def _without_numbers(old: str, new: str) -> Iterator[Correction]:
+    for form in _NUMBERS:
+        lines = old.removesuffix("\n").split("\n")
+        found = [form.match(line) or _BARE.match(line) for line in lines]
+        numbers = [int(match[1]) for match in found if match is not None]
+        if len(numbers) < len(lines) or any(b - a != 1 for a, b in pairwise(numbers)):
+            continue
+        if not any(form.match(line) for line in lines):
+            continue
+        rest = "\n".join(line[match.end() :] for line, match in zip(lines, found, strict=True) if match is not None)
+        put = [form.match(line) or _BARE.match(line) for line in new.split("\n")]
+        has = {match is not None for line, match in zip(new.split("\n"), put, strict=True) if line.strip()}
+        plain = None if len(has) > 1 or (has == {False} and form.pattern.endswith(" ")) else new
+        if has == {True}:
+            plain = "\n".join(
+                line[match.end() :] if match else line for line, match in zip(new.split("\n"), put, strict=True)
+            )
+        yield Correction(rest + "\n" * old.endswith("\n"), plain, "line numbers")
+
+
+def _without_empty_edges(old: str, new: str) -> Iterator[Correction]:
+    """Without empty lines that both texts have before or behind what they say."""
+    if not old.strip() or not new.strip():
+        return
+    above, new_above = _blank_lines(old), _blank_lines(new)
+    below, new_below = _blank_lines(old[::-1]), _blank_lines(new[::-1])
+    if (above or below > 1) and above == new_above and below == new_below:
+        lines, put = old.split("\n"), new.split("\n")
+        rest, plain = lines[above : len(lines) - below], put[above : len(put) - below]
+        yield Correction("\n".join(rest), "\n".join(plain), "empty lines around it")
+
+
+def _blank_lines(text: str) -> int:
+    """How many empty lines there are before the first that is not."""
+    count = 0
+    for line in text.split("\n"):
+        if line.strip():
+            break
+        count += 1
+    return count
+
+
+def _without_escapes(old: str, new: str) -> Iterator[Correction]:
+    kinds, new_kinds = set(_ESCAPE.findall(old)), set(_ESCAPE.findall(new))
+    if not kinds or ("n" in kinds and "\n" in old):
+        return
+    plain: str | None = _unescaped(new) if new_kinds else new
+    if not new_kinds <= kinds or ("n" in new_kinds and ("\n" in new or not _is_balanced(_unescaped(new)))):
+        plain = None
+    yield Correction(_unescaped(old), plain, "escapes")
+
+
+def _unescaped(text: str) -> str:
+    return _ESCAPE.sub(lambda found: _MEANT.get(found[1], found[1]), text)
+
+
+def _is_balanced(text: str) -> bool:
+    """Whether no line ends inside quotes, as one would whose `\\n` was to stay as it was."""
+    return all(line.count(sign) % 2 == 0 for line in plain_signs(text).split("\n") for sign in "'\"`")

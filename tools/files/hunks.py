@@ -1,0 +1,212 @@
+r"""The hunks of a patch found in a text, and the changes they come to there. Pure; every line end is `\n`."""
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+
+from tools.files.alignment import Block, UnclearError, rewritten
+from tools.files.indentation import indent_of, step_of
+from tools.files.matching import Closeness, LineMatches, find_lines, nearest
+from tools.files.patch import PatchError, PatchHunk
+from tools.files.sanity import left_out, odd_indentation
+from tools.files.text import Replacement
+from tools.lazy import dataclass
+
+MOST_SHOWN = 40
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedHunk:
+    first: int
+    """The index of the line where it begins."""
+    closeness: Closeness
+    change: Replacement
+
+
+@dataclass(frozen=True, slots=True)
+class HunkTarget:
+    name: str
+    text: str
+    is_known: bool = True
+    """Whether the model has seen what the file holds. Of any other one no line is shown in an error."""
+
+    def lines(self) -> list[str]:
+        return self.text.removesuffix("\n").split("\n") if self.text else []
+
+
+def placed(target: HunkTarget, hunks: Sequence[PatchHunk]) -> tuple[PlacedHunk, ...]:
+    """The hunks as changes of the text, in its order. Raises `PatchError` for the first one that does not fit."""
+    lines = target.lines()
+    found: list[PlacedHunk] = []
+    taken: list[range] = []
+    for number, hunk in enumerate(hunks, start=1):
+        place = _Place(target, lines, hunk, f"hunk {number} of `{target.name}`", taken)
+        first, closeness = place.found()
+        taken.append(range(first, first + len(hunk.old)))
+        found.append(PlacedHunk(first, closeness, place.change(first)))
+    found.sort(key=lambda each: (each.change.start, each.change.end))
+    if any(one.change.end > other.change.start for one, other in pairwise(found)):
+        raise PatchError(f"two hunks of `{target.name}` change the same lines: make them one")
+    return tuple(found)
+
+
+class _Place:
+    """Where one hunk belongs."""
+
+    def __init__(
+        self, target: HunkTarget, lines: list[str], hunk: PatchHunk, where: str, taken: Sequence[range]
+    ) -> None:
+        self.target, self.lines, self.hunk, self.where, self.taken = target, lines, hunk, where, taken
+        self.at = taken[-1].stop if taken else 0
+        """Where the hunk before ends: the next one is looked for behind it first."""
+
+    def found(self) -> tuple[int, Closeness]:
+        old = self.hunk.old
+        if not old:
+            return self._insertion()
+        matches = find_lines(self.lines, old, self.at)
+        starts, closeness = self._free(matches.starts), matches.closeness
+        if not starts and self.at:
+            matches = find_lines(self.lines, old)
+            starts, closeness = self._free(matches.starts), matches.closeness
+        if not starts:
+            raise PatchError(f"{self.where}: its lines are not in the file{self._closest(old)}")
+        if self.hunk.at_end and starts[-1] == len(self.lines) - len(old):
+            starts = starts[-1:]
+        if len(starts) > 1 or self.hunk.above:
+            starts, closeness = self._below_context(starts, closeness)
+        if len(starts) > 1:
+            places = ", ".join(str(start + 1) for start in starts[:20])
+            raise PatchError(
+                f"{self.where} fits at lines {places}: add context, or `@@` with a line above the right place"
+            )
+        self._insist_on_known(closeness)
+        return starts[0], closeness
+
+    def change(self, first: int) -> Replacement:
+        """What the hunk changes there. Context lines stay as the file has them. Raises `PatchError`."""
+        last = first + len(self.hunk.old)
+        here = self.lines[first:last]
+        missing = left_out("\n".join(self.hunk.new), self.target.text)
+        if missing is not None:
+            raise PatchError(
+                f"{self.where} has {missing!r} for lines that it leaves out: write them out, or make two hunks"
+            )
+        odd = odd_indentation("\n".join(self.hunk.old), "\n".join(self.hunk.new), self.target.text, "\n".join(here))
+        odd = odd and odd.replace("`new`", self.where)
+        if odd is not None:
+            raise PatchError(f"{odd}: indent it as the file is, with indented lines of it around")
+        try:
+            new = rewritten(Block(self.hunk.old, here, self.hunk.new, self.hunk.kept, lambda: step_of(self.lines)))
+        except UnclearError as error:
+            shown = "" if not self.target.is_known else ":\n" + "\n".join(here[:MOST_SHOWN])
+            raise PatchError(
+                f"{self.where} fits at line {first + 1} with other indentation, which does not tell how far "
+                f"{str(error).strip()!r} is to be indented: write the lines as the file has them{shown}"
+            ) from error
+        return _put(self.target.text, self.lines, first, last, new)
+
+    def _free(self, starts: Sequence[int]) -> list[int]:
+        count = len(self.hunk.old)
+        return [
+            start
+            for start in starts
+            if all(start + count <= other.start or other.stop <= start for other in self.taken if len(other))
+        ]
+
+    def _insertion(self) -> tuple[int, Closeness]:
+        if not self.hunk.above:
+            return len(self.lines), "exact"
+        chains = list(self._contexts())
+        if not chains:
+            self._refuse_context()
+        if self.hunk.at_end:
+            return len(self.lines), "exact"
+        if len(chains) > 1:
+            places = ", ".join(str(start + 1) for start, _ in chains[:20])
+            raise PatchError(f"{self.where}: its `@@` line is at lines {places}: add unchanged lines to the hunk")
+        start, closeness = chains[0]
+        self._insist_on_known(closeness)
+        return start + 1, closeness
+
+    def _below_context(self, starts: list[int], closeness: Closeness) -> tuple[list[int], Closeness]:
+        """Those of the places that are below the lines named after @@: in their block if any is, else anywhere."""
+        if not self.hunk.above:
+            return starts, closeness
+        chains = list(self._contexts())
+        if not chains:
+            self._refuse_context()
+        weakest = max((each for _, each in chains), key=_RANKS.index)
+        count = len(self.hunk.old)
+        behind = [at for at in starts if any(line <= at for line, _ in chains)] or [
+            at for at in starts if any(at < line < at + count for line, _ in chains)
+        ]  # the line may be one of the hunk's own, too
+        inside = [at for at in behind if any(line <= at < self._end_of_block(line) for line, _ in chains)]
+        found = inside or behind
+        if not found:
+            raise PatchError(
+                f"{self.where}: its lines are at line {starts[0] + 1}, above the `@@` line: leave that out"
+            )
+        return found, max(closeness, weakest, key=_RANKS.index)
+
+    def _contexts(self) -> Iterator[tuple[int, Closeness]]:
+        """The indices of the last line named after @@ where the others are above it, each in the block of the last."""
+        found: list[tuple[int, Closeness]] = [(-1, "exact")]
+        for context in self.hunk.above:
+            matches = self._lines_of(context)
+            below = [
+                start
+                for start in matches.starts
+                if any(line < start and (line < 0 or start < self._end_of_block(line)) for line, _ in found)
+            ] or [start for start in matches.starts if any(line < start for line, _ in found)]
+            found = [(start, matches.closeness) for start in below]
+        yield from found
+
+    def _lines_of(self, context: str) -> LineMatches:
+        """Where a line named after @@ stands: whole, or by what it begins with."""
+        matches = find_lines(self.lines, [context])
+        if matches.starts:
+            return matches
+        starts = [at for at, line in enumerate(self.lines) if line.strip().startswith(context.strip())]
+        return LineMatches(tuple(starts), "exact")
+
+    def _end_of_block(self, line: int) -> int:
+        """Where the lines end that are indented more than this one."""
+        width = len(indent_of(self.lines[line]))
+        at = line + 1
+        while at < len(self.lines) and (not self.lines[at].strip() or len(indent_of(self.lines[at])) > width):
+            at += 1
+        return at
+
+    def _refuse_context(self) -> None:
+        for context in self.hunk.above:
+            if not self._lines_of(context).starts:
+                raise PatchError(f"{self.where}: the line `@@ {context}` is not in the file{self._closest([context])}")
+        raise PatchError(f"{self.where}: the lines after its @@ are not in this order in the file: leave some out")
+
+    def _closest(self, wanted: Sequence[str]) -> str:
+        if not self.target.is_known:
+            return ", which was not read in this session: read it first"
+        miss = nearest(self.target.text, "\n".join(wanted))
+        if miss is None:
+            return ": read the file again"
+        shown = "\n".join(miss.lines[:MOST_SHOWN])
+        return f"; closest is, from line {miss.first_line}:\n{shown}"
+
+    def _insist_on_known(self, closeness: Closeness) -> None:
+        if closeness != "exact" and not self.target.is_known:
+            raise PatchError(
+                f"{self.where} is not exactly in the file, which was not read in this session: read it first"
+            )
+
+
+_RANKS: tuple[Closeness, ...] = ("exact", "signs", "blanks", "none")
+
+
+def _put(text: str, lines: Sequence[str], first: int, last: int, new: Sequence[str]) -> Replacement:
+    start = sum(len(line) + 1 for line in lines[:first])
+    put = "".join(line + "\n" for line in new)
+    if last < len(lines) or text.endswith("\n") or not text:
+        return Replacement(start, start + sum(len(line) + 1 for line in lines[first:last]), put)
+    if first == len(lines):
+        return Replacement(len(text), len(text), "\n" + put.removesuffix("\n"))
+    return Replacement(start if put else max(start - 1, 0), len(text), put.removesuffix("\n"))

@@ -1,0 +1,147 @@
+"""Indentation that a model wrote, as the file has it. Pure. What cannot be told for certain is None, never a guess."""
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import field
+from itertools import pairwise
+
+from tools.lazy import dataclass, regex
+
+_BLANKS = regex(r"[ \t]*")
+
+_OPENERS = (":", "{", "(", "[", " then", " do", "else", "=>")
+"""How lines end below which others are a level deeper."""
+
+LOOKED_AT = 5_000
+"""Lines of a file from which its step is told."""
+
+
+def indent_of(line: str) -> str:
+    found = _BLANKS.match(line)
+    return found[0] if found is not None else ""
+
+
+def step_of(lines: Sequence[str]) -> str:
+    """By what a file indents one level: a tab, some blanks, or nothing where it does not tell."""
+    indents = [indent_of(line) for line in lines[:LOOKED_AT] if line.strip()]
+    if sum(indent.startswith("\t") for indent in indents) * 2 > sum(bool(indent) for indent in indents):
+        return "\t"
+    counts: dict[int, int] = {}
+    for above, below in zip(["", *indents], indents, strict=False):
+        wider = len(below) - len(above)
+        if wider > 1 and "\t" not in above + below:
+            counts[wider] = counts.get(wider, 0) + 1
+    return " " * max(counts, key=lambda wider: (counts[wider], -wider)) if counts else ""
+
+
+def opens_block(line: str) -> bool:
+    return line.rstrip().endswith(_OPENERS)
+
+
+def first_step(lines: Sequence[str]) -> int | None:
+    """By how much the first line behind another one is indented, None when there is none."""
+    return next((len(indent_of(line)) for line in lines[1:] if line.strip()), None)
+
+
+def level_fit(deeper: int, unit: int, *, opens: bool) -> int:
+    """How well it goes with a line that the next one is deeper by so much: 0 not at all, 2 best."""
+    if opens:
+        return 2 if deeper == unit else int(deeper > 0)
+    return 2 if deeper == 0 else int(deeper < 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Levels:
+    """Which indents of a model's text stand for which ones of the file."""
+
+    pairs: frozenset[tuple[str, str]]
+    """An indent as the model wrote it and that of the same line in the file, for all lines that have text."""
+    written: frozenset[str] = frozenset()
+    """All indents that are to be translated."""
+    step: Callable[[], str] = field(default=str)
+
+    def images(self, indent: str) -> set[str]:
+        """What the indent stands for in the lines that both have."""
+        return {here for old, here in self.pairs if old == indent}
+
+    def of(self, indent: str) -> str | None:
+        """The file's indent, or None where the lines that both have do not tell it."""
+        images = self.images(indent)
+        if images:
+            return images.pop() if len(images) == 1 else None
+        if all(old == here for old, here in self.pairs):
+            return indent
+        if len({old for old, _ in self.pairs}) < len(self.pairs):
+            return None
+        if not indent and _kind_of([old + here for old, here in self.pairs]) is not None:
+            return None  # what stands at the margin may well belong there, whatever else was moved
+        if len(self.pairs) > 1:
+            moved = _shifted(indent, self.pairs)
+            return moved if moved is not None else _scaled(indent, self.pairs, self.written, self.step())
+        ((old, here),) = self.pairs
+        return _from_one(indent, old, here, self.written, self.step())
+
+
+def _shifted(indent: str, pairs: Collection[tuple[str, str]]) -> str | None:
+    """The indent moved by what all pairs are moved by."""
+    old, here = min(pairs)
+    if here.endswith(old) and all(there == here.removesuffix(old) + one for one, there in pairs):
+        return here.removesuffix(old) + indent
+    extra = old.removesuffix(here) if old.endswith(here) else ""
+    if extra and all(one == extra + there for one, there in pairs):
+        return indent.removeprefix(extra) if indent.startswith(extra) else None
+    return None
+
+
+def _scaled(indent: str, pairs: Collection[tuple[str, str]], written: Collection[str], step: str) -> str | None:
+    """The indent where each level of the old text is one of the file, by steps of another width or kind."""
+    old_kind, kind = _kind_of([old for old, _ in pairs] + list(written)), _kind_of([here for _, here in pairs])
+    if old_kind is None or kind is None:
+        return None
+    points = {(len(old), len(here)) for old, here in pairs}
+    if old_kind != kind and all(bool(old) == bool(here) for old, here in points):
+        points.add((0, 0))
+    (start, low), *others = sorted(points)
+    widths = sorted({start, *(old for old, _ in others), *map(len, written)})
+    old_step = min(after - before for before, after in pairwise(widths))
+    slopes = {((here - low) * old_step, old - start) for old, here in others}
+    steps = {top // bottom if top % bottom == 0 else 0 for top, bottom in slopes}
+    new_step = steps.pop() if len(steps) == 1 else 0
+    if new_step <= 0 or (step and kind == step[0] and new_step != len(step)):
+        return None
+    if any((width - start) % old_step for width in widths):
+        return None
+    width = low + (len(indent) - start) // old_step * new_step
+    return kind * width if width >= 0 else None
+
+
+def _from_one(indent: str, old: str, here: str, written: Collection[str], step: str) -> str | None:
+    """The indent where only one is known, which says neither how wide a level is nor how many lie below it."""
+    kind, old_kind = _kind_of([here, step]), _kind_of([old, indent])
+    if kind is None or old_kind is None:
+        return None
+    if not step:
+        return None
+    if old_kind != kind and old and here:
+        return _scaled(indent, [(old, here)], written, step)
+    extra = len(indent) - len(old)
+    extras = {extra, *(len(each) - len(old) for each in written if _kind_of([each]) == old_kind)} - {0}
+    least = min(map(abs, extras))
+    is_alike = old_kind == kind
+    if is_alike and least == len(step):
+        return _shifted(indent, [(old, here)])
+    if any(each % least for each in extras) or (is_alike and len(step) % least):
+        return None
+    if old and not (is_alike and _depth(old, least) == _depth(here, len(step))):
+        return None
+    width = len(here) + extra // least * len(step)
+    return step[0] * width if width >= 0 and set(here) <= {step[0]} else None
+
+
+def _depth(indent: str, step: int) -> float:
+    return len(indent) / step
+
+
+def _kind_of(indents: Sequence[str]) -> str | None:
+    """The one kind of blank that is in them, an empty text for none at all, None for both."""
+    kinds = set("".join(indents))
+    return None if len(kinds) > 1 else "".join(kinds)

@@ -1,0 +1,102 @@
+"""What a text that is to be put into a file cannot have been meant to be, though it could be put there. Pure."""
+
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+
+from tools.files.indentation import LOOKED_AT, first_step, indent_of, level_fit, opens_block, step_of
+from tools.files.signs import plain_signs
+from tools.lazy import regex
+
+_COMMENT = regex(r"(?:#|//|/\*|<!--|\{/\*|--|;|%)[^\w]*|[\[(]?(?:\.\.\.|\u2026)")
+_LEFT_OUT = regex(r"(?i)\b(?:rest|remaining|remainder|existing|unchanged|previous|other|same|more|omitted)\b")
+_MARK = regex(r"(?:\.\.\.|\u2026)[\])]?\s*(?:\*/\}?|-->)?\Z|\A[^\w]*(?:\.\.\.|\u2026)")
+_WORDS = regex(r"[\w\s'\u2019,.\u2026()\[\]#/*<>!;%{}-]{1,100}")
+_CLOSERS = ("}", ")", "]", "end", "fi", "done")
+
+_ESCAPED_QUOTE = regex(r"\\['\"`]")
+
+
+def left_out(new: str, text: str) -> str | None:
+    """The first line of the new text that stands for lines it leaves out, such as `# ... existing code ...`, unless the
+    file has that line itself."""
+    if "..." not in new and "\u2026" not in new:
+        return None
+    lines = (line.strip() for line in new.split("\n"))
+    return next((line for line in lines if _is_placeholder(line) and line not in text), None)
+
+
+def _is_placeholder(line: str) -> bool:
+    """Whether the line is a comment of a few words, three dots and one of the words that say what is left out."""
+    return all((_COMMENT.match(line), _MARK.search(line), _LEFT_OUT.search(line), _WORDS.fullmatch(line)))
+
+
+def is_level_unclear(before: str, old: str, new: str, step: Callable[[], str]) -> bool:
+    """Whether further lines of `new` may be meant from the margin on or from where the first one begins: `old` is one
+    line without the blanks before it, and counting from where it begins fits at least as well."""
+    if not before or before.strip() or "\n" in old or old != old.lstrip():
+        return False
+    deeper = first_step(new.split("\n"))
+    if deeper is None:
+        return False
+    unit, opens = len(step()) or 4, opens_block(new.split("\n")[0])
+    return level_fit(deeper, unit, opens=opens) >= level_fit(deeper - len(before), unit, opens=opens)
+
+
+def odd_indentation(old: str, new: str, text: str, here: str) -> str | None:
+    """How the new text is indented otherwise than the file, where the old one has no two levels to tell by."""
+    put = [line for line in new.split("\n") if line.strip()]
+    told = {indent_of(line) for line in (*old.split("\n"), *here.split("\n")) if line.strip()}
+    if len(put) < 2 or (here == old and len(told) > 1):
+        return None
+    lines = [line for line in text.split("\n", LOOKED_AT)[:LOOKED_AT] if line.strip()]
+    file_kinds, kinds = ({indent_of(line)[:1] for line in each} - {""} for each in (lines, put[1:]))
+    is_bare = told == {""}
+    if is_bare and file_kinds and kinds - file_kinds:
+        other = "tabs" if "\t" in kinds - file_kinds else "blanks"
+        return f"`new` is indented by {other} and the file is not"
+    step, known = step_of(lines), set(old.split("\n"))
+    for above, below in pairwise(put):
+        deeper = len(indent_of(below)) - len(indent_of(above))
+        if not opens_block(above) or {above, below} <= known:
+            continue
+        if step and is_bare and deeper > 0 and deeper != len(step):
+            return f"`new` is indented in steps of {deeper} and the file in steps of {len(step)}"
+        if deeper <= 0 and not below.strip().startswith(_CLOSERS) and _always_deeper(lines, above.rstrip()[-1]):
+            return f"nothing in `new` is indented below {above.strip()!r}"
+    return None
+
+
+def _always_deeper(lines: Sequence[str], sign: str) -> bool:
+    """Whether every line of the file that ends in the sign has deeper ones below it, and there is one."""
+    pairs = [(a, b) for a, b in pairwise(lines) if a.rstrip().endswith(sign) and not b.strip().startswith(_CLOSERS)]
+    return bool(pairs) and all(len(indent_of(b)) > len(indent_of(a)) for a, b in pairs)
+
+
+def escapes_outside_quotes(old: str, new: str, text: str) -> str | None:
+    """The first escape of the new text that would stand outside of quotes, where neither the old one nor the file has
+    such a thing: `\\n` for a line end, or `\\"` in a line without any other quote."""
+    if "\\" not in new:
+        return None
+    if "\\n" in new and "\n" not in new and _has_bare_line_ends(new) and not _has_bare_line_ends(text):
+        return "\\n"
+    for line in new.split("\n"):
+        if _is_all_escaped(line) and not any(_is_all_escaped(each) for each in (*old.split("\n"), *text.split("\n"))):
+            return "\\" + line[line.index("\\") + 1]
+    return None
+
+
+def _has_bare_line_ends(text: str) -> bool:
+    split = (line.split("\\n") for line in text.split("\n") if "\\n" in line)
+    return any(sum(map(bool, map(str.strip, pieces))) > 1 and all(map(_is_even, pieces)) for pieces in split)
+
+
+def _is_even(piece: str) -> bool:
+    return all(plain_signs(piece).count(sign) % 2 == 0 for sign in "'\"`")
+
+
+def _is_all_escaped(line: str) -> bool:
+    """Whether the line has quotes, two of a kind or more, and each is escaped."""
+    found = _ESCAPED_QUOTE.findall(line)
+    return any(found.count(each) > 1 for each in found) and not any(
+        sign in _ESCAPED_QUOTE.sub("", line) for sign in "'\"`"
+    )

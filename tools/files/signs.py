@@ -1,0 +1,59 @@
+"""Typographic signs and their plain ones: models write one where a file has the other. Pure."""
+
+from collections.abc import Iterator
+
+from tools.lazy import dataclass, regex
+
+_KINDS = {
+    "'": "\u2018\u2019\u201a\u201b\u2032",
+    '"': "\u201c\u201d\u201e\u201f\u2033",
+    "-": "\u2010\u2011\u2012\u2013\u2014\u2015\u2212",
+    " ": "\u00a0\u2002\u2003\u2007\u2009\u202f\u3000",
+}
+_PLAIN = {sign: plain for plain, signs in _KINDS.items() for sign in signs}
+_PLAIN_SIGNS = str.maketrans(_PLAIN)
+"""One character for one, so that positions stay the same."""
+
+_PIECE = regex(r"\w+|\s+|.")
+
+
+def plain_signs(text: str) -> str:
+    return text if text.isascii() else text.translate(_PLAIN_SIGNS)
+
+
+@dataclass(frozen=True, slots=True)
+class FileSigns:
+    """What the file says where a model's text says it in other signs."""
+
+    plain: frozenset[str] = frozenset()
+    """Signs that the file has where the model wrote typographic ones."""
+
+    @classmethod
+    def between(cls, old: str, here: str) -> "FileSigns":
+        if old.isascii():
+            return cls()
+        pairs = list(zip("".join(old.split()), "".join(here.split()), strict=False))
+        meant = {_PLAIN[one] for one, other in pairs if one in _PLAIN and one == other}
+        return cls(frozenset(_PLAIN[one] for one, other in pairs if one in _PLAIN and other == _PLAIN[one]) - meant)
+
+    def applied(self, text: str) -> str:
+        """The text with the file's plain signs for the typographic ones that the model put in their place."""
+        if not self.plain or text.isascii():
+            return text
+        return "".join(_PLAIN[sign] if _PLAIN.get(sign) in self.plain else sign for sign in text)
+
+    def carried(self, old: str, new: str, here: str) -> str:
+        """The new text; what it shares with the old one is as the file has it, where only signs differ."""
+        if old == here or len(old) != len(here) or plain_signs(old) != plain_signs(here):
+            return self.applied(new)
+        return "".join(self._pieces(old, new, here))
+
+    def _pieces(self, old: str, new: str, here: str) -> Iterator[str]:
+        from difflib import SequenceMatcher  # noqa: PLC0415  # deferred: only lines with other signs need it
+
+        was, put = _PIECE.findall(old), _PIECE.findall(new)
+        ends = [0]
+        for piece in was:
+            ends.append(ends[-1] + len(piece))
+        for tag, i, j, k, m in SequenceMatcher(None, was, put, autojunk=False).get_opcodes():
+            yield here[ends[i] : ends[j]] if tag == "equal" else self.applied("".join(put[k:m]))

@@ -1,0 +1,183 @@
+"""One text put for another in a file: worked out, or refused with a sentence. It reads and writes no file."""
+
+from tools.base import ToolError
+from tools.files.alignment import UnclearError, has_lost_indent, insist_on_first
+from tools.files.corrections import Correction, corrections
+from tools.files.indentation import indent_of, step_of
+from tools.files.matching import (
+    Closeness,
+    Matches,
+    NearMiss,
+    Place,
+    alike,
+    begins_inside_indent,
+    find,
+    is_precise,
+    line_number,
+    nearest,
+    replacement,
+    whole_lines,
+)
+from tools.files.sanity import escapes_outside_quotes, is_level_unclear, left_out, odd_indentation
+from tools.files.text import Replacement, showable
+from tools.lazy import dataclass
+from tools.plain_text import numbered
+
+MOST_SHOWN = 40
+"""Lines of a loosely matched edit that are shown afterwards, or of a near miss."""
+MOST_NAMED = 20
+"""Places that are named."""
+
+DIFFERED: dict[Closeness, str] = {"signs": "typographic signs", "blanks": "blanks"}
+"""In what a text differs from the file that is found in a looser reading."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """The file that is edited."""
+
+    name: str
+    text: str
+    is_known: bool
+    """Whether the model has seen what it holds. Of any other file no line is shown in an error."""
+
+
+@dataclass(frozen=True, slots=True)
+class TextEdit:
+    changes: tuple[Replacement, ...]
+    remark: str
+
+
+def edited(target: Target, old: str, new: str, is_everywhere: bool) -> TextEdit:
+    """The changes that the edit comes to. Raises `ToolError` where one of them would be a guess."""
+    matches, correction = find(target.text, old), None
+    if not matches.places:
+        matches, correction = _corrected(target, old, new)
+    if correction is not None:
+        old, new = correction.old, _new_of(correction, target, matches)
+    if len(matches.places) > 1 and not (is_everywhere and correction is None):
+        raise ToolError(_several(target, matches, correction))
+    if not target.is_known and (matches.closeness != "exact" or correction is not None):
+        raise ToolError(f"`old` is not exactly in `{target.name}`, which was not read in this session: read it first")
+    inside = matches.closeness == "exact" and begins_inside_indent(target.text, matches.places[0])
+    if inside and ("\n" in old + new or indent_of(old) != indent_of(new)):
+        matches = alike(target.text, old)
+        if len(matches.places) != 1:
+            raise ToolError(_several(target, matches, correction) if matches.places else _nowhere(target, old))
+    _insist_on_sense(target, matches, old, new)
+    places = matches.apart if new else [whole_lines(target.text, place) for place in matches.apart]
+    try:
+        changes = tuple(replacement(target.text, place, old, new) for place in places)
+    except UnclearError as error:
+        raise ToolError(_unclear(target, matches, str(error))) from error
+    return TextEdit(changes, _remark(matches.closeness, correction))
+
+
+def _corrected(target: Target, old: str, new: str) -> tuple[Matches, Correction]:
+    """Where `old` is without what the model has added to it. Raises `ToolError` when it is nowhere either."""
+    tried = [(find(target.text, each.old), each) for each in corrections(old, new)]
+    found = [
+        (matches if is_precise(target.text, each.old, matches) else alike(target.text, each.old), each)
+        for matches, each in tried
+        if matches.places
+    ]
+    if not found:
+        raise ToolError(_nowhere(target, old))
+    ranks: tuple[Closeness, ...] = ("exact", "signs", "blanks")
+    return min(found, key=lambda pair: (ranks.index(pair[0].closeness), len(pair[0].places)))
+
+
+def _new_of(correction: Correction, target: Target, matches: Matches) -> str:
+    if correction.new is None:
+        where = f"line {line_number(target.text, matches.places[0].start)} of `{target.name}`"
+        raise ToolError(
+            f"`old` is at {where} without its {correction.said}, but which of those in `new` are meant cannot be told: "
+            "write both without"
+        )
+    if correction.new == correction.old:
+        raise ToolError(f"`old` and `new` are identical without their {correction.said}: nothing would change")
+    return correction.new
+
+
+def _insist_on_sense(target: Target, matches: Matches, old: str, new: str) -> None:
+    """Raises `ToolError` when more would change than was meant, or other lines than seem to."""
+    place = matches.places[0]
+    missing = left_out(new, target.text)
+    if missing is not None:
+        raise ToolError(
+            f"`new` has {missing!r} for lines that it leaves out: write them out, or replace less of the file"
+        )
+    if old.endswith("\n") and new and not new.endswith("\n"):
+        raise ToolError("`old` ends with a line end and `new` does not, which would join lines: end both alike")
+    if has_lost_indent(old.split("\n"), new.split("\n")):
+        raise ToolError("the first line of `new` lacks the indentation that it has in `old`: write it as it is to be")
+    if matches.closeness == "exact":
+        _insist_on_levels(target, place, old, new)
+    odd = odd_indentation(old, new, target.text, target.text[place.start : place.end])
+    if odd is not None:
+        raise ToolError(f"{odd}: indent it as `{target.name}` is, with an indented line of the file in `old`, too")
+    escape = escapes_outside_quotes(old, new, target.text)
+    if escape is not None:
+        raise ToolError(f"`new` has `{escape}` outside of quotes: write it without the backslash, line ends as such")
+
+
+def _insist_on_levels(target: Target, place: Place, old: str, new: str) -> None:
+    """Raises `ToolError` when `old` is there to the letter and yet leaves open how far lines of `new` are indented."""
+    before = target.text[target.text.rfind("\n", 0, place.start) + 1 : place.start]
+    old, new = old.removesuffix("\n"), new.removesuffix("\n")
+    is_unclear = is_level_unclear(before, old, new, lambda: step_of(target.text.split("\n")))
+    if before and not before.strip() and "\n" in old and new:
+        try:
+            insist_on_first(old.split("\n"), new.split("\n"), before)
+        except UnclearError:
+            is_unclear = True
+    if is_unclear:
+        raise ToolError(
+            f"`old` begins behind the indentation of line {line_number(target.text, place.start)} of `{target.name}`, "
+            "so it cannot be told how far the lines of `new` are to be indented: write both with the file's indentation"
+        )
+
+
+def _nowhere(target: Target, old: str) -> str:
+    if not target.is_known:
+        return f"`old` is not in `{target.name}`, which was not read in this session: read it first"
+    hint = "; it has `...` for lines that it leaves out: write them out" if left_out(old, target.text) else ""
+    return f"`old` is not in `{target.name}`{hint}{near(nearest(target.text, old))}"
+
+
+def _several(target: Target, matches: Matches, correction: Correction | None) -> str:
+    places = matches.places[:MOST_NAMED]
+    lines = ", ".join(str(line_number(target.text, place.start)) for place in places)
+    taken_off = f" without its {correction.said}" if correction is not None else ""
+    differing = "" if matches.closeness == "exact" else f" but for {DIFFERED[matches.closeness]}"
+    return (
+        f"`old`{taken_off} is in `{target.name}` {len(matches.places)} times{differing}, at lines {lines}: "
+        "add lines around it until it is unique, or set `replace_all`"
+    )
+
+
+def _unclear(target: Target, matches: Matches, line: str) -> str:
+    place = matches.places[0]
+    first = line_number(target.text, place.start)
+    here = target.text[place.start : place.end].removesuffix("\n").split("\n")
+    shown = numbered([showable(each) for each in here[:MOST_SHOWN]], first)
+    return (
+        f"`old` is at line {first} of `{target.name}` with other indentation, so it cannot be told how far "
+        f"{line.strip()!r} of `new` is to be indented: write `old` and `new` as the file has it:\n{shown}"
+    )
+
+
+def _remark(closeness: Closeness, correction: Correction | None) -> str:
+    remarks = [f"`old` had {correction.said} that the file has not"] if correction is not None else []
+    if closeness in DIFFERED:
+        remarks.append(f"`old` differed from the file in {DIFFERED[closeness]}")
+    return "; ".join(remarks)
+
+
+def near(miss: NearMiss | None) -> str:
+    """The end of a sentence that says which lines come closest."""
+    if miss is None:
+        return ", and no lines are like it: read the file again"
+    last = miss.first_line + len(miss.lines) - 1
+    shown = numbered([showable(line) for line in miss.lines[:MOST_SHOWN]], miss.first_line)
+    return f"; the closest lines are {miss.first_line}-{last}:\n{shown}"
