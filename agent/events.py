@@ -19,7 +19,9 @@ from agent.view_events import (
 from tools.lazy import dataclass
 from tools.process.state import ProgramState
 
-TurnEnd: TypeAlias = Literal["answered", "interrupted", "step_limit", "cost_limit", "context_limit", "failed"]
+TurnEnd: TypeAlias = Literal[
+    "answered", "interrupted", "step_limit", "cost_limit", "context_limit", "repeated_calls", "failed"
+]
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,8 +43,8 @@ from tools.schema import mismatches
 
 Format: TypeAlias = Literal["text", "json", "stream-json"]
 RunStop: TypeAlias = Literal[
-    "answered", "failed", "denied", "step_limit", "cost_limit", "context", "schema", "rate_limited", "auth", "provider",
-    "interrupted",
+    "answered", "failed", "denied", "step_limit", "cost_limit", "repeated_calls", "context", "schema", "rate_limited",
+    "auth", "provider", "interrupted",
 ]  # fmt: skip
 
 _STOPS: Mapping[str, RunStop] = {
@@ -54,6 +54,7 @@ _STOPS: Mapping[str, RunStop] = {
 _LIMITS: Mapping[str, str] = {
     "step_limit": "stopped at `--max-turns`; raise it, or go on with `ebb -c`",
     "cost_limit": "stopped at `--max-cost`; raise it, or go on with `ebb -c`",
+    "repeated_calls": "the model made the same call five times, with the same outcome; say what to do with `ebb -c`",
     "context_limit": "the window is full and the model gave no report; go on with `ebb -c`, which compacts first",
 }
 
@@ -126,6 +127,9 @@ class RunOutcome:
                 self.interrupted()
             case "step_limit" | "cost_limit":
                 self.stop_reason, self.exit_code = ("step_limit" if end == "step_limit" else "cost_limit"), 6
+                self.error = {"code": end, "message": _LIMITS[end]}
+            case "repeated_calls":
+                self.stop_reason, self.exit_code = "repeated_calls", 6
                 self.error = {"code": end, "message": _LIMITS[end]}
             case "context_limit":
                 self.stop_reason, self.exit_code = "context", 7

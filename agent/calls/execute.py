@@ -9,6 +9,7 @@ from typing import Protocol
 from agent.calls.approval import Approval, ApprovalContext, EditedCallError, Permit, approve, told_of_edit
 from agent.calls.output_room import Keep, KeptOutput, OutputRoom
 from agent.calls.policy import PermissionRequest
+from agent.calls.repeats import Repeats
 from agent.calls.resolve import as_meant
 from agent.context.offload import moved
 from agent.events import Event, ToolFinished, ToolProgress, ToolStarted
@@ -65,6 +66,8 @@ class CallRunner:
     """Keeps what was in the files that a call changed."""
     progress: CallProgress = field(default_factory=CallProgress)
     """How far the calls of the step have come."""
+    repeats: Repeats = field(default_factory=Repeats)
+    """Which calls of the turn were made before."""
 
 
 async def run_calls(
@@ -199,6 +202,10 @@ async def _finish(
         output = replace(output, inserted=moved(output.inserted, len(told) + 1))
     if edited is not None:
         output = replace(output, edited=dict(edited.arguments))
+    tool = call_runner.tools.get(call.name)
+    if again := call_runner.repeats.note(edited or call, output, tool.effect if tool else "none"):
+        frame = "\n".join(part for part in (output.frame, again) if part) if output.stored or output.whole else ""
+        output = replace(output, text=f"{output.text}\n{again}", frame=frame)
     lines = output.stored.lines if output.stored is not None else None
     call_runner.emit(
         ToolFinished(call.id, call.name, status, output.text, changed, lines, output.inserted, output.program)

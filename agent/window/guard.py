@@ -45,6 +45,7 @@ def begin_session(conversation: Conversation, env: Env) -> Conversation:
 
 def begin_turn(said: User, env: Env) -> None:
     """Counts what the user said as what the turn begins with."""
+    env.call_runner.repeats.begin()
     seed = env.meter.begin_turn(said)
     env.debug.say("context-guard/loop-init", seedTokens=seed, **env.meter.counters.told())
 

@@ -349,6 +349,8 @@ def _turn_finished(view: SessionView, end: TurnEnd, text: str) -> SessionView:
             return rested.plus(Notice("stopped: the turn has used all its steps. Send a message to go on."))
         case "cost_limit":
             return rested.plus(Notice("stopped: the cost limit is reached."))
+        case "repeated_calls":
+            return rested.plus(Notice("stopped: the model made the same call again and again. Say what to do instead."))
         case "context_limit":
             return rested.plus(
                 Notice("stopped: the window is full and the model gave no report. `/compact` makes room.")

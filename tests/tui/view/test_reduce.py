@@ -265,7 +265,11 @@ EVENTS: st.SearchStrategy[Event] = st.one_of(
     st.builds(ContextCompacted, st.just(9), st.just(3), st.just(9), st.just(3), st.just(())),
     st.builds(Noticed, words),
     st.builds(ModelSwitched, words, words, words, st.integers(0, 99)),
-    st.builds(TurnFinished, st.sampled_from(["answered", "interrupted", "step_limit", "cost_limit", "failed"]), words),
+    st.builds(
+        TurnFinished,
+        st.sampled_from(["answered", "interrupted", "step_limit", "cost_limit", "repeated_calls", "failed"]),
+        words,
+    ),
     st.builds(TurnFailed, words, words, st.just(3)),
 )
 
