@@ -94,6 +94,8 @@ class EmptyAnswer(AgentError):
     """The model answered with neither text nor calls, and did so again when asked once more."""
 
     code = "empty_answer"
+    is_silence: bool = False
+    """Nothing kept it from saying something."""
 
 
 class ContextExhausted(AgentError):

@@ -10,11 +10,12 @@ from agent.context.mask import as_shown
 from agent.context.message_text import message_text, with_own_ids
 from agent.context.prompt import Prompt
 from agent.context.server_truncation import window_refuted
+from agent.context.silent_end import line_of_work
 from agent.context.summary import shown_summary
 from agent.context.tool_selection import ToolSpec
-from agent.errors import ContextExhausted, ContextOverflow, PictureRefused, ProviderError
+from agent.errors import ContextExhausted, ContextOverflow, EmptyAnswer, PictureRefused, ProviderError
 from agent.events import CallsRead, ContextMeasured, Noticed, TextDelta, WindowLearned
-from agent.messages import Conversation, Image, ToolOutput, User
+from agent.messages import Assistant, Conversation, Image, Text, ToolOutput, Usage, User
 from agent.providers.base import Reply
 from agent.providers.stream import stream_reply
 from agent.window.env import Env
@@ -96,6 +97,13 @@ async def ask(
                 # A provider that finds everything too large has taught nothing: the next turn asks it again.
                 env.learned_limits.window = known
                 raise ContextExhausted(f"{str(error).rstrip('.')}, even after compaction; {START_ANEW}") from error
+        except EmptyAnswer as error:
+            line = line_of_work(conversation) if error.is_silence else ""
+            if not line:
+                raise
+            env.emit(TextDelta(line))
+            reply = Reply(Assistant((Text(line),), env.provider.facts.id), Usage(), "end")
+            return conversation.plus(reply.message), reply
         except PictureRefused as error:
             smaller = await leave_pictures(conversation, error, env)
             if smaller is None:

@@ -1,0 +1,55 @@
+"""The end of a turn whose model falls silent after its calls: it is asked for a sentence, or else a line says what was
+done. Pure."""
+
+from dataclasses import replace
+
+from agent.context.message_text import joins_turn
+from agent.context.tool_selection import as_run
+from agent.messages import Assistant, Conversation, Message, Note, ToolCall, User
+from tools.extent import shortened
+
+ASKED = Note("[Your reply was empty. Say in a sentence what you have done and what it gave, or make the next call.]")
+_NAMED = 3
+"""Calls that the line names, the newest ones."""
+_LONGEST = 80
+"""Characters that it says of each."""
+
+
+def follows_success(message: Message) -> bool:
+    """Whether a message ends in the output of a call that did what it was to do."""
+    return isinstance(message, User) and bool(message.outputs) and message.outputs[-1].status == "done"
+
+
+def asked_for_words(messages: tuple[Message, ...]) -> tuple[Message, ...]:
+    """The messages of a request that was answered with nothing, for a second one. It asks for a sentence where there is
+    something to say."""
+    *before, last = messages
+    if not isinstance(last, User) or not follows_success(last):
+        return messages
+    return (*before, replace(last, parts=(*last.parts, ASKED)))
+
+
+def line_of_work(conversation: Conversation) -> str:
+    """What the calls of the turn have done, in the program's words and marked as such; empty where the last one has
+    failed."""
+    if not conversation.messages or not follows_success(conversation.messages[-1]):
+        return ""
+    done = list[str]()
+    calls = dict[str, ToolCall]()
+    for message in conversation.messages:
+        if isinstance(message, Assistant):
+            calls |= {call.id: call for call in message.calls}
+        elif message.text and not joins_turn(message):
+            done.clear()
+        else:
+            ended = [output for output in message.outputs if output.status == "done" and output.call_id in calls]
+            done += [_named(as_run(calls[output.call_id], output)) for output in ended]
+    more = f", after {len(done) - _NAMED} more" if len(done) > _NAMED else ""
+    worked = f"{'; '.join(done[-_NAMED:])}{more}"
+    return f"[The model ended without a word; this line is the program's. What was done: {worked}.]"
+
+
+def _named(call: ToolCall) -> str:
+    """The call in a few words: its tool, and the file or the command that it is about."""
+    about = next((call.arguments[name] for name in ("path", "command", "pattern") if name in call.arguments), "")
+    return shortened(f"`{call.name}` {' '.join(str(about).split())}".strip(), _LONGEST)
