@@ -18,6 +18,7 @@ from agent.calls.output_reader import OutputReader
 from agent.calls.output_view import Ingest, hooks_of
 from agent.calls.policy import Policy, Rule, parse_rule
 from agent.calls.project_rules import ProjectRules
+from agent.calls.repeats import Repeats
 from agent.channel import Channel
 from agent.config.values import Config
 from agent.context.estimate import decode_estimator, server_in
@@ -148,7 +149,8 @@ class Composer:
         hooks = hooks_of(hooks_for_calls(config), row.id, workspace, interrupt, emit)
         ingest = Ingest(archive.archive, offloading_of(config), emit, reader, debug, hooks)
         callable_tools = ChainMap({tool.name: tool for tool in (*tools, *unlisted_tools())}, server_tools.callable)
-        runner = CallRunner(callable_tools, workspace, approval, interrupt, emit, ingest, archive.files.note, progress)
+        note = archive.files.note
+        runner = CallRunner(callable_tools, workspace, approval, interrupt, emit, ingest, note, progress, Repeats())
 
         conversation, resumed = Conversation(), None
         if not is_new:

@@ -37,7 +37,8 @@ def job_of(arguments: Arguments, workspace: Workspace) -> Job:
     job = workspace.jobs.by_id.get(name)
     if job is None:
         known = ", ".join(workspace.jobs.by_id) or "none"
-        raise ToolError(f"there is no job `{name}`; jobs of this session: {known}")
+        what = "a job is what `bash` starts with `background`; any other command has its output in its own answer"
+        raise ToolError(f"there is no job `{name}`; jobs of this session: {known} ({what})")
     return job
 
 

@@ -66,8 +66,8 @@ class CallRunner:
     """Keeps what was in the files that a call changed."""
     progress: CallProgress = field(default_factory=CallProgress)
     """How far the calls of the step have come."""
-    repeats: Repeats = field(default_factory=Repeats)
-    """Which calls of the turn were made before."""
+    repeats: Repeats | None = None
+    """Counts calls that are made again and again; None where a turn may do that."""
 
 
 async def run_calls(
@@ -202,8 +202,7 @@ async def _finish(
         output = replace(output, inserted=moved(output.inserted, len(told) + 1))
     if edited is not None:
         output = replace(output, edited=dict(edited.arguments))
-    tool = call_runner.tools.get(call.name)
-    if again := call_runner.repeats.note(edited or call, output, tool.effect if tool else "none"):
+    if again := _told_of_repeat(edited or call, output, call_runner):
         frame = "\n".join(part for part in (output.frame, again) if part) if output.stored or output.whole else ""
         output = replace(output, text=f"{output.text}\n{again}", frame=frame)
     lines = output.stored.lines if output.stored is not None else None
@@ -212,3 +211,8 @@ async def _finish(
     )
     await call_runner.progress.ended(output)
     return output
+
+
+def _told_of_repeat(call: ToolCall, output: ToolOutput, call_runner: CallRunner) -> str:
+    tool = call_runner.tools.get(call.name)
+    return call_runner.repeats.note(call, output, tool.effect if tool else "none") if call_runner.repeats else ""

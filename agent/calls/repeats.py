@@ -57,10 +57,10 @@ class Repeats:
 
 
 async def goes_in_circles(
-    repeats: Repeats, ask: Callable[[str, tuple[str, ...]], Awaitable[str]], interrupt: Interrupt
+    repeats: Repeats | None, ask: Callable[[str, tuple[str, ...]], Awaitable[str]], interrupt: Interrupt
 ) -> bool:
     """Whether the turn is to end, since the model does the same again and again: the user is asked, if there."""
-    if not repeats.stuck:
+    if repeats is None or not repeats.stuck:
         return False
 
     async def answered() -> str:

@@ -15,13 +15,13 @@ Values: TypeAlias = dict[str, object]
 _TOOLS: Mapping[str, str] = {
     "bash": "shell run_shell_command execute_command execute_bash run_terminal_cmd run_terminal_command run_command "
     "run_in_terminal shell_command exec_command local_shell container.exec developer__shell terminal system.run",
-    "read": "read_file view view_file open_file cat read_text_file show_file",
+    "read": "read_file view view_file open_file cat read_text_file show_file LS list_directory list_dir list_files",
     "write": "write_file write_to_file create_file create save_file write_text_file",
     "edit": "edit_file replace search_replace str_replace str_replace_file replace_in_file replace_string_in_file "
     "multi_edit",
     "apply_patch": "patch",
     "grep": "grep_search search_file_content search_files search_in_files ripgrep rg",
-    "glob": "file_search find_files find_by_name LS list_directory list_dir list_files",
+    "glob": "file_search find_files find_by_name",
     "todo": "todo_write write_todos update_plan manage_todo_list update_todo_list set_todo_list",
     "ask_user": "ask_user_question ask_followup_question ask_question request_user_input",
     "bash_output": "get_terminal_output task_output shell_output command_status",
@@ -129,6 +129,8 @@ def our_tool(name: str, arguments: Arguments, known: Collection[str]) -> str | N
     wanted = plain_name(name)
     if wanted in _EDITORS:
         return _by_command(arguments, known)
+    if wanted in _LISTERS and arguments.get("recursive") in (True, "true") and "glob" in known:
+        return "glob"
     same = [ours for ours in known if plain_name(ours) == wanted]
     ours = same[0] if len(same) == 1 else _OURS.get(wanted)
     return ours if ours in known else None
@@ -207,9 +209,14 @@ def _to_seconds(made: Values, name: str) -> None:
 
 def _bash_output(made: Values, called: str, root: str) -> None:
     _to_seconds(made, "wait")
+    if not made.get("job"):
+        what = "A job is what `bash` starts with `background`; any other command has its output in its own answer"
+        raise ToolError(f"`bash_output` looks at a job: name it as `job`. {what}")
 
 
 def _read(made: Values, called: str, root: str) -> None:
+    if called in _LISTERS:
+        made.setdefault("path", _take(made, *map(plain_name, _FOLDER.split())) or ".")
     ends = _take(made, "endline", "endlineoneindexedinclusive", "endlineoneindexed", "lineend")
     span = _take(made, "viewrange", "readrange", "linerange", "range")
     span = _list_in(span) if isinstance(span, str) else span
@@ -256,7 +263,7 @@ def _grep(made: Values, called: str, root: str) -> None:
 def _glob(made: Values, called: str, root: str) -> None:
     if called in _LISTERS:
         made.setdefault("path", _take(made, *map(plain_name, _FILE.split())) or ".")
-        made["pattern"] = "**" if _take(made, "recursive") in (True, "true") else "*"
+        made["pattern"] = "**"
 
 
 def _todo(made: Values, called: str, root: str) -> None:

@@ -7,8 +7,11 @@ from agent.context.tool_selection import CALL, SEARCH, ToolSpec
 
 SMALL = 8_000
 """Tokens that requests may take below which definitions are to leave them to the work."""
-SPARED = frozenset({"apply_patch", "edit_notebook", "bash_output", "bash_kill", "todo", "compact_context", "ask_user"})
+SPARED = frozenset({"apply_patch", "edit_notebook", "todo", "compact_context", "ask_user"})
 """Tools that work can do without."""
+JOBLESS, FOR_JOBS = 32_000, frozenset({"bash_output", "bash_kill"})
+"""Tokens below which tools are offered only once there is a job that they are for: models with such windows call them
+for what any command has printed."""
 TINY, NEEDED = 4_000, frozenset({"read", "write", "edit", "bash", "read_result", "recall"})
 """Tokens below which there is room for nothing but these, the last two since outputs are named by them."""
 
@@ -24,19 +27,22 @@ _SHORT: Mapping[str, tuple[str, tuple[str, ...]]] = {
 """The text and the parameters of some tools there. All their other parameters are taken, too."""
 
 
-def for_window(specs: Sequence[ToolSpec], effective: int) -> tuple[ToolSpec, ...]:
-    """The tools as they are offered where requests may take so many tokens. Those of servers stay as they are."""
-    if effective >= SMALL:
+def for_window(specs: Sequence[ToolSpec], effective: int, *, has_jobs: bool = False) -> tuple[ToolSpec, ...]:
+    """The tools as they are offered where requests may take so many tokens. Those of servers stay as they are.
+    `has_jobs`: a command was started in the background."""
+    if effective >= JOBLESS:
         return tuple(specs)
     return tuple(
-        _shortened(spec) if spec.kind == "builtin" else spec
+        _shortened(spec) if spec.kind == "builtin" and effective < SMALL else spec
         for spec in specs
-        if spec.kind != "builtin" or not is_spared(spec.name, effective)
+        if spec.kind != "builtin" or not is_spared(spec.name, effective, has_jobs=has_jobs)
     )
 
 
-def is_spared(name: str, effective: int) -> bool:
+def is_spared(name: str, effective: int, *, has_jobs: bool = False) -> bool:
     """Whether a tool that came with the program is not offered where requests may take so many tokens."""
+    if name in FOR_JOBS:
+        return effective < JOBLESS and not has_jobs
     is_needed = name in NEEDED or name in (SEARCH, CALL)
     return effective < SMALL and (name in SPARED or (effective < TINY and not is_needed))
 

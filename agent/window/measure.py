@@ -95,3 +95,12 @@ def choose_tools(env: Env) -> None:
     env.deferral.choose(env.tools, effective, env.meter.size_of_tool, env.emit, facts.tool_search, facts.most_tools)
     if env.offered != before:
         env.watch.retooled()
+
+
+def with_job_tools(conversation: Conversation, env: Env) -> Conversation:
+    """The conversation, with the tools for jobs offered from the first job on, where the window is too small to offer
+    them before. What was counted with other tools does not hold any more."""
+    if not env.call_runner.workspace.jobs.by_id or not env.deferral.take_jobs():
+        return conversation
+    choose_tools(env)
+    return replace(conversation, anchor=None, anchored=0)

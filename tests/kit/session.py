@@ -20,6 +20,7 @@ from agent.calls.execute import CallRunner
 from agent.calls.output_reader import OutputReader
 from agent.calls.output_view import Ingest, hooks_of
 from agent.calls.policy import Policy, Rule
+from agent.calls.repeats import Repeats
 from agent.channel import Channel
 from agent.config.load import load_config
 from agent.config.option_values import AfterTool
@@ -93,10 +94,11 @@ async def assembled(
     summarisers: SummariserSource | None = None,
     deferral: Deferral | None = None,
     served: ServerTools | None = None,
+    repeats: Repeats | None = None,
     **parts: Any,
 ) -> Session:
-    """A session in a store, new or as it was left there. `keeps`: whether it keeps what leaves the view. `parts`: more
-    of what its steps work with."""
+    """A session in a store, new or as it was left there. `keeps`: whether it keeps what leaves the view. `repeats`:
+    counts calls that are the same; scripts repeat themselves. `parts`: more of what its steps work with."""
     tools = builtin_tools() if tools is None else tools
     targets = model if isinstance(model, Targets) else Targets(model)
     channel = Channel(interactive=interactive)
@@ -135,6 +137,7 @@ async def assembled(
                 hooks_of(hooks, row.id, workspace, interrupt, emit),
             ),
             progress=progress,
+            repeats=repeats,
         ),
         recorder=recorder,
         interrupt=interrupt,

@@ -1,6 +1,7 @@
 """Calls as models write them that were trained with other agents: which call of ours runs, or what they are told."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from agent.providers.wires.scripted import Scripted
 from tests.agent.providers.wires.cases import ADAPTERS
 from tests.kit.session import Home, call, calls, finished, first_turn
 from tests.served import Served
-from tools.base import Tool, ToolError
+from tools.base import Tool, ToolError, Workspace
 from tools.catalog import builtin_tools
 
 PLACE = {"type": "object", "properties": {"line": {"type": "integer"}}}
@@ -47,9 +48,12 @@ def as_run(name: str, arguments: dict[str, Any], offered: tuple[str, ...] = tupl
 
 def told(name: str, arguments: dict[str, Any], offered: tuple[str, ...] = tuple(TOOLS)) -> str:
     """What the model is told in the place of an output."""
-    with pytest.raises(ToolError) as raised:
-        tool_for(as_run(name, arguments, offered), TOOLS)
-    return str(raised.value)
+    call = as_run(name, arguments, offered)
+    try:
+        tool_for(call, TOOLS).subjects(call.arguments, Workspace(Path(ROOT), Path(ROOT)))
+    except ToolError as error:
+        return str(error)
+    raise AssertionError(f"it would run: {call}")
 
 
 CALLS: list[tuple[str, dict[str, Any], str, dict[str, Any]]] = [
@@ -78,7 +82,7 @@ CALLS: list[tuple[str, dict[str, Any], str, dict[str, Any]]] = [
     ),
     ("Grep", {"pattern": "x", "-A": 2, "-B": 3}, "grep", {"pattern": "x", "context": 3}),
     ("Glob", {"pattern": "**/*.py", "path": "src"}, "glob", {"pattern": "**/*.py", "path": "src"}),
-    ("LS", {"path": "src", "ignore": ["x"]}, "glob", {"pattern": "*", "path": "src"}),
+    ("LS", {"path": "src", "ignore": ["x"]}, "read", {"path": "src"}),
     (
         "TodoWrite",
         {"todos": [{"content": "a", "status": "in_progress", "activeForm": "Doing a"}]},
@@ -110,12 +114,13 @@ CALLS: list[tuple[str, dict[str, Any], str, dict[str, Any]]] = [
     ("replace", {"file_path": "a", "old_string": "x", "new_string": "y", "expected_replacements": 1}, "edit",
      {"path": "a", "old": "x", "new": "y"}),
     ("search_file_content", {"pattern": "x", "include": "*.c"}, "grep", {"pattern": "x", "glob": "*.c"}),
-    ("list_directory", {"path": "src"}, "glob", {"pattern": "*", "path": "src"}),
+    ("list_directory", {"path": "src"}, "read", {"path": "src"}),
     # Cline, Roo
     ("execute_command", {"command": "ls", "requires_approval": False}, "bash", {"command": "ls"}),
     ("write_to_file", {"path": "a", "content": "x"}, "write", {"path": "a", "content": "x"}),
     ("search_files", {"path": ".", "regex": "x", "file_pattern": "*.c"}, "grep",
      {"path": ".", "pattern": "x", "glob": "*.c"}),
+    ("list_dir", {"relative_workspace_path": "a"}, "read", {"path": "a"}),
     ("list_files", {"path": ".", "recursive": "true"}, "glob", {"pattern": "**", "path": "."}),
     ("update_todo_list", {"todos": "- [x] a\n- [-] b\n[ ] c"}, "todo", {"items": [
         {"text": "a", "status": "done"}, {"text": "b", "status": "doing"}, {"text": "c", "status": "pending"}]}),
@@ -223,6 +228,20 @@ REFUSED: list[tuple[str, dict[str, Any], str, tuple[str, dict[str, Any]]]] = [
         {"path": "a"},
         "the call was not run: there is no tool `edit_fil`; did you mean `edit`?",
         ("edit", {"path": "a", "old": "x", "new": "y"}),
+    ),
+    (
+        "bash_output",
+        {"command": "pytest -q"},
+        "there is no job `pytest -q`; jobs of this session: none (a job is what `bash` starts with `background`; any "
+        "other command has its output in its own answer)",
+        ("bash", {"command": "pytest -q"}),
+    ),
+    (
+        "bash_output",
+        {},
+        "the call was not run: `bash_output` looks at a job: name it as `job`. A job is what `bash` starts with "
+        "`background`; any other command has its output in its own answer",
+        ("bash_output", {"job": "job-1"}),
     ),
     (
         "bash",

@@ -12,7 +12,15 @@ def names(effective: int) -> list[str]:
 
 
 def test_a_window_with_room_is_offered_all() -> None:
-    assert for_window((*OWN, SERVED), 8_000) == (*OWN, SERVED)
+    assert for_window((*OWN, SERVED), 32_000) == (*OWN, SERVED)
+
+
+def test_tools_for_jobs_are_offered_in_a_small_window_once_there_is_a_job() -> None:
+    without = tuple(spec for spec in (*OWN, SERVED) if spec.name not in ("bash_output", "bash_kill"))
+    assert for_window((*OWN, SERVED), 31_999) == without
+    assert for_window((*OWN, SERVED), 31_999, has_jobs=True) == (*OWN, SERVED)
+    with_jobs = {spec.name for spec in for_window(OWN, 3_900, has_jobs=True)}
+    assert with_jobs - {spec.name for spec in for_window(OWN, 3_900)} == {"bash_output", "bash_kill"}
 
 
 def test_a_small_window_keeps_what_brings_outputs_back_and_what_finds_tools() -> None:

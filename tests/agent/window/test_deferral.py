@@ -104,11 +104,7 @@ async def test_a_wrong_name_and_wrong_arguments_are_answered_with_what_helps(hom
     unknown, misfit, own = finished(await events_of(session))
     assert f"`{HELD}`" in unknown[2]
     assert 'Its schema is {"type": "object", "properties": {"title"' in misfit[2]
-    assert own == (
-        "call_tool",
-        "failed",
-        "`bash` is in your list of tools: call it by its own name, without `call_tool`",
-    )
+    assert own == ("bash", "done", "no output\nexit code 0")
 
 
 async def test_the_overview_says_what_is_held_back_and_the_next_session_knows_what_was_used(

@@ -1,0 +1,24 @@
+"""Tools for background jobs in a small window."""
+
+from agent.events import ToolFinished
+from agent.providers.wires.scripted import Scripted
+from agent.window.deferral import Deferral
+from tests.kit.session import Home, call, calls, events_of, offered
+
+JOBS = {"bash_output", "bash_kill"}
+
+
+async def test_a_small_window_is_offered_the_tools_for_jobs_from_the_first_job_on(home: Home) -> None:
+    start = calls(call("bash", command="true", background=True))
+    look = calls(call("bash_output", job="job-1", wait=5))
+    model = Scripted.of(calls(call("bash", command="true")), start, look, {"text": "done"}, context_window=24_000)
+    session = await home.session(model, deferral=Deferral(spares=True))
+    events = await events_of(session)
+    assert [len(JOBS & set(offered(request))) for request in model.requests] == [0, 0, 2, 2]
+    assert [event.status for event in events if isinstance(event, ToolFinished)] == ["done"] * 3
+
+
+async def test_a_large_window_is_offered_them_from_the_start(home: Home) -> None:
+    model = Scripted.of({"text": "done"})
+    await events_of(await home.session(model, deferral=Deferral(spares=True)))
+    assert set(offered(model.requests[0])) >= JOBS
