@@ -37,6 +37,7 @@ from agent.records.situation import news_for_user
 from agent.session import Session
 from agent.sessions import Sessions
 from agent.view_events import CompactionFailed, ContextCompacted
+from tools.extent import shortened
 from tools.lazy import dataclass
 from tools.plain_text import plain
 from tools.schema import mismatches
@@ -214,7 +215,10 @@ async def _work(
         else:
             await _converse(session, job, outcome, show)
     finally:
+        running = session.running_jobs
         await session.close()
+        for ended in running:
+            show(Noticed(f"ended with the run, in the background until then: {shortened(ended, 200)}"))
 
 
 async def _converse(session: Session, job: HeadlessJob, outcome: RunOutcome, show: Callable[[Event], None]) -> None:

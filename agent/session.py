@@ -123,6 +123,11 @@ class Session:
         """US dollars so far; None when the price of any request was not known."""
         return self.spent.cost
 
+    @property
+    def running_jobs(self) -> tuple[str, ...]:
+        """What runs in the background: names and commands."""
+        return tuple(f"{job.id}: {job.command}" for job in self._env.call_runner.workspace.jobs.running)
+
     def listen(self, hear: Callable[[Event], None]) -> None:
         """`hear` is told at once what happens between two turns."""
         self._channel.listener = hear

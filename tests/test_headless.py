@@ -540,6 +540,15 @@ def test_a_run_that_is_interrupted_while_it_opens_its_session_ends_in_order(user
     assert (process.returncode, result["stop_reason"], result["session"]) == (130, "interrupted", None)
 
 
+def test_what_still_runs_at_the_end_of_a_run_is_ended_and_said(user: User) -> None:
+    slow = call("bash", command="echo $$ > pid; exec sleep 300", timeout=1)
+    run = user.ebb("-p", "go", "-m", user.script(calls(slow), {"text": "ok"}), "--permission-mode", "auto")
+    assert (run.code, run.out) == (0, "ok\n")
+    assert "ended with the run, in the background until then: job-1: echo $$ > pid; exec sleep 300" in run.err
+    with pytest.raises(ProcessLookupError):
+        os.kill(int((user.project / "pid").read_text()), 0)
+
+
 def test_an_answer_is_printed_also_when_the_signal_comes_while_jobs_are_ended(user: User) -> None:
     works = "trap 'echo > asked' TERM; echo; while :; do sleep 0.1; done"
     job, look = call("bash", command=works, background=True), call("bash_output", job="job-1", wait=10)
@@ -551,7 +560,9 @@ def test_an_answer_is_printed_also_when_the_signal_comes_while_jobs_are_ended(us
         time.sleep(0.02)
     process.send_signal(signal.SIGINT)
     out, _ = process.communicate(timeout=60)
-    assert (process.returncode, json.loads(out)["result"]) == (0, "ok")
+    noticed, result = map(json.loads, out.splitlines())
+    assert noticed["text"].startswith("ended with the run, in the background until then: job-1: trap")
+    assert (process.returncode, result["result"]) == (0, "ok")
 
 
 def test_a_reader_that_goes_away_ends_the_turn_and_what_it_runs(user: User) -> None:

@@ -1,12 +1,15 @@
 """The `bash` tool: runs a command line in the working folder."""
 
 import secrets
+import shlex
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 from tools.base import Arguments, Effect, PrintedLog, Result, ToolError, Workspace, description_beside
-from tools.plain_text import as_text
+from tools.files.paths import locate
+from tools.plain_text import as_text, printable
+from tools.process.jobs import Job
 from tools.process.program import Program, start
 from tools.process.shell import argv_of, child_environment
 from tools.process.state import ProgramState, state_of
@@ -30,19 +33,22 @@ class Bash:
                 "maximum": MOST_SECONDS,
                 "description": "seconds, default 120",
             },
+            "workdir": {"type": "string"},
             "background": {"type": "boolean"},
         },
         required=("command",),
     )
 
     def subjects(self, arguments: Arguments, workspace: Workspace) -> tuple[str, ...]:
-        return (command_line(arguments),)
+        """With another folder to begin in, the same as if the command went there."""
+        folder, command = text(arguments, "workdir", ""), command_line(arguments)
+        return (f"cd {shlex.quote(folder)} && {command}" if folder else command,)
 
     async def run(self, arguments: Arguments, workspace: Workspace) -> Result:
-        command = command_line(arguments)
+        command, folder = command_line(arguments), _folder(text(arguments, "workdir", ""), workspace)
         if flag(arguments, "background"):
-            return _run_in_background(command, workspace)
-        return await _run_to_its_end(command, number(arguments, "timeout", DEFAULT_SECONDS), workspace)
+            return _run_in_background(command, folder, workspace)
+        return await _run_in_time(command, folder, number(arguments, "timeout", DEFAULT_SECONDS), workspace)
 
 
 def command_line(arguments: Arguments) -> str:
@@ -54,34 +60,54 @@ def command_line(arguments: Arguments) -> str:
     return command
 
 
-def _run_in_background(command: str, workspace: Workspace) -> Result:
-    job = workspace.jobs.add(command, _started(command, workspace, None))
+def _folder(written: str, workspace: Workspace) -> Path:
+    folder = locate(written, workspace) if written else workspace.root
+    if written and not folder.is_dir():
+        raise ToolError(f"`{printable(written)}` is no folder, so nothing was run: check `workdir`")
+    return folder
+
+
+def _run_in_background(command: str, folder: Path, workspace: Workspace) -> Result:
+    job = workspace.jobs.add(command, _started(command, folder, workspace, None))
     told = f"{job.id} is running; bash_output gives what it prints, bash_kill ends it"
     return Result(told, program=ProgramState(told, job=job.id, is_silent=True))
 
 
-async def _run_to_its_end(command: str, seconds: int, workspace: Workspace) -> Result:
-    program = _started(command, workspace, workspace.progress)
+async def _run_in_time(command: str, folder: Path, seconds: int, workspace: Workspace) -> Result:
+    """What the command did to its end, or, where its time was too short, so far: it goes on as a job."""
+    program = _started(command, folder, workspace, workspace.progress)
     try:
         in_time = await program.wait(seconds)
-        if not in_time or program.problem:
+        if program.problem:
             await program.end()
     except BaseException:
         await program.close()
         raise
-    if program.is_over or not in_time:
+    if not in_time and not program.problem:
+        return _goes_on(workspace.jobs.add(command, program), seconds)
+    if program.is_over or program.problem:
         await program.close()
     else:
         workspace.jobs.look_after(program)
-    return _told(program, None if in_time else seconds)
+    return _told(program)
 
 
-def _told(program: Program, timeout: int | None) -> Result:
-    state = state_of(program.code or 0) if timeout is None else ProgramState(limit=timeout)
-    ended = state.how if timeout is None else f"ended: {state.how}; give a longer `timeout`, or set `background`"
+def _goes_on(job: Job, seconds: int) -> Result:
+    job.program.hear_no_more()
+    size = job.shown = job.program.size
+    end = min(job.program.kept, size)
+    log = PrintedLog(job.program.log, 0, end, is_finished=False, is_whole=end == size)
+    told = (
+        f"not finished after {seconds} s: it goes on as {job.id}; bash_output gives what it prints, bash_kill ends it"
+    )
+    return with_log(log, "no output yet", ProgramState(told, job=job.id), failed=False)
+
+
+def _told(program: Program) -> Result:
+    state = state_of(program.code or 0)
     others = "" if program.is_over else "what it started in the background still runs, until the session ends"
     log = PrintedLog(program.log, 0, program.kept, program.is_over, program.kept >= program.size)
-    state = replace(state, told="\n".join(filter(None, (program.problem, ended, others))))
+    state = replace(state, told="\n".join(filter(None, (program.problem, state.how, others))))
     return with_log(log, "no output", state, failed=state.code != 0 or bool(program.problem))
 
 
@@ -96,14 +122,14 @@ def with_log(log: PrintedLog, nothing: str, state: ProgramState, *, failed: bool
     return Result(f"{nothing if state.is_silent else shown}\n{state.told}", failed=failed, program=state)
 
 
-def _started(command: str, workspace: Workspace, heard: Callable[[str], None] | None) -> Program:
+def _started(command: str, folder: Path, workspace: Workspace, heard: Callable[[str], None] | None) -> Program:
     try:
-        for folder in (workspace.outputs.parent, workspace.outputs):  # parents get no mode from `mkdir`
-            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        for each in (workspace.outputs.parent, workspace.outputs):  # parents get no mode from `mkdir`
+            each.mkdir(parents=True, exist_ok=True, mode=0o700)
         log = workspace.outputs / f"bash-{secrets.token_hex(4)}.txt"
-        return start(argv_of(command), workspace.root, child_environment(), log, heard)
+        return start(argv_of(command), folder, child_environment(), log, heard)
     except OSError as error:
-        raise ToolError(_why_not_started(error, command, workspace.root)) from error
+        raise ToolError(_why_not_started(error, command, folder)) from error
     except UnicodeEncodeError as error:
         raise ToolError("the command holds characters that no program takes: write them as escapes") from error
 

@@ -191,6 +191,8 @@ def _ran(ledger: Ledger, call: ToolCall, output: ToolOutput, ref: str) -> Ledger
     command = quoted(_word(call, "command"), GOAL)
     if call.arguments.get("background") is True:
         return _with_job(ledger, output.program.job, command) if output.program else ledger
+    if output.program and output.program.job:  # its time was too short
+        ledger = _with_job(ledger, output.program.job, command)
     line = what_happened(call, output) + ref
     ledger = replace(ledger, commands=_with(ledger.commands, line))
     if re.search(_TEST_COMMAND, command):

@@ -244,9 +244,9 @@ def _less_routine(lines: Sequence[str]) -> Iterator[str]:
         ):
             end += 1
         if end - at > _RUN:
-            yield from lines[at : at + 2]
-            yield f"[… {end - at - 3} more like these …]"
-            at = end - 1
+            yield lines[at]
+            yield f"[… {end - at - 4} more like these …]"
+            at = end - 3
         yield from lines[at:end]
         at = end
 

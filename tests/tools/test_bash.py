@@ -98,11 +98,38 @@ async def test_what_a_child_prints_later_does_not_break_it(workspace: Workspace)
     await soon((workspace.root / "printed").exists)
 
 
-async def test_a_command_that_takes_too_long_is_ended_with_its_children(workspace: Workspace) -> None:
-    result = await bash(workspace, "echo begun; sleep 300 & echo $! > pid; wait", timeout=1)
-    ending = "ended: not finished after 1 s; give a longer `timeout`, or set `background`"
-    assert result == Result(f"begun\n{ending}", failed=True, program=ProgramState(ending, limit=1))
+async def test_a_command_that_takes_too_long_goes_on_as_a_job(workspace: Workspace) -> None:
+    heard: list[str] = []
+    workspace = replace(workspace, progress=heard.append)
+    result = await bash(workspace, "echo begun; until [ -e go ]; do sleep 0.01; done; echo done; exit 3", timeout=1)
+    told = "not finished after 1 s: it goes on as job-1; bash_output gives what it prints, bash_kill ends it"
+    assert result == Result(f"begun\n{told}", program=ProgramState(told, job="job-1"))
+    (workspace.root / "go").touch()
+    await workspace.jobs.by_id["job-1"].program.wait(60)
+    rest = await BashOutput().run({"job": "job-1"}, workspace)
+    assert rest.text == "done\njob-1: exit code 3"
+    assert heard == ["begun\n"]  # nobody watches the call any more
+
+
+async def test_what_goes_on_as_a_job_ends_with_the_session(workspace: Workspace) -> None:
+    result = await bash(workspace, "sleep 300 & echo $! > pid; wait", timeout=1)
+    assert result.text.startswith("no output yet\nnot finished after 1 s: it goes on as job-1;")
+    assert [job.id for job in workspace.jobs.running] == ["job-1"]
+    await workspace.jobs.close()
     await soon(lambda: not is_running(workspace.root / "pid"))
+
+
+async def test_a_command_begins_in_the_folder_that_it_is_given(workspace: Workspace) -> None:
+    (workspace.root / "a b").mkdir()
+    arguments = {"command": "pwd", "workdir": "a b"}
+    result = await Bash().run(arguments, workspace)
+    assert result.text == f"{workspace.root}/a b\nexit code 0"
+    assert (await bash(workspace, "cd 'a b'")).text == "no output\nexit code 0"
+    assert (await bash(workspace, "pwd")).text == f"{workspace.root}\nexit code 0"
+    assert Bash().subjects(arguments, workspace) == ("cd 'a b' && pwd",)
+    with pytest.raises(ToolError, match="`nowhere` is no folder, so nothing was run"):
+        await Bash().run({"command": "touch made", "workdir": "nowhere"}, workspace)
+    assert not (workspace.root / "made").exists()
 
 
 async def test_a_cancelled_command_leaves_no_process(workspace: Workspace) -> None:

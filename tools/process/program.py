@@ -128,6 +128,10 @@ class Program:
             if not await within(end - self._loop.time(), self._news):
                 return
 
+    def hear_no_more(self) -> None:
+        """Tells nobody any more what is printed."""
+        self._progress = None
+
     async def end(self) -> None:
         """Ends the program and all that it started: first asked to, then forced, at once when this is cancelled."""
         try:
@@ -194,7 +198,8 @@ class Program:
         """Milliseconds to wait for news."""
         if waiting is None:
             return 10
-        if self._process.returncode is not None or (self._progress is not None and self._progress.held):
+        progress = self._progress
+        if self._process.returncode is not None or (progress is not None and progress.held):
             return _PROGRESS_EVERY * 1000
         return None
 
@@ -223,8 +228,8 @@ class Program:
         if self.size > self._limits.log_bytes and not self.problem:
             self.problem = f"ended: it printed more than {self._limits.log_bytes} bytes"
             self._signal(signal.SIGKILL)
-        if self._progress is not None:
-            self._progress.take(chunk)
+        if (progress := self._progress) is not None:
+            progress.take(chunk)
         if not self._news.is_set():
             self._tell(self._news)
         return len(chunk)
@@ -242,9 +247,10 @@ class Program:
             self.problem = f"the output after {self.kept} bytes could not be kept: {error.strerror}"
 
     def _report(self, late: bool) -> None:
-        text = self._progress.due(late) if self._progress is not None else ""
-        if text and self._progress is not None:
-            self._call(self._progress.heard, text)
+        progress = self._progress
+        text = progress.due(late) if progress is not None else ""
+        if text and progress is not None:
+            self._call(progress.heard, text)
 
     def _tell(self, *events: asyncio.Event) -> None:
         for event in events:

@@ -16,7 +16,7 @@ class ProgramState:
     signal: int | None = None
     """The number of the signal that ended it."""
     limit: int | None = None
-    """The seconds it had, where it was ended for not being finished."""
+    """The seconds it had, where earlier versions ended it for not being finished."""
     job: str = ""
     """Its name among the session's jobs, where it runs in the background."""
     is_silent: bool = False

@@ -29,6 +29,8 @@ def _ending(call: Call, diff: str) -> str:
             if diff:
                 added, removed = counted(diff)
                 return f"+{added} −{removed}"
+            if call.name == "bash" and call.program and call.program.job and not call.arguments.get("background"):
+                return f"goes on as {call.program.job}"
             count = count_of(call)
             return so_many(count, "line") if count else ""
         case "asking":

@@ -1,6 +1,7 @@
 """What a tool call is called in one line. Titles know the tools' argument names and nothing of what a call did."""
 
 import json
+import shlex
 from collections.abc import Mapping
 
 from tools.extent import counted
@@ -18,8 +19,9 @@ def title_of(name: str, arguments: Mapping[str, object]) -> str:
 
 
 def command_of(arguments: Mapping[str, object]) -> str:
-    """The whole command line, or an empty string when the call runs none."""
-    return _text(arguments, "command")
+    """The whole command line, from the working folder on, or an empty string when the call runs none."""
+    command, folder = _text(arguments, "command"), _text(arguments, "workdir")
+    return f"cd {shlex.quote(folder)} && {command}" if command and folder else command
 
 
 def path_of(arguments: Mapping[str, object]) -> str:

@@ -170,7 +170,8 @@ def test_what_a_tool_has_no_argument_for_is_left_out_and_the_model_is_told() -> 
 
 
 def test_a_command_begins_in_the_folder_that_it_was_given() -> None:
-    assert as_run("shell", {"command": ["ls"], "workdir": "a b"}).arguments == {"command": "cd 'a b' && ls"}
+    for name in ("workdir", "cwd"):
+        assert as_run("shell", {"command": ["ls"], name: "a b"}).arguments == {"command": "ls", "workdir": "a b"}
 
 
 def test_tools_of_servers_keep_their_own_arguments() -> None:
