@@ -212,7 +212,7 @@ OPTIONS: tuple[Option, ...] = (
         "off",
         keep_alive,
         "how often the provider's cache is kept alive while you think, in a terminal only: a request shortly before it "
-        "runs out, which costs a tenth of what is in it or less; sent only where that will probably save more",
+        "runs out, which costs a read of all that is in it; sent only where that will probably save more",
     ),
     Option("agent.max_turns", None, optional_count, "requests that one turn may make"),
     Option("agent.max_cost", None, dollars, "US dollars one run may cost"),
