@@ -31,6 +31,8 @@ from tools.base import Tool
 from tools.catalog import builtin_tools
 from tools.edit_notebook import holds_notebooks
 from tools.final_report import FinalReport
+from tools.web_fetch import WebFetch
+from tools.web_search import WebSearch
 
 NO_SANDBOX = "`agent.sandbox` is `require`, and there is no sandbox on this system"
 
@@ -83,15 +85,17 @@ def hooks_for_calls(config: Config) -> tuple[AfterTool, ...]:
 
 
 def tools_for(compacting: CompactionSettings, config: Config) -> tuple[Tool, ...]:
-    """The built-in tools, or those of them that the user has chosen; the one for notebooks where the project has some.
-    Where a full window ends in a report, the tool that takes it is there from the beginning. Raises `ConfigError`."""
+    """The built-in tools, or those of them that the user has chosen; the one for notebooks where the project has some,
+    the one that searches the web where the user has said by what. Where a full window ends in a report, the tool that
+    takes it is there from the beginning. Raises `ConfigError`."""
     known = {tool.name: tool for tool in builtin_tools()}
     for key, names in (("tools.allowed", config.tools_allowed), ("tools.denied", config.tools_denied)):
         for name in names:
             if name not in known:
                 raise ConfigError(f"`{key}`: there is no built-in tool `{name}`; there are {', '.join(known)}")
-    offered = (name for name in known if name != "edit_notebook" or holds_notebooks(config.project))
-    chosen = config.tools_allowed or tuple(offered)
+    known |= {"web_fetch": WebFetch(config.web_private), "web_search": WebSearch(config.web_search)}
+    has_use = {"edit_notebook": lambda: holds_notebooks(config.project), "web_search": lambda: bool(config.web_search)}
+    chosen = config.tools_allowed or tuple(name for name in known if name not in has_use or has_use[name]())
     tools = tuple(tool for name, tool in known.items() if name in chosen and name not in config.tools_denied)
     return (*tools, FinalReport()) if compacting.on_full == "final" else tools
 

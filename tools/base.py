@@ -15,9 +15,9 @@ from tools.recalled import Fetch, LookUp, Memory, RecallQuery
 from tools.seen_files import SeenFiles
 from tools.stored_outputs import KeptContent
 
-Effect: TypeAlias = Literal["none", "read", "write", "run", "serve"]
-"""The most a tool can do: nothing outside the session, read files, change files, run programs, or whatever the server
-does that brought it."""
+Effect: TypeAlias = Literal["none", "read", "write", "run", "serve", "fetch"]
+"""The most a tool can do: nothing outside the session, read files, change files, run programs, whatever the server does
+that brought it, or ask a server of the web for something."""
 
 Arguments: TypeAlias = Mapping[str, object]
 
@@ -167,7 +167,7 @@ class Tool(Protocol):
     def effect(self) -> Effect: ...
 
     def subjects(self, arguments: Arguments, workspace: Workspace) -> tuple[str, ...]:
-        """What permission rules look at: a command line, or absolute resolved paths. Raises `ToolError`."""
+        """What permission rules look at: a command line, absolute resolved paths, or hosts. Raises `ToolError`."""
 
     async def run(self, arguments: Arguments, workspace: Workspace) -> Result:
         """Does the work. Raises `ToolError`; may be cancelled at any await, and then leaves no process behind."""

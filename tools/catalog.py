@@ -17,6 +17,8 @@ from tools.read_result import ReadResult
 from tools.recall import Recall
 from tools.todo import Todo
 from tools.tool_search import ToolSearch
+from tools.web_fetch import WebFetch
+from tools.web_search import WebSearch
 from tools.write import Write
 
 
@@ -34,6 +36,8 @@ def builtin_tools() -> tuple[Tool, ...]:
         BashKill(),
         Glob(),
         Grep(),
+        WebFetch(),
+        WebSearch(),
         ReadResult(),
         Recall(),
         Todo(),

@@ -3,6 +3,7 @@
 A rule is `TOOL` or `TOOL(PREFIX)`. TOOL may hold `*`. For a tool that works on files, PREFIX is a file or folder,
 relative to the working folder. For shell, it is the beginning of a command, in whole words: `bash(git status)`; or,
 behind `=`, one whole line as it is written: `bash(=make test)`.
+For what is fetched from the web, PREFIX is a host, `example.org`, or those below one, `*.example.org`.
 `mcp__SERVER` stands for all tools of a server; what their calls are about is not known, so such rules have no PREFIX.
 Deny rules come first, then what always asks, then allow rules, then the mode. A rule that allows covers only what can
 be read in the call; one that denies, all that may be meant by it.
@@ -143,6 +144,8 @@ def _by_mode(asked: PermissionRequest, policy: Policy) -> Ruling:
         return Ruling("ask", f"{policy.mode} mode asks before a command runs")
     if asked.effect == "serve":
         return Ruling("ask", f"{policy.mode} mode asks before a server does something")
+    if asked.effect == "fetch":
+        return Ruling("ask", f"{policy.mode} mode asks before something is fetched from the web")
     outside = next((path for path in asked.subjects if not is_within(path, (policy.root,))), None)
     if asked.effect == "read":
         if all(is_within(path, (policy.root, *policy.readable)) for path in asked.subjects):
@@ -160,6 +163,8 @@ def concerns(rule: Rule, asked: PermissionRequest, root: str) -> bool:
     holds such a one; a file or folder, or what is in it. `*` at its end stands for whatever follows."""
     if not _names(rule, asked):
         return False
+    if asked.effect == "fetch":
+        return _means_host(rule, asked, any_port=True)
     rule = Rule(rule.tool, rule.prefix.removesuffix("*"))
     if asked.effect == "run":
         wanted = [word.casefold() for word in rule.words]
@@ -184,6 +189,8 @@ def _denies(rule: Rule, asked: PermissionRequest, root: str) -> bool:
         return False
     if not rule.prefix:
         return True
+    if asked.effect == "fetch":
+        return _means_host(rule, asked, any_port=True)
     if asked.effect != "run":
         place = _place(rule, root)
         is_inside = any(_is_same_or_within(path, place) for path in asked.subjects)
@@ -245,7 +252,19 @@ def _after(words: Sequence[str], at: int, wanted: str) -> int:
     return at + 1
 
 
+def _means_host(rule: Rule, asked: PermissionRequest, *, any_port: bool = False) -> bool:
+    """Whether what is fetched comes from the host of a rule, or one below it. Without `any_port` a rule that names no
+    port means the usual one."""
+    wanted, places = rule.prefix.casefold().rstrip("."), set(asked.subjects)
+    if any_port:
+        places |= {re.sub(r":\d+\Z", "", place) for place in places}
+    is_below = wanted.startswith("*.")
+    return not wanted or any(place.endswith(wanted[1:]) if is_below else place == wanted for place in places)
+
+
 def _allows(rule: Rule, asked: PermissionRequest, policy: Policy) -> bool:
+    if asked.effect == "fetch":
+        return _means_host(rule, asked)
     if asked.effect != "run":
         place = _place(rule, policy.root)
         if rule.prefix and not (asked.subjects and all(is_within(path, (place,)) for path in asked.subjects)):

@@ -82,6 +82,8 @@ def _answers(offer: str, asked: PermissionRequest, policy: Policy) -> bool:
 def _wider(asked: PermissionRequest, policy: Policy) -> Iterator[str]:
     if asked.effect == "run":
         yield from _beginnings(asked, policy)
+    elif asked.effect == "fetch":
+        yield from (str(Rule(asked.tool, place)) for place in asked.subjects or ("",))
     elif asked.effect == "serve":
         yield asked.tool
         yield server_of(asked.tool)

@@ -183,6 +183,11 @@ def command_words(value: object) -> tuple[str, ...]:
     raise ValueError("a program, or a list of a program and its arguments, in quotes")
 
 
+def search_command(value: object) -> tuple[str, ...]:
+    """A program and its words; none: an empty list."""
+    return () if value in ([], ()) else command_words(value)
+
+
 def named_texts(value: object) -> Mapping[str, str]:
     if isinstance(value, dict) and all(isinstance(text, str) for text in value.values()):
         return dict(value)

@@ -21,6 +21,7 @@ from agent.config.option_values import (
     plain_text,
     port,
     prices,
+    search_command,
     seconds,
     share,
     texts,
@@ -214,6 +215,13 @@ OPTIONS: tuple[Option, ...] = (
         "how often the provider's cache is kept alive while you think, in a terminal only: a request shortly before it "
         "runs out, which costs a read of all that is in it; sent only where that will probably save more",
     ),
+    Option(
+        "web.search",
+        (),
+        search_command,
+        "the program that `web_search` runs, with its words; the query replaces `{query}` or comes last",
+    ),
+    Option("web.private", (), texts, "hosts on private networks that `web_fetch` may reach, as `HOST` or `HOST:PORT`"),
     Option("agent.max_turns", None, optional_count, "requests that one turn may make"),
     Option("agent.max_cost", None, dollars, "US dollars one run may cost"),
     Option(

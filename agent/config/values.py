@@ -112,6 +112,8 @@ class Config:
     tui_status: tuple[StatusPart, ...]
     keep_alive: int | Literal["off"]
     """Requests in a row that may keep the provider's cache alive."""
+    web_search: tuple[str, ...]
+    web_private: tuple[str, ...]
     max_turns: int | None
     max_cost: float | None
     allow: tuple[str, ...]

@@ -40,6 +40,10 @@ def _subject(name: str, arguments: Mapping[str, object]) -> str:
             return f"{path_of(arguments)}  {arguments.get('action')} cell {arguments.get('cell')}"
         case "apply_patch":
             return ", ".join(_patched_files(_text(arguments, "patch") or _text(arguments, "input")))
+        case "web_fetch":
+            return _text(arguments, "url")
+        case "web_search":
+            return _text(arguments, "query")
         case "glob":
             return _text(arguments, "pattern")
         case "grep":

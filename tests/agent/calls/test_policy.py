@@ -413,3 +413,47 @@ def test_a_server_is_no_shell() -> None:
 )
 def test_a_rule_describes_calls_whatever_else_they_do(rule: str, call: PermissionRequest, is_meant: bool) -> None:
     assert concerns(parse_rule(rule), call, ROOT) == is_meant
+
+
+def fetched(*hosts: str) -> PermissionRequest:
+    return PermissionRequest("web_fetch", "fetch", hosts)
+
+
+def test_what_is_fetched_from_the_web_is_asked_about_but_in_auto_mode() -> None:
+    verdicts = {mode: decide(fetched("example.org"), policy(mode)).verdict for mode in MODES}
+    assert verdicts == {"ask": "ask", "accept-edits": "ask", "plan": "ask", "auto": "allow"}
+    assert decide(PermissionRequest("web_search", "fetch", ()), policy(allow=("web_search",))).verdict == "allow"
+
+
+@pytest.mark.parametrize(
+    ("rule", "allowed", "denied"),
+    [
+        (
+            "web_fetch",
+            "example.org example.org:8443 www.example.org other.org",
+            "example.org example.org:8443 other.org",
+        ),
+        ("web_fetch(example.org)", "example.org", "example.org example.org:8443"),
+        ("web_fetch(Example.org.)", "example.org", "example.org example.org:8443"),
+        ("web_fetch(example.org:8443)", "example.org:8443", "example.org:8443"),
+        ("web_fetch(*.example.org)", "www.example.org a.b.example.org", "www.example.org www.example.org:8443"),
+        ("web_*(example.org)", "example.org", "example.org"),
+        ("read(example.org)", "", ""),
+    ],
+)
+def test_a_rule_for_a_host_covers_it_and_with_a_star_those_below(rule: str, allowed: str, denied: str) -> None:
+    hosts = [
+        "example.org",
+        "example.org:8443",
+        "www.example.org",
+        "www.example.org:8443",
+        "a.b.example.org",
+        "other.org",
+    ]
+    hosts += ["badexample.org", "example.org.evil.com", "org"]
+    named = {host for host in hosts if decide(fetched(host), policy(allow=(rule,))).verdict == "allow"}
+    assert named >= set(allowed.split())
+    assert rule == "web_fetch" or named == set(allowed.split())
+    forbidden = {host for host in hosts if decide(fetched(host), policy("auto", deny=(rule,))).verdict == "deny"}
+    assert forbidden >= set(denied.split())
+    assert not {"badexample.org", "org", "example.org.evil.com"} & forbidden or rule == "web_fetch"

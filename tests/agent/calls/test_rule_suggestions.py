@@ -213,3 +213,10 @@ def test_calls_of_other_tools_are_not_counted_and_those_of_the_same_server_are()
 )  # fmt: skip
 def test_programs_that_do_whatever_they_are_told_are_offered_with_all_they_are_told(command: str) -> None:
     assert offers(shell(command)) == (f"bash(={command})",)
+
+
+def test_what_is_fetched_is_offered_by_its_host() -> None:
+    asked = PermissionRequest("web_fetch", "fetch", ("example.org:8443",))
+    assert offers_for(asked, Policy(ROOT)) == ("web_fetch(example.org:8443)",)
+    assert exact_rule(asked, ROOT) == ""
+    assert offers_for(PermissionRequest("web_search", "fetch", ()), Policy(ROOT)) == ("web_search",)

@@ -30,9 +30,11 @@ from tests.kit.session import ASKED, Home, call, events_of, finished, first_turn
 from tests.served import served_tools
 from tools.catalog import builtin_tools
 
-OWN = tuple(tool.name for tool in builtin_tools())
 SERVED = served_tools()
-TOOLS = (*(tool for tool in builtin_tools() if tool.name != "edit_notebook"), *SERVED)
+BUILTIN = tuple(tool for tool in builtin_tools() if tool.name not in ("edit_notebook", "web_fetch", "web_search"))
+"""Those that stand in requests whatever is configured."""
+OWN = tuple(tool.name for tool in BUILTIN)
+TOOLS = (*BUILTIN, *SERVED)
 TOOLS_OFFERED = select_tools(specs_of(TOOLS))
 """Where nothing is held back."""
 WINDOW = 30_000
@@ -239,7 +241,7 @@ def deferred_in(request: Request) -> int:
     ("search", "window", "deferred", "finders"),
     [
         ("plain", 30_000, 60, ()),
-        ("plain", 60_000, 48, ()),
+        ("plain", 60_000, 49, ()),
         ("plain", 200_000, 0, ()),
         ("grouped", 50_000, 58, ()),
         ("grouped", 30_000, 0, (SEARCH, CALL)),

@@ -1,0 +1,50 @@
+"""The program that turns HTML into Markdown: bytes in, one JSON object out. Only this process loads the libraries."""
+
+import json
+import re
+import sys
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urljoin
+
+if TYPE_CHECKING:
+    from bs4 import BeautifulSoup, Tag
+
+_DROPPED = (
+    "script", "style", "noscript", "template", "iframe", "svg", "canvas", "nav", "footer", "object", "video", "audio",
+)  # fmt: skip
+_LEAST = 200
+"""Characters of a `main` or `article` that is taken for what the page is about."""
+
+
+def main(request: Mapping[str, Any]) -> None:
+    """Prints `title` and `text`. `charset`: as the server says; `url`: what links in it start from."""
+    from bs4 import BeautifulSoup  # noqa: PLC0415  # deferred: what cannot be loaded is told like what cannot be read
+    from markdownify import MarkdownConverter  # noqa: PLC0415  # deferred: as above
+
+    soup = BeautifulSoup(sys.stdin.buffer.read(), "html.parser", from_encoding=request["charset"] or None)
+    title = " ".join(soup.title.get_text().split())[:300] if soup.title else ""
+    for tag in soup.find_all(_DROPPED):
+        tag.decompose()
+    for link in soup.find_all("a", href=True):
+        link["href"] = urljoin(request["url"], str(link["href"]))
+    for picture in soup.find_all("img"):
+        if str(picture.get("src", "")).startswith("data:"):
+            picture.decompose()
+    about = _about(soup)
+    try:
+        text = MarkdownConverter(heading_style="ATX", bullets="-", autolinks=True).convert_soup(about)
+    except RecursionError:  # tags in tags in tags
+        text = about.get_text("\n")
+    text = re.sub(r"[ \t]+\n", "\n", str(text))
+    text = re.sub(r"\n{3,}", "\n\n", text).strip()
+    print(json.dumps({"title": title, "text": text.encode("utf-8", "replace").decode()}), flush=True)
+
+
+def _about(soup: "BeautifulSoup") -> "Tag":
+    """The part of the page that it is about."""
+    for name in ("main", "article"):
+        found = soup.find_all(name)
+        if len(found) == 1 and len(found[0].get_text(strip=True)) >= _LEAST:
+            return found[0]
+    return soup.body or soup

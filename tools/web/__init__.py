@@ -1,0 +1,1 @@
+"""Pages of the web: which addresses may be reached, and what is fetched from them within bounds."""

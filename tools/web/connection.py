@@ -1,0 +1,115 @@
+"""Connections to the public network: a name is resolved once, each address it has is judged, and the connection goes to
+one that was judged. What a name stands for a moment later changes nothing."""
+
+import asyncio
+import os
+import socket
+from collections.abc import Iterable
+from contextlib import suppress
+from typing import TYPE_CHECKING
+from urllib.parse import unquote, urlsplit
+from urllib.request import getproxies, proxy_bypass
+
+import httpcore2
+import httpx2
+
+from tools.base import ToolError
+from tools.name_lookup import look_up_aside
+from tools.web.addresses import IpAddress, WebAddress, is_local_name, is_public, literal
+
+if TYPE_CHECKING:
+    import ssl
+
+MOST_TRIED = 4
+"""Addresses of a name that are tried, one after the other."""
+
+
+class PrivateAddress(Exception):
+    """A host that stands for something on a private network."""
+
+
+class GuardedBackend(httpcore2.AsyncNetworkBackend):
+    """Connects to nothing but public addresses, whoever asks: also for a redirect, and for a connection made anew."""
+
+    def __init__(self) -> None:
+        self._inner = httpcore2.AnyIOBackend()
+
+    async def connect_tcp(
+        self,
+        host: str,
+        port: int,
+        timeout: float | None = None,
+        local_address: str | None = None,
+        socket_options: Iterable[httpcore2.SOCKET_OPTION] | None = None,
+    ) -> httpcore2.AsyncNetworkStream:
+        problem: Exception = httpcore2.ConnectError(f"{host} has no address")
+        for found in (await public_addresses(host, port))[:MOST_TRIED]:
+            try:
+                return await self._inner.connect_tcp(str(found), port, timeout, local_address, socket_options)
+            except (httpcore2.ConnectError, httpcore2.ConnectTimeout) as error:
+                problem = error
+        raise problem
+
+
+async def public_addresses(host: str, port: int) -> list[IpAddress]:
+    """The addresses of a host, all of them public. Raises `PrivateAddress` when one of them is not, and `ConnectError`
+    when it has none."""
+    if is_local_name(host):
+        raise PrivateAddress(f"`{host}` is this machine")
+    try:
+        loop = asyncio.get_running_loop()
+        found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except OSError as error:
+        raise httpcore2.ConnectError(f"the name is not known: {error.strerror or error}") from error
+    addresses = [address for *_, place in found if (address := literal(str(place[0]))) is not None]
+    for address in addresses:
+        if not is_public(address):
+            what = "" if str(address) == host else f" is {address}, which"
+            raise PrivateAddress(f"`{host}`{what} is on a private network")
+    return list(dict.fromkeys(addresses))
+
+
+async def pool_for(address: WebAddress, *, may_be_private: bool) -> httpcore2.AsyncConnectionPool:
+    """What connects to the address: through the proxy of the environment, where there is one for it, with the
+    certificates that our providers trust. `may_be_private`: the user has allowed this host. Raises `ToolError`,
+    `PrivateAddress`."""
+    look_up_aside(asyncio.get_running_loop())
+    context = await asyncio.to_thread(_context, address)
+    proxy = _proxy(address)
+    if proxy is None:
+        backend = None if may_be_private else GuardedBackend()
+        return httpcore2.AsyncConnectionPool(ssl_context=context, network_backend=backend)
+    if not may_be_private:
+        with suppress(httpcore2.ConnectError):  # only the proxy knows such a name, and it decides what it reaches
+            await public_addresses(address.host, address.port)
+    return _through(proxy, context)
+
+
+def _context(address: WebAddress) -> "ssl.SSLContext | None":
+    try:
+        return httpx2.create_ssl_context() if address.scheme == "https" else None
+    except OSError as error:
+        name = next((name for name in ("SSL_CERT_FILE", "SSL_CERT_DIR") if os.environ.get(name)), "this system")
+        raise ToolError(f"the certificates of `{name}` cannot be read: tell the user") from error
+
+
+def _proxy(address: WebAddress) -> str | None:
+    if proxy_bypass(address.place):
+        return None
+    known = getproxies()
+    return known.get(address.scheme) or known.get("all") or None
+
+
+def _through(proxy: str, context: "ssl.SSLContext | None") -> httpcore2.AsyncConnectionPool:
+    try:
+        parts = urlsplit(proxy if "://" in proxy else f"http://{proxy}")
+        port = parts.port or (1080 if parts.scheme.startswith("socks") else 443 if parts.scheme == "https" else 80)
+        url = httpcore2.URL(scheme=parts.scheme, host=parts.hostname or "", port=port, target="/")
+        auth = (unquote(parts.username), unquote(parts.password or "")) if parts.username else None
+        if not parts.hostname or parts.scheme not in ("http", "https", "socks5", "socks5h"):
+            raise ValueError(parts.scheme)
+    except ValueError as error:
+        raise ToolError("the environment names a proxy whose address cannot be used: tell the user") from error
+    if parts.scheme.startswith("socks"):
+        return httpcore2.AsyncSOCKSProxy(proxy_url=url, proxy_auth=auth, ssl_context=context)
+    return httpcore2.AsyncHTTPProxy(proxy_url=url, proxy_auth=auth, ssl_context=context)

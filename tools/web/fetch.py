@@ -1,0 +1,136 @@
+"""One page of the web, within bounds of bytes, time and redirects."""
+
+import asyncio
+import zlib
+from collections.abc import AsyncIterator, Mapping, Sequence
+from http import HTTPStatus
+
+import httpcore2
+
+from tools.base import ToolError
+from tools.lazy import dataclass
+from tools.plain_text import printable
+from tools.web.addresses import WebAddress, behind, is_allowed
+from tools.web.connection import PrivateAddress, pool_for
+
+MOST = 5_000_000
+"""Bytes of a page that are looked at, packed and unpacked."""
+SECONDS = 60.0
+"""For all of it. What of a page has come by then is shown."""
+CONNECT = 15.0
+REDIRECTS = 5
+
+_HEADERS = (
+    ("user-agent", "ebbtide"),
+    ("accept", "text/markdown, text/html;q=0.9, text/plain;q=0.8, */*;q=0.5"),
+    ("accept-encoding", "gzip"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    address: WebAddress
+    """Where it was found, behind all redirects."""
+    media_type: str
+    charset: str
+    """As the server says; empty where it does not."""
+    content: bytes
+    left_out: str = ""
+    """Why it is not all there, when it is not."""
+
+
+@dataclass(frozen=True, slots=True)
+class Redirect:
+    to: str
+
+
+async def fetch(address: WebAddress, private: Sequence[str] = ()) -> Page:
+    """The page. `private`: hosts on private networks that may be reached. A redirect to another host is not followed,
+    since permission was given for this one. Raises `ToolError`."""
+    start = asyncio.get_running_loop().time()
+    for _ in range(REDIRECTS + 1):
+        left = SECONDS - (asyncio.get_running_loop().time() - start)
+        try:
+            found = await _once(address, is_allowed(address, private), left)
+        except PrivateAddress as error:
+            named = "a host that is named in `web.private` of the user's settings could be reached"
+            raise ToolError(f"not fetched: {error}; {named}") from error
+        except TimeoutError as error:
+            raise ToolError(f"`{address.place}` did not answer within {SECONDS:.0f} s: try again later") from error
+        except (
+            httpcore2.NetworkError,
+            httpcore2.TimeoutException,
+            httpcore2.ProtocolError,
+            httpcore2.ProxyError,
+        ) as error:
+            said = printable(str(error) or type(error).__name__)[:300]
+            raise ToolError(f"cannot reach `{address.place}`: {said}. Check the address") from error
+        if isinstance(found, Page):
+            return found
+        following = behind(address, found.to)
+        if following.host != address.host:
+            raise ToolError(f"it redirects to another host: call web_fetch with `{printable(str(following))}`")
+        address = following
+    raise ToolError(f"`{address.place}` redirects more than {REDIRECTS} times: give the address that it leads to")
+
+
+async def _once(address: WebAddress, may_be_private: bool, seconds: float) -> Page | Redirect:
+    body, left_out = bytearray(), ""
+    async with asyncio.timeout(seconds) as limit:
+        pool = await pool_for(address, may_be_private=may_be_private)
+        url = httpcore2.URL(scheme=address.scheme, host=address.host, port=address.port, target=address.target)
+        headers = [("host", address.place), *_HEADERS]
+        extensions = {"timeout": {"connect": CONNECT, "read": seconds, "write": seconds, "pool": CONNECT}}
+        async with pool, pool.stream("GET", url, headers=headers, extensions=extensions) as response:
+            said = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in response.headers}
+            if response.status in (301, 302, 303, 307, 308) and "location" in said:
+                return Redirect(said["location"])
+            if response.status >= 400:
+                raise ToolError(f"`{printable(str(address))}` answers with HTTP {_status(response.status)}")
+            try:
+                async for piece in _unpacked(response.aiter_stream(), said.get("content-encoding", "")):
+                    body += piece
+                    if len(body) > MOST:
+                        left_out = f"only its first {MOST / 1e6:.0f} MB were looked at"
+                        break
+            except asyncio.CancelledError:
+                if not body or not limit.expired():
+                    raise
+                left_out = f"it did not come whole within {SECONDS:.0f} s"
+            except (httpcore2.NetworkError, httpcore2.ProtocolError):
+                if not body:
+                    raise
+                left_out = "it broke off"
+    media_type, charset = _kind(said)
+    return Page(address, media_type, charset, bytes(body[:MOST]), left_out)
+
+
+async def _unpacked(stream: AsyncIterator[bytes], encoding: str) -> AsyncIterator[bytes]:
+    """The bytes as they were before they were packed, never many more at once than came."""
+    match encoding.strip().lower():
+        case "" | "identity":
+            async for piece in stream:
+                yield piece
+        case "gzip" | "x-gzip" | "deflate":
+            unpacker = zlib.decompressobj(wbits=47)
+            async for piece in stream:
+                try:
+                    yield unpacker.decompress(piece, MOST + 1)
+                except zlib.error as error:
+                    raise ToolError("the page is packed in a way that cannot be read: try curl in bash") from error
+        case other:
+            raise ToolError(f"the page is packed as {printable(other[:40])}, which was not asked for: try curl in bash")
+
+
+def _status(status: int) -> str:
+    try:
+        return f"{status} {HTTPStatus(status).phrase}"
+    except ValueError:
+        return str(status)
+
+
+def _kind(headers: Mapping[str, str]) -> tuple[str, str]:
+    """The media type and the charset that a server names."""
+    media_type, *parameters = headers.get("content-type", "").split(";")
+    named = dict(part.strip().lower().partition("=")[::2] for part in parameters)
+    return media_type.strip().lower(), named.get("charset", "").strip("\"' ")
