@@ -51,6 +51,8 @@ def _as_it_runs(call: ToolCall, tools: Mapping[str, Tool], offered: Collection[s
     try:
         name = call.name if call.name in tools else _known_as(call, tools, offered)
         arguments, note = _arguments_for(tools[name], call, root)
+        if name == "bash" and "apply_patch" in tools:
+            name, arguments, note = _as_patch(arguments, note)
     except ToolError as error:
         return replace(call, problem=str(error))
     if name == call.name and arguments is call.arguments:
@@ -59,6 +61,16 @@ def _as_it_runs(call: ToolCall, tools: Mapping[str, Tool], offered: Collection[s
     return replace(
         call, name=name, arguments=arguments, source=source, called=call.name if name != call.name else "", note=note
     )
+
+
+def _as_patch(arguments: Arguments, note: str) -> tuple[str, Arguments, str]:
+    """A command, or the patch that it hands to a program of that name: there is none."""
+    if "*** Begin Patch" not in str(arguments.get("command")):
+        return "bash", arguments, note
+    from agent.calls.shell_patch import DONE, as_patch  # noqa: PLC0415  # deferred: few commands have a patch in them
+
+    patch = as_patch(arguments)
+    return ("bash", arguments, note) if patch is None else ("apply_patch", {"patch": patch}, DONE)
 
 
 def _known_as(call: ToolCall, tools: Mapping[str, Tool], offered: Collection[str]) -> str:
