@@ -147,6 +147,8 @@ def slip_table(random: Random, unit: str, first: int) -> dict[str, Callable[[Lin
     def rescaled(other: str) -> Callable[[str], str]:
         def each(line: str) -> str:
             indent, body = split(line)
+            if not body:
+                return line  # blanks alone are no level
             return other * (len(indent) // len(unit)) + " " * (len(indent) % len(unit)) + body
 
         return each

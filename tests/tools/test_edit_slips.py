@@ -53,8 +53,8 @@ def test_a_patch_with_slips_is_right_or_refused(seed: int) -> None:
 
 
 def assert_meant(call: SlippedEdit, made: bytes) -> None:
-    if call.before == call.after or call.names_another:
-        return
+    if call.before in (call.after, made) or call.names_another:
+        return  # an edit that changes nothing is refused by both tools
     is_right = made == call.after or (call.is_lossy and words_of(made) == words_of(call.after))
     assert is_right, f"{call}\nbecame\n{made!r}"
 

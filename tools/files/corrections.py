@@ -58,14 +58,14 @@ def _without_numbers(old: str, new: str) -> Iterator[Correction]:
 
 
 def _without_empty_edges(old: str, new: str) -> Iterator[Correction]:
-    """Without empty lines that both texts have before or behind what they say."""
+    """Without empty lines that both texts, or only the old one, have before or behind what they say."""
     if not old.strip() or not new.strip():
         return
     above, new_above = _blank_lines(old), _blank_lines(new)
     below, new_below = _blank_lines(old[::-1]), _blank_lines(new[::-1])
-    if (above or below > 1) and above == new_above and below == new_below:
+    if (above or below > 1) and new_above in (0, above) and new_below in (min(below, 1), below):
         lines, put = old.split("\n"), new.split("\n")
-        rest, plain = lines[above : len(lines) - below], put[above : len(put) - below]
+        rest, plain = lines[above : len(lines) - below], put[new_above : len(put) - new_below]
         yield Correction("\n".join(rest), "\n".join(plain), "empty lines around it")
 
 

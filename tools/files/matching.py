@@ -6,13 +6,14 @@ fits, and whole lines are never skipped: a wrong place is worse than an error.
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from re import Match
 from typing import Literal, TypeAlias
 
 from tools.files.alignment import Block, rewritten
 from tools.files.indentation import step_of
 from tools.files.signs import plain_signs
 from tools.files.text import Replacement
-from tools.lazy import dataclass
+from tools.lazy import dataclass, regex
 
 Closeness: TypeAlias = Literal["exact", "signs", "blanks", "none"]
 
@@ -20,6 +21,8 @@ LOOSEST = 60.0
 """Least likeness, of 100, at which lines are worth showing as a near miss."""
 
 MOST_WINDOWS = 20_000
+
+_BLANKS = regex(r"\s+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,7 +194,13 @@ def _without_edges(line: str) -> str:
 
 
 def _without_width(line: str) -> str:
-    return " ".join(plain_signs(line).split())
+    """Blanks count only between two words, and there as one."""
+    return _BLANKS.sub(_one_between_words, plain_signs(line).strip())
+
+
+def _one_between_words(blanks: Match[str]) -> str:
+    before, after = blanks.string[blanks.start() - 1], blanks.string[blanks.end()]
+    return " " if (before.isalnum() or before == "_") and (after.isalnum() or after == "_") else ""
 
 
 _READINGS: tuple[tuple[Closeness, Callable[[str], str]], ...] = (
