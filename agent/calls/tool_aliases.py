@@ -158,11 +158,10 @@ def our_arguments(tool: str, called: str, arguments: Arguments, parameters: Coll
     for name, value in arguments.items():
         key = plain_name(name)
         ours = names.get(key) or next((each for each in parameters if plain_name(each) == key), name)
-        made.setdefault(ours if ours in parameters or ours == "workdir" else name, value)
+        is_free = ours in parameters and made.get(ours, value) == value
+        made.setdefault(ours if is_free else name, value)
     if tool in _REWRITERS:
         _REWRITERS[tool](made, plain_name(called), root)
-    if "workdir" in made and "workdir" not in parameters:
-        _enter_folder(made)
     return made
 
 
@@ -185,13 +184,6 @@ def _bash(made: Values, called: str, root: str) -> None:
     folder = made.get("workdir")
     if folder is None or (isinstance(folder, str) and folder.rstrip("/") in ("", ".", root.rstrip("/"))):
         made.pop("workdir", None)
-
-
-def _enter_folder(made: Values) -> None:
-    """Lets the command begin in its folder, where the tool has no argument for that."""
-    folder, command = made.pop("workdir"), made.get("command")
-    if isinstance(folder, str) and isinstance(command, str):
-        made["command"] = f"cd {shlex.quote(folder)} && {command}"
 
 
 def _to_seconds(made: Values, name: str) -> None:

@@ -169,6 +169,12 @@ def test_what_a_tool_has_no_argument_for_is_left_out_and_the_model_is_told() -> 
     )
 
 
+def test_of_two_names_for_one_argument_ours_holds_and_the_other_is_named() -> None:
+    call = as_run("read", {"path": "a", "file_path": "b"})
+    assert (call.arguments, "`file_path`" in call.note) == ({"path": "a"}, True)
+    assert as_run("read", {"path": "a", "file_path": "a"}).note == ""
+
+
 def test_a_command_begins_in_the_folder_that_it_was_given() -> None:
     for name in ("workdir", "cwd"):
         assert as_run("shell", {"command": ["ls"], name: "a b"}).arguments == {"command": "ls", "workdir": "a b"}
