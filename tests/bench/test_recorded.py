@@ -20,8 +20,8 @@ from bench.context.replay import Replayed, replay
 
 Row = Mapping[str, Any]
 LONG = "".join(f"line {number} of what a build prints\n" for number in range(400))
-HIDDEN = LONG[:6000] + "the flag is keep_alive_window\n" + LONG[6000:]
-"""Its middle is not shown of a program's output."""
+HIDDEN = "".join(f"line {number} sets option_{number}_window\n" for number in range(400))
+"""Its middle is not shown of a program's output: no line of it stands out."""
 
 
 def said(text: str, at: float = 0) -> Row:
@@ -172,12 +172,12 @@ async def test_what_is_used_of_the_hidden_part_of_an_output_is_a_regret(tmp_path
         said("go"),
         replied("", called("1")),
         gave("1", HIDDEN),
-        replied("I set `keep_alive_window`."),
+        replied("I set `option_207_window`."),
         said("thanks"),
     )
-    run = await replayed(tmp_path, *rows, replied("keep_alive_window is set"))
+    run = await replayed(tmp_path, *rows, replied("option_207_window is set"))
     assert [(one.id, one.kind, one.cause, one.wanted, one.age) for one in run.regrets] == [
-        ("1", "bash", "cut", "keep_alive_window", 0)
+        ("1", "bash", "cut", "option_207_window", 0)
     ]
     assert run.left == {("cut", "bash"): 1}
     assert run.recalls > 1.25 * 2500 / 1000
@@ -199,10 +199,10 @@ async def test_what_no_agent_would_write_is_replayed_as_far_as_it_goes(tmp_path:
             "think": -5,
             "calls": [None, {"id": 1}, called("a:b|c", "call_tool", tool="x")],
         },
-        gave("a:b|c", "\ud800 keep_alive_window \x1b[2J"),
+        gave("a:b|c", "\ud800 option_207_window \x1b[2J"),
         replied("", called("d", "séance/x", deep=[{"\ud800": None}]), called("e", "compact_context", message="\ud800")),
         gave("e", "nothing was compacted"),
-        replied("keep_alive_window"),
+        replied("option_207_window"),
     ]
     run = await replayed(tmp_path, "[" * 100_000, *rows)
     assert [(call.id, call.tool) for step in run.recording.steps for call in step.calls] == [
@@ -215,7 +215,7 @@ async def test_what_no_agent_would_write_is_replayed_as_far_as_it_goes(tmp_path:
 
 
 async def test_an_output_of_four_megabytes_is_replayed(tmp_path: Path) -> None:
-    rows = said("go"), replied("", called("1")), gave("1", HIDDEN * 250), replied("keep_alive_window")
+    rows = said("go"), replied("", called("1")), gave("1", HIDDEN * 250), replied("option_207_window")
     run = await replayed(tmp_path, *rows)
     assert [(one.cause, one.characters) for one in run.regrets] == [("cut", 250 * len(HIDDEN))]
     assert run.recording.troubles == {"output over a million characters": 1}
@@ -299,7 +299,7 @@ def test_what_took_an_output_from_the_view_is_why_it_is_regretted() -> None:
 def test_the_command_prints_what_it_found_and_what_that_costs(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    written(tmp_path, [said("go"), replied("", called("1")), gave("1", HIDDEN), replied("keep_alive_window")])
+    written(tmp_path, [said("go"), replied("", called("1")), gave("1", HIDDEN), replied("option_207_window")])
     written(tmp_path, [said("hello")], "empty")
     monkeypatch.setattr("sys.argv", ["recorded", str(tmp_path), "--policy", "ours", "--each", "--window", "100k,1M"])
     assert main() == 0
