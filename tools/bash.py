@@ -8,16 +8,17 @@ from pathlib import Path
 
 from tools.base import Arguments, Effect, PrintedLog, Result, ToolError, Workspace, description_beside
 from tools.files.paths import locate
-from tools.plain_text import as_text, printable
+from tools.plain_text import printable
 from tools.process.jobs import Job
 from tools.process.program import Program, start
 from tools.process.shell import argv_of, child_environment
 from tools.process.state import ProgramState, state_of
+from tools.program_output import job_of, news_of, with_log
 from tools.schema import flag, number, object_of, text
 
 DEFAULT_SECONDS, MOST_SECONDS = 120, 600
-LONGEST_PRINTED = 4096
-"""Bytes of a log that stand in a text as they are."""
+_ANSWERED = 1.0
+"""Seconds in which a job may answer what was written to it."""
 
 
 class Bash:
@@ -35,19 +36,26 @@ class Bash:
             },
             "workdir": {"type": "string"},
             "background": {"type": "boolean"},
+            "terminal": {"type": "boolean"},
+            "job": {"type": "string"},
         },
         required=("command",),
     )
 
     def subjects(self, arguments: Arguments, workspace: Workspace) -> tuple[str, ...]:
-        """With another folder to begin in, the same as if the command went there."""
+        """With another folder to begin in, the same as if the command went there; of what is written to a job the same
+        as if the job were started with it."""
+        if text(arguments, "job", ""):
+            return (f"{job_of(arguments, workspace).command} <<< {shlex.quote(text(arguments, 'command'))}",)
         folder, command = text(arguments, "workdir", ""), command_line(arguments)
         return (f"cd {shlex.quote(folder)} && {command}" if folder else command,)
 
     async def run(self, arguments: Arguments, workspace: Workspace) -> Result:
+        if text(arguments, "job", ""):
+            return await _written_to(job_of(arguments, workspace), text(arguments, "command"))
         command, folder = command_line(arguments), _folder(text(arguments, "workdir", ""), workspace)
-        if flag(arguments, "background"):
-            return _run_in_background(command, folder, workspace)
+        if flag(arguments, "background") or flag(arguments, "terminal"):
+            return _run_in_background(command, folder, workspace, terminal=flag(arguments, "terminal"))
         return await _run_in_time(command, folder, number(arguments, "timeout", DEFAULT_SECONDS), workspace)
 
 
@@ -67,8 +75,21 @@ def _folder(written: str, workspace: Workspace) -> Path:
     return folder
 
 
-def _run_in_background(command: str, folder: Path, workspace: Workspace) -> Result:
-    job = workspace.jobs.add(command, _started(command, folder, workspace, None))
+async def _written_to(job: Job, words: str) -> Result:
+    """What the job prints when a line is written to its terminal."""
+    if not job.program.has_terminal:
+        raise ToolError(f"{job.id} takes no input: start the command with `terminal`, and write to that job")
+    if job.program.code is not None:
+        raise ToolError(f"{job.id} has ended ({state_of(job.program.code).how}): start it again to write to it")
+    before, line = job.program.size, words if words.endswith("\n") else f"{words}\n"
+    if not job.program.write(line.encode("utf-8", "surrogateescape")):
+        raise ToolError(f"{job.id} does not take so much now: look at it with bash_output, and write less at once")
+    await job.program.wait_for_news(_ANSWERED, before + len(line) + line.count("\n"))
+    return news_of(job)
+
+
+def _run_in_background(command: str, folder: Path, workspace: Workspace, *, terminal: bool) -> Result:
+    job = workspace.jobs.add(command, _started(command, folder, workspace, None, terminal=terminal))
     told = f"{job.id} is running; bash_output gives what it prints, bash_kill ends it"
     return Result(told, program=ProgramState(told, job=job.id, is_silent=True))
 
@@ -111,23 +132,14 @@ def _told(program: Program) -> Result:
     return with_log(log, "no output", state, failed=state.code != 0 or bool(program.problem))
 
 
-def with_log(log: PrintedLog, nothing: str, state: ProgramState, *, failed: bool) -> Result:
-    """What was printed and what is told of it, in one text where that can be."""
-    state = replace(state, is_silent=log.start == log.end)
-    shown = printed(log)
-    if shown is None:
-        return Result(state.told, log, failed=failed, program=state)
-    if log.is_finished:
-        log.path.unlink(missing_ok=True)
-    return Result(f"{nothing if state.is_silent else shown}\n{state.told}", failed=failed, program=state)
-
-
-def _started(command: str, folder: Path, workspace: Workspace, heard: Callable[[str], None] | None) -> Program:
+def _started(
+    command: str, folder: Path, workspace: Workspace, heard: Callable[[str], None] | None, *, terminal: bool = False
+) -> Program:
     try:
         for each in (workspace.outputs.parent, workspace.outputs):  # parents get no mode from `mkdir`
             each.mkdir(parents=True, exist_ok=True, mode=0o700)
         log = workspace.outputs / f"bash-{secrets.token_hex(4)}.txt"
-        return start(argv_of(command), folder, child_environment(), log, heard)
+        return start(argv_of(command), folder, child_environment(), log, heard, terminal=terminal)
     except OSError as error:
         raise ToolError(_why_not_started(error, command, folder)) from error
     except UnicodeEncodeError as error:
@@ -140,12 +152,3 @@ def _why_not_started(error: OSError, command: str, root: Path) -> str:
     if isinstance(error, OSError) and error.errno == 7:  # E2BIG
         return f"the command is too long ({len(command)} characters): write it to a file and run that"
     return f"the command could not be started: {error}"
-
-
-def printed(log: PrintedLog) -> str | None:
-    """The text of a log without the line end at its end; None when that would not be all that was printed."""
-    if log.end - log.start > LONGEST_PRINTED:
-        return None
-    with log.path.open("rb") as file:
-        file.seek(log.start)
-        return as_text(file.read(log.end - log.start))

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from tools.base import Arguments, Effect, Result, Workspace, description_beside
-from tools.bash_output import job_of, news_of
+from tools.program_output import job_of, news_of
 from tools.schema import object_of
 
 

@@ -120,6 +120,8 @@ def _seen(ledger: Ledger, call: ToolCall, output: ToolOutput, ref: str) -> Ledge
             for path in patched_paths(call):
                 ledger = _touched(ledger, "changed", path)
             return ledger
+        case "bash" if call.arguments.get("job"):
+            return _looked_at_job(ledger, call, output)
         case "bash":
             return _ran(ledger, call, output, ref)
         case "bash_output" | "bash_kill":
@@ -189,7 +191,7 @@ _TEST_OUTCOME = (
 
 def _ran(ledger: Ledger, call: ToolCall, output: ToolOutput, ref: str) -> Ledger:
     command = quoted(_word(call, "command"), GOAL)
-    if call.arguments.get("background") is True:
+    if call.arguments.get("background") is True or call.arguments.get("terminal") is True:
         return _with_job(ledger, output.program.job, command) if output.program else ledger
     if output.program and output.program.job:  # its time was too short
         ledger = _with_job(ledger, output.program.job, command)

@@ -132,6 +132,41 @@ async def test_a_command_begins_in_the_folder_that_it_is_given(workspace: Worksp
     assert not (workspace.root / "made").exists()
 
 
+async def test_a_job_with_a_terminal_is_written_to(workspace: Workspace) -> None:
+    asks = "test -t 0 && test -t 1 && tty -s </dev/tty && read -p 'Name? ' name; echo \"hello $name\"; read; exit 4"
+    started = await bash(workspace, asks, terminal=True)
+    assert started.text == "job-1 is running; bash_output gives what it prints, bash_kill ends it"
+    program = workspace.jobs.by_id["job-1"].program
+    await program.wait_for_news(60, 5)
+    answer = {"command": "Ann", "job": "job-1"}
+    assert Bash().subjects(answer, workspace) == (f"{asks} <<< Ann",)
+    said = (await Bash().run(answer, workspace)).text
+    await program.wait_for_news(60, len("Name? Ann\n"))
+    said += (await BashOutput().run({"job": "job-1"}, workspace)).text
+    assert "Name? Ann" in said
+    assert "hello Ann" in said
+    await Bash().run({"command": "", "job": "job-1"}, workspace)
+    await program.wait(60)
+    assert program.code == 4
+    with pytest.raises(ToolError, match=r"job-1 has ended \(exit code 4\): start it again"):
+        await Bash().run(answer, workspace)
+
+
+async def test_a_job_without_a_terminal_takes_no_input(workspace: Workspace) -> None:
+    await bash(workspace, "sleep 300", background=True)
+    with pytest.raises(ToolError, match="job-1 takes no input: start the command with `terminal`"):
+        await Bash().run({"command": "x", "job": "job-1"}, workspace)
+    with pytest.raises(ToolError, match="there is no job `job-7`"):
+        await Bash().run({"command": "x", "job": "job-7"}, workspace)
+
+
+async def test_a_job_with_a_terminal_ends_with_the_session(workspace: Workspace) -> None:
+    await bash(workspace, "trap '' HUP; echo $$ > pid.new; mv pid.new pid; sleep 300", terminal=True)
+    await soon((workspace.root / "pid").exists)
+    await workspace.jobs.close()
+    await soon(lambda: not is_running(workspace.root / "pid"))
+
+
 async def test_a_cancelled_command_leaves_no_process(workspace: Workspace) -> None:
     pid = workspace.root / "pid"
     command = "trap '' TERM; bash -c 'bash -c \"sleep 300 & echo \\$! > pid.new; mv pid.new pid; sleep 300\"'"

@@ -7,10 +7,12 @@ the pipe would need no thread, but a program that opens /dev/stderr would then e
 
 import asyncio
 import codecs
+import errno
 import os
 import select
 import signal
 import subprocess
+import termios
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -20,6 +22,7 @@ from pathlib import Path
 from tools.lazy import dataclass
 from tools.plain_text import finished, plain
 from tools.process.groups import GRACE, GUARDIAN, ProcessFamily, exists
+from tools.process.shell import shell
 
 LARGEST_LOG = 2 * 1024**3
 """Bytes of output after which a program is ended."""
@@ -45,17 +48,20 @@ def start(
     log: Path,
     heard: Callable[[str], None] | None = None,
     limits: ProcessLimits | None = None,
+    *,
+    terminal: bool = False,
 ) -> "Program":
-    """Starts a program without input, in a session of its own. Raises `OSError` when that cannot be done."""
+    """Starts a program in a session of its own, without input or on a terminal of its own. Raises `OSError` when that
+    cannot be done."""
     descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
-        reading, writing = os.pipe()
+        reading, writing = _new_terminal() if terminal else os.pipe()
         try:
             process = subprocess.Popen(
-                argv,
+                (shell(), "-c", _TAKES_TERMINAL, "sh", os.ttyname(writing), *argv) if terminal else argv,
                 cwd=folder,
                 env=environment,
-                stdin=subprocess.DEVNULL,
+                stdin=writing if terminal else subprocess.DEVNULL,
                 stdout=writing,
                 stderr=writing,
                 start_new_session=True,
@@ -68,7 +74,22 @@ def start(
     except BaseException:
         os.close(descriptor)
         raise
-    return Program(process, reading, descriptor, log, heard, limits or ProcessLimits())
+    return Program(process, reading, descriptor, log, heard, limits or ProcessLimits(), terminal=terminal)
+
+
+_TAKES_TERMINAL = 'exec 0<>"$1" 1>&0 2>&1; shift; exec "$@"'
+"""Who leads a session and opens a terminal has it from then on as its own."""
+
+
+def _new_terminal() -> tuple[int, int]:
+    """Its two ends: ours, of which no reading or writing waits, and that of the program."""
+    ours, theirs = os.openpty()
+    os.set_blocking(ours, False)
+    termios.tcsetwinsize(theirs, (24, 80))
+    settings = termios.tcgetattr(theirs)
+    settings[1] &= ~termios.ONLCR  # lines end as they do in a pipe
+    termios.tcsetattr(theirs, termios.TCSANOW, settings)
+    return ours, theirs
 
 
 class Program:
@@ -82,6 +103,8 @@ class Program:
         log: Path,
         heard: Callable[[str], None] | None,
         limits: ProcessLimits,
+        *,
+        terminal: bool = False,
     ) -> None:
         self.log = log
         self.size = 0
@@ -102,6 +125,9 @@ class Program:
         self._closing = False
         self._was_killed = False
         self._reaping = threading.Lock()
+        self.has_terminal = terminal
+        self._input = pipe if terminal else None
+        self._writing = threading.Lock()
         self._progress = _OutputProgress(heard) if heard is not None else None
         GUARDIAN.guard(process.pid)
         threading.Thread(target=self._watch, args=(pipe, descriptor), daemon=True).start()
@@ -127,6 +153,16 @@ class Program:
             self._news.clear()
             if not await within(end - self._loop.time(), self._news):
                 return
+
+    def write(self, data: bytes) -> bool:
+        """Writes to the program's terminal. Whether it took all of that; it takes none when it has exited."""
+        with self._writing:
+            if self._input is None:
+                return False
+            try:
+                return os.write(self._input, data) == len(data)
+            except OSError:
+                return False
 
     def hear_no_more(self) -> None:
         """Tells nobody any more what is printed."""
@@ -187,6 +223,8 @@ class Program:
                     self._tell(self._exited, self._news)
                 self._report(late=self._process.returncode is not None)
         finally:
+            with self._writing:
+                self._input = None
             for held in (pipe, descriptor, waiting):
                 if held is not None:
                     os.close(held)
@@ -219,7 +257,7 @@ class Program:
 
     def _move(self, pipe: int, descriptor: int) -> int:
         """Bytes moved from the pipe to the log; 0 at the end of the pipe."""
-        chunk = os.read(pipe, _CHUNK)
+        chunk = self._read(pipe)
         if not chunk:
             return 0
         if self.kept == self.size and not self.problem:
@@ -233,6 +271,14 @@ class Program:
         if not self._news.is_set():
             self._tell(self._news)
         return len(chunk)
+
+    def _read(self, pipe: int) -> bytes:
+        try:
+            return os.read(pipe, _CHUNK)
+        except OSError as error:
+            if self.has_terminal and error.errno == errno.EIO:  # nobody has the other end of the terminal any more
+                return b""
+            raise
 
     def _keep(self, chunk: bytes, descriptor: int) -> None:
         try:

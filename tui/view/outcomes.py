@@ -14,6 +14,8 @@ if TYPE_CHECKING:  # types only
 FEW, USERS_LINES = 3, 12
 """Lines that a folded call shows: of a failure, and of what a command of the user printed."""
 
+_AS_JOB = ("background", "terminal", "job")
+"""Arguments of a command that is a job from the beginning, or is written to one."""
 _EDITED = "as you changed it"
 
 
@@ -29,7 +31,7 @@ def _ending(call: Call, diff: str) -> str:
             if diff:
                 added, removed = counted(diff)
                 return f"+{added} −{removed}"
-            if call.name == "bash" and call.program and call.program.job and not call.arguments.get("background"):
+            if call.name == "bash" and call.program and call.program.job and not any(map(call.arguments.get, _AS_JOB)):
                 return f"goes on as {call.program.job}"
             count = count_of(call)
             return so_many(count, "line") if count else ""

@@ -21,6 +21,8 @@ def title_of(name: str, arguments: Mapping[str, object]) -> str:
 def command_of(arguments: Mapping[str, object]) -> str:
     """The whole command line, from the working folder on, or an empty string when the call runs none."""
     command, folder = _text(arguments, "command"), _text(arguments, "workdir")
+    if job := _text(arguments, "job"):
+        return f"{job} <<< {command}" if command else ""
     return f"cd {shlex.quote(folder)} && {command}" if command and folder else command
 
 

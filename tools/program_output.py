@@ -1,0 +1,54 @@
+"""What programs have printed, as outputs of calls: of one that was run, and of a job since the last look."""
+
+from dataclasses import replace
+
+from tools.base import Arguments, PrintedLog, Result, ToolError, Workspace
+from tools.plain_text import as_text
+from tools.process.jobs import Job
+from tools.process.state import ProgramState, state_of
+from tools.schema import text
+
+LONGEST_PRINTED = 4096
+"""Bytes of a log that stand in a text as they are."""
+
+
+def with_log(log: PrintedLog, nothing: str, state: ProgramState, *, failed: bool) -> Result:
+    """What was printed and what is told of it, in one text where that can be."""
+    state = replace(state, is_silent=log.start == log.end)
+    shown = printed(log)
+    if shown is None:
+        return Result(state.told, log, failed=failed, program=state)
+    if log.is_finished:
+        log.path.unlink(missing_ok=True)
+    return Result(f"{nothing if state.is_silent else shown}\n{state.told}", failed=failed, program=state)
+
+
+def printed(log: PrintedLog) -> str | None:
+    """The text of a log without the line end at its end; None when that would not be all that was printed."""
+    if log.end - log.start > LONGEST_PRINTED:
+        return None
+    with log.path.open("rb") as file:
+        file.seek(log.start)
+        return as_text(file.read(log.end - log.start))
+
+
+def job_of(arguments: Arguments, workspace: Workspace) -> Job:
+    name = text(arguments, "job")
+    job = workspace.jobs.by_id.get(name)
+    if job is None:
+        known = ", ".join(workspace.jobs.by_id) or "none"
+        what = "a job is what `bash` starts with `background`; any other command has its output in its own answer"
+        raise ToolError(f"there is no job `{name}`; jobs of this session: {known} ({what})")
+    return job
+
+
+def news_of(job: Job) -> Result:
+    """What the job printed since the last look, and how it stands."""
+    program = job.program
+    size = program.size
+    end = min(program.kept, size)  # what comes meanwhile is for the next look
+    log = PrintedLog(program.log, min(job.shown, end), end, is_finished=False, is_whole=end == size)
+    job.shown = size
+    state = state_of(program.code, job.id)
+    state = replace(state, told="\n".join(filter(None, (program.problem, f"{job.id}: {state.how}"))))
+    return with_log(log, "no new output", state, failed=bool(program.code))
