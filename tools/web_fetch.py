@@ -46,7 +46,7 @@ class WebFetch:
 
 async def _as_text(page: "Page") -> tuple[str, str]:
     """The title, where there is one, and what the page says. Raises `ToolError`."""
-    from tools.files.text import binary_kind, decode, showable  # noqa: PLC0415  # deferred: few runs fetch pages
+    from tools.files.text import binary_kind  # noqa: PLC0415  # deferred: few runs fetch pages
 
     if not page.content.strip():
         return "", "(the page is empty)"
@@ -60,12 +60,17 @@ async def _as_text(page: "Page") -> tuple[str, str]:
     start = page.content[:512].lstrip().lower()
     if page.media_type in _HTML or (not page.media_type and start.startswith((b"<!doctype html", b"<html"))):
         return await _converted(page, charset)
-    if charset:
-        try:
-            return "", plain(page.content.decode(charset))
-        except UnicodeDecodeError:
-            pass  # the server is wrong about it
-    return "", plain(showable(decode(page.content).text))
+    return "", _plain(page.content, charset)
+
+
+def _plain(content: bytes, charset: str) -> str:
+    """The text of the bytes, as the server says or, where it is wrong, as they look."""
+    from tools.files.text import decode, showable  # noqa: PLC0415  # deferred: few runs fetch pages
+
+    try:
+        return plain(content.decode(charset or "utf-8"))
+    except UnicodeDecodeError:
+        return plain(showable(decode(content).text))
 
 
 async def _converted(page: "Page", charset: str) -> tuple[str, str]:
@@ -77,7 +82,7 @@ async def _converted(page: "Page", charset: str) -> tuple[str, str]:
         request = {"charset": charset, "url": str(page.address)}
         done = await converted("tools.documents.web_page", request, file, CONVERTING)
     if not done.records:
-        raise ToolError("the page is too large or too deep to be made Markdown: fetch it in bash with curl")
+        return "", f"(too large or too deep to be made Markdown: this is its HTML)\n{_plain(page.content, charset)}"
     found = done.records[0]
     return plain(str(found["title"])), plain(str(found["text"])) or "(the page shows no text without scripts)"
 

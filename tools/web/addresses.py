@@ -83,6 +83,12 @@ def is_allowed(address: WebAddress, private: Sequence[str]) -> bool:
     return bool({address.host, host, f"{host}:{address.port}"} & set(private))
 
 
+def is_private(host: str) -> bool:
+    """Whether a host is none of the public network, as far as that can be told without looking its name up."""
+    address = literal(host)
+    return is_local_name(host) or (address is not None and not is_public(address))
+
+
 def is_local_name(host: str) -> bool:
     """Whether a name stands for this machine, whatever it resolves to."""
     return host == "localhost" or host.endswith((".localhost", ".localdomain"))

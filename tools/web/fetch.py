@@ -10,7 +10,7 @@ import httpcore2
 from tools.base import ToolError
 from tools.lazy import dataclass
 from tools.plain_text import printable
-from tools.web.addresses import WebAddress, behind, is_allowed
+from tools.web.addresses import WebAddress, behind, is_allowed, is_private
 from tools.web.connection import PrivateAddress, pool_for
 
 MOST = 5_000_000
@@ -63,12 +63,14 @@ async def fetch(address: WebAddress, private: Sequence[str] = ()) -> Page:
             httpcore2.ProtocolError,
             httpcore2.ProxyError,
         ) as error:
-            said = printable(str(error) or type(error).__name__)[:300]
+            said = printable(str(error) or type(error).__name__)[:300].rstrip(".")
             raise ToolError(f"cannot reach `{address.place}`: {said}. Check the address") from error
         if isinstance(found, Page):
             return found
         following = behind(address, found.to)
         if following.host != address.host:
+            if is_private(following.host) and not is_allowed(following, private):
+                raise ToolError(f"not fetched: it redirects to `{following.place}`, which is on a private network")
             raise ToolError(f"it redirects to another host: call web_fetch with `{printable(str(following))}`")
         address = following
     raise ToolError(f"`{address.place}` redirects more than {REDIRECTS} times: give the address that it leads to")

@@ -119,7 +119,7 @@ async def test_what_is_no_usual_page_is_shown_or_explained(site: Site, workspace
         "/empty": "(the page is empty)",
         "/steer": "ab",
         "/cut": "half\n(it broke off)",
-        "/none": f"error: cannot reach `127.0.0.1:{site.port}`: Server disconnected without sending a response.. "
+        "/none": f"error: cannot reach `127.0.0.1:{site.port}`: Server disconnected without sending a response. "
         "Check the address",
         "/nonsense": f"error: cannot reach `127.0.0.1:{site.port}`: "
         "illegal status line: bytearray(b'SSH-2.0-OpenSSH'). Check the address",
@@ -165,6 +165,7 @@ async def test_redirects_are_followed_on_the_same_host_only(site: Site, workspac
         "/two": head(content_type="text/plain") + b"here",
         "/round": head("301 Moved Permanently", location="/round"),
         "/away": head("302 Found", location=metadata),
+        "/other": head("302 Found", location="//example.org/x"),
         "/file": head("302 Found", location="file:///etc/passwd"),
     }
     assert await fetched(site, "/one", workspace) == f"http://127.0.0.1:{site.port}/two\n\nhere"
@@ -172,7 +173,10 @@ async def test_redirects_are_followed_on_the_same_host_only(site: Site, workspac
         f"error: `127.0.0.1:{site.port}` redirects more than 5 times: give the address that it leads to"
     )
     assert await fetched(site, "/away", workspace) == (
-        f"error: it redirects to another host: call web_fetch with `{metadata}`"
+        "error: not fetched: it redirects to `169.254.169.254`, which is on a private network"
+    )
+    assert await fetched(site, "/other", workspace) == (
+        "error: it redirects to another host: call web_fetch with `http://example.org/x`"
     )
     assert (await fetched(site, "/file", workspace)).startswith("error: `file:///etc/passwd` is not an address of http")
 
@@ -244,15 +248,14 @@ async def test_a_proxy_of_the_environment_is_used_and_reaches_nothing_private(
         await WebFetch().run({"url": "http://169.254.169.254/"}, workspace)
 
 
-async def test_a_page_that_takes_too_long_to_be_made_markdown_is_explained(
+async def test_a_page_that_takes_too_long_to_be_made_markdown_is_shown_as_it_came(
     site: Site, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     site.pages["/deep"] = head(content_type="text/html") + b"<div>" * 20_000 + b"deep"
     assert (await fetched(site, "/deep", workspace)).endswith("\n\ndeep")
     monkeypatch.setattr(tools.web_fetch, "CONVERTING", 0.01)
-    assert await fetched(site, "/deep", workspace) == (
-        "error: the page is too large or too deep to be made Markdown: fetch it in bash with curl"
-    )
+    said = await fetched(site, "/deep", workspace)
+    assert said.endswith("(too large or too deep to be made Markdown: this is its HTML)\n" + "<div>" * 20_000 + "deep")
 
 
 async def test_a_search_is_done_by_the_configured_program(workspace: Workspace) -> None:
