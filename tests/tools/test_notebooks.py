@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tools.base import ToolError, Workspace
+from tools.base import ReadLimits, ToolError, Workspace
 from tools.edit_notebook import EditNotebook, holds_notebooks
 from tools.extent import Extent
 from tools.files.notebook import deleted, inserted, notebook_of, replaced
@@ -57,6 +57,11 @@ async def test_a_notebook_is_shown_as_cells_with_long_outputs_by_their_ends(work
     assert result.extent == Extent("cells", 3, 3)
     part = await Read().run({"path": "a.ipynb", "offset": 3}, workspace)
     assert part.text == "notebook `a.ipynb`, python, 3 cells\n[cell 3: code]\n(cells 3-3 of 3)"
+    small = Workspace(workspace.root, workspace.outputs, reads=ReadLimits(most_bytes=29))
+    part = await Read().run({"path": "a.ipynb"}, small)
+    assert part.text.endswith("\n[cell 1: markdown]\n# Title\nGr… [cut]\n(cells 1-1 of 3; go on with offset=2)")
+    assert part.uncut is not None
+    assert part.uncut.endswith("\n[cell 1: markdown]\n# Title\nGrüße\n(cells 1-1 of 3; go on with offset=2)")
     with pytest.raises(ToolError, match=r"`a.ipynb` has 3 cells: offset=4 is beyond its end"):
         await Read().run({"path": "a.ipynb", "offset": 4}, workspace)
 

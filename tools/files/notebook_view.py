@@ -40,7 +40,7 @@ def cells_of(raw: bytes, offset: int, limit: int, name: str, limits: ReadLimits)
     more = f"; go on with offset={last + 1}" if last < total else ""
     note = f"\n(cells {offset}-{last} of {total}{more})" if last - offset + 1 < total else ""
     heading = f"notebook `{name}`, {', '.join(filter(None, (notebook.language, counted(total, 'cell'))))}\n"
-    text = showable(f"{heading}{cut}{note}")
+    text = showable(f"{heading}{cut}{'' if cut == page else '… [cut]'}{note}")
     uncut = None if cut == whole else showable(f"{heading}{whole}{note}")
     return Result(text, uncut=uncut, extent=Extent("cells", len(texts), total, offset))
 
