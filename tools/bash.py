@@ -7,7 +7,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from tools.base import Arguments, Effect, PrintedLog, Result, ToolError, Workspace, description_beside
+from tools.commands.viewers import shown_names
+from tools.files.change import note_looks
 from tools.files.paths import locate
+from tools.files.read_write import undivided
 from tools.plain_text import printable
 from tools.process.jobs import Job
 from tools.process.program import Program, start
@@ -56,7 +59,11 @@ class Bash:
         command, folder = command_line(arguments), _folder(text(arguments, "workdir", ""), workspace)
         if flag(arguments, "background") or flag(arguments, "terminal"):
             return _run_in_background(command, folder, workspace, terminal=flag(arguments, "terminal"))
-        return await _run_in_time(command, folder, number(arguments, "timeout", DEFAULT_SECONDS), workspace)
+        result = await _run_in_time(command, folder, number(arguments, "timeout", DEFAULT_SECONDS), workspace)
+        names = shown_names(command)
+        if names:
+            await undivided(lambda: note_looks((folder / name for name in names), workspace))
+        return result
 
 
 def command_line(arguments: Arguments) -> str:

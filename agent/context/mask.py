@@ -36,7 +36,8 @@ HOOK_SAYS = "[A hook of the user for "
 """How what a hook says of an output begins, which stands behind it."""
 _WHERE = regex(r"\n\((?:lines \d+-\d+ of|there are more|stopped after|\d+ of \d+ files)\b[^\n]*\)\s*\Z")
 """How outputs of earlier versions say how much of what there is they show."""
-_PATCHED = regex(r"^\*\*\* (?:Update|Add|Delete) File: (.+)$", re.MULTILINE)
+_PATCHED = regex(r"^[ \t]*\*\*\* (?:Update|Add|Delete) File: (.+)$", re.MULTILINE)
+_IN_DIFF = regex(r"^--- .+\n\+\+\+ (?:b/)?(.+)$", re.MULTILINE)
 _EMPTY = {"no lines match", "no output", ""}
 _STEERS = regex(r"[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f]")
 """What a terminal takes for orders, but for blanks."""
@@ -341,7 +342,8 @@ def _lines(said: str, program: ProgramState | None) -> list[str]:
 
 def patched_paths(call: ToolCall) -> tuple[str, ...]:
     """The files that a patch names."""
-    return tuple(path.strip() for path in _PATCHED.findall(_word(call, "patch")))
+    patch = _word(call, "patch")
+    return tuple(path.strip() for path in _PATCHED.findall(patch) or _IN_DIFF.findall(patch))
 
 
 def paths_of(call: ToolCall) -> tuple[str, ...]:

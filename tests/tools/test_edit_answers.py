@@ -4,6 +4,7 @@ import pytest
 
 from tools.apply_patch import ApplyPatch
 from tools.base import ToolError, Workspace
+from tools.bash import Bash
 from tools.edit import Edit
 
 LOOP = "for x in y:\n    if x:\n        return 1\n    return 1\n"
@@ -197,7 +198,7 @@ async def test_what_is_exact_and_unique_needs_no_look_before(workspace: Workspac
         await Edit().run({"path": "f", "old": "c()", "new": "e()"}, workspace)
     with pytest.raises(ToolError, match=changed):
         await ApplyPatch().run({"patch": patch("@@", "-    c()", "+    e()")}, workspace)
-    workspace.seen.look(path, path.read_bytes())
+    await Bash().run({"command": "cat f | head -3"}, workspace)
     await ApplyPatch().run({"patch": patch("@@", "-c()", "+e()")}, workspace)
     assert path.read_text() == "if a:\n    e()\nd()\n"
 

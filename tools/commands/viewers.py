@@ -42,6 +42,14 @@ def shows_files(text: str) -> bool:
     return _shows(text, is_outer=True)
 
 
+def shown_names(text: str) -> tuple[str, ...]:
+    """The words of such a command line that may name the files it shows; none of another one."""
+    if not shows_files(text):
+        return ()
+    views = [line[0] for line in _pipelines(scan(text).tokens) if _is_viewer(line[0])]
+    return tuple(dict.fromkeys(word for words in views for word in words[1:] if not word.startswith("-")))
+
+
 def _shows(text: str, *, is_outer: bool) -> bool:
     try:
         pipelines = tuple(_pipelines(scan(text).tokens))

@@ -46,8 +46,9 @@ def rewritten(block: Block) -> list[str]:
 class _Rewriting:
     def __init__(self, block: Block) -> None:
         self.old, self.here, self.new, self.kept, self.step = block.old, block.here, block.new, block.kept, block.step
-        if _is_trimmed(self.old, self.here):
-            self.old, self.new = _untrimmed(self.old, self.new, indent_of(self.here[0]))
+        lost = _lost_indent(self.old, self.here)
+        if lost is not None:
+            self.old, self.new = _untrimmed(self.old, self.new, lost)
         elif len(self.old) == 1 and not indent_of(self.old[0]):
             self._insist_on_margin(indent_of(self.here[0]))
         self.written = frozenset(indent_of(line) for line in (*self.old, *self.new) if line.strip())
@@ -202,19 +203,27 @@ class _Rewriting:
         return line + here[len(here.rstrip()) :] if is_bare else line
 
 
-def _is_trimmed(old: Sequence[str], here: Sequence[str]) -> bool:
-    """Whether the first line has lost its indentation and the others have theirs."""
-    others = {(indent_of(one), indent_of(other)) for one, other in zip(old[1:], here[1:], strict=True) if one.strip()}
-    is_bare = bool(old[0].strip()) and not indent_of(old[0]) and bool(indent_of(here[0]))
-    return is_bare and bool(others) and all(one == other for one, other in others)
+def _lost_indent(old: Sequence[str], here: Sequence[str]) -> str | None:
+    """The indentation that the first line would have in the old text if it had not lost it while the others kept
+    theirs; None when it has lost none. Raises `UnclearError` when the others do not tell."""
+    first, bare = indent_of(here[0]), indent_of(old[0])
+    others = {(indent_of(other), indent_of(one)) for one, other in zip(old[1:], here[1:], strict=True) if one.strip()}
+    if not old[0].strip() or not first or not others:
+        return None
+    expected = Levels(frozenset(others)).of(first)
+    if expected is not None:
+        return expected if len(expected) > len(bare) else None
+    if not bare and any(one and len(other) <= len(first) for other, one in others):
+        raise UnclearError(old[0])
+    return None
 
 
 def _untrimmed(old: Sequence[str], new: Sequence[str], indent: str) -> tuple[list[str], list[str]]:
     """The lines with the indentation that the first ones lack. Raises `UnclearError`."""
-    if not new or not new[0].strip() or indent_of(new[0]):
+    if not new or not new[0].strip() or indent_of(new[0]) != indent_of(old[0]):
         raise UnclearError(new[0] if new else "")
     insist_on_first(old, new, indent)
-    return [indent + old[0], *old[1:]], [indent + new[0], *new[1:]]
+    return [indent + old[0].lstrip(" \t"), *old[1:]], [indent + new[0].lstrip(" \t"), *new[1:]]
 
 
 def insist_on_first(old: Sequence[str], new: Sequence[str], indent: str) -> None:

@@ -1,16 +1,20 @@
 """Changes of files, worked out first and then made: all of them or none."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 
 from tools.base import Made, ToolError, Workspace
 from tools.files.diff import capped, header, remarked, unified
 from tools.files.paths import display
-from tools.files.read_write import content_of, delete, mode_of, write_bytes
+from tools.files.read_write import content_of, delete, mode_of, read_bytes, write_bytes
 from tools.files.text import TextFile, binary_kind, decode, showable
 from tools.lazy import dataclass
 from tools.seen_files import Look, SeenFiles
+
+MOST_LOOKS, LARGEST_LOOK = 20, 4_000_000
+"""Files whose content is remembered after a call that showed them, and bytes of each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +82,15 @@ def look_at(path: Path, content: bytes, workspace: Workspace) -> Look:
         name = display(path, workspace.root)
         raise ToolError(f"`{name}` changed since you read it: read it again, then decide anew")
     return look
+
+
+def note_looks(paths: Iterable[Path], workspace: Workspace) -> None:
+    """Remembers of the first few of the files, where they are files and not large, that something of them was shown."""
+    for path in islice(paths, MOST_LOOKS):
+        with suppress(ToolError, OSError, ValueError):
+            if path.is_file() and path.stat().st_size <= LARGEST_LOOK:
+                real = path.resolve()
+                workspace.seen.look(real, read_bytes(real))
 
 
 def preview_of(changes: Sequence[Change], root: Path) -> str:

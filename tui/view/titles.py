@@ -101,7 +101,8 @@ def _within(pattern: str, path: str) -> str:
 
 def _patched_files(patch: str) -> tuple[str, ...]:
     marks = ("*** Update File: ", "*** Add File: ", "*** Delete File: ")
-    return tuple(line.split(": ", 1)[1] for line in patch.split("\n") if line.startswith(marks))
+    named = tuple(line.split(": ", 1)[1] for line in patch.split("\n") if line.lstrip().startswith(marks))
+    return named or tuple(line[4:].removeprefix("b/") for line in patch.split("\n") if line.startswith("+++ "))
 
 
 def _todo_count(arguments: Mapping[str, object]) -> str:
