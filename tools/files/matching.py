@@ -105,7 +105,7 @@ def find_lines(lines: Sequence[str], wanted: Sequence[str], start: int = 0) -> L
     readings = _READINGS if any(line.strip() for line in wanted) else _READINGS[:1]
     for closeness, reading in readings:
         found = _starts_read(lines, wanted, start, reading)
-        if found and closeness == "blanks":  # what fits one place best may be meant for one that fits as well
+        if found and closeness != "exact":  # what fits one place best may be meant for one that fits as well
             found = _starts_read(lines, wanted, start, _without_width)
         if found:
             return LineMatches(tuple(found), closeness)

@@ -54,10 +54,10 @@ def odd_indentation(old: str, new: str, text: str, here: str) -> str | None:
     if is_bare and file_kinds and kinds - file_kinds:
         other = "tabs" if "\t" in kinds - file_kinds else "blanks"
         return f"`new` is indented by {other} and the file is not"
-    step, known = step_of(lines), set(old.split("\n"))
+    step, known = step_of(lines), set(pairwise(line for line in old.split("\n") if line.strip()))
     for above, below in pairwise(put):
         deeper = len(indent_of(below)) - len(indent_of(above))
-        if not opens_block(above) or {above, below} <= known:
+        if not opens_block(above) or (above, below) in known:
             continue
         if step and is_bare and deeper > 0 and deeper != len(step):
             return f"`new` is indented in steps of {deeper} and the file in steps of {len(step)}"
