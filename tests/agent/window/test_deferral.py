@@ -243,7 +243,7 @@ def deferred_in(request: Request) -> int:
         ("plain", 30_000, 60, ()),
         ("plain", 60_000, 49, ()),
         ("plain", 200_000, 0, ()),
-        ("grouped", 50_000, 58, ()),
+        ("grouped", 50_000, 59, ()),
         ("grouped", 30_000, 0, (SEARCH, CALL)),
     ],
 )
