@@ -208,7 +208,8 @@ def _lost_indent(old: Sequence[str], here: Sequence[str]) -> str | None:
     theirs; None when it has lost none. Raises `UnclearError` when the others do not tell."""
     first, bare = indent_of(here[0]), indent_of(old[0])
     others = {(indent_of(other), indent_of(one)) for one, other in zip(old[1:], here[1:], strict=True) if one.strip()}
-    if not old[0].strip() or not first or not others:
+    is_bare = not bare or all(one == bare + other for other, one in others)
+    if not old[0].strip() or not first or not others or not is_bare:
         return None
     expected = Levels(frozenset(others)).of(first)
     if expected is not None:
