@@ -92,7 +92,7 @@ def test_json_prints_one_object(user: User) -> None:
 
 def test_a_summary_that_cannot_be_used_is_told_on_stderr_and_in_the_result(user: User) -> None:
     for flags in ((), *[("-c",)] * 4):
-        said = user.ask({"text": "what was found out so far " * 128}, flags=flags, window=14_000)
+        said = user.ask({"text": "what was found out so far " * 132}, flags=flags, window=14_000)
         assert ended(said) == (0, "answered", None)
     refusal = {"when": "Write down what is needed", "text": "I would rather not."}
     last = user.ask(refusal, refusal, {"text": "done"}, flags=("-c",), window=14_000)

@@ -66,7 +66,7 @@ def too_large(reader: Reader) -> list[int]:
 
 
 @pytest.mark.parametrize(
-    ("wire", "window", "size"), [("ollama", 8000, 3000), ("chat", 8192, 1800), ("chat", 12_000, 7000)]
+    ("wire", "window", "size"), [("ollama", 8000, 3000), ("chat", 8192, 1800), ("chat", 12_000, 7200)]
 )
 def test_a_server_with_less_than_is_known_is_found_out(tmp_path: Path, wire: str, window: int, size: int) -> None:
     reader = Reader(window)

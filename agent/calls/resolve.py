@@ -55,7 +55,7 @@ def _as_it_runs(call: ToolCall, tools: Mapping[str, Tool], offered: Collection[s
             name, arguments, note = _as_patch(arguments, note)
     except ToolError as error:
         return replace(call, problem=str(error))
-    if name == call.name and arguments is call.arguments:
+    if name == call.name and arguments == call.arguments:
         return call
     source = call.source if call.source.strip() else json.dumps(dict(call.arguments), ensure_ascii=False)
     return replace(

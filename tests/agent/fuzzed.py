@@ -28,6 +28,7 @@ from agent.messages import (
     UserPart,
 )
 from agent.providers.base import Chunk, ModelFacts, Reply, Request, TextChunk
+from agent.providers.wires.decoder import written_arguments
 from agent.records.store_thread import StoreThread
 from tests.agent.fuzzed_tools import calls
 from tests.agent.providers.wires.cases import PIXEL
@@ -245,5 +246,10 @@ def parts_of(messages: Sequence[Message]) -> list[UserPart | AssistantPart]:
 
 
 def without_ids(message: Assistant) -> Assistant:
-    """The message but for the ids of its calls: those that are there already are given anew."""
-    return replace(message, parts=tuple(replace(p, id="") if isinstance(p, ToolCall) else p for p in message.parts))
+    """The message as the model wrote it, but for the ids of its calls: those that are there already are given anew."""
+    return replace(message, parts=tuple(_as_written(p) if isinstance(p, ToolCall) else p for p in message.parts))
+
+
+def _as_written(call: ToolCall) -> ToolCall:
+    """The call without what the program made of it: it runs under our names, and goes back under the model's."""
+    return ToolCall("", call.called or call.name, written_arguments(call))
