@@ -54,7 +54,8 @@ def _without_numbers(old: str, new: str) -> Iterator[Correction]:
             plain = "\n".join(
                 line[match.end() :] if match else line for line, match in zip(new.split("\n"), put, strict=True)
             )
-        yield Correction(rest + "\n" * old.endswith("\n"), plain, "line numbers")
+        ends = old.endswith("\n") or (not new and rest.endswith("\n"))  # a numbered line without text goes, too
+        yield Correction(rest + "\n" * ends, plain, "line numbers")
 
 
 def _without_empty_edges(old: str, new: str) -> Iterator[Correction]:

@@ -136,10 +136,10 @@ def replacement(text: str, place: Place, old: str, new: str) -> Replacement:
     return Replacement(place.start, place.end, "\n".join(lines) + ends)
 
 
-def whole_lines(text: str, place: Place) -> Place:
+def whole_lines(text: str, place: Place, old: str) -> Place:
     """The place with the line end behind it, where it holds whole lines: without them no empty one is to be left."""
     start = text.rfind("\n", 0, place.start) + 1
-    if text[start : place.start].strip(" \t") or text[place.end - 1] == "\n":
+    if text[start : place.start].strip(" \t") or (text[place.end - 1] == "\n" and old.endswith("\n")):
         return place
     end = text.find("\n", place.end)
     if text[place.end : end if end >= 0 else None].strip(" \t"):

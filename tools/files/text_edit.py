@@ -59,13 +59,13 @@ def edited(target: Target, old: str, new: str, is_everywhere: bool) -> TextEdit:
         raise ToolError(_several(target, matches, correction))
     if not target.is_known and (matches.closeness != "exact" or correction is not None):
         raise ToolError(f"`old` is not exactly in `{target.name}`, which was not read in this session: read it first")
-    inside = matches.closeness == "exact" and begins_inside_indent(target.text, matches.places[0])
+    inside = matches.closeness in ("exact", "signs") and begins_inside_indent(target.text, matches.places[0])
     if inside and ("\n" in old + new or indent_of(old) != indent_of(new)):
         matches = alike(target.text, old)
         if len(matches.places) != 1:
             raise ToolError(_several(target, matches, correction) if matches.places else _nowhere(target, old))
     _insist_on_sense(target, matches, old, new)
-    places = matches.apart if new else [whole_lines(target.text, place) for place in matches.apart]
+    places = matches.apart if new else [whole_lines(target.text, place, old) for place in matches.apart]
     try:
         changes = tuple(replacement(target.text, place, old, new) for place in places)
     except UnclearError as error:
@@ -111,7 +111,7 @@ def _insist_on_sense(target: Target, matches: Matches, old: str, new: str) -> No
         raise ToolError("`old` ends with a line end and `new` does not, which would join lines: end both alike")
     if has_lost_indent(old.split("\n"), new.split("\n")):
         raise ToolError("the first line of `new` lacks the indentation that it has in `old`: write it as it is to be")
-    if matches.closeness == "exact":
+    if matches.closeness in ("exact", "signs"):
         _insist_on_levels(target, place, old, new)
     odd = odd_indentation(old, new, target.text, target.text[place.start : place.end])
     if odd is not None:
