@@ -259,7 +259,8 @@ def slipped_edit(random: Random) -> SlippedEdit:
 
 def _files(random: Random, *versions: Sequence[str]) -> tuple[bytes, ...]:
     newline = random.choice(("\n", "\n", "\n", "\r\n")) if all(len(lines) > 1 for lines in versions) else "\n"
-    final = "" if random.random() < 0.15 else newline
+    has_end = random.random() >= 0.15 or not all(lines and lines[-1].strip() for lines in versions)
+    final = newline if has_end else ""  # behind an empty line it would be no other file
     bom = "\ufeff" if random.random() < 0.05 else ""
     codec = "utf-16-le" if bom and random.random() < 0.3 else "utf-8"
     return tuple((bom + newline.join(lines) + (final if lines else "")).encode(codec) for lines in versions)
