@@ -38,6 +38,8 @@ class Block:
 
 def rewritten(block: Block) -> list[str]:
     """The new lines as the file would have them. Raises `UnclearError` where that cannot be told."""
+    if block.old and block.new and has_lost_indent(block.old, block.new):
+        raise UnclearError(block.new[0])
     if list(block.old) == list(block.here):
         return list(block.new)
     return _Rewriting(block).lines()
@@ -51,6 +53,10 @@ class _Rewriting:
             self.old, self.new = _untrimmed(self.old, self.new, lost)
         elif len(self.old) == 1 and not indent_of(self.old[0]):
             self._insist_on_margin(indent_of(self.here[0]))
+        elif len(self.old) == 1 and self.old[0] != self.here[0]:
+            deeper = first_step(self.new)
+            if deeper is not None and deeper > len(indent_of(self.new[0])) and not opens_block(self.new[0]):
+                raise UnclearError(self.new[1])
         self.written = frozenset(indent_of(line) for line in (*self.old, *self.new) if line.strip())
         self.levels = self._levels(range(len(self.old)))
         self.signs = FileSigns.between("\n".join(self.old), "\n".join(self.here))

@@ -131,7 +131,7 @@ def _insist_on_levels(target: Target, place: Place, old: str, new: str) -> None:
             insist_on_first(old.split("\n"), new.split("\n"), before)
         except UnclearError:
             is_unclear = True
-    if is_unclear:
+    if is_unclear or (before and not before.strip() and new and not new.split("\n")[0].strip()):
         raise ToolError(
             f"`old` begins behind the indentation of line {line_number(target.text, place.start)} of `{target.name}`, "
             "so it cannot be told how far the lines of `new` are to be indented: write both with the file's indentation"
