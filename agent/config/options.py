@@ -184,7 +184,7 @@ OPTIONS: tuple[Option, ...] = (
         "more cost; at 100,000 it changes little",
     ),
     Option("rewrite.kappa_mask", 1.5, factor, "how many times its cost the masking of old outputs must have saved"),
-    Option("rewrite.kappa_compact", 8.0, factor, "how many times its cost a summary must have saved"),
+    Option("rewrite.kappa_compact", 6.0, factor, "how many times its cost a summary must have saved"),
     Option(
         "recall.scope",
         "project",

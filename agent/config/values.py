@@ -73,7 +73,7 @@ class Config:
     context_note_at: float
     on_full: Literal["compact", "final"]
     protect_tokens: int | None
-    """None: 24,000, but at most a quarter of the usable window."""
+    """None: 8,000, but at most a quarter of the usable window."""
     keep_last_n: int | None
     result_offload_threshold: int
     preview_bytes: int

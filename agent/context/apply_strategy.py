@@ -14,7 +14,8 @@ from agent.context.compaction import (
     share_out,
 )
 from agent.context.ledger import render_ledger
-from agent.context.mask import mask_outputs
+from agent.context.mask import masked
+from agent.context.old_outputs import least_wanted, mask_outputs
 from agent.context.settings import Caps
 from agent.context.steps import is_by_user, is_request, turn_starts, unseen_from
 from agent.context.strategies import TOOLS, Room, Strategy, size_of
@@ -32,6 +33,8 @@ from agent.messages import Assistant, Conversation, Summary, User
 AFTER_MASK = 0.5
 """Masking is enough when what the model has seen takes less than this share of what messages may; otherwise it would
 soon come again."""
+AIMED = 0.45
+"""The share that masking is to leave: lines turn out longer than they are taken to be."""
 
 
 def cut_outputs(strategy: Strategy, conversation: Conversation, room: Room) -> Conversation | None:
@@ -104,12 +107,19 @@ def _last_request(conversation: Conversation) -> User:
     return conversation.summary.request
 
 
+def mask(conversation: Conversation, caps: Caps, room: Room) -> Conversation | None:
+    """The conversation with as much masked of what is wanted least as makes enough room, or with all that can be. None
+    when there is nothing."""
+    seen = size_of(conversation) - size_of_unseen(conversation)
+    chosen = least_wanted(conversation, caps.protect, seen - int(AIMED * room.messages), caps.newest)
+    after = masked(conversation, {item.key for item in chosen})
+    return None if after is conversation else after
+
+
 def climb(strategy: Strategy, conversation: Conversation, caps: Caps, floor: Floor) -> Conversation | None:
-    """What a strategy makes of the conversation that needs no model and is no `cut_outputs`; None when it can do
-    nothing."""
+    """What a strategy makes of the conversation that needs no model and is neither a `mask` nor `cut_outputs`; None
+    when it can do nothing."""
     match strategy:
-        case "mask":
-            after = mask_outputs(conversation, caps.protect, caps.newest)
         case "mask_all":
             after = mask_outputs(conversation, 0)
         case "ledger":
@@ -129,7 +139,7 @@ def climb(strategy: Strategy, conversation: Conversation, caps: Caps, floor: Flo
             after = by_reference(conversation)
         case "step":
             return without_step(conversation, floor.caps.ledger)
-        case "summary" | "chunks" | "share" | "cut" | "least":
+        case "mask" | "summary" | "chunks" | "share" | "cut" | "least":
             return None
     return None if after is conversation else after
 

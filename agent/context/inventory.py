@@ -1,5 +1,5 @@
-"""What the outputs and messages of a session take, and which outputs and long texts could be masked: each weighed once.
-Pure."""
+"""What the outputs and messages of a session take, which outputs and long texts could be masked, and what has happened
+to the files that outputs show: each weighed once. Pure."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import field
@@ -11,14 +11,16 @@ from agent.context.mask import (
     LEAST_MASKED,
     STUB,
     Numbered,
+    line_size,
     message_key,
     newest_reply,
+    paths_of,
     shown_output,
 )
-from agent.context.settings import Caps
 from agent.context.steps import unseen_from
 from agent.context.superseded import Viewed, lines_of
 from agent.context.tool_selection import as_run
+from agent.context.wanted_again import OutputContent, chance, content_of
 from agent.messages import Assistant, Conversation, Message, Retold, ToolCall, ToolOutput, User
 from tools.lazy import dataclass
 
@@ -27,18 +29,28 @@ from tools.lazy import dataclass
 class MaskableItem:
     """An output or a long text of the model that a mask would make shorter."""
 
+    key: str
+    """`r12`, or that of the message."""
     place: int
     """The message that it is in."""
     tokens: int
     """What it takes when it is shown as it is."""
     before: int
     """What the outputs before it take as they are shown; for a text of the model, together with such texts."""
-    is_stale: bool = False
+    content: OutputContent = "other"
+    is_repeated: bool = False
     """Whether something newer shows all that it shows."""
+    is_stale: bool = False
+    """Whether the file that it shows was changed or read again since."""
     left: int = STUB
     """What would stand for it takes."""
     is_reply: bool = False
     """Whether it is a text of the model."""
+
+    @property
+    def freed(self) -> int:
+        """Tokens that a mask of it takes away."""
+        return self.tokens - self.left
 
 
 @dataclass(slots=True)
@@ -62,7 +74,9 @@ class Stock:
     """How many of them are the model's, likewise."""
     _calls: Mapping[str, ToolCall] = field(default_factory=dict)
     _viewed: dict[str, list[tuple[Viewed, MaskableItem]]] = field(default_factory=dict)
-    """The reads of each file that may become stale."""
+    """The reads of each file that may be repeated."""
+    _files: dict[str, list[MaskableItem]] = field(default_factory=dict)
+    """Those that may become stale, by the same paths."""
     _last: Message | None = None
 
     def plus(self, message: Message) -> "Stock":
@@ -84,7 +98,7 @@ class Stock:
         before, key = self.shown + self.said, message_key(self.messages_before + place)
         self.said += reply.tokens
         if key not in self.told and key not in self.pinned:
-            self.items.append(MaskableItem(place, reply.tokens, before, left=reply.left, is_reply=True))
+            self.items.append(MaskableItem(key, place, reply.tokens, before, left=reply.left, is_reply=True))
 
     def _add(self, output: ToolOutput, place: int) -> None:
         self.number += 1
@@ -93,8 +107,10 @@ class Stock:
         tokens = output_size(output)
         is_told = found.ref in self.told
         shown = output_size(shown_output(found, frozenset(), self.told)) if is_told else tokens
-        item = MaskableItem(place, tokens, self.shown)
+        item = MaskableItem(found.ref, place, tokens, self.shown, content_of(found.call), left=line_size(tokens))
         self.shown += shown
+        if output.status == "done":
+            self._outdate(found.call, item)
         is_cut = is_told or output.call_id in self.masked
         self._supersede(found, item, is_cut=is_cut)
         if shown > LEAST_MASKED and output.call_id not in self.masked and found.ref not in self.pinned:
@@ -107,9 +123,32 @@ class Stock:
         earlier = self._viewed.setdefault(viewed.path, [])
         if not is_cut:
             for before, one in earlier:
-                one.is_stale = one.is_stale or viewed.covers(before)
+                one.is_repeated = one.is_repeated or viewed.covers(before)
         if found.call.name == "read":
             earlier.append((viewed, item))
+
+    def _outdate(self, call: ToolCall, item: MaskableItem) -> None:
+        if item.content not in ("file", "change"):
+            return
+        for path in paths_of(call):
+            earlier = self._files.setdefault(path.removeprefix("./"), [])
+            for one in earlier:
+                one.is_stale = True
+            earlier.clear()
+            if item.content == "file":
+                earlier.append(item)
+
+    def age(self, item: MaskableItem) -> int:
+        """Replies since it came in."""
+        return self.replies[-1] - self.replies[item.place + 1]
+
+    def chance(self, item: MaskableItem) -> float:
+        """How likely an output is wanted again."""
+        return chance(item.content, item.tokens, self.age(item), is_stale=item.is_stale or item.is_repeated)
+
+    def passed(self, item: MaskableItem) -> int:
+        """What it and all that is newer take: of outputs alone, or for a text of the model of both."""
+        return self.shown + (self.said if item.is_reply else 0) - item.before
 
 
 class Inventory:
@@ -129,22 +168,18 @@ class Inventory:
         return self._stock.of(conversation.messages)
 
 
-def maskable(conversation: Conversation, caps: Caps, stock: Stock) -> Sequence[MaskableItem]:
-    """Those outputs and texts that `old_outputs` and `old_replies` give, the newest first."""
+def maskable(conversation: Conversation, stock: Stock, newest: int = 0) -> list[MaskableItem]:
+    """The outputs and texts that may be masked at all, the newest first: none that the model has not seen, none of the
+    last step and of the `newest` messages, not what the model said last, and nothing that is pinned."""
     messages = conversation.messages
-    whole = unseen_from(messages)
-    whole = min(whole, max(len(messages) - caps.newest, 0)) if caps.newest else whole
+    end = min(unseen_from(messages), max(len(messages) - newest, 0))
     last = next((place for place in range(len(messages) - 1, -1, -1) if _outputs(messages[place])), -1)
-    reply = newest_reply(messages)
-
-    def is_old(item: MaskableItem) -> bool:
-        if item.place >= whole:
-            return False
-        if item.is_reply:
-            return item.place < reply and stock.shown + stock.said - item.before > caps.protect
-        return item.place != last and (stock.shown - item.before > caps.protect or item.is_stale)
-
-    return [item for item in reversed(stock.items) if is_old(item)]
+    reply = min(end, newest_reply(messages))
+    return [
+        item
+        for item in reversed(stock.items)
+        if (item.place < reply if item.is_reply else item.place < end and item.place != last)
+    ]
 
 
 def _outputs(message: Message) -> Sequence[ToolOutput]:

@@ -9,10 +9,10 @@ from dataclasses import replace
 from agent.context.error_lines import most_telling
 from agent.context.estimate import output_size
 from agent.context.incremental import derived_once
-from agent.context.long_replies import LongReply, as_retold, long_reply
+from agent.context.long_replies import as_retold, long_reply
+from agent.context.name_index import name_index
 from agent.context.offload import own_words
-from agent.context.steps import is_by_user, unseen_from
-from agent.context.superseded import superseded
+from agent.context.steps import is_by_user
 from agent.context.tool_selection import as_run
 from agent.messages import Assistant, Conversation, Message, Note, Retold, Text, ToolCall, ToolOutput, User, UserPart
 from tools.extent import counted, shortened
@@ -24,7 +24,11 @@ COMMAND, ERROR, SAID = 80, 120, 80
 """Characters of a command, of an error line and of any other output that its line keeps."""
 LONGEST_PATH = 1000
 STUB = 28
-"""Tokens that the line of a masked output usually takes."""
+"""Tokens that the line of a masked output usually takes without the names in it."""
+NAMED = 0.03
+"""The share of a long output that the names in its line take."""
+LEAST_NAMED, MOST_NAMED = 40, 900
+"""Bytes of names: a line has none where its share would be less."""
 SHORT_NOTE = 400
 """Characters of a note up to which it stays when its message is retold."""
 LEAST_MASKED = 4 * STUB
@@ -116,7 +120,7 @@ def as_shown(conversation: Conversation) -> tuple[Message, ...]:
 def shown_output(found: Numbered, masked: AbstractSet[str], told: Mapping[str, Retold]) -> ToolOutput:
     """The output as the model is shown it: the same where that is all of it. `told`: what is retold, by its keys."""
     if found.output.call_id in masked:
-        return replace(found.output, text=condensed(found), images=())
+        return replace(found.output, text=masked_line(found), images=())
     one = told.get(found.ref)
     return (
         found.output
@@ -148,78 +152,36 @@ def message_key(position: int) -> str:
     return f"m{position}"
 
 
-def mask_outputs(conversation: Conversation, protect: int, newest: int = 0) -> Conversation:
-    """The conversation with every output of `old_outputs` masked that takes twice as much as its line, and with the
-    ends of every text of `old_replies`. The same conversation when there is none."""
+def masked(conversation: Conversation, keys: AbstractSet[str]) -> Conversation:
+    """The conversation with those outputs masked that are among the keys and take twice as much as their line, and with
+    the ends of those texts of the model. The same conversation when there is none."""
     told = {one.key: one for one in conversation.retold}
     chosen = {
         found.output.call_id: found.ref
-        for found in old_outputs(conversation, protect, newest)
-        if 2 * output_size(replace(found.output, text=condensed(found), images=()))
+        for found in numbered_outputs(conversation)
+        if found.ref in keys
+        and 2 * output_size(replace(found.output, text=masked_line(found), images=()))
         <= output_size(shown_output(found, frozenset(), told))
     }
-    replies = tuple(Retold(old.key, "preview", old.reply.less) for old in old_replies(conversation, protect, newest))
+    replies = tuple(_shorter_replies(conversation, keys))
     if not chosen and not replies:
         return conversation
     retold = tuple(one for one in conversation.retold if one.key not in chosen.values()) + replies
-    masked = conversation.masked | chosen.keys()
-    return replace(conversation, masked=masked, retold=retold, anchor=None, anchored=0)
+    return replace(conversation, masked=conversation.masked | chosen.keys(), retold=retold, anchor=None, anchored=0)
 
 
-def old_outputs(conversation: Conversation, protect: int, newest: int = 0) -> tuple[Numbered, ...]:
-    """The outputs that are shown and could be masked, oldest first: all but the newest up to `protect` tokens, those of
-    the last step, those that the model has not seen and those of the `newest` messages, and those that a line would
-    hardly be shorter than. What is superseded is among them however new it is."""
-    recent = conversation.messages[unseen_from(conversation.messages) :]
-    recent += conversation.messages[-newest:] if newest else ()
-    kept = {output.call_id for message in recent if isinstance(message, User) for output in message.outputs}
-    kept |= {output.call_id for output in _last_outputs(conversation.messages)} | conversation.masked
-    outputs = numbered_outputs(conversation)
-    told = {one.key: one for one in conversation.retold}
-    kept |= {found.output.call_id for found in outputs if found.ref in conversation.pinned}
-    cut = conversation.masked | {found.output.call_id for found in outputs if found.ref in told}
-    stale = superseded(((found.call, found.output) for found in outputs), cut)
-    chosen, passed = [], 0
-    for found in reversed(outputs):
-        call, is_whole = found.output.call_id, found.ref not in told
-        size = output_size(found.output if is_whole else shown_output(found, frozenset(), told))
-        passed += size
-        if (passed > protect or call in stale) and size > LEAST_MASKED and call not in kept:
-            chosen.append(found)
-    return tuple(reversed(chosen))
+def newly_masked(before: Conversation, after: Conversation) -> frozenset[str]:
+    """The keys of the outputs that a line stands for since, and of the texts that are told by their ends."""
+    masked, told = after.masked - before.masked, {one.key for one in after.retold} - {one.key for one in before.retold}
+    return frozenset(told | {one.ref for one in numbered_outputs(before) if one.output.call_id in masked})
 
 
-@dataclass(frozen=True, slots=True)
-class OldReply:
-    """A long text of the model, by the index of its message and by its key."""
-
-    index: int
-    key: str
-    reply: LongReply
-
-
-def old_replies(conversation: Conversation, protect: int, newest: int = 0) -> tuple[OldReply, ...]:
-    """The long texts of the model that are shown whole and could be told by their ends, oldest first: all but those
-    within the newest `protect` tokens of outputs and such texts, the newest reply, those that are pinned, and those
-    among what the model has not seen and in the `newest` messages."""
-    messages = conversation.messages
-    told = {one.key: one for one in conversation.retold}
-    outputs = {id(found.output): found for found in numbered_outputs(conversation)}
-    end = min(unseen_from(messages), newest_reply(messages), max(len(messages) - newest, 0))
-    chosen, passed = [], 0
-    for index in range(len(messages) - 1, -1, -1):
-        message = messages[index]
-        if isinstance(message, User):
-            passed += sum(output_size(shown_output(outputs[id(one)], frozenset(), told)) for one in message.outputs)
-            continue
-        reply = long_reply(message, messages[index - 1] if index else None)
-        if reply is None:
-            continue
-        passed += reply.tokens
-        key = message_key(conversation.messages_before + index)
-        if passed > protect and index < end and key not in told and key not in conversation.pinned:
-            chosen.append(OldReply(index, key, reply))
-    return tuple(reversed(chosen))
+def _shorter_replies(conversation: Conversation, keys: AbstractSet[str]) -> Iterator[Retold]:
+    before: Message | None = None
+    for position, message in enumerate(conversation.messages, conversation.messages_before):
+        if message_key(position) in keys and (reply := long_reply(message, before)) is not None:
+            yield Retold(message_key(position), "preview", reply.less)
+        before = message
 
 
 def newest_reply(messages: Sequence[Message]) -> int:
@@ -237,11 +199,21 @@ def is_worth_a_line(output: ToolOutput) -> bool:
     return (len(output.text) > 60 or bool(output.images)) and output_size(output) > LEAST_MASKED
 
 
-def _last_outputs(messages: tuple[Message, ...]) -> tuple[ToolOutput, ...]:
-    for message in reversed(messages):
-        if isinstance(message, User) and message.outputs:
-            return message.outputs
-    return ()
+def masked_line(found: Numbered) -> str:
+    """What the model is shown of an output that is masked: what the call did, and names that stand in a long one."""
+    return condensed(found) + _names_in(found.output)
+
+
+@derived_once
+def _names_in(output: ToolOutput) -> str:
+    most = min(int(NAMED * len(output.text)), MOST_NAMED)
+    return name_index(output.text, "", most, "names in it") if most >= LEAST_NAMED else ""
+
+
+def line_size(tokens: int) -> int:
+    """About what the line takes of an output of so many tokens. Names take more tokens than other words."""
+    named = min(int(1.2 * NAMED * tokens), MOST_NAMED // 3)
+    return STUB + (named if 3 * named > LEAST_NAMED else 0)
 
 
 def condensed(found: Numbered) -> str:

@@ -1,4 +1,4 @@
-"""The names in what a preview leaves out: files, functions, numbers of issues. Pure.
+"""The names in what a preview or a line leaves out: files, functions, numbers of issues. Pure.
 
 Most of what a model takes from an output that was cut is a single name, which it then searches for, reads or changes.
 On recorded sessions a line of names in each preview halves how often the rest is needed at all
@@ -11,13 +11,13 @@ from tools.lazy import regex
 
 INDEXED = 1 << 16
 """Bytes of an output above which it has no index: the first names of a long log say nothing of the rest."""
-_MOST = 900
-"""Bytes of an index."""
+MOST = 900
+"""Bytes of an index in a preview."""
 _LEAST, _LONGEST = 8, 80
 """Characters of a name: shorter ones are said by chance."""
 _MOST_ALIKE = 3
 """Names that differ in numbers only: a hundred files that were compiled, or tests that passed, tell no more."""
-_HEADING = "\nnames left out:"
+LEFT_OUT = "names left out"
 
 _WORD = regex(r"[A-Za-z0-9_]+(?:[.-][A-Za-z0-9_]+)*")
 _MARKED = regex(r"[0-9_.]|[a-z][A-Z]")
@@ -27,9 +27,10 @@ _NUMBER = regex(r"[\d.-]*\d(?:T\d+)?|[0-9a-f]{12,}")
 """Figures, dates, and sums of bytes."""
 
 
-def name_index(text: str, shown: str) -> str:
-    """A line of the first names of a text that do not stand in what is shown of it; empty where there are none."""
-    found, room = dict[str, None](), _MOST
+def name_index(text: str, shown: str, most: int = MOST, heading: str = LEFT_OUT) -> str:
+    """A line of the first names of a text that do not stand in what is shown of it, in so many bytes; empty where there
+    are none."""
+    found, room = dict[str, None](), most
     alike = Counter[str]()
     for match in _WORD.finditer(text):
         name = match[0]
@@ -43,7 +44,7 @@ def name_index(text: str, shown: str) -> str:
             break
         found[name] = None
     are_more = " …" if room < 0 or any(count > _MOST_ALIKE for count in alike.values()) else ""
-    return f"{_HEADING} {' '.join(found)}{are_more}" if found else ""
+    return f"\n{heading}: {' '.join(found)}{are_more}" if found else ""
 
 
 def _is_name(word: str) -> bool:

@@ -2,15 +2,16 @@
 
 What could leave the view costs rent: every request reads it from the cache once more. The rent of each kind of rewrite
 is added up, and when it reaches what the rewrite would cost once, the rewrite is done. With an even growth that is the
-best there is, whatever the window, and no forecast is needed (the ski-rental problem).
+best there is, whatever the window, and no forecast is needed (the ski-rental problem). An output may leave by a mask
+once it has cost more itself than it would cost to bring it back, by how likely that is.
 """
 
-import math
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from typing import Literal, TypeAlias
 
-from agent.context.inventory import Inventory, maskable
+from agent.context.inventory import Inventory, MaskableItem, Stock, maskable
 from agent.context.settings import Caps, RewritePatience
+from agent.context.wanted_again import RECENT
 from agent.messages import Conversation
 from tools.lazy import dataclass
 
@@ -18,11 +19,10 @@ LEAST_MASKED, LEAST_COMPACTED = 2_000, 8_000
 """Tokens that a mask and a compaction must remove at least."""
 INSTRUCTION = 400
 """Tokens that ask for a summary."""
-AGING = 12.0
-"""Requests over which the wish to see an old output again fades."""
-FETCHED, FETCHED_CALL, REREAD, REREAD_CALL, REREADS = 800, 90, 2_200, 120, 3
-"""Tokens fetched for a masked output that is wanted again, and of the call for it; the same of each of the files that
-are read again after a summary."""
+FETCHED, FETCHED_CALL = 2_500, 90
+"""Tokens that are brought back of a masked output at most, and of the call for it."""
+REREAD, REREAD_CALL, REREADS = 2_200, 120, 3
+"""The same of each of the files that are read again after a summary."""
 
 RentAction: TypeAlias = Literal["nothing", "mask", "compact"]
 
@@ -58,6 +58,8 @@ class RewriteOffer:
     """Tokens that stay behind the first changed byte, and have to be written to the cache again."""
     cost: float = 0.0
     """What it costs once, with what will be fetched again because of it."""
+    keys: frozenset[str] = frozenset()
+    """What would be masked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,29 +110,70 @@ def mask_offer(
     size: int,
     fixed: int,
     prices: UnitPrices,
+    patience: RewritePatience,
     *,
     is_cold: bool = False,
     inventory: Inventory | None = None,
 ) -> RewriteOffer:
-    """What masking the outputs that `caps` do not protect would remove and cost. `size`: tokens of the next
-    request; `fixed`: of what stands before its messages, by which the estimates of single messages are put right. With
-    the session's `inventory` it costs as much as the conversation has grown."""
+    """What masking all that is due would remove and cost. `size`: tokens of the next request; `fixed`: of what stands
+    before its messages, by which the estimates of single messages are put right. With the session's `inventory` it
+    costs as much as the conversation has grown."""
     stock = (inventory or Inventory()).of(conversation)
-    chosen = maskable(conversation, caps, stock)
+    due = [
+        item
+        for item in maskable(conversation, stock, caps.newest)
+        if _is_due(item, stock, caps.protect, size, prices, patience.wanted, is_cold=is_cold)
+    ]
+    return _offer_of(due, stock, size, fixed, prices, is_cold=is_cold)
+
+
+def masked_offer(
+    conversation: Conversation, keys: Container[str], size: int, fixed: int, prices: UnitPrices, *, is_cold: bool
+) -> RewriteOffer:
+    """The same of what is masked whatever it is worth, by the keys of outputs and texts."""
+    stock = Inventory().of(conversation)
+    chosen = [item for item in reversed(stock.items) if item.key in keys]
+    return _offer_of(chosen, stock, size, fixed, prices, is_cold=is_cold)
+
+
+def _offer_of(
+    chosen: Sequence[MaskableItem], stock: Stock, size: int, fixed: int, prices: UnitPrices, *, is_cold: bool
+) -> RewriteOffer:
+    """`chosen`: the newest first."""
     if not chosen:
         return RewriteOffer()
     whole = stock.sums[-1]
-    ages = [stock.replies[-1] - stock.replies[item.place + 1] for item in chosen]
-    behind = whole - stock.sums[chosen[-1].place]
     scale = max(size - fixed, 0) / max(whole, 1)
-    removed = int(scale * sum(item.tokens - item.left for item in chosen))
-    behind = max(int(scale * behind) - removed, 0)
-    again = wanted_again(ages)
-    fetched = (
-        0.5 * min(len(chosen), again) * (prices.read * size + FETCHED * prices.write + FETCHED_CALL * prices.output)
-    )
+    removed = int(scale * sum(item.freed for item in chosen))
+    behind = max(int(scale * (whole - stock.sums[chosen[-1].place])) - removed, 0)
+    again = sum(_price_of_missing(item, stock, size, prices) for item in chosen)
     rewritten = 0.0 if is_cold else (prices.write - prices.read) * behind
-    return RewriteOffer(removed, behind, rewritten + fetched)
+    return RewriteOffer(removed, behind, rewritten + again, frozenset(item.key for item in chosen))
+
+
+def _is_due(
+    item: MaskableItem, stock: Stock, protect: int, size: int, prices: UnitPrices, patience: float, *, is_cold: bool
+) -> bool:
+    """Whether something may leave: it is not among the newest, unless all of them are written to the cache anew now,
+    and what it has cost so far is more than missing it would."""
+    if item.is_reply:
+        return stock.passed(item) > protect
+    if item.is_repeated:
+        return True
+    age = stock.age(item)
+    if age < RECENT or (not is_cold and stock.passed(item) <= protect):
+        return False
+    spent = (prices.read * age + (prices.write if is_cold else 0.0)) * item.freed
+    return spent >= patience * _price_of_missing(item, stock, size, prices)
+
+
+def _price_of_missing(item: MaskableItem, stock: Stock, size: int, prices: UnitPrices) -> float:
+    """What it costs to bring an output back, by how likely that is: one more request, what it fetches, and its call.
+    The words of a text of the model stand in what was done since."""
+    if item.is_reply:
+        return 0.0
+    fetched = prices.write * min(item.tokens, FETCHED)
+    return stock.chance(item) * (prices.read * size + fetched + prices.output * FETCHED_CALL)
 
 
 def compaction_offer(caps: Caps, size: int, fixed: int, prices: UnitPrices, pinned: int = 0) -> RewriteOffer:
@@ -142,8 +185,3 @@ def compaction_offer(caps: Caps, size: int, fixed: int, prices: UnitPrices, pinn
     asked = prices.read * size + prices.write * INSTRUCTION + prices.output * written
     reread = REREADS * (prices.read * left + REREAD * prices.write + REREAD_CALL * prices.output)
     return RewriteOffer(max(size - left, 0), stays, (prices.write - prices.read) * stays + asked + reread)
-
-
-def wanted_again(ages: Sequence[int]) -> float:
-    """How many masked outputs will be asked for again, by the number of requests since each came in."""
-    return 0.6 * sum(math.exp(-age / AGING) for age in ages)

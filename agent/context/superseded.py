@@ -1,6 +1,4 @@
-"""Reads whose lines are shown again further down: the newer content stands for them. Pure."""
-
-from collections.abc import Iterable
+"""Which lines of a file an output shows: those of an older one that it shows again need no place any more. Pure."""
 
 from agent.messages import ToolCall, ToolOutput
 from tools.lazy import dataclass
@@ -20,24 +18,6 @@ class Viewed:
 
     def covers(self, other: "Viewed") -> bool:
         return self.path == other.path and self.first <= other.first and other.last <= self.last
-
-
-def superseded(seen: Iterable[tuple[ToolCall, ToolOutput]], masked: frozenset[str]) -> frozenset[str]:
-    """The ids of calls that showed nothing but lines which a later output or a later call still shows: reads of a file
-    that was read again as far, or written as a whole. `seen`: calls with their outputs in order. What is `masked`
-    shows nothing, so it stands for nothing."""
-    found: set[str] = set()
-    later: dict[str, list[Viewed]] = {}
-    for call, output in reversed(tuple(seen)):
-        viewed = lines_of(call, output)
-        if viewed is None:
-            continue
-        newer = later.setdefault(viewed.path, [])
-        if call.name == "read" and any(one.covers(viewed) for one in newer):
-            found.add(call.id)
-        elif output.call_id not in masked:
-            newer.append(viewed)
-    return frozenset(found)
 
 
 def lines_of(call: ToolCall, output: ToolOutput) -> Viewed | None:

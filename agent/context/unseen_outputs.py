@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from agent.context.budget import shares
 from agent.context.estimate import estimate_message, output_size
-from agent.context.mask import Numbered, condensed, numbered_outputs, shown_output
+from agent.context.mask import Numbered, condensed, masked_line, numbered_outputs, shown_output
 from agent.context.offload import Offloading, own_words, preview_of, stored_form
 from agent.context.steps import unseen_from
 from agent.messages import Conversation, Image, Note, Retold, ToolOutput, User
@@ -77,7 +77,7 @@ def by_reference(conversation: Conversation) -> Conversation:
         found.output.call_id: found.ref
         for found in unseen_outputs(conversation)
         if found.ref not in conversation.pinned
-        and output_size(replace(found.output, text=condensed(found), images=()))
+        and output_size(replace(found.output, text=masked_line(found), images=()))
         < output_size(shown_output(found, conversation.masked, told))
     }
     if not chosen:

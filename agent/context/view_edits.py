@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from agent.context.compaction import FLOOR, LEAST_CAP
 from agent.context.edit_cost import Terms, ViewEditPlan, priced
-from agent.context.mask import as_shown, condensed, is_at_length, one_line
+from agent.context.mask import as_shown, is_at_length, masked_line, one_line
 from agent.context.offload import is_brought_back
 from agent.context.pins import open_request, preview_form, size_of_pins
 from agent.context.references import BadReference, MessageRef, parse_reference
@@ -121,7 +121,7 @@ def _evict(part: ViewPart, conversation: Conversation, terms: Terms) -> ViewEdit
     if isinstance(part, OutputPart):
         if part.state == "masked":
             return Refusal(f"a line stands for `{part.ref}` already")
-        if not _is_shorter(condensed(part.found), part.shown, terms):
+        if not _is_shorter(masked_line(part.found), part.shown, terms):
             return Refusal(f"the line of `{part.ref}` would hardly be shorter than what is shown")
         masked = conversation.masked | {part.shown.call_id}
         after = replace(conversation, masked=masked, retold=without(conversation.retold, part.key))

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from agent.context.apply_strategy import climb, cut_outputs, is_enough
+from agent.context.apply_strategy import climb, cut_outputs, is_enough, mask
 from agent.context.compaction import (
     CompactionPlan,
     Floor,
@@ -18,6 +18,7 @@ from agent.context.compaction import (
     plan_compaction,
     solve_floor,
 )
+from agent.context.mask import masked, newly_masked
 from agent.context.pins import SHORTENED, smaller_pins
 from agent.context.receipt import receipt
 from agent.context.strategies import CUT, LADDERS, TOOLS, Room, Strategy, size_of
@@ -69,6 +70,8 @@ class ForcedStrategy:
     price: Price | None = None
     cut: int | None = None
     """Where a summary has to end, when that was chosen, too."""
+    keys: frozenset[str] = frozenset()
+    """What a mask has to mask, likewise."""
 
 
 async def compact(
@@ -105,7 +108,7 @@ async def compact(
     work = replace(work, emit=bill.hear, pieces=pieces)
     work.emit(CompactionStarted(await asyncio.to_thread(work.size, conversation)))
     for strategy in () if is_done else strategies:
-        candidate = await _try(strategy, after, work, floor, focus, chosen.cut if chosen else None)
+        candidate = await _try(strategy, after, work, floor, focus, chosen)
         if work.interrupt.requested():
             unchanged = result_of(conversation, conversation, (), work.size)
             work.emit(NothingCompacted())
@@ -129,7 +132,7 @@ async def compact(
     if ran:
         items = await asyncio.to_thread(receipt, conversation, after, ran, floor.deferred, room.ratio)
         told = event_of(result, cause, items)
-        price = (chosen.price if chosen else None) or work.price_of(ran)
+        price = (chosen.price if chosen else None) or work.price_of(ran, newly_masked(conversation, after))
         work.emit(replace(told, price=price, model=writer, cost=bill.cost))
     else:
         work.emit(NothingCompacted())
@@ -177,8 +180,11 @@ async def _try(
     work: CompactionContext,
     floor: Floor,
     focus: str | None,
-    cut: int | None = None,
+    chosen: ForcedStrategy | None = None,
 ) -> Conversation | None:
+    cut = chosen.cut if chosen else None
+    if strategy == "mask":
+        return await asyncio.to_thread(_masked, conversation, work, chosen)
     if strategy in CUT:
         return await asyncio.to_thread(cut_outputs, strategy, conversation, work.room)
     if strategy not in ("summary", "chunks"):
@@ -199,6 +205,13 @@ async def _try(
     if work.learned_limits.failures == FAILURES:
         work.emit(Noticed(NO_MORE))
     return None
+
+
+def _masked(conversation: Conversation, work: CompactionContext, chosen: ForcedStrategy | None) -> Conversation | None:
+    if chosen is None or not chosen.keys:
+        return mask(conversation, work.settings.caps, work.room)
+    after = masked(conversation, chosen.keys)
+    return None if after is conversation else after
 
 
 def _paying_plan(conversation: Conversation, floor: Floor, cut: int | None) -> CompactionPlan | None:

@@ -162,7 +162,7 @@ async def apply_summary(
     after, result, items = await asyncio.to_thread(_applied, preview, draft)
     writer = drafted.model if draft is not None else ""
     is_edited = draft is not None and drafted.draft is not None and draft != drafted.draft
-    price = (await work_of(conversation, env)).price_of(result.strategies)
+    price = (await work_of(conversation, env)).price_of(result.strategies, ())
     event = replace(
         event_of(result, "asked", items),
         model=f"{writer}, edited by you" if is_edited else writer or ("you" if draft is not None else ""),

@@ -2,7 +2,7 @@
 is asked and how its answer is read is decided in `agent.context.summary`."""
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Container, Coroutine, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -48,7 +48,7 @@ class CompactionContext:
     summarisers: SummariserSource | None = None
     is_cold: bool = False
     """Nothing of the conversation is in the provider's cache any more."""
-    price_of: Callable[[Sequence[str]], Price | None] = lambda strategies: None
+    price_of: Callable[[Sequence[str], Container[str]], Price | None] = lambda strategies, keys: None
     """What a rewrite by these strategies costs and saves."""
     pieces: int = MOST_CHUNKS
     """Requests that one summary may take by somebody who has not seen the conversation."""

@@ -1,7 +1,8 @@
 """What a session has paid for what could have left its view. When a rewrite pays is decided in `agent.context.rent`."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import asdict, field
+from typing import TypeAlias
 
 from agent.context.budget import ContextBudget
 from agent.context.inventory import Inventory
@@ -14,6 +15,7 @@ from agent.context.rent import (
     UnitPrices,
     compaction_offer,
     mask_offer,
+    masked_offer,
     rent_step,
     will_pay,
 )
@@ -22,6 +24,8 @@ from agent.messages import Conversation
 from agent.providers.base import Prices
 from agent.view_events import Price
 from tools.lazy import dataclass
+
+PriceOf: TypeAlias = Callable[[Sequence[str], Container[str]], Price]
 
 
 @dataclass(slots=True)
@@ -45,9 +49,16 @@ class Rent:
         is_cold: bool,
     ) -> tuple[RewriteOffer, RewriteOffer]:
         """The mask and the summary that could be done now."""
-        fixed = budget.used - budget.history - budget.pending - budget.retain - budget.summary
+        fixed = _fixed(budget)
         mask = mask_offer(
-            conversation, how.caps, budget.used, fixed, prices, is_cold=is_cold, inventory=self._inventory
+            conversation,
+            how.caps,
+            budget.used,
+            fixed,
+            prices,
+            how.patience,
+            is_cold=is_cold,
+            inventory=self._inventory,
         )
         pinned = size_of_pins(conversation) if conversation.pinned else 0
         return mask, compaction_offer(how.caps, budget.used, fixed, prices, pinned)
@@ -89,21 +100,27 @@ def price_by(
     is_cold: bool,
     is_uncached: bool,
     paid: float | None = None,
-) -> Callable[[Sequence[str]], Price]:
-    """What a rewrite costs and saves, by the strategies that it took, at the prices that the provider has shown to
-    take. `paid`: the rent that has chosen it; None: what was paid so far."""
+) -> PriceOf:
+    """What a rewrite costs and saves, by the strategies that it took and the keys of what it masked, at the prices that
+    the provider has shown to take. `paid`: the rent that has chosen it; None: what was paid so far."""
     real = unit_prices(prices, is_uncached=is_uncached)
-    mask, compaction = rent.offers(conversation, budget, real, how, is_cold=is_cold)
+    _, compaction = rent.offers(conversation, budget, real, how, is_cold=is_cold)
     usual, rents = unit_prices(prices).read, rent.rents
     dearer = real.read / usual if usual else 1.0
 
-    def price(strategies: Sequence[str]) -> Price:
+    def price(strategies: Sequence[str], keys: Container[str] = ()) -> Price:
         is_mask = set(strategies) <= {"mask", "mask_all"}
+        mask = masked_offer(conversation, keys, budget.used, _fixed(budget), real, is_cold=is_cold)
         offer, so_far = (mask, rents.mask) if is_mask else (compaction, rents.compact)
         had_cost = (so_far if paid is None else paid) * dearer
         return Price(offer.removed, offer.behind, round(offer.cost), round(had_cost), dollar_of(prices))
 
     return price
+
+
+def _fixed(budget: ContextBudget) -> int:
+    """Tokens of what stands before the messages."""
+    return budget.used - budget.history - budget.pending - budget.retain - budget.summary
 
 
 def dollar_of(prices: Prices | None) -> float | None:

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Literal
 
 from agent.context.budget import ContextBudget
 from agent.context.control_calls import compaction_wish
-from agent.context.mask import old_outputs, old_replies
+from agent.context.old_outputs import old
 from agent.events import Event
 from agent.messages import Conversation, Note, User
 from agent.view_events import Cause, Price
@@ -25,10 +25,12 @@ async def pay_rent(conversation: Conversation, env: Env) -> tuple[Conversation, 
     if budget.verdict != "fits" or budget.used < conversation.held:
         return conversation, budget
     if env.compacting.policy == "total_budget":
-        protect, newest = env.compacting.caps.protect, env.compacting.caps.newest
-        if not old_outputs(conversation, protect, newest) and not old_replies(conversation, protect, newest):
+        keys = frozenset(
+            item.key for item in old(conversation, env.compacting.caps.protect, env.compacting.caps.newest)
+        )
+        if not keys:
             return conversation, budget
-        conversation = (await compacted(conversation, env, "budget", "mask")).conversation
+        conversation = (await compacted(conversation, env, "budget", "mask", keys=keys)).conversation
         return conversation, budget_of(conversation, env)
     if env.compacting.policy != "rent":
         return conversation, budget
@@ -51,7 +53,8 @@ async def pay_rent(conversation: Conversation, env: Env) -> tuple[Conversation, 
         is_uncached=env.watch.is_uncached,
         paid=ruling.rent,
     )
-    done = await compacted(conversation, env, "cold" if is_cold else "rent", kind, price((kind,)))
+    cause: Cause = "cold" if is_cold else "rent"
+    done = await compacted(conversation, env, cause, kind, price((kind,), ruling.offer.keys), keys=ruling.offer.keys)
     return done.conversation, budget_of(done.conversation, env)
 
 
@@ -137,13 +140,14 @@ async def compacted(
     price: Price | None = None,
     focus: str | None = None,
     counted: int | None = None,
+    keys: frozenset[str] = frozenset(),
 ) -> "Compacted":
     """What `compact_now` makes of the conversation: loaded here, since most requests fit. `only`: the one strategy that
-    is tried, which has this `price`."""
+    is tried, which has this `price`; `keys`: what a mask has to mask."""
     from agent.window.compact import ForcedStrategy  # noqa: PLC0415  # deferred: see above
     from agent.window.rewrite import compact_now  # noqa: PLC0415  # deferred: as above
 
-    forced = None if only is None else ForcedStrategy(only, price)
+    forced = None if only is None else ForcedStrategy(only, price, keys=keys)
     return await compact_now(conversation, env, cause, focus, counted, forced)
 
 

@@ -14,9 +14,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from agent.context.budget import ContextBudget
-from agent.context.estimate import output_size
-from agent.context.mask import old_outputs
 from agent.context.offload import Offloading
+from agent.context.old_outputs import old
 from agent.context.rent import RentAction, Rents, RewriteOffer, RewriteRuling, UnitPrices
 from agent.context.settings import Caps, CompactionSettings, RewritePatience
 from agent.messages import Conversation, User
@@ -64,10 +63,13 @@ class Pace(Rent):
         is_cold: bool,
         masks_only: bool = False,
     ) -> RewriteRuling:
-        maskable = sum(output_size(found.output) for found in old_outputs(conversation, how.caps.protect))
+        items = old(conversation, how.caps.protect)
+        maskable = sum(item.tokens for item in items if not item.is_reply)
         last = conversation.messages[-1]
         moment = Moment(budget.used, budget, maskable, isinstance(last, User) and bool(last.text))
-        return RewriteRuling(self.decide(moment), Rents(), 0.0, RewriteOffer(maskable))
+        return RewriteRuling(
+            self.decide(moment), Rents(), 0.0, RewriteOffer(maskable, keys=frozenset(item.key for item in items))
+        )
 
 
 def over(share: float) -> Decide:

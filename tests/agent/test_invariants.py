@@ -64,8 +64,9 @@ from agent.context.budget import Window
 from agent.context.estimate import decode_estimator, estimate_message, estimate_tools
 from agent.context.last_request import Mark
 from agent.context.ledger import keep_ledger, read_ledger, render_ledger
-from agent.context.mask import mask_outputs, numbered_outputs
+from agent.context.mask import numbered_outputs
 from agent.context.offload import Offloading, is_brought_back, is_shown_whole
+from agent.context.old_outputs import mask_outputs
 from agent.context.prefix import Breakpoints, fingerprint
 from agent.context.preflight import Target
 from agent.context.prompt import Instructions, build_prompt, merge_users

@@ -49,8 +49,8 @@ def test_whoever_is_careful_waits_longer_for_each_rewrite(tmp_path: Path) -> Non
         return compacting_of(load_config(tmp_path, {"EBB_HOME": str(tmp_path)}, {}, said), 100_000).patience
 
     careful = 'rewrite.patience="careful"'
-    assert (patience(), patience('rewrite.patience="usual"')) == (RewritePatience(1.5, 8.0),) * 2
-    assert patience(careful) == RewritePatience(7.5, 12.0)
+    assert (patience(), patience('rewrite.patience="usual"')) == (RewritePatience(1.5, 6.0),) * 2
+    assert patience(careful) == RewritePatience(7.5, 9.0)
     assert patience(careful, "rewrite.kappa_mask=1", "rewrite.kappa_compact=4") == RewritePatience(5.0, 6.0)
 
 

@@ -63,7 +63,7 @@ PROJECT = "/home/me/app"
 ROW = SessionRow(ID, PROJECT, "", "scripted/script", "ask", 1.0, 1.0)
 SMALL = Caps(tail=200, ledger=900, protect=200)
 PRICED = Caps(tail=1_000, ledger=900, retain=300, summary=300, protect=3_500)
-EAGER = RewritePatience(mask=1.0)
+EAGER = RewritePatience(mask=1.0, wanted=0.01)
 """A mask is done as soon as sending what it removes has cost as much: these conversations are short."""
 SUMMARY: dict[str, Any] = {"text": "<retain>a.txt</retain><summary>Files were read; nothing is open.</summary>"}
 COMPACTING, UNCUT = CompactionSettings(SMALL), Offloading(threshold=10**9)
@@ -269,14 +269,27 @@ class PricedHome(Home):
         return [event for event in self.events if isinstance(event, ContextCompacted)]
 
 
+MANY = "abcdefghijkl" * 2
+"""Files after which old outputs have cost as much as a mask of them."""
+
+
 def reads(names: str) -> list[dict[str, Any]]:
     """A reply for each of these files, which reads it."""
     return [calls(call("read", path=f"{name}.txt")) for name in names]
 
 
+def shows(names: str) -> list[dict[str, Any]]:
+    """The same by a command: hardly one will be wanted again."""
+    return [calls(call("bash", command=f"cat {name}.txt")) for name in names]
+
+
 def masked_in(session: Session) -> list[str]:
     """The files whose outputs are shown as one line."""
-    return [output.text.split()[1] for output in outputs_of(session) if output.call_id in session.history.masked]
+    return [
+        output.text.lstrip("\t 0123456789")[0]
+        for output in outputs_of(session)
+        if output.call_id in session.history.masked
+    ]
 
 
 def call(tool: str, **arguments: object) -> dict[str, Any]:

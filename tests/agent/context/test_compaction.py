@@ -22,8 +22,9 @@ from agent.context.compaction import (
     solve_floor,
 )
 from agent.context.estimate import estimate_message, estimate_messages, estimate_text
-from agent.context.mask import as_shown, mask_outputs
+from agent.context.mask import as_shown
 from agent.context.message_text import said_meanwhile
+from agent.context.old_outputs import mask_outputs
 from agent.context.prompt import Instructions, build_prompt
 from agent.context.receipt import receipt
 from agent.context.settings import Caps

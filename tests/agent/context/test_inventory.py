@@ -1,18 +1,22 @@
-"""The stock that is kept from request to request says what looking at all outputs says."""
+"""Which outputs leave the view, and the stock of them that is kept from request to request."""
 
+from collections.abc import Mapping
 from dataclasses import replace
+from itertools import chain
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.context.estimate import estimate_message, output_size
 from agent.context.inventory import Inventory, maskable
-from agent.context.mask import STUB, Numbered, message_key, numbered_outputs, old_outputs, old_replies
-from agent.context.rent import LOCAL, UnitPrices, mask_offer, wanted_again
-from agent.context.settings import Caps
+from agent.context.mask import Numbered, message_key, numbered_outputs, shown_output
+from agent.context.old_outputs import least_wanted, old
+from agent.context.rent import LOCAL, RewriteOffer, UnitPrices, mask_offer
+from agent.context.settings import Caps, RewritePatience
+from agent.context.steps import unseen_from
 from agent.messages import Assistant, Conversation, Message, Retold, Text, ToolCall, ToolOutput, User
 
-PRICES = UnitPrices()
+PRICES, EAGER = UnitPrices(), RewritePatience(wanted=0.01)
 
 
 def lines(first: int, count: int) -> str:
@@ -80,27 +84,77 @@ def test_what_could_be_masked_is_known_without_looking_at_all_of_it(
 ) -> None:
     inventory, caps = Inventory(), Caps(protect=protect, newest=newest)
     for conversation in views:
-        found = old_outputs(conversation, protect, newest)
-        replies = old_replies(conversation, protect, newest)
-        items = maskable(conversation, caps, inventory.of(conversation))
-        weighed = [(place_of(one, conversation), output_size(one.output), STUB) for one in found]
-        weighed += [(old.index, old.reply.tokens, old.reply.left) for old in replies]
-        weighed.sort(key=lambda one: one[0])
-        assert [(item.place, item.tokens, item.left) for item in reversed(items)] == weighed
         for prices in (PRICES, LOCAL):
-            offer = mask_offer(conversation, caps, 9_000, 500, prices, is_cold=is_cold, inventory=inventory)
-            assert offer == mask_offer(conversation, caps, 9_000, 500, prices, is_cold=is_cold)
-        if weighed:
+            offer = mask_offer(conversation, caps, 9_000, 500, prices, EAGER, is_cold=is_cold, inventory=inventory)
+            assert offer == mask_offer(conversation, caps, 9_000, 500, prices, EAGER, is_cold=is_cold)
+        due = [item for item in maskable(conversation, inventory.of(conversation), newest) if item.key in offer.keys]
+        if due:
             sizes = [estimate_message(message) for message in conversation.messages]
-            places = [place for place, _, _ in weighed]
             scale = 8_500 / sum(sizes)
-            removed = int(scale * sum(tokens - left for _, tokens, left in weighed))
-            behind = max(int(scale * sum(sizes[places[0] :])) - removed, 0)
+            removed = int(scale * sum(item.tokens - item.left for item in due))
+            behind = max(int(scale * sum(sizes[due[-1].place :])) - removed, 0)
             assert (offer.removed, offer.behind) == (removed, behind)
-            said = [isinstance(message, Assistant) for message in conversation.messages]
-            again = min(len(weighed), wanted_again([sum(said[place + 1 :]) for place in reversed(places)]))
-            fetched = 0.5 * again * (800 * LOCAL.write + 90 * LOCAL.output)
-            assert abs(offer.cost - fetched - (0.0 if is_cold else LOCAL.write * behind)) < 1e-6
+        else:
+            assert offer == RewriteOffer()
+
+
+@given(sessions(), st.sampled_from([0, 100, 400, 2_000]), st.sampled_from([0, 0, 3, 99]))
+def test_old_is_what_is_behind_so_many_tokens_and_has_been_seen(
+    views: list[Conversation], protect: int, newest: int
+) -> None:
+    for conversation in views:
+        stock, messages = Inventory().of(conversation), conversation.messages
+        items = {item.key: item for item in stock.items}
+        told = {one.key: one for one in conversation.retold}
+        seen = min(unseen_from(messages), max(len(messages) - newest, 0))
+        last = max(place for place, one in enumerate(messages) if isinstance(one, User) and one.outputs)
+        expected, passed = list[str](), 0
+        for found in reversed(numbered_outputs(conversation)):
+            passed += output_size(shown_output(found, frozenset(), told))
+            place = place_of(found, conversation)
+            item = items.get(found.ref)
+            if item is not None and place < seen and place != last and (passed > protect or item.is_repeated):
+                expected.append(found.ref)
+        assert [item.key for item in old(conversation, protect, newest) if not item.is_reply] == expected
+        assert {item.key for item in stock.items}.isdisjoint(conversation.pinned)
+
+
+@given(sessions(), st.integers(0, 4_000))
+def test_no_more_than_enough_leaves_and_nothing_that_would_be_missed_more(
+    views: list[Conversation], enough: int
+) -> None:
+    conversation = views[-1] if views else Conversation()
+    all_of_it, chosen = least_wanted(conversation, 0, 1 << 62), least_wanted(conversation, 0, enough)
+    assert chosen == all_of_it[: len(chosen)]
+    freed = [item.freed for item in chosen]
+    assert sum(freed) >= enough or len(chosen) == len(all_of_it)
+    assert not freed or sum(freed[:-1]) < enough
+
+
+def step(number: int, name: str, arguments: Mapping[str, object], text: str) -> tuple[Message, ...]:
+    call = ToolCall(f"c{number}", name, dict(arguments))
+    return Assistant((call,)), User((ToolOutput(call.id, text),))
+
+
+def test_a_file_that_was_changed_or_read_again_is_wanted_less() -> None:
+    reads = [step(n, "read", {"path": f"{name}.py"}, lines(1, 80)) for n, name in enumerate("abc")]
+    edit = step(3, "edit", {"path": "./a.py", "old": "x", "new": "y"}, "edited")
+    again = step(4, "read", {"path": "b.py"}, lines(200, 80))
+    patch = step(5, "apply_patch", {"patch": "*** Begin Patch\n*** Update File: nowhere.py\n*** End Patch"}, "done")
+    failed = (Assistant((ToolCall("c6", "edit", {"path": "c.py"}),)), User((ToolOutput("c6", "no", "failed"),)))
+    whole = Conversation((User((Text("Go."),)),)).plus(*chain(*reads, edit, again, patch, failed))
+    items = {item.key: item for item in Inventory().of(whole).items}
+    assert {key: item.is_stale for key, item in items.items()} == {"r1": True, "r2": True, "r3": False, "r5": False}
+
+
+def test_where_the_window_is_full_commands_leave_before_files_that_may_be_wanted() -> None:
+    whole = Conversation((User((Text("Go."),)),)).plus(
+        *step(0, "read", {"path": "a.py"}, lines(1, 400)),
+        *step(1, "bash", {"command": "make"}, "word " * 2_000),
+        *step(2, "edit", {"path": "b.py"}, "word " * 400),
+        *chain.from_iterable(step(number, "bash", {"command": "true"}, "ok") for number in range(3, 8)),
+    )
+    assert [item.key for item in least_wanted(whole, 0, 1 << 62)] == ["r3", "r2", "r1"]
 
 
 def place_of(found: Numbered, conversation: Conversation) -> int:

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.context.mask import as_shown, mask_outputs, message_key, old_replies
+from agent.context.mask import as_shown, message_key
+from agent.context.old_outputs import mask_outputs, old
 from agent.context.receipt import ENDS, LEFT_OF_IT, receipt
 from agent.context.references import message_digits, parse_reference
 from agent.context.strategies import size_of
@@ -82,11 +83,11 @@ def test_these_stay_byte_for_byte(conversation: Conversation) -> None:
 def test_what_is_protected_is_counted_from_the_end_with_outputs_and_texts_together() -> None:
     plans = [Assistant((Text(f"{number}. {PLAN}"),)) for number in range(3)]
     whole = Conversation((ASKED,)).plus(*(one for plan in plans for one in (plan, ASKED)), Assistant((Text("Yes."),)))
-    (tokens,) = {old.reply.tokens for old in old_replies(whole, 0)}
-    assert [[old.index for old in old_replies(whole, protect)] for protect in (0, tokens, 2 * tokens, 3 * tokens)] == [
+    (tokens,) = {item.tokens for item in old(whole, 0)}
+    assert [[item.place for item in old(whole, protect)][::-1] for protect in (0, tokens, 2 * tokens, 3 * tokens)] == [
         [1, 3, 5], [3, 1][::-1], [1], [],
     ]  # fmt: skip
-    assert [old.index for old in old_replies(whole, 0, newest=4)] == [1, 3]
+    assert [item.place for item in old(whole, 0, newest=4)] == [3, 1]
 
 
 TEXTS = st.one_of(

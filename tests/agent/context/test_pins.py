@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 
 from agent.context.apply_strategy import climb
 from agent.context.compaction import Floor, solve_floor
-from agent.context.mask import as_shown, mask_outputs, message_key, numbered_outputs
+from agent.context.mask import as_shown, message_key, numbered_outputs
+from agent.context.old_outputs import mask_outputs
 from agent.context.pins import PinSize, kept_after, open_request, shorter, size_of_pins, smaller_pins, view_from
 from agent.context.prompt import Instructions, build_prompt
 from agent.context.settings import Caps

@@ -1,11 +1,13 @@
 """When a rewrite pays for itself."""
 
+from dataclasses import replace
 from math import sqrt
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.context.mask import mask_outputs, old_outputs
+from agent.context.inventory import Inventory, maskable
+from agent.context.mask import masked
 from agent.context.rent import (
     LEAST_COMPACTED,
     LEAST_MASKED,
@@ -17,10 +19,10 @@ from agent.context.rent import (
     compaction_offer,
     mask_offer,
     rent_step,
-    wanted_again,
     will_pay,
 )
 from agent.context.settings import Caps, RewritePatience
+from agent.context.wanted_again import chance
 from agent.messages import Assistant, Conversation, Text, ToolCall, ToolOutput, User
 from tests.agent.histories import conversations
 
@@ -121,32 +123,56 @@ def test_with_even_growth_a_summary_comes_where_it_costs_least_whatever_the_wind
 
 
 def test_what_is_masked_is_counted_with_what_it_changes_and_what_is_fetched_again() -> None:
-    conversation = steps(10_000, 90, 10_000, 10_000)
-    chosen = old_outputs(conversation, 3_500)
+    conversation = steps(10_000, 90, 10_000, 10_000, 10_000, 10_000)
+    eager, caps = replace(PATIENCE, wanted=0.1), Caps(protect=9_500)
 
-    offer = mask_offer(conversation, Caps(protect=3_500), 30_000, 20_000, PRICES)
-    cold = mask_offer(conversation, Caps(protect=3_500), 30_000, 20_000, PRICES, is_cold=True)
+    offer = mask_offer(conversation, caps, 40_000, 20_000, PRICES, eager)
+    cold = mask_offer(conversation, caps, 40_000, 20_000, PRICES, eager, is_cold=True)
 
-    assert [found.output.call_id for found in chosen] == ["c0", "c2"]
-    assert 6_500 < offer.removed < 7_000
-    assert 3_000 < offer.behind < 3_500
-    fetched = 0.5 * wanted_again([1, 3]) * (0.1 * 30_000 + 800 * 1.25 + 90 * 5)
-    assert cold == RewriteOffer(offer.removed, offer.behind, fetched)
-    assert offer.cost == fetched + 1.15 * offer.behind
-    assert mask_outputs(conversation, 3_500).masked == {"c0", "c2"}
+    (tokens,) = {item.tokens for item in Inventory().of(conversation).items}
+    price = 0.1 * 40_000 + 1.25 * 2_500 + 5 * 90
+    again = [chance("program", tokens, age, is_stale=False) * price for age in (5, 3)]
+    assert offer.keys == cold.keys == {"r1", "r3"}
+    assert 7_000 < offer.removed < 8_000
+    assert 11_000 < offer.behind < 13_000
+    assert cold == replace(offer, cost=sum(again))
+    assert offer.cost == sum(again) + 1.15 * offer.behind
+    assert masked(conversation, offer.keys).masked == {"c0", "c2"}
 
 
-@given(conversations(), st.integers(0, 2_000), st.integers(0, 200_000), st.integers(0, 20_000))
-def test_an_offer_is_made_for_what_would_be_masked(
-    conversation: Conversation, protect: int, size: int, fixed: int
+def test_an_output_is_due_once_it_has_cost_more_than_it_would_cost_to_miss_it() -> None:
+    def due(later: int, *, is_cold: bool = False) -> bool:
+        conversation = steps(10_000, *(90,) * later)
+        return bool(mask_offer(conversation, Caps(protect=0), 60_000, 20_000, PRICES, PATIENCE, is_cold=is_cold).keys)
+
+    (item,) = Inventory().of(steps(10_000)).items
+    price = 0.1 * 60_000 + 1.25 * 2_500 + 5 * 90
+
+    def spent(age: int) -> float:
+        return item.freed * 0.1 * age / (5 * price * chance("program", item.tokens, age, is_stale=False))
+
+    first = next(age for age in range(3, 60) if spent(age) >= 1)
+    assert 3 < first < 10
+    assert [due(first - 1), due(first)] == [False, True]
+    assert [due(later, is_cold=True) for later in (2, 3)] == [False, True]
+
+
+def test_the_newest_outputs_leave_only_when_all_is_written_anew() -> None:
+    conversation = steps(10_000, *(90,) * 40)
+    caps = Caps(protect=24_000)
+    assert mask_offer(conversation, caps, 60_000, 20_000, PRICES, PATIENCE).keys == frozenset()
+    assert mask_offer(conversation, caps, 60_000, 20_000, PRICES, PATIENCE, is_cold=True).keys == {"r1"}
+
+
+@given(conversations(), st.integers(0, 2_000), st.integers(0, 200_000), st.integers(0, 20_000), st.booleans())
+def test_an_offer_is_made_for_what_may_be_masked(
+    conversation: Conversation, protect: int, size: int, fixed: int, is_cold: bool
 ) -> None:
-    offer = mask_offer(conversation, Caps(protect=protect), size, fixed, PRICES)
+    offer = mask_offer(conversation, Caps(protect=protect), size, fixed, PRICES, PATIENCE, is_cold=is_cold)
 
-    assert offer.removed >= 0
-    assert offer.behind >= 0
-    assert offer.cost >= 0
-    if not old_outputs(conversation, protect):
-        assert offer == RewriteOffer()
+    assert min(offer.removed, offer.behind, offer.cost) >= 0
+    assert offer.keys <= {item.key for item in maskable(conversation, Inventory().of(conversation))}
+    assert offer.keys or offer == RewriteOffer()
 
 
 @given(st.integers(0, 300_000), st.integers(0, 30_000))

@@ -1,15 +1,19 @@
 """Which reads are shown again further down."""
 
+from collections.abc import Sequence
+
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.context.mask import mask_outputs
-from agent.context.superseded import Viewed, lines_of, superseded
+from agent.context.inventory import Inventory
+from agent.context.old_outputs import mask_outputs
+from agent.context.superseded import Viewed, lines_of
 from agent.messages import Assistant, Conversation, ToolCall, ToolOutput, User
 
 
 def read(id: str, first: int, last: int, path: str = "a.py") -> tuple[ToolCall, ToolOutput]:
-    lines = [f"{number}\tline {number} 7\t8 of the file, as it stands there" for number in range(first, last + 1)]
+    said = "of the file, as it stands there " * 12
+    lines = [f"{number}\tline {number} 7\t8 {said}" for number in range(first, last + 1)]
     return ToolCall(id, "read", {"path": path}), ToolOutput(id, "\n".join(lines))
 
 
@@ -17,25 +21,32 @@ def write(id: str, path: str = "a.py") -> tuple[ToolCall, ToolOutput]:
     return ToolCall(id, "write", {"path": path, "content": "x"}), ToolOutput(id, "written")
 
 
+def repeated(seen: Sequence[tuple[ToolCall, ToolOutput]], masked: frozenset[str] = frozenset()) -> set[str]:
+    """The calls that showed nothing but what a later output still shows."""
+    steps = [message for call, output in seen for message in (Assistant((call,)), User((output,)))]
+    stock = Inventory().of(Conversation(tuple(steps), masked=masked))
+    return {seen[int(item.key[1:]) - 1][0].id for item in stock.items if item.is_repeated}
+
+
 def test_a_read_is_superseded_by_one_that_shows_its_lines_again() -> None:
     seen = [read("1", 1, 50), read("2", 40, 90), read("3", 1, 60, "./a.py"), read("4", 1, 60, "b.py")]
-    assert superseded(seen, frozenset()) == {"1"}
+    assert repeated(seen) == {"1"}
 
 
 def test_what_is_masked_stands_for_nothing() -> None:
-    assert superseded([read("1", 1, 50), read("2", 1, 50)], frozenset({"2"})) == frozenset()
+    assert repeated([read("1", 1, 50), read("2", 1, 50)], frozenset({"2"})) == set()
 
 
 def test_a_file_written_as_a_whole_supersedes_every_read_of_it() -> None:
     seen = [read("1", 1, 50), read("2", 7, 9), write("3"), read("4", 1, 5)]
-    assert superseded(seen, frozenset()) == {"1", "2"}
+    assert repeated(seen) == {"1", "2"}
 
 
 def test_a_read_that_failed_or_was_cut_in_its_middle_supersedes_nothing() -> None:
     call, whole = read("2", 1, 50)
     cut = ToolOutput("2", "\n".join([*whole.text.split("\n")[:3], "[… left out …]", *whole.text.split("\n")[-3:]]))
-    assert superseded([read("1", 1, 50), (call, ToolOutput("2", whole.text, "failed"))], frozenset()) == frozenset()
-    assert superseded([read("1", 1, 50), (call, cut)], frozenset()) == frozenset()
+    assert repeated([read("1", 1, 50), (call, ToolOutput("2", whole.text, "failed"))]) == set()
+    assert repeated([read("1", 1, 50), (call, cut)]) == set()
 
 
 def test_what_a_read_says_about_itself_is_no_line_of_the_file() -> None:
@@ -55,7 +66,7 @@ def test_any_output_is_looked_at_without_an_error(text: str, name: str) -> None:
 def test_every_superseded_line_is_shown_again_later(reads: list[tuple[int, int, str]]) -> None:
     seen = [read(str(n), first, first + more, path) for n, (first, more, path) in enumerate(reads)]
     views = [lines_of(call, output) for call, output in seen]
-    stale = superseded(seen, frozenset())
+    stale = repeated(seen)
     for n, view in enumerate(views):
         assert view is not None
         covered = any(newer is not None and newer.covers(view) for newer in views[n + 1 :])

@@ -7,8 +7,9 @@ from hypothesis import strategies as st
 
 from agent.context.budget import shares
 from agent.context.estimate import output_size
-from agent.context.mask import as_shown, mask_outputs
+from agent.context.mask import as_shown
 from agent.context.offload import cut_output, stored_form
+from agent.context.old_outputs import mask_outputs
 from agent.context.steps import unseen_from
 from agent.context.unseen_outputs import (
     by_reference,

@@ -151,7 +151,7 @@ async def test_overflows_without_an_end_end_the_turn_and_nothing_is_lost(home: H
 
 async def test_what_went_wrong_between_two_turns_is_told_with_the_next(home: Home) -> None:
     refused = {"when": ASKED, "text": "<summary> </summary>"}
-    provider = Scripted.of({"text": "y" * 9000}, {"text": "x" * 4500}, refused, {"text": "fine"}, context_window=9600)
+    provider = Scripted.of({"text": "y" * 9000}, {"text": "x" * 4500}, refused, {"text": "fine"}, context_window=9900)
     session, _ = await first_turn(home.open(provider, interactive=True), "one")
     await events_of(session, "two")
     events = await events_of(session, "three")

@@ -65,7 +65,9 @@ async def said(messages: list[Message], conversation: Conversation, env: Env) ->
 
 
 def masked(conversation: Conversation, env: Env) -> Awaitable[Any]:
-    return compact_now(conversation, env, "rent", chosen=ForcedStrategy("mask"))
+    return compact_now(
+        conversation, env, "rent", chosen=ForcedStrategy("mask", keys=frozenset(f"r{number}" for number in range(1, 9)))
+    )
 
 
 async def rewritten_by_hand(session: Session) -> None:
@@ -81,7 +83,7 @@ REWRITES: dict[str, Callable[[Session], Awaitable[Any]]] = {
     "evicted": lambda session: session.change(do_act, EditRequest("evict", "r2")),
 }
 DECIDED = {
-    "mask": ("compact.solve_floor", "compact.climb", "compact.size_of", "compact.receipt", "rewrite.unchanged"),
+    "mask": ("compact.solve_floor", "compact.masked", "compact.size_of", "compact.receipt", "rewrite.unchanged"),
     "summary": ("compact.plan_compaction", "model_summary.named_outputs", "compact.compacted", "compact.is_worth_it"),
     "by hand": ("manual_compact.solve_floor", "manual_compact.paying_caps", "manual_compact.is_worth_it"),
     "evicted": ("edit_view.plan_act",),

@@ -14,7 +14,7 @@ from agent.events import ContextMeasured, TurnFinished
 from agent.providers.base import Chunk, Reply, Request
 from agent.records.recorder import Recorder
 from agent.view_events import CompactionFailed
-from tests.kit.session import ROW, SUMMARY, Priced, PricedHome, masked_in, reads
+from tests.kit.session import MANY, ROW, SUMMARY, Priced, PricedHome, masked_in, reads, shows
 
 
 class Frugal(Priced):
@@ -29,7 +29,7 @@ class Frugal(Priced):
 
 
 async def test_old_outputs_are_masked_once_sending_them_has_cost_as_much(priced: PricedHome) -> None:
-    session = await priced.opened(*reads("abcdefghijkl"), {"text": "done"})
+    session = await priced.opened(*shows(MANY), {"text": "done"})
 
     rewrites = await priced.say(session)
 
@@ -40,11 +40,11 @@ async def test_old_outputs_are_masked_once_sending_them_has_cost_as_much(priced:
         assert rewrite.price.rent >= rewrite.price.cost > 0
         assert rewrite.price.removed >= 2_000
         assert rewrite.after_tokens < rewrite.before_tokens
-    assert masked_in(session) == list("abcdefghijkl"[: len(masked_in(session))])
+    assert masked_in(session) == list(MANY[: len(masked_in(session))])
 
 
 async def test_a_rewrite_is_told_in_the_tokens_that_the_provider_counts(priced: PricedHome) -> None:
-    session = await priced.opened(*reads("abcdefghijkl"), {"text": "done"}, model=Frugal)
+    session = await priced.opened(*shows(MANY), {"text": "done"}, model=Frugal)
 
     rewrite = (await priced.say(session))[0]
 
@@ -58,14 +58,14 @@ async def test_a_rewrite_is_told_in_the_tokens_that_the_provider_counts(priced: 
 
 
 async def test_after_a_pause_old_outputs_are_masked_at_once(priced: PricedHome) -> None:
-    session = await priced.opened(*reads("abc"), {"text": "done"}, {"text": "again"})
+    session = await priced.opened(*shows("abcd"), {"text": "done"}, {"text": "again"})
     assert await priced.say(session) == []
 
     priced.now += 301.0
     (rewrite,) = await priced.say(session, "and now?")
 
     assert (rewrite.cause, rewrite.strategies) == ("cold", ("mask",))
-    assert masked_in(session) == ["a", "b"]
+    assert masked_in(session) == ["a", "b"], "those that three requests have seen"
 
 
 async def test_a_long_text_of_the_model_is_told_by_its_ends_and_read_by_its_reference(priced: PricedHome) -> None:
@@ -134,7 +134,7 @@ async def test_nothing_is_rewritten_that_fits(
 
 async def test_each_line_of_the_debug_log_has_the_fields_of_its_topic(priced: PricedHome) -> None:
     session = await priced.opened(
-        *reads("abcdefghijkl"), {"text": "two"}, SUMMARY, {"error": "overflow"}, SUMMARY, {"text": "three"}
+        *shows(MANY), {"text": "two"}, SUMMARY, {"error": "overflow"}, SUMMARY, {"text": "three"}
     )
     await priced.say(session)
     await session.compact()
@@ -152,7 +152,7 @@ async def test_each_line_of_the_debug_log_has_the_fields_of_its_topic(priced: Pr
 
 
 async def test_a_session_that_goes_on_at_once_finds_its_cache_warm_and_later_cold(priced: PricedHome) -> None:
-    session = await priced.opened(*reads("abc"), {"text": "done"})
+    session = await priced.opened(*shows("abcd"), {"text": "done"})
     await priced.say(session)
     await session.close()
     soon = await priced.opened({"text": "on"}, ago=60.0)
@@ -166,7 +166,7 @@ async def test_a_session_that_goes_on_at_once_finds_its_cache_warm_and_later_col
 
 
 async def test_a_turn_that_leaves_no_room_masks_before_it_ends_and_asks_for_no_summary(priced: PricedHome) -> None:
-    session = await priced.opened(*reads("abc"), {"text": "x" * 9_000}, policy="fixed", window=22_000)
+    session = await priced.opened(*reads("abc"), {"text": "x" * 9_000}, policy="fixed", window=22_400)
 
     (rewrite,) = await priced.say(session)
 

@@ -17,7 +17,7 @@ from agent.providers.base import Chunk, Reply, Request
 from agent.session import Session
 from agent.window.measure import budget_of
 from agent.window.undo import NOTHING, offer_undo, undo
-from tests.kit.session import SUMMARY, Priced, PricedHome, masked_in, reads
+from tests.kit.session import MANY, SUMMARY, Priced, PricedHome, masked_in, reads, shows
 
 LATER = "Write down what is needed"
 
@@ -131,9 +131,7 @@ async def test_where_nothing_was_rewritten_there_is_nothing_to_undo(priced: Pric
 
 
 async def test_an_automatic_rewrite_that_is_undone_is_not_done_again_at_once(priced: PricedHome) -> None:
-    session = await priced.opened(
-        *reads("abcdefghijkl"), {"text": "done"}, *reads("ab"), {"text": "again"}, window=400_000
-    )
+    session = await priced.opened(*shows(MANY), {"text": "done"}, *reads("ab"), {"text": "again"}, window=400_000)
     assert await priced.say(session)
     masked = masked_in(session)
     while masked_in(session):
@@ -145,8 +143,7 @@ async def test_an_automatic_rewrite_that_is_undone_is_not_done_again_at_once(pri
 
 
 async def test_when_more_came_it_is_done_again(priced: PricedHome) -> None:
-    more = reads("abcdefgh")
-    session = await priced.opened(*reads("abcdefghijkl"), {"text": "done"}, *more, {"text": "again"}, window=100_000)
+    session = await priced.opened(*shows(MANY), {"text": "done"}, *shows(MANY), {"text": "again"})
     assert await priced.say(session)
     while masked_in(session):
         await session.change(undo)

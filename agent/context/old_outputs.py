@@ -1,0 +1,44 @@
+"""Which outputs and long texts of the model leave the view by a mask, and the view without them. Pure.
+
+Where the window is full, the least wanted go first, and no more than makes enough room. Whether what is old has cost
+more than it is worth, while there is room, is decided in `agent.context.rent`.
+"""
+
+from agent.context.inventory import Inventory, MaskableItem, Stock, maskable
+from agent.context.mask import masked
+from agent.messages import Conversation
+
+_RECALL, _FETCHED = 2_000, 2_500
+"""What it costs to bring something back whatever its size, in tokens of an output, and the most that is fetched."""
+
+
+def old(conversation: Conversation, protect: int, newest: int = 0) -> list[MaskableItem]:
+    """What is behind the newest `protect` tokens of outputs (and for texts, of both), and what something newer shows
+    however new it is; the newest first. `newest`: messages that stay."""
+    stock = Inventory().of(conversation)
+    return [item for item in maskable(conversation, stock, newest) if item.is_repeated or stock.passed(item) > protect]
+
+
+def least_wanted(conversation: Conversation, protect: int, enough: int, newest: int = 0) -> list[MaskableItem]:
+    """Of what is `old`, what is least likely to be wanted again for what it takes, until `enough` tokens have gone; all
+    of it where that is not enough."""
+    stock = Inventory().of(conversation)
+    chosen = list[MaskableItem]()
+    for item in sorted(old(conversation, protect, newest), key=lambda item: _worth(item, stock)):
+        if enough <= 0:
+            break
+        chosen.append(item)
+        enough -= item.freed
+    return chosen
+
+
+def _worth(item: MaskableItem, stock: Stock) -> float:
+    """What it would cost to miss it, for each token that it takes."""
+    if item.is_reply or item.is_repeated:
+        return 0.0
+    return stock.chance(item) * (_RECALL + min(item.tokens, _FETCHED)) / max(item.freed, 1)
+
+
+def mask_outputs(conversation: Conversation, protect: int, newest: int = 0) -> Conversation:
+    """The conversation with all that is `old` masked. The same conversation when there is nothing."""
+    return masked(conversation, {item.key for item in old(conversation, protect, newest)})

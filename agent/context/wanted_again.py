@@ -1,0 +1,79 @@
+"""How likely an old output is wanted again, and when it may leave the view all the same. Pure.
+
+The curves are the likeliest ones for what 31 recorded sessions needed again of outputs that a line would be shorter
+than, by kind, size, and what happened to the file since (`python -m bench.context.wanted FOLDER --least 345`).
+"""
+
+import math
+from typing import Literal, TypeAlias
+
+from agent.messages import ToolCall
+from tools.commands.viewers import shows_files
+from tools.lazy import dataclass
+
+OutputContent: TypeAlias = Literal["file", "view", "search", "report", "change", "program", "other"]
+"""What an output shows: a file by a tool that reads, files by a command, what a search found, what another agent
+reports, that a file was changed, what a program printed, anything else."""
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """The chance that an output is needed at an age or later: `level · e^(-age / fades)`."""
+
+    level: float
+    fades: float
+    """Requests."""
+
+    def at(self, age: int) -> float:
+        return self.level * math.exp(-age / self.fades)
+
+
+CURVES: dict[OutputContent, Curve] = {
+    "view": Curve(0.15, 22),
+    "search": Curve(0.255, 38),
+    "report": Curve(0.35, 80),
+    "change": Curve(0.0, 1),
+    "program": Curve(0.06, 24),
+    "other": Curve(0.105, 6),
+}
+FILES: tuple[tuple[int, Curve], ...] = (
+    (600, Curve(0.51, 26)),
+    (2_400, Curve(0.55, 42)),
+    (6_000, Curve(0.865, 42)),
+    (1 << 62, Curve(0.92, 68)),
+)
+"""Those of files that are as they were read, by the tokens up to which each holds."""
+STALE = Curve(0.155, 52)
+"""That of files which were changed or read again since."""
+
+RECENT = 3
+"""Requests for which an output stays whatever the curves say, which are of greater ages."""
+_CONTENTS: dict[str, OutputContent] = {
+    "read": "file",
+    "grep": "search",
+    "glob": "search",
+    "task": "report",
+    "edit": "change",
+    "write": "change",
+    "apply_patch": "change",
+    "bash": "program",
+    "bash_output": "program",
+}
+
+
+def content_of(call: ToolCall) -> OutputContent:
+    """What the output of a call shows."""
+    command = call.arguments.get("command") if call.name == "bash" else None
+    if isinstance(command, str) and shows_files(command):
+        return "view"
+    return _CONTENTS.get(call.name, "other")
+
+
+def chance(content: OutputContent, tokens: int, age: int, *, is_stale: bool) -> float:
+    """How likely an output of so many tokens is wanted again when so many requests have seen it. `is_stale`: the file
+    that it shows was changed or read again since."""
+    if content != "file":
+        return CURVES[content].at(age)
+    if is_stale:
+        return STALE.at(age)
+    return next(curve for most, curve in FILES if tokens <= most).at(age)

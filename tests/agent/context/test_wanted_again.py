@@ -1,0 +1,41 @@
+"""How likely an output is wanted again."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent.context.wanted_again import CURVES, OutputContent, chance, content_of
+from agent.messages import ToolCall
+
+CONTENTS = st.sampled_from(["file", *CURVES])
+
+
+@pytest.mark.parametrize(
+    ("tool", "command", "content"),
+    [
+        ("read", "", "file"),
+        ("bash", "sed -n 1,80p a.py", "view"),
+        ("bash", "make test", "program"),
+        ("bash_output", "", "program"),
+        ("grep", "", "search"),
+        ("glob", "", "search"),
+        ("task", "", "report"),
+        ("apply_patch", "", "change"),
+        ("mcp__tracker__list", "", "other"),
+    ],
+)
+def test_what_an_output_shows_is_told_by_its_call(tool: str, command: str, content: OutputContent) -> None:
+    assert content_of(ToolCall("1", tool, {"command": command})) == content
+
+
+@given(CONTENTS, st.integers(0, 100_000), st.integers(0, 1_000), st.booleans())
+def test_a_chance_is_one_and_fades_with_age(content: OutputContent, tokens: int, age: int, is_stale: bool) -> None:
+    now, later = (chance(content, tokens, at, is_stale=is_stale) for at in (age, age + 1))
+    assert 0 <= later <= now < 1
+
+
+@given(st.integers(0, 100_000), st.integers(3, 40))
+def test_a_file_that_is_as_it_was_read_is_wanted_most(tokens: int, age: int) -> None:
+    whole, stale = (chance("file", tokens, age, is_stale=is_stale) for is_stale in (False, True))
+    programs = chance("program", tokens, age, is_stale=False)
+    assert programs < stale < whole
