@@ -258,7 +258,7 @@ class Retold:
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """What the user has pinned, when the message it stood in has left the view."""
+    """What stays in view when the message it stood in has left it."""
 
     key: str
     """As that of a `Retold`."""
@@ -289,6 +289,8 @@ class Summary:
     """More facts than `ledger` shows, for the next summary to start from; empty when it shows all."""
     kept: tuple[Kept, ...] = ()
     """What is pinned of all that was compacted away, in the order in which it was said."""
+    carried: tuple[Kept, ...] = ()
+    """Files of it that are as they were read not long ago, likewise. They leave with the next summary."""
 
     def __bool__(self) -> bool:
         return bool(self.text or self.request.parts or self.kept)

@@ -26,7 +26,7 @@ from agent.context.unseen_outputs import (
     size_of_unseen,
     without_pictures,
 )
-from agent.messages import Assistant, Conversation, Image, Message, Summary, Text, User
+from agent.messages import Assistant, Conversation, Image, Kept, Message, Summary, Text, User
 
 WORTH = 0.9
 """A summary must leave less than this of what there was."""
@@ -70,6 +70,8 @@ class CompactionPlan:
     """The tail as it is shown, with what is pinned of all before it in the place of a summary."""
     outputs_before: int = 0
     """How many outputs the session had before what is covered."""
+    carried: tuple[Kept, ...] = ()
+    """Files of what is covered that a model's summary leaves as they were read."""
 
 
 def plan_compaction(
@@ -230,6 +232,7 @@ def fitting_caps(caps: Caps, room: Room) -> Caps:
         ledger=min(caps.ledger, messages // 6),
         retain=min(caps.retain, messages // 12),
         summary=min(caps.summary, messages // 6),
+        carried=min(caps.carried, messages // 10),
     )
 
 
@@ -266,7 +269,8 @@ def compacted(plan: CompactionPlan, draft: Draft | None, caps: Caps) -> Conversa
         ledger = render_ledger(plan.facts, caps.ledger // 2)
         retain, said = within(draft.retain, caps.retain), within(draft.summary, caps.summary)
         said = with_facts(said, uncovered(plan, draft, caps), caps.summary)
-        summary = Summary(retain, said, ledger, plan.request, whole if whole != ledger else "", kept)
+        facts = whole if whole != ledger else ""
+        summary = Summary(retain, said, ledger, plan.request, facts, kept, plan.carried)
     return replace(plan.rest, summary=for_what_left(summary, plan.rest.messages_before))
 
 
@@ -288,7 +292,8 @@ def can_pay(conversation: Conversation, plan: CompactionPlan) -> bool:
 
 def paying_caps(conversation: Conversation, plan: CompactionPlan, caps: Caps) -> Caps | None:
     """The caps with no more room for a summary than saves a tenth; None where too little is left for one."""
-    room = int(WORTH * size_of(conversation)) - size_of(compacted(plan, Draft("", ""), caps)) - _HEADINGS
+    least = compacted(replace(plan, carried=()), Draft("", ""), caps)
+    room = int(WORTH * size_of(conversation)) - size_of(least) - _HEADINGS
     if room < LEAST_SUMMARY:
         return None
     share = min(1.0, room / max(caps.retain + caps.summary, 1))

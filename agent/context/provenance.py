@@ -113,7 +113,7 @@ def _left(
     by = "" if covering is None else str(SummaryRef(covering.number))
     fate: Fate = "summarised" if covering is not None and covering.summary.summary else "dropped"
     message = left.message
-    pinned = {one.key for one in summary.kept}
+    pinned, carried = ({one.key for one in ones} for ones in (summary.kept, summary.carried))
     is_kept = isinstance(message, User) and _is_among(message, summary.request)
     is_kept = is_kept or message_key(left.position) in pinned
     if _says(needle, message):
@@ -126,9 +126,12 @@ def _left(
             if needle in output.text.lower() or number in holding:
                 call = calls.get(output.call_id, ToolCall(output.call_id, "tool", {}))
                 ref, what = str(OutputRef(number)), what_happened(call, output)
-                yield (
-                    Occurrence(ref, "visible", f"{what}, pinned") if ref in pinned else Occurrence(ref, fate, what, by)
-                )
+                if ref in pinned:
+                    yield Occurrence(ref, "visible", f"{what}, pinned")
+                elif ref in carried:
+                    yield Occurrence(ref, "visible", f"{what}, kept as it was read")
+                else:
+                    yield Occurrence(ref, fate, what, by)
 
 
 def _in_view(needle: str, view: Conversation, holding: Collection[int]) -> Iterator[Occurrence]:

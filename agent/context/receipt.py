@@ -20,6 +20,7 @@ LEFT_OF_IT = "what is left of a step with a long text: its ends, and what it cal
 OLDER = "an older output; its line names where it is"
 NO_ROOM = "a new output, for which there was no room; its line names where it is"
 CUT_SHORT = "a new output, larger than its share of the room; its ends are shown, and where all of it is"
+CARRIED = "a file as it was read not long ago; as far as is known it was not changed since"
 HELD_BACK = "they left too little room for the rest; `tool_search` finds them"
 
 
@@ -74,6 +75,8 @@ def _kept(after: Conversation, strategies: Sequence[str]) -> Iterator[ReceiptIte
         is_whole = {"attachments", "pictures", "words"}.isdisjoint(strategies)
         why = "what you asked for, unchanged" if is_whole else WORDS_ALONE
         yield ReceiptItem(_name(after.summary.request), "kept", tokens, why)
+    for one in after.summary.carried:
+        yield ReceiptItem(one.title, "kept", estimate_message(User(one.parts)), CARRIED)
     shown, cut = as_shown(after), {one.key for one in after.retold}
     for position, (message, following) in enumerate(itertools.zip_longest(shown, shown[1:]), after.messages_before):
         if not _holds_outputs(message):

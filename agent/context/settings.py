@@ -20,6 +20,8 @@ class Caps:
     """Newest outputs that masking leaves whole while there is another way."""
     newest: int = 0
     """Newest messages whose outputs masking leaves whole while there is another way, however large they are."""
+    carried: int = 6_000
+    """Files that are as they were read and stay over a summary."""
     turns: int = 1
     """Newest turns that the tail may hold, as far as they fit."""
 

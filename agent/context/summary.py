@@ -18,6 +18,7 @@ FRAME = (
 RETAIN, SUMMARY = "## Kept word for word", "## Summary of the work so far"
 LEDGER, REQUEST = "## Facts on record", "## The request you are working on, unchanged"
 PINNED = "## Pinned by the user, unchanged"
+CARRIED = "## Files as you last read them"
 
 NO_ROOM = "There was no room for more than this line."
 """What the account of the work says where not even its least one fits."""
@@ -35,7 +36,11 @@ def shown_summary(summary: Summary) -> tuple[User, ...]:
     for heading, text in ((RETAIN, summary.retain), (SUMMARY, summary.summary), (LEDGER, summary.ledger)):
         if text:
             parts.append(f"{heading}\n{text}")
-    shown: tuple[UserPart, ...] = (*(Text(part) for part in parts), *shown_pins(summary.kept))
+    shown: tuple[UserPart, ...] = (
+        *(Text(part) for part in parts),
+        *_shown_as(PINNED, summary.kept),
+        *_shown_as(CARRIED, summary.carried),
+    )
     if summary.request.parts:
         shown = (*shown, Text(REQUEST), *summary.request.parts)
     return (User(shown),)
@@ -47,11 +52,11 @@ def for_what_left(summary: Summary, left: int) -> Summary:
     return summary if summary or not left else replace(summary, summary=NO_ROOM)
 
 
-def shown_pins(kept: Sequence[Kept]) -> tuple[Text | Image, ...]:
-    """What is pinned as parts of the message that opens a compacted view, each under a line that says what it is."""
+def _shown_as(heading: str, kept: Sequence[Kept]) -> tuple[Text | Image, ...]:
+    """What stays as parts of the message that opens a compacted view, each under a line that says what it is."""
     if not kept:
         return ()
-    return (Text(PINNED), *(part for one in kept for part in (Text(f"### {one.title}"), *one.parts)))
+    return (Text(heading), *(part for one in kept for part in (Text(f"### {one.title}"), *one.parts)))
 
 
 @dataclass(frozen=True, slots=True)

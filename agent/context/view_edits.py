@@ -115,8 +115,9 @@ def _evict(part: ViewPart, conversation: Conversation, terms: Terms) -> ViewEdit
     if part.is_pinned:
         return Refusal(f"`{part.ref}` is pinned: unpin it first")
     if isinstance(part, PinnedPart):
-        kept = tuple(one for one in conversation.summary.kept if one.key != part.key)
-        after = replace(conversation, summary=replace(conversation.summary, kept=kept))
+        summary = conversation.summary
+        kept, carried = (tuple(one for one in ones if one.key != part.key) for ones in (summary.kept, summary.carried))
+        after = replace(conversation, summary=replace(summary, kept=kept, carried=carried))
         return priced("evict", part.ref, part.what, conversation, after, terms)
     if isinstance(part, OutputPart):
         if part.state == "masked":

@@ -77,7 +77,7 @@ class MessagePart:
 
 @dataclass(frozen=True, slots=True)
 class PinnedPart:
-    """What is pinned, or was, and stands in the message that opens the view."""
+    """What is pinned, was, or is a file as it was read, and stands in the message that opens the view."""
 
     key: str
     ref: str
@@ -98,8 +98,8 @@ ViewPart: TypeAlias = OutputPart | MessagePart | PinnedPart
 @derived_once
 def view_parts(conversation: Conversation) -> tuple[ViewPart, ...]:
     """Every part of a view in the order in which it is shown, each message before its outputs."""
-    pinned = conversation.pinned
-    pins = (PinnedPart(one.key, one.ref, one.what, one, one.key in pinned) for one in conversation.summary.kept)
+    pinned, kept = conversation.pinned, (*conversation.summary.kept, *conversation.summary.carried)
+    pins = (PinnedPart(one.key, one.ref, one.what, one, one.key in pinned) for one in kept)
     return (*pins, *_parts_of_messages(conversation))
 
 

@@ -101,8 +101,13 @@ def _encode_summary(summary: Summary) -> dict[str, object]:
         "ledger": summary.ledger,
         "request": request,
         "facts": summary.facts,
-        "kept": [[one.key, one.what, one.ref, [encode_part(part) for part in one.parts]] for one in summary.kept],
+        "kept": [_encode_kept(one) for one in summary.kept],
+        "carried": [_encode_kept(one) for one in summary.carried],
     }
+
+
+def _encode_kept(kept: Kept) -> list[object]:
+    return [kept.key, kept.what, kept.ref, [encode_part(part) for part in kept.parts]]
 
 
 def _decode_summary(body: str | Mapping[str, Any]) -> Summary:
@@ -112,8 +117,8 @@ def _decode_summary(body: str | Mapping[str, Any]) -> Summary:
     # A snapshot of an earlier version holds no more facts than its ledger shows.
     texts = {"facts": "", **body, **{name: body[name] for name in ("retain", "summary", "ledger")}}
     request = User(cast(tuple[UserPart, ...], tuple(map(decode_part, texts.pop("request")))))
-    kept = tuple(_decode_kept(*one) for one in texts.pop("kept", ()))
-    return from_json(Summary, texts, request=request, kept=kept)
+    kept, carried = (tuple(_decode_kept(*one) for one in texts.pop(name, ())) for name in ("kept", "carried"))
+    return from_json(Summary, texts, request=request, kept=kept, carried=carried)
 
 
 def _decode_kept(key: str, *told: Any) -> Kept:  # noqa: ANN401 - texts, and then parts

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from agent.context.apply_strategy import climb, cut_outputs, is_enough, mask
+from agent.context.carried_files import with_files
 from agent.context.compaction import (
     CompactionPlan,
     Floor,
@@ -220,7 +221,9 @@ def _paying_plan(conversation: Conversation, floor: Floor, cut: int | None) -> C
         plan = plan_compaction(conversation, floor.caps.tail, least=floor.least, newest=floor.caps.turns)
     else:
         plan = plan_at(conversation, cut)
-    return plan if plan is not None and can_pay(conversation, plan) else None
+    if plan is None or not can_pay(conversation, plan):
+        return None
+    return with_files(conversation, plan, floor.caps)
 
 
 def _smaller(conversation: Conversation, plan: CompactionPlan, draft: Draft, floor: Floor) -> Conversation | None:

@@ -5,6 +5,7 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from agent.context.carried_files import with_files
 from agent.context.compaction import (
     CompactionPlan,
     Floor,
@@ -109,7 +110,7 @@ def _previewed(conversation: Conversation, focus: str | None, how: CompactionCon
     caps = paying_caps(conversation, plan, floor.caps) if plan is not None else None
     if plan is None or caps is None:
         raise AgentError(NOTHING if plan is None else _too_small(conversation, plan, floor, how.size))
-    floor = replace(floor, caps=caps)
+    floor, plan = replace(floor, caps=caps), with_files(fitting, plan, caps)
     after = compacted(plan, Draft("", ""), caps)
     result = result_of(conversation, after, _ran("summary", floor), how.size, floor.deferred)
     result = replace(result, after_tokens=result.after_tokens + round((caps.retain + caps.summary) * how.room.ratio))

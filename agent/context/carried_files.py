@@ -1,0 +1,56 @@
+"""Files that stay in view over a summary, as they were read. Pure.
+
+Of what recorded sessions needed again behind a summary, a fifth to a third were files that had been read not long
+before and not been touched since: to read each of them again costs a request.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from agent.context.compaction import WORTH, CompactionPlan, compacted
+from agent.context.inventory import Inventory
+from agent.context.mask import one_line
+from agent.context.pins import LINE
+from agent.context.settings import Caps
+from agent.context.strategies import size_of
+from agent.context.summary import Draft
+from agent.context.view_items import OutputPart, view_parts
+from agent.messages import Conversation, Kept, Text
+
+MOST, OLDEST = 5, 20
+"""How many files, and the requests since the oldest of them was read."""
+_WORTH = 0.43
+"""What it would cost to miss a file for each token that it takes, in tokens written to the cache, above which it stays:
+what it takes is written once more and read for some twenty requests, and missing something costs five times as much as
+reading it again."""
+_RECALL, _FETCHED = 2_440, 2_500
+"""What reading it again costs whatever its size, and the most of it that is read then, likewise."""
+
+
+def with_files(conversation: Conversation, plan: CompactionPlan, caps: Caps) -> CompactionPlan:
+    """The plan with the files that its summary leaves in view: none where it would save too little with them."""
+    carrying = replace(plan, carried=carried_files(conversation, len(plan.covered), caps.carried))
+    largest = size_of(compacted(carrying, Draft("", ""), caps)) + caps.retain + caps.summary
+    return carrying if largest < WORTH * size_of(conversation) else plan
+
+
+def carried_files(conversation: Conversation, cut: int, most: int) -> tuple[Kept, ...]:
+    """What of the first `cut` messages stays, in the order in which it was read: the newest reads that are shown whole,
+    of files that no call of ours has touched since, in so many tokens together."""
+    return tuple(reversed(tuple(_newest(conversation, cut, most))))
+
+
+def _newest(conversation: Conversation, cut: int, room: int) -> Iterator[Kept]:
+    parts = {part.key: part for part in view_parts(conversation) if isinstance(part, OutputPart)}
+    stock, left = Inventory().of(conversation), MOST
+    for item in reversed(stock.items):
+        part = parts.get(item.key)
+        if part is None or item.content != "file" or item.is_stale or item.is_repeated or item.place >= cut:
+            continue
+        if not left or stock.age(item) > OLDEST:
+            return
+        is_whole = part.state == "visible" and part.found.output.status == "done" and not part.shown.images
+        wanted = stock.chance(item) * (_RECALL + min(item.tokens, _FETCHED))
+        if is_whole and item.tokens <= room and wanted >= _WORTH * item.tokens:
+            room, left = room - item.tokens, left - 1
+            yield Kept(part.key, one_line(part.what, LINE), part.ref, (Text(part.shown.text),))
