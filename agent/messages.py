@@ -301,6 +301,16 @@ class Summary:
         return "\n\n".join(part for part in (self.retain, self.summary, self.ledger) if part)
 
 
+@dataclass(frozen=True, slots=True)
+class Recalls:
+    """Of the outputs that were cut or masked: how many those are, and which the model has brought back."""
+
+    left: Mapping[str, int] = field(default_factory=dict)
+    """How many were cut when they came in, or masked later, by what they show: see `agent.context.wanted_again`."""
+    back: Mapping[str, str] = field(default_factory=dict)
+    """What those show that were brought back, by their references."""
+
+
 class Extended(tuple[M_co, ...]):
     """A tuple that has grown at its end. Those that have grown from one another share a log, of which each is the
     beginning: which of them begins which other one is known from their lengths."""
@@ -353,6 +363,7 @@ class Conversation:
     """What is shown otherwise than it was said, at the user's wish, each key once."""
     held_back: frozenset[str] = frozenset()
     """The names of the tools whose definitions the user keeps out of requests."""
+    recalls: Recalls = Recalls()  # a frozen value
 
     def plus(self, *messages: Message) -> "Conversation":
         """This conversation with messages appended; empty ones are left out."""

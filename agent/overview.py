@@ -11,7 +11,7 @@ from agent.context.prompt import Instructions, build_prompt
 from agent.context.summary_cost import PerToken
 from agent.context.tool_selection import ToolSpec
 from agent.context.view_items import ViewItem, items_of, pins_of
-from agent.messages import Conversation, Usage
+from agent.messages import Conversation, Recalls, Usage
 from agent.providers.base import ModelFacts, Prices
 from agent.providers.meter import Meter
 from agent.providers.usage import counted_for
@@ -104,6 +104,8 @@ class Overview:
     """What is pinned and stands with the summary."""
     tools: tuple[ToolShare, ...] = ()
     """Those that may be kept out of requests."""
+    recalls: Recalls = Recalls()  # noqa: RUF009  # a frozen value
+    """What the model has brought back of outputs that were cut or masked."""
     prices_again: tuple[float, ...] | None = ()
     """US dollars that a token took which each request has sent again, the newest last; None when that is not known, or
     nothing."""
@@ -198,6 +200,7 @@ def overview_of(
         items_in(conversation, components, meter),
         pins_of(conversation, meter.size_of),
         tools_of(conversation, equipped.served, offered, size_of_tool),
+        conversation.recalls,
         prices_again(facts.prices, asked),
     )
 

@@ -6,6 +6,7 @@ from typing import Literal, TypeAlias
 from agent.calls.execute import run_calls
 from agent.calls.repeats import goes_in_circles
 from agent.context.control_calls import FULL, LAST, answer_in, kept_in, not_run, report_in
+from agent.context.recalls import with_outputs
 from agent.events import StepStarted, TurnEnd
 from agent.input.message import hear, settle_tools, with_named
 from agent.interrupt import Interrupt
@@ -42,7 +43,7 @@ async def take_step(conversation: Conversation, env: Env, *, last: bool = False)
 
     outputs = await answer_calls(reply.message, conversation, ending, last, env)
     shown = with_notes(User(outputs), conversation, env)
-    conversation = conversation.plus(shown)
+    conversation = with_outputs(conversation, shown)
     await env.recorder.snapshot(conversation, shown, remembered(env))
     return Step(conversation, reply, end_of(reply, ending, env.interrupt))
 
@@ -78,7 +79,7 @@ async def finish_step(conversation: Conversation, env: Env) -> Conversation:
     if not conversation.unanswered:
         return conversation
     outputs = with_notes(User(await finish_calls(conversation, env)), conversation, env)
-    conversation = conversation.plus(outputs)
+    conversation = with_outputs(conversation, outputs)
     await env.recorder.snapshot(conversation, outputs, remembered(env))
     return conversation
 

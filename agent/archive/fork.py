@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from agent.context.control_calls import kept_in
 from agent.context.mask import outputs_so_far
-from agent.messages import Conversation, Message, User
+from agent.messages import Conversation, Message, Recalls, User
 from agent.records.damage import readable
 from agent.records.rows import changes_of, decode_mark, decode_snapshot, encode_snapshot, read_summary
 from agent.records.situation import Situation, as_left
@@ -83,6 +83,9 @@ def _cut(view: Conversation, messages: tuple[Message, ...], start: int) -> Conve
         cut,
         pinned=frozenset(key for key in view.pinned if _is_before(key, bounds)),
         retold=tuple(one for one in view.retold if _is_before(one.key, bounds)),
+        recalls=Recalls(
+            view.recalls.left, {key: content for key, content in view.recalls.back.items() if _is_before(key, bounds)}
+        ),
     )
 
 

@@ -20,7 +20,7 @@ from agent.context.mask import (
 from agent.context.steps import unseen_from
 from agent.context.superseded import Viewed, lines_of
 from agent.context.tool_selection import as_run
-from agent.context.wanted_again import OutputContent, chance, content_of
+from agent.context.wanted_again import OutputContent, chance, content_of, raised
 from agent.messages import Assistant, Conversation, Message, Retold, ToolCall, ToolOutput, User
 from tools.lazy import dataclass
 
@@ -62,6 +62,8 @@ class Stock:
     told: Mapping[str, Retold]
     number: int
     """Outputs that the session has so far."""
+    raised: Mapping[str, float] = field(default_factory=dict)
+    """How many times as likely as by its curve something is wanted again, by what the session has brought back."""
     messages_before: int = 0
     items: list[MaskableItem] = field(default_factory=list)
     shown: int = 0
@@ -144,7 +146,8 @@ class Stock:
 
     def chance(self, item: MaskableItem) -> float:
         """How likely an output is wanted again."""
-        return chance(item.content, item.tokens, self.age(item), is_stale=item.is_stale or item.is_repeated)
+        usual = chance(item.content, item.tokens, self.age(item), is_stale=item.is_stale or item.is_repeated)
+        return min(usual * self.raised.get(item.content, 1.0), 1.0)
 
     def passed(self, item: MaskableItem) -> int:
         """What it and all that is newer take: of outputs alone, or for a text of the model of both."""
@@ -164,8 +167,13 @@ class Inventory:
         key = (masked, pinned, conversation.retold, before, said)
         if self._stock is None or key != self._key:
             told = {one.key: one for one in conversation.retold}
-            self._key, self._stock = key, Growing(lambda: Stock(masked, pinned, told, before, said), Stock.plus)
-        return self._stock.of(conversation.messages)
+            self._key, self._stock = (
+                key,
+                Growing(lambda: Stock(masked, pinned, told, before, messages_before=said), Stock.plus),
+            )
+        stock = self._stock.of(conversation.messages)
+        stock.raised = raised(conversation.recalls)
+        return stock
 
 
 def maskable(conversation: Conversation, stock: Stock, newest: int = 0) -> list[MaskableItem]:

@@ -14,6 +14,7 @@ from agent.context.name_index import name_index
 from agent.context.offload import own_words
 from agent.context.steps import is_by_user
 from agent.context.tool_selection import as_run
+from agent.context.wanted_again import content_of, with_left
 from agent.messages import Assistant, Conversation, Message, Note, Retold, Text, ToolCall, ToolOutput, User, UserPart
 from tools.extent import counted, shortened
 from tools.lazy import dataclass, regex
@@ -156,18 +157,27 @@ def masked(conversation: Conversation, keys: AbstractSet[str]) -> Conversation:
     """The conversation with those outputs masked that are among the keys and take twice as much as their line, and with
     the ends of those texts of the model. The same conversation when there is none."""
     told = {one.key: one for one in conversation.retold}
-    chosen = {
-        found.output.call_id: found.ref
+    outputs = [
+        found
         for found in numbered_outputs(conversation)
         if found.ref in keys
+        and found.output.call_id not in conversation.masked
         and 2 * output_size(replace(found.output, text=masked_line(found), images=()))
         <= output_size(shown_output(found, frozenset(), told))
-    }
+    ]
+    chosen = {found.output.call_id: found.ref for found in outputs}
     replies = tuple(_shorter_replies(conversation, keys))
     if not chosen and not replies:
         return conversation
     retold = tuple(one for one in conversation.retold if one.key not in chosen.values()) + replies
-    return replace(conversation, masked=conversation.masked | chosen.keys(), retold=retold, anchor=None, anchored=0)
+    return replace(
+        conversation,
+        masked=conversation.masked | chosen.keys(),
+        retold=retold,
+        anchor=None,
+        anchored=0,
+        recalls=with_left(conversation.recalls, (content_of(one.call) for one in outputs if not one.output.is_part)),
+    )
 
 
 def newly_masked(before: Conversation, after: Conversation) -> frozenset[str]:

@@ -2,12 +2,16 @@
 
 The curves are the likeliest ones for what 31 recorded sessions needed again of outputs that a line would be shorter
 than, by kind, size, and what happened to the file since (`python -m bench.context.wanted FOLDER --least 345`).
+A session whose model brings more back of some kind than those did goes by higher ones.
 """
 
 import math
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Literal, TypeAlias
 
-from agent.messages import ToolCall
+from agent.messages import Recalls, ToolCall
 from tools.commands.viewers import shows_files
 from tools.lazy import dataclass
 
@@ -48,6 +52,12 @@ STALE = Curve(0.155, 52)
 
 RECENT = 3
 """Requests for which an output stays whatever the curves say, which are of greater ages."""
+EXPECTED = 0.1
+"""Share of the outputs that leave the view, whole or in part, which are brought back where the curves hold."""
+PRIOR = 1.0
+"""Outputs brought back that the curves count for: those of one session weigh more from the second on."""
+MOST_RAISED = 4.0
+"""How many times as likely as by the curves something is at most, whatever the session has brought back."""
 _CONTENTS: dict[str, OutputContent] = {
     "read": "file",
     "grep": "search",
@@ -77,3 +87,19 @@ def chance(content: OutputContent, tokens: int, age: int, *, is_stale: bool) -> 
     if is_stale:
         return STALE.at(age)
     return next(curve for most, curve in FILES if tokens <= most).at(age)
+
+
+def raised(recalls: Recalls) -> Mapping[str, float]:
+    """How many times as likely as by its curve something is wanted again in a session, more than once and up to
+    `MOST_RAISED`; contents of which it has brought back no more than was to be expected are not named."""
+    found = {
+        content: (back + PRIOR) / (EXPECTED * recalls.left.get(content, 0) + PRIOR)
+        for content, back in Counter(recalls.back.values()).items()
+    }
+    return {content: min(times, MOST_RAISED) for content, times in found.items() if times > 1}
+
+
+def with_left(recalls: Recalls, contents: Iterable[str]) -> Recalls:
+    """What is known with one more output that has left the view, whole or in part, for each of these contents."""
+    more = Counter(contents)
+    return replace(recalls, left={**recalls.left, **(more + Counter(recalls.left))}) if more else recalls

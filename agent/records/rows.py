@@ -61,6 +61,7 @@ def encode_snapshot(conversation: Conversation, position: int, mark: Mark | None
             [one.key, one.form, one.text, *([one.pictures] if one.pictures else [])] for one in conversation.retold
         ],
         "held_back": sorted(conversation.held_back),
+        "recalls": asdict(conversation.recalls),
         "anchor": asdict(conversation.anchor) if conversation.anchor else None,
         "anchored": conversation.anchored,
         "sent": asdict(mark) if mark else None,
@@ -68,7 +69,7 @@ def encode_snapshot(conversation: Conversation, position: int, mark: Mark | None
     return as_json(body)
 
 
-_LATER = ("masked", "outputs_before", "held", "pinned", "retold", "held_back")
+_LATER = ("masked", "outputs_before", "held", "pinned", "retold", "held_back", "recalls")
 """What snapshots of earlier versions may be without."""
 
 

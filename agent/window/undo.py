@@ -76,7 +76,10 @@ async def _restored(conversation: Conversation, env: Env) -> tuple[int, Conversa
     if found is None:
         raise AgentError(NOTHING)
     number, restored, mark = found
-    restored = counted_for(replace(restored, pinned=conversation.pinned), env.provider.facts.id)
+    restored = replace(
+        restored, pinned=conversation.pinned, recalls=replace(restored.recalls, back=conversation.recalls.back)
+    )
+    restored = counted_for(restored, env.provider.facts.id)
     has_its_tools = mark is not None and mark.tools == Digests().of_tools(env.offered)
     if not has_its_tools:
         restored = replace(restored, anchor=None, anchored=0)  # it was counted with other tools

@@ -29,7 +29,7 @@ from tui.text.inks import Line
 from tui.text.numbers import tokens
 from tui.text.sanitise import visible_line
 from tui.text.styles import painted, palette_of
-from tui.view.context import bar, rewrite_text
+from tui.view.context import bar, recall_lines, rewrite_text
 from tui.view.context_tree import ComponentRow, ComponentTable, Order, component_line, component_table, head_line
 from tui.view.timeline import columns_of, figures, legend, plot, rewrites_in
 from tui.widgets.field import Field
@@ -122,6 +122,7 @@ class ContextScreen(Guarded[None]):
         lines: list[Line] = [(("Context", "strong"), (visible_line(head), "dim"))]
         if self.size.height >= SMALL:
             lines.append(((bar(used / room, max(width // 2, 1)), "warn" if used > 0.95 * room else "accent"),))
+            lines += recall_lines(overview.recalls)
         self._put("what-it-is", lines)
         self._put("columns", [head_line(self._table)] if self.size.height >= SMALL and not self._is_open else [])
         self._put("requests", self._plot(width) if self.size.height >= SMALL and not self._is_open else [])

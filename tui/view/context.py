@@ -1,8 +1,10 @@
 """A context overview as lines of text: the budget with bars, the epochs, the requests."""
 
+from collections import Counter
 from collections.abc import Sequence
 
-from agent.messages import Usage
+from agent.context.wanted_again import raised
+from agent.messages import Recalls, Usage
 from agent.overview import Epoch, Overview, ServerShare
 from agent.records.usage import RequestUsage, Rewrite
 from tools.extent import counted, shortened
@@ -27,6 +29,17 @@ WHY = {
 }
 """Reasons of rewrites in words for people."""
 
+RECALLED = {
+    "file": "file",
+    "view": "file",
+    "search": "search",
+    "report": "report",
+    "change": "edit",
+    "program": "command",
+    "other": "other call",
+}
+"""What the outputs of calls that were brought back show, in words for people."""
+
 ASKS = {"summary", "chunks"}
 """Strategies for which a model is asked."""
 
@@ -45,6 +58,7 @@ def overview_lines(overview: Overview, width: int) -> tuple[Line, ...]:
         *content_lines(overview, width),
         (),
         *epoch_lines(overview.epochs),
+        *recall_lines(overview.recalls),
         (),
         *request_lines(overview.requests),
     )
@@ -125,6 +139,18 @@ def rewrite_text(rewrite: Rewrite) -> str:
     saved = f"{tokens(rewrite.before)} → {tokens(rewrite.after)} tokens"
     price = dollars(rewrite.cost) if rewrite.cost != 0 or ASKS & set(rewrite.strategies) else "no model asked"
     return visible_line(f"{how}{why}: {saved}, {price}")
+
+
+def recall_lines(recalls: Recalls) -> list[Line]:
+    """What the model has brought back and what that changes, in one line; none while it has brought nothing back."""
+    if not recalls.back:
+        return []
+    kinds, more = Counter(RECALLED.get(content, "other call") for content in recalls.back.values()), raised(recalls)
+    named = ", ".join(counted(count, kind) for kind, count in kinds.most_common())
+    longer = list(dict.fromkeys(kind for content, kind in RECALLED.items() if content in more))
+    which = "such outputs stay" if len(longer) == len(kinds) else f"{' and '.join(longer)} outputs stay"
+    told = f"; {which} longer now" if longer else ""
+    return [(("Brought back", "strong"), (f" so far: {counted(len(recalls.back), 'output')} ({named}){told}", "dim"))]
 
 
 def request_lines(requests: Sequence[RequestUsage]) -> list[Line]:

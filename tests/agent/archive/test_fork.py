@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from agent.archive.library import Library
 from agent.archive.tree import Branch, Said, Tree, TreeRow, changed_since, rows_of
 from agent.errors import AgentError, UsageError
-from agent.messages import Message, Text, User
+from agent.messages import Message, Recalls, Text, User
 from agent.providers.wires.scripted import Scripted
 from agent.records.file_change import FileChange
 from agent.session import Session
@@ -106,6 +106,18 @@ async def test_references_keep_their_numbers_and_go_on_from_there(project: Proje
     assert len((await fork.listing.page("r3", 1, 900)).lines) == 400
     await books.delete(session.id)
     assert len((await fork.listing.page("r1", 1, 900)).lines) == 400
+
+
+async def test_a_fork_has_learnt_nothing_of_outputs_that_it_does_not_have(project: Project) -> None:
+    long: dict[str, object] = {"calls": [{"name": "bash", "arguments": {"command": "seq 4000"}}]}
+    first, second = ({"calls": [{"name": "read_result", "arguments": {"ref_id": ref}}]} for ref in ("r1", "r3"))
+    session = await opened(project, long, {**first}, long, {**second}, {"text": "Read."})
+    await events_of(session, "count")
+    assert session.history.recalls == Recalls({"program": 2}, {"r1": "program", "r3": "program"})
+    early = await (await library(project)).fork(session.id, 5)
+    await session.close()
+    fork = await opened(project, resume=early.id)
+    assert fork.history.recalls.back == {"r1": "program"}
 
 
 async def test_before_a_compaction_a_fork_sees_what_was_seen_then(project: Project) -> None:

@@ -9,12 +9,15 @@ import pytest
 from agent.archive.archive import Archive
 from agent.archive.listing import ArchiveListing
 from agent.context.settings import RewritePatience, RewritePolicy
+from agent.context.wanted_again import raised
 from agent.debug import TOPICS
 from agent.events import ContextMeasured, TurnFinished
+from agent.messages import Recalls
 from agent.providers.base import Chunk, Reply, Request
 from agent.records.recorder import Recorder
 from agent.view_events import CompactionFailed
-from tests.kit.session import MANY, ROW, SUMMARY, Priced, PricedHome, masked_in, reads, shows
+from agent.window.undo import undo
+from tests.kit.session import MANY, ROW, SUMMARY, Priced, PricedHome, call, calls, masked_in, reads, shows
 
 
 class Frugal(Priced):
@@ -182,3 +185,21 @@ async def test_outputs_may_be_held_to_a_budget_whatever_that_costs(priced: Price
     assert [(rewrite.cause, rewrite.strategies) for rewrite in rewrites] == [("budget", ("mask",))] * 3
     assert masked_in(session) == ["a", "b", "c"]
     assert all(rewrite.price is not None and rewrite.price.removed > 1_000 for rewrite in rewrites)
+
+
+async def test_what_a_session_has_learnt_from_a_recall_survives_a_new_start_a_summary_and_an_undo(
+    priced: PricedHome,
+) -> None:
+    session = await priced.opened(*shows(MANY), calls(call("recall", ref_id="r1")), {"text": "done"})
+    await priced.say(session)
+    learnt = session.history.recalls
+    assert learnt == Recalls({"view": len(masked_in(session))}, {"r1": "view"})
+    assert raised(replace(learnt, left={})) == {"view": 2.0}
+
+    again = await priced.opened({**SUMMARY, "when": "Write down what is needed"}, ago=1.0)
+    assert again.history.recalls == learnt
+    assert (await again.compact()).strategies == ("summary",)
+    assert again.history.recalls.back == learnt.back
+    assert (await priced.opened(ago=1.0)).history == again.history
+    await again.change(undo)
+    assert again.history.recalls == learnt

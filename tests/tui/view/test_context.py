@@ -5,13 +5,22 @@ from dataclasses import replace
 
 import pytest
 
-from agent.messages import Usage
+from agent.messages import Recalls, Usage
 from agent.overview import Epoch, HeldBack, Overview
 from agent.records.usage import RequestUsage, Rewrite
 from tests.tui.doubles import overview
 from tests.tui.inked import plain
 from tui.text.inks import Line
-from tui.view.context import MOST_REQUESTS, bar, budget_lines, epoch_lines, overview_lines, request_lines, rewrite_text
+from tui.view.context import (
+    MOST_REQUESTS,
+    bar,
+    budget_lines,
+    epoch_lines,
+    overview_lines,
+    recall_lines,
+    request_lines,
+    rewrite_text,
+)
 
 
 def texts(lines: Iterable[Line]) -> list[str]:
@@ -77,3 +86,14 @@ def test_a_title_with_escapes_and_an_overfull_window_are_shown(width: int) -> No
     text = "\n".join(texts(overview_lines(full, width)))
     assert "\x1b" not in text
     assert "free                0    0.0%" in text
+
+
+def test_what_was_brought_back_is_told_in_a_line_with_what_stays_longer_for_it() -> None:
+    back = {"r1": "file", "r4": "view", "r9": "program"}
+    few, many = {"file": 1, "view": 1, "program": 2}, {"file": 90, "view": 90, "program": 2}
+    said = "Brought back so far: 3 outputs (2 files, 1 command)"
+    lines = [texts(recall_lines(Recalls(left, back))) for left in (few, many, {**many, "program": 90})]
+    assert lines == [[f"{said}; such outputs stay longer now"], [f"{said}; command outputs stay longer now"], [said]]
+    assert recall_lines(Recalls(many)) == []
+    whole = replace(overview("s"), recalls=Recalls(few, back))
+    assert lines[0][0] in texts(overview_lines(whole, 120))

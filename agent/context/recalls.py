@@ -1,0 +1,52 @@
+"""What the model brings back of outputs that the view shows in part or as a line. Pure.
+
+What a summary stands for does not count: whether an output is masked did not decide about that.
+"""
+
+import re
+from dataclasses import replace
+
+from agent.context.mask import numbered_outputs
+from agent.context.references import CURRENT_SESSION, BadReference, OutputRef, parse_reference
+from agent.context.tool_selection import as_run
+from agent.context.wanted_again import content_of, with_left
+from agent.messages import Conversation, ToolCall, ToolOutput, User
+from tools.lazy import regex
+
+_BRINGERS = {"recall", "read_result", "tool_output_cache", "tool_output_cache_grep"}
+_FIRST_FOUND = regex(r"^\[recall:([^\]\s]+)\]", re.MULTILINE)
+"""The reference of what a search found first."""
+
+
+def with_outputs(conversation: Conversation, message: User) -> Conversation:
+    """The conversation with the message that answers its last calls, and with what that says of what is wanted again:
+    which outputs were cut, and which earlier ones were brought back, each once."""
+    calls = {call.id: call for call in conversation.unanswered}
+    answered = [(as_run(calls[one.call_id], one), one) for one in message.outputs if one.call_id in calls]
+    recalls = with_left(conversation.recalls, (content_of(call) for call, output in answered if output.is_part))
+    wanted = {_brought(call, output) for call, output in answered} - recalls.back.keys()
+    if wanted - {""}:
+        back = {
+            found.ref: content_of(found.call)
+            for found in numbered_outputs(conversation)
+            if found.ref in wanted and (found.output.is_part or found.output.call_id in conversation.masked)
+        }
+        recalls = replace(recalls, back={**recalls.back, **back})
+    return replace(conversation, recalls=recalls).plus(message)
+
+
+def _brought(call: ToolCall, output: ToolOutput) -> str:
+    """The reference of the output that a call has brought back: the one that it names, or that of the best that its
+    words have found. Empty where it has brought none."""
+    if call.name not in _BRINGERS or output.status != "done":
+        return ""
+    ref = call.arguments.get("ref_id")
+    if not ref and call.name == "recall" and (found := _FIRST_FOUND.search(output.text)):
+        ref = found[1]
+    try:
+        reference = parse_reference(ref) if isinstance(ref, str) else None
+    except BadReference:
+        return ""
+    if reference is None or reference.session != CURRENT_SESSION or not isinstance(reference.target, OutputRef):
+        return ""
+    return str(reference.target)
