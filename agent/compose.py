@@ -47,13 +47,15 @@ from agent.session_settings import (
     debug_of,
     effort_for,
     hooks_for_calls,
-    instructions_going_on,
+    is_in_cache,
     limits_of,
     mode_of,
+    offered_tools,
     offloading_of,
     persistence_of,
     policy_of,
     surroundings_of,
+    system_text_going_on,
     tools_for,
 )
 from agent.window.deferral import Deferral, specs_of
@@ -162,13 +164,16 @@ class Composer:
                 await recorder.goes_on_with(model, mode)  # whoever opens it anew, or looks at it, finds it so
 
         windows = (provider.window, *(target.window for target in targets.fallbacks))
-        instructions, named = instructions_going_on(config, self.root, mode, recorder.mark, *windows)
-        outside = partial(surroundings_of, config)
+        cached = is_in_cache(recorder.used_before, provider.facts)
+        text = system_text_going_on(
+            config, self.root, model, mode, windows, recorder.mark, attended=there, is_cached=cached
+        )
+        outside = partial(surroundings_of, config, attended=there)
         surroundings = partial(surroundings_now, outside, approval, tools, deferral, server_tools)
         env = Env(
             targets=targets,
-            instructions=instructions,
-            own_tools=specs_of(tools),
+            instructions=text.instructions,
+            own_tools=specs_of(offered_tools(tools, attended=text.attended)),
             call_runner=runner,
             recorder=recorder,
             interrupt=interrupt,
@@ -181,8 +186,10 @@ class Composer:
             retries=Retries(persistence_of(config, interactive=there), reached=connected.reached(recorder.mark)),
             debug=debug,
             meter=connected.meter,
-            watch=PrefixWatch(emit, debug, time.monotonic, instructions.sections, recorder.mark, recorder.used_before),
-            reminders=Reminders(surroundings, conversation, config.context_note_at, named),
+            watch=PrefixWatch(
+                emit, debug, time.monotonic, text.instructions.sections, recorder.mark, recorder.used_before
+            ),
+            reminders=Reminders(surroundings, conversation, config.context_note_at, text.mode, text.attended),
             deferral=deferral,
             server_tools=server_tools,
             servers=servers,

@@ -14,7 +14,6 @@ from agent.config.values import Config
 from agent.context.budget import Window
 from agent.context.last_request import Mark
 from agent.context.offload import Offloading
-from agent.context.prefix import digest
 from agent.context.prompt import Instructions
 from agent.context.reminder_notes import Surroundings
 from agent.context.settings import Caps, CompactionSettings, RewritePatience
@@ -31,9 +30,12 @@ from tools.base import Tool
 from tools.catalog import builtin_tools
 from tools.edit_notebook import holds_notebooks
 from tools.final_report import FinalReport
+from tools.lazy import dataclass
 from tools.web_fetch import WebFetch
 from tools.web_search import WebSearch
 
+ASKING = "ask_user"
+"""The tool that is of no use where nobody is there."""
 NO_SANDBOX = "`agent.sandbox` is `require`, and there is no sandbox on this system"
 
 
@@ -106,10 +108,17 @@ def effort_for(config: Config, facts: ModelFacts) -> str | None:
     return found.value if found is not None else None
 
 
-def missing_tools(config: Config) -> frozenset[str]:
-    """The names of built-in tools that the user has left out."""
+def offered_tools(tools: Sequence[Tool], *, attended: bool) -> tuple[Tool, ...]:
+    """Those of a session's tools that its model is told of: one that asks the user only where somebody is there. A call
+    of it is answered all the same."""
+    return tuple(tool for tool in tools if attended or tool.name != ASKING)
+
+
+def missing_tools(config: Config, *, attended: bool) -> frozenset[str]:
+    """The names of built-in tools that the user has left out, and of those that need somebody where nobody is there."""
     known = {tool.name for tool in builtin_tools()}
-    return frozenset(known - set(config.tools_allowed or known) | known & set(config.tools_denied))
+    left_out = known - set(config.tools_allowed or known) | known & set(config.tools_denied)
+    return frozenset(left_out if attended else left_out | {ASKING})
 
 
 def compacting_of(config: Config, effective: int) -> CompactionSettings:
@@ -171,38 +180,71 @@ def offloading_of(config: Config) -> Offloading:
     )
 
 
-def instructions_for(config: Config, root: Path, mode: Mode, *windows: Window) -> Instructions:
-    """The system text of a session: `windows` are those of its model and of those that may take over, for which it
-    keeps its bytes."""
-    return load_instructions(
+@dataclass(frozen=True, slots=True)
+class SystemText:
+    """The system text of a session, and what it says of what may change while the session lasts."""
+
+    instructions: Instructions
+    mode: Mode
+    attended: bool
+    """Whether it says that somebody is there to answer."""
+
+
+def system_text(
+    config: Config, root: Path, model: str, mode: Mode, windows: Sequence[Window], *, attended: bool
+) -> SystemText:
+    """The system text of a session that begins: `windows` are those of its model and of those that may take over, for
+    which it keeps its bytes."""
+    instructions = load_instructions(
         root,
         config.project,
         config.folders.config,
         date.today(),
         data_folder=config.folders.data,
         mode=mode,
-        missing=missing_tools(config),
+        attended=attended,
+        model=model,
+        missing=missing_tools(config, attended=attended),
         is_short=all(window.effective < SMALL for window in windows),
     )
+    return SystemText(instructions, mode, attended)
 
 
-def instructions_going_on(
-    config: Config, root: Path, mode: Mode, last: Mark | None, *windows: Window
-) -> tuple[Instructions, Mode]:
-    """The system text of a session, and the permission mode that it names. Where nothing else has changed since the
-    last request it names the one that it named then: another text would cost the provider's cache, and a note tells
-    what holds now."""
-    now = instructions_for(config, root, mode, *windows)
-    for named in MODES if last is not None else ():
-        then = in_mode(now, mode, named)
-        if last is not None and digest(then.text.encode("utf-8", "surrogatepass")) == last.system:
-            return then, named
-    return now, mode
+def system_text_going_on(
+    config: Config,
+    root: Path,
+    model: str,
+    mode: Mode,
+    windows: Sequence[Window],
+    last: Mark | None,
+    *,
+    attended: bool,
+    is_cached: bool = True,
+) -> SystemText:
+    """The system text of a session that goes on. Where nothing else has changed since the last request, it names the
+    permission mode that it named then and, as long as that request `is_cached`, says that somebody is there if it said
+    so then: another text would cost the provider's cache, and a note tells what holds now."""
+    now = system_text(config, root, model, mode, windows, attended=attended)
+    if last is None:
+        return now
+    for there in (attended, not attended) if is_cached else (attended,):
+        text = now if there == attended else system_text(config, root, model, mode, windows, attended=there)
+        for named in MODES:
+            then = in_mode(text.instructions, mode, named)
+            if last.begins_with(then.text):
+                return SystemText(then, named, there)
+    return now
 
 
-def surroundings_of(config: Config) -> Surroundings:
+def is_in_cache(used: tuple[str, float] | None, facts: ModelFacts) -> bool:
+    """Whether the provider may still have a session's last request in its cache: `used` is the model that it went to,
+    and how many seconds ago."""
+    return used is not None and used[0] == facts.id and used[1] <= facts.cache_ttl
+
+
+def surroundings_of(config: Config, *, attended: bool) -> Surroundings:
     """What there is besides the conversation: at the start its system text says it."""
-    return Surroundings(date=date.today().isoformat(), branch=git_branch(config.project))
+    return Surroundings(attended=attended, date=date.today().isoformat(), branch=git_branch(config.project))
 
 
 def debug_of(config: Config, environment: Mapping[str, str], *, interactive: bool) -> Debug:

@@ -34,8 +34,9 @@ from agent.records.store_thread import StoreThread
 from agent.session import Session
 from agent.session_settings import (
     compacting_of,
-    instructions_going_on,
     model_of,
+    offered_tools,
+    system_text_going_on,
     tools_for,
 )
 from agent.window.deferral import Deferral, specs_of
@@ -199,13 +200,15 @@ class Sessions:
         begun = sent.window if sent is not None and sent.window is not None and sent.believed is None else window
         following = fallbacks_of(self.config, model)
         windows = (begun, *(target.window for target in following))
-        instructions, _ = instructions_going_on(self.config, self._root, self.config.permission_mode, sent, *windows)
+        config, mode = self.config, self.config.permission_mode
+        text = system_text_going_on(config, self._root, model, mode, windows, sent, attended=self._interactive)
         window = window if sent is None else window_in_force(sent, window)
-        tools = specs_of(tools_for(compacting_of(self.config, window.effective), self.config))
+        own = tools_for(compacting_of(config, window.effective), config)
+        tools = specs_of(offered_tools(own, attended=text.attended))
         deferral = Deferral(self.config.tool_deferral_threshold, spares=not self.config.tools_allowed)
         deferral.choose(tools, window.effective, meter.size_of_tool, lambda event: None)
-        begins_as_before = sent is None or sent.begins_with(instructions.text)
-        return Equipped(facts, window, meter, instructions, tools, (), deferral, sent, begins_as_before)
+        begins_as_before = sent is None or sent.begins_with(text.instructions.text)
+        return Equipped(facts, window, meter, text.instructions, tools, (), deferral, sent, begins_as_before)
 
     async def recall(self, prefix: str | None = None, *, everywhere: bool = False) -> SessionRecall:
         """What may be looked up from a session, or from the project when none is named; `everywhere`: of all projects.

@@ -16,7 +16,7 @@ NAMES: Mapping[str, str] = {
     "project": "AGENT.md",
     "memories": "memory.md",
     "skills": "skills",
-    "environment": "date, mode, branch or folder",
+    "environment": "date, mode, branch, folder or who is there",
 }
 """What a section of the system text is for people."""
 

@@ -15,11 +15,17 @@ NOTE_STEP = 5
 
 MODES = {
     "ask": "calls that change something are put to the user first",
-    "accept-edits": "files of the project may be changed without a question",
+    "accept-edits": "files of the project may be changed without a question, other changes are put to the user first",
     "plan": "read, think and propose; change nothing",
     "auto": "calls run without a question",
 }
 """What a permission mode means for the model."""
+PRESENCE = {
+    True: "The user is there to answer",
+    False: "Nobody is there to answer: what would be put to the user is refused. Decide yourself, and say in your "
+    "answer what you assumed",
+}
+"""What it means for the model whether somebody is there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +35,8 @@ class Surroundings:
     used: float = 0.0
     """Percent of the usable window that the next request takes."""
     mode: str = ""
+    attended: bool = True
+    """Whether somebody is there to answer."""
     date: str = ""
     branch: str = ""
     todos: str = ""
@@ -53,6 +61,7 @@ def notes_for(now: Surroundings, told: Surroundings, note_at: float = 0.80) -> t
     rewritten = now.epoch != told.epoch
     notes = [
         Note(_mode(now.mode) if now.mode != told.mode else "", kind="mode", name=now.mode),
+        _presence(now.attended) if now.attended != told.attended else Note(""),
         Note(f"[The date is now {now.date}.]" if now.date != told.date else ""),
         Note(f"[The git branch is now {now.branch}.]" if now.branch and now.branch != told.branch else ""),
         Note(f"[Open todos:\n{now.todos}]" if rewritten and now.todos else ""),
@@ -85,13 +94,15 @@ def after_telling(now: Surroundings, told: Surroundings, note_at: float = 0.80) 
 
 def told_in(conversation: Conversation, start: Surroundings) -> Surroundings:
     """What the model has been told, in a session that is gone on with: what its system text says, and what the newest
-    notes said of the permission mode, of how full the context was, how many tools were held back and how they are
-    found, and how the tools of servers had changed."""
+    notes said of the permission mode, of whether somebody is there, of how full the context was, how many tools were
+    held back and how they are found, and how the tools of servers had changed."""
     used, served = _newest(conversation, "context"), _newest(conversation, "servers")
     deferred, mode = _newest(conversation, "deferred", "searched"), _newest(conversation, "mode")
+    presence = _newest(conversation, "presence")
     return replace(
         start,
         mode=mode.name if mode else start.mode,
+        attended=presence.name == "attended" if presence else start.attended,
         used=float(used.name) if used else start.used,
         deferred=int(deferred.name) if deferred else start.deferred,
         hosted=deferred.kind == "searched" if deferred else start.hosted,
@@ -122,6 +133,10 @@ def _context(used: float, can_compact: bool) -> Note:
 def _mode(mode: str) -> str:
     meaning = f": {MODES[mode]}" if mode in MODES else ""
     return f"[The permission mode is now `{mode}`{meaning}.]" if mode else ""
+
+
+def _presence(attended: bool) -> Note:
+    return Note(f"[From now on: {PRESENCE[attended]}.]", kind="presence", name="attended" if attended else "alone")
 
 
 def _is_news_of_deferred(now: Surroundings, told: Surroundings) -> bool:

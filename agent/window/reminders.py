@@ -25,13 +25,15 @@ class Reminders:
         conversation: Conversation | None = None,
         note_at: float = 0.80,
         mode: str = "",
+        attended: bool | None = None,
     ) -> None:
         """At first the model knows what its system text says, which are the surroundings now except for tools, and what
-        the notes in the conversation say. `mode`: the one that the system text names, where it may be another."""
+        the notes in the conversation say. `mode`, `attended`: those of the system text, where they may be others."""
         self._surroundings = surroundings
         self._note_at = note_at
         now = surroundings()
-        self._start = replace(now, deferred=0, served="", mode=mode or now.mode)
+        there = now.attended if attended is None else attended
+        self._start = replace(now, deferred=0, served="", mode=mode or now.mode, attended=there)
         self._told = told_in(conversation or Conversation(), self._start)
 
     def correction(self, conversation: Conversation, used: float, epoch: int) -> Note | None:

@@ -3,12 +3,16 @@
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from agent.config.load import load_config
 from agent.config.options import MODES
+from agent.context.reminder_notes import MODES as MEANINGS
+from agent.context.reminder_notes import PRESENCE
 from agent.context.settings import Caps, CompactionSettings, RewritePatience
 from agent.context.summary import Wishes
 from agent.events import Event
-from agent.messages import Note, User
+from agent.messages import Note, ToolOutput, User
 from agent.providers.base import Request
 from agent.providers.wires.scripted import Scripted
 from agent.session import Session
@@ -16,6 +20,8 @@ from agent.session_settings import compacting_of, limits_of, tools_for
 from agent.view_events import PrefixDrifted, PrefixRenewed
 from agent.window.env import TurnLimits
 from tests.agent.mcp.serving import House, say
+from tests.kit.project import Project
+from tests.kit.session import events_of
 
 ALL = (
     'agent.summary_prompt="what was done"',
@@ -104,3 +110,71 @@ async def test_a_session_that_goes_on_in_another_mode_begins_as_before_and_its_m
     notes = [part.text for m in sent[-1].messages if isinstance(m, User) for part in m.parts if isinstance(part, Note)]
     told = [text.split("`")[1] for text in notes if text.startswith("[The permission mode is now")]
     assert told == ["plan", *MODES]  # the mode of the first one is in the system text
+
+
+async def asked(session: Session) -> Request:
+    """What the model is sent when something is said."""
+    await events_of(session, "go")
+    provider = session._env.provider
+    assert isinstance(provider, Scripted)
+    return provider.requests[-1]
+
+
+def told(request: Request, *kinds: str) -> list[str]:
+    parts = [part for message in request.messages if isinstance(message, User) for part in message.parts]
+    return [part.text for part in parts if isinstance(part, Note) and part.kind in kinds]
+
+
+def asks(request: Request) -> bool:
+    """Whether the model may ask the user something."""
+    return "ask_user" in {tool.name for tool in request.tools}
+
+
+@pytest.mark.parametrize("mode", MODES)
+async def test_the_first_request_says_what_the_mode_means_and_who_is_there(project: Project, mode: str) -> None:
+    for there in (True, False):
+        sent = await asked(await project.session({"text": "ok"}, mode=mode, interactive=there))
+        assert (asks(sent), "`ask_user`" in sent.system) == (there, there)
+        assert f"\nPermission mode: {mode} ({MEANINGS[mode]})\n{PRESENCE[there]}.\n" in sent.system
+        assert PRESENCE[not there] not in sent.system
+        assert told(sent, "mode", "presence") == []
+
+
+async def test_a_session_that_goes_on_where_nobody_is_begins_as_before_and_its_model_is_told(project: Project) -> None:
+    sent = []
+    for there, resume in ((True, None), (False, ""), (False, ""), (True, "")):
+        sessions = project.sessions(*[{"text": "ok"}] * 4, interactive=there)
+        session = await sessions.open(resume)
+        sent.append(await asked(session))
+        await session.close()
+    assert [(one.system, one.tools) for one in sent] == [(sent[0].system, sent[0].tools)] * 4
+    assert told(sent[-1], "presence") == [f"[From now on: {PRESENCE[there]}.]" for there in (False, True)]
+
+
+async def test_once_the_cache_is_gone_it_begins_with_what_holds(project: Project) -> None:
+    for there in (False, True):
+        session = await project.session(*[{"text": "ok"}] * 2, interactive=there, resume="" if there else None)
+        sent = await asked(session)
+        await session.close()
+        project.sql("UPDATE sessions SET updated = updated - 4000")
+        assert (asks(sent), f"\n{PRESENCE[there]}.\n" in sent.system) == (there, True)
+        assert told(sent, "presence") == []
+
+
+async def test_where_nobody_is_there_a_question_is_still_answered(project: Project) -> None:
+    ask = {"calls": [{"name": "ask_user", "arguments": {"question": "Which?"}}]}
+    session = await project.session(ask, {"text": "Both."})
+    sent = await asked(session)
+    (output,) = sent.messages[-1].parts
+    assert isinstance(output, ToolOutput)
+    assert "nobody is there to answer: decide yourself" in output.text
+
+
+async def test_an_overview_of_a_closed_session_shows_what_it_was_told(project: Project) -> None:
+    session = await project.session({"text": "ok"}, interactive=True)
+    await asked(session)
+    equipped = project.opened[-1]
+    before = (await equipped.overview(session.id)).components[:2]
+    await session.close()
+    after = (await project.sessions().overview(session.id)).components[:2]
+    assert after == before

@@ -29,7 +29,7 @@ def test_the_only_public_name_is_ebbtide(wheel: Path) -> None:
     assert {name.split("/")[0] for name in names if ".dist-info/" not in name} == {"ebbtide"}
     for needed in (
         "ebbtide/__init__.py",
-        "ebbtide/_app/agent/input/instructions.md",
+        "ebbtide/_app/agent/input/base_text.md",
         "ebbtide/_app/agent/providers/models.json",
         "ebbtide/_app/tools/bash.md",
         "ebbtide/_app/tui/app.tcss",

@@ -14,6 +14,7 @@ situations = st.builds(
     Surroundings,
     used=st.floats(0, 130),
     mode=st.sampled_from(["ask", "plan"]),
+    attended=st.booleans(),
     date=st.sampled_from(["2026-01-02", "2026-01-03"]),
     branch=st.sampled_from(["", "main"]),
     todos=texts,

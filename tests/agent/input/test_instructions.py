@@ -1,10 +1,10 @@
 """The system text, from real files."""
 
 import os
-import re
 from datetime import date
 from pathlib import Path
 
+from agent.context.reminder_notes import MODES, PRESENCE
 from agent.input.instructions import (
     MAX_BYTES,
     MAX_TOTAL,
@@ -184,7 +184,7 @@ def test_the_place_has_its_branch_and_its_mode(tmp_path: Path) -> None:
     (tmp_path / ".git" / "HEAD").write_text("ref: refs/heads/fix/a\n")
     place = load_instructions(tmp_path, tmp_path, tmp_path / "none", TODAY, mode="plan").environment.splitlines()
     assert place[0] == f"Working folder: {tmp_path} (in a git work tree, branch fix/a)"
-    assert place[2:] == ["Permission mode: plan", "Date: 2026-01-02"]
+    assert place[2:] == [f"Permission mode: plan ({MODES['plan']})", f"{PRESENCE[True]}.", "Date: 2026-01-02"]
     linked = tmp_path / "linked"
     linked.mkdir()
     (linked / ".git").write_text(f"gitdir: {tmp_path / '.git'}\n")
@@ -196,23 +196,3 @@ def test_the_place_has_its_branch_and_its_mode(tmp_path: Path) -> None:
     head.unlink()
     os.mkfifo(head)
     assert git_branch(tmp_path) == ""
-
-
-def test_no_advice_is_given_on_tools_that_are_not_offered(tmp_path: Path) -> None:
-    whole = load_instructions(tmp_path, tmp_path, tmp_path, TODAY).base
-    less = load_instructions(tmp_path, tmp_path, tmp_path, TODAY, missing=frozenset({"todo", "grep"})).base
-    assert set(whole.splitlines()) - set(less.splitlines()) == {
-        "- Prefer read, grep and glob to shell commands for looking at files; make independent calls together in one "
-        "reply.",
-        "- Keep a todo list for work of three or more steps.",
-    }
-    none = load_instructions(tmp_path, tmp_path, tmp_path, TODAY, missing=frozenset({"todo", "grep", "edit"})).base
-    assert "\nTools\n" not in none
-    assert none.count("\n\n") == whole.count("\n\n") - 1
-
-
-def test_a_small_window_is_told_less_and_of_no_tool(tmp_path: Path) -> None:
-    whole = load_instructions(tmp_path, tmp_path, tmp_path, TODAY).base
-    short = load_instructions(tmp_path, tmp_path, tmp_path, TODAY, is_short=True).base
-    assert len(short) < 0.55 * len(whole)
-    assert not {"grep", "glob", "todo", "edit", "apply_patch", "recall"} & set(re.findall(r"\w+", short))
