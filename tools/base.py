@@ -143,6 +143,8 @@ class Workspace:
     """Takes new output of a running call, for people to watch."""
     granted: frozenset[str] | None = None
     """The resolved paths that the running call was allowed to use; None before that is decided."""
+    looks_only: bool = False
+    """Whether the running call was allowed because it only looks."""
     ask: Callable[[str, tuple[str, ...]], Awaitable[str]] = nobody_to_ask
     """Puts a question to the user and returns the answer. Raises `ToolError` when nobody is there."""
     held_back: Callable[[], "Sequence[Tool]"] = tuple
@@ -179,6 +181,26 @@ class Previews(Protocol):
 
     def preview(self, arguments: Arguments, workspace: Workspace) -> str:
         """A unified diff of what the call would do. Raises `ToolError` when it could not be done."""
+
+
+@dataclass(frozen=True, slots=True)
+class Looked:
+    """What a call shows that is proved to do nothing else."""
+
+    tool: Literal["read", "grep"]
+    """Of the tools that only read the one that shows as much: `grep` where lines come from files that are not named."""
+    paths: tuple[str, ...]
+    """Absolute resolved paths."""
+    secret: str = ""
+    """The first of them that by its name holds passwords or keys."""
+
+
+@runtime_checkable
+class Looks(Protocol):
+    """A tool of which some calls only look, and which then runs them so that they do (`Workspace.looks_only`)."""
+
+    def looked_at(self, arguments: Arguments, workspace: Workspace) -> Looked | None:
+        """None where a call may do more, or that is not proved. Raises `ToolError`."""
 
 
 @runtime_checkable

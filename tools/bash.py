@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from tools.base import Arguments, Effect, PrintedLog, Result, ToolError, Workspace, description_beside
+from tools.base import Arguments, Effect, Looked, PrintedLog, Result, ToolError, Workspace, description_beside
 from tools.commands.viewers import shown_names
 from tools.files.change import note_looks
 from tools.files.paths import locate
@@ -14,7 +14,7 @@ from tools.files.read_write import undivided
 from tools.plain_text import printable
 from tools.process.jobs import Job
 from tools.process.program import Program, start
-from tools.process.shell import argv_of, child_environment
+from tools.process.shell import Launch, in_shell
 from tools.process.state import ProgramState, state_of
 from tools.program_output import job_of, news_of, with_log
 from tools.schema import flag, number, object_of, text
@@ -53,13 +53,24 @@ class Bash:
         folder, command = text(arguments, "workdir", ""), command_line(arguments)
         return (f"cd {shlex.quote(folder)} && {command}" if folder else command,)
 
+    def looked_at(self, arguments: Arguments, workspace: Workspace) -> Looked | None:
+        """Of commands in the working folder itself, which end before the call does."""
+        if text(arguments, "job", "") or flag(arguments, "background") or flag(arguments, "terminal"):
+            return None
+        if _folder(text(arguments, "workdir", ""), workspace) != workspace.root:
+            return None
+        from tools.look_command import looked_at  # noqa: PLC0415  # deferred: few sessions plan
+
+        return looked_at(command_line(arguments), workspace)
+
     async def run(self, arguments: Arguments, workspace: Workspace) -> Result:
         if text(arguments, "job", ""):
             return await _written_to(job_of(arguments, workspace), text(arguments, "command"))
         command, folder = command_line(arguments), _folder(text(arguments, "workdir", ""), workspace)
         if flag(arguments, "background") or flag(arguments, "terminal"):
             return _run_in_background(command, folder, workspace, terminal=flag(arguments, "terminal"))
-        result = await _run_in_time(command, folder, number(arguments, "timeout", DEFAULT_SECONDS), workspace)
+        launched = await _launched(command, workspace)
+        result = await _run_in_time(command, folder, number(arguments, "timeout", DEFAULT_SECONDS), workspace, launched)
         names = shown_names(command)
         if names:
             await undivided(lambda: note_looks((folder / name for name in names), workspace))
@@ -96,14 +107,23 @@ async def _written_to(job: Job, words: str) -> Result:
 
 
 def _run_in_background(command: str, folder: Path, workspace: Workspace, *, terminal: bool) -> Result:
-    job = workspace.jobs.add(command, _started(command, folder, workspace, None, terminal=terminal))
+    job = workspace.jobs.add(command, _started(command, in_shell(command), folder, workspace, None, terminal=terminal))
     told = f"{job.id} is running; bash_output gives what it prints, bash_kill ends it"
     return Result(told, program=ProgramState(told, job=job.id, is_silent=True))
 
 
-async def _run_in_time(command: str, folder: Path, seconds: int, workspace: Workspace) -> Result:
+async def _launched(command: str, workspace: Workspace) -> Launch:
+    """The command as a shell runs it, or, where it may only look, without one."""
+    if not workspace.looks_only:
+        return in_shell(command)
+    from tools.look_command import launch  # noqa: PLC0415  # deferred: few sessions plan
+
+    return await undivided(lambda: launch(command, workspace))
+
+
+async def _run_in_time(command: str, folder: Path, seconds: int, workspace: Workspace, launched: Launch) -> Result:
     """What the command did to its end, or, where its time was too short, so far: it goes on as a job."""
-    program = _started(command, folder, workspace, workspace.progress)
+    program = _started(command, launched, folder, workspace, workspace.progress)
     try:
         in_time = await program.wait(seconds)
         if program.problem:
@@ -140,13 +160,19 @@ def _told(program: Program) -> Result:
 
 
 def _started(
-    command: str, folder: Path, workspace: Workspace, heard: Callable[[str], None] | None, *, terminal: bool = False
+    command: str,
+    launched: Launch,
+    folder: Path,
+    workspace: Workspace,
+    heard: Callable[[str], None] | None,
+    *,
+    terminal: bool = False,
 ) -> Program:
     try:
         for each in (workspace.outputs.parent, workspace.outputs):  # parents get no mode from `mkdir`
             each.mkdir(parents=True, exist_ok=True, mode=0o700)
         log = workspace.outputs / f"bash-{secrets.token_hex(4)}.txt"
-        return start(argv_of(command), folder, child_environment(), log, heard, terminal=terminal)
+        return start(launched.argv, folder, launched.environment, log, heard, terminal=terminal)
     except OSError as error:
         raise ToolError(_why_not_started(error, command, folder)) from error
     except UnicodeEncodeError as error:

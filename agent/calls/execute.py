@@ -175,7 +175,9 @@ async def _watched(allowed: Permit, call_runner: CallRunner) -> Result | None:
             call_runner.emit(ToolProgress(allowed.call.id, text))
 
     try:
-        workspace = replace(call_runner.workspace, progress=show, granted=frozenset(allowed.asked.subjects))
+        looked = allowed.asked.looked
+        granted = frozenset((*allowed.asked.subjects, *(looked.paths if looked is not None else ())))
+        workspace = replace(call_runner.workspace, progress=show, granted=granted, looks_only=looked is not None)
         return await call_runner.interrupt.race(allowed.tool.run(allowed.call.arguments, workspace))
     finally:
         is_over = True

@@ -12,14 +12,14 @@ be read in the call; one that denies, all that may be meant by it.
 import posixpath
 import re
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from itertools import pairwise
 from typing import Literal, TypeAlias
 
 from agent.config.options import Mode
 from agent.errors import ConfigError
-from tools.base import Effect
+from tools.base import Effect, Looked
 from tools.commands.code_runners import behind_assignments, depends_on_its_folder
 from tools.commands.commandline import Word, simple_commands
 from tools.commands.nested import hides_a_command, readings
@@ -42,6 +42,12 @@ _RUNS_LATER_IN_CONFIG = {"git", "ebbtide", "fish", "systemd", "nvim", "direnv", 
 """Folders of `~/.config`."""
 _MOST_OPTIONS = 40
 """Words between a program and its command that are looked at: `git -c a=b -C x push`."""
+IN_PLAN: Mapping[Effect, str] = {
+    "write": "plan mode changes nothing",
+    "serve": "plan mode changes nothing",
+    "run": "plan mode runs only one plain `ls`, `pwd`, `cat`, `head`, `wc`, `rg` or `git status|log|diff|show` a call, "
+    "without pipes, patterns for the shell or unusual options",
+}
 _WORD_BREAK = regex(r"[\s;&|()`<>{}\"'$=,]+")
 
 
@@ -104,6 +110,8 @@ class PermissionRequest:
     effect: Effect
     subjects: tuple[str, ...]
     """A command line, or absolute resolved paths."""
+    looked: Looked | None = None
+    """What a command shows in plan mode, where it is proved that it does nothing else."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +129,7 @@ def decide(asked: PermissionRequest, policy: Policy) -> Ruling:
     if asked.effect == "run" and policy.no_shell:
         return Ruling("deny", policy.no_shell)
     if policy.mode == "plan" and asked.effect in ("write", "run", "serve"):
-        return Ruling("deny", "plan mode changes nothing")
+        return _in_plan(asked.looked, policy) if asked.looked is not None else Ruling("deny", IN_PLAN[asked.effect])
     unclear = next((rule for rule in policy.deny if _may_deny(rule, asked, policy.root)), None)
     if unclear is not None:
         return Ruling("ask", f"whether deny rule {unclear} forbids this cannot be told from the call")
@@ -129,6 +137,14 @@ def decide(asked: PermissionRequest, policy: Policy) -> Ruling:
         if _names(rule, asked) and _allows(rule, asked, policy):
             return Ruling("allow", f"allow rule {rule}")
     return _by_mode(asked, policy)
+
+
+def _in_plan(looked: Looked, policy: Policy) -> Ruling:
+    """A command that only looks may show what a tool that reads may, and asks about files with secrets."""
+    ruling = decide(PermissionRequest(looked.tool, "read", looked.paths), policy)
+    if looked.secret and ruling.verdict == "allow":
+        return Ruling("ask", f"`{looked.secret}` may hold secrets")
+    return ruling
 
 
 def _by_mode(asked: PermissionRequest, policy: Policy) -> Ruling:

@@ -16,7 +16,7 @@ NOTE_STEP = 5
 MODES = {
     "ask": "calls that change something are put to the user first",
     "accept-edits": "files of the project may be changed without a question, other changes are put to the user first",
-    "plan": "read, think and propose; change nothing",
+    "plan": "read, think and propose; change nothing, and run only plain `ls`, `cat`, `rg`, `git diff` and the like",
     "auto": "calls run without a question",
 }
 """What a permission mode means for the model."""

@@ -1,43 +1,22 @@
-"""What git knows of changed files, asked so that nothing in the repository is run: no hook, no filter, no monitor, no
-external program, and its index stays as it is."""
+"""What git knows of changed files, asked so that nothing in the repository is run."""
 
 import os
 import re
-import subprocess
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from shutil import which
 
 from agent.records.file_change import FileChange
 from tools.base import ToolError
 from tools.files.paths import display
 from tools.files.read_write import content_of
+from tools.process.git import SETTINGS, GitError, program_outside, run_git, without_filters
 
-PATIENCE = 10.0
-"""Seconds that one call of git may take."""
 MOST = 500
 """Files that are looked at."""
 LARGEST = 8_000_000
 """Bytes of a file that are compared."""
 
-_SETTINGS = {
-    "core.fsmonitor": "false",
-    "core.hooksPath": "/dev/null",
-    "core.untrackedCache": "false",
-    "core.pager": "cat",
-    "diff.external": "",
-    "submodule.recurse": "false",
-    "safe.bareRepository": "explicit",
-}
-_VARIABLES = {
-    "GIT_OPTIONAL_LOCKS": "0",
-    "GIT_TERMINAL_PROMPT": "0",
-    "GIT_NO_LAZY_FETCH": "1",
-    "GIT_ALLOW_PROTOCOL": "none",  # a repository may allow its own ones whatever settings say
-    "LC_ALL": "C",
-}
-_DRIVER = re.compile(r"filter\.(.*)\.(clean|smudge|process|required)", re.DOTALL)
 _NOTHING = re.compile("0+")
 
 
@@ -45,10 +24,6 @@ _NOTHING = re.compile("0+")
 class Others:
     files: tuple[FileChange, ...] = ()
     told: tuple[str, ...] = ()
-
-
-class GitError(Exception):
-    """Git cannot say it; the text says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,13 +39,13 @@ class _Entry:
 def others_in(root: Path, known: Collection[Path], since: float) -> Others:
     """The files below a folder that differ from the last commit, without those that are known; of these the ones that
     have changed since then, in Unix seconds."""
-    git = _git_outside(root)
+    git = program_outside("git", root)
     if git is None:
         return Others(told=("git is not there, so what commands changed is not known",))
     try:
-        settings = {**_SETTINGS, **_without_filters(git, root)}
-        top = Path(os.fsdecode(_run(git, root, settings, "rev-parse", "--show-toplevel").removesuffix(b"\n")))
-        status = _run(
+        settings = {**SETTINGS, **without_filters(git, root)}
+        top = Path(os.fsdecode(run_git(git, root, settings, "rev-parse", "--show-toplevel").removesuffix(b"\n")))
+        status = run_git(
             git, root, settings, "status", "--porcelain=v2", "-z", "--untracked-files=all",
             "--ignore-submodules=all", "--no-renames", "--", ".",
         )  # fmt: skip
@@ -90,65 +65,6 @@ def others_in(root: Path, known: Collection[Path], since: float) -> Others:
 
 def _is_other(path: Path, root: Path, known: Collection[Path]) -> bool:
     return path not in known and path.is_relative_to(root)
-
-
-def _git_outside(root: Path) -> str | None:
-    """The program, unless it lies in the folder itself."""
-    found = which("git")
-    if found is None or not os.path.isabs(found):
-        return None
-    return None if Path(os.path.realpath(found)).is_relative_to(root) else found
-
-
-def _without_filters(git: str, root: Path) -> Mapping[str, str]:
-    """Settings that turn off what would be run to compare files."""
-    names = _run(git, root, _SETTINGS, "config", "--null", "--name-only", "--get-regexp", r"^filter\.", codes=(0, 1))
-    drivers = {match[1] for name in os.fsdecode(names).split("\0") if (match := _DRIVER.fullmatch(name))}
-    return {
-        f"filter.{driver}.{key}": value
-        for driver in drivers
-        for key, value in (("clean", ""), ("smudge", ""), ("process", ""), ("required", "false"))
-    }
-
-
-def _run(
-    git: str,
-    root: Path,
-    settings: Mapping[str, str],
-    *arguments: str,
-    codes: tuple[int, ...] = (0,),
-    given: bytes = b"",
-) -> bytes:
-    try:
-        ran = subprocess.run(
-            [git, *arguments],
-            cwd=root,
-            env=_environment(settings),
-            input=given,
-            capture_output=True,
-            timeout=PATIENCE,
-            check=False,
-        )
-    except subprocess.TimeoutExpired as error:
-        raise GitError(f"git took longer than {PATIENCE:.0f} s") from error
-    except (OSError, ValueError) as error:
-        raise GitError(f"git could not be run: {error}") from error
-    if ran.returncode not in codes:
-        said = ran.stderr.decode(errors="replace").strip().split("\n")[0]
-        if "not a git repository" in said:
-            raise GitError("this folder is in no git repository")
-        raise GitError(f"git says `{said[:200]}`")
-    return ran.stdout
-
-
-def _environment(settings: Mapping[str, str]) -> dict[str, str]:
-    """What git needs, and nothing of what points it elsewhere. Its settings override those of the repository."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
-    kept |= _VARIABLES
-    kept["GIT_CONFIG_COUNT"] = str(len(settings))
-    for number, (key, value) in enumerate(settings.items()):
-        kept[f"GIT_CONFIG_KEY_{number}"], kept[f"GIT_CONFIG_VALUE_{number}"] = key, value
-    return kept
 
 
 def _entries(status: bytes) -> Iterator[_Entry]:
@@ -184,11 +100,11 @@ def _blobs(git: str, root: Path, settings: Mapping[str, str], digests: Sequence[
     if not digests:
         return {}
     asked = "".join(f"{digest}\n" for digest in digests).encode()
-    sizes = _run(git, root, settings, "cat-file", "--batch-check", given=asked).decode(errors="replace").split("\n")
+    sizes = run_git(git, root, settings, "cat-file", "--batch-check", given=asked).decode(errors="replace").split("\n")
     known = [line.split(" ") for line in sizes if line.count(" ") == 2]
     small = {name: int(size) for name, kind, size in known if kind == "blob" and int(size) <= LARGEST}
     found: dict[str, bytes | None] = dict.fromkeys(digests)
-    given = _run(git, root, settings, "cat-file", "--batch", given="".join(f"{name}\n" for name in small).encode())
+    given = run_git(git, root, settings, "cat-file", "--batch", given="".join(f"{name}\n" for name in small).encode())
     at = 0
     for name, size in small.items():  # each behind a line that names it, and before a line end
         start = given.find(b"\n", at) + 1

@@ -7,6 +7,7 @@ from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
 
+from tools.lazy import dataclass
 from tools.redaction import SECRET_NAME, SECRET_VALUE
 
 _SHELLS = (
@@ -74,6 +75,18 @@ def shell() -> str:
 
 def argv_of(command: str) -> tuple[str, ...]:
     return (shell(), "-c", command)
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """What a command is run as."""
+
+    argv: tuple[str, ...]
+    environment: Mapping[str, str]
+
+
+def in_shell(command: str) -> Launch:
+    return Launch(argv_of(command), child_environment())
 
 
 def child_environment(environment: Mapping[str, str] = os.environ) -> dict[str, str]:

@@ -15,7 +15,7 @@ from agent.calls.approval import Approval, told_of_edit
 from agent.calls.execute import CallPosition, CallRunner, run_calls
 from agent.calls.output_room import OutputRoom
 from agent.calls.output_view import Ingest
-from agent.calls.policy import Policy, parse_rule
+from agent.calls.policy import IN_PLAN, Policy, parse_rule
 from agent.calls.project_rules import KeptRules, ProjectRules
 from agent.context.estimate import estimate_message
 from agent.context.preflight import ToolBudget
@@ -35,6 +35,7 @@ from agent.messages import ToolCall, ToolOutput, User
 from agent.providers.wires.scripted import Scripted
 from agent.session import Session
 from agent.sessions import Sessions
+from tests.kit.hostile_repository import hostile_repository, ran
 from tests.kit.project import Project
 from tests.kit.session import Home, call, outputs_of
 from tools.base import Workspace
@@ -110,6 +111,33 @@ async def test_a_command_that_the_user_changed_is_denied_as_any_other(root: Path
     assert [event for event in run.events if isinstance(event, CallDenied)] == [
         CallDenied("c1", "bash", {"command": "cd . && env rm kept"}, "deny rule bash(rm)")
     ]
+
+
+async def test_in_plan_mode_what_only_looks_runs_and_what_holds_secrets_is_asked_about(root: Path) -> None:
+    hostile_repository(root)
+    (root / ".env").write_text("KEY=1\n")
+    run = Run(root, lambda question: Decision("allow"))
+    run.approval.policy = replace(run.approval.policy, mode="plan")
+    lines = ("git status -s a", "git diff a", "cat .env", "touch made", "git diff > made", "ls", "cat /etc/hosts")
+    outputs = [(await run(bash(line)))[0] for line in lines]
+    assert [output.status for output in outputs] == ["done", "done", "done", "denied", "denied", "done", "done"]
+    assert outputs[2].text == "KEY=1\nexit code 0"
+    assert outputs[3].text == f"denied: {IN_PLAN['run']}. Do it another way, or say in your answer what is left to do"
+    assert [(question.arguments["command"], question.reason, question.offers) for question in run.asked] == [
+        ("cat .env", "`.env` may hold secrets", ()),
+        ("cat /etc/hosts", "`/etc/hosts` is outside the working folder", ()),
+    ]
+    assert (ran(root), (root / "made").exists()) == (set(), False)
+
+
+async def test_in_plan_mode_a_command_that_the_user_changed_must_look_as_well(root: Path) -> None:
+    (root / ".env").write_text("KEY=1\n")
+    for line, status in (("touch made", "denied"), ("ls .env", "done")):
+        answers = iter((Decision("allow", arguments={"command": line}), Decision("allow")))
+        run = Run(root, lambda question, answers=answers: next(answers))  # type: ignore[misc]  # the default binds it
+        run.approval.policy = replace(run.approval.policy, mode="plan")
+        (output,) = await run(bash("cat .env"))
+        assert (output.status, (root / "made").exists()) == (status, False)
 
 
 @pytest.mark.parametrize("arguments", [{"command": ""}, {"command": 3}, {"other": "x"}, {}])

@@ -1,14 +1,16 @@
 """The permission policy, which is pure: calls in, rulings out."""
 
 from dataclasses import replace
+from typing import Literal
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.calls.policy import PermissionRequest, Policy, Rule, concerns, decide, parse_rule
+from agent.calls.policy import IN_PLAN, PermissionRequest, Policy, Rule, concerns, decide, parse_rule
 from agent.config.options import MODES, Mode
 from agent.errors import ConfigError
+from tools.base import Looked
 from tools.commands.commandline import simple_commands
 
 ROOT = "/home/u/project"
@@ -55,6 +57,43 @@ def test_each_mode_decides_as_its_name_says(mode: Mode, verdicts: list[str]) -> 
         PermissionRequest("todo", "none", ()),
     ]
     assert [decide(call, policy(mode)).verdict for call in calls] == verdicts
+
+
+def looking(*paths: str, tool: Literal["read", "grep"] = "read", secret: str = "") -> PermissionRequest:
+    """A command that is proved to look at these files."""
+    return replace(shell("cat a"), looked=Looked(tool, paths, secret))
+
+
+@pytest.mark.parametrize(
+    ("asked", "ruling"),
+    [
+        (looking(f"{ROOT}/a.py", f"{ROOT}/b"), ("allow", "reading inside the working folder")),
+        (looking("/data/outputs/1"), ("allow", "reading inside the working folder")),
+        (looking(f"{ROOT}/a.py", "/etc/hosts"), ("ask", "`/etc/hosts` is outside the working folder")),
+        (looking(f"{ROOT}/.env", secret=".env"), ("ask", "`.env` may hold secrets")),
+        (looking(f"{ROOT}/secret/a"), ("deny", "deny rule read(secret)")),
+        (looking(f"{ROOT}/secret/.env", secret="secret/.env"), ("deny", "deny rule read(secret)")),
+        (looking(f"{ROOT}/src", tool="grep"), ("allow", "reading inside the working folder")),
+        (
+            looking(ROOT, tool="grep"),
+            ("ask", "whether deny rule read(secret) forbids this cannot be told from the call"),
+        ),
+        (replace(looking(f"{ROOT}/a"), subjects=("git log",)), ("deny", "deny rule bash(git log)")),
+        (shell("cat a"), ("deny", IN_PLAN["run"])),
+    ],
+)
+def test_in_plan_mode_a_command_that_only_looks_may_show_what_tools_that_read_may(
+    asked: PermissionRequest, ruling: tuple[str, str]
+) -> None:
+    decided = decide(asked, policy("plan", allow=("bash",), deny=("read(secret)", "bash(git log)")))
+    assert (decided.verdict, decided.rule) == ruling
+
+
+def test_no_other_mode_looks_at_what_a_command_shows() -> None:
+    for mode in ("ask", "accept-edits", "auto"):
+        assert decide(looking("/etc/hosts", secret="x"), policy(mode)) == decide(shell("cat a"), policy(mode))
+    nowhere = Policy(ROOT, "plan", no_shell="no sandbox")
+    assert decide(looking(f"{ROOT}/a"), nowhere).verdict == "deny"
 
 
 @pytest.mark.parametrize("mode", ["ask", "accept-edits", "auto"])

@@ -9,13 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from agent.records import git as repository
+from agent.records import git as records_git
 from agent.records.file_change import Changes, FileChange
 from agent.records.file_history import LARGEST
 from agent.records.git import Others, others_in
 from agent.session import Session
+from tests.kit.hostile_repository import TRAPS, forget_the_blob, git, hostile_repository, ran
 from tests.kit.project import Project
 from tests.kit.session import call, events_of
+from tools.process import git as process_git
 
 DONE = {"text": "ok"}
 NO_GIT = "what commands changed is not known: this folder is in no git repository"
@@ -33,11 +35,6 @@ def shell(command: str) -> dict[str, object]:
 async def opened(tmp_path: Path, *replies: object, resume: str | None = None) -> AsyncIterator[Session]:
     async with Project(tmp_path) as opened:
         yield await opened.session(*replies, resume=resume, mode="auto", interactive=True)
-
-
-def git(folder: Path, *arguments: str) -> None:
-    who = ("-c", "user.name=a", "-c", "user.email=a@b", "-c", "init.defaultBranch=main")
-    subprocess.run(["git", *who, *arguments], cwd=folder, check=True, capture_output=True)
 
 
 @pytest.fixture
@@ -154,79 +151,9 @@ def test_only_what_changed_since_then_is_told_of_a_turn(project: Path) -> None:
     assert others_in(project, (), then).files == (FileChange("old", None, b"x", by_tool=False),)
 
 
-EVIL = """
-[core]
-    repositoryFormatVersion = 1
-    fsmonitor = "touch RAN-monitor; false"
-    hooksPath = hooks
-    pager = "touch RAN-pager; cat"
-[extensions]
-    partialClone = origin
-[remote "origin"]
-    promisor = true
-    url = "ext::sh -c touch% RAN-fetch"
-[protocol "ext"]
-    allow = always
-[diff]
-    external = "touch RAN-external; true"
-[diff "x"]
-    textconv = "touch RAN-textconv; cat"
-[diff "z"]
-    command = "touch RAN-command; true"
-[filter "x"]
-    clean = "touch RAN-clean; cat"
-    smudge = "touch RAN-smudge; cat"
-    required = true
-[filter "Y.=z"]
-    clean = "touch RAN-strange; cat"
-[filter "z"]
-    process = "touch RAN-process; false"
-[alias]
-    st = "!touch RAN-alias"
-"""
-ATTRIBUTES = """
-a filter=x diff=x
-b filter=Y.=z diff=z
-c filter=z
-"""
-TRAPS = (
-    "monitor", "fetch", "external", "textconv", "command", "clean", "smudge", "strange", "process", "alias", "hook",
-)  # fmt: skip
-"""What a repository can have run, each by a file that tells."""
-
-
 @pytest.fixture
 def evil(project: Path) -> Path:
-    """A repository that wants to run something whatever git is asked."""
-    git(project, "init")
-    for name in "abcd":
-        (project / name).write_text("one\n")
-    (project / "same").write_text("as it was\n")
-    git(project, "add", ".")
-    git(project, "commit", "-m", "first")
-    for name in ("post-index-change", "pre-commit", "fsmonitor-watchman"):
-        for hooks in (project / ".git" / "hooks", project / "hooks"):
-            hooks.mkdir(exist_ok=True)
-            (hooks / name).write_text("#!/bin/sh\ntouch RAN-hook\n")
-            (hooks / name).chmod(0o755)
-    with (project / ".git" / "config").open("a") as config:
-        config.write(EVIL)
-    (project / ".gitattributes").write_text(ATTRIBUTES)
-    for name in "abcd":
-        (project / name).write_text("two\n")
-    os.utime(project / "same")
-    return project
-
-
-def ran(folder: Path) -> set[str]:
-    """Which traps have sprung. None is set again before."""
-    return {path.name.removeprefix("RAN-") for path in folder.rglob("RAN-*")}
-
-
-def forget_the_blob(folder: Path) -> None:
-    """What the last commit holds of all files is not there any more, but elsewhere, it says."""
-    digest = hashlib.sha1(b"blob 4\0one\n").hexdigest()
-    (folder / ".git" / "objects" / digest[:2] / digest[2:]).unlink()
+    return hostile_repository(project)
 
 
 def test_nothing_that_a_repository_wants_to_run_is_run(tmp_path: Path, evil: Path) -> None:
@@ -269,7 +196,7 @@ def test_what_is_guarded_runs_without_its_last_guard(
     evil: Path, monkeypatch: pytest.MonkeyPatch, guards: tuple[str, ...], trap: str
 ) -> None:
     for guard in guards:
-        guarding = repository._VARIABLES if guard in repository._VARIABLES else repository._SETTINGS
+        guarding = process_git.VARIABLES if guard in process_git.VARIABLES else process_git.SETTINGS
         monkeypatch.delitem(guarding, guard)
     others_in(evil, (), 0.0)
     forget_the_blob(evil)
@@ -278,7 +205,7 @@ def test_what_is_guarded_runs_without_its_last_guard(
 
 
 def test_filters_run_where_they_are_not_turned_off(evil: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(repository, "_without_filters", lambda git, root: {})
+    monkeypatch.setattr(records_git, "without_filters", lambda git, root: {})
     others_in(evil, (), 0.0)
     assert ran(evil) == {"clean", "strange", "process"}
 

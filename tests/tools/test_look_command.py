@@ -1,0 +1,212 @@
+"""Commands that only look, run in repositories that want to run something: real programs, real git."""
+
+import os
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.kit.hostile_repository import forget_the_blob, git, hostile_repository, ran
+from tools.base import Looked, Result, ToolError, Workspace
+from tools.bash import Bash
+from tools.look_command import launch
+
+MORE = """
+[log]
+    showSignature = true
+[format]
+    pretty = "%h %G? %s"
+[gpg]
+    program = ROOT/signs-gpg
+[gpg "ssh"]
+    program = ROOT/signs-ssh
+    allowedSignersFile = ROOT/a
+[diff]
+    submodule = diff
+[status]
+    submoduleSummary = true
+[core]
+    worktree = ELSEWHERE
+"""
+SIGNED = """tree {tree}
+parent {parent}
+author a <a@b> 1700000000 +0000
+committer a <a@b> 1700000000 +0000
+gpgsig -----BEGIN {kind} SIGNATURE-----
+ x
+ -----END {kind} SIGNATURE-----
+
+signed
+"""
+
+
+async def looked(workspace: Workspace, command: str) -> Result:
+    """What the call gives when it was allowed in plan mode."""
+    seen = Bash().looked_at({"command": command}, workspace)
+    assert seen is not None
+    allowed = replace(workspace, looks_only=True, granted=frozenset((command, *seen.paths)))
+    return await Bash().run({"command": command}, allowed)
+
+
+def out_of(folder: Path, *arguments: str, given: str = "") -> str:
+    return subprocess.run(
+        ["git", *arguments], cwd=folder, check=True, capture_output=True, text=True, input=given
+    ).stdout.strip()
+
+
+@pytest.fixture
+def evil(workspace: Workspace) -> Path:
+    """As other tests have it, with signatures to check, a folder elsewhere, and a submodule that is no better."""
+    root = workspace.root
+    inner, elsewhere = root / "inner", root.parent / "elsewhere"
+    for folder in (inner, elsewhere):
+        folder.mkdir()
+    (elsewhere / "a").write_text("of somebody else\n")
+    git(inner, "init")
+    (inner / "x").write_text("1\n")
+    git(inner, "add", ".")
+    git(inner, "commit", "-m", "inside")
+    hostile_repository(root)
+    (root / ".gitmodules").write_text('[submodule "inner"]\n\tpath = inner\n\turl = ./inner\n\tignore = none\n')
+    parent = out_of(root, "-c", "core.fsmonitor=false", "rev-parse", "HEAD")
+    for kind in ("PGP", "SSH"):
+        tree = out_of(root, "rev-parse", f"{parent}^{{tree}}")
+        text = SIGNED.format(tree=tree, parent=parent, kind=kind)
+        parent = out_of(root, "hash-object", "-t", "commit", "-w", "--stdin", given=text)
+    (root / ".git" / "refs" / "heads" / "main").write_text(f"{parent}\n")
+    with (inner / ".git" / "config").open("a") as config:
+        config.write(
+            '[core]\n\tfsmonitor = "touch ../RAN-inside; false"\n[diff]\n\texternal = "touch ../RAN-inside; true"\n'
+        )
+    (inner / "x").write_text("2\n")
+    for path in root.parent.rglob("RAN-*"):
+        path.unlink()
+    with (root / ".git" / "config").open("a") as config:
+        config.write(MORE.replace("ROOT", str(root)).replace("ELSEWHERE", str(elsewhere)))
+    for name in ("gpg", "ssh"):
+        (root / f"signs-{name}").write_text(f"#!/bin/sh\ntouch {root}/RAN-{name}\n")
+        (root / f"signs-{name}").chmod(0o755)
+    return root
+
+
+@pytest.mark.parametrize(
+    ("command", "shown"),
+    [
+        ("git status", "modified:   a"),
+        ("git status -s --untracked-files=all", " M a"),
+        ("git diff", "-one\n+two"),
+        ("git diff --stat HEAD", "a | 2 +-"),
+        ("git diff HEAD -- a b c", "+two"),
+        ("git log", "signed"),
+        ("git --no-pager log -p --all", "+one"),
+        ("git log -G one --oneline", "first"),
+        ("git show HEAD~2", "+one"),
+        ("git show HEAD~2:a", "one"),
+    ],
+)
+async def test_a_repository_has_nothing_run_when_git_looks(
+    workspace: Workspace, evil: Path, command: str, shown: str
+) -> None:
+    index = (evil / ".git" / "index").read_bytes()
+    result = await looked(workspace, command)
+    assert (result.failed, shown in result.text, ran(evil.parent)) == (False, True, set())
+    assert "somebody else" not in result.text
+    assert (evil / ".git" / "index").read_bytes() == index
+
+
+async def test_the_same_questions_have_it_run_in_a_shell(workspace: Workspace, evil: Path) -> None:
+    config = evil / ".git" / "config"
+    config.write_text(config.read_text().replace("worktree = ", "other = ").replace("process =", "other ="))
+    for command in ("git status", "git diff a", "git log -1", "git log -1 HEAD~1", "git diff HEAD~2 -- b"):
+        await Bash().run({"command": command}, workspace)
+    assert ran(evil.parent) >= {"monitor", "hook", "clean", "external", "gpg", "ssh", "inside"}
+
+
+async def test_what_is_not_there_any_more_is_not_fetched(workspace: Workspace, evil: Path) -> None:
+    forget_the_blob(evil)
+    assert (await looked(workspace, "git show HEAD~2:a")).failed
+    assert ran(evil.parent) == set()
+
+
+async def test_programs_that_lie_in_the_folder_are_passed_over(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = workspace.root
+    for name in ("ls", "cat", "git"):
+        (root / name).write_text("#!/bin/sh\ntouch RAN-own\n")
+        (root / name).chmod(0o755)
+    (root.parent / "link").symlink_to(root)
+    monkeypatch.setenv("PATH", f"{root}:.::{root.parent / 'link'}:{os.environ['PATH']}")
+    git_init = launch("git status", workspace)
+    assert not git_init.argv[0].startswith(str(root.parent))
+    assert (await looked(workspace, "ls cat")).text == "cat\nexit code 0"
+    assert ran(root) == set()
+    monkeypatch.setenv("PATH", str(root))
+    with pytest.raises(ToolError, match="no program `ls` outside the working folder"):
+        await looked(workspace, "ls")
+
+
+async def test_nothing_is_left_to_a_shell(workspace: Workspace) -> None:
+    (workspace.root / "$(touch RAN-shell);*").write_text("text")
+    assert (await looked(workspace, "cat '$(touch RAN-shell);*'")).text == "text\nexit code 0"
+    assert ran(workspace.root) == set()
+
+
+async def test_a_link_that_is_put_there_after_the_permission_is_not_followed(workspace: Workspace) -> None:
+    (workspace.root / "a").write_text("mine")
+    seen = Bash().looked_at({"command": "cat a"}, workspace)
+    assert seen == Looked("read", (str(workspace.root / "a"),))
+    (workspace.root / "a").unlink()
+    (workspace.root / "a").symlink_to("/etc/passwd")
+    allowed = replace(workspace, looks_only=True, granted=frozenset(seen.paths))
+    with pytest.raises(ToolError, match="not where the path led when it was allowed"):
+        await Bash().run({"command": "cat a"}, allowed)
+
+
+def test_what_a_command_shows_is_where_its_names_lead(workspace: Workspace) -> None:
+    root = workspace.root
+    (root / "out").symlink_to("/etc")
+    (root / "key").symlink_to(".env")
+    (root / "@a").write_text("")
+
+    def seen(command: str, **more: object) -> Looked | None:
+        return Bash().looked_at({"command": command, **more}, workspace)
+
+    assert seen("ls") == Looked("read", (str(root),))
+    assert seen("cat out/passwd") == Looked("read", ("/etc/passwd",))
+    assert seen("cat ../x @a file:b") == Looked(
+        "read", (str(root.parent / "x"), str(root / "@a"), str(root / "file:b"))
+    )
+    assert seen("cat a key") == Looked("read", (str(root / "a"), str(root / ".env")), ".env")
+    assert seen("rg x") == Looked("grep", (str(root),))
+    assert seen("git show HEAD:.env") == Looked(
+        "grep", (str(root / "HEAD:.env"), str(root / ".env"), str(root)), ".env"
+    )
+    assert seen("ls", workdir=str(root)) == seen("ls")
+    for more in ({"background": True}, {"terminal": True}, {"job": "job-1"}, {"workdir": "/"}):
+        assert seen("ls", **more) is None
+
+
+def test_a_repository_around_the_folder_is_shown_by_git_as_a_whole(tmp_path: Path) -> None:
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "part").mkdir()
+    inside = Workspace((tmp_path / "part").resolve(), tmp_path / "outputs")
+    assert Bash().looked_at({"command": "git log"}, inside) == Looked("grep", (str(tmp_path.resolve()),))
+
+
+async def test_a_search_leaves_out_what_holds_secrets_whatever_it_is_told(
+    workspace: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    (programs / "rg").write_text('#!/bin/sh\nprintf "%s\\n" "$RIPGREP_CONFIG_PATH" "$@"\n')
+    (programs / "rg").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
+    monkeypatch.setenv("RIPGREP_CONFIG_PATH", "/x")
+    monkeypatch.setenv("EBB_PASS_ENV", "RIPGREP_CONFIG_PATH")
+    given = (await looked(workspace, "rg -g '*' KEY -- src")).text.split("\n")
+    assert given[:5] == ["", "-g", "*", "KEY", "--no-config"]
+    assert (given[5][:9], "--iglob=!**/.env*" in given, given[-3:]) == (
+        "--iglob=!", True, ["--", "src", "exit code 0"]
+    )  # fmt: skip

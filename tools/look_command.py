@@ -1,0 +1,74 @@
+"""A command that is proved to look: what it shows, and how it is run so that nothing that lies in the working folder
+runs with it: its programs come from outside, and git gets the settings that the session's own calls of it have."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from tools.base import Looked, ToolError, Workspace
+from tools.commands.looks import SECRET_GLOBS, Look, holds_secrets, proved_look
+from tools.files.paths import display, granted, locate
+from tools.process.shell import Launch, child_environment
+
+_NO_CHILD = ("--no-ext-diff", "--no-textconv", "--ignore-submodules=all")
+"""What a repository may turn on for some files or one submodule, which settings do not reach."""
+
+
+def looked_at(command: str, workspace: Workspace) -> Looked | None:
+    """What the command shows; None where it is not proved that it only looks. Raises `ToolError`."""
+    look = proved_look(command)
+    if look is None:
+        return None
+    # The program takes a name as it is, so nothing is made of `~` and `@` at its beginning.
+    paths = [locate(name if name.startswith("/") else f"./{name}", workspace) for name in look.operands]
+    names = dict(zip(map(str, paths), look.operands, strict=True))
+    secret = next((path for path, name in names.items() if holds_secrets(path) or holds_secrets(name)), "")
+    if look.program == "git":
+        from tools.process.git import top_of_repository  # noqa: PLC0415  # deferred: few sessions plan
+
+        paths.append(top_of_repository(workspace.root) or workspace.root)
+    shown = tuple(dict.fromkeys(map(str, paths or [workspace.root])))
+    secret = display(Path(secret), workspace.root) if secret else ""
+    return Looked("grep" if look.searches else "read", shown, secret)
+
+
+def launch(command: str, workspace: Workspace) -> Launch:
+    """How the command is run. Raises `ToolError`, also where a link leads elsewhere by now."""
+    from tools.process.git import folders_outside, program_outside  # noqa: PLC0415  # deferred: as above
+
+    look, looked = proved_look(command), looked_at(command, workspace)
+    if look is None or looked is None:
+        raise ToolError("the command does more than look by now: look at it again")
+    for path in looked.paths:
+        granted(Path(path), workspace)
+    program = program_outside(look.program, workspace.root)
+    if program is None:
+        raise ToolError(f"there is no program `{look.program}` outside the working folder: use read, grep or glob")
+    environment = child_environment()
+    environment |= {"PATH": folders_outside(workspace.root, environment.get("PATH", ""))}
+    environment.pop("RIPGREP_CONFIG_PATH", None)
+    if look.program == "git":
+        return _launch_of_git(look, program, workspace.root, environment)
+    more = ("--no-config", *(f"--iglob=!{glob}" for glob in SECRET_GLOBS)) if look.program == "rg" else ()
+    end = look.arguments.index("--") if "--" in look.arguments else len(look.arguments)
+    return Launch((program, *look.arguments[:end], *more, *look.arguments[end:]), environment)
+
+
+def _launch_of_git(look: Look, program: str, root: Path, environment: Mapping[str, str]) -> Launch:
+    from tools.process.git import (  # noqa: PLC0415  # deferred: as above
+        SETTINGS,
+        GitError,
+        git_environment,
+        top_of_repository,
+        without_filters,
+    )
+
+    try:
+        made = git_environment({**SETTINGS, **without_filters(program, root)}, environment)
+    except GitError as error:
+        raise ToolError(f"git was not run: {error}") from error
+    top = top_of_repository(root)
+    if top is not None:  # its settings may name another folder as the one whose files it shows
+        made |= {"GIT_WORK_TREE": str(top), "GIT_CEILING_DIRECTORIES": str(top.parent)}
+    command, *rest = look.arguments[1:] if look.arguments[0] == "--no-pager" else look.arguments
+    guards = _NO_CHILD[2:] if command == "status" else _NO_CHILD
+    return Launch((program, command, *guards, *rest), made)

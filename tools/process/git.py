@@ -1,0 +1,113 @@
+"""Git asked so that nothing in the repository is run: no hook, no filter, no monitor, no external program. Its index
+stays as it is."""
+
+import os
+import re
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+from shutil import which
+
+PATIENCE = 10.0
+"""Seconds that one call of git may take."""
+
+SETTINGS = {
+    "core.fsmonitor": "false",
+    "core.hooksPath": "/dev/null",
+    "core.untrackedCache": "false",
+    "core.pager": "cat",
+    "diff.external": "",
+    "diff.ignoreSubmodules": "all",
+    "diff.submodule": "short",
+    "status.submoduleSummary": "false",
+    "submodule.recurse": "false",
+    "log.showSignature": "false",
+    "gpg.program": "/dev/null",  # a format that the repository sets can ask for signatures, too
+    "gpg.x509.program": "/dev/null",
+    "gpg.ssh.program": "/dev/null",
+    "safe.bareRepository": "explicit",
+}
+VARIABLES = {
+    "GIT_OPTIONAL_LOCKS": "0",
+    "GIT_TERMINAL_PROMPT": "0",
+    "GIT_NO_LAZY_FETCH": "1",
+    "GIT_ALLOW_PROTOCOL": "none",  # a repository may allow its own ones whatever settings say
+    "GIT_PAGER": "cat",
+    "LC_ALL": "C",
+}
+_DRIVER = re.compile(r"filter\.(.*)\.(clean|smudge|process|required)", re.DOTALL)
+
+
+class GitError(Exception):
+    """Git cannot say it; the text says why."""
+
+
+def folders_outside(root: Path, path: str | None = None) -> str:
+    """The folders in which programs are looked for, without those that lie in the folder or are relative to it."""
+    folders = (os.environ.get("PATH", os.defpath) if path is None else path).split(os.pathsep)
+    return os.pathsep.join(
+        each for each in folders if os.path.isabs(each) and not Path(os.path.realpath(each)).is_relative_to(root)
+    )
+
+
+def program_outside(name: str, root: Path) -> str | None:
+    """A program by its absolute path, unless it lies in the folder itself."""
+    found = which(name, path=folders_outside(root))
+    return None if found is None or Path(os.path.realpath(found)).is_relative_to(root) else found
+
+
+def top_of_repository(folder: Path) -> Path | None:
+    """The nearest folder, this one or one above it, that says it is a repository."""
+    return next((each for each in (folder, *folder.parents) if os.path.lexists(each / ".git")), None)
+
+
+def without_filters(git: str, root: Path) -> Mapping[str, str]:
+    """Settings that turn off what would be run to compare files. Raises `GitError`."""
+    names = run_git(git, root, SETTINGS, "config", "--null", "--name-only", "--get-regexp", r"^filter\.", codes=(0, 1))
+    drivers = {match[1] for name in os.fsdecode(names).split("\0") if (match := _DRIVER.fullmatch(name))}
+    return {
+        f"filter.{driver}.{key}": value
+        for driver in drivers
+        for key, value in (("clean", ""), ("smudge", ""), ("process", ""), ("required", "false"))
+    }
+
+
+def run_git(
+    git: str,
+    root: Path,
+    settings: Mapping[str, str],
+    *arguments: str,
+    codes: tuple[int, ...] = (0,),
+    given: bytes = b"",
+) -> bytes:
+    """What git prints. Raises `GitError`."""
+    try:
+        ran = subprocess.run(
+            [git, *arguments],
+            cwd=root,
+            env=git_environment(settings, os.environ),
+            input=given,
+            capture_output=True,
+            timeout=PATIENCE,
+            check=False,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise GitError(f"git took longer than {PATIENCE:.0f} s") from error
+    except (OSError, ValueError) as error:
+        raise GitError(f"git could not be run: {error}") from error
+    if ran.returncode not in codes:
+        said = ran.stderr.decode(errors="replace").strip().split("\n")[0]
+        if "not a git repository" in said:
+            raise GitError("this folder is in no git repository")
+        raise GitError(f"git says `{said[:200]}`")
+    return ran.stdout
+
+
+def git_environment(settings: Mapping[str, str], environment: Mapping[str, str]) -> dict[str, str]:
+    """What git needs, and nothing of what points it elsewhere. Its settings override those of the repository."""
+    kept = {name: value for name, value in environment.items() if not name.startswith("GIT_")}
+    kept |= VARIABLES
+    kept["GIT_CONFIG_COUNT"] = str(len(settings))
+    for number, (key, value) in enumerate(settings.items()):
+        kept[f"GIT_CONFIG_KEY_{number}"], kept[f"GIT_CONFIG_VALUE_{number}"] = key, value
+    return kept
