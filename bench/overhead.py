@@ -3,9 +3,13 @@
 python -m bench.overhead [STEPS …]
 """
 
+import os
 import statistics
 import sys
 
+from agent.config.load import find_folders
+from agent.context.estimate import estimate_text
+from agent.providers.tokenizers import load_encoding
 from bench.measure import compile_sources
 from bench.steps import Steps, bare, ours
 
@@ -25,8 +29,16 @@ def main() -> int:
             tell(f"{steps} steps, {wire}", run, STEADY if wire == "http" else None)
             beside = f"{run.first / plain.first:.1f} x at first, {run.last / plain.last:.1f} x at the end"
             print(f"{'':28} beside the bare loop: {beside}; peak memory {run.peak_mb:.0f} MB")
-        print(f"first request: system and tools take {run.opening} tokens")
+        print(f"first request: system and tools as minified JSON take {tokens_of(run.opening)}")
     return 0
+
+
+def tokens_of(text: str) -> str:
+    """The tokens of a text by `o200k_base`, where `tiktoken` or a terminal of ours has it; else as estimated."""
+    count = load_encoding("o200k_base", find_folders(os.environ).data / "vocabularies")
+    if count is None:
+        return f"{estimate_text(text)} tokens as estimated: the vocabulary of o200k_base is not on this machine"
+    return f"{count(text):.0f} tokens of o200k_base"
 
 
 def tell(name: str, run: Steps, limit: float | None = None) -> None:

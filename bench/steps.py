@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
-from agent.context.estimate import estimate_text
 from bench.measure import environment
 from tests.fake_provider import Call, FakeProvider, Recorded, Turn
 
@@ -67,8 +66,8 @@ class Steps:
     cpu: tuple[float, ...]
     passed: tuple[float, ...]
     peak_mb: float
-    opening: int
-    """Tokens of the first request's system text and tools."""
+    opening: str
+    """The first request's system text and tools, as minified JSON."""
 
     @property
     def first(self) -> float:
@@ -117,7 +116,8 @@ def _measure(command: Sequence[str], steps: int) -> Steps:
             process.wait()
         first = server.requests[0].body
     assert process.returncode == 0, f"the run failed with {process.returncode}"
-    opening = sum(estimate_text(json.dumps(first[name])) for name in ("system", "tools") if name in first)
+    parts = [first[name] for name in ("system", "tools") if name in first]
+    opening = "".join(json.dumps(part, ensure_ascii=False, separators=(",", ":")) for part in parts)
     passed = tuple((after - before) * 1000 for before, after in zip(sent, arrived[1:], strict=False))
     return Steps(tuple((after - before) * 1000 for before, after in pairwise(cpu)), passed, max(peaks), opening)
 

@@ -266,7 +266,7 @@ async def test_a_rewrite_is_kept_with_its_reason_and_its_price(project: Project)
 
 
 async def test_the_end_of_a_long_session_is_there_before_all_of_it(project: Project) -> None:
-    reads = [{"calls": [{"name": "read", "arguments": {"path": "a.txt", "limit": n}}]} for n in range(1, GLIMPSE // 2)]
+    reads = [{"calls": [{"name": "read", "arguments": {"path": "a.txt", "limit": n + 1}}]} for n in range(GLIMPSE // 2)]
     before = await left(project, *reads)
     ends: list[Conversation] = []
     resumed = await project.sessions().open(before.id, glimpse=ends.append)
