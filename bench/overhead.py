@@ -37,8 +37,8 @@ def tokens_of(text: str) -> str:
     """The tokens of a text by `o200k_base`, where `tiktoken` or a terminal of ours has it; else as estimated."""
     count = load_encoding("o200k_base", find_folders(os.environ).data / "vocabularies")
     if count is None:
-        return f"{estimate_text(text)} tokens as estimated: the vocabulary of o200k_base is not on this machine"
-    return f"{count(text):.0f} tokens of o200k_base"
+        return f"{estimate_text(text):,} tokens as estimated: the vocabulary of o200k_base is not on this machine"
+    return f"{round(count(text), -1):,.0f} tokens of o200k_base"  # the name of the folder is in it: a few more or less
 
 
 def tell(name: str, run: Steps, limit: float | None = None) -> None:

@@ -101,13 +101,15 @@ def _measure(command: Sequence[str], steps: int) -> Steps:
     process: subprocess.Popen[bytes] | None = None
 
     def answer(recorded: Recorded) -> Turn:
-        """One command a step. The program waits for this answer: it does nothing while its time is read."""
+        """One command a step, none like another: a model that goes in circles is stopped. The program waits for this
+        answer: it does nothing while its time is read."""
         assert process is not None
         arrived.append(recorded.at)
         cpu.append(used_by(process.pid))
         peaks.append(peak_of(process.pid))
         sent.append(time.monotonic())
-        return Turn(text="Done.") if len(sent) > steps else Turn(calls=(Call("bash", {"command": OUTPUT}),))
+        command = f"{OUTPUT} {len(sent)}"
+        return Turn(text="Done.") if len(sent) > steps else Turn(calls=(Call("bash", {"command": command}),))
 
     with tempfile.TemporaryDirectory() as name, FakeProvider([answer], rules=None) as server:
         env = environment(Path(name), {"ANTHROPIC_BASE_URL": server.url, "ANTHROPIC_API_KEY": "key"})
