@@ -1,11 +1,11 @@
 """What became of each part of a view that was rewritten, for people to read. Pure."""
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from agent.context.estimate import estimate_message, estimate_messages, output_size
-from agent.context.mask import as_shown, message_key, one_line
+from agent.context.mask import as_shown, message_key, numbered_outputs, one_line
 from agent.context.steps import turn_starts
 from agent.context.tool_selection import meant
 from agent.context.unseen_outputs import unseen_outputs
@@ -32,18 +32,22 @@ def receipt(
     estimated."""
     cut = len(before.messages) - len(after.messages)
     by_model = bool({"summary", "chunks"} & set(strategies))
-    gone = _gone(as_shown(before)[:cut], by_model)
+    stays = {one.key for one in after.summary.carried}
+    carried = {one.output.call_id: output_size(one.output) for one in numbered_outputs(before) if one.ref in stays}
+    gone = _gone(as_shown(before)[:cut], by_model, carried)
     tools = (ReceiptItem("tool definitions", "deferred", deferred, HELD_BACK),) if deferred else ()
     counted = [replace(item, tokens=round(item.tokens * ratio)) for item in (*gone, *_less(before, after))]
     kept = [replace(item, tokens=round(item.tokens * ratio)) for item in _kept(after, strategies)]
     return (*counted, *tools, *kept)
 
 
-def _gone(messages: Sequence[Message], by_model: bool) -> Iterator[ReceiptItem]:
+def _gone(messages: Sequence[Message], by_model: bool, carried: Mapping[str, int]) -> Iterator[ReceiptItem]:
+    """`carried`: what outputs take that stay, by their calls; they are told of by themselves."""
     starts = [start for start in turn_starts(messages) if start] if messages else []
     bounds = [0, *starts, len(messages)] if messages else []
     for start, end in itertools.pairwise(bounds):
-        tokens = estimate_messages(messages[start:end])
+        outputs = (output for one in messages[start:end] if isinstance(one, User) for output in one.outputs)
+        tokens = estimate_messages(messages[start:end]) - sum(carried.get(output.call_id, 0) for output in outputs)
         item = f"{_name(messages[start])} ({counted(end - start, 'message')})"
         if by_model:
             yield ReceiptItem(
