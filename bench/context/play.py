@@ -64,6 +64,8 @@ class Habits:
     """Tokens of files that are shown again after a summary."""
     keep_alive: int = 0
     """How often the cache is kept alive while the user thinks."""
+    learns: bool = False
+    """Of a recording: the session learns from what is regretted as if it had been brought back."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -108,6 +108,7 @@ def habits(decide: Decide, **others: object) -> Habits:
 POLICIES: dict[str, Habits] = {
     "ours": Habits(),
     "careful": Habits(compacting=CompactionSettings(patience=RewritePatience().careful)),
+    "learning": Habits(learns=True),
     "cache kept 1×": Habits(keep_alive=1),
     "cache kept 2×": Habits(keep_alive=2),
     "cache kept 3×": Habits(keep_alive=3),

@@ -7,16 +7,22 @@ then uses and is not shown is a regret.
 import tempfile
 from collections import Counter, deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from agent.context.budget import ContextBudget
+from agent.context.mask import numbered_outputs
+from agent.context.rent import RewriteOffer, UnitPrices
+from agent.context.settings import CompactionSettings
 from agent.context.summary import without_tags
+from agent.context.wanted_again import content_of
 from agent.events import TurnFailed
-from agent.messages import Text, ToolCall, Usage, User
+from agent.messages import Conversation, Text, ToolCall, Usage, User
 from agent.providers.base import Reply
 from agent.records.store_thread import StoreThread
 from agent.view_events import ContextCompacted
+from agent.window.rent_paid import Rent
 from bench.context.model import MOST_FETCHED, SUMMARY_TOKENS, BilledModel, outputs_in
 from bench.context.play import TOOLS, USUAL, Habits, Played, by_lateness, open_session, played, think
 from bench.context.recordings import Kind, RecordedCall, Recording
@@ -149,6 +155,33 @@ class RecordedModel(BilledModel):
         return text
 
 
+@dataclass(slots=True)
+class Taught(Rent):
+    """The rents of a session that knows what its model regrets, as if each had been brought back."""
+
+    regrets: Sequence[Regret] = ()
+    """Those so far: the same list, which grows."""
+    _known: int = 0
+    _back: dict[str, str] = field(default_factory=dict)
+
+    def offers(
+        self,
+        conversation: Conversation,
+        budget: ContextBudget,
+        prices: UnitPrices,
+        how: CompactionSettings,
+        *,
+        is_cold: bool,
+    ) -> tuple[RewriteOffer, RewriteOffer]:
+        if len(self.regrets) > self._known:
+            ids = {regret.id for regret in self.regrets[self._known :] if regret.cause != "summarised"}
+            found = [one for one in numbered_outputs(conversation) if one.output.call_id in ids]
+            self._back |= {one.ref: content_of(one.call) for one in found}
+            self._known = len(self.regrets)
+        taught = replace(conversation, recalls=replace(conversation.recalls, back=self._back))
+        return Rent.offers(self, taught, budget, prices, how, is_cold=is_cold)
+
+
 def _within(names: Sequence[str], room: int) -> str:
     """As many of the names as that many bytes hold."""
     taken: list[str] = []
@@ -218,6 +251,8 @@ async def replay(recording: Recording, window: int, habits: Habits = USUAL, poli
         blobs = Blobs(Path(name) / "blobs")
         thread = StoreThread(lambda: SessionStore(":memory:", blobs=blobs))
         try:
+            if habits.learns:
+                habits = replace(habits, rent=lambda: Taught(regrets=model.regrets))
             session = await open_session(model, tools, Path(name), thread, habits)
             while (said := model.said_next) is not None:
                 await think(session, model, model.due)
