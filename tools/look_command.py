@@ -1,6 +1,7 @@
 """A command that is proved to look: what it shows, and how it is run so that nothing that lies in the working folder
 runs with it: its programs come from outside, and git gets the settings that the session's own calls of it have."""
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -58,17 +59,24 @@ def _launch_of_git(look: Look, program: str, root: Path, environment: Mapping[st
         SETTINGS,
         GitError,
         git_environment,
+        run_git,
         top_of_repository,
         without_filters,
     )
 
+    top = top_of_repository(root)
     try:
-        made = git_environment({**SETTINGS, **without_filters(program, root)}, environment)
+        found = run_git(program, root, SETTINGS, "rev-parse", "--absolute-git-dir").removesuffix(b"\n")
+        settings = {**SETTINGS, **without_filters(program, root)}
     except GitError as error:
         raise ToolError(f"git was not run: {error}") from error
-    top = top_of_repository(root)
-    if top is not None:  # its settings may name another folder as the one whose files it shows
-        made |= {"GIT_WORK_TREE": str(top), "GIT_CEILING_DIRECTORIES": str(top.parent)}
+    kept = None if top is None else top / ".git"
+    if kept is None or (kept.is_dir() and os.path.realpath(os.fsdecode(found)) != os.path.realpath(kept)):
+        # Outside a repository git compares whatever two folders hold.
+        raise ToolError("git was not run: this folder is in no git repository that git can read")
+    made = git_environment(settings, environment)
+    # Its settings may name another folder as the one whose files it shows.
+    made |= {"GIT_WORK_TREE": str(kept.parent), "GIT_CEILING_DIRECTORIES": str(kept.parent.parent)}
     command, *rest = look.arguments[1:] if look.arguments[0] == "--no-pager" else look.arguments
     guards = _NO_CHILD[2:] if command == "status" else _NO_CHILD
     return Launch((program, command, *guards, *rest), made)

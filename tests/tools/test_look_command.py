@@ -123,6 +123,18 @@ async def test_the_same_questions_have_it_run_in_a_shell(workspace: Workspace, e
     assert ran(evil.parent) >= {"monitor", "hook", "clean", "external", "gpg", "ssh", "inside"}
 
 
+@pytest.mark.parametrize("has_broken_one", [False, True])
+async def test_git_compares_no_folders_that_it_does_not_keep(workspace: Workspace, has_broken_one: bool) -> None:
+    for name in ("one", "two"):
+        (workspace.root / name).mkdir()
+        (workspace.root / name / ".env").write_text(f"KEY={name}")
+    if has_broken_one:
+        git(workspace.root.parent, "init")
+        (workspace.root / ".git").mkdir()
+    with pytest.raises(ToolError, match="git was not run: this folder is in no git repository"):
+        await looked(workspace, "git diff one two")
+
+
 async def test_what_is_not_there_any_more_is_not_fetched(workspace: Workspace, evil: Path) -> None:
     forget_the_blob(evil)
     assert (await looked(workspace, "git show HEAD~2:a")).failed
@@ -133,13 +145,13 @@ async def test_programs_that_lie_in_the_folder_are_passed_over(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     root = workspace.root
+    git(root, "init")
     for name in ("ls", "cat", "git"):
         (root / name).write_text("#!/bin/sh\ntouch RAN-own\n")
         (root / name).chmod(0o755)
     (root.parent / "link").symlink_to(root)
     monkeypatch.setenv("PATH", f"{root}:.::{root.parent / 'link'}:{os.environ['PATH']}")
-    git_init = launch("git status", workspace)
-    assert not git_init.argv[0].startswith(str(root.parent))
+    assert not launch("git status", workspace).argv[0].startswith(str(root.parent))
     assert (await looked(workspace, "ls cat")).text == "cat\nexit code 0"
     assert ran(root) == set()
     monkeypatch.setenv("PATH", str(root))
