@@ -22,8 +22,7 @@ MODES = {
 """What a permission mode means for the model."""
 PRESENCE = {
     True: "The user is there to answer",
-    False: "Nobody is there to answer: what would be put to the user is refused. Decide yourself, and say in your "
-    "answer what you assumed",
+    False: "Nobody is there to answer: what needs the user is refused. Decide yourself and say what you assumed",
 }
 """What it means for the model whether somebody is there."""
 
