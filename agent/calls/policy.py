@@ -140,11 +140,14 @@ def decide(asked: PermissionRequest, policy: Policy) -> Ruling:
 
 
 def _in_plan(looked: Looked, policy: Policy) -> Ruling:
-    """A command that only looks may show what a tool that reads may, and asks about files with secrets."""
-    ruling = decide(PermissionRequest(looked.tool, "read", looked.paths), policy)
-    if looked.secret and ruling.verdict == "allow":
-        return Ruling("ask", f"`{looked.secret}` may hold secrets")
-    return ruling
+    """A command that only looks may show what a tool that reads may, and asks about files with secrets, unless a rule
+    of the user's allows just that."""
+    asked = PermissionRequest(looked.tool, "read", looked.paths)
+    ruling = decide(asked, policy)
+    if ruling.verdict != "allow" or not looked.secret:
+        return ruling
+    is_named = any(_names(rule, asked) and _allows(rule, asked, policy) for rule in policy.allow)
+    return ruling if is_named else Ruling("ask", f"`{looked.secret}` may hold secrets")
 
 
 def _by_mode(asked: PermissionRequest, policy: Policy) -> Ruling:

@@ -89,6 +89,12 @@ def test_in_plan_mode_a_command_that_only_looks_may_show_what_tools_that_read_ma
     assert (decided.verdict, decided.rule) == ruling
 
 
+def test_a_rule_to_read_answers_for_commands_that_only_look() -> None:
+    rules = policy("plan", allow=("read(.env)", "read(/etc)"))
+    verdicts = [decide(looking(path, secret=path), rules).verdict for path in (f"{ROOT}/.env", f"{ROOT}/b/.env")]
+    assert (verdicts, decide(looking("/etc/hosts"), rules).verdict) == (["allow", "ask"], "allow")
+
+
 def test_no_other_mode_looks_at_what_a_command_shows() -> None:
     for mode in ("ask", "accept-edits", "auto"):
         assert decide(looking("/etc/hosts", secret="x"), policy(mode)) == decide(shell("cat a"), policy(mode))
