@@ -11,7 +11,7 @@ import asyncio
 import statistics
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from agent.context.budget import ContextBudget
 from agent.context.offload import Offloading
@@ -101,8 +101,13 @@ WHOLE = Offloading(threshold=10**9, file_bytes=10**9)
 """Outputs stand in the view as they are, as far as a policy does not cut them."""
 
 
+_THEIRS = Caps(carried=0)
+"""What stays over their summaries is said of each: of files that were read, nothing."""
+
+
 def habits(decide: Decide, **others: object) -> Habits:
-    return Habits(rent=lambda: Pace(decide=decide), offloading=WHOLE, **others)  # type: ignore[arg-type]  # by name
+    usual = {"compacting": CompactionSettings(_THEIRS), **others}
+    return Habits(rent=lambda: Pace(decide=decide), offloading=WHOLE, **usual)  # type: ignore[arg-type]  # by name
 
 
 POLICIES: dict[str, Habits] = {
@@ -115,21 +120,26 @@ POLICIES: dict[str, Habits] = {
     "never": habits(lambda _: "nothing", window=10_000_000),
     "summary at 80 %": habits(over(0.8)),
     "summary at 95 %": habits(over(0.95), trigger=0.98),
-    "sliding budget": habits(sliding, compacting=CompactionSettings(Caps(protect=43_000))),
+    "sliding budget": habits(sliding, compacting=CompactionSettings(replace(_THEIRS, protect=43_000))),
     "like opencode": habits(
-        pruned_when_the_user_speaks, compacting=CompactionSettings(Caps(protect=40_000)), reader=1.0
+        pruned_when_the_user_speaks, compacting=CompactionSettings(replace(_THEIRS, protect=40_000)), reader=1.0
     ),
     "like Claude Code": habits(
-        when_left(33_000), compacting=CompactionSettings(Caps(tail=0, summary=12_000)), reattached=10_000, most=30_000
+        when_left(33_000),
+        compacting=CompactionSettings(replace(_THEIRS, tail=0, summary=12_000)),
+        reattached=10_000,
+        most=30_000,
     ),
     "like Codex": habits(
         above(0.9, 16_384),
-        compacting=CompactionSettings(Caps(tail=0, summary=6_000)),
+        compacting=CompactionSettings(replace(_THEIRS, tail=0, summary=6_000)),
         reader=1.0,
         reattached=4_000,
         most=40_000,
     ),
-    "like crush": habits(above(0.8, 8_192), compacting=CompactionSettings(Caps(tail=0)), reader=0.05, most=0),
+    "like crush": habits(
+        above(0.8, 8_192), compacting=CompactionSettings(replace(_THEIRS, tail=0)), reader=0.05, most=0
+    ),
 }
 
 
