@@ -139,7 +139,8 @@ def test_each_request_shows_what_the_newest_calls_gave_back(job: Job, tmp_path: 
 def test_a_picture_that_is_too_large_for_the_server_is_named_and_the_work_goes_on(
     provider: str, tmp_path: Path
 ) -> None:
-    job = Job(provider, 131_072, 1, 1_000, 2, real=12_000, has_picture=True, is_too_large=True)
+    few = ("--config", "tools.allowed=['bash', 'read_result', 'recall']")
+    job = Job(provider, 131_072, 1, 1_000, 2, real=12_000, has_picture=True, is_too_large=True, flags=few)
     run, server, _ = played(job, tmp_path)
     assert (run.code, run.result["result"], server.blind) == (0, "the answer", [])
     sizes = [tokens_in(recorded.body) > 12_000 for recorded in server.requests]
@@ -148,8 +149,8 @@ def test_a_picture_that_is_too_large_for_the_server_is_named_and_the_work_goes_o
 
 
 def test_each_rewrite_is_one_line_on_stderr_and_counted(tmp_path: Path) -> None:
-    loud, _, _ = played(Job("openai-chat", 16_384, 4, 3_500, steps=4), tmp_path / "a")
-    quiet, _, _ = played(Job("openai-chat", 16_384, 4, 3_500, steps=4, flags=("--quiet",)), tmp_path / "b")
+    loud, _, _ = played(Job("openai-chat", 20_000, 2, 3_500, steps=9), tmp_path / "a")
+    quiet, _, _ = played(Job("openai-chat", 20_000, 2, 3_500, steps=9, flags=("--quiet",)), tmp_path / "b")
     told = [line for line in loud.err.splitlines() if line.startswith("ebb: context rewritten")]
     assert len(told) == loud.result["rewrites"]["count"] == loud.result["rewrites"]["strategies"]["mask"] > 0
     assert "since the window was full: about " in told[0]
@@ -190,7 +191,7 @@ def test_something_of_each_new_output_is_shown_in_a_small_window(job: Job, tmp_p
 def test_each_new_output_has_its_line_where_a_fine_tokenizer_leaves_no_room_for_more(
     provider: str, tmp_path: Path
 ) -> None:
-    run, server, _ = played(Job(provider, 5_000, 8, 20_000, 6, counts=2.0, piped=200_000), tmp_path)
+    run, server, _ = played(Job(provider, 5_200, 8, 20_000, 6, counts=2.0, piped=200_000), tmp_path)
     assert (run.code, run.result["result"], server.blind) == (0, "the answer", [])
 
 
