@@ -91,7 +91,7 @@ class ReferenceFailed(AgentError):
 
 
 class EmptyAnswer(AgentError):
-    """The model answered with neither text nor calls, and did so again when asked once more."""
+    """The model answered with neither text nor calls, as a rule twice."""
 
     code = "empty_answer"
     is_silence: bool = False

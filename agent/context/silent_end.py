@@ -1,7 +1,7 @@
 """The end of a turn whose model falls silent after its calls: it is asked for a sentence, or else a line says what was
 done. Pure."""
 
-from dataclasses import replace
+from collections.abc import Sequence
 
 from agent.context.message_text import joins_turn
 from agent.context.tool_selection import as_run
@@ -15,24 +15,26 @@ _LONGEST = 80
 """Characters that it says of each."""
 
 
-def follows_success(message: Message) -> bool:
-    """Whether a message ends in the output of a call that did what it was to do."""
-    return isinstance(message, User) and bool(message.outputs) and message.outputs[-1].status == "done"
+def follows_success(messages: Sequence[Message]) -> bool:
+    """Whether messages end in the output of a call that did what it was to do, notes of the program aside."""
+    for message in reversed(messages):
+        is_note = isinstance(message, User) and all(isinstance(part, Note) for part in message.parts)
+        if not is_note:
+            return isinstance(message, User) and bool(message.outputs) and message.outputs[-1].status == "done"
+    return False
 
 
-def asked_for_words(messages: tuple[Message, ...]) -> tuple[Message, ...]:
-    """The messages of a request that was answered with nothing, for a second one. It asks for a sentence where there is
-    something to say."""
-    *before, last = messages
-    if not isinstance(last, User) or not follows_success(last):
-        return messages
-    return (*before, replace(last, parts=(*last.parts, ASKED)))
+def asked_for_words(conversation: Conversation) -> User | None:
+    """What asks a model for a sentence that has answered a conversation with nothing; None where there is nothing to
+    say, and where it was asked already."""
+    messages = conversation.messages
+    return User((ASKED,)) if follows_success(messages) and messages[-1].parts != (ASKED,) else None
 
 
 def line_of_work(conversation: Conversation) -> str:
     """What the calls of the turn have done, in the program's words and marked as such; empty where the last one has
     failed."""
-    if not conversation.messages or not follows_success(conversation.messages[-1]):
+    if not follows_success(conversation.messages):
         return ""
     done = list[str]()
     calls = dict[str, ToolCall]()

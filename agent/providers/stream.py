@@ -8,7 +8,7 @@ from dataclasses import field, replace
 from typing import Any
 
 from agent.context.budget import ContextBudget
-from agent.context.silent_end import asked_for_words
+from agent.context.silent_end import follows_success
 from agent.errors import EmptyAnswer, ProviderError, StreamCut, Unreachable
 from agent.events import CallDelta, Event, Noticed, ReasoningDelta, ReplyFinished, RetryScheduled, TextDelta, ToolsFound
 from agent.interrupt import Interrupt
@@ -126,10 +126,10 @@ async def stream_reply(
     may_leave: bool = False,
 ) -> Reply:
     """The model's reply. When the user interrupts, the reply is what had been said, without calls. A reply that says
-    nothing is asked for once more, in a step behind calls that did something with a word on that. So is one that was
-    cut at the limit of its length, with more room, where the request's `budget` tells how much there is; when that
-    fails, it is taken as it was cut. `may_leave`: another model can take over. Raises `ProviderError` after the last
-    attempt, and `EmptyAnswer`."""
+    nothing is asked for once more, but in a step behind calls that did something: whoever runs that says a word on it.
+    So is one that was cut at the limit of its length, with more room, where the request's `budget` tells how much there
+    is; when that fails, it is taken as it was cut. `may_leave`: another model can take over. Raises `ProviderError`
+    after the last attempt, and `EmptyAnswer`."""
     trying = _Trying(provider, interrupt, emit, retries or Retries(), may_leave)
     reply = await trying.reply(request)
     again = _second_try(request, reply, provider, budget)
@@ -158,8 +158,8 @@ def _second_try(
     """What is asked once more, and why; None when the reply is taken as it is."""
     larger = with_more_output(request, reply, provider, budget)
     if _is_empty(reply):
-        again = larger if budget is None else replace(larger, messages=asked_for_words(larger.messages))
-        return None if reply.stop_reason == "refusal" else (again, "the model answered with nothing")
+        is_done = budget is not None and reply.stop_reason == "end" and follows_success(request.messages)
+        return None if is_done or reply.stop_reason == "refusal" else (larger, "the model answered with nothing")
     if budget is None or larger.max_output_tokens == request.max_output_tokens:
         return None
     limits = f"{request.max_output_tokens:,} tokens, and may take {larger.max_output_tokens:,} now"

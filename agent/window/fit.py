@@ -10,7 +10,7 @@ from agent.context.mask import as_shown
 from agent.context.message_text import message_text, with_own_ids
 from agent.context.prompt import Prompt
 from agent.context.server_truncation import window_refuted
-from agent.context.silent_end import line_of_work
+from agent.context.silent_end import asked_for_words, line_of_work
 from agent.context.summary import shown_summary
 from agent.context.tool_selection import ToolSpec
 from agent.errors import ContextExhausted, ContextOverflow, EmptyAnswer, PictureRefused, ProviderError
@@ -98,12 +98,17 @@ async def ask(
                 env.learned_limits.window = known
                 raise ContextExhausted(f"{str(error).rstrip('.')}, even after compaction; {START_ANEW}") from error
         except EmptyAnswer as error:
-            line = line_of_work(conversation) if error.is_silence else ""
-            if not line:
+            line, asked = line_of_work(conversation), asked_for_words(conversation)
+            if not line or not error.is_silence:
                 raise
-            env.emit(TextDelta(line))
-            reply = Reply(Assistant((Text(line),), env.provider.facts.id), Usage(), "end")
-            return conversation.plus(reply.message), reply
+            if asked is None:
+                env.emit(TextDelta(line))
+                reply = Reply(Assistant((Text(line),), env.provider.facts.id), Usage(), "end")
+                return conversation.plus(reply.message), reply
+            # Written down, so that the next request begins with this one.
+            await env.recorder.said(asked)
+            env.emit(Noticed(f"`{env.provider.facts.id}` answered with nothing and is asked for a sentence"))
+            smaller = conversation.plus(asked)
         except PictureRefused as error:
             smaller = await leave_pictures(conversation, error, env)
             if smaller is None:

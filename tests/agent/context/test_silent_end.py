@@ -43,16 +43,19 @@ def test_the_line_names_what_the_calls_of_the_turn_have_done(messages: tuple[Use
 
 
 def test_a_sentence_is_asked_for_behind_a_call_that_did_something() -> None:
-    assert asked_for_words((GO, *READ)) == (GO, READ[0], User((*READ[1].parts, ASKED)))
-    assert [asked_for_words(said) for said in ((GO,), (GO, *FAILED))] == [(GO,), (GO, *FAILED)]
+    asked = User((ASKED,))
+    assert asked_for_words(Conversation((GO, *READ))) == asked
+    for said in ((), (GO,), (GO, *FAILED), (GO, *READ, asked)):
+        assert asked_for_words(Conversation(said)) is None
 
 
 async def test_a_model_that_is_silent_after_its_work_is_asked_for_a_sentence(home: Home) -> None:
     model = Scripted.of(calls(call("write", path="a", content="x")), {"text": ""}, {"text": "Written."})
-    _, events = await first_turn(home.session(model))
+    session, events = await first_turn(home.session(model))
     assert events[-1] == TurnFinished("answered", "Written.")
     assert ASKED in model.requests[2].messages[-1].parts
     assert ASKED not in model.requests[1].messages[-1].parts
+    assert User((ASKED,)) in session.history.messages, "the next request begins with this one"
 
 
 async def test_a_model_that_stays_silent_has_answered_with_the_program_s_line(home: Home) -> None:

@@ -1,6 +1,6 @@
 """Windows that servers of Chat Completions tell: what is asked, of whom, and what follows from the answers."""
 
-import asyncio
+import socket
 from typing import Any
 
 import pytest
@@ -71,8 +71,7 @@ async def test_a_server_that_is_not_there_or_says_nothing_is_not_waited_for_long
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(served_window, "PATIENCE", 0.05)
-    silent = await asyncio.start_server(lambda reader, writer: None, "127.0.0.1", 0)
-    endpoint = Endpoint(f"http://127.0.0.1:{silent.sockets[0].getsockname()[1]}/v1")
-    assert await with_served_window(endpoint, UNKNOWN) == UNKNOWN
-    silent.close()
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        endpoint = Endpoint(f"http://127.0.0.1:{silent.getsockname()[1]}/v1")
+        assert await with_served_window(endpoint, UNKNOWN) == UNKNOWN
     assert await with_served_window(endpoint, UNKNOWN) == UNKNOWN
