@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from agent.context.mask import numbered_outputs
+from agent.context.old_outputs import old
 from agent.context.settings import CompactionSettings
 from agent.context.view_edits import EditRequest
 from agent.messages import Conversation
@@ -103,7 +104,8 @@ async def rewrites(count: int) -> Mapping[str, Held]:
     with tempfile.TemporaryDirectory() as name:
         async with long_session(Path(name), count) as session:
             found = {"first request": await held(lambda: said(session))}
-            found["mask"] = await held(lambda: session.change(masked))
+            keys = frozenset(item.key for item in old(session.history, 8_000))
+            found["mask"] = await held(lambda: session.change(masked, keys))
             found["undone"] = await held(lambda: session.change(undo))
             found["price of an act"] = await held(lambda: session.change(priced))
             found["act"] = await held(lambda: session.change(do_act, evicted(session.history)))
@@ -118,8 +120,8 @@ async def said(session: Session) -> None:
         pass
 
 
-def masked(conversation: Conversation, env: Env) -> Awaitable[Compacted]:
-    return compact_now(conversation, env, "rent", chosen=ForcedStrategy("mask"))
+def masked(conversation: Conversation, env: Env, keys: frozenset[str]) -> Awaitable[Compacted]:
+    return compact_now(conversation, env, "rent", chosen=ForcedStrategy("mask", keys=keys))
 
 
 def priced(conversation: Conversation, env: Env) -> Awaitable[Priced]:
