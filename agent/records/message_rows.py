@@ -1,7 +1,7 @@
 """Messages as rows, and back."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, asdict, fields, replace
 from functools import cache
 from typing import Any, cast, get_args
@@ -138,3 +138,16 @@ def as_json(body: Mapping[str, object]) -> str:
     except UnicodeEncodeError:
         return json.dumps(body, separators=(",", ":"))
     return text
+
+
+def contents_of(rows: Sequence[MessageRow]) -> str:
+    """What is in messages, for the user."""
+    told = [
+        "the last reply of the model"
+        if row.role == "assistant"
+        else "the outputs of the last calls"
+        if '"type":"output"' in row.body
+        else "what you said last"
+        for row in rows
+    ]
+    return " and ".join(dict.fromkeys(told))

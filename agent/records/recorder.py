@@ -5,7 +5,7 @@ outputs with the snapshot. Whatever the moment at which the process dies, the se
 """
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 
@@ -20,7 +20,7 @@ from agent.interrupt import Interrupt
 from agent.messages import Assistant, CallState, Conversation, Message, Summary, User
 from agent.records.call_progress import is_to_be_asked, output_left
 from agent.records.images import as_in_log
-from agent.records.message_rows import encode_message
+from agent.records.message_rows import contents_of, encode_message
 from agent.records.rows import (
     changes_of,
     decode_call_state,
@@ -370,7 +370,7 @@ class Recorder:
             except StoreFailed as error:
                 if error.reason != "locked" or not rows:
                     raise
-                raise StoreFailed(f"{error}; not written down: {_named(rows)}", error.reason) from error
+                raise StoreFailed(f"{error}; not written down: {contents_of(rows)}", error.reason) from error
             del self._usage[: len(usage)], self._rewrites[: len(rewrites)], self._output_rows[: len(outputs)]
             self.situation = situation or self.situation
             self._call_states = self._call_states if states is None else states
@@ -386,19 +386,6 @@ class Recorder:
             self._outputs += len(message.outputs)
         self._position += 1
         return [row]
-
-
-def _named(rows: Sequence[MessageRow]) -> str:
-    """What is in messages, for the user."""
-    told = [
-        "the last reply of the model"
-        if row.role == "assistant"
-        else "the outputs of the last calls"
-        if '"type":"output"' in row.body
-        else "what you said last"
-        for row in rows
-    ]
-    return " and ".join(dict.fromkeys(told))
 
 
 def title_of(text: str) -> str:

@@ -62,7 +62,7 @@ LOGS = {log.tool: log for log in tool_logs()}
         ("found 0 errors, no failures", 0),
         ("[ 12%] Building C object errors/fail.c.o", 0),
         ("Compiling error-chain v0.12.4", 0),
-        ("Get:4 http://deb.debian.org/debian bookworm/main liberror-perl", 0),
+        ("Get:4 http://mirror.example/debian bookworm/main liberror-perl", 0),
         ("a.c:3:4: warning: unused variable 'error'", 0),
         ("npm warn deprecated error-ex@1.3.1", 0),
         ("all is well", 0),
