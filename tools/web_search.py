@@ -1,6 +1,8 @@
 """The `web_search` tool: a search of the web by a command that the user has configured."""
 
+import os
 from collections.abc import Sequence
+from pathlib import Path
 
 from tools.base import Arguments, Effect, Result, ToolError, Workspace, description_beside
 from tools.plain_text import plain
@@ -25,13 +27,33 @@ class WebSearch:
         return ()
 
     async def run(self, arguments: Arguments, workspace: Workspace) -> Result:
-        from tools.web.search import printed_by  # noqa: PLC0415  # deferred: few runs search the web
-
         if not self._command:
             raise ToolError("nothing is configured to search with: the user names a program in `web.search`")
         query = text(arguments, "query").strip()
         if not query or "\0" in query:
             raise ToolError("`query` is empty or holds a NUL character: say what to search for")
         words = [query if word == "{query}" else word for word in self._command]
-        found = await printed_by(words if "{query}" in self._command else [*words, query], workspace.root)
+        found = await _printed_by(words if "{query}" in self._command else [*words, query], workspace.root)
         return Result(plain(found).strip() or "nothing was found: try other words")
+
+
+async def _printed_by(command: Sequence[str], folder: Path) -> str:
+    """What the program prints. It is no shell that reads the words. Raises `ToolError`."""
+    from tools.process.child import answer_of  # noqa: PLC0415  # deferred: few runs search the web
+    from tools.process.shell import child_environment  # noqa: PLC0415  # deferred: as above
+
+    program = f"the program of `web.search`, `{command[0]}`,"
+    try:
+        answer = await answer_of(_found(command), b"", folder, child_environment(), SECONDS, MOST)
+    except (OSError, ValueError) as error:
+        raise ToolError(f"{program} cannot be started: {error}. Tell the user") from error
+    if answer.code is None:
+        raise ToolError(f"{program} was not done within {SECONDS:.0f} s: try again, or tell the user")
+    if answer.code != 0:
+        said = plain(answer.err.decode("utf-8", "replace")).strip()[-500:]
+        raise ToolError(f"{program} ended with exit code {answer.code}: {said or 'it said nothing'}")
+    return answer.out.decode("utf-8", "replace")
+
+
+def _found(command: Sequence[str]) -> Sequence[str]:
+    return (os.path.expanduser(command[0]), *command[1:])
