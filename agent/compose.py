@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING
 from agent.archive.session_archive import SessionArchive
 from agent.calls.approval import Approval
 from agent.calls.execute import CallRunner
+from agent.calls.loop_guard import LoopGuard
 from agent.calls.output_reader import OutputReader
 from agent.calls.output_view import Ingest, hooks_of
 from agent.calls.policy import Policy, Rule, parse_rule
 from agent.calls.project_rules import ProjectRules
-from agent.calls.repeats import Repeats
 from agent.channel import Channel
 from agent.config.values import Config
 from agent.context.estimate import decode_estimator, server_in
@@ -152,7 +152,7 @@ class Composer:
         ingest = Ingest(archive.archive, offloading_of(config), emit, reader, debug, hooks)
         callable_tools = ChainMap({tool.name: tool for tool in (*tools, *unlisted_tools())}, server_tools.callable)
         note = archive.files.note
-        runner = CallRunner(callable_tools, workspace, approval, interrupt, emit, ingest, note, progress, Repeats())
+        runner = CallRunner(callable_tools, workspace, approval, interrupt, emit, ingest, note, progress, LoopGuard())
 
         conversation, resumed = Conversation(), None
         if not is_new:

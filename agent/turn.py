@@ -4,7 +4,7 @@ import itertools
 from typing import Literal, TypeAlias
 
 from agent.calls.execute import run_calls
-from agent.calls.repeats import goes_in_circles
+from agent.calls.loop_guard import goes_in_circles
 from agent.context.control_calls import FULL, LAST, answer_in, kept_in, not_run, report_in
 from agent.context.recalls import with_outputs
 from agent.events import StepStarted, TurnEnd
@@ -69,7 +69,7 @@ async def run_turn(said: User, conversation: Conversation, env: Env) -> tuple[Co
             return conversation, step.end, answer_in(step.reply.message)
         if number == env.limits.steps:
             return conversation, "step_limit", answer_in(step.reply.message)
-        if await goes_in_circles(env.call_runner.repeats, env.call_runner.workspace.ask, env.interrupt):
+        if await goes_in_circles(env.call_runner.loop_guard, env.call_runner.workspace.ask, env.interrupt):
             return conversation, "repeated_calls", answer_in(step.reply.message)
     raise AssertionError("the count never ends")
 

@@ -143,7 +143,7 @@ class Workspace:
     """Takes new output of a running call, for people to watch."""
     granted: frozenset[str] | None = None
     """The resolved paths that the running call was allowed to use; None before that is decided."""
-    looks_only: bool = False
+    read_only: bool = False
     """Whether the running call was allowed because it only looks."""
     ask: Callable[[str, tuple[str, ...]], Awaitable[str]] = nobody_to_ask
     """Puts a question to the user and returns the answer. Raises `ToolError` when nobody is there."""
@@ -184,7 +184,7 @@ class Previews(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Looked:
+class ReadOnlyAccess:
     """What a call shows that is proved to do nothing else."""
 
     tool: Literal["read", "grep"]
@@ -196,10 +196,10 @@ class Looked:
 
 
 @runtime_checkable
-class Looks(Protocol):
-    """A tool of which some calls only look, and which then runs them so that they do (`Workspace.looks_only`)."""
+class ReadsOnly(Protocol):
+    """A tool of which some calls only look, and which then runs them so that they do (`Workspace.read_only`)."""
 
-    def looked_at(self, arguments: Arguments, workspace: Workspace) -> Looked | None:
+    def read_only_access(self, arguments: Arguments, workspace: Workspace) -> ReadOnlyAccess | None:
         """None where a call may do more, or that is not proved. Raises `ToolError`."""
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from tools.base import Arguments, Effect, Looked, PrintedLog, Result, ToolError, Workspace, description_beside
+from tools.base import Arguments, Effect, PrintedLog, ReadOnlyAccess, Result, ToolError, Workspace, description_beside
 from tools.commands.viewers import shown_names
 from tools.files.change import note_looks
 from tools.files.paths import locate
@@ -53,15 +53,15 @@ class Bash:
         folder, command = text(arguments, "workdir", ""), command_line(arguments)
         return (f"cd {shlex.quote(folder)} && {command}" if folder else command,)
 
-    def looked_at(self, arguments: Arguments, workspace: Workspace) -> Looked | None:
+    def read_only_access(self, arguments: Arguments, workspace: Workspace) -> ReadOnlyAccess | None:
         """Of commands in the working folder itself, which end before the call does."""
         if text(arguments, "job", "") or flag(arguments, "background") or flag(arguments, "terminal"):
             return None
         if _folder(text(arguments, "workdir", ""), workspace) != workspace.root:
             return None
-        from tools.look_command import looked_at  # noqa: PLC0415  # deferred: few sessions plan
+        from tools.read_only_run import read_only_access  # noqa: PLC0415  # deferred: few sessions plan
 
-        return looked_at(command_line(arguments), workspace)
+        return read_only_access(command_line(arguments), workspace)
 
     async def run(self, arguments: Arguments, workspace: Workspace) -> Result:
         if text(arguments, "job", ""):
@@ -114,9 +114,9 @@ def _run_in_background(command: str, folder: Path, workspace: Workspace, *, term
 
 async def _launched(command: str, workspace: Workspace) -> Launch:
     """The command as a shell runs it, or, where it may only look, without one."""
-    if not workspace.looks_only:
+    if not workspace.read_only:
         return in_shell(command)
-    from tools.look_command import launch  # noqa: PLC0415  # deferred: few sessions plan
+    from tools.read_only_run import launch  # noqa: PLC0415  # deferred: few sessions plan
 
     return await undivided(lambda: launch(command, workspace))
 

@@ -21,7 +21,7 @@ from agent.events import (
 )
 from agent.interrupt import Interrupt
 from agent.messages import ToolCall
-from tools.base import Looks, Previews, Tool, ToolError, Workspace
+from tools.base import Previews, ReadsOnly, Tool, ToolError, Workspace
 from tools.files.diff import unified
 from tools.lazy import dataclass
 
@@ -190,8 +190,10 @@ def _review(call: ToolCall, context: ApprovalContext) -> ReviewedCall:
 def _request_of(call: ToolCall, context: ApprovalContext) -> tuple[Tool, PermissionRequest]:
     tool = tool_for(call, context.tools)
     is_plan = context.approval.policy.mode == "plan"
-    looked = tool.looked_at(call.arguments, context.workspace) if is_plan and isinstance(tool, Looks) else None
-    return tool, PermissionRequest(tool.name, tool.effect, tool.subjects(call.arguments, context.workspace), looked)
+    shown = (
+        tool.read_only_access(call.arguments, context.workspace) if is_plan and isinstance(tool, ReadsOnly) else None
+    )
+    return tool, PermissionRequest(tool.name, tool.effect, tool.subjects(call.arguments, context.workspace), shown)
 
 
 def _edited(call: ToolCall, arguments: Mapping[str, object], context: ApprovalContext) -> ReviewedCall:

@@ -7,9 +7,9 @@ from functools import partial
 from typing import Protocol
 
 from agent.calls.approval import Approval, ApprovalContext, EditedCallError, Permit, approve, told_of_edit
+from agent.calls.loop_guard import LoopGuard
 from agent.calls.output_room import Keep, KeptOutput, OutputRoom
 from agent.calls.policy import PermissionRequest
-from agent.calls.repeats import Repeats
 from agent.calls.resolve import as_meant
 from agent.context.offload import moved
 from agent.events import Event, ToolFinished, ToolProgress, ToolStarted
@@ -66,7 +66,7 @@ class CallRunner:
     """Keeps what was in the files that a call changed."""
     progress: CallProgress = field(default_factory=CallProgress)
     """How far the calls of the step have come."""
-    repeats: Repeats | None = None
+    loop_guard: LoopGuard | None = None
     """Counts calls that are made again and again; None where a turn may do that."""
 
 
@@ -175,9 +175,9 @@ async def _watched(allowed: Permit, call_runner: CallRunner) -> Result | None:
             call_runner.emit(ToolProgress(allowed.call.id, text))
 
     try:
-        looked = allowed.asked.looked
-        granted = frozenset((*allowed.asked.subjects, *(looked.paths if looked is not None else ())))
-        workspace = replace(call_runner.workspace, progress=show, granted=granted, looks_only=looked is not None)
+        shown = allowed.asked.read_only
+        granted = frozenset((*allowed.asked.subjects, *(shown.paths if shown is not None else ())))
+        workspace = replace(call_runner.workspace, progress=show, granted=granted, read_only=shown is not None)
         return await call_runner.interrupt.race(allowed.tool.run(allowed.call.arguments, workspace))
     finally:
         is_over = True
@@ -217,4 +217,5 @@ async def _finish(
 
 def _told_of_repeat(call: ToolCall, output: ToolOutput, call_runner: CallRunner) -> str:
     tool = call_runner.tools.get(call.name)
-    return call_runner.repeats.note(call, output, tool.effect if tool else "none") if call_runner.repeats else ""
+    guard = call_runner.loop_guard
+    return guard.note(call, output, tool.effect if tool else "none") if guard else ""

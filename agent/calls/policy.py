@@ -19,7 +19,7 @@ from typing import Literal, TypeAlias
 
 from agent.config.options import Mode
 from agent.errors import ConfigError
-from tools.base import Effect, Looked
+from tools.base import Effect, ReadOnlyAccess
 from tools.commands.code_runners import behind_assignments, depends_on_its_folder
 from tools.commands.commandline import Word, simple_commands
 from tools.commands.nested import hides_a_command, readings
@@ -110,7 +110,7 @@ class PermissionRequest:
     effect: Effect
     subjects: tuple[str, ...]
     """A command line, or absolute resolved paths."""
-    looked: Looked | None = None
+    read_only: ReadOnlyAccess | None = None
     """What a command shows in plan mode, where it is proved that it does nothing else."""
 
 
@@ -129,7 +129,9 @@ def decide(asked: PermissionRequest, policy: Policy) -> Ruling:
     if asked.effect == "run" and policy.no_shell:
         return Ruling("deny", policy.no_shell)
     if policy.mode == "plan" and asked.effect in ("write", "run", "serve"):
-        return _in_plan(asked.looked, policy) if asked.looked is not None else Ruling("deny", IN_PLAN[asked.effect])
+        return (
+            _in_plan(asked.read_only, policy) if asked.read_only is not None else Ruling("deny", IN_PLAN[asked.effect])
+        )
     unclear = next((rule for rule in policy.deny if _may_deny(rule, asked, policy.root)), None)
     if unclear is not None:
         return Ruling("ask", f"whether deny rule {unclear} forbids this cannot be told from the call")
@@ -139,15 +141,15 @@ def decide(asked: PermissionRequest, policy: Policy) -> Ruling:
     return _by_mode(asked, policy)
 
 
-def _in_plan(looked: Looked, policy: Policy) -> Ruling:
+def _in_plan(shown: ReadOnlyAccess, policy: Policy) -> Ruling:
     """A command that only looks may show what a tool that reads may, and asks about files with secrets, unless a rule
     of the user's allows just that."""
-    asked = PermissionRequest(looked.tool, "read", looked.paths)
+    asked = PermissionRequest(shown.tool, "read", shown.paths)
     ruling = decide(asked, policy)
-    if ruling.verdict != "allow" or not looked.secret:
+    if ruling.verdict != "allow" or not shown.secret:
         return ruling
     is_named = any(_names(rule, asked) and _allows(rule, asked, policy) for rule in policy.allow)
-    return ruling if is_named else Ruling("ask", f"`{looked.secret}` may hold secrets")
+    return ruling if is_named else Ruling("ask", f"`{shown.secret}` may hold secrets")
 
 
 def _by_mode(asked: PermissionRequest, policy: Policy) -> Ruling:

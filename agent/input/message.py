@@ -20,8 +20,8 @@ async def hear(conversation: Conversation, env: Env) -> Conversation:
     for said in env.pending_messages():
         message = said_meanwhile(await _with_named(said, env))
         await env.recorder.said(message)
-        if env.call_runner.repeats is not None:
-            env.call_runner.repeats.begin()
+        if env.call_runner.loop_guard is not None:
+            env.call_runner.loop_guard.begin()
         env.emit(Steered(said.text))
         conversation = conversation.plus(message)
     return conversation

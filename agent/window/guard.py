@@ -45,8 +45,8 @@ def begin_session(conversation: Conversation, env: Env) -> Conversation:
 
 def begin_turn(said: User, env: Env) -> None:
     """Counts what the user said as what the turn begins with."""
-    if env.call_runner.repeats is not None:
-        env.call_runner.repeats.begin()
+    if env.call_runner.loop_guard is not None:
+        env.call_runner.loop_guard.begin()
     seed = env.meter.begin_turn(said)
     env.debug.say("context-guard/loop-init", seedTokens=seed, **env.meter.counters.told())
 

@@ -17,10 +17,10 @@ from agent.archive.recall import SessionRecall, fetching
 from agent.archive.session_archive import SessionArchive
 from agent.calls.approval import Approval
 from agent.calls.execute import CallRunner
+from agent.calls.loop_guard import LoopGuard
 from agent.calls.output_reader import OutputReader
 from agent.calls.output_view import Ingest, hooks_of
 from agent.calls.policy import Policy, Rule
-from agent.calls.repeats import Repeats
 from agent.channel import Channel
 from agent.config.load import load_config
 from agent.config.option_values import AfterTool
@@ -94,7 +94,7 @@ async def assembled(
     summarisers: SummariserSource | None = None,
     deferral: Deferral | None = None,
     served: ServerTools | None = None,
-    repeats: Repeats | None = None,
+    loop_guard: LoopGuard | None = None,
     **parts: Any,
 ) -> Session:
     """A session in a store, new or as it was left there. `keeps`: whether it keeps what leaves the view. `repeats`:
@@ -137,7 +137,7 @@ async def assembled(
                 hooks_of(hooks, row.id, workspace, interrupt, emit),
             ),
             progress=progress,
-            repeats=repeats,
+            loop_guard=loop_guard,
         ),
         recorder=recorder,
         interrupt=interrupt,

@@ -12,7 +12,7 @@ from tests.kit.edit_slips import SlippedEdit, slipped_edit
 from tools.base import ToolError
 from tools.files.hunks import HunkTarget, placed
 from tools.files.patch import PatchError, Update, parse
-from tools.files.signs import plain_signs
+from tools.files.punctuation import plain_signs
 from tools.files.text import decode
 from tools.files.text_edit import Target, edited
 

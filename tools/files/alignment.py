@@ -8,7 +8,7 @@ from dataclasses import field
 
 from tools.files.indentation import Levels, first_step, indent_of, level_fit, opens_block
 from tools.files.line_diff import differing
-from tools.files.signs import FileSigns
+from tools.files.punctuation import FileSigns
 from tools.lazy import dataclass
 
 CLOSELY = 160_000

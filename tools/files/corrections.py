@@ -6,7 +6,7 @@ A correction is a reading of `old` and `new` without that. It is worth anything 
 from collections.abc import Iterator
 from itertools import pairwise
 
-from tools.files.signs import plain_signs
+from tools.files.punctuation import plain_signs
 from tools.lazy import dataclass, regex
 
 

@@ -4,10 +4,10 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 from tools.files.alignment import Block, UnclearError, rewritten
+from tools.files.edit_checks import left_out, odd_indentation
 from tools.files.indentation import indent_of, step_of
 from tools.files.matching import Closeness, LineMatches, find_lines, nearest
 from tools.files.patch import PatchError, PatchHunk
-from tools.files.sanity import left_out, odd_indentation
 from tools.files.text import Replacement
 from tools.lazy import dataclass
 

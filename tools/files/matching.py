@@ -11,7 +11,7 @@ from typing import Literal, TypeAlias
 
 from tools.files.alignment import Block, rewritten
 from tools.files.indentation import step_of
-from tools.files.signs import plain_signs
+from tools.files.punctuation import plain_signs
 from tools.files.text import Replacement
 from tools.lazy import dataclass, regex
 

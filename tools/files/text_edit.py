@@ -3,6 +3,7 @@
 from tools.base import ToolError
 from tools.files.alignment import UnclearError, has_lost_indent, insist_on_first
 from tools.files.corrections import Correction, corrections
+from tools.files.edit_checks import escapes_outside_quotes, is_level_unclear, left_out, odd_indentation
 from tools.files.indentation import indent_of, step_of
 from tools.files.matching import (
     Closeness,
@@ -18,7 +19,6 @@ from tools.files.matching import (
     replacement,
     whole_lines,
 )
-from tools.files.sanity import escapes_outside_quotes, is_level_unclear, left_out, odd_indentation
 from tools.files.text import Replacement, showable
 from tools.lazy import dataclass
 from tools.plain_text import numbered

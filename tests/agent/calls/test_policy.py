@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from agent.calls.policy import IN_PLAN, PermissionRequest, Policy, Rule, concerns, decide, parse_rule
 from agent.config.options import MODES, Mode
 from agent.errors import ConfigError
-from tools.base import Looked
+from tools.base import ReadOnlyAccess
 from tools.commands.commandline import simple_commands
 
 ROOT = "/home/u/project"
@@ -61,7 +61,7 @@ def test_each_mode_decides_as_its_name_says(mode: Mode, verdicts: list[str]) -> 
 
 def looking(*paths: str, tool: Literal["read", "grep"] = "read", secret: str = "") -> PermissionRequest:
     """A command that is proved to look at these files."""
-    return replace(shell("cat a"), looked=Looked(tool, paths, secret))
+    return replace(shell("cat a"), read_only=ReadOnlyAccess(tool, paths, secret))
 
 
 @pytest.mark.parametrize(

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from tests.kit.hostile_repository import forget_the_blob, git, hostile_repository, ran
-from tools.base import Looked, Result, ToolError, Workspace
+from tools.base import ReadOnlyAccess, Result, ToolError, Workspace
 from tools.bash import Bash
-from tools.look_command import launch
+from tools.read_only_run import launch
 
 MORE = """
 [log]
@@ -43,9 +43,9 @@ signed
 
 async def looked(workspace: Workspace, command: str) -> Result:
     """What the call gives when it was allowed in plan mode."""
-    seen = Bash().looked_at({"command": command}, workspace)
+    seen = Bash().read_only_access({"command": command}, workspace)
     assert seen is not None
-    allowed = replace(workspace, looks_only=True, granted=frozenset((command, *seen.paths)))
+    allowed = replace(workspace, read_only=True, granted=frozenset((command, *seen.paths)))
     return await Bash().run({"command": command}, allowed)
 
 
@@ -167,11 +167,11 @@ async def test_nothing_is_left_to_a_shell(workspace: Workspace) -> None:
 
 async def test_a_link_that_is_put_there_after_the_permission_is_not_followed(workspace: Workspace) -> None:
     (workspace.root / "a").write_text("mine")
-    seen = Bash().looked_at({"command": "cat a"}, workspace)
-    assert seen == Looked("read", (str(workspace.root / "a"),))
+    seen = Bash().read_only_access({"command": "cat a"}, workspace)
+    assert seen == ReadOnlyAccess("read", (str(workspace.root / "a"),))
     (workspace.root / "a").unlink()
     (workspace.root / "a").symlink_to("/etc/passwd")
-    allowed = replace(workspace, looks_only=True, granted=frozenset(seen.paths))
+    allowed = replace(workspace, read_only=True, granted=frozenset(seen.paths))
     with pytest.raises(ToolError, match="not where the path led when it was allowed"):
         await Bash().run({"command": "cat a"}, allowed)
 
@@ -182,17 +182,17 @@ def test_what_a_command_shows_is_where_its_names_lead(workspace: Workspace) -> N
     (root / "key").symlink_to(".env")
     (root / "@a").write_text("")
 
-    def seen(command: str, **more: object) -> Looked | None:
-        return Bash().looked_at({"command": command, **more}, workspace)
+    def seen(command: str, **more: object) -> ReadOnlyAccess | None:
+        return Bash().read_only_access({"command": command, **more}, workspace)
 
-    assert seen("ls") == Looked("read", (str(root),))
-    assert seen("cat out/passwd") == Looked("read", ("/etc/passwd",))
-    assert seen("cat ../x @a file:b") == Looked(
+    assert seen("ls") == ReadOnlyAccess("read", (str(root),))
+    assert seen("cat out/passwd") == ReadOnlyAccess("read", ("/etc/passwd",))
+    assert seen("cat ../x @a file:b") == ReadOnlyAccess(
         "read", (str(root.parent / "x"), str(root / "@a"), str(root / "file:b"))
     )
-    assert seen("cat a key") == Looked("read", (str(root / "a"), str(root / ".env")), ".env")
-    assert seen("rg x") == Looked("grep", (str(root),))
-    assert seen("git show HEAD:.env") == Looked(
+    assert seen("cat a key") == ReadOnlyAccess("read", (str(root / "a"), str(root / ".env")), ".env")
+    assert seen("rg x") == ReadOnlyAccess("grep", (str(root),))
+    assert seen("git show HEAD:.env") == ReadOnlyAccess(
         "grep", (str(root / "HEAD:.env"), str(root / ".env"), str(root)), ".env"
     )
     assert seen("ls", workdir=str(root)) == seen("ls")
@@ -204,7 +204,7 @@ def test_a_repository_around_the_folder_is_shown_by_git_as_a_whole(tmp_path: Pat
     (tmp_path / ".git").mkdir()
     (tmp_path / "part").mkdir()
     inside = Workspace((tmp_path / "part").resolve(), tmp_path / "outputs")
-    assert Bash().looked_at({"command": "git log"}, inside) == Looked("grep", (str(tmp_path.resolve()),))
+    assert Bash().read_only_access({"command": "git log"}, inside) == ReadOnlyAccess("grep", (str(tmp_path.resolve()),))
 
 
 async def test_a_search_leaves_out_what_holds_secrets_whatever_it_is_told(

@@ -33,7 +33,7 @@ class _Options:
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class ReadOnlyCommand:
     """A proved command."""
 
     program: str
@@ -136,7 +136,7 @@ def holds_secrets(path: str) -> bool:
     return name in _SECRET_NAMES or name.startswith(_SECRET_STARTS) or name.endswith(_SECRET_ENDS)
 
 
-def proved_look(text: str) -> Look | None:
+def read_only_command(text: str) -> ReadOnlyCommand | None:
     """The one plain call that the line is, or None when it is anything else, or that is not proved."""
     text = text.rstrip("\n")
     if not text.isprintable():
@@ -161,7 +161,7 @@ def proved_look(text: str) -> Look | None:
         return None
     try:
         operands = tuple(_operands(given[start:], options))
-        return Look(words[0].text, tuple(given), _files(name, operands, given[start:]))
+        return ReadOnlyCommand(words[0].text, tuple(given), _files(name, operands, given[start:]))
     except _NotProvedError:
         return None
 

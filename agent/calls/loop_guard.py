@@ -19,7 +19,7 @@ _WAITS = regex(r"\b(sleep|wait|watch|inotifywait)\b")
 
 
 @dataclass(slots=True)
-class Repeats:
+class LoopGuard:
     """Counts the calls of one turn that are the same and give the same, as long as nothing else is done between them
     that could change what they give. What waits for something is meant to be done again."""
 
@@ -57,20 +57,20 @@ class Repeats:
 
 
 async def goes_in_circles(
-    repeats: Repeats | None, ask: Callable[[str, tuple[str, ...]], Awaitable[str]], interrupt: Interrupt
+    guard: LoopGuard | None, ask: Callable[[str, tuple[str, ...]], Awaitable[str]], interrupt: Interrupt
 ) -> bool:
     """Whether the turn is to end, since the model does the same again and again: the user is asked, if there."""
-    if repeats is None or not repeats.stuck:
+    if guard is None or not guard.stuck:
         return False
 
     async def answered() -> str:
-        return await ask(f"The model called `{repeats.stuck}` {STOPPED} times, with the same outcome.", (GO_ON, STOP))
+        return await ask(f"The model called `{guard.stuck}` {STOPPED} times, with the same outcome.", (GO_ON, STOP))
 
     try:
         answer = await interrupt.race(answered())
     except ToolError:  # nobody is there
         return True
-    repeats.begin()
+    guard.begin()
     return answer == STOP
 
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from itertools import pairwise
 
 from tools.files.indentation import LOOKED_AT, first_step, indent_of, level_fit, opens_block, step_of
-from tools.files.signs import plain_signs
+from tools.files.punctuation import plain_signs
 from tools.lazy import regex
 
 _COMMENT = regex(r"(?:#|//|/\*|<!--|\{/\*|--|;|%)[^\w]*|[\[(]?(?:\.\.\.|\u2026)")

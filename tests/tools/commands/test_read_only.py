@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tools.commands.looks import Look, holds_secrets, proved_look
+from tools.commands.read_only import ReadOnlyCommand, holds_secrets, read_only_command
 
 
 @pytest.mark.parametrize(
@@ -37,13 +37,13 @@ from tools.commands.looks import Look, holds_secrets, proved_look
     ],
 )
 def test_what_only_looks_is_proved_with_the_files_that_it_names(line: str, operands: tuple[str, ...]) -> None:
-    look = proved_look(line)
+    look = read_only_command(line)
     assert look is not None
     assert look.operands == operands
 
 
 def test_the_program_gets_the_words_as_they_were_written() -> None:
-    assert proved_look("rg -n 'a  b' $'x' \"y\"") == Look("rg", ("-n", "a  b", "x", "y"), ("x", "y"))
+    assert read_only_command("rg -n 'a  b' $'x' \"y\"") == ReadOnlyCommand("rg", ("-n", "a  b", "x", "y"), ("x", "y"))
 
 
 REFUSED = {
@@ -111,7 +111,7 @@ REFUSED = {
     "line", [pytest.param(line, id=f"{why}: {line!r}") for why in REFUSED for line in REFUSED[why]]
 )
 def test_anything_else_is_not_proved(line: str) -> None:
-    assert proved_look(line) is None
+    assert read_only_command(line) is None
 
 
 @given(
@@ -121,7 +121,7 @@ def test_anything_else_is_not_proved(line: str) -> None:
     st.text("abx/ .-", max_size=5),
 )
 def test_no_sign_of_the_shell_is_proved_wherever_it_stands(start: str, gap: str, sign: str, end: str) -> None:
-    assert proved_look(f"{start}{gap}{sign}{end}x") is None
+    assert read_only_command(f"{start}{gap}{sign}{end}x") is None
 
 
 @pytest.mark.parametrize(
