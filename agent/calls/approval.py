@@ -23,6 +23,7 @@ from agent.interrupt import Interrupt
 from agent.messages import ToolCall
 from tools.base import Previews, ReadsOnly, Tool, ToolError, Workspace
 from tools.files.diff import unified
+from tools.files.paths import has_other_names
 from tools.lazy import dataclass
 
 Ask: TypeAlias = Callable[[PermissionAsked], Awaitable[Decision]]
@@ -193,7 +194,9 @@ def _request_of(call: ToolCall, context: ApprovalContext) -> tuple[Tool, Permiss
     shown = (
         tool.read_only_access(call.arguments, context.workspace) if is_plan and isinstance(tool, ReadsOnly) else None
     )
-    return tool, PermissionRequest(tool.name, tool.effect, tool.subjects(call.arguments, context.workspace), shown)
+    subjects = tool.subjects(call.arguments, context.workspace)
+    linked = tuple(path for path in subjects if has_other_names(path)) if tool.effect == "write" else ()
+    return tool, PermissionRequest(tool.name, tool.effect, subjects, shown, linked)
 
 
 def _edited(call: ToolCall, arguments: Mapping[str, object], context: ApprovalContext) -> ReviewedCall:

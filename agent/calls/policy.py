@@ -11,10 +11,8 @@ be read in the call; one that denies, all that may be meant by it.
 
 import posixpath
 import re
-import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
-from itertools import pairwise
 from typing import Literal, TypeAlias
 
 from agent.config.options import Mode
@@ -24,6 +22,7 @@ from tools.commands.code_runners import behind_assignments, depends_on_its_folde
 from tools.commands.commandline import Word, simple_commands
 from tools.commands.nested import hides_a_command, readings
 from tools.commands.risky_options import reaches_beyond
+from tools.files.autorun import first_that_runs_later, folded, runs_later
 from tools.lazy import dataclass, regex
 
 Verdict: TypeAlias = Literal["allow", "ask", "deny"]
@@ -31,15 +30,6 @@ Verdict: TypeAlias = Literal["allow", "ask", "deny"]
 _RULE = regex(r"(?P<tool>[A-Za-z0-9_*.-]+)(\((?P<prefix>.+)\))?", re.DOTALL)
 _SERVED = regex(r"(mcp__.+?)__.")
 _WRITERS = ("write", "edit", "apply_patch")
-_RUNS_LATER = {
-    ".git", ".gitmodules", ".gitconfig", ".ebb", ".vscode", ".idea", ".devcontainer", ".husky", ".envrc", ".direnv",
-    ".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".bash_aliases", ".profile", ".zshrc", ".zprofile",
-    ".zshenv", ".zlogin", ".zlogout", ".kshrc", ".inputrc", ".vimrc", ".exrc", ".nvimrc", ".emacs", ".gdbinit",
-    ".lldbinit", ".pythonrc.py", ".npmrc", ".yarnrc", ".yarnrc.yml", ".pypirc", ".ssh", ".mcp.json", ".ripgreprc",
-    ".pre-commit-config.yaml", ".mise.toml", ".tool-versions", "autostart", "launchagents",
-}  # fmt: skip
-_RUNS_LATER_IN_CONFIG = {"git", "ebbtide", "fish", "systemd", "nvim", "direnv", "mise"}
-"""Folders of `~/.config`."""
 _MOST_OPTIONS = 40
 """Words between a program and its command that are looked at: `git -c a=b -C x push`."""
 IN_PLAN: Mapping[Effect, str] = {
@@ -112,6 +102,8 @@ class PermissionRequest:
     """A command line, or absolute resolved paths."""
     read_only: ReadOnlyAccess | None = None
     """What a command shows in plan mode, where it is proved that it does nothing else."""
+    linked: tuple[str, ...] = ()
+    """Those of the files to change that have several names (hard links): the other one may be any file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,9 +146,11 @@ def _in_plan(shown: ReadOnlyAccess, policy: Policy) -> Ruling:
 
 def _by_mode(asked: PermissionRequest, policy: Policy) -> Ruling:
     if asked.effect == "write":
-        later = next((path for path in asked.subjects if _runs_later(path, policy.root)), None)
+        later = first_that_runs_later(asked.subjects, policy.root)
         if later is not None:
-            return Ruling("ask", f"`{later}` can make other programs run commands")
+            return Ruling("ask", f"`{later[0]}` can make other programs run commands: {later[1]}")
+        if asked.linked:
+            return Ruling("ask", f"`{asked.linked[0]}` has another name, and what changes here changes there")
     if asked.effect == "none":
         return Ruling("allow", "it stays inside the session")
     if policy.mode == "auto":
@@ -290,7 +284,8 @@ def _allows(rule: Rule, asked: PermissionRequest, policy: Policy) -> bool:
         place = _place(rule, policy.root)
         if rule.prefix and not (asked.subjects and all(is_within(path, (place,)) for path in asked.subjects)):
             return False
-        is_about_such = bool(rule.prefix) and _runs_later(place, policy.root)
+        is_exact = set(asked.subjects) == {place}
+        is_about_such = is_exact or (bool(rule.prefix) and not asked.linked and bool(runs_later(place, policy.root)))
         return asked.effect != "write" or is_about_such or not any_runs_later(asked, policy.root)
     if not rule.prefix:
         return True
@@ -364,20 +359,8 @@ def is_within(path: str, folders: Sequence[str]) -> bool:
 
 def _is_same_or_within(path: str, folder: str) -> bool:
     """As `is_within`, but names that some file system holds for the same are the same: for rules that forbid."""
-    return is_within(_folded(path), (_folded(folder),))
-
-
-def _folded(path: str) -> str:
-    visible = "".join(sign for sign in path if unicodedata.category(sign) != "Cf")
-    return unicodedata.normalize("NFC", unicodedata.normalize("NFC", visible).casefold())
+    return is_within(folded(path), (folded(folder),))
 
 
 def any_runs_later(asked: PermissionRequest, root: str) -> bool:
-    return any(_runs_later(path, root) for path in asked.subjects)
-
-
-def _runs_later(path: str, root: str) -> bool:
-    inside = posixpath.relpath(path, root) if is_within(path, (root,)) else path
-    parts = _folded(inside).split("/")
-    in_config = any(pair[0] == ".config" and pair[1] in _RUNS_LATER_IN_CONFIG for pair in pairwise(parts))
-    return in_config or any(part in _RUNS_LATER or part.endswith(".git") for part in parts)
+    return bool(asked.linked) or first_that_runs_later(asked.subjects, root) is not None
