@@ -128,6 +128,9 @@ class Config:
     notices: tuple[str, ...] = ()
     """What the user should know about the settings: keys of the project's file that were left out."""
 
+    trusts_project: bool = False
+    """What the project declares may run in this run, although nobody has approved it (`--trust`)."""
+
     @property
     def servers_file(self) -> Path:
         """Where the project declares servers."""
