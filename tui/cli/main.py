@@ -142,13 +142,14 @@ def _refuse_misspelt(word: str) -> None:
 
 def _headless(options: argparse.Namespace) -> int:
     from agent import headless  # noqa: PLC0415  # deferred: only this front end needs it
+    from tui.text.sanitise import visible  # noqa: PLC0415  # deferred: as above
 
     prompt, piped = _whole_prompt(options.prompt, options.words)
     schema = _read_schema(options.output_schema) if options.output_schema else None
     sessions = open_sessions(options, interactive=False)
 
     resume = options.resume if options.pick is None else options.pick
-    job = headless.HeadlessJob(prompt, options.output_format, schema, resume, piped, options.quiet)
+    job = headless.HeadlessJob(prompt, options.output_format, schema, resume, piped, options.quiet, visible)
     return asyncio.run(headless.run(sessions, job))
 
 
