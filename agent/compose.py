@@ -67,6 +67,7 @@ from store.session_rows import SessionRow
 from store.sessions import SessionStore
 from tools.base import ReadLimits, Workspace, nobody_to_ask
 from tools.lazy import dataclass
+from tools.sandbox.sandbox import Sandbox
 from tools.tool_output_cache import unlisted_tools
 
 if TYPE_CHECKING:  # types only: who has servers pays for them
@@ -117,7 +118,8 @@ class Composer:
         """A session, and all that it is made of: each part is made here and is a field of `Env`. What ends with the
         session is put on `closing`. Raises `AgentError`."""
         config, there, provider = self.config, self.interactive, connected.provider
-        channel, workspace = Channel(interactive=there), Workspace(self.root, self._outputs(row.id, closing))
+        channel, outputs = Channel(interactive=there), self._outputs(row.id, closing)
+        workspace = Workspace(self.root, outputs, sandbox=self._sandbox(outputs, closing))
         recorder = self._recorder(row, channel, workspace, is_new=is_new)
         debug = debug_of(config, self.environment, interactive=there)
 
@@ -235,6 +237,16 @@ class Composer:
         servers = RunningServers(self.config, self.environment, self.root, served, channel)
         closing.push_async_callback(servers.close)
         return servers
+
+    def _sandbox(self, outputs: Path, closing: AsyncExitStack) -> Sandbox | None:
+        """The boundary of a session's commands, whose /tmp ends with the session."""
+        if self.config.sandbox == "off":
+            return None
+        folders, scratch = self.config.folders, outputs / "tmp"
+        closing.callback(shutil.rmtree, scratch, ignore_errors=True)
+        return Sandbox(
+            self.root, scratch, ours=(folders.config, folders.data, folders.logs), shown=(self.root, outputs)
+        )
 
     def _outputs(self, session: str, closing: AsyncExitStack) -> Path:
         """The folder for what commands print until it is stored."""

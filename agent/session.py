@@ -94,6 +94,12 @@ class Session:
     def mode(self) -> str:
         return self._env.call_runner.approval.policy.mode
 
+    @property
+    def is_sandboxed(self) -> bool:
+        """Whether commands of the model run in a sandbox. The first who asks waits some 10 ms."""
+        sandbox = self._env.call_runner.workspace.sandbox
+        return sandbox is not None and sandbox.is_there
+
     async def change_mode(self, mode: Mode) -> None:
         """What runs without a question from now on, also in a turn that runs. The model is told with what is sent
         next."""

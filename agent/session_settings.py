@@ -36,7 +36,7 @@ from tools.web_search import WebSearch
 
 ASKING = "ask_user"
 """The tool that is of no use where nobody is there."""
-NO_SANDBOX = "`agent.sandbox` is `require`, and there is no sandbox on this system"
+NO_SANDBOX = "`agent.sandbox` is `require`, and there is no sandbox"
 
 
 def model_of(config: Config, own: str, environment: Mapping[str, str]) -> str:
@@ -65,8 +65,18 @@ def policy_of(config: Config, root: Path, mode: Mode, outputs: Path) -> Policy:
         allow=tuple(parse_rule(rule) for rule in config.allow),
         deny=_deny_rules(config.deny, root),
         readable=(str(outputs),),
-        no_shell=NO_SANDBOX if config.sandbox == "require" else "",
+        no_shell=_why_no_shell(config),
     )
+
+
+def _why_no_shell(config: Config) -> str:
+    """Why commands may not run, where a sandbox is required."""
+    if config.sandbox != "require":
+        return ""
+    from tools.sandbox.system import Missing, found_sandbox  # noqa: PLC0415  # deferred: it is tried, and few require it
+
+    found = found_sandbox()
+    return f"{NO_SANDBOX}: {found.why}" if isinstance(found, Missing) else ""
 
 
 def _deny_rules(texts: Sequence[str], root: Path) -> tuple[Rule, ...]:

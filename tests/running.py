@@ -30,9 +30,17 @@ class Run:
 
 
 def environment(home: Path, extra: Mapping[str, str] | None = None) -> dict[str, str]:
-    """The environment of a user with nothing configured: no keys, no proxies."""
+    """The environment of a user with nothing configured: no keys, no proxies. It has no sandbox, as not every machine
+    does: that has tests of its own."""
     kept = {name: os.environ[name] for name in ("PATH", "LANG", "TMPDIR") if name in os.environ}
-    return {**kept, "HOME": str(home), "EBB_HOME": str(home), "PYTHONPATH": str(ROOT), **(extra or {})}
+    return {
+        **kept,
+        "HOME": str(home),
+        "EBB_HOME": str(home),
+        "PYTHONPATH": str(ROOT),
+        "EBB_SANDBOX": "off",
+        **(extra or {}),
+    }
 
 
 def command(*arguments: str, first: str = "") -> list[str]:

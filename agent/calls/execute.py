@@ -9,6 +9,7 @@ from typing import Protocol
 from agent.calls.approval import Approval, ApprovalContext, EditedCallError, Permit, approve, told_of_edit
 from agent.calls.loop_guard import LoopGuard
 from agent.calls.output_room import Keep, KeptOutput, OutputRoom
+from agent.calls.outside import again_outside
 from agent.calls.policy import PermissionRequest
 from agent.calls.resolve import as_meant
 from agent.context.offload import moved
@@ -154,6 +155,9 @@ async def _run_call(call: ToolCall, place: CallPosition, call_runner: CallRunner
         ran = allowed.asked
         await call_runner.progress.begun(call.id)
         result = await _watched(allowed, call_runner)
+        if result is not None and result.blocked:
+            again = partial(_watched, allowed, call_runner, is_outside=True)
+            result = await again_outside(allowed, result, context, again)
     except EditedCallError as error:
         return await _finish(call, place, call_runner, "failed", str(error), edited=error.call)
     except ToolError as error:
@@ -166,7 +170,7 @@ async def _run_call(call: ToolCall, place: CallPosition, call_runner: CallRunner
     )
 
 
-async def _watched(allowed: Permit, call_runner: CallRunner) -> Result | None:
+async def _watched(allowed: Permit, call_runner: CallRunner, *, is_outside: bool = False) -> Result | None:
     """What the tool gives back, or None when the user was faster. What it leaves running prints for nobody to watch."""
     is_over = False
 
@@ -178,6 +182,7 @@ async def _watched(allowed: Permit, call_runner: CallRunner) -> Result | None:
         shown = allowed.asked.read_only
         granted = frozenset((*allowed.asked.subjects, *(shown.paths if shown is not None else ())))
         workspace = replace(call_runner.workspace, progress=show, granted=granted, read_only=shown is not None)
+        workspace = replace(workspace, sandbox=None) if is_outside else workspace
         return await call_runner.interrupt.race(allowed.tool.run(allowed.call.arguments, workspace))
     finally:
         is_over = True

@@ -128,7 +128,7 @@ OPTIONS: tuple[Option, ...] = (
         "agent.sandbox",
         "auto",
         one_of("require", "auto", "off"),
-        "`require` refuses commands: there is no sandbox yet",
+        "whether commands run in a sandbox: where one works, always (`require` refuses them without one), or never",
         "EBB_SANDBOX",
     ),
     Option("agent.reasoning_effort", None, lambda v: None if v is None else effort(v), "how hard to think"),

@@ -75,8 +75,7 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument("--permission-mode", choices=("ask", "accept-edits", "plan", "auto"), help=modes)
     parser.add_argument("--allow", action="append", metavar="RULE", help="let calls run, such as 'bash(git status)'")
     parser.add_argument("--deny", action="append", metavar="RULE", help="never let calls run, such as 'write(.env)'")
-    without = "run commands although `agent.sandbox` is `require`: this version has no sandbox in any case"
-    parser.add_argument("--no-sandbox", action="store_true", help=without)
+    parser.add_argument("--no-sandbox", action="store_true", help="run commands outside the sandbox")
     trust = "have the servers that the project declares, in this run, unasked"
     parser.add_argument("--trust", action="store_true", help=trust)
     parser.add_argument("--ephemeral", action="store_true", help="keep nothing of the session")
