@@ -21,7 +21,7 @@ from agent.events import (
 )
 from agent.interrupt import Interrupt
 from agent.messages import ToolCall
-from tools.base import Previews, ReadsOnly, Tool, ToolError, Workspace
+from tools.base import Previews, ReadOnlyAccess, ReadsOnly, Tool, ToolError, Workspace
 from tools.files.diff import unified
 from tools.files.paths import has_other_names
 from tools.lazy import dataclass
@@ -110,6 +110,11 @@ class ReviewedCall:
     asked: PermissionRequest
     ruling: Ruling
 
+    @property
+    def as_it_runs(self) -> PermissionRequest:
+        """With what the call shows only where it is run so that it can do nothing else."""
+        return self.asked if self.ruling.is_guarded else replace(self.asked, read_only=None)
+
 
 @dataclass(frozen=True, slots=True)
 class Permit:
@@ -152,7 +157,7 @@ async def approve(call: ToolCall, context: ApprovalContext) -> Permit:
         if ruling.verdict == "deny":
             return _denied(reviewed, is_edited, ruling.rule, f"denied: {ruling.rule}. {ELSE}", context)
         if ruling.verdict == "allow" and not count:
-            return Permit(reviewed.call, reviewed.tool, reviewed.asked)
+            return Permit(reviewed.call, reviewed.tool, reviewed.as_it_runs)
         if context.approval.ask is None:
             reason = f"denied: {ruling.rule}, and {NOBODY_TO_ASK}. {ELSE}"
             return _denied(reviewed, is_edited, ruling.rule, reason, context)
@@ -160,12 +165,12 @@ async def approve(call: ToolCall, context: ApprovalContext) -> Permit:
         question = await _question(reviewed, is_edited, count, context)
         if not is_edited and decide(reviewed.asked, context.approval.policy).verdict == "allow":
             return Permit(
-                reviewed.call, reviewed.tool, reviewed.asked
+                reviewed.call, reviewed.tool, reviewed.as_it_runs
             )  # a rule was kept for another question meanwhile
         await context.approval.note_asked(reviewed.call.id)
         decision = await context.interrupt.race(context.approval.answer_to(question, reviewed.asked, context.emit))
         if decision is None:
-            return Permit(reviewed.call, reviewed.tool, reviewed.asked, STOPPED, is_edited)
+            return Permit(reviewed.call, reviewed.tool, reviewed.as_it_runs, STOPPED, is_edited)
         if decision.verdict == "deny":
             note = f": {decision.note}" if decision.note else ""
             reason = f"denied by the user{note}. Do not try the same again; ask what to do instead if it is not clear"
@@ -180,7 +185,7 @@ async def approve(call: ToolCall, context: ApprovalContext) -> Permit:
             _keep(decision, context)
         if is_edited:
             context.emit(CallEdited(reviewed.call.id, reviewed.call.name, reviewed.call.arguments))
-        return Permit(reviewed.call, reviewed.tool, reviewed.asked, is_edited=is_edited)
+        return Permit(reviewed.call, reviewed.tool, reviewed.as_it_runs, is_edited=is_edited)
 
 
 def _review(call: ToolCall, context: ApprovalContext) -> ReviewedCall:
@@ -190,13 +195,26 @@ def _review(call: ToolCall, context: ApprovalContext) -> ReviewedCall:
 
 def _request_of(call: ToolCall, context: ApprovalContext) -> tuple[Tool, PermissionRequest]:
     tool = tool_for(call, context.tools)
-    is_plan = context.approval.policy.mode == "plan"
-    shown = (
-        tool.read_only_access(call.arguments, context.workspace) if is_plan and isinstance(tool, ReadsOnly) else None
-    )
-    subjects = tool.subjects(call.arguments, context.workspace)
+    return tool, request_for(tool, call.arguments, context.workspace, context.approval.policy)
+
+
+def request_for(tool: Tool, arguments: Mapping[str, object], workspace: Workspace, policy: Policy) -> PermissionRequest:
+    """A call as the policy sees it. Raises `ToolError`."""
+    subjects = tool.subjects(arguments, workspace)
     linked = tuple(path for path in subjects if has_other_names(path)) if tool.effect == "write" else ()
-    return tool, PermissionRequest(tool.name, tool.effect, subjects, shown, linked)
+    shown = _shown_by(tool, arguments, workspace, policy) if isinstance(tool, ReadsOnly) else None
+    return PermissionRequest(tool.name, tool.effect, subjects, shown, linked)
+
+
+def _shown_by(
+    tool: ReadsOnly, arguments: Mapping[str, object], workspace: Workspace, policy: Policy
+) -> ReadOnlyAccess | None:
+    try:
+        return tool.read_only_access(arguments, workspace)
+    except ToolError:
+        if policy.mode == "plan":
+            raise
+        return ReadOnlyAccess("read", ("/",))  # no rule that looks at files covers it
 
 
 def _edited(call: ToolCall, arguments: Mapping[str, object], context: ApprovalContext) -> ReviewedCall:
@@ -210,7 +228,7 @@ def _edited(call: ToolCall, arguments: Mapping[str, object], context: ApprovalCo
 def _denied(reviewed: ReviewedCall, is_edited: bool, rule: str, reason: str, context: ApprovalContext) -> Permit:
     call = reviewed.call
     context.emit(CallDenied(call.id, call.name, call.arguments, rule))
-    return Permit(call, reviewed.tool, reviewed.asked, reason, is_edited)
+    return Permit(call, reviewed.tool, reviewed.as_it_runs, reason, is_edited)
 
 
 async def _question(reviewed: ReviewedCall, is_edited: bool, count: int, context: ApprovalContext) -> PermissionAsked:

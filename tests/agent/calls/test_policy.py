@@ -11,7 +11,7 @@ from agent.calls.policy import IN_PLAN, PermissionRequest, Policy, Rule, concern
 from agent.config.options import MODES, Mode
 from agent.errors import ConfigError
 from tools.base import ReadOnlyAccess
-from tools.commands.commandline import simple_commands
+from tools.commands.grammar import simple_commands
 
 ROOT = "/home/u/project"
 
@@ -393,8 +393,8 @@ def test_a_rule_reads_back_from_its_text(tool: str, prefix: str) -> None:
 def test_no_text_around_an_allowed_command_smuggles_in_another(noise: str, mode: Mode) -> None:
     command = f"git status{noise} rm x"
     if decide(shell(command), policy(mode, allow=("bash(git status)",))).verdict == "allow":
-        for words in simple_commands(command):
-            assert [word.text for word in words[:2]] == ["git", "status"]
+        for each in simple_commands(command):
+            assert each.texts[:2] == ("git", "status")
 
 
 @given(st.text(max_size=40))
