@@ -31,8 +31,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         try:
             return _run(list(sys.argv[1:] if argv is None else argv))
         finally:
-            # All is said and put in order: what Python does at its end would only tear a traceback into it.
+            # All is said and put in order: what Python does at its end would only tear a traceback into it,
+            # and it need not look through all that was loaded for what nobody refers to.
             signal.signal(signal.SIGINT, signal.SIG_DFL)
+            gc.freeze()
     except KeyboardInterrupt:
         return 130
 
