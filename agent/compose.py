@@ -21,6 +21,7 @@ from agent.calls.policy import Policy, Rule, parse_rule
 from agent.calls.project_rules import ProjectRules
 from agent.channel import Channel
 from agent.config.values import Config
+from agent.context.control_calls import PLAN
 from agent.context.estimate import decode_estimator, server_in
 from agent.messages import Conversation
 from agent.providers.factory import (
@@ -68,6 +69,7 @@ from store.sessions import SessionStore
 from tools.base import ReadLimits, Workspace, nobody_to_ask
 from tools.lazy import dataclass
 from tools.sandbox.sandbox import Sandbox
+from tools.submit_plan import SubmitPlan
 from tools.tool_output_cache import unlisted_tools
 
 if TYPE_CHECKING:  # types only: who has servers pays for them
@@ -139,6 +141,7 @@ class Composer:
         progress = CallProgress(recorder.keep_states)
         policy = policy_of(config, self.root, mode, workspace.outputs)
         approval, problem = self._approval(policy, row, channel, progress, allowed.rules)
+        approval.note_mode = lambda mode: recorder.goes_on_with(targets.provider.facts.id, mode)
 
         archive = SessionArchive.open(self.thread, self.store, recorder, workspace, config, debug)
         workspace = replace(
@@ -152,16 +155,20 @@ class Composer:
         reader = OutputReader(lambda: targets.provider, row.id, interrupt, emit, summarisers)
         hooks = hooks_of(hooks_for_calls(config), row.id, workspace, interrupt, emit)
         ingest = Ingest(archive.archive, offloading_of(config), emit, reader, debug, hooks)
-        callable_tools = ChainMap({tool.name: tool for tool in (*tools, *unlisted_tools())}, server_tools.callable)
+        own = {tool.name: tool for tool in (*tools, SubmitPlan(), *unlisted_tools())}
+        callable_tools = ChainMap(own, server_tools.callable)
         note = archive.files.note
         runner = CallRunner(callable_tools, workspace, approval, interrupt, emit, ingest, note, progress, LoopGuard())
 
         conversation, resumed = Conversation(), None
         if not is_new:
-            mode_before = row.mode if is_from_outside and mode != row.mode else ""
             conversation, resumed = await restore(recorder, workspace, model, mode, debug, ask_again=there)
+            if any(call.name == PLAN for call in conversation.unanswered):
+                mode = "plan"  # the question about it is asked again
+                await approval.change_mode(mode)
+            mode_before = row.mode if is_from_outside and mode != row.mode else ""
             conversation = counted_for(conversation, provider.facts.id)
-            resumed = replace(resumed, mode_before=mode_before)
+            resumed = replace(resumed, mode=mode, mode_before=mode_before)
             if model != row.model or mode_before:
                 await recorder.goes_on_with(model, mode)  # whoever opens it anew, or looks at it, finds it so
 
@@ -175,7 +182,7 @@ class Composer:
         env = Env(
             targets=targets,
             instructions=text.instructions,
-            own_tools=specs_of(offered_tools(tools, attended=text.attended)),
+            own_tools=specs_of(offered_tools(tools, text.mode, attended=text.attended)),
             call_runner=runner,
             recorder=recorder,
             interrupt=interrupt,
@@ -225,8 +232,8 @@ class Composer:
         kept = rules.read()
         policy = replace(policy, allow=(*policy.allow, *map(parse_rule, kept.allow), *kept_here))
         earlier = partial(earlier_calls, self.thread, self.store, row.project, row.id)
-        ask = channel.questions.permission
-        return Approval(policy, ask, earlier, rules, progress.asked, kept_here), kept.problem
+        ask, about_plan = channel.questions.permission, channel.questions.plan
+        return Approval(policy, ask, earlier, rules, progress.asked, kept_here, about_plan), kept.problem
 
     def _servers(self, served: ServerTools, channel: Channel, closing: AsyncExitStack) -> "RunningServers | None":
         """The servers of a session; None when none is declared."""

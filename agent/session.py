@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Concatenate, ParamSpec, Protocol, TypeVar
 
 from agent.archive.listing import ArchiveListing
-from agent.channel import Channel
+from agent.channel import Answer, Channel
 from agent.config.options import Mode
 from agent.errors import AgentError, StoreFailed
-from agent.events import Decision, Event, Noticed, Resumed, TurnFailed, TurnFinished, TurnStarted
+from agent.events import Event, Noticed, Resumed, TurnFailed, TurnFinished, TurnStarted
 from agent.interrupt import Interrupt
 from agent.messages import Conversation, Image, Note, Text, User
 from agent.providers.usage import counted_for
@@ -103,9 +103,7 @@ class Session:
     async def change_mode(self, mode: Mode) -> None:
         """What runs without a question from now on, also in a turn that runs. The model is told with what is sent
         next."""
-        approval = self._env.call_runner.approval
-        approval.policy = replace(approval.policy, mode=mode)
-        await self._env.recorder.goes_on_with(self.model, mode)
+        await self._env.call_runner.approval.change_mode(mode)
 
     @property
     def root(self) -> Path:
@@ -298,8 +296,9 @@ class Session:
         would take, and changes nothing. Raises `AgentError`."""
         return (await self.change(bring_back, ref, kept(self._env.archive).recall, only_price=only_price)).event
 
-    def answer(self, question: str, answer: Decision | str) -> None:
-        """Answers a `PermissionAsked` or a `QuestionAsked`. An answer that nobody waits for is dropped."""
+    def answer(self, question: str, answer: Answer) -> None:
+        """Answers a `PermissionAsked`, a `PlanSubmitted` or a `QuestionAsked`. An answer that nobody waits for is
+        dropped."""
         self._channel.questions.answer(question, answer)
 
     def interrupt(self) -> None:

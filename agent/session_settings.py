@@ -31,6 +31,7 @@ from tools.catalog import builtin_tools
 from tools.edit_notebook import holds_notebooks
 from tools.final_report import FinalReport
 from tools.lazy import dataclass
+from tools.submit_plan import SubmitPlan
 from tools.web_fetch import WebFetch
 from tools.web_search import WebSearch
 
@@ -118,10 +119,12 @@ def effort_for(config: Config, facts: ModelFacts) -> str | None:
     return found.value if found is not None else None
 
 
-def offered_tools(tools: Sequence[Tool], *, attended: bool) -> tuple[Tool, ...]:
-    """Those of a session's tools that its model is told of: one that asks the user only where somebody is there. A call
-    of it is answered all the same."""
-    return tuple(tool for tool in tools if attended or tool.name != ASKING)
+def offered_tools(tools: Sequence[Tool], mode: Mode, *, attended: bool) -> tuple[Tool, ...]:
+    """Those of a session's tools that its model is told of: one that asks the user only where somebody is there, and
+    behind all others the one for plans where the system text says that the mode is `plan`. A call of one that is not
+    among them is answered all the same."""
+    offered = tuple(tool for tool in tools if attended or tool.name != ASKING)
+    return (*offered, SubmitPlan()) if mode == "plan" else offered
 
 
 def missing_tools(config: Config, *, attended: bool) -> frozenset[str]:

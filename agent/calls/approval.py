@@ -1,13 +1,15 @@
 """May a call run? The policy is asked first and then the user, who may change the call. It runs nothing."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import field, replace
-from typing import Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 from agent.calls.policy import PermissionRequest, Policy, Rule, Ruling, decide, parse_rule
 from agent.calls.resolve import tool_for
+from agent.config.options import Mode
+from agent.context.control_calls import PLAN
 from agent.errors import ConfigError
 from agent.events import (
     CallDenied,
@@ -21,6 +23,7 @@ from agent.events import (
 )
 from agent.interrupt import Interrupt
 from agent.messages import ToolCall
+from agent.plan_events import PlanDecision, PlanSubmitted
 from tools.base import Previews, ReadOnlyAccess, ReadsOnly, Tool, ToolError, Workspace
 from tools.files.diff import unified
 from tools.files.paths import has_other_names
@@ -28,6 +31,7 @@ from tools.lazy import dataclass
 
 Ask: TypeAlias = Callable[[PermissionAsked], Awaitable[Decision]]
 """Puts a question to the user and waits for the answer."""
+AskAboutPlan: TypeAlias = Callable[[PlanSubmitted], Coroutine[Any, Any, PlanDecision]]
 
 NOBODY_TO_ASK = "nobody is there to ask; start with `--permission-mode auto` or an `--allow` rule to let it run"
 
@@ -50,7 +54,7 @@ async def nothing_earlier() -> Sequence[ToolCall]:
     return ()
 
 
-async def nothing_noted(call: str) -> None:
+async def nothing_noted(what: str) -> None:
     """Where nobody wants to know."""
 
 
@@ -69,8 +73,31 @@ class Approval:
     """Told of a call before the user is asked about it."""
     kept_here: list[Rule] = field(default_factory=list)
     """The rules that the user keeps for the session alone."""
+    ask_about_plan: AskAboutPlan | None = None
+    """None when nobody is there to decide about plans."""
+    note_mode: Callable[[Mode], Awaitable[None]] = nothing_noted
+    """Told of each change of the mode."""
+    _was_auto: bool = False
     _open: dict[str, tuple[PermissionRequest, asyncio.Event]] = field(default_factory=dict)
     """The calls that are asked about, and what tells that a rule covers one by now."""
+
+    async def change_mode(self, mode: Mode) -> None:
+        """What runs without a question from now on, also in a turn that runs. The model is told with what is sent
+        next. Raises `StoreFailed`."""
+        self._was_auto = self._was_auto or self.policy.mode == "auto"
+        self.policy = replace(self.policy, mode=mode)
+        await self.note_mode(mode)
+
+    @property
+    def modes_after_plan(self) -> tuple[Mode, ...]:
+        """Those in which a plan may be carried out. `auto` has to be named by the user: it is one of them once it was
+        the session's."""
+        return ("ask", "accept-edits", "auto") if self._was_auto else ("ask", "accept-edits")
+
+    @property
+    def takes_plans(self) -> bool:
+        """Whether a plan is the answer, since nobody is there to decide about it."""
+        return self.policy.mode == "plan" and self.ask_about_plan is None
 
     def keep(self, rule: str) -> None:
         """Allows what the rule says from now on, the calls that wait for an answer and are covered by it among them."""
@@ -300,7 +327,10 @@ _LONGEST = 20_000
 
 
 def told_of_edit(call: ToolCall, edited: ToolCall) -> str:
-    """What stands before the output: each argument that is another one now, as it is, or what changed in it."""
+    """What stands before the output: each argument that is another one now, as it is, or what changed in it. A plan
+    that is to be carried out is told whole."""
+    if call.name == PLAN:
+        return f"[The user changed the plan. It is now:\n{edited.arguments['plan']}]"
     names = dict.fromkeys((*call.arguments, *edited.arguments))
     told = [_told(name, call.arguments, edited.arguments) for name in names if _differs(name, call, edited)]
     text = "\n".join(["[The user changed this call before it ran.", *told])

@@ -10,8 +10,10 @@ from agent.calls.approval import Approval, ApprovalContext, EditedCallError, Per
 from agent.calls.loop_guard import LoopGuard
 from agent.calls.output_room import Keep, KeptOutput, OutputRoom
 from agent.calls.outside import again_outside
+from agent.calls.plan_approval import BEHIND, approve_plan, was_decided
 from agent.calls.policy import PermissionRequest
 from agent.calls.resolve import as_meant
+from agent.context.control_calls import PLAN
 from agent.context.offload import moved
 from agent.events import Event, ToolFinished, ToolProgress, ToolStarted
 from agent.interrupt import Interrupt
@@ -75,21 +77,20 @@ async def run_calls(
     calls: Sequence[ToolCall], call_runner: CallRunner, room: OutputRoom, place: CallPosition
 ) -> tuple[ToolOutput, ...]:
     """One output per call, in order: failures, denials and interruptions are outputs too. Neighbouring calls that only
-    read run side by side; any other runs alone. What is called through `call_tool` is, for everybody, a call of its own
-    tool. All outputs share the room that there is; where it decides so, no further call is run. `place`: that of the
-    first call."""
+    read run side by side; any other runs alone, and none behind a plan that was decided about. What is called through
+    `call_tool` is, for everybody, a call of its own tool. All outputs share the room that there is; where it decides
+    so, no further call is run. `place`: that of the first call."""
     outputs: list[ToolOutput] = []
     keep: list[Keep] = []
     for group in _groups([as_meant(call, call_runner.tools) for call in calls], call_runner.tools):
         places = [replace(place, number=place.number + len(outputs) + index) for index in range(len(group))]
-        if room.is_open:
+        refusal = BEHIND if was_decided(calls, outputs) else "" if room.is_open else room.refusal
+        if not refusal:
             found = await _run_side_by_side(group, places, call_runner)
             room.take(found)
             outputs += found
         else:
-            outputs += [
-                await _refuse(call, at, call_runner, room.refusal) for call, at in zip(group, places, strict=True)
-            ]
+            outputs += [await _refuse(call, at, call_runner, refusal) for call, at in zip(group, places, strict=True)]
         keep += [partial(call_runner.keeper.keep, call, at) for call, at in zip(group, places, strict=True)]
     return await room.share(outputs, keep)
 
@@ -145,7 +146,7 @@ async def _run_call(call: ToolCall, place: CallPosition, call_runner: CallRunner
     ran: PermissionRequest | None = None
     edited: ToolCall | None = None
     try:
-        allowed = await approve(call, context)
+        allowed = await (approve_plan if call.name == PLAN else approve)(call, context)
         edited = allowed.call if allowed.is_edited else None
         if call_runner.interrupt.requested():
             text = "not run: the user interrupted the turn before it began"

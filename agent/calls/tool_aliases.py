@@ -31,6 +31,7 @@ _TOOLS: Mapping[str, str] = {
     "web_fetch": "fetch fetch_webpage read_web_page",
     "web_search": "google_web_search search_web",
     "edit_notebook": "notebook_edit edit_notebook_file",
+    "submit_plan": "exit_plan_mode present_plan propose_plan plan_mode_respond",
 }  # fmt: skip
 """Names that other agents give to a tool that does what ours does, in any case and with any sign between the words."""
 
@@ -89,6 +90,7 @@ _ARGUMENTS: Mapping[str, Mapping[str, str]] = {
     "web_fetch": {"url": "uri link"},
     "web_search": {"query": "q search_term search"},
     "final_report": {"report": "result answer text summary"},
+    "submit_plan": {"plan": "text markdown content response proposal"},
 }
 """Of our arguments the names that other agents give them."""
 

@@ -28,6 +28,7 @@ from agent.events import (
 from agent.mcp.running import RunningServers
 from agent.messages import Assistant, Conversation, Image, Message, Note, Text, Usage, User
 from agent.overview import Epoch, Number, Overview, ServerShare
+from agent.plan_events import PlanAnswered, PlanDecision, PlanSubmitted
 from agent.records.damage import ReadableMessages
 from agent.records.file_change import Changes, ChangeScope, FileChange
 from agent.records.file_history import FileLog
@@ -159,7 +160,7 @@ class FakeSession(Session):
     said: list[str] = field(default_factory=list)
     beside: list[Image | Note] = field(default_factory=list)
     """What came with them."""
-    answers: dict[str, Decision | str] = field(default_factory=dict)
+    answers: dict[str, Decision | PlanDecision | str] = field(default_factory=dict)
     interrupted: int = 0
     closed: bool = False
     _stop: asyncio.Event = field(default_factory=asyncio.Event)
@@ -188,11 +189,13 @@ class FakeSession(Session):
                     yield Steered(said.text)
             else:
                 yield event
-                if isinstance(event, PermissionAsked | QuestionAsked):
+                if isinstance(event, PermissionAsked | PlanSubmitted | QuestionAsked):
                     await self._answered(event.id)
                     answer = self.answers.get(event.id)
                     if isinstance(answer, Decision):
                         yield PermissionAnswered(event.id, answer.verdict)
+                    elif isinstance(answer, PlanDecision):
+                        yield PlanAnswered(event.id, answer.verdict, answer.mode)
                     elif answer is not None:
                         yield QuestionAnswered(event.id, answer)
             if self._stop.is_set():
@@ -212,7 +215,7 @@ class FakeSession(Session):
             for task in tasks:
                 task.cancel()
 
-    def answer(self, question: str, answer: Decision | str) -> None:
+    def answer(self, question: str, answer: Decision | PlanDecision | str) -> None:
         self.answers[question] = answer
         if question in self._waiting:
             self._waiting[question].set()

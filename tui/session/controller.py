@@ -14,6 +14,7 @@ from agent.errors import AgentError
 from agent.events import Decision, Event, Noticed, Steered, TurnFailed
 from agent.input.shell import run_by_user
 from agent.messages import Conversation, Text, User
+from agent.plan_events import PlanDecision
 from tui.prompt.pastes import UNFOLDED, Pastes
 from tui.session.drafts import Drafts
 from tui.session.queue import Queue
@@ -286,7 +287,7 @@ class SessionController:
                 self.fail(error)
                 return None
 
-    def answer(self, question: str, answer: Decision | str) -> None:
+    def answer(self, question: str, answer: Decision | PlanDecision | str) -> None:
         if self.session is not None:
             self.session.answer(question, answer)
 

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Literal
 
+from agent.context.control_calls import PLAN
 from agent.events import (
     CallDelta,
     CallDenied,
@@ -36,6 +37,7 @@ from agent.events import (
     TurnStarted,
     WindowLearned,
 )
+from agent.plan_events import PlanAnswered, PlanSubmitted
 from agent.view_events import (
     BroughtBack,
     CacheBroken,
@@ -105,6 +107,10 @@ def advance(view: SessionView, event: Event) -> SessionView:
             return replace(view, asked=(*view.asked, event), activity="waiting for you")
         case QuestionAnswered(id=id):
             return replace(_answered(view, id), activity="thinking")
+        case PlanSubmitted():
+            return _plan_submitted(view, event)
+        case PlanAnswered():
+            return _plan_answered(view, event)
         case CompactionStarted(used=used):
             return replace(_settle_texts(_compaction_over(view)).plus(RunningCompaction(used)), activity="compacting")
         case ContextCompacted():
@@ -288,6 +294,16 @@ def _permission_answered(view: SessionView, id: str, verdict: Literal["allow", "
     view = replace(view, activity=f"running {question.name}")
     call = Call(question.call_id, question.name, question.arguments)
     return _change_call(view, call, lambda asked: replace(asked, status="running"))
+
+
+def _plan_submitted(view: SessionView, event: PlanSubmitted) -> SessionView:
+    new = Call(event.call_id, PLAN, {"plan": event.plan})
+    asking = _change_call(view, new, lambda call: replace(call, status="asking"))
+    return replace(asking, asked=(*view.asked, event), activity="waiting for you")
+
+
+def _plan_answered(view: SessionView, event: PlanAnswered) -> SessionView:
+    return replace(_answered(view, event.id), mode=event.mode or view.mode, activity="thinking")
 
 
 def _answered(view: SessionView, id: str) -> SessionView:
