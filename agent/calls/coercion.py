@@ -7,7 +7,6 @@ from typing import TypeAlias
 
 from tools.base import Arguments
 from tools.lazy import regex
-from tools.loose_json import read_whole
 from tools.schema import DEEPEST, is_nested, mismatches
 
 Schema: TypeAlias = Mapping[str, object]
@@ -142,7 +141,7 @@ def _read(text: str, begin: str) -> object:
     if not text.lstrip().startswith(begin):
         return None
     try:
-        read = read_whole(text)
+        read = json.loads(text, strict=False)
     except (ValueError, RecursionError):
         return None
     return None if is_nested(read, DEEPEST) else read

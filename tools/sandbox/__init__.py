@@ -1,1 +1,0 @@
-"""The boundary around commands: what they may write, see and reach, held by the kernel. It decides no permission."""
