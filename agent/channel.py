@@ -3,7 +3,7 @@
 import asyncio
 import itertools
 from collections.abc import AsyncGenerator, Callable, Coroutine
-from typing import Any
+from typing import Any, TypeAlias
 
 from agent.errors import AgentError
 from agent.events import (
@@ -17,6 +17,10 @@ from agent.events import (
     TurnFinished,
 )
 from agent.interrupt import Interrupt
+from agent.plan_events import PlanAnswered, PlanDecision, PlanSubmitted
+
+Answer: TypeAlias = Decision | PlanDecision | str
+"""To a question about a call, about a plan, or in words."""
 
 
 class Questions:
@@ -24,43 +28,54 @@ class Questions:
 
     def __init__(self, emit: Callable[[Event], None]) -> None:
         self._emit = emit
-        self._waiting: dict[str, asyncio.Future[Decision | str]] = {}
+        self._waiting: dict[str, asyncio.Future[Answer]] = {}
         self._numbers = itertools.count(1)
 
     async def permission(self, question: PermissionAsked) -> Decision:
         """What the user decides about a call; words alone mean no."""
         answer = await self._wait_for(question)
-        decision = answer if isinstance(answer, Decision) else Decision("deny", note=answer)
+        decision = answer if isinstance(answer, Decision) else Decision("deny", note=_words_of(answer))
         self._emit(PermissionAnswered(question.id, decision.verdict))
+        return decision
+
+    async def plan(self, question: PlanSubmitted) -> PlanDecision:
+        """What the user decides about a plan; words alone reject it."""
+        answer = await self._wait_for(question)
+        decision = answer if isinstance(answer, PlanDecision) else PlanDecision("reject", note=_words_of(answer))
+        self._emit(PlanAnswered(question.id, decision.verdict, decision.mode))
         return decision
 
     async def words(self, text: str, options: tuple[str, ...]) -> str:
         """What the user says to a question of the model or of a server."""
         question = QuestionAsked(f"question-{next(self._numbers)}", text, options)
         answer = await self._wait_for(question)
-        said = answer if isinstance(answer, str) else answer.note
+        said = _words_of(answer)
         self._emit(QuestionAnswered(question.id, said))
         return said
 
     @property
     def is_about_a_call(self) -> bool:
-        """Whether the user is being asked whether a call may run."""
-        return any(id.startswith("permission-") for id in self._waiting)
+        """Whether the user is being asked whether a call may run, or a plan is to be carried out."""
+        return any(id.startswith(("permission-", "plan-")) for id in self._waiting)
 
-    def answer(self, question: str, answer: Decision | str) -> None:
+    def answer(self, question: str, answer: Answer) -> None:
         """An answer that nobody waits for is dropped."""
         waiting = self._waiting.get(question)
         if waiting is not None and not waiting.done():
             waiting.set_result(answer)
 
-    async def _wait_for(self, question: PermissionAsked | QuestionAsked) -> Decision | str:
-        waiting: asyncio.Future[Decision | str] = asyncio.get_running_loop().create_future()
+    async def _wait_for(self, question: PermissionAsked | PlanSubmitted | QuestionAsked) -> Answer:
+        waiting: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         self._waiting[question.id] = waiting
         try:
             self._emit(question)
             return await waiting
         finally:
             del self._waiting[question.id]
+
+
+def _words_of(answer: Answer) -> str:
+    return answer if isinstance(answer, str) else answer.note
 
 
 class Channel:

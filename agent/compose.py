@@ -20,8 +20,8 @@ from agent.calls.output_view import Ingest, hooks_of
 from agent.calls.policy import Policy, Rule, parse_rule
 from agent.calls.project_rules import ProjectRules
 from agent.channel import Channel
-from agent.checkpoints.session_checkpoints import SessionCheckpoints, open_project
 from agent.config.values import Config
+from agent.context.control_calls import PLAN
 from agent.context.estimate import decode_estimator, server_in
 from agent.messages import Conversation
 from agent.providers.factory import (
@@ -68,6 +68,8 @@ from store.session_rows import SessionRow
 from store.sessions import SessionStore
 from tools.base import ReadLimits, Workspace, nobody_to_ask
 from tools.lazy import dataclass
+from tools.sandbox.sandbox import Sandbox
+from tools.submit_plan import SubmitPlan
 from tools.tool_output_cache import unlisted_tools
 
 if TYPE_CHECKING:  # types only: who has servers pays for them
@@ -118,7 +120,8 @@ class Composer:
         """A session, and all that it is made of: each part is made here and is a field of `Env`. What ends with the
         session is put on `closing`. Raises `AgentError`."""
         config, there, provider = self.config, self.interactive, connected.provider
-        channel, workspace = Channel(interactive=there), Workspace(self.root, self._outputs(row.id, closing))
+        channel, outputs = Channel(interactive=there), self._outputs(row.id, closing)
+        workspace = Workspace(self.root, outputs, sandbox=self._sandbox(outputs, closing))
         recorder = self._recorder(row, channel, workspace, is_new=is_new)
         debug = debug_of(config, self.environment, interactive=there)
 
@@ -138,6 +141,7 @@ class Composer:
         progress = CallProgress(recorder.keep_states)
         policy = policy_of(config, self.root, mode, workspace.outputs)
         approval, problem = self._approval(policy, row, channel, progress, allowed.rules)
+        approval.note_mode = lambda mode: recorder.goes_on_with(targets.provider.facts.id, mode)
 
         archive = SessionArchive.open(self.thread, self.store, recorder, workspace, config, debug)
         workspace = replace(
@@ -151,19 +155,20 @@ class Composer:
         reader = OutputReader(lambda: targets.provider, row.id, interrupt, emit, summarisers)
         hooks = hooks_of(hooks_for_calls(config), row.id, workspace, interrupt, emit)
         ingest = Ingest(archive.archive, offloading_of(config), emit, reader, debug, hooks)
-        callable_tools = ChainMap({tool.name: tool for tool in (*tools, *unlisted_tools())}, server_tools.callable)
+        own = {tool.name: tool for tool in (*tools, SubmitPlan(), *unlisted_tools())}
+        callable_tools = ChainMap(own, server_tools.callable)
         note = archive.files.note
         runner = CallRunner(callable_tools, workspace, approval, interrupt, emit, ingest, note, progress, LoopGuard())
-        checkpoints = self._checkpoints(recorder, workspace, channel)
-        if checkpoints is not None:
-            runner = replace(runner, guard=checkpoints.around)
 
         conversation, resumed = Conversation(), None
         if not is_new:
-            mode_before = row.mode if is_from_outside and mode != row.mode else ""
             conversation, resumed = await restore(recorder, workspace, model, mode, debug, ask_again=there)
+            if any(call.name == PLAN for call in conversation.unanswered):
+                mode = "plan"  # the question about it is asked again
+                await approval.change_mode(mode)
+            mode_before = row.mode if is_from_outside and mode != row.mode else ""
             conversation = counted_for(conversation, provider.facts.id)
-            resumed = replace(resumed, mode_before=mode_before)
+            resumed = replace(resumed, mode=mode, mode_before=mode_before)
             if model != row.model or mode_before:
                 await recorder.goes_on_with(model, mode)  # whoever opens it anew, or looks at it, finds it so
 
@@ -177,7 +182,7 @@ class Composer:
         env = Env(
             targets=targets,
             instructions=text.instructions,
-            own_tools=specs_of(offered_tools(tools, attended=text.attended)),
+            own_tools=specs_of(offered_tools(tools, text.mode, attended=text.attended)),
             call_runner=runner,
             recorder=recorder,
             interrupt=interrupt,
@@ -198,7 +203,6 @@ class Composer:
             server_tools=server_tools,
             servers=servers,
             archive=archive,
-            checkpoints=checkpoints,
         )
         if servers is not None:
             servers.start(env)
@@ -228,22 +232,8 @@ class Composer:
         kept = rules.read()
         policy = replace(policy, allow=(*policy.allow, *map(parse_rule, kept.allow), *kept_here))
         earlier = partial(earlier_calls, self.thread, self.store, row.project, row.id)
-        ask = channel.questions.permission
-        return Approval(policy, ask, earlier, rules, progress.asked, kept_here), kept.problem
-
-    def _checkpoints(self, recorder: Recorder, workspace: Workspace, channel: Channel) -> SessionCheckpoints | None:
-        if self.ephemeral or not self.config.checkpoints_enabled:
-            return None
-        checkpoints = SessionCheckpoints(
-            partial(open_project, self.config, workspace.root),
-            recorder.session,
-            lambda: recorder.count,
-            lambda: bool(workspace.jobs.running),
-            channel.emit,
-            channel.interrupt,
-        )
-        channel.note_with(checkpoints.note)
-        return checkpoints
+        ask, about_plan = channel.questions.permission, channel.questions.plan
+        return Approval(policy, ask, earlier, rules, progress.asked, kept_here, about_plan), kept.problem
 
     def _servers(self, served: ServerTools, channel: Channel, closing: AsyncExitStack) -> "RunningServers | None":
         """The servers of a session; None when none is declared."""
@@ -254,6 +244,16 @@ class Composer:
         servers = RunningServers(self.config, self.environment, self.root, served, channel)
         closing.push_async_callback(servers.close)
         return servers
+
+    def _sandbox(self, outputs: Path, closing: AsyncExitStack) -> Sandbox | None:
+        """The boundary of a session's commands, whose /tmp ends with the session."""
+        if self.config.sandbox == "off":
+            return None
+        folders, scratch = self.config.folders, outputs / "tmp"
+        closing.callback(shutil.rmtree, scratch, ignore_errors=True)
+        return Sandbox(
+            self.root, scratch, ours=(folders.config, folders.data, folders.logs), shown=(self.root, outputs)
+        )
 
     def _outputs(self, session: str, closing: AsyncExitStack) -> Path:
         """The folder for what commands print until it is stored."""

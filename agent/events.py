@@ -4,13 +4,13 @@ from collections.abc import Mapping
 from typing import Literal, TypeAlias
 
 from agent.messages import OutputStatus, Ranges, StopReason, Usage
+from agent.plan_events import PlanEvent
 from agent.view_events import (
     BroughtBack,
     CacheBroken,
     CompactionFailed,
     CompactionStarted,
     ContextCompacted,
-    FilesChanged,
     NothingCompacted,
     PrefixDrifted,
     PrefixRenewed,
@@ -136,9 +136,8 @@ class ReplyFinished:
     cost: float | None
     """US dollars, or None when the model's prices are not known."""
     purpose: Literal["step", "summary", "probe", "reading", "sampling", "keep-alive"] = "step"
-    """A step of the turn, a summary for a compaction, a short question that finds the fastest model for one, the
-    reading of a long output, what a server wanted written, or the last request once more, between two turns, which
-    keeps the provider's cache alive: nobody is told what it says."""
+    """A step of the turn, a summary for a compaction, a short question that finds the fastest model for one, a long
+    output that is read, what a server wanted written, or the last request again, to keep the provider's cache alive."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -379,6 +378,7 @@ Event: TypeAlias = (
     | CallDenied
     | QuestionAsked
     | QuestionAnswered
+    | PlanEvent
     | CompactionStarted
     | ContextCompacted
     | NothingCompacted
@@ -395,7 +395,6 @@ Event: TypeAlias = (
     | Noticed
     | Remembered
     | Resumed
-    | FilesChanged
     | TurnFinished
     | TurnFailed
 )

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import aclosing, contextmanager
 from dataclasses import asdict, field
+from functools import partial
 from typing import Any, Literal, NoReturn, TextIO, TypeAlias
 
 from agent.context.mentions import piped
@@ -74,6 +75,8 @@ class HeadlessJob:
     """What came through a pipe besides, too long to stand in the prompt."""
     is_quiet: bool = False
     """Rewrites of the view are counted, but not told as they happen."""
+    visible: Callable[[str], str] = str
+    """What a terminal is given of a text, so that nothing in it steers the terminal."""
 
 
 @dataclass(slots=True)
@@ -180,7 +183,8 @@ async def run(sessions: Sessions, job: HeadlessJob, out: TextIO | None = None, e
     out, err = out or sys.stdout, err or sys.stderr
     print_nothing(sessions.config.folders.logs)
     outcome, stop = RunOutcome(), _Stop()
-    show = _printer(job, out, err)
+    tell = partial(_tell, err, job.visible if err.isatty() else str)
+    show = _printer(job, out, tell, watched=err.isatty())
     with _interrupted_by_signals(stop):
         try:
             await _work(sessions, job, outcome, show, stop)
@@ -196,7 +200,7 @@ async def run(sessions: Sessions, job: HeadlessJob, out: TextIO | None = None, e
             outcome.fail(fault.code, str(fault), fault.exit_code)
         finally:
             await sessions.close()
-        _print_outcome(outcome, job.format, out, err)
+        _print_outcome(outcome, job, out, tell)
     return outcome.exit_code
 
 
@@ -283,32 +287,31 @@ def event_type(kind: type[object]) -> str:
     return re.sub(r"(?<!^)(?=[A-Z])", "_", kind.__name__).lower()
 
 
-def _printer(job: HeadlessJob, out: TextIO, err: TextIO) -> Callable[[Event], None]:
+def _printer(job: HeadlessJob, out: TextIO, tell: Callable[[str], None], *, watched: bool) -> Callable[[Event], None]:
     if job.format == "stream-json":
         return lambda event: print_json(out, event_json(event))
-    watched = err.isatty()
 
     def show(event: Event) -> None:
         match event:
             case RetryScheduled(attempt=attempt, attempts=attempts, delay=delay, reason=reason, left=left):
                 of = f" of {attempts}" if attempts else ""
                 end = f", given up {left:.0f} s later" if left is not None and not attempts else ""
-                _tell(err, f"ebb: {reason.rstrip('.')}; attempt {attempt}{of} in {delay:.1f} s{end}")
+                tell(f"ebb: {reason.rstrip('.')}; attempt {attempt}{of} in {delay:.1f} s{end}")
             case Noticed(text=text):
-                _tell(err, f"ebb: {text}")
+                tell(f"ebb: {text}")
             case ContextCompacted() if not job.is_quiet:
                 from agent.context.announcement import announcement  # noqa: PLC0415  # deferred: most runs rewrite nothing
 
-                _tell(err, f"ebb: {announcement(event)}")
+                tell(f"ebb: {announcement(event)}")
             case CompactionFailed(model=model, reason=reason):
-                _tell(err, f"ebb: the summary by {model} is not used: {reason}")
+                tell(f"ebb: the summary by {model} is not used: {reason}")
             case ModelSwitched(after=after, why=why):
-                _tell(err, f"ebb: the model is now {after}: {why}")
+                tell(f"ebb: the model is now {after}: {why}")
             case Resumed():
                 for text in news_for_user(event):
-                    _tell(err, f"ebb: {text}")
+                    tell(f"ebb: {text}")
             case ToolStarted(name=name, arguments=arguments) if watched:
-                _tell(err, f"ebb: {name} {json.dumps(arguments, ensure_ascii=False)[:200]}")
+                tell(f"ebb: {name} {json.dumps(arguments, ensure_ascii=False)[:200]}")
             case _:
                 pass
 
@@ -316,8 +319,11 @@ def _printer(job: HeadlessJob, out: TextIO, err: TextIO) -> Callable[[Event], No
 
 
 def print_json(out: TextIO, value: Mapping[str, object]) -> None:
-    """Prints an object on one line, in escapes when the output's encoding lacks one of its characters."""
+    """Prints an object on one line, in escapes when the output's encoding lacks one of its characters, or when it is a
+    terminal, which one of them could steer."""
     text = json.dumps(value, ensure_ascii=False)
+    if out.isatty() and not text.isprintable():
+        text = json.dumps(value)
     try:
         text.encode(out.encoding or "utf-8")
     except UnicodeEncodeError:
@@ -326,26 +332,27 @@ def print_json(out: TextIO, value: Mapping[str, object]) -> None:
     out.flush()
 
 
-def _print_outcome(outcome: RunOutcome, form: Format, out: TextIO, err: TextIO) -> None:
-    if form != "text":
+def _print_outcome(outcome: RunOutcome, job: HeadlessJob, out: TextIO, tell: Callable[[str], None]) -> None:
+    if job.format != "text":
         print_json(out, outcome.as_json())
         return
     if outcome.result:
-        answer = plain(outcome.result) if out.isatty() else outcome.result  # a terminal obeys what a pipe only carries
+        # A terminal obeys what a pipe only carries.
+        answer = job.visible(plain(outcome.result)) if out.isatty() else outcome.result
         out.write(answer.rstrip("\n") + "\n")
         out.flush()
     for call in outcome.denied:
-        _tell(err, f"ebb: denied {call['tool']}: {call['rule']}")
+        tell(f"ebb: denied {call['tool']}: {call['rule']}")
     if outcome.denied:
-        _tell(err, "ebb: allow it with `--permission-mode auto` or a rule such as `--allow 'bash(pytest)'`")
+        tell("ebb: allow it with `--permission-mode auto` or a rule such as `--allow 'bash(pytest)'`")
     if outcome.error is not None:
-        _tell(err, f"ebb: {outcome.error['message']}")
+        tell(f"ebb: {outcome.error['message']}")
 
 
-def _tell(err: TextIO, text: str) -> None:
+def _tell(err: TextIO, shown: Callable[[str], str], text: str) -> None:
     """Prints a line beside the answer. Where a full disk takes none, the run and its exit code stay as they are."""
     try:
-        print(text, file=err)
+        print(shown(text), file=err)
     except OSError as error:
         if error.errno != errno.ENOSPC:
             raise

@@ -9,11 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Concatenate, ParamSpec, Protocol, TypeVar
 
 from agent.archive.listing import ArchiveListing
-from agent.channel import Channel
-from agent.checkpoints.session_checkpoints import SessionCheckpoints
+from agent.channel import Answer, Channel
 from agent.config.options import Mode
 from agent.errors import AgentError, StoreFailed
-from agent.events import Decision, Event, Noticed, Resumed, TurnFailed, TurnFinished, TurnStarted
+from agent.events import Event, Noticed, Resumed, TurnFailed, TurnFinished, TurnStarted
 from agent.interrupt import Interrupt
 from agent.messages import Conversation, Image, Note, Text, User
 from agent.providers.usage import counted_for
@@ -95,12 +94,16 @@ class Session:
     def mode(self) -> str:
         return self._env.call_runner.approval.policy.mode
 
+    @property
+    def is_sandboxed(self) -> bool:
+        """Whether commands of the model run in a sandbox. The first who asks waits some 10 ms."""
+        sandbox = self._env.call_runner.workspace.sandbox
+        return sandbox is not None and sandbox.is_there
+
     async def change_mode(self, mode: Mode) -> None:
         """What runs without a question from now on, also in a turn that runs. The model is told with what is sent
         next."""
-        approval = self._env.call_runner.approval
-        approval.policy = replace(approval.policy, mode=mode)
-        await self._env.recorder.goes_on_with(self.model, mode)
+        await self._env.call_runner.approval.change_mode(mode)
 
     @property
     def root(self) -> Path:
@@ -206,8 +209,6 @@ class Session:
 
     async def _keep_turn(self) -> None:
         """The turn, and what was learnt in it, survive a loss of power."""
-        if self._env.checkpoints is not None:
-            await self._env.checkpoints.end_turn()
         await self._env.recorder.keep_tool_uses(self._env.deferral.take_uses())
         await self._env.recorder.end_turn(self.model, self.mode, self._env.learned)
 
@@ -282,13 +283,6 @@ class Session:
         return kept(self._env.archive).files
 
     @property
-    def checkpoints(self) -> SessionCheckpoints:
-        """Files as they were before the session changed them. Raises `AgentError` where none are kept."""
-        if self._env.checkpoints is None:
-            raise AgentError("no checkpoints are kept in this session: see `checkpoints.enabled` in `/settings`")
-        return self._env.checkpoints
-
-    @property
     def listing(self) -> ArchiveListing:
         """What the session has kept, to look through. Raises `AgentError` where nothing is kept."""
         return kept(self._env.archive).listing
@@ -302,8 +296,9 @@ class Session:
         would take, and changes nothing. Raises `AgentError`."""
         return (await self.change(bring_back, ref, kept(self._env.archive).recall, only_price=only_price)).event
 
-    def answer(self, question: str, answer: Decision | str) -> None:
-        """Answers a `PermissionAsked` or a `QuestionAsked`. An answer that nobody waits for is dropped."""
+    def answer(self, question: str, answer: Answer) -> None:
+        """Answers a `PermissionAsked`, a `PlanSubmitted` or a `QuestionAsked`. An answer that nobody waits for is
+        dropped."""
         self._channel.questions.answer(question, answer)
 
     def interrupt(self) -> None:
@@ -324,8 +319,6 @@ class Session:
             if self._tidying is not None:
                 await self._tidying
             await self._env.call_runner.workspace.jobs.close()
-            if self._env.checkpoints is not None:
-                await self._env.checkpoints.close()
             await self._env.recorder.writes.close()
         finally:
             if self._on_close is not None:

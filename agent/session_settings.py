@@ -31,12 +31,13 @@ from tools.catalog import builtin_tools
 from tools.edit_notebook import holds_notebooks
 from tools.final_report import FinalReport
 from tools.lazy import dataclass
+from tools.submit_plan import SubmitPlan
 from tools.web_fetch import WebFetch
 from tools.web_search import WebSearch
 
 ASKING = "ask_user"
 """The tool that is of no use where nobody is there."""
-NO_SANDBOX = "`agent.sandbox` is `require`, and there is no sandbox on this system"
+NO_SANDBOX = "`agent.sandbox` is `require`, and there is no sandbox"
 
 
 def model_of(config: Config, own: str, environment: Mapping[str, str]) -> str:
@@ -65,8 +66,18 @@ def policy_of(config: Config, root: Path, mode: Mode, outputs: Path) -> Policy:
         allow=tuple(parse_rule(rule) for rule in config.allow),
         deny=_deny_rules(config.deny, root),
         readable=(str(outputs),),
-        no_shell=NO_SANDBOX if config.sandbox == "require" else "",
+        no_shell=_why_no_shell(config),
     )
+
+
+def _why_no_shell(config: Config) -> str:
+    """Why commands may not run, where a sandbox is required."""
+    if config.sandbox != "require":
+        return ""
+    from tools.sandbox.system import Missing, found_sandbox  # noqa: PLC0415  # deferred: it is tried, and few require it
+
+    found = found_sandbox()
+    return f"{NO_SANDBOX}: {found.why}" if isinstance(found, Missing) else ""
 
 
 def _deny_rules(texts: Sequence[str], root: Path) -> tuple[Rule, ...]:
@@ -108,10 +119,12 @@ def effort_for(config: Config, facts: ModelFacts) -> str | None:
     return found.value if found is not None else None
 
 
-def offered_tools(tools: Sequence[Tool], *, attended: bool) -> tuple[Tool, ...]:
-    """Those of a session's tools that its model is told of: one that asks the user only where somebody is there. A call
-    of it is answered all the same."""
-    return tuple(tool for tool in tools if attended or tool.name != ASKING)
+def offered_tools(tools: Sequence[Tool], mode: Mode, *, attended: bool) -> tuple[Tool, ...]:
+    """Those of a session's tools that its model is told of: one that asks the user only where somebody is there, and
+    behind all others the one for plans where the system text says that the mode is `plan`. A call of one that is not
+    among them is answered all the same."""
+    offered = tuple(tool for tool in tools if attended or tool.name != ASKING)
+    return (*offered, SubmitPlan()) if mode == "plan" else offered
 
 
 def missing_tools(config: Config, *, attended: bool) -> frozenset[str]:

@@ -204,7 +204,7 @@ class Sessions:
         text = system_text_going_on(config, self._root, model, mode, windows, sent, attended=self._interactive)
         window = window if sent is None else window_in_force(sent, window)
         own = tools_for(compacting_of(config, window.effective), config)
-        tools = specs_of(offered_tools(own, attended=text.attended))
+        tools = specs_of(offered_tools(own, text.mode, attended=text.attended))
         deferral = Deferral(self.config.tool_deferral_threshold, spares=not self.config.tools_allowed)
         deferral.choose(tools, window.effective, meter.size_of_tool, lambda event: None)
         begins_as_before = sent is None or sent.begins_with(text.instructions.text)

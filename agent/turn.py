@@ -5,7 +5,7 @@ from typing import Literal, TypeAlias
 
 from agent.calls.execute import run_calls
 from agent.calls.loop_guard import goes_in_circles
-from agent.context.control_calls import FULL, LAST, answer_in, kept_in, not_run, report_in
+from agent.context.control_calls import FULL, LAST, kept_in, not_run, report_in
 from agent.context.recalls import with_outputs
 from agent.events import StepStarted, TurnEnd
 from agent.input.message import hear, settle_tools, with_named
@@ -28,7 +28,8 @@ StepEnd: TypeAlias = Literal["answered", "interrupted", "context_limit"] | None
 @dataclass(frozen=True, slots=True)
 class Step:
     conversation: Conversation
-    reply: Reply
+    answer: str
+    """The report that the model hands in, or else what it says."""
     end: StepEnd
 
 
@@ -45,7 +46,8 @@ async def take_step(conversation: Conversation, env: Env, *, last: bool = False)
     shown = with_notes(User(outputs), conversation, env)
     conversation = with_outputs(conversation, shown)
     await env.recorder.snapshot(conversation, shown, remembered(env))
-    return Step(conversation, reply, end_of(reply, ending, env.interrupt))
+    report = report_in(reply.message, outputs, takes_plans=env.call_runner.approval.takes_plans)
+    return Step(conversation, report or reply.message.text, end_of(reply, report, ending, env.interrupt))
 
 
 async def run_turn(said: User, conversation: Conversation, env: Env) -> tuple[Conversation, TurnEnd, str]:
@@ -66,11 +68,11 @@ async def run_turn(said: User, conversation: Conversation, env: Env) -> tuple[Co
         step = await take_step(conversation, env, last=number == env.limits.steps)
         conversation = step.conversation
         if step.end is not None:
-            return conversation, step.end, answer_in(step.reply.message)
+            return conversation, step.end, step.answer
         if number == env.limits.steps:
-            return conversation, "step_limit", answer_in(step.reply.message)
+            return conversation, "step_limit", step.answer
         if await goes_in_circles(env.call_runner.loop_guard, env.call_runner.workspace.ask, env.interrupt):
-            return conversation, "repeated_calls", answer_in(step.reply.message)
+            return conversation, "repeated_calls", step.answer
     raise AssertionError("the count never ends")
 
 
@@ -97,10 +99,9 @@ async def answer_calls(
     reply: Assistant, conversation: Conversation, ending: TurnEnding, last: bool, env: Env
 ) -> tuple[ToolOutput, ...]:
     """One output per call: of the calls that are run, or of calls that come too late to be."""
-    if ending != "none":
-        return not_run(reply, FULL)
-    if last:
-        return not_run(reply, LAST)
+    if ending != "none" or last:
+        why = FULL if ending != "none" else LAST
+        return not_run(reply, why, takes_plans=env.call_runner.approval.takes_plans)
     return await run_in_room(reply.calls, conversation, env)
 
 
@@ -114,10 +115,10 @@ def with_notes(message: User, conversation: Conversation, env: Env) -> User:
     return env.reminders.add_to(message, situation, used, env.watch.epoch)
 
 
-def end_of(reply: Reply, ending: TurnEnding, interrupt: Interrupt) -> StepEnd:
+def end_of(reply: Reply, report: str | None, ending: TurnEnding, interrupt: Interrupt) -> StepEnd:
     if interrupt.requested() or reply.stop_reason == "interrupted":
         return "interrupted"
-    is_waiting = (reply.message.calls and report_in(reply.message) is None) or reply.stop_reason == "pause"
+    is_waiting = (reply.message.calls and report is None) or reply.stop_reason == "pause"
     if is_waiting:
         return "context_limit" if ending == "overdue" else None
     return "answered"

@@ -161,13 +161,3 @@ class CacheBroken:
     expected: int
     """Tokens."""
     read: int
-
-
-@dataclass(frozen=True, slots=True)
-class FilesChanged:
-    """What the turn changed in files, as far as it can be taken back."""
-
-    files: tuple[str, ...]
-    """Relative to the working folder, or absolute where they lie outside it."""
-    uncovered: str = ""
-    """Why what commands changed is not among it, where that is so."""

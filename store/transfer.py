@@ -157,10 +157,10 @@ class TransferStore:
         )
 
     def write(
-        self, session: SessionRow, messages: Iterable[TransferRow], tables: Mapping[str, Sequence[TransferRow]]
+        self, session: SessionRow, messages: Iterable[TransferRow], tables: Mapping[str, Iterable[TransferRow]]
     ) -> None:
         """Adds a session that is not there yet, all of it or nothing. What was put for it and an output needs is
-        settled. Errors of `messages` pass through."""
+        settled. Errors of `messages` and `tables` pass through."""
         with self._store.transaction() as db:
             insert_session(db, session)
             _insert(db, MESSAGES, session.id, messages)
@@ -196,7 +196,7 @@ def _insert(db: sqlite3.Connection, table: str, session: str, rows: Iterable[Tra
     )
 
 
-def _settle(blobs: Blobs, session: str, outputs: Sequence[TransferRow]) -> None:
+def _settle(blobs: Blobs, session: str, outputs: Iterable[TransferRow]) -> None:
     for digest in {row["digest"] for row in outputs}:
         if isinstance(digest, str):
             blobs.settle(digest, session)

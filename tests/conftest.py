@@ -38,6 +38,7 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 settings.load_profile("nightly" if NIGHTLY else "usual")
+os.environ.setdefault("EBB_SANDBOX", "off")  # only its own tests are about the sandbox, which not every machine has
 if not NIGHTLY:
     pytest.MonkeyPatch().setattr("hypothesis.internal.conjecture.providers._get_local_constants", Constants)
 

@@ -1,8 +1,9 @@
 """What a model server says on each wire, made from one neutral `Turn`. It knows formats, no socket and no adapter."""
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from hashlib import sha256
 from typing import Any, Literal, TypeAlias
 
@@ -77,11 +78,12 @@ class Frames:
     media_type: str = "text/event-stream; charset=utf-8"
 
 
-def frames(wire: WireName, turn: Turn, number: int, model: str) -> Frames:
-    """The turn on that wire. `number` counts the answers of a script, so that ids differ."""
+def frames(wire: WireName, turn: Turn, number: int, model: str, free_text: Collection[str] = frozenset()) -> Frames:
+    """The turn on that wire. `number` counts the answers of a script, so that ids differ. `free_text`: the names of the
+    tools that the request wants to be called with a text as it stands."""
     makers: dict[WireName, Callable[[Turn, int, str], Frames]] = {
         "anthropic": _anthropic,
-        "responses": _responses,
+        "responses": partial(_responses, free_text=free_text),
         "chat": _chat,
         "ollama": _ollama,
     }
@@ -184,7 +186,7 @@ def _search_blocks(turn: Turn, id: str) -> list[tuple[Json, list[Json]]]:
     return [(call, deltas), ({"type": "tool_search_tool_result", "tool_use_id": id, "content": content}, [])]
 
 
-def _responses(turn: Turn, number: int, model: str) -> Frames:
+def _responses(turn: Turn, number: int, model: str, free_text: Collection[str]) -> Frames:
     usage: Json = {
         "input_tokens": turn.usage.prompt,
         "input_tokens_details": {"cached_tokens": turn.usage.cache_read, "cache_write_tokens": turn.usage.cache_write},
@@ -208,7 +210,10 @@ def _responses(turn: Turn, number: int, model: str) -> Frames:
     if turn.found:
         items += _search_items(turn, number, events, len(items))
     for index, call in enumerate(turn.calls):
-        items.append(_call_item(call, f"{number}_{index}", events, len(items), turn.found))
+        if call.name in free_text:
+            items.append(_free_text_item(call, f"{number}_{index}", events, len(items)))
+        else:
+            items.append(_call_item(call, f"{number}_{index}", events, len(items), turn.found))
     # A refusal ends as an ordinary completed response on this wire.
     reason = {"max_tokens": "max_output_tokens", "refusal": "content_filter"}.get(turn.stops)
     status = "incomplete" if reason else "completed"
@@ -287,6 +292,23 @@ def _call_item(call: Call, suffix: str, events: list[Json], index: int, found: t
         place = {"item_id": item["id"], "output_index": index}
         events.append({"type": "response.function_call_arguments.delta", "delta": piece} | place)
     whole = item | {"arguments": call.source, "status": "completed"}
+    events.append({"type": "response.output_item.done", "output_index": index, "item": whole})
+    return whole
+
+
+def _free_text_item(call: Call, suffix: str, events: list[Json], index: int) -> Json:
+    """The call of a custom tool: its text is `raw`, or the one argument."""
+    text = call.raw if call.raw is not None else "".join(map(str, call.arguments.values()))
+    item: Json = {
+        "id": f"ctc_{suffix}", "type": "custom_tool_call", "call_id": call.id or f"call_{suffix}", "name": call.name,
+        "input": "", "status": "in_progress",
+    }  # fmt: skip
+    place: Json = {"item_id": item["id"], "output_index": index}
+    events.append({"type": "response.output_item.added", "output_index": index, "item": item})
+    for piece in pieces(text):
+        events.append({"type": "response.custom_tool_call_input.delta", "delta": piece} | place)
+    events.append({"type": "response.custom_tool_call_input.done", "input": text} | place)
+    whole = item | {"input": text, "status": "completed"}
     events.append({"type": "response.output_item.done", "output_index": index, "item": whole})
     return whole
 

@@ -57,7 +57,7 @@ def _outputs(wire: WireName, body: Json) -> Iterator[tuple[str, str]]:
                     yield block["tool_use_id"], _text(block["content"])
         case "responses":
             for item in body["input"]:
-                if item.get("type") == "function_call_output":
+                if item.get("type") in ("function_call_output", "custom_tool_call_output"):
                     yield item["call_id"], _text(item["output"])
         case "chat" | "ollama":
             for message in body["messages"]:

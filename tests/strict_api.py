@@ -38,6 +38,13 @@ PICTURES: Mapping[str, bytes] = {
 }
 MOST_TOOLS: Mapping[WireName, int] = {"responses": 128, "chat": 128}
 LONGEST_DESCRIPTION: Mapping[WireName, int] = {"chat": 1024}
+CALLS: Mapping[str, str] = {
+    "function_call": "function_call_output",
+    "custom_tool_call": "custom_tool_call_output",
+}
+"""The items of the Responses API that are calls, and those that answer each of them."""
+CUSTOM_KEYS = {"type", "name", "description", "format", "allowed_callers", "async", "defer_loading"}
+NO_PARAMETERS: Mapping[str, Any] = {"type": "object", "properties": {}}
 THOUGHTS = ("thinking", "redacted_thinking")
 
 
@@ -167,22 +174,25 @@ def _check_thinking(body: Json, messages: Sequence[Json]) -> None:
 
 def _responses(body: Json, rules: Rules) -> None:
     items: list[Json] = body["input"]
-    tools = [tool for tool in _flat(body.get("tools", ())) if tool["type"] == "function"]
-    _check_tools("responses", [(tool["name"], tool.get("description", ""), tool["parameters"]) for tool in tools])
+    tools = [tool for tool in _flat(body.get("tools", ())) if tool["type"] in ("function", "custom")]
+    parameters = [tool["parameters"] if tool["type"] == "function" else NO_PARAMETERS for tool in tools]
+    named = [(tool["name"], tool.get("description", ""), each) for tool, each in zip(tools, parameters, strict=True)]
+    _check_tools("responses", named)
+    for tool in tools:
+        odd = set(tool) - CUSTOM_KEYS if tool["type"] == "custom" else ()
+        _need(not odd, f"Unknown parameter: 'tools[{tools.index(tool)}].{min(odd, default='')}'.")
     _check_count("responses", body.get("tools", ()))
     _check_output(body["max_output_tokens"], rules)
     _need(body["max_output_tokens"] >= 16, "Invalid 'max_output_tokens': integer below minimum value")
     _need(items, "one of `input` or `previous_response_id` must be provided")
-    called, answered = (
-        [item["call_id"] for item in items if item.get("type") == kind]
-        for kind in ("function_call", "function_call_output")
-    )
-    _need(len(set(called)) == len(called), "Duplicate call_id found in input")
+    called = [(item["call_id"], item["type"]) for item in items if item.get("type") in CALLS]
+    answered = [item["call_id"] for item in items if item.get("type") in CALLS.values()]
+    _need(len(dict(called)) == len(called), "Duplicate call_id found in input")
     _need(len(set(answered)) == len(answered), "Duplicate function_call_output found in input")
     for place, item in enumerate(items):
         _check_item(item, items, place, rules)
-    for id in called:
-        _need(id in answered, f"No tool output found for function call {id}.")
+    for id, kind in called:
+        _need(id in answered, f"No tool output found for {_in_words(kind)} {id}.")
     marks = sum(1 for block in _blocks(items) if "prompt_cache_breakpoint" in block)
     _need(marks <= MOST_MARKS, f"at most 4 prompt_cache_breakpoint may be set, found {marks}")
 
@@ -197,11 +207,15 @@ def _check_item(item: Json, items: Sequence[Json], place: int, rules: Rules) -> 
             _check_parts(blocks, where, rules)
         case "function_call":
             _check_call("responses", item["call_id"], item["name"], where)
-        case "function_call_output":
-            earlier = {other.get("call_id") for other in items[:place] if other.get("type") == "function_call"}
+        case "custom_tool_call":
+            _check_call("responses", item["call_id"], item["name"], where)
+            _need(isinstance(item.get("input"), str), f"Missing required parameter: '{where}.input'.")
+            _need("arguments" not in item, f"Unknown parameter: '{where}.arguments'.")
+        case "function_call_output" | "custom_tool_call_output" as kind:
+            earlier = {other.get("call_id") for other in items[:place] if CALLS.get(other.get("type", "")) == kind}
             _need(
                 item["call_id"] in earlier,
-                f"No tool call found for function call output with call_id {item['call_id']}.",
+                f"No tool call found for {_in_words(kind)} with call_id {item['call_id']}.",
             )
             _need(item["output"], f"{where}.output: must not be empty")
             _check_parts(item["output"] if isinstance(item["output"], list) else [], where, rules)
@@ -210,8 +224,12 @@ def _check_item(item: Json, items: Sequence[Json], place: int, rules: Rules) -> 
             issued = item.get("encrypted_content") == seal_of(text)
             _need(issued, f"The encrypted content for item {item['id']} could not be verified.")
             after = items[place + 1] if place + 1 < len(items) else {"role": "user"}
-            follows = after.get("role") != "user" and after.get("type") != "function_call_output"
+            follows = after.get("role") != "user" and after.get("type") not in CALLS.values()
             _need(follows, f"Item '{item['id']}' of type 'reasoning' was provided without its required following item.")
+
+
+def _in_words(kind: str) -> str:
+    return kind.replace("_", " ")
 
 
 def _check_parts(blocks: Iterable[Json], where: str, rules: Rules) -> None:

@@ -1,9 +1,14 @@
 """What others wrote steers no terminal, whichever command prints it."""
 
 import json
+import os
+import subprocess
+import threading
 from pathlib import Path
 
-from tests.running import Run, ebb
+import pytest
+
+from tests.running import ROOT, Run, command, ebb, environment
 
 STEERS = {"\x1b", "\x07", "\x9b", "\x9d", "\u202e"}
 HOSTILE = "\x1b]0;owned\x07\x9b31m\u202e"
@@ -42,3 +47,38 @@ def test_an_error_says_what_was_wrong_as_text(tmp_path: Path) -> None:
     assert run.code != 0
     assert "owned" in run.err
     assert is_harmless(run)
+
+
+@pytest.mark.parametrize("form", ["text", "json", "stream-json"])
+def test_a_terminal_is_not_steered_by_an_answer_that_needs_no_screen(tmp_path: Path, form: str) -> None:
+    script = tmp_path / "script.json"
+    calls = [{"calls": [{"name": f"bash{HOSTILE}", "arguments": {"command": HOSTILE}}]}, {"text": f"ünd {HOSTILE}\n2"}]
+    script.write_text(json.dumps({"reply": calls}))
+    ours, theirs = os.openpty()
+    flags = ("-p", "go", "-C", str(tmp_path), "-m", f"scripted/{script}", "--output-format", form)
+    read = bytearray()
+
+    def listen() -> None:
+        try:
+            while data := os.read(ours, 65536):
+                read.extend(data)
+        except OSError:  # Linux says so when nobody holds the other end any more
+            return
+
+    hearing = threading.Thread(target=listen)
+    with subprocess.Popen(
+        command(*flags),
+        env=environment(tmp_path / "home"),
+        cwd=ROOT,
+        stdin=subprocess.DEVNULL,
+        stdout=theirs,
+        stderr=theirs,
+    ) as run:
+        os.close(theirs)
+        hearing.start()
+        assert run.wait(60) == 0
+    hearing.join()
+    os.close(ours)
+    shown = read.decode()
+    assert not set(shown) & STEERS
+    assert ("ünd" if form == "text" else "\\u202e") in shown

@@ -105,6 +105,12 @@ CHANGES: list[tuple[WireName, str, Change]] = [
     ("responses", "missing properties", lambda b: b["tools"][0]["parameters"].pop("properties")),
     ("responses", "missing items", lambda b: b["tools"][0]["parameters"]["properties"].update(a={"type": "array"})),
     ("responses", "not valid under", lambda b: b["tools"][0]["parameters"].update(minimum="three")),
+    ("responses", "found for custom tool call output", lambda b: of_type(b, "function_call_output")[0].update(
+        type="custom_tool_call_output")),
+    ("responses", "No tool call found for function call output", lambda b: of_type(b, "function_call")[0].update(
+        type="custom_tool_call", input="x") or of_type(b, "custom_tool_call")[0].pop("arguments")),
+    ("responses", "Missing required", lambda b: of_type(b, "function_call")[0].update(type="custom_tool_call")),
+    ("responses", "Unknown parameter", lambda b: b["tools"][0].update(type="custom")),
     ("chat", "at most 1024", lambda b: b["tools"][0]["function"].update(description="x" * 1025)),
     ("chat", "must be followed by tool messages", lambda b: b["messages"].pop(3)),
     ("chat", "preceding message with 'tool_calls'", lambda b: b["messages"].append(b["messages"][3])),

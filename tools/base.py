@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import field
 from pathlib import Path
-from typing import Literal, Protocol, TypeAlias, runtime_checkable
+from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias, runtime_checkable
 
 from tools.cap import by_bytes
 from tools.extent import Extent
@@ -14,6 +14,9 @@ from tools.recall_scope import Scope
 from tools.recalled import Fetch, LookUp, Memory, RecallQuery
 from tools.seen_files import SeenFiles
 from tools.stored_outputs import KeptContent
+
+if TYPE_CHECKING:  # types only: who runs a command pays for it
+    from tools.sandbox.sandbox import Sandbox
 
 Effect: TypeAlias = Literal["none", "read", "write", "run", "serve", "fetch"]
 """The most a tool can do: nothing outside the session, read files, change files, run programs, whatever the server does
@@ -87,6 +90,8 @@ class Result:
     """The call ran to its end and reports a failure, such as a command's exit code."""
     extent: Extent | None = None
     """How much of what there is stands in `text`, where the tool can say."""
+    blocked: str = ""
+    """What the sandbox kept from a command that failed."""
     program: ProgramState | None = None
     """How it stands with the program that the call was about, where it was about one."""
 
@@ -130,6 +135,8 @@ class Workspace:
     """A folder of this session's own, for what programs print while they run."""
     seen: SeenFiles = field(default_factory=SeenFiles)
     jobs: BackgroundJobs = field(default_factory=BackgroundJobs)
+    sandbox: "Sandbox | None" = None
+    """The boundary that commands run in; None where they run without one."""
     reads: ReadLimits = ReadLimits()
     kept: Callable[[str], Awaitable[KeptContent]] = nothing_kept
     """Finds what a reference stands for, of outputs and messages that are not in view. Raises `ToolError`."""

@@ -20,6 +20,8 @@ from tools.program_output import job_of, news_of, with_log
 from tools.schema import flag, number, object_of, text
 
 DEFAULT_SECONDS, MOST_SECONDS = 120, 600
+_LAST_WORDS = 16_384
+"""Bytes at the end of an output in which a failure is looked for."""
 _ANSWERED = 1.0
 """Seconds in which a job may answer what was written to it."""
 
@@ -69,7 +71,7 @@ class Bash:
         command, folder = command_line(arguments), _folder(text(arguments, "workdir", ""), workspace)
         if flag(arguments, "background") or flag(arguments, "terminal"):
             return _run_in_background(command, folder, workspace, terminal=flag(arguments, "terminal"))
-        launched = await _launched(command, workspace)
+        launched = await _launched(command, folder, workspace)
         result = await _run_in_time(command, folder, number(arguments, "timeout", DEFAULT_SECONDS), workspace, launched)
         names = shown_names(command)
         if names:
@@ -107,18 +109,28 @@ async def _written_to(job: Job, words: str) -> Result:
 
 
 def _run_in_background(command: str, folder: Path, workspace: Workspace, *, terminal: bool) -> Result:
-    job = workspace.jobs.add(command, _started(command, in_shell(command), folder, workspace, None, terminal=terminal))
+    launched = _confined(in_shell(command), folder, workspace, terminal=terminal)
+    job = workspace.jobs.add(command, _started(command, launched, folder, workspace, None, terminal=terminal))
     told = f"{job.id} is running; bash_output gives what it prints, bash_kill ends it"
     return Result(told, program=ProgramState(told, job=job.id, is_silent=True))
 
 
-async def _launched(command: str, workspace: Workspace) -> Launch:
-    """The command as a shell runs it, or, where it may only look, without one."""
+async def _launched(command: str, folder: Path, workspace: Workspace) -> Launch:
+    """The command as a shell runs it, or, where it may only look, without one; in the sandbox, if there is one."""
     if not workspace.read_only:
-        return in_shell(command)
+        return _confined(in_shell(command), folder, workspace)
     from tools.read_only_run import launch  # noqa: PLC0415  # deferred: few sessions plan
 
-    return await undivided(lambda: launch(command, workspace))
+    return _confined(await undivided(lambda: launch(command, workspace)), folder, workspace)
+
+
+def _confined(launch: Launch, folder: Path, workspace: Workspace, *, terminal: bool = False) -> Launch:
+    if workspace.sandbox is None:
+        return launch
+    try:
+        return workspace.sandbox.around(launch, folder, may_write=not workspace.read_only, terminal=terminal)
+    except OSError as error:
+        raise ToolError(f"the sandbox could not be made: {error}; ask the user what to do") from error
 
 
 async def _run_in_time(command: str, folder: Path, seconds: int, workspace: Workspace, launched: Launch) -> Result:
@@ -137,7 +149,7 @@ async def _run_in_time(command: str, folder: Path, seconds: int, workspace: Work
         await program.close()
     else:
         workspace.jobs.look_after(program)
-    return _told(program)
+    return _told(program, _blocked(program, folder, workspace) if launched.is_wrapped and program.code else "")
 
 
 def _goes_on(job: Job, seconds: int) -> Result:
@@ -151,12 +163,25 @@ def _goes_on(job: Job, seconds: int) -> Result:
     return with_log(log, "no output yet", ProgramState(told, job=job.id), failed=False)
 
 
-def _told(program: Program) -> Result:
+def _blocked(program: Program, folder: Path, workspace: Workspace) -> str:
+    """What the sandbox has kept from a program that failed, by the end of what it printed."""
+    assert workspace.sandbox is not None
+    from tools.sandbox.blocked import what_was_blocked  # noqa: PLC0415  # deferred: most commands succeed
+
+    with program.log.open("rb") as log:
+        log.seek(max(program.kept - _LAST_WORDS, 0))
+        printed = log.read(_LAST_WORDS).decode("utf-8", "replace")
+    return what_was_blocked(printed, workspace.sandbox.boundary(may_write=not workspace.read_only), str(folder))
+
+
+def _told(program: Program, blocked: str) -> Result:
     state = state_of(program.code or 0)
     others = "" if program.is_over else "what it started in the background still runs, until the session ends"
     log = PrintedLog(program.log, 0, program.kept, program.is_over, program.kept >= program.size)
-    state = replace(state, told="\n".join(filter(None, (program.problem, state.how, others))))
-    return with_log(log, "no output", state, failed=state.code != 0 or bool(program.problem))
+    kept = f"it ran in a sandbox, where {blocked}: do without, or tell the user what it needs" if blocked else ""
+    state = replace(state, told="\n".join(filter(None, (program.problem, state.how, kept, others))))
+    result = with_log(log, "no output", state, failed=state.code != 0 or bool(program.problem))
+    return replace(result, blocked=blocked)
 
 
 def _started(
@@ -172,7 +197,7 @@ def _started(
         for each in (workspace.outputs.parent, workspace.outputs):  # parents get no mode from `mkdir`
             each.mkdir(parents=True, exist_ok=True, mode=0o700)
         log = workspace.outputs / f"bash-{secrets.token_hex(4)}.txt"
-        return start(launched.argv, folder, launched.environment, log, heard, terminal=terminal)
+        return start(launched, folder, log, heard, terminal=terminal)
     except OSError as error:
         raise ToolError(_why_not_started(error, command, folder)) from error
     except UnicodeEncodeError as error:

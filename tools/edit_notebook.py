@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tools.base import Arguments, Effect, Result, ToolError, Workspace, description_beside
+from tools.extent import shortened
 from tools.files.change import Change, insist_on_read, made_of, make, preview_of
 from tools.files.paths import display, resolve
 from tools.files.read_write import content_of, undivided
-from tools.lazy import dataclass
+from tools.lazy import dataclass, regex
 from tools.schema import number, object_of, text
 
 if TYPE_CHECKING:  # types only: see `_plan`
@@ -28,6 +29,7 @@ class CellPlan:
     """What the model is told when it is made."""
 
 
+_NUMBERED = regex(r"\[?(?:cell )?(\d{1,6})\]?")
 MOST_LOOKED_AT = 1000
 """Names among which a notebook is looked for."""
 
@@ -55,7 +57,7 @@ class EditNotebook:
         {
             "path": {"type": "string"},
             "action": {"enum": ["replace", "insert", "delete"]},
-            "cell": {"type": "integer", "minimum": 0},
+            "cell": {"type": ["integer", "string"], "minimum": 0},
             "source": {"type": "string"},
             "type": {"enum": list(KINDS), "description": "default: code, or as it is"},
         },
@@ -95,14 +97,16 @@ def _plan(arguments: Arguments, workspace: Workspace) -> CellPlan:
     except NotebookError as error:
         raise ToolError(f"`{name}`: {error}") from error
     if changed.text == notebook.text:
-        raise ToolError(f"cell {arguments['cell']} of `{name}` holds exactly this already: nothing would change")
+        raise ToolError(
+            f"cell {_place(notebook, arguments)} of `{name}` holds exactly this already: nothing would change"
+        )
     return CellPlan(Change(path, raw, changed.encode()), f"{told} `{name}`, which has {len(changed.cells)} now")
 
 
 def _changed(notebook: "Notebook", arguments: Arguments) -> "tuple[Notebook, str]":
     from tools.files.notebook import NotebookError, deleted, inserted, replaced  # noqa: PLC0415  # deferred: as above
 
-    place, kind = number(arguments, "cell", 0), _kind(arguments)
+    place, kind = _place(notebook, arguments), _kind(arguments)
     if text(arguments, "action") == "delete":
         return deleted(notebook, place), f"deleted cell {place} of"
     if "source" not in arguments:
@@ -111,6 +115,21 @@ def _changed(notebook: "Notebook", arguments: Arguments) -> "tuple[Notebook, str
     if text(arguments, "action") == "insert":
         return inserted(notebook, place, source, kind or "code"), f"inserted cell {place + 1} into"
     return replaced(notebook, place, source, kind), f"replaced cell {place} of"
+
+
+def _place(notebook: "Notebook", arguments: Arguments) -> int:
+    """The number of the cell that is meant: by its number, or by the id that the file gives it."""
+    from tools.files.notebook import NotebookError  # noqa: PLC0415  # deferred: as above
+
+    cell = arguments["cell"]
+    if not isinstance(cell, str):
+        return number(arguments, "cell", 0)
+    places = [place for place, each in enumerate(notebook.cells, 1) if each.value.get("id") == cell]
+    if len(places) == 1:
+        return places[0]
+    if (written := _NUMBERED.fullmatch(cell)) is not None:
+        return int(written[1])
+    raise NotebookError(f"no cell has the id `{shortened(cell, 40)}`: give its number as `cell`, as `read` shows it")
 
 
 def _kind(arguments: Arguments) -> "CellKind | None":

@@ -64,7 +64,7 @@ def _read(path: Path, offset: int, limit: int, workspace: Workspace) -> Result |
     """None for a PDF, which is read by another program."""
     name = display(path, workspace.root)
     if not os.path.lexists(path):
-        raise ToolError(f"`{name}` does not exist{_similar(path)}")
+        raise ToolError(f"`{name}` does not exist{_where_to_look(path, workspace.root)}")
     with opened(path) as (file, size):
         if file.read(len(_PDF)) == _PDF:
             return None
@@ -137,20 +137,14 @@ def page_of(lines: list[str], offset: int, limit: int, limits: ReadLimits) -> Fi
     return FilePage("\n".join(shown), offset + len(shown) - 1)
 
 
-def _similar(path: Path) -> str:
-    """What the model may have meant, as the end of a sentence."""
-    import difflib  # noqa: PLC0415  # deferred: only a wrong path needs it
+def _where_to_look(path: Path, root: Path) -> str:
+    """What the model may have meant, or where to look, as the end of a sentence."""
+    from tools.search.similar_paths import meant  # noqa: PLC0415  # deferred: only a wrong path needs it
 
+    if told := meant(path, root):
+        return told
     folder = path.parent
     if not os.path.isdir(folder):
         existing = next(parent for parent in folder.parents if os.path.isdir(parent))
         return f", nor does its folder; `{printable(str(existing))}` does: look there with glob"
-    try:
-        names = sorted(os.listdir(folder))[:5000]
-    except PermissionError:
-        return " or may not be seen"
-    lowered = {name.lower(): name for name in names}
-    close = difflib.get_close_matches(path.name.lower(), lowered, n=3, cutoff=0.6)
-    if not close:
-        return ": look for it with glob"
-    return ": is it " + " or ".join(f"`{printable(lowered[name])}`" for name in close) + "?"
+    return ": look for it with glob" if os.access(folder, os.R_OK) else " or may not be seen"

@@ -1,25 +1,29 @@
 """The question that is on the screen."""
 
 from collections.abc import Callable, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 from textual.app import App
 
 from agent.events import Decision, PermissionAsked
+from agent.plan_events import PlanDecision, PlanSubmitted
 from tui.screens.permission import PermissionScreen
+from tui.screens.plan import PlanScreen
 from tui.screens.question import QuestionScreen
 from tui.view.blocks import Call, Notice, OpenQuestion, SessionView
+
+Answer: TypeAlias = Decision | PlanDecision | str
 
 
 class Dialogs:
     """Shows one open question after the other, and takes away what was answered elsewhere or has become void."""
 
-    def __init__(self, app: App[Any], answer: Callable[[str, Decision | str], None], stop: Callable[[], None]) -> None:
+    def __init__(self, app: App[Any], answer: Callable[[str, Answer], None], stop: Callable[[], None]) -> None:
         """`stop`: ends the turn, and the open questions with it."""
         self._app = app
         self._answer = answer
         self._stop = stop
-        self._shown: PermissionScreen | QuestionScreen | None = None
+        self._shown: PermissionScreen | PlanScreen | QuestionScreen | None = None
         self._open: tuple[OpenQuestion, ...] = ()
         self._told: tuple[str, ...] = ()
         self._answered: set[str] = set()
@@ -43,14 +47,14 @@ class Dialogs:
             self._ask(due)
 
     def _ask(self, question: OpenQuestion) -> None:
-        def answered(answer: Decision | str | None) -> None:
+        def answered(answer: Answer | None) -> None:
             self._shown = None
             if answer is not None:
                 self._answered.add(question.id)
                 self._answer(question.id, answer)
             self._show(self._open)
 
-        def decided(decision: Decision | Literal["stop"] | None) -> None:
+        def decided(decision: Decision | PlanDecision | Literal["stop"] | None) -> None:
             if decision != "stop":
                 return answered(decision)
             self._answered.add(question.id)
@@ -61,6 +65,10 @@ class Dialogs:
             permission = PermissionScreen(question, self._told)
             self._shown = permission
             self._app.push_screen(permission, decided)
+        elif isinstance(question, PlanSubmitted):
+            plan = PlanScreen(question, self._told)
+            self._shown = plan
+            self._app.push_screen(plan, decided)
         else:
             words = QuestionScreen(question, self._told)
             self._shown = words

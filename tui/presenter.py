@@ -57,6 +57,7 @@ class Presenter:
         self._is_over = False
         self._pace = Pace()
         self._branch = ""
+        self._is_sandboxed = False
         self.wanted: tuple[StatusPart, ...] = STATUS
         """The parts of the status line."""
         self.advice: Callable[[str], Sequence[str]] = lambda model: ()
@@ -157,11 +158,13 @@ class Presenter:
         """Reads which branch is checked out: where somebody comes back, and each second while something runs."""
         session = self._controller.session
         self._branch = branch_of(session.root) if session is not None else ""
+        self._is_sandboxed = session is not None and session.mode == "auto" and session.is_sandboxed
 
     def _status(self) -> None:
         now, view = monotonic(), self._controller.view
         pace = self._pace.at(view.streamed, now) if view.busy else 0
-        shown = Shown(view, self._elapsed.at(view, now), self._hint, self._branch, pace, self.wanted)
+        took, boxed = self._elapsed.at(view, now), self._is_sandboxed
+        shown = Shown(view, took, self._hint, self._branch, pace, self.wanted, boxed)
         self._app.query_one(StatusLine).show(shown)
 
     def _tick(self) -> None:

@@ -15,9 +15,12 @@ from agent.errors import UsageError
 
 FORMAT, VERSION = "ebbtide session", 1
 
-LONGEST_LINE = 1 << 28
-"""Bytes of one row."""
-_LARGEST_MANIFEST = 1 << 26
+LONGEST_LINE = 1 << 24
+"""Bytes of one row: more than the largest window holds. A small file may unpack to anything."""
+MOST_NESTED = 2_000_000
+"""Lists and objects in one row, which take many times the bytes that they are written in."""
+_MANIFEST_HEAD, _MANIFEST_ENTRY = 1 << 16, 256
+"""Bytes that a manifest may take, and for each file that it tells of."""
 _PIECE = 1 << 18
 _LEVEL = 1
 _MANIFEST = "manifest.json"
@@ -134,14 +137,22 @@ class Bundle:
                 raise BadBundle(f"`{self._path}` is not imported: it holds `{name}`, a path that leaves its folder")
         if _MANIFEST not in names:
             raise BadBundle(f"`{self._path}` is not an exported session: it has no `{_MANIFEST}`")
-        manifest = self._manifest()
+        manifest = self._manifest(len(names))
         if any(not _NAME.fullmatch(name) for name in names) or len(set(names)) < len(names):
             raise self.damaged("it holds files that do not belong to a session")
+        declared = {_MANIFEST, *(f"rows/{table}.jsonl" for table in manifest.rows)}
+        declared |= {f"blobs/{digest}" for digest in manifest.blobs}
+        undeclared = next((name for name in names if name not in declared), None)
+        if undeclared is not None:
+            raise self.damaged(f"its manifest does not tell of `{Path(undeclared).stem[:12]}`")
         return manifest
 
-    def _manifest(self) -> Manifest:
+    def _manifest(self, files: int) -> Manifest:
+        most = _MANIFEST_HEAD + files * _MANIFEST_ENTRY
         with self._reading(), self._zip.open(_MANIFEST) as entry:
-            data = entry.read(_LARGEST_MANIFEST)
+            data = entry.read(most + 1)
+        if len(data) > most:
+            raise self.damaged("its manifest tells of more than is in it")
         try:
             body = json.loads(data)
         except (ValueError, RecursionError) as error:
@@ -174,6 +185,8 @@ class Bundle:
         for line in self._lines(f"rows/{table}.jsonl"):
             digest.update(line)
             count += 1
+            if line.count(b"[") + line.count(b"{") > MOST_NESTED:
+                raise self.damaged(f"line {count} of `{table}` is no row of a session")
             try:
                 row = json.loads(line)
             except (ValueError, RecursionError) as error:
@@ -185,6 +198,8 @@ class Bundle:
     def _lines(self, name: str) -> Iterator[bytes]:
         with self._reading(), self._zip.open(name) as entry:
             while line := entry.readline(LONGEST_LINE):
+                if len(line) >= LONGEST_LINE:
+                    raise self.damaged(f"`{name}` has a line of more than {LONGEST_LINE >> 20} MiB")
                 if not line.endswith(b"\n"):
                     raise self.damaged(f"`{name}` ends in the middle of a line")
                 yield line

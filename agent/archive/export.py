@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import IO
+from typing import IO, Any, cast
 
 from agent.archive.archive import FORMER
 from agent.archive.bundle import Bundle, BundleWriter, UnreadableContent, bundle_line
@@ -33,7 +33,12 @@ LATER = frozenset({"views"})
 _ID = re.compile(r"[0-9a-f]{12}")
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 
-Tables = Mapping[str, tuple[TransferRow, ...]]
+_HELD = frozenset({"outputs", "situation"})
+"""Tables whose rows are all looked at together."""
+MOST_HELD = 100_000
+"""Rows of such a table."""
+
+Tables = Mapping[str, Iterable[TransferRow]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -283,32 +288,58 @@ def _message_row(row: TransferRow) -> MessageRow:
     return MessageRow(int(row["position"] or 0), str(row["role"]), str(row["body"]))
 
 
+class _Streamed:
+    """The rows of a table, read again from the file each time that they are gone through."""
+
+    def __init__(self, bundle: Bundle, table: str) -> None:
+        self._bundle = bundle
+        self._table = table
+
+    def __iter__(self) -> Iterator[TransferRow]:
+        return cast(Iterator[TransferRow], self._bundle.rows(self._table))
+
+
 def _tables(bundle: Bundle, messages: int) -> Tables:
-    """All rows but the messages, each of which the store takes."""
-    tables: dict[str, tuple[TransferRow, ...]] = {}
+    """All rows but the messages, each of which the store takes. Few are held: a small file may hold many."""
+    tables: dict[str, Iterable[TransferRow]] = {}
     for table in COLUMNS:
         if table == MESSAGES or (table in LATER and table not in bundle.manifest.rows):
             continue
-        rows: list[TransferRow] = []
-        seen = set[object]()
-        for row in bundle.rows(table):
-            if not isinstance(row, dict) or not is_row_of(table, row):
-                raise bundle.damaged(f"row {len(rows) + 1} of `{table}` is not a row")
-            key = tuple(row[name] for name in KEYS[table]) if table in KEYS else len(rows)
-            if key in seen or not 0 <= int(row.get("position", 0)) <= messages:
-                raise bundle.damaged(f"row {len(rows) + 1} of `{table}` does not fit the others")
-            seen.add(key)
-            rows.append(row)
-        tables[table] = tuple(rows)
+        rows = _sound_rows(bundle, table, messages)
+        if table in _HELD:
+            tables[table] = tuple(rows)
+        else:
+            tables[table] = _Streamed(bundle, table)
+            for row in rows:
+                if table == "summaries":
+                    _readable_summary(bundle, row)
     for row in tables["outputs"]:
         if row["digest"] is not None and row["digest"] not in bundle.manifest.blobs:
             raise bundle.damaged(f"the bytes of `r{row['number']}` are missing in it")
-    for row in tables["summaries"]:
-        try:
-            read_summary(SummaryRow(int(row["number"] or 0), int(row["position"] or 0), str(row["body"])))
-        except StoreFailed as error:
-            raise bundle.damaged(str(error)) from error
     return tables
+
+
+def _sound_rows(bundle: Bundle, table: str, messages: int) -> Iterator[TransferRow]:
+    """The rows of a table in the order in which they are exported, which is that of their keys: so each is new."""
+    before: tuple[Any, ...] | None = None
+    for number, row in enumerate(bundle.rows(table), 1):
+        if not isinstance(row, dict) or not is_row_of(table, row):
+            raise bundle.damaged(f"row {number} of `{table}` is not a row")
+        key = tuple(row[name] for name in KEYS[table]) if table in KEYS else None
+        is_new = key is None or before is None or key > before
+        if not is_new or not 0 <= int(row.get("position", 0)) <= messages:
+            raise bundle.damaged(f"row {number} of `{table}` does not fit the others")
+        if table in _HELD and number > MOST_HELD:
+            raise bundle.damaged(f"`{table}` has more than {MOST_HELD:,} rows")
+        before = key
+        yield row
+
+
+def _readable_summary(bundle: Bundle, row: TransferRow) -> None:
+    try:
+        read_summary(SummaryRow(int(row["number"] or 0), int(row["position"] or 0), str(row["body"])))
+    except StoreFailed as error:
+        raise bundle.damaged(str(error)) from error
 
 
 def _same(store: SessionStore, exported_id: str, bundle: Bundle) -> SessionRow | None:

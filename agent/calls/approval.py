@@ -1,13 +1,15 @@
 """May a call run? The policy is asked first and then the user, who may change the call. It runs nothing."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import field, replace
-from typing import Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 from agent.calls.policy import PermissionRequest, Policy, Rule, Ruling, decide, parse_rule
 from agent.calls.resolve import tool_for
+from agent.config.options import Mode
+from agent.context.control_calls import PLAN
 from agent.errors import ConfigError
 from agent.events import (
     CallDenied,
@@ -21,12 +23,15 @@ from agent.events import (
 )
 from agent.interrupt import Interrupt
 from agent.messages import ToolCall
-from tools.base import Previews, ReadsOnly, Tool, ToolError, Workspace
+from agent.plan_events import PlanDecision, PlanSubmitted
+from tools.base import Previews, ReadOnlyAccess, ReadsOnly, Tool, ToolError, Workspace
 from tools.files.diff import unified
+from tools.files.paths import has_other_names
 from tools.lazy import dataclass
 
 Ask: TypeAlias = Callable[[PermissionAsked], Awaitable[Decision]]
 """Puts a question to the user and waits for the answer."""
+AskAboutPlan: TypeAlias = Callable[[PlanSubmitted], Coroutine[Any, Any, PlanDecision]]
 
 NOBODY_TO_ASK = "nobody is there to ask; start with `--permission-mode auto` or an `--allow` rule to let it run"
 
@@ -49,7 +54,7 @@ async def nothing_earlier() -> Sequence[ToolCall]:
     return ()
 
 
-async def nothing_noted(call: str) -> None:
+async def nothing_noted(what: str) -> None:
     """Where nobody wants to know."""
 
 
@@ -68,8 +73,31 @@ class Approval:
     """Told of a call before the user is asked about it."""
     kept_here: list[Rule] = field(default_factory=list)
     """The rules that the user keeps for the session alone."""
+    ask_about_plan: AskAboutPlan | None = None
+    """None when nobody is there to decide about plans."""
+    note_mode: Callable[[Mode], Awaitable[None]] = nothing_noted
+    """Told of each change of the mode."""
+    _was_auto: bool = False
     _open: dict[str, tuple[PermissionRequest, asyncio.Event]] = field(default_factory=dict)
     """The calls that are asked about, and what tells that a rule covers one by now."""
+
+    async def change_mode(self, mode: Mode) -> None:
+        """What runs without a question from now on, also in a turn that runs. The model is told with what is sent
+        next. Raises `StoreFailed`."""
+        self._was_auto = self._was_auto or self.policy.mode == "auto"
+        self.policy = replace(self.policy, mode=mode)
+        await self.note_mode(mode)
+
+    @property
+    def modes_after_plan(self) -> tuple[Mode, ...]:
+        """Those in which a plan may be carried out. `auto` has to be named by the user: it is one of them once it was
+        the session's."""
+        return ("ask", "accept-edits", "auto") if self._was_auto else ("ask", "accept-edits")
+
+    @property
+    def takes_plans(self) -> bool:
+        """Whether a plan is the answer, since nobody is there to decide about it."""
+        return self.policy.mode == "plan" and self.ask_about_plan is None
 
     def keep(self, rule: str) -> None:
         """Allows what the rule says from now on, the calls that wait for an answer and are covered by it among them."""
@@ -108,6 +136,11 @@ class ReviewedCall:
     tool: Tool
     asked: PermissionRequest
     ruling: Ruling
+
+    @property
+    def as_it_runs(self) -> PermissionRequest:
+        """With what the call shows only where it is run so that it can do nothing else."""
+        return self.asked if self.ruling.is_guarded else replace(self.asked, read_only=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +184,7 @@ async def approve(call: ToolCall, context: ApprovalContext) -> Permit:
         if ruling.verdict == "deny":
             return _denied(reviewed, is_edited, ruling.rule, f"denied: {ruling.rule}. {ELSE}", context)
         if ruling.verdict == "allow" and not count:
-            return Permit(reviewed.call, reviewed.tool, reviewed.asked)
+            return Permit(reviewed.call, reviewed.tool, reviewed.as_it_runs)
         if context.approval.ask is None:
             reason = f"denied: {ruling.rule}, and {NOBODY_TO_ASK}. {ELSE}"
             return _denied(reviewed, is_edited, ruling.rule, reason, context)
@@ -159,12 +192,12 @@ async def approve(call: ToolCall, context: ApprovalContext) -> Permit:
         question = await _question(reviewed, is_edited, count, context)
         if not is_edited and decide(reviewed.asked, context.approval.policy).verdict == "allow":
             return Permit(
-                reviewed.call, reviewed.tool, reviewed.asked
+                reviewed.call, reviewed.tool, reviewed.as_it_runs
             )  # a rule was kept for another question meanwhile
         await context.approval.note_asked(reviewed.call.id)
         decision = await context.interrupt.race(context.approval.answer_to(question, reviewed.asked, context.emit))
         if decision is None:
-            return Permit(reviewed.call, reviewed.tool, reviewed.asked, STOPPED, is_edited)
+            return Permit(reviewed.call, reviewed.tool, reviewed.as_it_runs, STOPPED, is_edited)
         if decision.verdict == "deny":
             note = f": {decision.note}" if decision.note else ""
             reason = f"denied by the user{note}. Do not try the same again; ask what to do instead if it is not clear"
@@ -179,7 +212,7 @@ async def approve(call: ToolCall, context: ApprovalContext) -> Permit:
             _keep(decision, context)
         if is_edited:
             context.emit(CallEdited(reviewed.call.id, reviewed.call.name, reviewed.call.arguments))
-        return Permit(reviewed.call, reviewed.tool, reviewed.asked, is_edited=is_edited)
+        return Permit(reviewed.call, reviewed.tool, reviewed.as_it_runs, is_edited=is_edited)
 
 
 def _review(call: ToolCall, context: ApprovalContext) -> ReviewedCall:
@@ -189,11 +222,26 @@ def _review(call: ToolCall, context: ApprovalContext) -> ReviewedCall:
 
 def _request_of(call: ToolCall, context: ApprovalContext) -> tuple[Tool, PermissionRequest]:
     tool = tool_for(call, context.tools)
-    is_plan = context.approval.policy.mode == "plan"
-    shown = (
-        tool.read_only_access(call.arguments, context.workspace) if is_plan and isinstance(tool, ReadsOnly) else None
-    )
-    return tool, PermissionRequest(tool.name, tool.effect, tool.subjects(call.arguments, context.workspace), shown)
+    return tool, request_for(tool, call.arguments, context.workspace, context.approval.policy)
+
+
+def request_for(tool: Tool, arguments: Mapping[str, object], workspace: Workspace, policy: Policy) -> PermissionRequest:
+    """A call as the policy sees it. Raises `ToolError`."""
+    subjects = tool.subjects(arguments, workspace)
+    linked = tuple(path for path in subjects if has_other_names(path)) if tool.effect == "write" else ()
+    shown = _shown_by(tool, arguments, workspace, policy) if isinstance(tool, ReadsOnly) else None
+    return PermissionRequest(tool.name, tool.effect, subjects, shown, linked)
+
+
+def _shown_by(
+    tool: ReadsOnly, arguments: Mapping[str, object], workspace: Workspace, policy: Policy
+) -> ReadOnlyAccess | None:
+    try:
+        return tool.read_only_access(arguments, workspace)
+    except ToolError:
+        if policy.mode == "plan":
+            raise
+        return ReadOnlyAccess("read", ("/",))  # no rule that looks at files covers it
 
 
 def _edited(call: ToolCall, arguments: Mapping[str, object], context: ApprovalContext) -> ReviewedCall:
@@ -207,7 +255,7 @@ def _edited(call: ToolCall, arguments: Mapping[str, object], context: ApprovalCo
 def _denied(reviewed: ReviewedCall, is_edited: bool, rule: str, reason: str, context: ApprovalContext) -> Permit:
     call = reviewed.call
     context.emit(CallDenied(call.id, call.name, call.arguments, rule))
-    return Permit(call, reviewed.tool, reviewed.asked, reason, is_edited)
+    return Permit(call, reviewed.tool, reviewed.as_it_runs, reason, is_edited)
 
 
 async def _question(reviewed: ReviewedCall, is_edited: bool, count: int, context: ApprovalContext) -> PermissionAsked:
@@ -279,7 +327,10 @@ _LONGEST = 20_000
 
 
 def told_of_edit(call: ToolCall, edited: ToolCall) -> str:
-    """What stands before the output: each argument that is another one now, as it is, or what changed in it."""
+    """What stands before the output: each argument that is another one now, as it is, or what changed in it. A plan
+    that is to be carried out is told whole."""
+    if call.name == PLAN:
+        return f"[The user changed the plan. It is now:\n{edited.arguments['plan']}]"
     names = dict.fromkeys((*call.arguments, *edited.arguments))
     told = [_told(name, call.arguments, edited.arguments) for name in names if _differs(name, call, edited)]
     text = "\n".join(["[The user changed this call before it ran.", *told])

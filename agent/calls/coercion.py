@@ -7,6 +7,7 @@ from typing import TypeAlias
 
 from tools.base import Arguments
 from tools.lazy import regex
+from tools.loose_json import read_whole
 from tools.schema import DEEPEST, is_nested, mismatches
 
 Schema: TypeAlias = Mapping[str, object]
@@ -141,7 +142,7 @@ def _read(text: str, begin: str) -> object:
     if not text.lstrip().startswith(begin):
         return None
     try:
-        read = json.loads(text, strict=False)
+        read = read_whole(text)
     except (ValueError, RecursionError):
         return None
     return None if is_nested(read, DEEPEST) else read

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import field, replace
 from functools import partial
 from typing import Protocol
@@ -10,14 +9,17 @@ from typing import Protocol
 from agent.calls.approval import Approval, ApprovalContext, EditedCallError, Permit, approve, told_of_edit
 from agent.calls.loop_guard import LoopGuard
 from agent.calls.output_room import Keep, KeptOutput, OutputRoom
+from agent.calls.outside import again_outside
+from agent.calls.plan_approval import BEHIND, approve_plan, was_decided
 from agent.calls.policy import PermissionRequest
 from agent.calls.resolve import as_meant
+from agent.context.control_calls import PLAN
 from agent.context.offload import moved
 from agent.events import Event, ToolFinished, ToolProgress, ToolStarted
 from agent.interrupt import Interrupt
 from agent.messages import OutputStatus, ToolCall, ToolOutput
 from agent.records.call_progress import CallProgress
-from tools.base import Effect, Made, Result, Tool, ToolError, Workspace
+from tools.base import Made, Result, Tool, ToolError, Workspace
 from tools.files.paths import display
 from tools.lazy import dataclass
 
@@ -49,19 +51,6 @@ class Keeper(Protocol):
         """The output with all of it kept, when less than its text is going to be shown."""
 
 
-class Guard(Protocol):
-    """Keeps what a call may change in files, as it was before."""
-
-    def __call__(
-        self, effect: Effect, subjects: Sequence[str], *, reads_only: bool
-    ) -> AbstractAsyncContextManager[None]: ...
-
-
-def unguarded(effect: Effect, subjects: Sequence[str], *, reads_only: bool) -> AbstractAsyncContextManager[None]:
-    """Where nothing is kept."""
-    return nullcontext()
-
-
 async def forget_files(file_changes: Sequence[Made]) -> None:
     """Where nobody will ask what was in them."""
 
@@ -82,28 +71,26 @@ class CallRunner:
     """How far the calls of the step have come."""
     loop_guard: LoopGuard | None = None
     """Counts calls that are made again and again; None where a turn may do that."""
-    guard: Guard = unguarded
 
 
 async def run_calls(
     calls: Sequence[ToolCall], call_runner: CallRunner, room: OutputRoom, place: CallPosition
 ) -> tuple[ToolOutput, ...]:
     """One output per call, in order: failures, denials and interruptions are outputs too. Neighbouring calls that only
-    read run side by side; any other runs alone. What is called through `call_tool` is, for everybody, a call of its own
-    tool. All outputs share the room that there is; where it decides so, no further call is run. `place`: that of the
-    first call."""
+    read run side by side; any other runs alone, and none behind a plan that was decided about. What is called through
+    `call_tool` is, for everybody, a call of its own tool. All outputs share the room that there is; where it decides
+    so, no further call is run. `place`: that of the first call."""
     outputs: list[ToolOutput] = []
     keep: list[Keep] = []
     for group in _groups([as_meant(call, call_runner.tools) for call in calls], call_runner.tools):
         places = [replace(place, number=place.number + len(outputs) + index) for index in range(len(group))]
-        if room.is_open:
+        refusal = BEHIND if was_decided(calls, outputs) else "" if room.is_open else room.refusal
+        if not refusal:
             found = await _run_side_by_side(group, places, call_runner)
             room.take(found)
             outputs += found
         else:
-            outputs += [
-                await _refuse(call, at, call_runner, room.refusal) for call, at in zip(group, places, strict=True)
-            ]
+            outputs += [await _refuse(call, at, call_runner, refusal) for call, at in zip(group, places, strict=True)]
         keep += [partial(call_runner.keeper.keep, call, at) for call, at in zip(group, places, strict=True)]
     return await room.share(outputs, keep)
 
@@ -159,7 +146,7 @@ async def _run_call(call: ToolCall, place: CallPosition, call_runner: CallRunner
     ran: PermissionRequest | None = None
     edited: ToolCall | None = None
     try:
-        allowed = await approve(call, context)
+        allowed = await (approve_plan if call.name == PLAN else approve)(call, context)
         edited = allowed.call if allowed.is_edited else None
         if call_runner.interrupt.requested():
             text = "not run: the user interrupted the turn before it began"
@@ -168,9 +155,10 @@ async def _run_call(call: ToolCall, place: CallPosition, call_runner: CallRunner
             return await _finish(call, place, call_runner, "denied", allowed.refusal, edited=edited)
         ran = allowed.asked
         await call_runner.progress.begun(call.id)
-        reads_only = allowed.asked.read_only is not None
-        async with call_runner.guard(allowed.tool.effect, allowed.asked.subjects, reads_only=reads_only):
-            result = await _watched(allowed, call_runner)
+        result = await _watched(allowed, call_runner)
+        if result is not None and result.blocked:
+            again = partial(_watched, allowed, call_runner, is_outside=True)
+            result = await again_outside(allowed, result, context, again)
     except EditedCallError as error:
         return await _finish(call, place, call_runner, "failed", str(error), edited=error.call)
     except ToolError as error:
@@ -183,7 +171,7 @@ async def _run_call(call: ToolCall, place: CallPosition, call_runner: CallRunner
     )
 
 
-async def _watched(allowed: Permit, call_runner: CallRunner) -> Result | None:
+async def _watched(allowed: Permit, call_runner: CallRunner, *, is_outside: bool = False) -> Result | None:
     """What the tool gives back, or None when the user was faster. What it leaves running prints for nobody to watch."""
     is_over = False
 
@@ -195,6 +183,7 @@ async def _watched(allowed: Permit, call_runner: CallRunner) -> Result | None:
         shown = allowed.asked.read_only
         granted = frozenset((*allowed.asked.subjects, *(shown.paths if shown is not None else ())))
         workspace = replace(call_runner.workspace, progress=show, granted=granted, read_only=shown is not None)
+        workspace = replace(workspace, sandbox=None) if is_outside else workspace
         return await call_runner.interrupt.race(allowed.tool.run(allowed.call.arguments, workspace))
     finally:
         is_over = True

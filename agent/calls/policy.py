@@ -11,19 +11,18 @@ be read in the call; one that denies, all that may be meant by it.
 
 import posixpath
 import re
-import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from fnmatch import fnmatchcase
-from itertools import pairwise
 from typing import Literal, TypeAlias
 
+from agent.calls.command_rules import Coverage, can_be_read, coverage_of, file_in_doubt, is_within, named_files, stays
 from agent.config.options import Mode
 from agent.errors import ConfigError
 from tools.base import Effect, ReadOnlyAccess
-from tools.commands.code_runners import behind_assignments, depends_on_its_folder
-from tools.commands.commandline import Word, simple_commands
 from tools.commands.nested import hides_a_command, readings
-from tools.commands.risky_options import reaches_beyond
+from tools.commands.secret_files import holds_secrets
+from tools.files.autorun import first_that_runs_later, folded, runs_later
 from tools.lazy import dataclass, regex
 
 Verdict: TypeAlias = Literal["allow", "ask", "deny"]
@@ -31,22 +30,13 @@ Verdict: TypeAlias = Literal["allow", "ask", "deny"]
 _RULE = regex(r"(?P<tool>[A-Za-z0-9_*.-]+)(\((?P<prefix>.+)\))?", re.DOTALL)
 _SERVED = regex(r"(mcp__.+?)__.")
 _WRITERS = ("write", "edit", "apply_patch")
-_RUNS_LATER = {
-    ".git", ".gitmodules", ".gitconfig", ".ebb", ".vscode", ".idea", ".devcontainer", ".husky", ".envrc", ".direnv",
-    ".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".bash_aliases", ".profile", ".zshrc", ".zprofile",
-    ".zshenv", ".zlogin", ".zlogout", ".kshrc", ".inputrc", ".vimrc", ".exrc", ".nvimrc", ".emacs", ".gdbinit",
-    ".lldbinit", ".pythonrc.py", ".npmrc", ".yarnrc", ".yarnrc.yml", ".pypirc", ".ssh", ".mcp.json", ".ripgreprc",
-    ".pre-commit-config.yaml", ".mise.toml", ".tool-versions", "autostart", "launchagents",
-}  # fmt: skip
-_RUNS_LATER_IN_CONFIG = {"git", "ebbtide", "fish", "systemd", "nvim", "direnv", "mise"}
-"""Folders of `~/.config`."""
 _MOST_OPTIONS = 40
 """Words between a program and its command that are looked at: `git -c a=b -C x push`."""
 IN_PLAN: Mapping[Effect, str] = {
     "write": "plan mode changes nothing",
     "serve": "plan mode changes nothing",
-    "run": "plan mode runs only one plain `ls`, `pwd`, `cat`, `head`, `wc`, `rg` or `git status|log|diff|show` a call, "
-    "without pipes, patterns for the shell or unusual options",
+    "run": "plan mode runs only commands that are known to look, such as `ls`, `cat`, `sed -n`, `find`, `rg` or "
+    "`git log`, with their usual options, joined by `|`, `&&` or `;`, without variables, loops or files written",
 }
 _WORD_BREAK = regex(r"[\s;&|()`<>{}\"'$=,]+")
 
@@ -112,6 +102,8 @@ class PermissionRequest:
     """A command line, or absolute resolved paths."""
     read_only: ReadOnlyAccess | None = None
     """What a command shows in plan mode, where it is proved that it does nothing else."""
+    linked: tuple[str, ...] = ()
+    """Those of the files to change that have several names (hard links): the other one may be any file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +111,8 @@ class Ruling:
     verdict: Verdict
     rule: str
     """What decided: a rule, or the mode in words."""
+    is_guarded: bool = False
+    """Whether it holds for the call as it is run where it may only look."""
 
 
 def decide(asked: PermissionRequest, policy: Policy) -> Ruling:
@@ -129,16 +123,17 @@ def decide(asked: PermissionRequest, policy: Policy) -> Ruling:
     if asked.effect == "run" and policy.no_shell:
         return Ruling("deny", policy.no_shell)
     if policy.mode == "plan" and asked.effect in ("write", "run", "serve"):
-        return (
-            _in_plan(asked.read_only, policy) if asked.read_only is not None else Ruling("deny", IN_PLAN[asked.effect])
-        )
+        if asked.read_only is None:
+            return Ruling("deny", IN_PLAN[asked.effect])
+        return replace(_in_plan(asked.read_only, policy), is_guarded=True)
     unclear = next((rule for rule in policy.deny if _may_deny(rule, asked, policy.root)), None)
     if unclear is not None:
         return Ruling("ask", f"whether deny rule {unclear} forbids this cannot be told from the call")
     for rule in policy.allow:
         if _names(rule, asked) and _allows(rule, asked, policy):
             return Ruling("allow", f"allow rule {rule}")
-    return _by_mode(asked, policy)
+    ruling, by_mode = _by_beginnings(asked, policy), _by_mode(asked, policy)
+    return by_mode if ruling is None or (ruling.verdict == "ask" and by_mode.verdict == "allow") else ruling
 
 
 def _in_plan(shown: ReadOnlyAccess, policy: Policy) -> Ruling:
@@ -154,9 +149,11 @@ def _in_plan(shown: ReadOnlyAccess, policy: Policy) -> Ruling:
 
 def _by_mode(asked: PermissionRequest, policy: Policy) -> Ruling:
     if asked.effect == "write":
-        later = next((path for path in asked.subjects if _runs_later(path, policy.root)), None)
+        later = first_that_runs_later(asked.subjects, policy.root)
         if later is not None:
-            return Ruling("ask", f"`{later}` can make other programs run commands")
+            return Ruling("ask", f"`{later[0]}` can make other programs run commands: {later[1]}")
+        if asked.linked:
+            return Ruling("ask", f"`{asked.linked[0]}` has another name, and what changes here changes there")
     if asked.effect == "none":
         return Ruling("allow", "it stays inside the session")
     if policy.mode == "auto":
@@ -169,6 +166,9 @@ def _by_mode(asked: PermissionRequest, policy: Policy) -> Ruling:
         return Ruling("ask", f"{policy.mode} mode asks before something is fetched from the web")
     outside = next((path for path in asked.subjects if not is_within(path, (policy.root,))), None)
     if asked.effect == "read":
+        secret = next(filter(holds_secrets, (_shown(path, policy.root) for path in asked.subjects)), None)
+        if secret is not None:
+            return Ruling("ask", f"`{secret}` may hold secrets")
         if all(is_within(path, (policy.root, *policy.readable)) for path in asked.subjects):
             return Ruling("allow", "reading inside the working folder")
         return Ruling("ask", f"`{outside}` is outside the working folder")
@@ -290,94 +290,64 @@ def _allows(rule: Rule, asked: PermissionRequest, policy: Policy) -> bool:
         place = _place(rule, policy.root)
         if rule.prefix and not (asked.subjects and all(is_within(path, (place,)) for path in asked.subjects)):
             return False
-        is_about_such = bool(rule.prefix) and _runs_later(place, policy.root)
+        is_exact = set(asked.subjects) == {place}
+        is_about_such = is_exact or (bool(rule.prefix) and not asked.linked and bool(runs_later(place, policy.root)))
         return asked.effect != "write" or is_about_such or not any_runs_later(asked, policy.root)
     if not rule.prefix:
         return True
     if rule.line is not None:
-        return all(subject == rule.line and _can_be_read(subject, policy.root) for subject in asked.subjects)
-    rules = rules_for(asked, policy)
-    return all(
-        bool(commands) and not left_open(commands, rules) and _stays(commands, policy.root)
-        for commands in (simple_commands(command) for command in asked.subjects)
-    )
+        return all(subject == rule.line and can_be_read(subject, policy.root) for subject in asked.subjects)
+    return False  # beginnings are covered together, by `_by_beginnings`
 
 
-def _can_be_read(line: str, root: str) -> bool:
-    """Whether all that a line runs stands in it, so that it does the same whenever it is run."""
-    commands = simple_commands(line)
-    return bool(commands) and not hides_a_command(line) and _stays(commands, root)
+def _by_beginnings(asked: PermissionRequest, policy: Policy) -> Ruling | None:
+    """What the rules for beginnings of commands say of a whole line; None where they say nothing."""
+    if asked.effect != "run":
+        return None
+    covered = covered_by_rules(asked, policy)
+    prefixes = [one.prefix for one in covered]
+    if not covered or None in prefixes or not all(stays(line, policy.root) for line in asked.subjects):
+        return None
+    used = " and ".join(f"{asked.tool}({' '.join(prefix)})" for prefix in dict.fromkeys(prefixes) if prefix)
+    doubt = file_in_doubt(covered, policy.root, policy.readable) or _led_elsewhere(asked, covered, policy)
+    if doubt:
+        return Ruling("ask", doubt)
+    searches = asked.read_only is not None and asked.read_only.tool == "grep"
+    return Ruling("allow", f"allow rule {used}", is_guarded=searches)
 
 
-def rules_for(asked: PermissionRequest, policy: Policy) -> list[Rule]:
-    """The rules that allow commands like these by how they begin."""
-    return [rule for rule in policy.allow if _names(rule, asked) and rule.line is None]
+def _led_elsewhere(asked: PermissionRequest, covered: Sequence[Coverage], policy: Policy) -> str:
+    """Why a tool that reads would ask about a file that links lead to."""
+    shown = asked.read_only
+    if shown is None:
+        return ""
+    named = named_files(covered, policy.root)
+    others = [path for path in shown.paths if path not in named]
+    if shown.secret and posixpath.normpath(posixpath.join(policy.root, shown.secret)) not in named:
+        return f"`{shown.secret}` may hold secrets"
+    outside = next((path for path in others if not is_within(path, (policy.root, *policy.readable))), None)
+    return f"`{outside}` is outside the working folder" if outside is not None else ""
 
 
-def left_open(commands: Sequence[Sequence[Word]], rules: Sequence[Rule]) -> list[Sequence[Word]]:
-    """Those of a line's commands that no rule covers. Going into a folder allows nothing by itself, and needs no rule
-    where what follows is the same command in every folder."""
-    covered = [any(_covers(rule, words) for rule in rules) for words in commands]
-    is_open = [words for words, is_covered in zip(commands, covered, strict=True) if not is_covered]
-    others = [words for words in commands if words[0].text != "cd"]
-    if not others or any(depends_on_its_folder([word.text for word in words]) for words in others):
-        return is_open
-    return [words for words in is_open if words[0].text != "cd"]
+def covered_by_rules(asked: PermissionRequest, policy: Policy) -> tuple[Coverage, ...]:
+    """Which of the rules cover the commands of a line by how they begin; nothing where the line cannot be read."""
+    prefixes = [tuple(rule.words) for rule in policy.allow if _names(rule, asked) and rule.prefix and rule.line is None]
+    covered = [coverage_of(line, prefixes) for line in asked.subjects]
+    return tuple(one for line in covered for one in line) if all(covered) else ()
+
+
+def _shown(path: str, root: str) -> str:
+    return posixpath.relpath(path, root) if is_within(path, (root,)) else path
 
 
 def _place(rule: Rule, root: str) -> str:
     return posixpath.normpath(posixpath.join(root, rule.prefix))
 
 
-def _covers(rule: Rule, words: Sequence[Word]) -> bool:
-    """Whether the rule is the beginning of the command, up to where the command does more than its name says."""
-    wanted = rule.words
-    beyond = reaches_beyond(words)
-    if [word.text for word in words[: len(wanted)]] != wanted or any(word.globs for word in words[: len(wanted)]):
-        return False
-    return beyond is None or beyond < len(wanted)
-
-
-def _stays(commands: Sequence[Sequence[Word]], root: str) -> bool:
-    """Whether the commands stay in the working folder, as far as the text tells. A folder below it may be somebody
-    else's repository, whose settings make git run programs."""
-    at = root
-    for words in commands:
-        name, *others = [*words[behind_assignments([word.text for word in words]) :], Word("")]
-        if name.text in ("cd", "pushd"):
-            given = [word for word in others[:-1] if word.text not in ("--", "-P", "-L")]
-            if len(given) != 1 or not given[0].is_plain or given[0].text[:1] in "-~+":
-                return False
-            if ".." in given[0].text.split("/"):
-                return False  # it leads elsewhere when the folder before it was not entered
-            at = posixpath.normpath(posixpath.join(at, given[0].text))
-        if name.text == "popd" or not is_within(at, (root,)):
-            return False
-        if at != root and any(posixpath.basename(word.text) == "git" for word in words):
-            return False
-    return True
-
-
-def is_within(path: str, folders: Sequence[str]) -> bool:
-    return any(path == folder or path.startswith(folder.rstrip("/") + "/") for folder in folders)
-
-
 def _is_same_or_within(path: str, folder: str) -> bool:
     """As `is_within`, but names that some file system holds for the same are the same: for rules that forbid."""
-    return is_within(_folded(path), (_folded(folder),))
-
-
-def _folded(path: str) -> str:
-    visible = "".join(sign for sign in path if unicodedata.category(sign) != "Cf")
-    return unicodedata.normalize("NFC", unicodedata.normalize("NFC", visible).casefold())
+    return is_within(folded(path), (folded(folder),))
 
 
 def any_runs_later(asked: PermissionRequest, root: str) -> bool:
-    return any(_runs_later(path, root) for path in asked.subjects)
-
-
-def _runs_later(path: str, root: str) -> bool:
-    inside = posixpath.relpath(path, root) if is_within(path, (root,)) else path
-    parts = _folded(inside).split("/")
-    in_config = any(pair[0] == ".config" and pair[1] in _RUNS_LATER_IN_CONFIG for pair in pairwise(parts))
-    return in_config or any(part in _RUNS_LATER or part.endswith(".git") for part in parts)
+    return bool(asked.linked) or first_that_runs_later(asked.subjects, root) is not None

@@ -6,23 +6,20 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from agent.calls.command_rules import is_within, only_begins
 from agent.calls.policy import (
     PermissionRequest,
     Policy,
     Rule,
     any_runs_later,
+    covered_by_rules,
     decide,
-    is_within,
-    left_open,
     parse_rule,
-    rules_for,
     says_itself,
     server_of,
 )
 from agent.events import Tried
-from tools.commands.code_runners import beginning_of, is_place
-from tools.commands.commandline import simple_commands
-from tools.commands.risky_options import reaches_beyond
+from tools.commands.known_tools import beginning_of, is_place
 
 MOST = 3
 """Rules that a question offers."""
@@ -98,10 +95,9 @@ def _wider(asked: PermissionRequest, policy: Policy) -> Iterator[str]:
 def _beginnings(asked: PermissionRequest, policy: Policy) -> Iterator[str]:
     """Rules for all commands that begin like the one that is asked about. Of a line with several it has to be the only
     one that no rule covers yet."""
-    rules = rules_for(asked, policy)
-    is_open = [words for subject in asked.subjects for words in left_open(simple_commands(subject), rules)]
-    beginnings = list(dict.fromkeys(beginning_of([word.text for word in words]) for words in is_open))
-    if len(beginnings) != 1 or any(reaches_beyond(words) is not None for words in is_open):
+    is_open = [one.command for one in covered_by_rules(asked, policy) if one.prefix is None]
+    beginnings = list(dict.fromkeys(beginning_of(command.texts) for command in is_open))
+    if len(beginnings) != 1 or not all(only_begins(beginnings[0], command) for command in is_open):
         return
     (texts,) = beginnings
     # A rule is words between blanks: one that is empty or holds a blank cannot be said in it.

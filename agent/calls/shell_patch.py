@@ -19,6 +19,8 @@ _ENTERS = regex(r"\s*cd\s+(?P<folder>'[^'\n]*'|\"[^\"\n]*\"|[^\s;&|'\"$`*?~]+)\s
 _NAMED = regex(r"\s*apply_?patch\b", re.IGNORECASE)
 _FED = regex(r"\s*apply_?patch\s+(?:-\s+)?<<-?[ \t]*(?P<q>['\"]?)(?P<tag>\w+)(?P=q)[ \t]*\n", re.IGNORECASE)
 _PIPED = regex(r"\s*cat\s+<<-?[ \t]*(?P<q>['\"]?)(?P<tag>\w+)(?P=q)[ \t]*\|\s*apply_?patch[ \t]*\n", re.IGNORECASE)
+_PARTS = regex(r"\\.|'[^']*'|\"(?:[^\"\\]|\\.)*\"|[$`;&|<>()]", re.DOTALL)
+"""What is quoted in a command, and what means something to a shell that is not."""
 _HEADER = regex(r"([ \t]*\*\*\* ?(?:Update File|Add File|Delete File|Move to): ?)(?=[^\s/])")
 
 
@@ -55,7 +57,8 @@ def _given_to_a_shell(command: str) -> str | None:
 
 def _words(command: str) -> list[str]:
     """Those of a command in which a shell would put nothing in place of anything."""
-    if '"' in command and re.search(r"[\\$`]", command):
+    parts = [found[0] for found in _PARTS.finditer(command)]
+    if any(part in "$`;&|<>()" or (part[0] == '"' and re.search(r"[\\$`]", part)) for part in parts):
         return []
     try:
         return shlex.split(command)

@@ -2,43 +2,66 @@
 
 A reply is a call when it ends in one: behind whatever else it says stands nothing but whole calls, one after the
 other, each an object with a name and arguments and nothing more, in a fence or bare at the beginning of a line, between
-tags or as harmony has it. A reply that begins with calls may go on in words. What the model only shows is none: an
-object among words or inside a longer piece of code, one with other fields, one whose name is of no tool that was
-offered, and one that stands, blanks aside, in what the model was told: that is a quotation, whoever wanted it made.
+tags or in the marks of its family. A reply that begins with calls may go on in words. What the model only shows is
+none: an object among words or inside a longer piece of code, one with other fields, one whose name is of no tool that
+was offered, and one that stands in what the model was told, in whatever form: that is a quotation, whoever wanted it
+made. Where a call stands that cannot be read, it is one with a problem: answered, never run.
 """
 
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import field, replace
 from typing import Any
 
 from agent.messages import Assistant, Text, ToolCall
 from tools.lazy import dataclass, regex
+from tools.loose_json import read_value, read_whole
 from tools.schema import DEEPEST, is_nested
 
 MOST_STARTS = 100
 """Places of a text at which calls are looked for."""
 
-_FENCE = regex(r"[ \t]*(`{3,}|~{3,})[\w-]*[ \t]*\n")
-_OPEN = regex(r"<(tool_call|function_call|tool_calls|tools|tool_use)>\s*")
-_LIST = regex(r"\[TOOL_CALLS\]\s*")
-_FUNCTION = regex(r"<function=([\w.-]+)>\s*")
-_PARAMETER = regex(r"<parameter=([\w.-]+)>\n?(.*?)\n?</parameter>\s*", re.DOTALL)
+MOST_TOLD = 1_000
+"""Places of what the model was told that are compared; where there are more, what it says is taken as a quotation."""
+
+_TAGS = "tool_calls?|function_calls?|tools|tool_use"
+_FENCE = regex(r"[ \t]*(`{3,}|~{3,})[\w-]*\s*")
+_OPEN = regex(rf"<({_TAGS})>\s*")
+_MARK = regex(r"\[TOOL_CALLS\]\s*|<\|(?:python_tag|tool_call)\|>\s*|functools(?=\[)")
+_MARK_END = regex(r"\s*<\|/tool_call\|>")
+_MISTRAL = regex(r"(?:\[TOOL_CALLS\])?([\w.-]+)\[ARGS\]\s*")
+_FUNCTION = regex(r"<(function)=([\w.-]+)>\s*|<(invoke) name=\"([\w.-]+)\">\s*")
+_PARAMETER = regex(r"<parameter(?:=([\w.-]+)| name=\"([\w.-]+)\")>\n?(.*?)\n?</parameter>\s*", re.DOTALL)
+_GLM = regex(r"([\w.-]+)\s*(?=<arg_key>)")
+_PAIR = regex(r"<arg_key>\s*([\w.-]+)\s*</arg_key>\s*<arg_value>\n?(.*?)\n?</arg_value>\s*", re.DOTALL)
+_DEEPSEEK = regex(
+    r"(?:<｜tool▁calls▁begin｜>\s*)?<｜tool▁call▁begin｜>(?:function<｜tool▁sep｜>([\w.-]+)\s*```json\s*|([\w.-]+)<｜tool▁sep｜>\s*)"
+)
+_DEEPSEEK_END = regex(r"\s*(?:```\s*)?<｜tool▁call▁end｜>(?:\s*<｜tool▁calls▁end｜>)?")
 _HARMONY = regex(
     r"(?:<\|start\|>assistant)?(?:<\|channel\|>\w+)?\s*to=(?:functions\.)?([\w.-]+)[^{<]*(?:<\|[a-z]+\|>[^{<]*)*"
 )
 _HARMONY_END = regex(r"\s*<\|(?:call|end|return)\|>")
-_STARTS = regex(
-    r"^[ \t]*(?:(?:`{3,}|~{3,})[\w-]*[ \t]*\n\s*[\[{]|[\[{])|<(?:tool_calls?|function_call|tools|tool_use)>|"
-    r"\[TOOL_CALLS\]|<function=|<\|start\|>assistant\s*to=|(?:<\|start\|>assistant)?<\|channel\|>\w+\s*to=",
-    re.MULTILINE,
+_STOPS = regex(r"\s*(?:<\|(?:im_end|eot_id|eom_id|endoftext)\|>|</s>)")
+_MARKED = (
+    rf"<(?:{_TAGS})>|\[TOOL_CALLS\]|<\|(?:python_tag|tool_call)\|>|functools\[|<function=|<invoke name=|"
+    r"<｜tool▁calls?▁begin｜>|<\|start\|>assistant\s*to=|(?:<\|start\|>assistant)?<\|channel\|>\w+\s*to="
+)
+_STARTS = regex(rf"^[ \t]*(?:(?:`{{3,}}|~{{3,}})[\w-]*\s*(?:[\[{{]|{_MARKED})|[\[{{])|{_MARKED}", re.MULTILINE)
+_MARKED_STARTS = regex(_MARKED)
+_BROKEN = regex(
+    rf"\s*(?:(?:`{{3,}}|~{{3,}})[\w-]*\s*)?(?:{_MARKED})?\s*\{{\s*[\"'](?:name|tool|tool_name|function|action)[\"']\s*:"
+    r"\s*[\"']([\w.-]+)[\"']\s*,\s*[\"'](?:arguments|parameters|args|input|tool_input|action_input)[\"']\s*:\s*\{"
 )
 _NUMBERS = regex(r"(?m)^\s*\d+[\t:→|-]")
-_BLANKS = regex(r"[\s\\]+")
-_NAMES = ("name", "tool", "tool_name", "function")
-_ARGUMENTS = ("arguments", "parameters", "args", "input", "tool_input")
+_SIGNS = regex(r"\\+[ntr]?|[\s\"',`]+")
+_NAMES = ("name", "tool", "tool_name", "function", "action")
+_ARGUMENTS = ("arguments", "parameters", "args", "input", "tool_input", "action_input")
 _BESIDE = {"id", "type", "tool_call_id"}
-_JSON = json.JSONDecoder(strict=False)
+_NEAR = 30
+"""Characters on both sides of a place that cannot be read."""
+_ADVICE = 'write a quote inside a string as \\", close each brace once, and send the whole call again'
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +77,18 @@ class Found:
     calls: tuple[WrittenCall, ...]
     words: str
     """The rest of the text."""
+    source: str = field(default="", compare=False)
+    """The calls as they are written."""
+
+
+@dataclass(frozen=True, slots=True)
+class BrokenCall:
+    """What stands where a call would, and cannot be read."""
+
+    name: str
+    source: str
+    words: str
+    problem: str
 
 
 def with_text_calls(
@@ -61,34 +96,77 @@ def with_text_calls(
 ) -> Assistant:
     """The reply with the calls in its text as calls of its own, and without them in its text; the reply as it is where
     it has calls already, or none. `told`: all that the model was shown and did not say itself."""
-    if reply.calls or (found := calls_in(reply.text)) is None or not all(map(is_offered, found.calls)):
+    if reply.calls:
         return reply
-    if _is_quoted(found.calls, told()):
+    found = calls_in(reply.text)
+    if found is None:
+        return _with_broken(reply, is_offered, told)
+    if not all(map(is_offered, found.calls)) or _is_quoted(found, told()):
         return reply
-    kept = [part for part in reply.parts if not isinstance(part, Text)]
-    words = [Text(found.words)] if found.words else []
     calls = [
         ToolCall(f"call_text_{number}", call.name, call.arguments, json.dumps(call.arguments, ensure_ascii=False))
         for number, call in enumerate(found.calls, 1)
     ]
-    return Assistant((*kept, *words, *calls), reply.model)
+    return _with(reply, found.words, *calls)
+
+
+def _with_broken(
+    reply: Assistant, is_offered: Callable[[WrittenCall], bool], told: Callable[[], Iterable[str]]
+) -> Assistant:
+    broken = broken_in(reply.text)
+    if broken is None or not is_offered(WrittenCall(broken.name, {})):
+        return reply
+    if any(_squeezed(broken.source) in _squeezed(_NUMBERS.sub("", text)) for text in told()):
+        return reply
+    return _with(reply, broken.words, ToolCall("call_text_1", broken.name, {}, broken.source, broken.problem))
+
+
+def _with(reply: Assistant, words: str, *calls: ToolCall) -> Assistant:
+    kept = [part for part in reply.parts if not isinstance(part, Text)]
+    return replace(reply, parts=(*kept, *([Text(words)] if words else []), *calls))
 
 
 def calls_in(text: str) -> Found | None:
     """The calls that a text ends in, or that it begins with, and its words; None where it does neither."""
-    starts = [match.start() for match, _ in zip(_STARTS.finditer(text), range(MOST_STARTS), strict=False)]
-    for start in starts:
-        before = text[:start]
-        if before.count("```") % 2:
-            continue
+    for start in _starts(text):
         calls, end = _run(text, start)
         rest = text[end:]
         if not calls:
             continue
-        if rest.strip() and (before.strip() or not _is_words(rest)):
+        before = text[:start].strip()
+        if rest.strip() and (before or not _is_words(rest)):
             return None
-        return Found(tuple(calls), before.strip() or rest.strip())
+        return Found(tuple(calls), before or rest.strip(), text[start:end])
     return None
+
+
+def broken_in(text: str) -> BrokenCall | None:
+    """A name and arguments that begin as a call does and cannot be read to their end, which is that of the text."""
+    if text.rstrip()[-1:] not in ("}", "]", ">", "`"):
+        return None
+    for start in _starts(text):
+        head = _BROKEN.match(text, start)
+        if head is None:
+            continue
+        place = text.index("{", start)
+        try:
+            _, end = read_value(text, place)
+            if text[end:].lstrip()[:1] not in ("}", "]"):
+                return None
+            error = json.JSONDecodeError("Extra data", text, end)
+        except json.JSONDecodeError as found:
+            error = found
+        near = text[max(error.pos - _NEAR, place) : error.pos + _NEAR]
+        problem = f"it is not valid JSON ({error.msg}) near `{near}`: {_ADVICE}"
+        return BrokenCall(head[1], text[start:].strip(), text[:start].strip(), problem)
+    return None
+
+
+def _starts(text: str) -> Iterator[int]:
+    """The first places of a text at which a call may begin, those inside a piece of code left out."""
+    for match, _ in zip(_STARTS.finditer(text), range(MOST_STARTS), strict=False):
+        if text.count("```", 0, match.start()) % 2 == 0:
+            yield match.start()
 
 
 def _is_words(text: str) -> bool:
@@ -106,17 +184,35 @@ def _run(text: str, start: int) -> tuple[list[WrittenCall], int]:
 
 
 def _block(text: str, start: int) -> tuple[list[WrittenCall], int] | None:
-    """The calls of one piece of a text, and where it ends."""
+    """The calls of one piece of a text, and where it ends, what a model ends with included."""
+    found = _piece(text, start)
+    stop = _STOPS.match(text, found[1]) if found is not None else None
+    return (found[0], stop.end()) if found is not None and stop is not None else found
+
+
+def _piece(text: str, start: int) -> tuple[list[WrittenCall], int] | None:
     if (fence := _FENCE.match(text, start)) is not None:
-        return _closed(_objects(text, fence.end()), text, fence[1])
+        return _closed(_marked(text, fence.end()) or _objects(text, fence.end()), text, fence[1])
+    return _marked(text, start) or _objects(text, start)
+
+
+def _marked(text: str, start: int) -> tuple[list[WrittenCall], int] | None:
+    """The calls behind a tag or a mark."""
     if (tag := _OPEN.match(text, start)) is not None:
-        inner = _function(text, tag.end()) or _objects(text, tag.end())
-        return _closed(inner, text, f"</{tag[1]}>")
-    if (mark := _LIST.match(text, start)) is not None:
-        return _objects(text, mark.end())
+        return _closed(
+            _functions(text, tag.end()) or _pairs(text, tag.end()) or _objects(text, tag.end()), text, f"</{tag[1]}>"
+        )
+    if (head := _MISTRAL.match(text, start)) is not None:
+        return _named(text, head[1], head.end(), None)
+    if (head := _DEEPSEEK.match(text, start)) is not None:
+        return _named(text, head[1] or head[2], head.end(), _DEEPSEEK_END)
+    if (mark := _MARK.match(text, start)) is not None:
+        found = _objects(text, mark.end())
+        end = _MARK_END.match(text, found[1]) if found is not None else None
+        return (found[0], end.end()) if found is not None and end is not None else found
     if (head := _HARMONY.match(text, start)) is not None:
-        return _harmony(text, head)
-    return _function(text, start) or _objects(text, start)
+        return _named(text, head[1], head.end(), _HARMONY_END)
+    return _functions(text, start)
 
 
 def _closed(found: tuple[list[WrittenCall], int] | None, text: str, end: str) -> tuple[list[WrittenCall], int] | None:
@@ -135,8 +231,8 @@ def _objects(text: str, start: int) -> tuple[list[WrittenCall], int] | None:
     end = start
     while (place := _behind_blanks(text, end)) < len(text) and text[place] in "[{":
         try:
-            value, end = _JSON.raw_decode(text, place)
-        except (ValueError, RecursionError):
+            value, end = read_value(text, place)
+        except ValueError:
             return None
         found = None if is_nested(value, DEEPEST) else list(_calls_of(value))
         if not found or None in found:
@@ -145,31 +241,46 @@ def _objects(text: str, start: int) -> tuple[list[WrittenCall], int] | None:
     return (calls, end) if calls else None
 
 
-def _function(text: str, start: int) -> tuple[list[WrittenCall], int] | None:
-    """`<function=NAME>` with parameters between tags, or with an object."""
-    head = _FUNCTION.match(text, start)
+def _functions(text: str, start: int) -> tuple[list[WrittenCall], int] | None:
+    """Functions with parameters between tags, or with an object, one behind the other."""
+    calls, end = list[WrittenCall](), start
+    while (head := _FUNCTION.match(text, _behind_blanks(text, end))) is not None:
+        arguments, end = dict[str, object](), head.end()
+        while (parameter := _PARAMETER.match(text, end)) is not None:
+            arguments[parameter[1] or parameter[2]], end = parameter[3], parameter.end()
+        name = head[2] or head[4]
+        found = ([WrittenCall(name, arguments)], end) if arguments else _named(text, name, end, None)
+        found = _closed(found or ([WrittenCall(name, {})], end), text, f"</{head[1] or head[3]}>")
+        if found is None:
+            return None
+        calls += found[0]
+        end = found[1]
+    return (calls, end) if calls else None
+
+
+def _pairs(text: str, start: int) -> tuple[list[WrittenCall], int] | None:
+    """A name, then keys and values between tags."""
+    head = _GLM.match(text, start)
     if head is None:
         return None
     arguments, end = dict[str, object](), head.end()
-    while (parameter := _PARAMETER.match(text, end)) is not None:
-        arguments[parameter[1]], end = parameter[2], parameter.end()
-    if not arguments and text.startswith("{", end):
-        try:
-            arguments, end = _JSON.raw_decode(text, end)
-        except (ValueError, RecursionError):
-            return None
-    return _closed(([WrittenCall(head[1], arguments)], end), text, "</function>")
+    while (pair := _PAIR.match(text, end)) is not None:
+        arguments[pair[1]], end = pair[2], pair.end()
+    return ([WrittenCall(head[1], arguments)], end) if arguments else None
 
 
-def _harmony(text: str, head: re.Match[str]) -> tuple[list[WrittenCall], int] | None:
+def _named(text: str, name: str, start: int, close: "re.Pattern[str] | None") -> tuple[list[WrittenCall], int] | None:
+    """The call of a tool whose name stood before its arguments."""
+    if not text.startswith("{", start):
+        return None
     try:
-        arguments, end = _JSON.raw_decode(text, head.end())
-    except (ValueError, RecursionError):
+        arguments, end = read_value(text, start)
+    except ValueError:
         return None
     if not isinstance(arguments, dict) or is_nested(arguments, DEEPEST):
         return None
-    close = _HARMONY_END.match(text, end)
-    return [WrittenCall(head[1], arguments)], close.end() if close else end
+    closing = close.match(text, end) if close is not None else None
+    return [WrittenCall(name, arguments)], closing.end() if closing else end
 
 
 def _calls_of(value: Any) -> Iterator[WrittenCall | None]:  # noqa: ANN401  # any JSON
@@ -193,7 +304,7 @@ def _call_of(value: object) -> WrittenCall | None:
     arguments = next((value[key] for key in _ARGUMENTS if key in value), None)
     if isinstance(arguments, str):
         try:
-            arguments = json.loads(arguments, strict=False)
+            arguments = read_whole(arguments)
         except (ValueError, RecursionError):
             return None
     return WrittenCall(name, arguments) if isinstance(name, str) and isinstance(arguments, dict) else None
@@ -205,12 +316,37 @@ def _behind_blanks(text: str, start: int) -> int:
     return start
 
 
-def _is_quoted(calls: Iterable[WrittenCall], told: Iterable[str]) -> bool:
-    """Whether what a call says stands in something that the model was told, numbers of lines and blanks aside."""
-    said = [(call.name, _squeezed(json.dumps(call.arguments, ensure_ascii=False))) for call in calls if call.arguments]
-    shown = [_squeezed(_NUMBERS.sub("", text)) for text in told]
-    return any(name in text and arguments in text for name, arguments in said for text in shown)
+def _is_quoted(found: Found, told: Iterable[str]) -> bool:
+    """Whether what a model says stands in something that it was told: as it is written, as the same object, or as the
+    same call in another form; numbers of lines, blanks and quotes aside."""
+    written = _squeezed(found.source)
+    said = [
+        (call.name.casefold(), _squeezed(json.dumps(call.arguments, ensure_ascii=False)))
+        for call in found.calls
+        if call.arguments
+    ]
+    for text in told:
+        plain = _NUMBERS.sub("", text)
+        shown = _squeezed(plain)
+        if any(name in shown and arguments in shown for name, arguments in said):
+            return True
+        if said and (written in shown or _shows_one(plain, said)):
+            return True
+    return False
+
+
+def _shows_one(told: str, said: Iterable[tuple[str, str]]) -> bool:
+    """Whether a call stands in a text behind a tag or a mark."""
+    for count, match in enumerate(_MARKED_STARTS.finditer(told)):
+        if count == MOST_TOLD:
+            return True
+        for call in (_marked(told, match.start()) or ([],))[0]:
+            shown = call.name.casefold(), _squeezed(json.dumps(call.arguments, ensure_ascii=False))
+            if shown in said:
+                return True
+    return False
 
 
 def _squeezed(text: str) -> str:
-    return _BLANKS.sub("", text)
+    """A text without what its forms differ in: blanks, quotes, commas, written line ends, a word of Python."""
+    return _SIGNS.sub("", text).casefold().replace("none", "null")

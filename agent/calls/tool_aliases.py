@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
 from tools.base import Arguments, ToolError
+from tools.extent import shortened
 from tools.lazy import regex
 
 Values: TypeAlias = dict[str, object]
@@ -15,7 +16,8 @@ Values: TypeAlias = dict[str, object]
 _TOOLS: Mapping[str, str] = {
     "bash": "shell run_shell_command execute_command execute_bash run_terminal_cmd run_terminal_command run_command "
     "run_in_terminal shell_command exec_command local_shell container.exec developer__shell terminal system.run",
-    "read": "read_file view view_file open_file cat read_text_file show_file LS list_directory list_dir list_files",
+    "read": "read_file view view_file open_file cat read_text_file show_file notebook_read LS list_directory list_dir "
+    "list_files",
     "write": "write_file write_to_file create_file create save_file write_text_file",
     "edit": "edit_file replace search_replace str_replace str_replace_file replace_in_file replace_string_in_file "
     "multi_edit",
@@ -28,7 +30,8 @@ _TOOLS: Mapping[str, str] = {
     "bash_kill": "kill_shell kill_terminal kill_command task_stop",
     "web_fetch": "fetch fetch_webpage read_web_page",
     "web_search": "google_web_search search_web",
-    "edit_notebook": "notebook_edit",
+    "edit_notebook": "notebook_edit edit_notebook_file",
+    "submit_plan": "exit_plan_mode present_plan propose_plan plan_mode_respond",
 }  # fmt: skip
 """Names that other agents give to a tool that does what ours does, in any case and with any sign between the words."""
 
@@ -73,6 +76,13 @@ _ARGUMENTS: Mapping[str, Mapping[str, str]] = {
         "context": "context_lines",
     },
     "glob": {"pattern": "query glob glob_pattern file_pattern search_pattern", "path": f"{_FOLDER} cwd"},
+    "edit_notebook": {
+        "path": _FILE,
+        "action": "edit_mode edit_type mode",
+        "cell": "cell_id",
+        "source": "new_source new_code new_content content",
+        "type": "cell_type",
+    },
     "todo": {"items": "todos plan todo_list tasks list"},
     "bash_output": {"job": _JOB, "wait": "timeout"},
     "bash_kill": {"job": _JOB},
@@ -80,6 +90,7 @@ _ARGUMENTS: Mapping[str, Mapping[str, str]] = {
     "web_fetch": {"url": "uri link"},
     "web_search": {"query": "q search_term search"},
     "final_report": {"report": "result answer text summary"},
+    "submit_plan": {"plan": "text markdown content response proposal"},
 }
 """Of our arguments the names that other agents give them."""
 
@@ -237,6 +248,15 @@ def _edit(made: Values, called: str, root: str) -> None:
         made.setdefault(ours, value)
 
 
+def _edit_notebook(made: Values, called: str, root: str) -> None:
+    made.setdefault("action", "replace")
+    if made["action"] == "insert":
+        made.setdefault("cell", 0)
+    if "cell" not in made and (counted := _take(made, "cellnumber", "cellindex", "cellidx")) is not None:
+        what = "some count cells from 0: give `cell`, the number that `read` shows, from 1 on"
+        raise ToolError(f"which cell {shortened(str(counted), 20)} is cannot be told, since {what}")
+
+
 def _grep(made: Values, called: str, root: str) -> None:
     around = [_whole(_take(made, name)) for name in ("a", "b", "c", "afterlines", "beforelines")]
     if given := [number for number in around if number is not None]:
@@ -309,6 +329,7 @@ _REWRITERS: Mapping[str, Callable[[Values, str, str], None]] = {
     "bash_output": _bash_output,
     "read": _read,
     "edit": _edit,
+    "edit_notebook": _edit_notebook,
     "grep": _grep,
     "glob": _glob,
     "todo": _todo,

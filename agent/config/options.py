@@ -128,7 +128,7 @@ OPTIONS: tuple[Option, ...] = (
         "agent.sandbox",
         "auto",
         one_of("require", "auto", "off"),
-        "`require` refuses commands: there is no sandbox yet",
+        "whether commands run in a sandbox: where one works, always (`require` refuses them without one), or never",
         "EBB_SANDBOX",
     ),
     Option("agent.reasoning_effort", None, lambda v: None if v is None else effort(v), "how hard to think"),
@@ -199,18 +199,6 @@ OPTIONS: tuple[Option, ...] = (
         None,
         optional_count,
         "bytes that kept outputs may take before the oldest go that nothing refers to",
-    ),
-    Option(
-        "checkpoints.enabled", True, flag, "keep files as they were before the agent changes them: `/undo` needs that"
-    ),
-    Option("checkpoints.max_file_bytes", 10_000_000, count, "bytes of a file above which it is not kept"),
-    Option("checkpoints.max_files", 100_000, count, "files above which a folder is not kept before commands run in it"),
-    Option(
-        "checkpoints.max_bytes",
-        2_000_000_000,
-        count,
-        "bytes of a folder's files above which it is not kept before commands run in it, and that its checkpoints may "
-        "take before the oldest go",
     ),
     Option("hooks.after_tool", (), hooks, "programs of yours that get the outputs of some calls, each as it came"),
     Option(

@@ -11,7 +11,7 @@ from typing import Any
 
 from agent.errors import ConfigError
 from tools.base import ToolError
-from tools.files.bounded import LARGEST, beginning_of
+from tools.files.bounded import LARGEST, own_beginning_of
 from tools.files.read_write import write_bytes
 
 
@@ -43,7 +43,7 @@ class KeptByProject:
 
     def _projects(self) -> dict[str, Any]:
         try:
-            content = json.loads(beginning_of(self.path, LARGEST))
+            content = json.loads(own_beginning_of(self.path, LARGEST))
         except FileNotFoundError:
             return {}
         except OSError as error:

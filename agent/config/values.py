@@ -100,10 +100,6 @@ class Config:
     archive_max_age: float | None
     """Days."""
     archive_max_bytes: int | None
-    checkpoints_enabled: bool
-    checkpoints_max_file_bytes: int
-    checkpoints_max_files: int
-    checkpoints_max_bytes: int
     retry_patience: float
     retry_first: float
     retry_fallback_after: float | None
@@ -131,6 +127,9 @@ class Config:
     """Where each value came from, by key (`agent.model`)."""
     notices: tuple[str, ...] = ()
     """What the user should know about the settings: keys of the project's file that were left out."""
+
+    trusts_project: bool = False
+    """What the project declares may run in this run, although nobody has approved it (`--trust`)."""
 
     @property
     def servers_file(self) -> Path:

@@ -6,9 +6,11 @@ from dataclasses import replace
 
 from agent.context.message_text import joins_turn
 from agent.messages import Assistant, Conversation, Message, Note, ToolCall, ToolOutput, User
+from tools.base import ToolError
 from tools.lazy import dataclass
+from tools.submit_plan import plan_of
 
-REPORT = "final_report"
+REPORT, PLAN = "final_report", "submit_plan"
 
 FINAL = Note(
     "The context window is full, so this is the final turn. No other tool runs any more: call `final_report` with your "
@@ -31,25 +33,32 @@ def was_told_to_report(conversation: Conversation) -> bool:
     return False
 
 
-def report_in(reply: Assistant) -> str | None:
-    """The report that the model hands in, or None when it does not."""
+def report_in(reply: Assistant, outputs: Iterable[ToolOutput], *, takes_plans: bool) -> str | None:
+    """The report that the model hands in, or None when it does not. `takes_plans`: a plan is one, too, if it is one to
+    decide about."""
+    done = {output.call_id for output in outputs if output.status == "done"}
     reports = [call.arguments.get("report") for call in reply.calls if call.name == REPORT and not call.problem]
+    if takes_plans:
+        reports += [call.arguments.get("plan") for call in reply.calls if call.name == PLAN and call.id in done]
     return next((report for report in reports if isinstance(report, str)), None)
 
 
-def answer_in(reply: Assistant) -> str:
-    """What the reply answers: its report, or else its text."""
-    return report_in(reply) or reply.text
-
-
-def not_run(reply: Assistant, why: str) -> tuple[ToolOutput, ...]:
-    """Outputs for calls that come too late; a report is taken all the same."""
+def not_run(reply: Assistant, why: str, *, takes_plans: bool) -> tuple[ToolOutput, ...]:
+    """Outputs for calls that come too late; what hands in the answer is taken all the same."""
     return tuple(
-        ToolOutput(call.id, "the report is taken")
-        if call.name == REPORT
+        ToolOutput(call.id, f"the {'report' if call.name == REPORT else 'plan'} is taken")
+        if call.name == REPORT or (takes_plans and _is_plan(call))
         else ToolOutput(call.id, why, "failed" if why == FULL else "interrupted")
         for call in reply.calls
     )
+
+
+def _is_plan(call: ToolCall) -> bool:
+    """Whether a call hands in a plan that there is something to decide about."""
+    try:
+        return call.name == PLAN and not call.problem and bool(plan_of(call.arguments))
+    except ToolError:
+        return False
 
 
 @dataclass(frozen=True, slots=True)

@@ -129,6 +129,8 @@ def _seen(ledger: Ledger, call: ToolCall, output: ToolOutput, ref: str) -> Ledge
         case "ask_user" if output.status == "done":
             answer = f"asked: {one_line(_word(call, 'question'), GOAL)} – answered: {one_line(output.text, GOAL)}"
             return replace(ledger, decisions=_with(ledger.decisions, answer))
+        case "submit_plan" if output.status == "done":
+            return replace(ledger, decisions=_with(ledger.decisions, f"plan: {one_line(_word(call, 'plan'), DEMAND)}"))
         case _:
             return ledger
 

@@ -16,7 +16,8 @@ NOTE_STEP = 5
 MODES = {
     "ask": "calls that change something are put to the user first",
     "accept-edits": "files of the project may be changed without a question, other changes are put to the user first",
-    "plan": "read, think and propose; change nothing, and run only plain `ls`, `cat`, `rg`, `git diff` and the like",
+    "plan": "read, think and propose; change nothing, run only plain `ls`, `cat`, `rg`, `git diff` and the like, and "
+    "hand in what you would change as a plan with `submit_plan`",
     "auto": "calls run without a question",
 }
 """What a permission mode means for the model."""
@@ -131,7 +132,8 @@ def _context(used: float, can_compact: bool) -> Note:
 
 def _mode(mode: str) -> str:
     meaning = f": {MODES[mode]}" if mode in MODES else ""
-    return f"[The permission mode is now `{mode}`{meaning}.]" if mode else ""
+    unlisted = " It takes `plan`, Markdown; call it even if your list lacks it." if mode == "plan" else ""
+    return f"[The permission mode is now `{mode}`{meaning}.{unlisted}]" if mode else ""
 
 
 def _presence(attended: bool) -> Note:

@@ -24,8 +24,8 @@ class Ran:
 
 
 async def run_by_user(conversation: Conversation, env: Env, command: str, hear: Callable[[Event], None]) -> Ran:
-    """Runs a command and adds it to a conversation, whatever the permission rules say of calls of the model. An
-    interruption ends it. `hear` is told what happens meanwhile."""
+    """Runs a command and adds it to a conversation, whatever the permission rules say of calls of the model, and
+    outside their sandbox: the user has typed it. An interruption ends it. `hear` is told what happens meanwhile."""
     said = User((Text(f"!{command}"), Note(NOT_ASKED)))
     number = outputs_so_far(conversation) + 1
     call = ToolCall(f"{BY_USER}{number}", "bash", {"command": command, "timeout": MOST_SECONDS})
@@ -35,9 +35,9 @@ async def run_by_user(conversation: Conversation, env: Env, command: str, hear: 
     await env.recorder.replied(reply)
     conversation = conversation.plus(said, reply)
     free = Approval(Policy(env.call_runner.approval.policy.root, "auto"))
-    outputs = await run_in_room(
-        (call,), conversation, replace(env, call_runner=replace(env.call_runner, approval=free, emit=hear))
-    )
+    runner = env.call_runner
+    outside = replace(runner, approval=free, emit=hear, workspace=replace(runner.workspace, sandbox=None))
+    outputs = await run_in_room((call,), conversation, replace(env, call_runner=outside))
     shown = User(outputs)
     conversation = conversation.plus(shown)
     await env.recorder.snapshot(conversation, shown, remembered(env))

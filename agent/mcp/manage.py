@@ -93,6 +93,11 @@ def approvals_of(config: Config) -> Approvals:
     return Approvals(config.folders.data / "mcp" / "approvals.json", config.project)
 
 
+def pins_of(config: Config) -> Approvals:
+    """What the tools of the user's own servers are known to be; the same in all projects."""
+    return Approvals(config.folders.data / "mcp" / "tools.json", Path())
+
+
 @asynccontextmanager
 async def started(declared: Declared, handlers: ClientHandlers, config: Config) -> AsyncIterator[Server]:
     """The server, once it is known whether it can be used. It is closed in the end."""

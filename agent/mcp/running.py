@@ -9,9 +9,23 @@ from pathlib import Path
 from agent.channel import Channel
 from agent.config.values import Config
 from agent.errors import ConfigError
-from agent.mcp.approvals import APPROVE, NEVER, START_OPTIONS, TOOL_OPTIONS, digests_of, start_question, tools_question
+from agent.mcp.approvals import (
+    ALL,
+    APPROVE,
+    EACH,
+    FOLDER_OPTIONS,
+    LATER,
+    NEVER,
+    START_OPTIONS,
+    TOOL_OPTIONS,
+    Approvals,
+    digests_of,
+    folder_question,
+    start_question,
+    tools_question,
+)
 from agent.mcp.declared import Declared, Unusable, declared_servers
-from agent.mcp.manage import approvals_of, make_server
+from agent.mcp.manage import approvals_of, make_server, pins_of
 from agent.mcp.mentions import with_named
 from agent.mcp.server_requests import ServerRequests
 from agent.mcp.status import ServerEntry, ServerStatus
@@ -26,6 +40,10 @@ HEADLESS_WAIT = 5.0
 """Seconds that the first request waits for servers where nobody is there to wait for it."""
 
 
+_DECIDE = "start `ebb` in a terminal to decide, or give `--trust` to have what this project declares"
+_DECIDE_ON_TOOLS = "start `ebb` in a terminal to decide, or run `ebb mcp test {} --approve`"
+
+
 class RunningServers:
     """Started when a session is opened, heard when its turns begin, and all closed at once."""
 
@@ -37,7 +55,7 @@ class RunningServers:
         self.entries = {one.name: ServerEntry(one) for one in found if isinstance(one, Declared)}
         self._unusable = [one for one in found if isinstance(one, Unusable) and not one.is_off]
         self._config = config
-        self._approvals = approvals_of(config)
+        self._approvals, self._pins = approvals_of(config), pins_of(config)
         self._served = served
         self._channel = channel
         self._requests = ServerRequests(root, channel, self.changed)
@@ -51,11 +69,15 @@ class RunningServers:
         for entry in self.entries.values():
             standing = self._approvals.standing(entry.declared)
             entry.is_refused = standing == "refused"
-            if entry.declared.owner == "project":
-                approval = self._approvals.of(entry.name, entry.declared.digest)
+            is_trusted = self._config.trusts_project and not entry.is_refused
+            if not is_trusted or entry.declared.owner == "user":
+                approval = self._kept(entry).of(entry.name, entry.declared.digest)
                 entry.allowed = approval.tools if approval is not None and standing == "on" else {}
-            if standing == "on":
+            if standing == "on" or is_trusted:
                 self._start(entry)
+
+    def _kept(self, entry: ServerEntry) -> Approvals:
+        return self._pins if entry.declared.owner == "user" else self._approvals
 
     def _start(self, entry: ServerEntry) -> None:
         entry.server = make_server(entry.declared, self._requests, self._config)
@@ -63,11 +85,14 @@ class RunningServers:
 
     async def settle(self, *, first: bool) -> None:
         """At the start of a turn: approvals are asked for, and before the first request it is waited a while."""
-        for entry in self.entries.values():
-            if entry.server is None and not entry.is_refused and not entry.is_off:
-                await self._ask_to_start(entry)
+        waiting = self._waiting()
+        if len(waiting) > 1:
+            await self._ask_for_folder(waiting)
+        for entry in self._waiting():
+            await self._ask_to_start(entry)
         if first:
             await self._wait_for_those_that_start()
+        self._take_stock()
         for entry in self.entries.values():
             if entry.withheld():
                 await self._ask_for_tools(entry)
@@ -157,30 +182,70 @@ class RunningServers:
             case _:
                 pass
 
+    def _waiting(self) -> list[ServerEntry]:
+        """Those that nobody has decided about."""
+        return [
+            entry
+            for entry in self.entries.values()
+            if entry.server is None
+            and not (entry.is_refused or entry.is_off)
+            and entry.declared.digest not in entry.postponed
+        ]
+
     def _take_stock(self) -> None:
         """What servers offer now is what may be called."""
+        for entry in self.entries.values():
+            if entry.declared.owner == "user":
+                self._pin(entry)
         offered: list[Tool] = [tool for entry in self.entries.values() for tool in entry.offered()]
         withheld = {tool.name: entry.name for entry in self.entries.values() for tool in entry.withheld()}
         why = "its server `{}` has changed it, and the user has not approved that yet"
         self._served.offer(offered, {name: why.format(server) for name, server in withheld.items()})
 
+    def _pin(self, entry: ServerEntry) -> None:
+        """What a server of the user's own offers is kept as it was first seen; what is new later is told."""
+        was_known = bool(entry.allowed)
+        new, allowed = entry.note_new(), entry.allowed
+        if not new or allowed is None:
+            return
+        self._keep(lambda: self._pins.allow_tools(entry.declared, allowed, entry.state.tools))
+        if was_known:
+            names = ", ".join(f"`{tool.original}`" for tool in new[:5]) + (" and others" if len(new) > 5 else "")
+            self._tell_once(entry, f"the server `{entry.name}` offers what it did not before: {names}")
+
+    async def _ask_for_folder(self, waiting: Sequence[ServerEntry]) -> None:
+        """One question for all that the project wants to start; what is decided of each, is kept of each."""
+        asked = [(entry.declared, self._approvals.before(entry.declared)) for entry in waiting]
+        answer = await self._answer(folder_question(asked), FOLDER_OPTIONS)
+        if answer is None:
+            named = ", ".join(f"`{entry.name}`" for entry in waiting)
+            source = waiting[0].declared.source
+            self._tell_once(
+                waiting[0], f"the servers {named} of `{source}` are not approved, so they are left out; {_DECIDE}"
+            )
+        for entry in waiting if answer != EACH else ():
+            await self._decide(entry, APPROVE if answer == ALL else NEVER if answer == NEVER else LATER)
+
     async def _ask_to_start(self, entry: ServerEntry) -> None:
         declared = entry.declared
-        if declared.digest in entry.postponed:
-            return
-        has_changed = self._approvals.standing(declared) == "changed"
-        answer = await self._answer(start_question(declared, has_changed=has_changed), START_OPTIONS)
+        before = self._approvals.before(declared)
+        answer = await self._answer(start_question(declared, before), START_OPTIONS)
         if answer is None:
-            what = "has changed since it was approved" if has_changed else "is not approved"
-            self._tell_once(entry, _ignored(f"the server `{entry.name}` of `{declared.source}` {what}", entry.name))
-            return
+            what = "is not approved" if before is None else "has changed since it was approved"
+            self._tell_once(
+                entry, f"the server `{entry.name}` of `{declared.source}` {what}, so it is left out; {_DECIDE}"
+            )
+        await self._decide(entry, answer or LATER)
+
+    async def _decide(self, entry: ServerEntry, answer: str) -> None:
+        declared = entry.declared
         if answer == APPROVE:
-            self._keep(lambda: self._approvals.decide(entry.name, declared.digest, "approved"))
+            self._keep(lambda: self._approvals.decide(declared, "approved"))
             self._start(entry)
             if entry.server is not None:
                 await entry.server.ready()
         elif answer == NEVER:
-            self._keep(lambda: self._approvals.decide(entry.name, declared.digest, "refused"))
+            self._keep(lambda: self._approvals.decide(declared, "refused"))
             entry.is_refused = True
         else:
             entry.postponed |= {declared.digest}
@@ -190,18 +255,20 @@ class RunningServers:
         digests = frozenset(digests_of(tools).values())
         if digests <= entry.postponed:
             return
+        kept = self._kept(entry).of(entry.name, entry.declared.digest)
+        seen = kept.seen if kept is not None else {}
         has_changed = bool(entry.allowed)
-        answer = await self._answer(
-            tools_question(entry.name, tools, entry.state.notes, has_changed=has_changed), TOOL_OPTIONS
-        )
+        question = tools_question(entry.name, tools, entry.state.notes, seen, has_changed=has_changed)
+        answer = await self._answer(question, TOOL_OPTIONS)
         if answer is None:
             named = ", ".join(f"`{tool.original}`" for tool in tools[:5]) + (" and others" if len(tools) > 5 else "")
-            what = f"the tools {named} of the server `{entry.name}` are not approved"
-            self._tell_once(entry, _ignored(what, entry.name))
+            what = "have changed" if entry.declared.owner == "user" else "are not approved"
+            told = f"the tools {named} of the server `{entry.name}` {what}, so they are left out"
+            self._tell_once(entry, f"{told}; {_DECIDE_ON_TOOLS.format(entry.name)}")
         elif answer == APPROVE:
             allowed = {**(entry.allowed or {}), **digests_of(tools)}
             entry.allowed = allowed
-            self._keep(lambda: self._approvals.allow_tools(entry.name, entry.declared.digest, allowed))
+            self._keep(lambda: self._kept(entry).allow_tools(entry.declared, allowed, entry.state.tools))
         else:
             entry.postponed |= digests
 
@@ -238,7 +305,3 @@ class RunningServers:
     def _tell(self, line: str) -> None:
         if self._requests.env is not None:
             self._channel.notice(line)
-
-
-def _ignored(what: str, server: str) -> str:
-    return f"{what}, so it is left out; start `ebb` in a terminal to decide, or run `ebb mcp test {server} --approve`"

@@ -68,7 +68,8 @@ class ServerEntry:
     is_refused: bool = False
     """The user does not want it in this project."""
     allowed: Mapping[str, str] | None = None
-    """The digests of the tools that may be offered, by the server's own names; None where none needs to be approved."""
+    """The digests of the tools that may be offered, by the server's own names; None where none needs to be approved:
+    the user has said so for this run."""
     postponed: frozenset[str] = frozenset()
     """Digests that the user did not want to decide about now; `declared.digest` stands for its start."""
     told: set[str] = field(default_factory=set)
@@ -109,6 +110,12 @@ class ServerEntry:
 
     def _is_allowed(self, tool: McpTool) -> bool:
         return self.allowed is None or self.allowed.get(tool.original) == self._digests()[tool.original]
+
+    def note_new(self) -> tuple[McpTool, ...]:
+        """The tools of a server of the user's own that were never seen before: they may be offered from now on."""
+        new = tuple(tool for tool in self._listed() if self.allowed is not None and tool.original not in self.allowed)
+        self.allowed = {**(self.allowed or {}), **{tool.original: self._digests()[tool.original] for tool in new}}
+        return new
 
     def _digests(self) -> Mapping[str, str]:
         tools = self.state.tools

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from agent.calls.resolve import is_offered, understood
 from agent.context.budget import SHOWN, SUPPOSED, ContextBudget, Window, after_overflow
+from agent.context.control_calls import PLAN
 from agent.context.mask import as_shown
 from agent.context.message_text import message_text, with_own_ids
 from agent.context.prompt import Prompt
@@ -236,6 +237,8 @@ def calls_read(
 ) -> Reply:
     """The reply with its calls as they will run, each under an id of its own, those in its text among them."""
     runner, offered = env.call_runner, [spec.name for spec in tools]
+    if runner.approval.policy.mode == "plan":
+        offered.append(PLAN)  # it was told of, in the list or in a note
     message = reply.message
     if env.provider.facts.calls_in_text and reply.stop_reason == "end" and not message.calls:
         from agent.calls.text_calls import with_text_calls  # noqa: PLC0415  # deferred: for some models only

@@ -13,6 +13,7 @@ from agent.context.settings import Caps, CompactionSettings, RewritePatience
 from agent.context.summary import Wishes
 from agent.events import Event
 from agent.messages import Note, ToolOutput, User
+from agent.plan_events import PlanDecision, PlanSubmitted
 from agent.providers.base import Request
 from agent.providers.wires.scripted import Scripted
 from agent.session import Session
@@ -178,3 +179,66 @@ async def test_an_overview_of_a_closed_session_shows_what_it_was_told(project: P
     await session.close()
     after = (await project.sessions().overview(session.id)).components[:2]
     assert after == before
+
+
+@pytest.mark.parametrize("there", [True, False])
+async def test_plans_are_handed_in_by_a_tool_behind_all_others_where_a_session_begins_in_plan_mode(
+    there: bool, project: Project
+) -> None:
+    modes = ("ask", "plan")
+    sent = [await asked(await project.session({"text": "ok"}, mode=mode, interactive=there)) for mode in modes]
+    usual, planning = (request.tools for request in sent)
+    assert planning[:-1] == usual
+    assert (planning[-1].name, "submit_plan" in {tool.name for tool in usual}) == ("submit_plan", False)
+
+
+async def test_a_change_into_plan_mode_names_the_tool_and_leaves_the_list_alone(project: Project) -> None:
+    submits = {"calls": [{"name": "submit_plan", "arguments": {"plan": "# Mine"}}]}
+    replies = [{"text": "ok"}, submits, {"text": "ok"}]
+    session = await project.session(*replies, mode="ask", interactive=True)
+    first = await asked(session)
+    await session.change_mode("plan")
+    async for event in session.send("plan it"):
+        if isinstance(event, PlanSubmitted):
+            session.answer(event.id, PlanDecision("accept", "accept-edits"))
+    provider = session._env.provider
+    assert isinstance(provider, Scripted)
+    last = provider.requests[-1]
+    assert (last.system, last.tools) == (first.system, first.tools)
+    changed, accepted = told(last, "mode")
+    assert "`submit_plan`. It takes `plan`, Markdown; call it even if your list lacks it.]" in changed
+    assert accepted.startswith("[The permission mode is now `accept-edits`: ")
+    assert session.mode == "accept-edits"
+
+
+@pytest.mark.parametrize("own", ["plan", "ask"])
+async def test_a_session_left_at_a_plan_asks_again_in_plan_mode_however_the_terminal_is_set(
+    own: str, project: Project
+) -> None:
+    submits = {"calls": [{"name": "submit_plan", "arguments": {"plan": "# Mine"}}]}
+    first = await project.session(submits, mode=own, interactive=True)
+    await first.change_mode("plan")
+    async for event in first.send("plan it"):
+        if isinstance(event, PlanSubmitted):
+            first.leave_turn()
+    await first.close()
+    again = await project.session({"text": "done"}, resume="", interactive=True)
+    assert (again.mode, again.is_at_question) == ("plan", True)
+    asked_again = []
+    async for event in again.go_on():
+        if isinstance(event, PlanSubmitted):
+            asked_again.append(event.plan)
+            again.answer(event.id, PlanDecision("accept", "accept-edits"))
+    assert (asked_again, again.mode, again.is_at_question) == (["# Mine"], "accept-edits", False)
+
+
+async def test_a_script_that_goes_on_from_a_plan_is_told_that_nobody_decided(project: Project) -> None:
+    submits = {"calls": [{"name": "submit_plan", "arguments": {"plan": "# Mine"}}]}
+    first = await project.session(submits, mode="plan", interactive=True)
+    async for event in first.send("plan it"):
+        if isinstance(event, PlanSubmitted):
+            first.leave_turn()
+    await first.close()
+    sent = await asked(await project.session({"text": "done"}, resume=""))
+    outputs = [part for m in sent.messages if isinstance(m, User) for part in m.parts if isinstance(part, ToolOutput)]
+    assert [(output.status, "never approved" in output.text) for output in outputs] == [("denied", True)]

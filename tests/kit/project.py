@@ -55,7 +55,7 @@ class Project:
 
     @property
     def environment(self) -> Mapping[str, str]:
-        return {"EBB_HOME": str(self.home)}
+        return {"EBB_HOME": str(self.home), "EBB_SANDBOX": "off"}
 
     def sql(self, statement: str) -> None:
         with sqlite3.connect(self.home / "data" / "sessions.db") as db:

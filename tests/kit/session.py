@@ -54,6 +54,7 @@ from store.sessions import SessionStore
 from tools.base import Tool, Workspace, nobody_to_ask
 from tools.catalog import builtin_tools
 from tools.stored_outputs import KeptContent
+from tools.submit_plan import SubmitPlan
 from tools.tool_output_cache import unlisted_tools
 
 E = TypeVar("E")
@@ -117,13 +118,15 @@ async def assembled(
     progress = CallProgress(recorder.keep_states)
     ask = channel.questions.permission if interactive else None
     approval = Approval(policy or Policy(str(workspace.root), "auto"), ask, note_asked=progress.asked)
+    approval.ask_about_plan = channel.questions.plan if interactive else None
+    approval.note_mode = lambda mode: recorder.goes_on_with(targets.provider.facts.id, mode)
     reader = OutputReader(lambda: targets.provider, row.id, interrupt, emit, summarisers)
     env = Env(
         targets=targets,
         instructions=instructions,
         own_tools=specs_of(tools),
         call_runner=CallRunner(
-            ChainMap({tool.name: tool for tool in (*tools, *unlisted_tools())}, served.callable),
+            ChainMap({tool.name: tool for tool in (*tools, SubmitPlan(), *unlisted_tools())}, served.callable),
             workspace,
             approval,
             interrupt,

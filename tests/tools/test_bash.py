@@ -13,7 +13,7 @@ from tools.bash import Bash
 from tools.bash_kill import BashKill
 from tools.bash_output import BashOutput
 from tools.process.program import ProcessLimits, Program, start
-from tools.process.shell import argv_of, child_environment
+from tools.process.shell import child_environment, in_shell
 from tools.process.state import ProgramState
 
 
@@ -213,7 +213,7 @@ async def test_a_working_folder_that_is_gone_is_explained(workspace: Workspace) 
 async def started(workspace: Workspace, command: str, limits: ProcessLimits) -> Program:
     workspace.outputs.mkdir(exist_ok=True)
     log = workspace.outputs / "log"
-    return start(argv_of(command), workspace.root, child_environment(), log, limits=limits)
+    return start(in_shell(command), workspace.root, log, limits=limits)
 
 
 async def test_a_program_that_prints_without_end_is_ended(workspace: Workspace) -> None:

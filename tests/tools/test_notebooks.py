@@ -50,7 +50,7 @@ async def test_a_notebook_is_shown_as_cells_with_long_outputs_by_their_ends(work
     lines = [f"line {n}" for n in range(40)]
     head = "notebook `a.ipynb`, python, 3 cells\n[cell 1: markdown]\n# Title\nGrüße\n[cell 2: code, ran as [3]]\n"
     head += "import os\nos.getcwd()\n[output]\n"
-    rest = "[output]\n<Figure>\n[image/png, 1,188 characters, not shown]\n[output]\nE: no\n[cell 3: code]"
+    rest = "[output]\n<Figure>\n[picture image/png, 1 kB]\n[output]\nE: no\n[cell 3: code]"
     shown = "\n".join([*lines[:12], "[… 22 lines left out …]", *lines[-6:]])
     assert result.text == f"{head}{shown}\n{rest}"
     assert result.uncut == "{}{}\n{}".format(head, "\n".join(lines), rest)
@@ -76,6 +76,23 @@ async def test_what_is_no_notebook_is_shown_as_the_text_it_is(text: str, workspa
     if text:
         with pytest.raises(ToolError, match=r"`a.ipynb` is no notebook of format 4: change its text with edit"):
             EditNotebook().preview({"path": "a.ipynb", "action": "delete", "cell": 1}, workspace)
+
+
+@pytest.mark.parametrize(("cell", "changed"), [("bb", 1), ("2", 1), ("[cell 2]", 1), ("3", 2), ("cell-2", None)])
+async def test_a_cell_is_named_by_its_number_or_the_id_in_the_file(
+    cell: str, changed: int | None, workspace: Workspace
+) -> None:
+    """`cell-2` counts from 0 elsewhere, and from 1 here."""
+    path = workspace.root / "a.ipynb"
+    path.write_text(as_written(NOTEBOOK))
+    await Read().run({"path": "a.ipynb"}, workspace)
+    wanted = {"path": "a.ipynb", "action": "replace", "cell": cell, "source": "new"}
+    if changed is None:
+        with pytest.raises(ToolError, match=r"no cell has the id `cell-2`: give its number as `cell`, as `read` shows"):
+            await EditNotebook().run(wanted, workspace)
+        return
+    await EditNotebook().run(wanted, workspace)
+    assert [cell["source"] == ["new"] for cell in json.loads(path.read_text())["cells"]].index(True) == changed
 
 
 async def test_a_changed_cell_is_as_nbformat_would_write_it(workspace: Workspace) -> None:

@@ -9,7 +9,6 @@ from typing import Any
 from agent.archive.library import Library, SessionMatch
 from agent.archive.listing import ArchiveItem, ArchiveListing, ContentPage
 from agent.archive.tree import Tree
-from agent.checkpoints.session_checkpoints import SessionCheckpoints
 from agent.config.options import Mode
 from agent.context.provenance import Occurrence, Trace
 from agent.errors import AgentError, ReferenceFailed, UsageError
@@ -29,6 +28,7 @@ from agent.events import (
 from agent.mcp.running import RunningServers
 from agent.messages import Assistant, Conversation, Image, Message, Note, Text, Usage, User
 from agent.overview import Epoch, Number, Overview, ServerShare
+from agent.plan_events import PlanAnswered, PlanDecision, PlanSubmitted
 from agent.records.damage import ReadableMessages
 from agent.records.file_change import Changes, ChangeScope, FileChange
 from agent.records.file_history import FileLog
@@ -139,15 +139,6 @@ class FakeFiles(FileLog):
         return Changes(scope, self.changed if scope == "session" else self.changed[:4], self.told)
 
 
-class FakeCheckpoints(SessionCheckpoints):
-    """No turn has changed a file."""
-
-    def __init__(self) -> None: ...
-
-    async def run(self, work: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        return ()
-
-
 @dataclass
 class FakeSession(Session):
     """A turn is a list of events. A question among them waits for its answer, `Hold` waits until it is let go, `Hears`
@@ -164,13 +155,12 @@ class FakeSession(Session):
     limits: TurnLimits = TurnLimits()  # noqa: RUF009  # as above
     listing: FakeShelf = FakeShelf()
     files: FakeFiles = FakeFiles()
-    checkpoints: FakeCheckpoints = FakeCheckpoints()  # noqa: RUF009  # it keeps nothing
     news: tuple[str, ...] = ()
     servers: RunningServers | None = None
     said: list[str] = field(default_factory=list)
     beside: list[Image | Note] = field(default_factory=list)
     """What came with them."""
-    answers: dict[str, Decision | str] = field(default_factory=dict)
+    answers: dict[str, Decision | PlanDecision | str] = field(default_factory=dict)
     interrupted: int = 0
     closed: bool = False
     _stop: asyncio.Event = field(default_factory=asyncio.Event)
@@ -199,11 +189,13 @@ class FakeSession(Session):
                     yield Steered(said.text)
             else:
                 yield event
-                if isinstance(event, PermissionAsked | QuestionAsked):
+                if isinstance(event, PermissionAsked | PlanSubmitted | QuestionAsked):
                     await self._answered(event.id)
                     answer = self.answers.get(event.id)
                     if isinstance(answer, Decision):
                         yield PermissionAnswered(event.id, answer.verdict)
+                    elif isinstance(answer, PlanDecision):
+                        yield PlanAnswered(event.id, answer.verdict, answer.mode)
                     elif answer is not None:
                         yield QuestionAnswered(event.id, answer)
             if self._stop.is_set():
@@ -223,7 +215,7 @@ class FakeSession(Session):
             for task in tasks:
                 task.cancel()
 
-    def answer(self, question: str, answer: Decision | str) -> None:
+    def answer(self, question: str, answer: Decision | PlanDecision | str) -> None:
         self.answers[question] = answer
         if question in self._waiting:
             self._waiting[question].set()

@@ -17,6 +17,7 @@ class Setup:
         self.file = folder / "home" / "config" / "config.toml"
         self.environment = {
             "EBB_HOME": str(folder / "home"),
+            "EBB_SANDBOX": "off",
             **({"OPENAI_API_KEY": "x"} if environment is None else environment),
         }
         if written:

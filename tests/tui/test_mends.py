@@ -74,7 +74,7 @@ def test_a_question_shows_all_that_is_approved() -> None:
     schema = {"properties": {"path": {"description": "and everything beside it"}, "deep": {"type": "string"}}}
     server = Server(ServerSpec("s"), ClientHandlers(), Path("log"), Path("login"))
     tools = [McpTool(f"mcp__s__t{n}", f"t{n}", description, schema, server) for n in range(60)]
-    asked = tools_question("s", tools, ("t1 says that it is read", "t2 hides signs"), has_changed=False)
+    asked = tools_question("s", tools, ("t1 says that it is read", "t2 hides signs"), {}, has_changed=False)
     lines = asked.splitlines()
     assert lines[2:5] == ["Look at this first:", "- t1 says that it is read", "- t2 hides signs"]
     assert asked.count("Then it sends it away.") == asked.count("path: and everything beside it") == len(tools)

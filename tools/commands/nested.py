@@ -1,82 +1,81 @@
 """What a command line may run besides what it names first: in substitutions, through wrappers, from texts that are
-commands themselves. It would rather see too much, and decides nothing."""
+commands themselves. It would rather see too much, and decides nothing.
+
+What it cannot see: a text that is decoded first, a copy of a shell under another name, a name that a variable holds."""
 
 import re
 from collections.abc import Iterator, Sequence
 
-from tools.commands.commandline import JOINTS, RESERVED, CommandLine, UnreadableError, Word, scan
-from tools.lazy import dataclass, regex
+from tools.commands.grammar import RESERVED, Command, Word, read
+from tools.lazy import regex
 
-_STARTS = {*JOINTS, "&", "(", ")", ";;", ";&", ";;&"}
 WRAPPERS = {
     "time", "command", "builtin", "exec", "env", "sudo", "doas", "nice", "nohup", "timeout", "xargs", "busybox",
-    "setsid", "stdbuf", "ionice", "chroot", "unshare",
+    "toybox", "setsid", "stdbuf", "ionice", "chroot", "unshare", "chrt", "taskset", "setarch", "nsenter", "flock",
+    "pkexec", "runuser", "watch", "parallel", "strace", "ltrace", "coproc", "then", "do", "else", "!",
 }  # fmt: skip
 """Programs that another command follows."""
-_KEEPS_PLACE = RESERVED - {"case", "for", "select", "in", "function", "[[", "]]"} | WRAPPERS
-"""What another command follows."""
 SHELLS = {"sh", "bash", "dash", "zsh", "ksh", "ash", "fish"}
+_KEEPS_PLACE = RESERVED - {"case", "for", "select", "in", "function", "[[", "]]"} | WRAPPERS
 _ASSIGNMENT = regex(r"[A-Za-z_]\w*(\[.*?\])?\+?=", re.DOTALL)
 _DURATION = regex(r"[0-9.]+[smhd]?")
+_DEEPEST = 3
+"""Texts inside texts, beyond which nobody reads on."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Command:
-    words: tuple[Word, ...]
-    is_fed: bool
-    """Whether its input comes from a pipe or from the line itself."""
+def behind_assignments(command: Sequence[str]) -> int:
+    """Where in a command its program stands; beyond the end when there is none."""
+    return next((at for at, word in enumerate(command) if not _ASSIGNMENT.match(word)), len(command))
+
+
+def program_of(command: Sequence[str]) -> str:
+    """The name of what is run, wherever it lies; empty when nothing is."""
+    start = behind_assignments(command)
+    return command[start].rpartition("/")[2] if start < len(command) else ""
+
+
+def wrapped_at(command: Sequence[str]) -> int | None:
+    """Where a program stands that another one runs, as far as that shows; None when there is none."""
+    start = behind_assignments(command)
+    if program_of(command) not in WRAPPERS:
+        return None
+    follows_option = False
+    for at in range(start + 1, len(command)):
+        word = command[at]
+        if word[:1] == "-":
+            follows_option = True
+        elif not (_ASSIGNMENT.match(word) or _DURATION.fullmatch(word)):
+            if not follows_option:
+                return at
+            follows_option = False  # it may be the option's value: the command comes later then
+    return len(command)
 
 
 def hides_a_command(text: str) -> bool:
     """Whether the name of something that is run cannot be read in the text: it comes from a variable, a pattern, a
     command's output or a pipe into a shell."""
-    try:
-        line = scan(text)
-    except UnreadableError:
-        return True
-    return any(_hides(command) for command in _commands(line))
+    line = read(text)
+    return line.is_broken or any(map(_hides, line.commands))
 
 
-def readings(text: str) -> Iterator[tuple[str, ...]]:
-    """The words of the line, of what is substituted in it, and of the texts in it that may be commands themselves."""
-    try:
-        line = scan(text)
-    except UnreadableError:
-        return
-    for each in _lines(line, 0):
-        yield tuple(word.text for word in each.words)
+def readings(text: str, depth: int = 0) -> Iterator[tuple[str, ...]]:
+    """The words of each command of the line, and of the texts in it that may be commands themselves."""
+    for command in read(text).commands:
+        yield command.texts
+        for word in command.words:
+            if depth < _DEEPEST and not word.is_bare:
+                for inner in _texts_in(word.text):
+                    yield from readings(inner, depth + 1)
 
 
-def _lines(line: CommandLine, depth: int) -> Iterator[CommandLine]:
-    yield line
-    for inner in line.inner:
-        yield from _lines(inner, depth)
-    for word in line.words:
-        if depth < 3 and not word.is_bare and re.search(r"[\s;&|`$]", word.text):
-            try:
-                yield from _lines(scan(word.text), depth + 1)
-            except UnreadableError:
-                continue  # then it is no command either
+def _texts_in(word: str) -> Iterator[str]:
+    """What in a word may be a command line: all of it, what stands behind the letters of an option, or behind a `!`."""
+    for text in dict.fromkeys((word, re.sub(r"^-\w+?(?=[^-\w]|$)|^-\w", "", word), word.rpartition("!")[2])):
+        if re.search(r"[\s;&|`$]", text):
+            yield text
 
 
-def _commands(line: CommandLine) -> Iterator[_Command]:
-    words: list[Word] = []
-    is_fed = False
-    tokens = iter((*line.tokens, ";"))
-    for token in tokens:
-        if isinstance(token, Word):
-            words.append(token)
-        elif token in _STARTS:
-            yield _Command(tuple(words), is_fed)
-            words, is_fed = [], token in ("|", "|&")
-        else:
-            is_fed = is_fed or token in ("<<<", "<<", "<<-")
-            next(tokens, "")  # where a redirection leads
-    for inner in line.inner:
-        yield from _commands(inner)
-
-
-def _hides(command: _Command) -> bool:
+def _hides(command: Command) -> bool:
     wrapped = follows_option = False
     for place, word in enumerate(command.words):
         name = word.text.rpartition("/")[2]

@@ -3,9 +3,8 @@ nothing."""
 
 from collections.abc import Iterator, Sequence
 
-from tools.commands.commandline import RESERVED, Token, UnreadableError, Word, scan
-from tools.commands.nested import SHELLS
-from tools.lazy import regex
+from tools.commands.grammar import CommandLine, Redirection, read
+from tools.commands.nested import SHELLS, behind_assignments
 
 _VIEWERS = {
     "cat",
@@ -27,11 +26,8 @@ _VIEWERS = {
 _GIT = {"show", "diff", "grep", "blame"}
 _FILTERS = _VIEWERS | {"awk", "column", "cut", "fold", "jq", "sort", "tr", "uniq", "wc"}
 """What may stand behind a viewer."""
-_ASIDE = {"cd", "echo", "printf", "pwd", "true", ":", "test", "[", "wc", "ls", "for", "done", "fi", "}"}
+_ASIDE = {"cd", "echo", "printf", "pwd", "true", ":", "test", "wc", "ls"}
 """What may stand beside one: it prints a line or so."""
-_LEADING = RESERVED - {"for", "done", "fi", "}", "[[", "]]", "case", "esac", "select", "in", "function", "coproc"}
-_ASSIGNMENT = regex(r"[A-Za-z_]\w*=")
-_PIPES, _ENDS = ("|", "|&"), (";", "&&", "||", "\n", "(", ")")
 _GIT_VALUES = ("-C", "-c")
 """Options of git before its command that another word follows."""
 
@@ -46,15 +42,18 @@ def shown_names(text: str) -> tuple[str, ...]:
     """The words of such a command line that may name the files it shows; none of another one."""
     if not shows_files(text):
         return ()
-    views = [line[0] for line in _pipelines(scan(text).tokens) if _is_viewer(line[0])]
+    views = [line[0] for line in _pipelines(read(text)) if _is_viewer(line[0])]
     return tuple(dict.fromkeys(word for words in views for word in words[1:] if not word.startswith("-")))
 
 
 def _shows(text: str, *, is_outer: bool) -> bool:
-    try:
-        pipelines = tuple(_pipelines(scan(text).tokens))
-    except (UnreadableError, _Unclear):
+    line = read(text)
+    redirections = (*line.redirections, *(one for command in line.commands for one in command.redirections))
+    if line.is_broken or line.is_in_background or not all(map(_is_aside, redirections)):
         return False
+    if any(word.expands and word.text.startswith(("<", ">")) for command in line.commands for word in command.words):
+        return False  # what is read comes from a program
+    pipelines = tuple(_pipelines(line))
     if is_outer and len(pipelines) == 1 and (inner := _given_to_a_shell(pipelines[0])) is not None:
         return _shows(inner, is_outer=False)
     views = [line for line in pipelines if _is_viewer(line[0])]
@@ -66,44 +65,27 @@ def _shows(text: str, *, is_outer: bool) -> bool:
     )
 
 
-class _Unclear(Exception):
-    """What is printed goes somewhere else, or what is read comes from a program or from the line itself."""
-
-
-def _pipelines(tokens: Sequence[Token]) -> Iterator[list[tuple[str, ...]]]:
+def _pipelines(line: CommandLine) -> Iterator[list[tuple[str, ...]]]:
     """The commands of each pipeline, by their words."""
-    line, words = list[tuple[str, ...]](), list[str]()
-
-    def close() -> None:
-        if words:
-            line.append(tuple(words))
-            words.clear()
-
-    following = iter(tokens)
-    for token in following:
-        if isinstance(token, Word):
-            if token.expands and token.text.startswith(("<", ">")):
-                raise _Unclear
-            if words or not (token.text in _LEADING or _ASSIGNMENT.match(token.text)):
-                words.append(token.text)
-        elif token in _PIPES:
-            close()
-        elif token in _ENDS:
-            close()
-            if line:
-                yield line
-            line = []
-        elif not _is_aside(token, next(following, "")):
-            raise _Unclear
-    close()
-    if line:
-        yield line
+    pipeline = list[tuple[str, ...]]()
+    for command in line.commands:
+        words = command.texts[behind_assignments(command.texts) :]
+        if command.is_inner or not words:
+            continue
+        if pipeline and command.joint not in ("|", "|&"):
+            yield pipeline
+            pipeline = []
+        pipeline.append(words)
+    if pipeline:
+        yield pipeline
 
 
-def _is_aside(sign: str, target: Token) -> bool:
+def _is_aside(one: Redirection) -> bool:
     """Whether a redirection leaves what is printed as it is: one of complaints, or of what is read."""
-    return isinstance(target, Word) and (
-        sign == "<" or (sign in (">", ">>") and target.text == "/dev/null") or (sign == ">&" and target.text == "1")
+    return (
+        one.sign == "<"
+        or (one.sign in (">", ">>") and one.target.text == "/dev/null")
+        or (one.sign == ">&" and one.target.text == "1")
     )
 
 

@@ -3,6 +3,9 @@
 import errno
 import os
 import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from io import BufferedReader
 from pathlib import Path
 
 _AT_ONCE = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
@@ -15,8 +18,26 @@ LARGEST = 1 << 26
 def beginning_of(path: Path | str, most: int) -> bytes:
     """The first bytes of a regular file, all of a shorter one. Raises `OSError`, also for anything else that is there:
     it could be waited for, or read, without end."""
+    with _regular(path) as file:
+        return file.read(most)
+
+
+def own_beginning_of(path: Path | str, most: int) -> bytes:
+    """The same of a file by which the user allows something. Raises `OSError`, also where somebody else may have
+    written it: it belongs to another user, or everybody may change it."""
+    with _regular(path) as file:
+        status = os.fstat(file.fileno())
+        if status.st_uid not in (0, os.geteuid()):
+            raise OSError(errno.EPERM, "it belongs to another user", str(path))
+        if status.st_mode & stat.S_IWOTH:
+            raise OSError(errno.EPERM, "everybody may change it", str(path))
+        return file.read(most)
+
+
+@contextmanager
+def _regular(path: Path | str) -> Iterator[BufferedReader]:
     descriptor = os.open(path, _AT_ONCE)
     with open(descriptor, "rb") as file:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             raise OSError(errno.EINVAL, "it is not a regular file", str(path))
-        return file.read(most)
+        yield file

@@ -74,8 +74,14 @@ def _output(output: Mapping[str, Any]) -> str:
     forms = data if isinstance(data, dict) else {}
     text = plain(joined(forms.get("text/plain", "")))
     others = [form for form in forms if form != "text/plain" and (not text or form.startswith("image/"))]
-    told = [f"[{form}, {counted(len(joined(forms[form])), 'character')}, not shown]" for form in others]
+    told = [_not_shown(form, len(joined(forms[form]))) for form in others]
     return "\n".join([*([text] if text else []), *told])
+
+
+def _not_shown(form: str, size: int) -> str:
+    if form.startswith("image/") and form != "image/svg+xml":
+        return f"[picture {form}, {max(size * 3 // 4 // 1000, 1):,} kB]"
+    return f"[{form}, {counted(size, 'character')}, not shown]"
 
 
 def _trimmed(text: str) -> str:

@@ -1,6 +1,7 @@
 """Paths as the model writes them, made absolute and real. It decides nothing about which of them are allowed."""
 
 import os
+import stat
 from pathlib import Path
 from typing import Literal
 
@@ -67,6 +68,15 @@ def _path_of_url(url: str) -> str:
 def kind_of(path: Path) -> Literal["folder", "file", "neither"]:
     """What is there, as far as one may know."""
     return "folder" if os.path.isdir(path) else "file" if os.path.isfile(path) else "neither"
+
+
+def has_other_names(path: str) -> bool:
+    """Whether a file is there that has more than one name: it is written under all of them."""
+    try:
+        status = os.lstat(path)
+    except (OSError, ValueError):
+        return False
+    return stat.S_ISREG(status.st_mode) and status.st_nlink > 1
 
 
 def is_inside(path: Path, folder: Path) -> bool:

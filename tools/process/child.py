@@ -12,6 +12,7 @@ from typing import Protocol, TypeVar, cast
 
 from tools.process.groups import GRACE, GUARDIAN, ProcessFamily
 from tools.process.lines import LineBuffer, OutputLine, TooLong
+from tools.process.own_memory import close_own_memory
 from tools.process.program import within
 
 _MOST_WAITING = 1000
@@ -117,6 +118,7 @@ P = TypeVar("P", bound=_Program)
 
 async def _running(program: P, command: Sequence[str], environment: Mapping[str, str], folder: Path | None) -> P:
     """Whoever is cancelled while it starts leaves nothing of it: the event loop would end the program alone."""
+    close_own_memory()
     loop = asyncio.get_running_loop()
     start = loop.subprocess_exec(lambda: program, *command, env=dict(environment), cwd=folder, start_new_session=True)
     starting = asyncio.ensure_future(start)

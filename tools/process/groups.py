@@ -7,8 +7,9 @@ makes itself another group (`timeout`, a shell with job control) stays in the se
 
 import atexit
 import os
+import signal
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from threading import Lock
 from typing import NamedTuple
@@ -18,6 +19,7 @@ GRACE = 2.0
 
 
 class _Process(NamedTuple):
+    state: bytes
     parent: int
     group: int
     session: int
@@ -27,8 +29,10 @@ class ProcessFamily:
     """A process that leads a session, what is in that, and what descends from it in sessions of its own. What has
     detached itself from its parents there is not of it."""
 
-    def __init__(self, leader: int) -> None:
+    def __init__(self, leader: int, *, is_wrapped: bool = False) -> None:
+        """`is_wrapped`: the leader only waits for what it started, and does not outlive a signal that asks to end."""
         self._leader = leader
+        self._is_wrapped = is_wrapped
         self._groups = set[tuple[int, int]]()
         """Other groups than the leader's with their sessions: parents that end leave no trace of whose they were."""
 
@@ -38,14 +42,28 @@ class ProcessFamily:
         if is_reaped and exists(self._leader):
             return False
         others = self._find_others() if number else ()
-        is_there = _signal_group(self._leader, number)
+        if self._is_wrapped and number not in (0, signal.SIGKILL) and not is_reaped:
+            is_there = _signal_followers(self._leader, number)
+        else:
+            is_there = _signal_group(self._leader, number)
         for group in others:
             _signal_group(group, number)
         return is_there
 
+    def is_alone(self) -> bool:
+        """Whether of all that it started at most the process is left that cleans up behind the others."""
+        processes = dict(_processes())
+        return sum(processes[id].state not in b"ZX" for id in self._members(processes)) <= 1
+
     def _find_others(self) -> list[int]:
         """The other groups, those that were found before too while they last. None where the system tells of none."""
         processes = dict(_processes())
+        found = self._members(processes)
+        every = {(process.group, process.session) for process in processes.values()}
+        self._groups = (self._groups & every) | {(processes[id].group, processes[id].session) for id in found}
+        return [group for group, _ in self._groups if group not in (0, self._leader)]
+
+    def _members(self, processes: Mapping[int, _Process]) -> list[int]:
         children = dict[int, list[int]]()
         for id, process in processes.items():
             children.setdefault(process.parent, []).append(id)
@@ -55,9 +73,7 @@ class ProcessFamily:
             new = children.pop(waiting.pop(), [])
             found += new
             waiting += new
-        every = {(process.group, process.session) for process in processes.values()}
-        self._groups = (self._groups & every) | {(processes[id].group, processes[id].session) for id in found}
-        return [group for group, _ in self._groups if group not in (0, self._leader)]
+        return found
 
 
 def _processes() -> Iterator[tuple[int, _Process]]:
@@ -66,7 +82,7 @@ def _processes() -> Iterator[tuple[int, _Process]]:
         if name.isdecimal():
             with suppress(OSError), open(f"/proc/{name}/stat", "rb", buffering=0) as stat:  # it may have ended
                 fields = stat.read().rpartition(b")")[2].split()
-                yield int(name), _Process(int(fields[1]), int(fields[2]), int(fields[3]))
+                yield int(name), _Process(fields[0], int(fields[1]), int(fields[2]), int(fields[3]))
 
 
 def _signal_group(group: int, number: int) -> bool:
@@ -77,6 +93,15 @@ def _signal_group(group: int, number: int) -> bool:
     except PermissionError:
         return True
     return True
+
+
+def _signal_followers(leader: int, number: int) -> bool:
+    """Signals each of a group but the one who leads it, so that it stays to tell how the others ended."""
+    followers = [id for id, process in _processes() if process.group == leader and id != leader]
+    for follower in followers:
+        with suppress(ProcessLookupError, PermissionError):
+            os.kill(follower, number)
+    return bool(followers)
 
 
 def exists(process: int) -> bool:

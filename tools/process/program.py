@@ -15,14 +15,15 @@ import subprocess
 import termios
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
 from tools.lazy import dataclass
 from tools.plain_text import finished, plain
 from tools.process.groups import GRACE, GUARDIAN, ProcessFamily, exists
-from tools.process.shell import shell
+from tools.process.own_memory import close_own_memory
+from tools.process.shell import Launch, shell
 
 LARGEST_LOG = 2 * 1024**3
 """Bytes of output after which a program is ended."""
@@ -31,6 +32,8 @@ ROOM = 1 << 20
 """Bytes that a log gives back at most when the disk is full, so that what the session is can still be written down."""
 
 _CHUNK = 1 << 16
+_ENDING = 0.05
+"""Seconds that the cleaning up behind a wrapped program takes at most, mostly 0.001."""
 _PROGRESS_EVERY = 0.1
 _LONGEST_PROGRESS = 4000
 
@@ -42,29 +45,47 @@ class ProcessLimits:
 
 
 def start(
-    argv: Sequence[str],
+    launch: Launch,
     folder: Path,
-    environment: Mapping[str, str],
     log: Path,
     heard: Callable[[str], None] | None = None,
     limits: ProcessLimits | None = None,
     *,
     terminal: bool = False,
 ) -> "Program":
-    """Starts a program in a session of its own, without input or on a terminal of its own. Raises `OSError` when that
-    cannot be done."""
+    """Starts a program in a session of its own, without input or on a terminal of its own, which one that is wrapped
+    takes by itself. Raises `OSError` when that cannot be done."""
+    close_own_memory()
+    try:
+        return _started(launch, folder, log, heard, limits or ProcessLimits(), terminal=terminal)
+    finally:
+        for each in launch.descriptors:
+            os.close(each)
+
+
+def _started(
+    launch: Launch,
+    folder: Path,
+    log: Path,
+    heard: Callable[[str], None] | None,
+    limits: ProcessLimits,
+    *,
+    terminal: bool,
+) -> "Program":
     descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
         reading, writing = _new_terminal() if terminal else os.pipe()
         try:
+            takes = (shell(), "-c", _TAKES_TERMINAL, "sh", os.ttyname(writing)) if terminal else ()
             process = subprocess.Popen(
-                (shell(), "-c", _TAKES_TERMINAL, "sh", os.ttyname(writing), *argv) if terminal else argv,
+                (*(() if launch.is_wrapped else takes), *launch.argv),
                 cwd=folder,
-                env=environment,
+                env=launch.environment,
                 stdin=writing if terminal else subprocess.DEVNULL,
                 stdout=writing,
                 stderr=writing,
                 start_new_session=True,
+                pass_fds=launch.descriptors,
             )
         except BaseException:
             os.close(reading)
@@ -74,7 +95,7 @@ def start(
     except BaseException:
         os.close(descriptor)
         raise
-    return Program(process, reading, descriptor, log, heard, limits or ProcessLimits(), terminal=terminal)
+    return Program(process, reading, descriptor, log, heard, limits, terminal=terminal, is_wrapped=launch.is_wrapped)
 
 
 _TAKES_TERMINAL = 'exec 0<>"$1" 1>&0 2>&1; shift; exec "$@"'
@@ -105,6 +126,7 @@ class Program:
         limits: ProcessLimits,
         *,
         terminal: bool = False,
+        is_wrapped: bool = False,
     ) -> None:
         self.log = log
         self.size = 0
@@ -116,7 +138,8 @@ class Program:
         self.problem = ""
         """Why the output in the log is not whole, or the program was ended."""
         self._process = process
-        self._family = ProcessFamily(process.pid)
+        self._is_wrapped = is_wrapped
+        self._family = ProcessFamily(process.pid, is_wrapped=is_wrapped)
         self._limits = limits
         self._loop = asyncio.get_running_loop()
         self._exited = asyncio.Event()
@@ -197,6 +220,8 @@ class Program:
             return False
         except PermissionError:
             return True
+        if self._is_wrapped and self._process.returncode is not None:
+            return not (self.is_silent and self._family.is_alone())
         return not exists(self._process.pid) and _lives(self._process.pid)
 
     def _signal(self, number: signal.Signals) -> None:
@@ -246,11 +271,15 @@ class Program:
             return self._process.poll() is not None
 
     def _drain(self, pipe: int, descriptor: int) -> None:
-        """Moves what the program left in the pipe. What a child goes on to print comes later."""
+        """Moves what the program left in the pipe. What a child goes on to print comes later. What wraps a program
+        ends a moment after it, and has the pipe until then."""
         os.set_blocking(pipe, False)
-        left = 1 << 20
+        poller = select.poll()
+        poller.register(pipe, select.POLLIN)
+        left, end = 1 << 20, time.monotonic() + (_ENDING if self._is_wrapped else 0)
         with suppress(BlockingIOError):
             while left > 0 and not self.is_silent:
+                poller.poll(max(end - time.monotonic(), 0) * 1000)
                 moved = self._move(pipe, descriptor)
                 self.is_silent = moved == 0
                 left -= moved

@@ -83,6 +83,10 @@ class Launch:
 
     argv: tuple[str, ...]
     environment: Mapping[str, str]
+    descriptors: tuple[int, ...] = ()
+    """What the program finds open under these numbers; whoever starts it closes them then."""
+    is_wrapped: bool = False
+    """The first process only waits for the command, which it started."""
 
 
 def in_shell(command: str) -> Launch:

@@ -5,6 +5,7 @@ import os
 import re
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -53,7 +54,7 @@ def make_parser() -> argparse.ArgumentParser:
         description="A terminal coding agent whose context window never overflows and never forgets.",
         epilog="Subcommands: ebb sessions list|show|search|fork|rename|export|import|delete, ebb context [ID], "
         "ebb config, ebb mcp list|add|remove|test|login|logs, "
-        "ebb doctor, ebb undo [ID], ebb demo, ebb serve. `--` makes a first word a prompt. "
+        "ebb doctor, ebb demo, ebb serve. `--` makes a first word a prompt. "
         "Exit codes: " + ", ".join(f"{code} {short}" for code, (short, _) in EXIT_CODES.items()) + ".",
         allow_abbrev=False,
     )
@@ -74,8 +75,9 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument("--permission-mode", choices=("ask", "accept-edits", "plan", "auto"), help=modes)
     parser.add_argument("--allow", action="append", metavar="RULE", help="let calls run, such as 'bash(git status)'")
     parser.add_argument("--deny", action="append", metavar="RULE", help="never let calls run, such as 'write(.env)'")
-    without = "run commands although `agent.sandbox` is `require`: this version has no sandbox in any case"
-    parser.add_argument("--no-sandbox", action="store_true", help=without)
+    parser.add_argument("--no-sandbox", action="store_true", help="run commands outside the sandbox")
+    trust = "have the servers that the project declares, in this run, unasked"
+    parser.add_argument("--trust", action="store_true", help=trust)
     parser.add_argument("--ephemeral", action="store_true", help="keep nothing of the session")
     session = parser.add_mutually_exclusive_group()
     session.add_argument("-c", "--continue", dest="resume", action="store_const", const="", help="the newest session")
@@ -173,4 +175,5 @@ def read_settings(options: argparse.Namespace) -> tuple[Path, "Config"]:
         )
         if value is not None
     }
-    return root, load_config(root, os.environ, flags, tuple(options.config))
+    config = load_config(root, os.environ, flags, tuple(options.config))
+    return root, replace(config, trusts_project=True) if getattr(options, "trust", False) else config

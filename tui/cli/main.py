@@ -17,7 +17,7 @@ from agent.errors import AgentError, UsageError, is_unwritable
 from tui.cli.arguments import first_word, make_parser, open_sessions, with_resume
 from tui.cli.piped_input import has_piped_input, is_attachment, piped_input
 
-SUBCOMMANDS = ("sessions", "context", "config", "mcp", "doctor", "demo", "serve", "undo")
+SUBCOMMANDS = ("sessions", "context", "config", "mcp", "doctor", "demo", "serve")
 RESERVED = ("acp",)
 """Words that later versions take as subcommands, so that no script comes to rely on them as prompts."""
 
@@ -31,8 +31,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         try:
             return _run(list(sys.argv[1:] if argv is None else argv))
         finally:
-            # All is said and put in order: what Python does at its end would only tear a traceback into it.
+            # All is said and put in order: what Python does at its end would only tear a traceback into it,
+            # and it need not look through all that was loaded for what nobody refers to.
             signal.signal(signal.SIGINT, signal.SIG_DFL)
+            gc.freeze()
     except KeyboardInterrupt:
         return 130
 
@@ -142,13 +144,14 @@ def _refuse_misspelt(word: str) -> None:
 
 def _headless(options: argparse.Namespace) -> int:
     from agent import headless  # noqa: PLC0415  # deferred: only this front end needs it
+    from tui.text.sanitise import visible  # noqa: PLC0415  # deferred: as above
 
     prompt, piped = _whole_prompt(options.prompt, options.words)
     schema = _read_schema(options.output_schema) if options.output_schema else None
     sessions = open_sessions(options, interactive=False)
 
     resume = options.resume if options.pick is None else options.pick
-    job = headless.HeadlessJob(prompt, options.output_format, schema, resume, piped, options.quiet)
+    job = headless.HeadlessJob(prompt, options.output_format, schema, resume, piped, options.quiet, visible)
     return asyncio.run(headless.run(sessions, job))
 
 

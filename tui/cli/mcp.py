@@ -25,6 +25,7 @@ from agent.mcp.manage import (
     log_of,
     login_of,
     make_server,
+    pins_of,
     rows,
     started,
     table_for,
@@ -201,22 +202,22 @@ def _may_start(declared: Declared, config: Config, options: argparse.Namespace) 
     standing = approvals.standing(declared)
     if standing == "on":
         return True
-    if options.approve or _agrees(start_question(declared, has_changed=standing == "changed"), options):
-        approvals.decide(declared.name, declared.digest, "approved")
+    if options.approve or _agrees(start_question(declared, approvals.before(declared)), options):
+        approvals.decide(declared, "approved")
         return True
     return False
 
 
 def _approve_tools(declared: Declared, config: Config, state: ServerState, options: argparse.Namespace) -> None:
-    approvals = approvals_of(config)
-    approval = approvals.of(declared.name, declared.digest) if declared.owner == "project" else None
+    approvals = pins_of(config) if declared.owner == "user" else approvals_of(config)
+    approval = approvals.of(declared.name, declared.digest)
     if approval is None:
         return
     digests = digests_of(state.tools)
     new = [tool for tool in state.tools if approval.tools.get(tool.original) != digests[tool.original]]
-    question = tools_question(declared.name, new, state.notes, has_changed=bool(approval.tools))
+    question = tools_question(declared.name, new, state.notes, approval.seen, has_changed=bool(approval.tools))
     if new and (options.approve or _agrees(question, options)):
-        approvals.allow_tools(declared.name, declared.digest, {**approval.tools, **digests})
+        approvals.allow_tools(declared, {**approval.tools, **digests}, state.tools)
 
 
 def _agrees(question: str, options: argparse.Namespace) -> bool:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from agent.config.settings import Settings
 from agent.errors import UsageError
-from agent.events import Decision, Event, PermissionAsked
+from agent.events import Decision, Event, PermissionAsked, QuestionAsked
+from agent.plan_events import PlanDecision, PlanSubmitted
 from tui.actions.sessions import pick_session
 from tui.plain.command_context import LineContext, change, greet
 from tui.plain.jobs import LineJobs
@@ -207,7 +208,7 @@ class PlainFront(LineJobs):
             self.prompt()
 
     def _answer(self, question: OpenQuestion, line: str) -> None:
-        if isinstance(question, PermissionAsked) and wants_to_change(question, line):
+        if not isinstance(question, QuestionAsked) and wants_to_change(question, line):
             self._changing = self.aside(self._change(question))
             return
         answer = answer_of(question, line)
@@ -216,8 +217,8 @@ class PlainFront(LineJobs):
         else:
             self._take_answer(question, answer)
 
-    async def _change(self, question: PermissionAsked) -> None:
-        """Lets the user change a call before it runs; without a change, the question stays."""
+    async def _change(self, question: PermissionAsked | PlanSubmitted) -> None:
+        """Lets the user change a call or a plan; without a change, the question stays."""
         try:
             decision = await change(self.context, question)
         except UsageError as error:
@@ -228,7 +229,7 @@ class PlainFront(LineJobs):
         else:
             self._take_answer(question, decision)
 
-    def _take_answer(self, question: OpenQuestion, answer: Decision | str) -> None:
+    def _take_answer(self, question: OpenQuestion, answer: Decision | PlanDecision | str) -> None:
         self._asked = None
         self._answered.add(question.id)
         self.prompt()

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 from agent.errors import AgentError
 from agent.events import Decision, PermissionAsked
+from agent.plan_events import PlanDecision, PlanSubmitted
 from tools.extent import counted
 from tui.commands import COMMANDS
 from tui.plain.lines import Lines
@@ -21,6 +22,7 @@ from tui.view.context import overview_lines
 from tui.view.first_run import chosen_by_key
 from tui.view.panel import Panel, PanelRow, Taken
 from tui.view.permission import changeable, changed
+from tui.view.plan import FILE
 from tui.view.titles import path_of
 
 HELP = (
@@ -180,8 +182,11 @@ def last_said(view: SessionView) -> tuple[str, ...]:
 COMMAND = "Command to run: "
 
 
-async def change(context: Lines, question: PermissionAsked) -> Decision | None:
-    """What the user makes of the call; None when nothing was made of it. Raises `UsageError`."""
+async def change(context: Lines, question: PermissionAsked | PlanSubmitted) -> Decision | PlanDecision | None:
+    """What the user makes of the call or the plan; None when nothing was made of it. Raises `UsageError`."""
+    if isinstance(question, PlanSubmitted):
+        plan = await in_editor(context, question.plan, FILE)
+        return PlanDecision("edit", plan=plan) if plan.strip() and plan != question.plan else None
     before = str(question.arguments[changeable(question)])
     if changeable(question) == "command" and visible(before) == before:
         if not context.reader().begin(COMMAND, before):

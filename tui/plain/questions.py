@@ -3,12 +3,15 @@
 import re
 
 from agent.events import Decision, PermissionAsked, QuestionAsked
+from agent.plan_events import PlanDecision, PlanSubmitted
 from tools.extent import counted as so_many
+from tui.commands import parse
 from tui.plain.print_events import lines_of_text
 from tui.text.sanitise import visible, visible_line
 from tui.text.unified_diff import DiffLine, Hunk, Remark, counted, files_of
 from tui.view.blocks import OpenQuestion
 from tui.view.permission import changeable, dry_run_of, numbered, said_of_rule
+from tui.view.plan import HEADLINE, choice_for, choices_in
 from tui.view.titles import command_of, path_of
 
 ANSWER = "Answer: "
@@ -22,6 +25,9 @@ def lines_of_question(question: OpenQuestion) -> tuple[str, ...]:
     match question:
         case PermissionAsked():
             return (_headline(question), *_subject(question), *_reason(question), *how_to_answer(question))
+        case PlanSubmitted(plan=plan, is_edited=is_edited):
+            changed = ", as you changed it" if is_edited else ""
+            return (f"Question: {HEADLINE}{changed}", *lines_of_text(plan), *how_to_answer(question))
         case QuestionAsked(question=text, options=options):
             first, *rest = lines_of_text(text) or ("",)
             listed = (f"{number}: {visible_line(option)}" for number, option in enumerate(options, 1))
@@ -33,6 +39,9 @@ def how_to_answer(question: OpenQuestion) -> tuple[str, ...]:
     match question:
         case PermissionAsked():
             return _answers(question)
+        case PlanSubmitted(modes=modes):
+            numbered = [f"{choice.key}: {choice.says}." for choice in choices_in(question)[: len(modes)]]
+            return (*numbered, "e: change the plan first. n: no. Other words: no, and the model is told them.")
         case QuestionAsked(options=options):
             how = "Type a number or your own words" if options else "Type your answer"
             return (f"{how}; an empty line leaves it unanswered.",)
@@ -41,27 +50,34 @@ def how_to_answer(question: OpenQuestion) -> tuple[str, ...]:
 def wants_to_change(question: OpenQuestion, line: str) -> bool:
     """Whether a line says that the call is to be changed first."""
     is_meant = line.strip().lower() in ("e", "edit")
-    return is_meant and isinstance(question, PermissionAsked) and bool(changeable(question))
+    can_be = isinstance(question, PlanSubmitted) or (isinstance(question, PermissionAsked) and changeable(question))
+    return is_meant and bool(can_be)
 
 
-def answer_of(question: OpenQuestion, line: str) -> Decision | str | None:
+def answer_of(question: OpenQuestion, line: str) -> Decision | PlanDecision | str | None:
     """What a line answers; None when it is no answer: nothing that was typed for something else allows a call."""
     words = line.strip()
     match question:
         case PermissionAsked():
             return _decision(question, words)
+        case PlanSubmitted():
+            return _about_plan(question, words)
         case QuestionAsked(options=options):
             if words.isdecimal() and 0 < int(words) <= len(options):
                 return options[int(words) - 1]
             return visible(words)
 
 
-def answer_text(answer: Decision | str) -> tuple[str, ...]:
+def answer_text(answer: Decision | PlanDecision | str) -> tuple[str, ...]:
     """What is said when an answer was taken; a denial is told where it takes effect."""
     match answer:
         case Decision(verdict="allow", rule=rule, kept=kept):
             where = "in this project, from now on" if kept == "project" else "always in this session"
             return (f"Allowed, and {where}: {said_of_rule(rule)}." if rule else "Allowed.",)
+        case PlanDecision(verdict="accept", mode=mode):
+            return (f"Accepted. The mode is now {mode}.",)
+        case PlanDecision(verdict="reject"):
+            return ("Rejected.",)
         case _:
             return ()
 
@@ -92,6 +108,22 @@ def _decision(question: PermissionAsked, words: str) -> Decision | None:
         case _:
             note = words[1:] if word.startswith(("n ", "d ")) else words
             return Decision("deny", note=visible(note.strip()))
+
+
+def _about_plan(question: PlanSubmitted, words: str) -> PlanDecision | None:
+    """What a line decides about a plan. A command is none, since it was meant for something else."""
+    word = words.lower()
+    if not word or parse(words) is not None:
+        return None
+    if word in ("yes", "ok", "accept"):
+        word = "y"
+    choice = choice_for("n" if word == "no" else word, question)
+    if choice is not None and choice.decision is not None:
+        return choice.decision
+    if len(word) == 1 or word.isdecimal():
+        return None  # a slip of the finger is not told to the model
+    note = words[1:] if word.startswith(("n ", "d ")) else words
+    return PlanDecision("reject", note=visible(note.strip()))
 
 
 def _headline(question: PermissionAsked) -> str:

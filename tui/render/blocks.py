@@ -9,6 +9,7 @@ from rich.segment import Segment
 from rich.style import Style
 from rich.text import Text
 
+from agent.context.control_calls import PLAN
 from tools.extent import counted
 from tools.files.diff import unified
 from tui.render.diff_lines import Drawn, SegmentLine
@@ -40,6 +41,7 @@ from tui.view.receipts import Compaction, RunningCompaction, UndoneReceipt
 from tui.view.titles import command_of, title_of
 
 _TAIL_LINES = 3
+_PLAN_LINES = 24
 _LONGEST_ANSWER = 150_000
 """Characters of an answer that are drawn as markdown. Models write less than that in one answer."""
 _PLAIN_LINES = 60
@@ -202,13 +204,27 @@ def _call(block: Call, opened: bool, width: int, console: PaletteConsole) -> lis
     palette = console.palette
     diff = diff_of(block) if block.status in ("asking", "running", "done") or opened else ""
     lines = [_line(_call_title(block, diff, width, palette), width, console)]
-    if opened:
+    if block.name == PLAN:
+        lines += _plan(block, opened, width, console)
+    elif opened:
         return lines + _call_details(block, diff, width, console)
     if block.status == "running" and block.tail.strip():
         return lines + _quoted(_last_lines(block.tail, _TAIL_LINES), palette.dim, width, console, wrap=False)
     said, is_printed = few_lines(block)
     drawn = _quoted("\n".join(said), palette.dim, width, console, wrap=not is_printed) if said else []
     return lines + (drawn if is_printed else drawn[:FEW])
+
+
+def _plan(block: Call, opened: bool, width: int, console: PaletteConsole) -> list[SegmentLine]:
+    """The plan that a call submits; of a long one the beginning, until it is opened."""
+    plan = block.arguments.get("plan")
+    if not isinstance(plan, str):
+        return []
+    drawn = [line[1:] for line in AnswerPainter(width - MARGIN, console).draw(plan)]  # without the margin
+    if not opened and len(drawn) > _PLAN_LINES:
+        more = _line(Text(f"… {counted(len(drawn) - _PLAN_LINES, 'more line')}", console.palette.dim), width, console)
+        drawn = [*drawn[:_PLAN_LINES], more]
+    return _ruled(drawn, console.palette)
 
 
 def _call_title(block: Call, diff: str, width: int, palette: Palette) -> Text:

@@ -14,6 +14,7 @@ from agent.errors import AgentError
 from agent.events import Decision, Event, Noticed, Steered, TurnFailed
 from agent.input.shell import run_by_user
 from agent.messages import Conversation, Text, User
+from agent.plan_events import PlanDecision
 from tui.prompt.pastes import UNFOLDED, Pastes
 from tui.session.drafts import Drafts
 from tui.session.queue import Queue
@@ -286,7 +287,7 @@ class SessionController:
                 self.fail(error)
                 return None
 
-    def answer(self, question: str, answer: Decision | str) -> None:
+    def answer(self, question: str, answer: Decision | PlanDecision | str) -> None:
         if self.session is not None:
             self.session.answer(question, answer)
 
@@ -374,13 +375,11 @@ async def tree_here(controller: SessionController, library: "Library") -> Tree |
     return tree
 
 
-async def go_back(
-    controller: SessionController, library: "Library", tree: Tree, said: Said, *, with_files: bool = False
-) -> bool:
-    """Goes on in a fork from before the message, as far as it can be opened. The session that was left stays as it is.
-    `with_files`: they are brought back, too."""
+async def go_back(controller: SessionController, library: "Library", tree: Tree, said: Said) -> bool:
+    """Goes on in a fork from before the message, as far as it can be opened. The session that was left stays as it
+    is."""
     fork = await library.fork(said.session, said.position, draft=True)
     is_open = await controller.open(resume=fork.id)
     if is_open:
-        controller.notice(rewound(() if with_files else changed_since(tree, said)))
+        controller.notice(rewound(changed_since(tree, said)))
     return is_open

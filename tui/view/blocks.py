@@ -10,6 +10,7 @@ from tui.view.receipts import Compaction, RunningCompaction, UndoneReceipt
 if TYPE_CHECKING:  # types only: events and messages are loaded behind the first paint
     from agent.events import PermissionAsked, QuestionAsked, Remembered
     from agent.messages import OutputStatus, Ranges
+    from agent.plan_events import PlanSubmitted
     from tools.process.state import ProgramState
 
 MARGIN = 2
@@ -120,7 +121,7 @@ Block: TypeAlias = (
     | Earlier
 )
 
-OpenQuestion: TypeAlias = "PermissionAsked | QuestionAsked"
+OpenQuestion: TypeAlias = "PermissionAsked | PlanSubmitted | QuestionAsked"
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,9 +2,11 @@
 
 from typing import TYPE_CHECKING
 
+from agent.context.control_calls import PLAN
 from agent.context.offload import own_words
 from agent.messages import BY_USER
 from tools.extent import counted as so_many
+from tools.submit_plan import ACCEPTED
 from tui.text.unified_diff import counted
 from tui.view.blocks import Call
 
@@ -27,6 +29,10 @@ def outcome_of(call: Call, diff: str) -> str:
 
 def _ending(call: Call, diff: str) -> str:
     match call.status:
+        case "done" if call.name == PLAN:
+            return "accepted" if ACCEPTED in call.text else "handed in"
+        case "denied" if call.name == PLAN:
+            return "not accepted"
         case "done":
             if diff:
                 added, removed = counted(diff)
@@ -55,7 +61,9 @@ def few_lines(call: Call) -> tuple[tuple[str, ...], bool]:
     programs are cut, the sentences of tools are not."""
     if call.call_id.startswith(BY_USER):
         return _own_lines(call)[-USERS_LINES:], True
-    return (why_failed(call), call.program is not None) if call.status == "failed" else ((), True)
+    if call.status == "failed" or (call.name == PLAN and call.status == "denied"):
+        return why_failed(call), call.program is not None
+    return (), True
 
 
 def why_failed(call: "Call | ToolFinished") -> tuple[str, ...]:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Literal
 
+from agent.context.control_calls import PLAN
 from agent.events import (
     CallDelta,
     CallDenied,
@@ -36,20 +37,20 @@ from agent.events import (
     TurnStarted,
     WindowLearned,
 )
+from agent.plan_events import PlanAnswered, PlanSubmitted
 from agent.view_events import (
     BroughtBack,
     CacheBroken,
     CompactionFailed,
     CompactionStarted,
     ContextCompacted,
-    FilesChanged,
     NothingCompacted,
     PrefixDrifted,
     PrefixRenewed,
     RewriteUndone,
     ViewChanged,
 )
-from tools.extent import counted, listed
+from tools.extent import listed
 from tui.view.blocks import AnswerText, Call, CallStatus, Failure, Notice, Retry, SessionView, Thought, UserText
 from tui.view.edit_wording import change_of
 from tui.view.receipts import Compaction, RunningCompaction, UndoneReceipt, failure_of
@@ -106,6 +107,10 @@ def advance(view: SessionView, event: Event) -> SessionView:
             return replace(view, asked=(*view.asked, event), activity="waiting for you")
         case QuestionAnswered(id=id):
             return replace(_answered(view, id), activity="thinking")
+        case PlanSubmitted():
+            return _plan_submitted(view, event)
+        case PlanAnswered():
+            return _plan_answered(view, event)
         case CompactionStarted(used=used):
             return replace(_settle_texts(_compaction_over(view)).plus(RunningCompaction(used)), activity="compacting")
         case ContextCompacted():
@@ -142,20 +147,10 @@ def advance(view: SessionView, event: Event) -> SessionView:
             return _settle_texts(view).plus(Notice(told, event))
         case Resumed():
             return view  # shown when the session was opened, before any turn
-        case FilesChanged():
-            return _settle_texts(view).plus(Notice(files_told(event)))
         case TurnFinished(end=end, text=text):
             return _turn_finished(view, end, text)
         case TurnFailed(code=code, message=message, cause=cause):
             return _at_rest(view).plus(Failure(code, message, cause))
-
-
-def files_told(event: FilesChanged) -> str:
-    """What a turn changed, in a line."""
-    count = len(event.files)
-    files = f"{counted(count, 'file')} changed; `/undo` takes {'it' if count == 1 else 'them'} back" if count else ""
-    without = f"what commands change here is not covered by `/undo`: {event.uncovered}" if event.uncovered else ""
-    return ". ".join(filter(None, (files, without)))
 
 
 def _search_told(names: tuple[str, ...]) -> str:
@@ -299,6 +294,16 @@ def _permission_answered(view: SessionView, id: str, verdict: Literal["allow", "
     view = replace(view, activity=f"running {question.name}")
     call = Call(question.call_id, question.name, question.arguments)
     return _change_call(view, call, lambda asked: replace(asked, status="running"))
+
+
+def _plan_submitted(view: SessionView, event: PlanSubmitted) -> SessionView:
+    new = Call(event.call_id, PLAN, {"plan": event.plan})
+    asking = _change_call(view, new, lambda call: replace(call, status="asking"))
+    return replace(asking, asked=(*view.asked, event), activity="waiting for you")
+
+
+def _plan_answered(view: SessionView, event: PlanAnswered) -> SessionView:
+    return replace(_answered(view, event.id), mode=event.mode or view.mode, activity="thinking")
 
 
 def _answered(view: SessionView, id: str) -> SessionView:

@@ -40,6 +40,8 @@ class Shown:
     """Tokens a second that stream in, about."""
     wanted: "tuple[StatusPart, ...]" = ()
     """The parts that are shown, those first that give way first."""
+    is_sandboxed: bool = False
+    """Whether commands run in a sandbox."""
 
 
 def status_line(shown: Shown, width: int, keys: str = "") -> Line:
@@ -92,7 +94,7 @@ def _left(shown: Shown, keys: str, width: int) -> Line:
     if shown.hint:
         return ((visible_line(shown.hint), "warn"),)
     if not view.busy:
-        return key_lines(keys, width)[0] if keys else _mode(view.mode)
+        return key_lines(keys, width)[0] if keys else _mode(shown)
     if view.asked:
         return (("● waits for your answer", "warn"),)
     activity = _countdown(shown) or visible_line(view.activity or "working")
@@ -110,9 +112,10 @@ def _countdown(shown: Shown) -> str:
     return f"{last.which} in {seconds(left)}" if left > 0 else last.which
 
 
-def _mode(mode: str) -> Line:
-    """Where commands run without a question, that nothing holds them either."""
-    if mode == "auto":
+def _mode(shown: Shown) -> Line:
+    """Where commands run without a question, that nothing holds them either, if so."""
+    mode = shown.view.mode
+    if mode == "auto" and not shown.is_sandboxed:
         return (("auto, no sandbox", "warn"),)
     return ((visible_line(mode), "accent" if mode == "plan" else "dim"),)
 
@@ -129,7 +132,7 @@ def _part(name: "StatusPart", shown: Shown) -> Line:
         case "branch":
             return ((visible_line(shown.branch), "dim"),) if shown.branch else ()
         case "mode":
-            return _mode(view.mode) if view.busy and view.mode not in ("", "ask") else ()
+            return _mode(shown) if view.busy and view.mode not in ("", "ask") else ()
         case "model":
             return ((visible_line(view.model), "dim"),) if view.model else ()
         case "turn":

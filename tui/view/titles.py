@@ -52,6 +52,8 @@ def _subject(name: str, arguments: Mapping[str, object]) -> str:
             return _within(_text(arguments, "pattern"), path_of(arguments))
         case "ask_user":
             return _first_line(_text(arguments, "question"))
+        case "submit_plan":
+            return _first_line(_text(arguments, "plan").lstrip("# \n"))
         case "todo":
             return _todo_count(arguments)
         case "read_result":

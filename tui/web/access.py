@@ -1,4 +1,4 @@
-"""Who may reach the served terminal: a pure decision over what a request says of itself."""
+"""Who may reach the served terminal: a decision over what a request says of itself, without clock or chance."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -8,14 +8,23 @@ from typing import Literal, TypeAlias
 AccessVerdict: TypeAlias = Literal["let in", "give a cookie", "refuse"]
 
 
-@dataclass(frozen=True, slots=True)
+TOKEN_LASTS = 600.0
+"""Seconds in which an address has to be opened."""
+COOKIE_LASTS = 12 * 3600.0
+"""Seconds that a browser is let in for."""
+
+
+@dataclass(slots=True)
 class BrowserAccess:
-    """A browser shows the token once, in the address that the user was told, and a cookie from then on."""
+    """A browser shows the token once, in the address that the user was told, and from then on the cookie that it got
+    for it. Whoever comes with the same address later gets nothing. Times are seconds of one clock."""
 
     port: int
     token: str = field(repr=False)
-    secret: str = field(repr=False)
-    """What the cookie holds. It is not the token: whoever sees the cookie cannot make an address of it."""
+    since: float = 0.0
+    """When the token was told."""
+    cookies: dict[str, float] = field(default_factory=dict, repr=False)
+    """What was given to browsers, and until when it holds."""
 
     @property
     def host(self) -> str:
@@ -40,6 +49,7 @@ class BrowserAccess:
         headers: Mapping[str, str],
         query: Mapping[str, str],
         cookies: Mapping[str, str],
+        now: float,
     ) -> AccessVerdict:
         """Names of headers are in lower case. Another `host` is somebody's name for this machine, made to get past the
         rules of browsers; another `origin` is another page. A socket has to say where it comes from."""
@@ -50,9 +60,24 @@ class BrowserAccess:
             return "refuse"
         if path == "/ws" and origin is None:
             return "refuse"
-        if _same(cookies.get(self.cookie, ""), self.secret):
+        given = cookies.get(self.cookie, "")
+        if any(_same(given, cookie) and now < until for cookie, until in self.cookies.items()):
             return "let in"
-        return "give a cookie" if path == "/" and _same(query.get("token", ""), self.token) else "refuse"
+        is_open = bool(self.token) and now < self.since + TOKEN_LASTS
+        is_first = method == "GET" and path == "/" and is_open and _same(query.get("token", ""), self.token)
+        return "give a cookie" if is_first else "refuse"
+
+    def admit(self, cookie: str, now: float) -> None:
+        """The token is used up; the cookie lets one browser in for a while."""
+        self.token = ""
+        self.cookies = {
+            **{each: until for each, until in self.cookies.items() if now < until},
+            cookie: now + COOKIE_LASTS,
+        }
+
+    def renew(self, token: str, now: float) -> None:
+        """Another address, for another browser; the one before is worth nothing."""
+        self.token, self.since = token, now
 
     def headers(self) -> dict[str, str]:
         """What every answer says: the page loads nothing from elsewhere, and no other page holds or reads it."""

@@ -2,13 +2,15 @@
 
 import asyncio
 import logging
+import os
 import secrets
 import signal
 import socket
 import sys
+import time
 from asyncio.subprocess import PIPE, Process
-from collections.abc import Awaitable, Callable, Sequence
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from aiohttp import web
@@ -16,11 +18,15 @@ from textual_serve.app_service import AppService
 from textual_serve.server import Server
 
 from agent.errors import UsageError
-from tui.web.access import BrowserAccess
+from tui.web.access import COOKIE_LASTS, BrowserAccess
 from tui.web.driver import NAME as DRIVER
 
 _START = "import sys; sys.path.insert(0, {!r}); from tui.cli.main import main; sys.exit(main())"
 
+_REFUSED = (
+    "Open the address that `ebb serve` has printed. It lets one browser in, once, within ten minutes; "
+    "Enter in the terminal of `ebb serve` prints another.\n"
+)
 _PATIENCE = 5.0
 """Seconds that a session has to end by itself."""
 
@@ -124,14 +130,18 @@ class LocalServer(Server):
 
     async def _guarded(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         headers = {name.lower(): value for name, value in request.headers.items()}
-        match self._gate.judge(request.method, request.path, headers, request.query, request.cookies):
+        now = time.monotonic()
+        match self._gate.judge(request.method, request.path, headers, request.query, request.cookies, now):
             case "let in":
                 answer = await handler(request)
             case "give a cookie":
                 answer = web.HTTPSeeOther("/")
-                answer.set_cookie(self._gate.cookie, self._gate.secret, httponly=True, samesite="Strict", path="/")
+                cookie, lasts = secrets.token_urlsafe(24), int(COOKIE_LASTS)
+                self._gate.admit(cookie, now)
+                name = self._gate.cookie
+                answer.set_cookie(name, cookie, max_age=lasts, httponly=True, samesite="Strict", path="/")
             case "refuse":
-                answer = web.Response(status=403, text="Open the address that `ebb serve` has printed.\n")
+                answer = web.Response(status=403, text=_REFUSED)
         if not answer.prepared:
             answer.headers.update(self._gate.headers())
         return answer
@@ -150,7 +160,7 @@ def serve(arguments: Sequence[str], port: int) -> int:
             listening.bind(("127.0.0.1", port))
         except (OSError, OverflowError) as error:
             raise UsageError(f"cannot serve on port {port}: {error}; leave `--port` out to use any free one") from error
-        gate = BrowserAccess(listening.getsockname()[1], secrets.token_urlsafe(24), secrets.token_urlsafe(24))
+        gate = BrowserAccess(listening.getsockname()[1], secrets.token_urlsafe(24), time.monotonic())
         command = [sys.executable, "-c", _START.format(str(Path(__file__).parents[2])), *arguments]
         asyncio.run(_serve(LocalServer(command, gate), gate, listening))
     return 0
@@ -167,6 +177,31 @@ async def _serve(server: LocalServer, gate: BrowserAccess, listening: socket.soc
     try:
         await web.SockSite(runner, listening).start()
         print(f"Open this address in a browser on this machine; Ctrl-C ends it:\n{gate.address}", flush=True)
-        await over.wait()
+        with _renewed_by_enter(gate):
+            await over.wait()
     finally:
         await runner.cleanup()
+
+
+@contextmanager
+def _renewed_by_enter(gate: BrowserAccess) -> Iterator[None]:
+    """While somebody is at the terminal, Enter there prints an address for another browser."""
+
+    def renew() -> None:
+        if os.tcgetpgrp(terminal) != os.getpgrp():
+            return  # in the background: what is typed there is for another program
+        if not os.read(terminal, 4096):
+            loop.remove_reader(terminal)
+            return
+        gate.renew(secrets.token_urlsafe(24), time.monotonic())
+        print(f"For another browser, once:\n{gate.address}", flush=True)
+
+    if sys.stdin is None or not sys.stdin.isatty():
+        yield
+        return
+    terminal, loop = sys.stdin.fileno(), asyncio.get_running_loop()
+    loop.add_reader(terminal, renew)
+    try:
+        yield
+    finally:
+        loop.remove_reader(terminal)

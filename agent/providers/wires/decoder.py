@@ -7,7 +7,7 @@ import secrets
 from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import replace
-from typing import NoReturn, Protocol
+from typing import Protocol
 
 from agent.context.long_texts import sendable
 from agent.errors import ProviderError
@@ -15,6 +15,7 @@ from agent.messages import Assistant, AssistantPart, StopReason, Text, ToolCall,
 from agent.providers.base import Chunk, ModelFacts, Reply
 from agent.providers.wires.http import Json, Wire, drain
 from agent.providers.wires.origin import Origin, cut, silent
+from tools.loose_json import read_whole
 from tools.schema import DEEPEST, is_nested
 
 NO_OUTPUT = "(no output)"
@@ -29,8 +30,6 @@ MISSHAPEN = (AttributeError, IndexError, KeyError, RecursionError, TypeError, Va
 
 _SUFFIX = 5
 """Characters of an id that was cut that are kept free, to tell it from others."""
-
-_CONTROL = re.compile(r"[\x00-\x1f]")
 
 NO_PROGRESS = ("ping", "keepalive", "keep_alive", "heartbeat", "response.queued", "response.in_progress")
 """Events that servers send while they have nothing to say."""
@@ -198,8 +197,6 @@ def written_arguments(call: ToolCall) -> Mapping[str, object]:
 
 def _is_read_by_servers(source: str) -> bool:
     """Whether a source of which arguments were read is a JSON object to the letter."""
-    if _CONTROL.search(source) is None:
-        return source.lstrip()[:1] == "{"
     try:
         return isinstance(json.loads(source), dict)
     except ValueError:
@@ -207,14 +204,14 @@ def _is_read_by_servers(source: str) -> bool:
 
 
 def read_arguments(source: str) -> tuple[Mapping[str, object], str]:
-    """The arguments, and why they cannot be read. No text at all means no arguments. Strings may hold line ends as they
-    are, and the object may be written once more as a string."""
+    """The arguments, and why they cannot be read. No text at all means no arguments. They may be written by hand
+    (`tools/loose_json.py`), and the object once more as a string."""
     if not source.strip():
         return {}, ""
     try:
-        arguments = json.loads(source, parse_constant=_refuse, strict=False)
+        arguments = read_whole(source)
         if isinstance(arguments, str):
-            arguments = json.loads(arguments, parse_constant=_refuse, strict=False)
+            arguments = read_whole(arguments)
     except (ValueError, RecursionError) as error:
         return {}, f"the arguments are not valid JSON ({error}): send them again, whole"
     if not isinstance(arguments, dict):
@@ -224,10 +221,6 @@ def read_arguments(source: str) -> tuple[Mapping[str, object], str]:
     if "\\u" in source and not _is_text(json.dumps(arguments, ensure_ascii=False)):
         return {}, "the arguments hold half of a surrogate pair: send the character whole"
     return arguments, ""
-
-
-def _refuse(constant: str) -> NoReturn:
-    raise ValueError(f"{constant} is not a JSON value")
 
 
 def _is_text(text: str) -> bool:

@@ -1,6 +1,7 @@
 """OpenAI's Responses API: requests to bodies, events to chunks. It stores nothing at the server."""
 
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -32,6 +33,7 @@ from agent.providers.wires.decoder import (
     make_call,
     make_reply,
     output_text,
+    read_arguments,
     takes_images,
 )
 from agent.providers.wires.encoding import Sheet, WrittenRequest
@@ -45,8 +47,15 @@ QUIRKS = {
     "ncrypted content": "include",
     "prompt_cache_key": "prompt_cache_key",
     "prompt_cache_breakpoint": "breakpoints",
+    "custom": "free_text",
+    "'function'": "free_text",
+    "tool type": "free_text",
 }
 """Refused by OpenAI for unverified accounts and for models that do not think, and by some compatible servers."""
+
+FREE_TEXT = {"apply_patch": "patch"}
+"""Our tools that models of OpenAI call with a text as it stands, in the place of JSON that holds it: the argument that
+the text is."""
 
 ALIASES = {"tool_search": "search_tools"}
 """Names of ours that the API keeps for itself: it refuses a request with a function of that name."""
@@ -67,7 +76,8 @@ def body(
 ) -> Json:
     """The JSON body of a request. What was `written` for the one before it is not written anew."""
     namespaces = {tool.name: tool.deferred.name for tool in request.tools if tool.deferred is not None}
-    sheet = (written or WrittenRequest(ResponsesWriter)).of(request.messages, facts, tuple(namespaces.items()))
+    is_free = "free_text" not in quirks and takes_free_text(facts.name)
+    sheet = (written or WrittenRequest(ResponsesWriter)).of(request.messages, facts, tuple(namespaces.items()), is_free)
     marks = request.breakpoints.parts if "breakpoints" not in quirks and has_breakpoints(facts.name) else ()
     content: Json = {
         "model": facts.name,
@@ -79,7 +89,7 @@ def body(
     if request.system.strip():
         content["instructions"] = sendable(request.system)
     if request.tools:
-        content["tools"] = _tools(request.tools)
+        content["tools"] = _tools(request.tools, is_free=is_free)
     if "prompt_cache_key" not in quirks:
         content["prompt_cache_key"] = request.session
     if facts.thinking == "effort":
@@ -87,13 +97,21 @@ def body(
     return content
 
 
-def _tools(tools: Sequence[ToolSpec]) -> list[Json]:
+def takes_free_text(name: str) -> bool:
+    """Whether an OpenAI model calls tools with free text: those since 5 do, whoever serves them."""
+    version = re.search(r"(?:^|[/:])gpt-(\d+)(?!\d|o)", name)
+    return version is not None and int(version[1]) >= 5
+
+
+def _tools(tools: Sequence[ToolSpec], *, is_free: bool) -> list[Json]:
     """The definitions. Those that are deferred stand in a namespace, which the API's own search looks for."""
     definitions: list[Json] = []
     namespaces: dict[str, Json] = {}
     for tool in tools:
         group = tool.deferred
-        if group is None or not group.name:
+        if is_free and tool.kind == "builtin" and tool.name in FREE_TEXT:
+            definitions.append({"type": "custom", "name": tool.name, "description": tool.description})
+        elif group is None or not group.name:
             definitions.append(_function(tool))
         else:
             if group.name not in namespaces:
@@ -130,17 +148,21 @@ class ResponsesWriter:
     """Writes the conversation down as items. Texts and images of the user and of outputs can be marked for the cache,
     what the model said cannot."""
 
-    def __init__(self, facts: ModelFacts, namespaces: tuple[tuple[str, str], ...]) -> None:
+    def __init__(self, facts: ModelFacts, namespaces: tuple[tuple[str, str], ...], is_free: bool) -> None:
         self.sheet = Sheet()
         self._facts, self._namespaces = facts, dict(namespaces)
         """Those of the deferred tools, by their names."""
+        self._is_free = is_free
+        self._kinds: dict[str, str] = {}
+        """Of what kind the item is that each call was written as."""
         self._ids = CallIds(facts.id, longest=LONGEST_ID)
 
     def add(self, message: Message) -> None:
         ends = self.sheet.ends
         if isinstance(message, Assistant):
             self._ids.add(message)
-            self.sheet.add(_assistant_items(message, self._facts, self._ids, self._namespaces))
+            self._kinds.update((call.id, self._kind_of(call)) for call in message.calls)
+            self.sheet.add(_assistant_items(message, self._facts, self._ids, self._namespaces, self._kinds))
             ends += [ends[-1] if ends else None] * len(message.parts)
             return
         content: list[Json] = []
@@ -148,7 +170,8 @@ class ResponsesWriter:
             place = (len(self.sheet), "content", len(content))
             match part:
                 case ToolOutput():
-                    output = _output(part, self._facts, self._ids)
+                    kind = self._kinds.get(part.call_id, "function_call")
+                    output = _output(part, self._facts, self._ids, kind)
                     blocks = output["output"]
                     place = (len(self.sheet), "output", len(blocks) - 1)
                     self.sheet.add([output])
@@ -164,13 +187,18 @@ class ResponsesWriter:
             ends.append(place if is_markable else ends[-1] if ends else None)
         self.sheet.add([{"role": "user", "content": content}] if content else [])
 
+    def _kind_of(self, call: ToolCall) -> str:
+        """What the model wrote under another name it wrote as JSON."""
+        is_free = self._is_free and call.name in FREE_TEXT and not call.called
+        return "custom_tool_call" if is_free else "function_call"
 
-def _output(output: ToolOutput, facts: ModelFacts, ids: CallIds) -> Json:
+
+def _output(output: ToolOutput, facts: ModelFacts, ids: CallIds, kind: str) -> Json:
     """A text, or a list of blocks: always one for models with breakpoints, so that a breakpoint changes no shape."""
     text = output_text(output)
     blocks = [{"type": "input_text", "text": text}, *(_image(image, facts) for image in output.images)]
     content = blocks if output.images or has_breakpoints(facts.name) else text
-    return {"type": "function_call_output", "call_id": ids[output.call_id], "output": content}
+    return {"type": f"{kind}_output", "call_id": ids[output.call_id], "output": content}
 
 
 def _image(image: Image, facts: ModelFacts) -> Json:
@@ -179,7 +207,9 @@ def _image(image: Image, facts: ModelFacts) -> Json:
     return {"type": "input_image", "detail": "auto", "image_url": f"data:{image.media_type};base64,{image.data}"}
 
 
-def _assistant_items(message: Assistant, facts: ModelFacts, ids: CallIds, namespaces: Mapping[str, str]) -> list[Json]:
+def _assistant_items(
+    message: Assistant, facts: ModelFacts, ids: CallIds, namespaces: Mapping[str, str], kinds: Mapping[str, str]
+) -> list[Json]:
     own = message.model == facts.id
     items: list[Json] = []
     for part in message.parts if _has_searches(message, namespaces) else _without_searches(message):
@@ -188,6 +218,8 @@ def _assistant_items(message: Assistant, facts: ModelFacts, ids: CallIds, namesp
                 items.append(dict(native))
             case Text(text=text):
                 items += [{"role": "assistant", "content": sendable(text)}] if text else []
+            case ToolCall() if kinds[part.id] == "custom_tool_call":
+                items.append(_free_text_call(part, ids))
             case ToolCall():
                 items.append(_call(part, ids, namespaces.get(part.name, "")))
             case Reasoning(native=native):
@@ -238,6 +270,13 @@ def _call(call: ToolCall, ids: CallIds, namespace: str) -> Json:
     return item | {"namespace": namespace} if namespace else item
 
 
+def _free_text_call(call: ToolCall, ids: CallIds) -> Json:
+    """The call with its one text; one that has another shape, from another wire, as it was written there."""
+    text = call.arguments.get(FREE_TEXT[call.name]) if len(call.arguments) == 1 else None
+    written = text if isinstance(text, str) else call.source
+    return {"type": "custom_tool_call", "call_id": ids[call.id], "name": call.name, "input": written}
+
+
 @dataclass(slots=True)
 class ResponsesDecoder:
     """Raw Responses events in, chunks out."""
@@ -263,11 +302,11 @@ class ResponsesDecoder:
                 yield ReasoningChunk(sendable(event["delta"]))
             case "response.reasoning_summary_part.added" if event.get("summary_index"):
                 yield ReasoningChunk("\n\n")
-            case "response.output_item.added" if event["item"]["type"] == "function_call":
+            case "response.output_item.added" if event["item"]["type"] in ("function_call", "custom_tool_call"):
                 place = event.get("output_index", event["item"].get("id"))
                 self._calls[place] = _our_name(event["item"]["name"])
                 yield self._call_chunk(place, "")
-            case "response.function_call_arguments.delta":
+            case "response.function_call_arguments.delta" | "response.custom_tool_call_input.delta":
                 place = event.get("output_index", event.get("item_id"))
                 if place in self._calls:
                     yield self._call_chunk(place, event["delta"])
@@ -306,6 +345,9 @@ def _part(item: Json) -> AssistantPart:
             return Text(sendable("".join(texts)), native)
         case "function_call":
             return make_call(item["call_id"], _our_name(item["name"]), item["arguments"])
+        case "custom_tool_call":
+            name = _our_name(item["name"])
+            return make_call(item["call_id"], name, _as_json(name, item["input"]))
         case "reasoning":
             parts = item.get("summary") or item.get("content") or ()
             return Reasoning(sendable("\n\n".join(part.get("text", "") for part in parts)), native)
@@ -314,6 +356,13 @@ def _part(item: Json) -> AssistantPart:
             return Opaque(native)
         case _:
             return Opaque(native)
+
+
+def _as_json(name: str, text: str) -> str:
+    """The arguments that a free text means. Some models write them as JSON all the same."""
+    if text.lstrip().startswith("{") and not read_arguments(text)[1]:
+        return text
+    return json.dumps({FREE_TEXT.get(name, "input"): text}, ensure_ascii=False)
 
 
 def _our_name(name: str) -> str:

@@ -5,6 +5,7 @@ import asyncio
 import hashlib
 import json
 import shutil
+import tracemalloc
 import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -103,7 +104,7 @@ def exported(tmp_path_factory: pytest.TempPathFactory) -> Exported:
 
 def packed(parts: dict[str, bytes]) -> bytes:
     made = BytesIO()
-    with zipfile.ZipFile(made, "w") as file:
+    with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as file:
         for name, content in parts.items():
             file.writestr(name, content)
     return made.getvalue()
@@ -252,6 +253,8 @@ def shorter(parts: dict[str, bytes]) -> None:
         (without("manifest"), "is not an exported session: it has no `manifest.json`"),
         (with_name("../../evil"), "is not imported: it holds `../../evil`, a path that leaves its folder"),
         (with_name("/etc/evil"), "is not imported: it holds `/etc/evil`, a path that leaves its folder"),
+        (with_name("rows/evil.jsonl"), "its manifest does not tell of `evil`"),
+        (with_name(f"blobs/{'a' * 64}"), "its manifest does not tell of `aaaaaaaaaaaa`"),
         (with_name("README"), "it holds files that do not belong to a session"),
         (session_with(id="../../../x"), "its manifest does not say which session it is"),
         (session_with(updated="yesterday"), "its manifest does not say when the session was"),
@@ -279,6 +282,33 @@ def test_a_file_that_is_not_as_it_should_be_is_refused_whole(
     told = exported.refused(packed(parts))
     assert told.startswith(f"`{exported.folder / 'bad.zip'}` ")
     assert why in told
+
+
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [
+        (b" " * (1 << 25), "`rows/messages.jsonl` has a line of more than 16 MiB"),
+        (b"[" + b"[]," * 2_100_000 + b"[]]", "line 1 of `messages` is no row of a session"),
+    ],
+    ids=("a long line", "many lists"),
+)
+def test_a_small_file_that_unpacks_to_much_is_refused_before_it_does(exported: Exported, line: bytes, why: str) -> None:
+    parts = exported.parts()
+    parts["rows/messages.jsonl"] = line + b"\n"
+    data = packed(parts)
+    assert len(data) < 1_000_000
+    tracemalloc.start()
+    told = exported.refused(data)
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert told.endswith(f"{why}; export the session again")
+    assert most < 60_000_000
+
+
+def test_a_manifest_is_no_larger_than_what_it_tells_of(exported: Exported) -> None:
+    parts = exported.parts()
+    parts["manifest.json"] += b" " * (1 << 20)
+    assert "its manifest tells of more than is in it" in exported.refused(packed(parts))
 
 
 def test_what_is_no_zip_is_refused(exported: Exported) -> None:

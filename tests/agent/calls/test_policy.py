@@ -11,7 +11,7 @@ from agent.calls.policy import IN_PLAN, PermissionRequest, Policy, Rule, concern
 from agent.config.options import MODES, Mode
 from agent.errors import ConfigError
 from tools.base import ReadOnlyAccess
-from tools.commands.commandline import simple_commands
+from tools.commands.grammar import simple_commands
 
 ROOT = "/home/u/project"
 
@@ -103,7 +103,7 @@ def test_no_other_mode_looks_at_what_a_command_shows() -> None:
 
 
 @pytest.mark.parametrize("mode", ["ask", "accept-edits", "auto"])
-@pytest.mark.parametrize("path", [f"{ROOT}/.git/hooks/pre-commit", "/home/u/.bashrc", f"{ROOT}/.vscode/tasks.json"])
+@pytest.mark.parametrize("path", [f"{ROOT}/.git/hooks/pre-commit", "/home/u/.bashrc", f"{ROOT}/AGENTS.md"])
 def test_files_that_make_other_programs_run_commands_are_always_asked_about(mode: Mode, path: str) -> None:
     assert decide(edit(path), policy(mode, allow=("edit",))).verdict == "ask"
 
@@ -111,6 +111,13 @@ def test_files_that_make_other_programs_run_commands_are_always_asked_about(mode
 def test_a_rule_that_names_such_a_file_allows_it() -> None:
     assert decide(edit(f"{ROOT}/.envrc"), policy(allow=("edit(.envrc)",))).verdict == "allow"
     assert decide(edit(f"{ROOT}/.git/hooks/x"), policy(allow=("edit(.git/hooks)",))).verdict == "allow"
+
+
+@pytest.mark.parametrize("mode", ["ask", "accept-edits", "auto"])
+def test_a_file_with_another_name_is_asked_about_unless_a_rule_is_for_just_this_file(mode: Mode) -> None:
+    asked = replace(edit(f"{ROOT}/a"), linked=(f"{ROOT}/a",))
+    verdicts = [decide(asked, policy(mode, allow=(rule,))).verdict for rule in ("edit", "edit(.)", "edit(a)")]
+    assert verdicts == ["ask", "ask", "allow"]
 
 
 @pytest.mark.parametrize("rule", ["edit(.)", "edit(src)", "edit(/)"])
@@ -386,8 +393,8 @@ def test_a_rule_reads_back_from_its_text(tool: str, prefix: str) -> None:
 def test_no_text_around_an_allowed_command_smuggles_in_another(noise: str, mode: Mode) -> None:
     command = f"git status{noise} rm x"
     if decide(shell(command), policy(mode, allow=("bash(git status)",))).verdict == "allow":
-        for words in simple_commands(command):
-            assert [word.text for word in words[:2]] == ["git", "status"]
+        for each in simple_commands(command):
+            assert each.texts[:2] == ("git", "status")
 
 
 @given(st.text(max_size=40))

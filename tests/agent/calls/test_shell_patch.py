@@ -11,6 +11,7 @@ from tests.kit.session import call, events_of, outputs_of
 from tools.base import ToolError
 
 PATCH = "*** Begin Patch\n*** Update File: a.txt\n@@\n-one\n+two $HOME `x`\n*** End Patch"
+QUOTES = '*** Begin Patch\n*** Update File: a.txt\n@@\n-print("it\'s $HOME \\ `x`")\n+two\n*** End Patch'
 FED = f"apply_patch <<EOF\n{PATCH}\nEOF"
 
 
@@ -49,12 +50,19 @@ def test_its_files_are_named_from_the_folder_in_which_it_would_have_run(command:
         f"apply_patch <<'EOF'\n{PATCH}\nEOF\napply_patch <<'EOF'\n{PATCH}\nEOF",
         f"apply_patch <<'EOF'\n{PATCH}",
         f'apply_patch "{PATCH}"',
+        f"apply_patch '{PATCH}';ls",
+        f"apply_patch '{PATCH}'\"$HOME\"",
     ],
 )
 def test_what_does_more_than_patch_is_refused_with_what_to_do(command: str) -> None:
     with pytest.raises(ToolError) as refusal:
         as_patch({"command": command})
     assert str(refusal.value) == REFUSED
+
+
+@pytest.mark.parametrize("quoted", [quote(QUOTES), "'" + QUOTES.replace("'", r"'\''") + "'"])
+def test_quotes_in_a_patch_are_those_of_the_patch(quoted: str) -> None:
+    assert as_patch({"command": f"apply_patch {quoted}"}) == QUOTES
 
 
 @pytest.mark.parametrize("command", ["ls", f"cat > notes.md <<'EOF'\n{PATCH}\nEOF", f"echo apply_patch '{PATCH}'"])

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from agent.calls.resolve import is_offered
-from agent.calls.text_calls import Found, WrittenCall, calls_in, with_text_calls
+from agent.calls.text_calls import MOST_TOLD, Found, WrittenCall, calls_in, with_text_calls
 from agent.events import CallsRead, TurnFinished
 from agent.messages import Assistant, Reasoning, Text, ToolCall
 from agent.providers.base import ModelFacts
@@ -19,6 +19,22 @@ TOOLS: dict[str, Tool] = {tool.name: tool for tool in builtin_tools()}
 LS, WC = WrittenCall("bash", {"command": "ls"}), WrittenCall("bash", {"command": "wc a"})
 ONE = '{"name": "bash", "arguments": {"command": "ls"}}'
 TWO = '{"name": "bash", "arguments": {"command": "wc a"}}'
+
+XML = "<function=bash>\n<parameter=command>\nls\n</parameter>\n</function>"
+HARMONY = '<|channel|>commentary to=functions.bash <|constrain|>json<|message|>{"command": "ls"}<|call|>'
+GLM = "<tool_call>bash\n<arg_key>command</arg_key>\n<arg_value>ls</arg_value>\n</tool_call>"
+DEEPSEEK = (
+    '<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>bash\n```json\n{"command": "ls"}\n```'
+    "<｜tool▁call▁end｜><｜tool▁calls▁end｜>"
+)
+DEEPSEEK_NEW = (
+    '<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>bash<｜tool▁sep｜>{"command": "ls"}'
+    "<｜tool▁call▁end｜><｜tool▁calls▁end｜>"
+)
+INVOKES = (
+    '<function_calls>\n<invoke name="bash">\n<parameter name="command">ls</parameter>\n</invoke>\n'
+    '<invoke name="bash">\n<parameter name="command">wc a</parameter>\n</invoke>\n</function_calls>'
+)
 
 
 @pytest.mark.parametrize(
@@ -45,6 +61,22 @@ TWO = '{"name": "bash", "arguments": {"command": "wc a"}}'
         ('{"type": "function", "function": {"name": "bash", "arguments": "{\\"command\\": \\"ls\\"}"}}', [LS], ""),
         (f'{{"tool_calls": [{ONE}]}}', [LS], ""),
         ('{"name": "bash", "parameters": {"command": "ls"}}', [LS], ""),
+        ("```python\n{'name': 'bash', 'arguments': {'command': 'ls'}}\n```", [LS], ""),
+        ('```json\n{"name": "bash", "arguments": {"command": "ls",},}\n```', [LS], ""),
+        ('{"name": "bash", "arguments": {"command": """ls"""}}', [LS], ""),
+        (f"```json {ONE}```", [LS], ""),
+        (f"```xml\n<tool_call>\n{ONE}\n</tool_call>\n```", [LS], ""),
+        (f"<tool_call>{ONE}</tool_call><|im_end|>", [LS], ""),
+        (f"<|python_tag|>{ONE}", [LS], ""),
+        (f"<|tool_call|>[{ONE}, {TWO}]<|/tool_call|>", [LS, WC], ""),
+        (f"functools[{ONE}]", [LS], ""),
+        ('[TOOL_CALLS]bash[ARGS]{"command": "ls"}', [LS], ""),
+        ('[TOOL_CALLS]bash[ARGS]{"command": "ls"}[TOOL_CALLS]bash[ARGS]{"command": "wc a"}', [LS, WC], ""),
+        (GLM, [LS], ""),
+        (DEEPSEEK, [LS], ""),
+        (f"I look.\n{DEEPSEEK_NEW}", [LS], "I look."),
+        (INVOKES, [LS, WC], ""),
+        ('{"action": "bash", "action_input": {"command": "ls"}}', [LS], ""),
         ('{"name": "bash", "arguments": {"command": "a\nb"}}', [WrittenCall("bash", {"command": "a\nb"})], ""),
     ],
 )  # fmt: skip
@@ -116,6 +148,57 @@ def test_what_stands_in_a_file_or_in_what_the_user_said_is_a_quotation(told: str
     assert taken(TWO, "other", told)
 
 
+FORMS = [XML, HARMONY, GLM, DEEPSEEK, DEEPSEEK_NEW, INVOKES, "{'name': 'bash', 'arguments': {'command': 'ls',},}"]
+
+
+@pytest.mark.parametrize("shown", FORMS)
+def test_a_quotation_is_one_in_whatever_form_it_stands_and_is_given_back(shown: str) -> None:
+    for told in (
+        shown,
+        f"# How to call\n{shown}\nand on",
+        "".join(f"{n}\t{row}\n" for n, row in enumerate(shown.split("\n"))),
+    ):
+        for text in (f"It says:\n{shown}", ONE, XML, f"So:\n{GLM}"):
+            assert not taken(text, "other", told), told
+        assert taken(ONE.replace("ls", "make"), "other", told)
+
+
+def test_what_was_told_with_more_marks_than_are_compared_is_a_quotation() -> None:
+    assert not taken(ONE, "<tool_call>" * (MOST_TOLD + 1))
+    assert taken(ONE, "<tool_call>" * MOST_TOLD)
+
+
+def test_a_call_that_cannot_be_read_is_one_with_a_problem() -> None:
+    broken = ONE.replace("ls", 'echo "a"')
+    for text, words in ((broken, ""), (f"I do.\n```json\n{broken}\n```", "I do."), (f"<tool_call>{broken}", "")):
+        reply = with_text_calls(Assistant((Text(text),)), lambda call: call.name == "bash", tuple)
+        (call,) = reply.calls
+        assert (reply.text, call.name, call.arguments, call.source) == (words, "bash", {}, text[len(words) :].strip())
+        assert "it is not valid JSON (Expecting ',' delimiter) near" in call.problem
+    reply = with_text_calls(Assistant((Text(f"<tool_call>{ONE}}}</tool_call>"),)), lambda call: True, tuple)
+    assert "it is not valid JSON (Extra data)" in reply.calls[0].problem
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"name": "deploy", "arguments": {"command": "echo "a""}}',
+        'So:\n{"name": "bash", "arguments": {"command": "echo "a""}}\nis how.',
+        '```python\nx = {"name": "bash", "arguments": {"command": "echo "a""}}\n```',
+        '{"name": "bash", "arguments": {"command": "ls',
+        '{"name": "bash", "version": "1.0, "arguments": {}}',
+    ],
+)  # fmt: skip
+def test_what_is_no_broken_call_stays_text(text: str) -> None:
+    assert not taken(text)
+
+
+def test_a_broken_call_that_stands_in_a_file_stays_text() -> None:
+    broken = ONE.replace("ls", 'echo "a"')
+    assert taken(broken)
+    assert not taken(broken, "other", f"1\t{broken}")
+
+
 def test_a_reply_keeps_its_thoughts_and_its_own_calls() -> None:
     thought, call = Reasoning("hm", {"reasoning": "hm"}), ToolCall("c1", "read", {"path": "a"})
     reply = Assistant((thought, Text(f"So:\n{ONE}")), "m")
@@ -149,6 +232,18 @@ async def test_calls_in_text_run_and_are_native_ones_from_then_on(home: Home) ->
         (ToolCall("call_text_1-2", "read", {"path": "a", "limit": 1}, written, called="Read"),),
         (),
     ]
+
+
+async def test_a_call_in_text_that_cannot_be_read_is_answered_and_the_model_goes_on(home: Home) -> None:
+    model = Local.of({"text": ONE.replace("ls", 'echo "a"')}, {"text": ONE.replace("ls", "echo a")}, {"text": "done"})
+    _, events = await first_turn(home.session(model))
+    (_, status, said), second = finished(events)
+    assert (status, second) == ("failed", ("bash", "done", "a\nexit code 0"))
+    assert said == (
+        'the call was not run: it is not valid JSON (Expecting \',\' delimiter) near `rguments": {"command": "echo '
+        '"a""}}`: write a quote inside a string as \\", close each brace once, and send the whole call again'
+    )
+    assert events[-1] == TurnFinished("answered", "done")
 
 
 async def test_what_the_model_quotes_from_a_file_it_has_read_is_no_call(home: Home) -> None:

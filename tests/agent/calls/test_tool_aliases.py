@@ -8,9 +8,11 @@ import pytest
 
 from agent.calls.policy import Policy, parse_rule
 from agent.calls.resolve import tool_for, understood
+from agent.calls.shell_patch import DONE
 from agent.events import ToolStarted
 from agent.messages import Assistant, ToolCall
 from agent.providers.wires.scripted import Scripted
+from tests.agent.calls.test_shell_patch import QUOTES
 from tests.agent.providers.wires.cases import ADAPTERS
 from tests.kit.session import Home, call, calls, finished, first_turn
 from tests.served import Served
@@ -90,6 +92,14 @@ CALLS: list[tuple[str, dict[str, Any], str, dict[str, Any]]] = [
         {"items": [{"text": "a", "status": "doing"}]},
     ),
     ("BashOutput", {"bash_id": "job-1"}, "bash_output", {"job": "job-1"}),
+    ("NotebookEdit", {"notebook_path": "a.ipynb", "cell_id": "c4", "new_source": "x", "cell_type": "code",
+                      "edit_mode": "insert"}, "edit_notebook",
+     {"path": "a.ipynb", "cell": "c4", "source": "x", "type": "code", "action": "insert"}),
+    ("NotebookEdit", {"notebook_path": "a.ipynb", "cell_type": "code", "new_source": "x", "edit_mode": "insert"},
+     "edit_notebook", {"path": "a.ipynb", "cell": 0, "source": "x", "type": "code", "action": "insert"}),
+    ("NotebookEdit", {"notebook_path": "a.ipynb", "cell_id": "c4", "new_source": "x"}, "edit_notebook",
+     {"path": "a.ipynb", "cell": "c4", "source": "x", "action": "replace"}),
+    ("NotebookRead", {"notebook_path": "a.ipynb"}, "read", {"path": "a.ipynb"}),
     ("KillShell", {"shell_id": "job-1"}, "bash_kill", {"job": "job-1"}),
     (
         "AskUserQuestion",
@@ -284,6 +294,20 @@ def test_a_wrong_name_is_answered_with_tools_of_the_request_alone() -> None:
 def test_a_name_of_ten_megabytes_and_one_without_letters_are_answered_shortly() -> None:
     assert len(told("x" * 10_000_000, {})) < 1000
     assert told("***", {}).startswith("the call was not run: there is no tool `***`; the tools are read, write, ")
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "path"),
+    [
+        ("shell", {"command": ["apply_patch", QUOTES]}, "a.txt"),
+        ("shell", {"command": ["bash", "-lc", f"apply_patch <<'EOF'\n{QUOTES}\nEOF\n"], "workdir": "src"}, "src/a.txt"),
+        ("bash", {"command": json.dumps(["apply_patch", QUOTES])}, "a.txt"),
+    ],
+)
+def test_a_list_of_words_that_only_patches_is_a_patch(name: str, arguments: dict[str, Any], path: str) -> None:
+    call = as_run(name, arguments)
+    patch = QUOTES.replace("a.txt", path)
+    assert call == ToolCall("c1", "apply_patch", {"patch": patch}, json.dumps(arguments), called=name, note=DONE)
 
 
 async def test_rules_the_log_and_the_terminal_see_the_call_that_runs_and_the_model_what_it_wrote(home: Home) -> None:

@@ -50,8 +50,9 @@ def test_a_change_is_told_in_words() -> None:
     told = Surroundings(mode="ask", date="2026-01-02", branch="main", scratchpad="a", deferred=2)
     now = Surroundings(mode="plan", date="2026-01-03", branch="fix", deferred=3)
     assert tell(now, told) == [
-        "[The permission mode is now `plan`: read, think and propose; change nothing, and run only "
-        "plain `ls`, `cat`, `rg`, `git diff` and the like.]",
+        "[The permission mode is now `plan`: read, think and propose; change nothing, run only "
+        "plain `ls`, `cat`, `rg`, `git diff` and the like, and hand in what you would change as a plan with "
+        "`submit_plan`. It takes `plan`, Markdown; call it even if your list lacks it.]",
         "[The date is now 2026-01-03.]",
         "[The git branch is now fix.]",
         "[3 tools deferred to save context. Use tool_search to find them.]",

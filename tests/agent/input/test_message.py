@@ -141,7 +141,7 @@ async def test_another_mode_holds_at_once_is_told_to_the_model_and_is_the_sessio
             await session.change_mode("plan")
     assert ended == [("todo", "done"), ("write", "denied")]
     assert session.mode == "plan"
-    assert "[The permission mode is now `plan`: read, think and propose; change nothing, and run only " in str(
+    assert "[The permission mode is now `plan`: read, think and propose; change nothing, run only plain " in str(
         provider.requests[1]
     )
     assert provider.requests[1].system == provider.requests[0].system

@@ -4,6 +4,7 @@ import json
 import os
 import sys
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,8 @@ class House:
         (self.home / "config").mkdir(parents=True)
         (self.project / ".git").mkdir(parents=True)
         self.environment = {"EBB_HOME": str(self.home), "PATH": os.environ["PATH"]}
+        self.trusts = False
+        """Whether its runs have what the project declares (`--trust`)."""
         self._made: list[Session | Sessions] = []
         """All that is closed with the test, the last first."""
 
@@ -69,6 +72,7 @@ class House:
         script = self.folder / "script.json"
         script.write_text(json.dumps({"reply": replies}))
         config = self.config(*settings, model=f"scripted/{script}", permission_mode="auto")
+        config = replace(config, trusts_project=self.trusts)
         sessions = Sessions(config, self.project, self.environment, interactive=interactive)
         self._made.append(sessions)
         return sessions

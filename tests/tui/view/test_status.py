@@ -87,6 +87,7 @@ def test_the_bar_shrinks_with_what_is_used_before_it_is_measured_anew() -> None:
 
 def test_where_nothing_holds_commands_it_says_so() -> None:
     assert status_line(Shown(SessionView(mode="auto")), 20)[0] == ("auto, no sandbox", "warn")
+    assert status_line(Shown(SessionView(mode="auto"), is_sandboxed=True), 20)[0] == ("auto", "dim")
     assert plain(status_line(Shown(SessionView(mode="plan", busy=True), wanted=("mode",)), 60)).endswith("  plan")
 
 

@@ -1,8 +1,8 @@
 import pytest
 
-from tui.web.access import AccessVerdict, BrowserAccess
+from tui.web.access import COOKIE_LASTS, TOKEN_LASTS, AccessVerdict, BrowserAccess
 
-GATE = BrowserAccess(4000, "token", "secret")
+GATE = BrowserAccess(4000, "token", 5.0, {"secret": 100.0})
 HOST = {"host": "127.0.0.1:4000"}
 OURS = {**HOST, "origin": "http://127.0.0.1:4000"}
 COOKIE = {"ebb-4000": "secret"}
@@ -30,6 +30,7 @@ COOKIE = {"ebb-4000": "secret"}
         ("GET", "/ws", {**HOST, "origin": "null"}, {}, COOKIE, "refuse"),
         ("GET", "/ws", {**HOST, "origin": "http://127.0.0.1:4001"}, {}, COOKIE, "refuse"),
         ("GET", "/", {**HOST, "origin": "http://evil.example"}, {"token": "token"}, {}, "refuse"),
+        ("HEAD", "/", HOST, {"token": "token"}, {}, "refuse"),
         ("POST", "/", OURS, {}, COOKIE, "refuse"),
         ("OPTIONS", "/ws", OURS, {}, COOKIE, "refuse"),
     ],
@@ -42,9 +43,36 @@ def test_who_is_let_in(
     cookies: dict[str, str],
     verdict: AccessVerdict,
 ) -> None:
-    assert GATE.judge(method, path, headers, query, cookies) == verdict
+    assert GATE.judge(method, path, headers, query, cookies, 6.0) == verdict
 
 
 def test_no_other_page_is_told_anything() -> None:
     assert not [name for name in GATE.headers() if name.lower().startswith("access-control")]
     assert "default-src 'none'" in GATE.headers()["Content-Security-Policy"]
+
+
+def first(gate: BrowserAccess, token: str, now: float) -> AccessVerdict:
+    return gate.judge("GET", "/", HOST, {"token": token}, {}, now)
+
+
+def again(gate: BrowserAccess, cookie: str, now: float) -> AccessVerdict:
+    return gate.judge("GET", "/", HOST, {}, {"ebb-4000": cookie}, now)
+
+
+def test_a_token_is_used_once_and_each_browser_has_a_cookie_of_its_own_for_a_while() -> None:
+    gate = BrowserAccess(4000, "one", 0.0)
+    assert first(gate, "one", 1.0) == "give a cookie"
+    gate.admit("a", 1.0)
+    assert (first(gate, "one", 2.0), first(gate, "", 2.0)) == ("refuse", "refuse")
+    gate.renew("two", 100.0)
+    assert (first(gate, "one", 101.0), first(gate, "two", 101.0)) == ("refuse", "give a cookie")
+    gate.admit("b", 101.0)
+    assert [again(gate, cookie, COOKIE_LASTS) for cookie in "ab"] == ["let in", "let in"]
+    assert [again(gate, cookie, COOKIE_LASTS + 50) for cookie in "ab"] == ["refuse", "let in"]
+    gate.admit("c", COOKIE_LASTS + 60)
+    assert list(gate.cookies) == ["b", "c"]
+
+
+def test_an_address_that_nobody_opened_is_worth_nothing_after_a_while() -> None:
+    gate = BrowserAccess(4000, "one", 50.0)
+    assert (first(gate, "one", 49 + TOKEN_LASTS), first(gate, "one", 50 + TOKEN_LASTS)) == ("give a cookie", "refuse")

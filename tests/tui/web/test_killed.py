@@ -44,14 +44,18 @@ class Tab:
 
 
 @asynccontextmanager
-async def tab(address: str) -> AsyncIterator[Tab]:
-    origin = address.split("/?")[0]
-    async with ClientSession() as client:
-        async with client.get(address, allow_redirects=False) as answer:
-            cookie = next(iter(SimpleCookie(answer.headers["Set-Cookie"]).values()))
-        headers = {"Cookie": f"{cookie.key}={cookie.value}", "Origin": origin}
-        async with client.ws_connect(f"{origin}/ws?width=80&height=24", headers=headers, max_msg_size=0) as socket:
-            yield Tab(socket)
+async def tab(origin: str, cookie: str) -> AsyncIterator[Tab]:
+    headers = {"Cookie": cookie, "Origin": origin}
+    address = f"{origin}/ws?width=80&height=24"
+    async with ClientSession() as client, client.ws_connect(address, headers=headers, max_msg_size=0) as socket:
+        yield Tab(socket)
+
+
+async def cookie_for(address: str) -> str:
+    """What a browser is given that opens the address first."""
+    async with ClientSession() as client, client.get(address, allow_redirects=False) as answer:
+        cookie = next(iter(SimpleCookie(answer.headers["Set-Cookie"]).values()))
+        return f"{cookie.key}={cookie.value}"
 
 
 @pytest.mark.parametrize("killed", ["the server", "the session"])
@@ -71,7 +75,8 @@ async def test_nothing_runs_on_and_the_session_goes_on_elsewhere(tmp_path: Path,
             assert server.stdout is not None
             found = re.search(r"http://\S+", "".join(server.stdout.readline() for _ in range(2)))
             assert found is not None
-            async with tab(found[0]) as shown:
+            origin, cookie = found[0].split("/?")[0], await cookie_for(found[0])
+            async with tab(origin, cookie) as shown:
                 await shown.until("/help shows keys")
                 await shown.type("remember me\r")
                 await shown.until("I wait.")
@@ -83,7 +88,7 @@ async def test_nothing_runs_on_and_the_session_goes_on_elsewhere(tmp_path: Path,
                 assert await asyncio.to_thread(is_gone, session)
                 assert await asyncio.to_thread(is_gone, int((project / "started").read_text()))
             if killed == "the session":
-                async with tab(found[0]) as another:
+                async with tab(origin, cookie) as another:
                     await another.until("/help shows keys")
         finally:
             server.kill()

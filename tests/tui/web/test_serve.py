@@ -17,7 +17,7 @@ from typing import Any
 
 import pyte
 import pytest
-from aiohttp import ClientSession, ClientWebSocketResponse, WSServerHandshakeError
+from aiohttp import ClientSession, ClientWebSocketResponse, DummyCookieJar, WSServerHandshakeError
 
 from tests.running import ROOT, ebb, environment
 
@@ -56,7 +56,7 @@ def sessions_of(project: Path) -> list[int]:
 
 async def test_nothing_is_shown_without_the_token(address: str) -> None:
     origin, token = address.split("/?token=")
-    async with ClientSession() as client:
+    async with ClientSession(cookie_jar=DummyCookieJar()) as client:
         for path in ("/", "/?token=", f"/?token={token}x", f"/static/js/textual.js?token={token}", "/download/x"):
             async with client.get(origin + path, allow_redirects=False) as answer:
                 assert answer.status == 403
@@ -68,7 +68,9 @@ async def test_nothing_is_shown_without_the_token(address: str) -> None:
             assert (answer.status, answer.headers["Location"]) == (303, "/")
             cookie = next(iter(SimpleCookie(answer.headers["Set-Cookie"]).values()))
             assert (cookie["httponly"], cookie["samesite"], cookie["path"]) == (True, "Strict", "/")
-            assert token not in cookie.value
+            assert (cookie["max-age"], token in cookie.value) == ("43200", False)
+        async with client.get(address, allow_redirects=False) as answer:
+            assert (answer.status, "Set-Cookie" in answer.headers) == (403, False), "the address lets in once"
     headers = {"Cookie": f"{cookie.key}={cookie.value}"}
     async with ClientSession(headers=headers) as client:
         async with client.get(f"{origin}/") as answer:
@@ -81,6 +83,36 @@ async def test_nothing_is_shown_without_the_token(address: str) -> None:
             assert refused.value.status == 403
         with pytest.raises(WSServerHandshakeError):
             await client.ws_connect(f"{origin}/ws", headers={"Origin": origin, "Host": "evil.example"})
+
+
+def test_enter_in_the_terminal_prints_an_address_for_another_browser(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "tui.cli.main", "serve", "-C", str(tmp_path)]
+    ours, theirs = os.openpty()
+    env = {**environment(tmp_path / "home"), "TERM": "dumb"}
+    begin = f"import os, fcntl, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); os.execv({command[0]!r}, {command!r})"
+    with (
+        subprocess.Popen(
+            [sys.executable, "-c", begin],
+            env=env,
+            cwd=ROOT,
+            stdin=theirs,
+            stdout=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        ) as server,
+        os.fdopen(ours, "wb", buffering=0) as terminal,
+    ):
+        try:
+            os.close(theirs)
+            assert server.stdout is not None
+            first = [server.stdout.readline() for _ in range(2)][1]
+            terminal.write(b"\n")
+            told, second = (server.stdout.readline() for _ in range(2))
+        finally:
+            server.send_signal(signal.SIGINT)
+            assert server.wait(PATIENCE) == 0
+    assert (told, second.partition("?")[0]) == ("For another browser, once:\n", first.partition("?")[0])
+    assert second != first
 
 
 async def test_what_is_no_message_of_the_page_ends_the_session(address: str) -> None:

@@ -1,0 +1,147 @@
+"""What a rule for the beginning of a command covers: that command, and no other one in the line. Pure: it knows words
+and paths, and touches no file."""
+
+import posixpath
+from collections.abc import Sequence
+
+from tools.commands.grammar import Command, Word, read
+from tools.commands.known_tools import is_the_same_anywhere, reaches_further
+from tools.commands.nested import SHELLS, behind_assignments, hides_a_command, program_of, wrapped_at
+from tools.commands.proof import proof_of
+from tools.commands.secret_files import holds_secrets
+from tools.lazy import dataclass
+
+_CHANGES_SHELL = {
+    "read", "mapfile", "readarray", "unset", "declare", "typeset", "local", "export", "readonly", "let", "getopts",
+    "wait", "eval", "source", ".", "trap", "alias", "unalias", "hash", "enable", "exec", "set", "shopt", "bind",
+    "complete", "compgen", "compopt", "fc", "coproc", "ulimit", "umask", "pushd", "popd", "builtin",
+}  # fmt: skip
+"""Built into the shell: what stands behind them changes what later words mean, or is evaluated itself."""
+_RUNS_ITS_SETTINGS = {"less", "more", "man", "most"}
+"""They run what a variable or a file names."""
+
+
+@dataclass(frozen=True, slots=True)
+class Coverage:
+    """How the rules stand to one command of a line."""
+
+    command: Command
+    prefix: tuple[str, ...] | None
+    """The words of the rule that covers it; None when none does."""
+
+
+def coverage_of(line: str, prefixes: Sequence[tuple[str, ...]]) -> tuple[Coverage, ...]:
+    """For each command of a line the first rule that covers it; nothing where the line is more than literal commands,
+    joined. Going into a folder allows nothing by itself, and needs no rule where what follows is the same command in
+    every folder."""
+    found = read(line)
+    if found.problem:
+        return ()
+    is_free = _may_be_elsewhere(found.commands)
+    return tuple(
+        Coverage(command, () if is_free and command.texts[0] == "cd" else _covering(prefixes, command))
+        for command in found.commands
+    )
+
+
+def covers(prefix: Sequence[str], words: Sequence[Word]) -> bool:
+    """Whether a rule is the beginning of a command, up to where the command does more than its name says."""
+    texts = [word.text for word in words]
+    if texts[: len(prefix)] != list(prefix) or any(word.globs for word in words[: len(prefix)]):
+        return False
+    if list(prefix[:2]) == ["make", "-n"]:
+        return False  # who writes that means that nothing is run, and make does not keep to it
+    if list(prefix) == texts:
+        return True
+    start, name = behind_assignments(texts), program_of(texts)
+    if len(prefix) <= start or name in _CHANGES_SHELL or name in _RUNS_ITS_SETTINGS:
+        return False
+    if reaches_further(texts[start:]) and not reaches_further(prefix[start:]):
+        return False
+    proof = proof_of(words[start:], is_fed=True)
+    if proof is not None and (name != "command" or proof.beyond is None):
+        return proof.beyond is None or proof.beyond + start < len(prefix)
+    inner = wrapped_at(texts)
+    if inner is not None:
+        return inner < len(prefix) and covers(prefix[inner:], words[inner:])
+    # The text that a shell runs is a command of its own.
+    return not (name in SHELLS and any(text[:1] in "-+" for text in texts[start + 1 :]))
+
+
+def only_begins(prefix: Sequence[str], command: Command) -> bool:
+    """Whether a rule covers a command by how it begins, and not just since it names all of it."""
+    proof = proof_of(command.words, is_fed=True)
+    return covers(prefix, command.words) and (proof is None or proof.beyond is None)
+
+
+def stays(line: str, root: str) -> bool:
+    """Whether the commands stay in the working folder, as far as the text tells. A folder below it may be somebody
+    else's repository, whose settings make git run programs."""
+    at = root
+    for command in read(line).commands:
+        words = command.words[behind_assignments(command.texts) :]
+        name = words[0].text if words else ""
+        if name in ("cd", "pushd"):
+            given = [word for word in words[1:] if word.text not in ("--", "-P", "-L")]
+            if len(given) != 1 or not given[0].is_plain or given[0].text[:1] in "-~+":
+                return False
+            if ".." in given[0].text.split("/"):
+                return False  # it leads elsewhere when the folder before it was not entered
+            at = posixpath.normpath(posixpath.join(at, given[0].text))
+        if name == "popd" or not is_within(at, (root,)):
+            return False
+        if at != root and any(posixpath.basename(word.text) == "git" for word in words):
+            return False
+    return True
+
+
+def can_be_read(line: str, root: str) -> bool:
+    """Whether all that a line runs stands in it, so that it does the same whenever it is run."""
+    return not read(line).problem and not hides_a_command(line) and stays(line, root)
+
+
+def file_in_doubt(covered: Sequence[Coverage], root: str, readable: Sequence[str]) -> str:
+    """Why a tool that reads would ask about a file that programs of the line look at; empty where it would not. Files
+    that a rule names itself are not in doubt."""
+    at = root
+    for one in covered:
+        proof, named = proof_of(one.command.words, is_fed=True), len(one.prefix or ())
+        for file in proof.files if proof is not None and proof.name != "tar" else ():
+            path = posixpath.normpath(posixpath.join(at, file.text))
+            if file.at < named or path == "/dev/null":
+                continue
+            if not is_within(path, (root, *readable)) or (at != root and ".." in file.text.split("/")):
+                return f"`{file.text}` is outside the working folder"
+            if holds_secrets(posixpath.relpath(path, root)):
+                return f"`{file.text}` may hold secrets"
+        if one.command.texts[0] == "cd":
+            at = posixpath.normpath(posixpath.join(at, one.command.texts[-1]))
+    return ""
+
+
+def named_files(covered: Sequence[Coverage], root: str) -> set[str]:
+    """The files that the rules themselves name."""
+    return {
+        posixpath.normpath(posixpath.join(root, text)) for one in covered for text in (*(one.prefix or ()), "/dev/null")
+    }
+
+
+def is_within(path: str, folders: Sequence[str]) -> bool:
+    return any(path == folder or path.startswith(folder.rstrip("/") + "/") for folder in folders)
+
+
+def _covering(prefixes: Sequence[tuple[str, ...]], command: Command) -> tuple[str, ...] | None:
+    return next((prefix for prefix in prefixes if covers(prefix, command.words)), None)
+
+
+def _may_be_elsewhere(commands: Sequence[Command]) -> bool:
+    """Whether what is run beside `cd` is known and is the same in every folder."""
+    others = [command for command in commands if command.texts[0] != "cd"]
+    return bool(others) and not any(depends_on_its_folder(command) for command in others)
+
+
+def depends_on_its_folder(command: Command) -> bool:
+    """Whether the same words may be another command in another folder."""
+    proof = proof_of(command.words, is_fed=True)
+    is_look = proof is not None and proof.only_looks and "/" not in command.texts[0]
+    return not is_look and not is_the_same_anywhere(command.texts)

@@ -1,0 +1,88 @@
+"""What becomes of a plan that a call submits: the user accepts it, with a mode to go on in, changes it or rejects it.
+Where nobody is there it is taken."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import cast
+
+from agent.calls.approval import STOPPED, ApprovalContext, Permit, approve
+from agent.config.options import Mode
+from agent.context.control_calls import PLAN
+from agent.errors import StoreFailed
+from agent.events import CallEdited, Noticed
+from agent.messages import ToolCall, ToolOutput
+from agent.plan_events import PlanDecision, PlanSubmitted
+from tools.base import ToolError
+from tools.submit_plan import plan_of
+
+BEHIND = (
+    f"not run: it stood behind `{PLAN}` in one reply, and was written before there was an answer to the plan. "
+    "Call it again if it is still right"
+)
+
+
+async def approve_plan(call: ToolCall, context: ApprovalContext) -> Permit:
+    """Whether the plan of a call is to be carried out, and as the user changed it. An accepted plan changes the mode.
+    Raises `ToolError`."""
+    permit, approval = await approve(call, context), context.approval
+    if permit.refusal:
+        return permit
+    if approval.policy.mode != "plan":
+        raise ToolError(
+            f"plans are handed in in plan mode only, and the mode is `{approval.policy.mode}`: do what was asked, or "
+            "say in your answer what you would do"
+        )
+    if approval.ask_about_plan is None:
+        return permit
+    submitted, count = plan_of(call.arguments), 0
+    plan = submitted
+    while True:
+        count += 1
+        id = f"plan-{call.id}" if count == 1 else f"plan-{call.id}-{count}"
+        question = PlanSubmitted(id, call.id, plan, approval.modes_after_plan, plan != submitted)
+        await approval.note_asked(call.id)
+        decision = await context.interrupt.race(approval.ask_about_plan(question))
+        if decision is None:
+            return replace(permit, refusal=STOPPED)
+        if decision.verdict == "reject":
+            return replace(permit, refusal=_rejected(decision, approval.policy.mode))
+        plan = _changed(plan, decision.plan, context)
+        if decision.verdict == "accept" and plan == (decision.plan or plan):
+            break
+    try:
+        await approval.change_mode(_mode_of(decision, question))
+    except StoreFailed as error:
+        context.emit(Noticed(str(error)))  # it is written down with the end of the turn
+    if plan == submitted:
+        return permit
+    edited = replace(call, arguments={**call.arguments, "plan": plan}, source="")
+    context.emit(CallEdited(call.id, call.name, edited.arguments))
+    return replace(permit, call=edited, is_edited=True)
+
+
+def was_decided(calls: Sequence[ToolCall], outputs: Sequence[ToolOutput]) -> bool:
+    """Whether a plan among the calls was accepted, rejected or taken: what else the reply wanted is out of date."""
+    ended = {output.call_id for output in outputs if output.status in ("done", "denied")}
+    return any(call.name == PLAN and call.id in ended for call in calls)
+
+
+def _changed(plan: str, text: str, context: ApprovalContext) -> str:
+    """The plan as the user changed it; what is no plan changes nothing, and that is said."""
+    if not text:
+        return plan
+    try:
+        return plan_of({"plan": text})
+    except ToolError as error:
+        context.emit(Noticed(f"the plan stays as it was: {error}"))
+        return plan
+
+
+def _mode_of(decision: PlanDecision, question: PlanSubmitted) -> Mode:
+    """The first mode, which allows the least, where the answer names none that was offered."""
+    return cast("Mode", decision.mode if decision.mode in question.modes else question.modes[0])
+
+
+def _rejected(decision: PlanDecision, mode: str) -> str:
+    note = f": {decision.note}" if decision.note else ""
+    then = "The mode is still `plan`: ask what is not clear, and submit a better plan" if mode == "plan" else ""
+    return f"the user rejected the plan{note}\n{then}".rstrip()

@@ -1,0 +1,120 @@
+"""Runs `ebb` in processes that are forked from one that has imported it: what most tests of commands spend is imports.
+
+Each run is a process of its own, with its own arguments, folder, environment and streams, and ends as an interpreter
+ends. What it does not have is a fresh interpreter: what is about starting, signals, memory or the locale runs without.
+
+    python -m tests.kit.fork_server SOCKET          the server: until its standard input ends
+    python -I -S fork_server.py SOCKET ARGUMENTS    one run: ends as the forked process ended
+"""
+
+import atexit
+import gc
+import io
+import json
+import os
+import select
+import socket
+import sys
+from contextlib import suppress
+
+_STREAMS = (0, 1, 2)
+_IMPORTED = (
+    "agent.headless", "agent.doctor.examine", "agent.archive.export", "agent.providers.wires.scripted",
+    "tui.cli.main", "tui.cli.sessions", "tui.cli.search", "tui.cli.transfer", "tui.cli.mcp", "tui.cli.doctor",
+    "anthropic", "openai", "ollama", "httpx", "tiktoken",
+)  # fmt: skip
+
+
+def request(address: str, arguments: list[str]) -> int:
+    """Has the server run `ebb` with our streams, folder and environment; the exit code."""
+    with socket.socket(socket.AF_UNIX) as server:
+        server.connect(address)
+        socket.send_fds(server, [b"f"], _STREAMS)
+        server.sendall(json.dumps([arguments, os.getcwd(), dict(os.environ)]).encode())
+        server.shutdown(socket.SHUT_WR)
+        return int(server.makefile().read())
+
+
+def serve(address: str) -> list[str] | None:
+    """Answers requests until standard input ends. In the process forked for a request: the arguments to run with."""
+    for name in _IMPORTED:
+        __import__(name)
+    gc.freeze()
+    running: dict[int, socket.socket] = {}
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(address)
+        listening.listen()
+        print("ready", flush=True)
+        while True:
+            waited: list[socket.socket | int] = [listening, 0, *running]
+            readable, _, _ = select.select(waited, [], [])
+            for process in [process for process in readable if process in running]:
+                _answer(process, running.pop(process))
+            if 0 in readable:
+                return None
+            if listening in readable:
+                asked, _ = listening.accept()
+                _, streams, _, _ = socket.recv_fds(asked, 1, len(_STREAMS))
+                arguments, folder, environment = json.loads(asked.makefile().read())
+                child = os.fork()
+                if not child:
+                    for other in (listening, asked, *running.values()):
+                        other.close()
+                    _become(streams, folder, environment)
+                    return list(arguments)
+                for stream in streams:
+                    os.close(stream)
+                running[os.pidfd_open(child)] = asked
+
+
+def _answer(process: int, asked: socket.socket) -> None:
+    ended = os.waitid(os.P_PIDFD, process, os.WEXITED)
+    os.close(process)
+    code = ended.si_status if ended and ended.si_code == os.CLD_EXITED else -1
+    with asked:
+        try:
+            asked.sendall(str(code).encode())
+        except BrokenPipeError:
+            return  # who asked has given up
+
+
+def _become(streams: list[int], folder: str, environment: dict[str, str]) -> None:
+    for number, stream in zip(_STREAMS, streams, strict=True):
+        os.dup2(stream, number)
+        os.close(stream)
+    os.chdir(folder)
+    os.environ.clear()
+    os.environ.update(environment)
+    sys.stdin = io.TextIOWrapper(io.BufferedReader(io.FileIO(0, "rb")), encoding="utf-8", errors="surrogateescape")
+    sys.stdout = io.TextIOWrapper(io.BufferedWriter(io.FileIO(1, "wb")), encoding="utf-8", errors="strict")
+    sys.stderr = io.TextIOWrapper(
+        io.BufferedWriter(io.FileIO(2, "wb")), encoding="utf-8", errors="backslashreplace", line_buffering=True
+    )
+
+
+def _run() -> None:
+    """Runs `ebb` and ends as an interpreter does, but without taking apart what the server had imported: that would
+    take ten times as long as the run."""
+    from tui.cli.main import main  # noqa: PLC0415  # the other use of this file must import next to nothing
+
+    code: object = 1
+    try:
+        code = main()
+    except SystemExit as ended:
+        code = ended.code
+    finally:
+        atexit._run_exitfuncs()
+        with suppress(BrokenPipeError):
+            sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code if isinstance(code, int) else 0)
+
+
+if __name__ == "__main__":
+    if __package__:
+        given = serve(sys.argv[1])
+        if given is None:
+            sys.exit()
+        sys.argv[1:] = given
+        _run()
+    sys.exit(request(sys.argv[1], sys.argv[2:]))

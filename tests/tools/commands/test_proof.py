@@ -1,0 +1,57 @@
+"""Options and arguments with which a program that looks does more."""
+
+import pytest
+
+from tools.commands.grammar import simple_commands
+from tools.commands.proof import proof_of
+
+
+def beyond(text: str) -> int | None:
+    (command,) = simple_commands(text)
+    proof = proof_of(command.words, is_fed=True)
+    return proof.beyond if proof is not None else None
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ("find src -delete", 2), ("find src '-ex'ec ls \\;", 2), ("find -- -fls x", 2), ("find ?", 1),
+        ("/usr/bin/find src -ok ls", 2), ("fdfind -Hx ls", 1), ("fd a --exec=ls", 2),
+        ("rg --pre=./x a", 1), ("rg -nz a", 1), ("rg --hostname-bin ./x a", 1), ("rg a *", 2), ("sort -uo f f", 1),
+        ("sort --outp=f f", 1), ("sort f --compress-program=./x", 2), ("uniq a b", 2), ("xxd -l 16 a b", 4),
+        ("tree -o f", 1), ("date -s 0", 2),
+        ("file -C -m f", 2), ("tar xIf ./x a.tar", 1), ("tar -xf a.tar --to-command=./x", 3),
+        ("tar --use-compress=./x -xf a", 1), ("ps auxe", 1), ("git diff --output=f", 2), ("git log --outp f", 2),
+        ("git show --ext-diff", 2), ("git diff --textconv", 2), ("git grep -Ols x", 2), ("git grep -nO x", 2),
+        ("git grep --open-files-in-pager=./x a", 2), ("git fetch --upload-pack=./x .", 2),
+        ("git ls-remote ext::./x", 2),
+        ("git archive --remote=. HEAD", 2), ("git branch -vD x", 3), ("git branch new", 2), ("git -c a.b=c status", 1),
+        ("git --git-dir=x status", 1), ("git --exec-path=. x", 1), ("git -p log", 1), ("git diff *", 2),
+        ("awk 'BEGIN { system(\"ls\") }'", 1), ("awk '{ print > \"f\" }' g", 1), ("gawk -f x g", 1),
+        ("awk '{ \"ls\" | getline }' g", 1), ("sed -i s/a/b/ f", 1), ("sed -ni 1p f", 1), ("sed --in-place=.o p f", 1),
+        ("sed 's/a/b/w f' g", 1), ("sed 's/a/b/e' g", 1), ("sed -n '1e ls' g", 2), ("sed 'w f' g", 1),
+        ("sed -f x g", 2),
+        ("sed -n -e 1p -e 'w f' g", 5), ("sed -e1p -e'1w f' g", 2), ("sed '1r /etc/hosts' g", 1),
+        ("printf -v 'a[$(ls)]' x", 1), ("printf '%n' 'a[$(ls)]'", 2),
+        ("ls *", 1), ("cat *.c -", 1), ("rg --pre-glob x a", 1), ("test -v 'a[`ls`]'", 2),
+    ],
+)  # fmt: skip
+def test_it_is_found_where_it_stands(text: str, place: int) -> None:
+    assert beyond(text) == place
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "find . -name '*.c' -type f", "fd -e c x", "rg -n 'a|b' src", "rg -- --pre src",
+        "sort -k 1 f", "sort -- -o", "uniq -c f", "xxd -l 16 f", "tree -L 2",
+        "date +%s", "file f",
+        "tar tf a.tar", "ps aux", "ps -ef", "ps -o pid,etime", "git diff HEAD~1 -- '*.c'", "git diff -- *.c",
+        "git log --oneline -5", "git log --pretty=%s", "git grep -n x", "git branch", "git branch -a",
+        "git branch --contains x", "git status -sb", "git --no-pager log", "git push -f", "awk '{print $1}' f",
+        "sed -n 1,5p f", "sed -n '/a/,$p' f", "sed -E 's/(a)/\\1/g;s|b|c|' f", "sed -e 5q f", "sed '/^$/d' f",
+        "printf '%s[0]' x", "echo -exec", "./find.sh -delete",
+    ],
+)  # fmt: skip
+def test_looking_is_left_alone(text: str) -> None:
+    assert beyond(text) is None

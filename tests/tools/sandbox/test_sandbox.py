@@ -1,0 +1,230 @@
+"""What commands cannot do in a real sandbox, and what they still can. It needs bubblewrap and leave to use it."""
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.kit.hostile_repository import git
+from tests.running import ROOT
+from tests.tools.sandbox import probes
+from tests.waiting import soon
+from tools.base import Result, Workspace
+from tools.bash import Bash
+from tools.bash_kill import BashKill
+from tools.process.program import start
+from tools.process.shell import in_shell
+from tools.sandbox.sandbox import Sandbox
+from tools.sandbox.system import Missing, found_sandbox
+
+FOUND = found_sandbox()
+pytestmark = pytest.mark.skipif(
+    isinstance(FOUND, Missing), reason=f"no sandbox is tried: {FOUND.why if isinstance(FOUND, Missing) else ''}"
+)
+SECRET = "sk-test-4f8a2c"
+
+
+@pytest.fixture
+def place() -> Iterator[Path]:
+    """A folder that is not in /tmp, which is another one in a sandbox."""
+    cache = ROOT / ".pytest_cache"
+    cache.mkdir(exist_ok=True)
+    if cache.is_relative_to("/tmp"):
+        pytest.skip("the checkout is in /tmp, which is another folder in a sandbox")
+    with tempfile.TemporaryDirectory(dir=cache) as place:
+        yield Path(place).resolve()
+
+
+@pytest.fixture
+def home(place: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The home folder of somebody with keys."""
+    home = place / "home"
+    for name in (".ssh/id_ed25519", ".aws/credentials", ".git-credentials", ".netrc", ".bashrc", ".npm/index"):
+        (home / name).parent.mkdir(parents=True, exist_ok=True)
+        (home / name).write_text("kept\n")
+    (home / "to-keys").symlink_to(home / ".ssh")
+    (home / ".gitconfig").write_text("[user]\n\tname = Ada\n\temail = ada@example.org\n")
+    monkeypatch.setenv("HOME", str(home))
+    return home
+
+
+@pytest.fixture
+async def boxed(home: Path, place: Path) -> AsyncIterator[Workspace]:
+    """A working folder, a repository, whose commands run in a sandbox."""
+    ours, root, outputs = home / ".config" / "ebbtide", place / "project", place / "outputs"
+    ours.mkdir(parents=True)
+    (ours / "config.toml").write_text("kept\n")
+    root.mkdir()
+    git(root, "init")
+    made = Workspace(root, outputs, sandbox=Sandbox(root, outputs / "tmp", ours=(ours,), shown=(root,)))
+    yield made
+    await made.jobs.close()
+
+
+async def bash(workspace: Workspace, command: str, **more: object) -> Result:
+    return await Bash().run({"command": command, **more}, workspace)
+
+
+def fill(root: Path) -> None:
+    """Makes the repository one with included settings, hooks elsewhere and a submodule."""
+    (root / "a.txt").write_text("one\n")
+    git(root, "add", "a.txt")
+    git(root, "commit", "-m", "first")
+    part = root.parent / "part"
+    shutil.copytree(root, part)
+    git(root, "-c", "protocol.file.allow=always", "submodule", "add", "--name", "part", str(part), "libs/part")
+    git(root, "commit", "-m", "part")
+    for name in ("shared/gitconfig", "my-hooks/pre-commit"):
+        (root / name).parent.mkdir()
+        (root / name).write_text("# nothing\n")
+    with (root / ".git" / "config").open("a") as config:
+        config.write(
+            "[include]\n\tpath = ../shared/gitconfig\n\tpath = ../shared/absent\n[core]\n\thooksPath = my-hooks\n"
+        )
+    (root / ".ebb").mkdir()
+
+
+@pytest.fixture
+def outside(place: Path, home: Path) -> Iterator[dict[str, object]]:
+    """What there is outside."""
+    (place / "beside").write_text("kept\n")
+    process = subprocess.Popen(["sleep", "60"], env={**os.environ, "API_KEY": SECRET})
+    with socket.socket(socket.AF_UNIX) as named:
+        named.bind(name := f"/tmp/ebb-test-{os.getpid()}")
+        named.listen()
+        yield {
+            "beside": str(place / "beside"),
+            "temporary": name,
+            "settings": str(home / ".config/ebbtide/config.toml"),
+            "database": str(home / ".config/ebbtide/sessions.db"),
+            "process": process.pid,
+            "secret": SECRET,
+            "named": name,
+        }
+    os.unlink(name)
+    assert process.poll() is None, "it was ended from inside"
+    process.kill()
+    process.wait()
+
+
+async def test_nothing_that_hostile_programs_try_comes_through(
+    boxed: Workspace, home: Path, outside: dict[str, object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("API_KEY", SECRET)
+    fill(boxed.root)
+    beside, metadata = boxed.root.parent / "beside", boxed.root / ".git"
+    before = _all_files(metadata, home, beside)
+    script = boxed.root / "probes.py"
+    shutil.copy(probes.__file__, script)
+    result = await bash(boxed, f"{sys.executable} probes.py '{json.dumps(outside)}'")
+    tried = json.loads(result.text.removesuffix("\nexit code 0")) if result.log is None else _of_log(result)
+    assert {name: told for name, told in tried.items() if told == "yes"} == {}
+    assert set(tried) == set(probes.PROBES)
+    assert len(tried) >= 33
+    assert _all_files(metadata, home, beside) == before
+
+
+def _of_log(result: Result) -> dict[str, str]:
+    assert result.log is not None
+    return dict(json.loads(result.log.path.read_text()))
+
+
+def _all_files(*folders: Path) -> dict[Path, bytes]:
+    """What is in them; a file stands for itself."""
+    files = (path for folder in folders for path in (folder, *folder.rglob("*")) if path.is_file())
+    return {path: path.read_bytes() for path in files}
+
+
+async def test_what_work_takes_goes_on_as_without_a_sandbox(boxed: Workspace, home: Path) -> None:
+    fill(boxed.root)
+    (boxed.root / ".git" / "hooks").rename(boxed.root / ".git" / "no-hooks")
+    script = """
+        echo two > a.txt && git commit -qam second && git log -1 --format='%an %s' && git checkout -qb side &&
+        git stash list && git worktree list | wc -l && git -C libs/part status --short && echo kept > /tmp/kept &&
+        echo x > ~/.npm/index && : > "$(mktemp)" && echo /dev/shm/x > /dev/shm/x && cat ~/.netrc ~/.git-credentials &&
+        (exec 3<>/dev/tcp/127.0.0.1/9) 2>&1 | grep -om1 'refused$'; python3 -c 'import multiprocessing as m; m.Lock()'
+    """
+    (boxed.root / "my-hooks" / "pre-commit").unlink()
+    assert (await bash(boxed, script)).text == "Ada second\n1\nrefused\nexit code 0"
+    assert (await bash(boxed, "cat /tmp/kept; ls -A .git/hooks")).text == "kept\nexit code 0"
+    assert (home / ".npm" / "index").read_text() == "x\n"
+    assert sorted(path.name for path in (boxed.root / ".git").iterdir() if "hooks" in path.name) == [
+        "hooks",
+        "no-hooks",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("command", "told"),
+    [
+        ("echo x > ../beside", "it may not write `{place}/beside`"),
+        ("echo x > ~/.profile", "it may not write `{place}/home/.profile`"),
+        ("mkdir /opt/x", "it may not write `/opt/x`"),
+        ("git config user.name x", "it may not write `{place}/project/.git/config`"),
+        ("cat ~/.ssh/id_ed25519", "it does not see `{place}/home/.ssh`"),
+        ("unshare -r true", "it may make no namespaces and mount nothing"),
+        ("echo Cannot connect to the Docker daemon; exit 1", "it does not reach Docker or Podman"),
+        ("false", ""),
+        ("grep -q 'Read-only file system' x || true", ""),
+    ],
+)
+async def test_a_command_that_failed_says_what_the_sandbox_kept_from_it(
+    command: str, told: str, boxed: Workspace, place: Path
+) -> None:
+    result = await bash(boxed, command)
+    blocked = told.format(place=place)
+    assert result.blocked == blocked
+    line = f"it ran in a sandbox, where {blocked}: do without, or tell the user what it needs"
+    assert (line in result.text.split("\n")) == bool(told)
+
+
+async def test_what_may_only_look_cannot_write_in_the_working_folder(boxed: Workspace) -> None:
+    assert boxed.sandbox is not None
+    (boxed.root / "a.txt").write_text("one\n")
+    launch = boxed.sandbox.around(in_shell("cat a.txt; echo x > a.txt"), boxed.root, may_write=False)
+    program = start(launch, boxed.root, boxed.root / "log")
+    assert await program.wait(10)
+    assert (boxed.root / "log").read_text().splitlines()[0] == "one"
+    assert "a.txt: Read-only file system" in (boxed.root / "log").read_text()
+    await program.close()
+
+
+async def test_what_a_command_leaves_in_the_background_runs_on_until_the_session_ends(boxed: Workspace) -> None:
+    result = await bash(boxed, "sleep 987 & setsid sleep 986 & echo started")
+    assert result.text.endswith("what it started in the background still runs, until the session ends")
+    await soon(lambda: _running("sleep 987") and _running("sleep 986"))
+    await boxed.jobs.close()
+    await soon(lambda: not _running("sleep 987") and not _running("sleep 986"))
+
+
+async def test_a_job_is_asked_to_end_before_it_is_forced(boxed: Workspace) -> None:
+    command = "trap 'echo tidied up; exit 3' TERM; echo ready; while :; do sleep 0.05; done"
+    await bash(boxed, command, background=True)
+    job = boxed.jobs.by_id["job-1"]
+    await soon(lambda: b"ready" in job.program.log.read_bytes())
+    killed = await BashKill().run({"job": "job-1"}, boxed)
+    assert "tidied up" in killed.text
+
+
+async def test_a_job_with_a_terminal_has_its_keys(boxed: Workspace) -> None:
+    command = "trap 'echo interrupted' INT; tty -s && echo a terminal; while :; do read line; echo got $line; done"
+    await bash(boxed, command, terminal=True)
+    job = boxed.jobs.by_id["job-1"]
+    await soon(lambda: b"a terminal" in job.program.log.read_bytes())
+    job.program.write(b"words\n")
+    await soon(lambda: b"got words" in job.program.log.read_bytes())
+    job.program.write(b"\x03")
+    await soon(lambda: b"interrupted" in job.program.log.read_bytes())
+    assert job.program.code is None
+
+
+def _running(command: str) -> bool:
+    found = (path.read_bytes() for path in Path("/proc").glob("[0-9]*/cmdline"))
+    return any(line.replace(b"\0", b" ").strip() == command.encode() for line in found)

@@ -1,0 +1,61 @@
+"""Which files may be meant by a path at which nothing is."""
+
+import pytest
+
+from tools.base import Arguments, Tool, ToolError, Workspace
+from tools.edit import Edit
+from tools.read import Read
+from tools.search.similar_paths import LOOKED_AT, meant
+
+IS_IT = {
+    "src/app.py": ": is it `app.py` or `src/core/app.py`?",
+    "core/app.py": ": is it `src/core/app.py` or `app.py`?",
+    "src/core/apps.py": ": is it `src/core/app.py`?",
+    "src/core/APP.py": ": is it `src/core/app.py`?",
+    "nothing.txt": "",
+    "no/such.txt": "",
+    "core": "",
+    "app.txt": ": is it `app.py`?",
+    "old.py": "",
+    "out.o": "",
+}
+
+
+@pytest.fixture
+def project(workspace: Workspace) -> Workspace:
+    root = workspace.root
+    (root / "src/core").mkdir(parents=True)
+    (root / "build").mkdir()
+    for name in ("app.py", "src/core/app.py", "build/out.o"):
+        (root / name).write_text("x = 1\n")
+    (root / ".gitignore").write_text("build\n")
+    return workspace
+
+
+def test_it_is_a_file_of_that_name_or_one_like_it(project: Workspace) -> None:
+    assert {name: meant(project.root / name, project.root) for name in IS_IT} == IS_IT
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments"),
+    [
+        (Read(), {"path": "/src/core/app.py"}),
+        (Edit(), {"path": "/src/core/app.py", "old": "x = 1", "new": "x = 2"}),
+    ],
+    ids=lambda value: value.name if not isinstance(value, dict) else "",
+)
+async def test_a_path_that_begins_at_the_wrong_folder_is_answered_with_the_right_one(
+    project: Workspace, tool: Tool, arguments: Arguments
+) -> None:
+    with pytest.raises(ToolError) as caught:
+        await tool.run(arguments, project)
+    sentence = "`/src/core/app.py` does not exist: is it `src/core/app.py` or `app.py`?"
+    assert str(caught.value) == sentence
+
+
+def test_a_workspace_of_any_size_is_looked_at_no_further_than_that(project: Workspace) -> None:
+    folder = project.root / "aa"
+    folder.mkdir()
+    for number in range(LOOKED_AT):
+        (folder / f"{number}").touch()
+    assert meant(project.root / "no/app.py", project.root) == ": is it `app.py`?"

@@ -1,0 +1,379 @@
+"""A command line as bash reads it, by its grammar: the commands in it wherever they stand, and whether it is nothing
+but literal words, joined. It runs nothing and decides nothing."""
+
+import re
+from functools import cache, lru_cache
+from typing import TYPE_CHECKING
+
+from tools.lazy import dataclass, regex
+
+if TYPE_CHECKING:
+    from tree_sitter import Node, Parser
+
+LONGEST = 10_000
+"""Characters of a line, beyond which nobody reads on."""
+MOST_NODES = 1_000
+"""Pieces of a line, beyond which nobody reads on: a millisecond is over."""
+DEEPEST = 20
+"""Substitutions inside substitutions, beyond which nobody reads on."""
+
+RESERVED = {
+    "if", "then", "elif", "else", "fi", "case", "esac", "for", "select", "while", "until", "do", "done", "in",
+    "function", "{", "}", "!", "[[", "]]", "coproc", "time",
+}  # fmt: skip
+_CALLS = {"command", "declaration_command", "unset_command", "variable_assignments"}
+_JOINED = {"program", "list", "pipeline", "redirected_statement"}
+"""What may join the commands of a line that is proved."""
+_SUBSTITUTIONS = {"command_substitution", "process_substitution"}
+_BETWEEN_WORDS = re.compile(rb"(?:\\\n)*[ \t](?:[ \t]|\\\n)*")
+_BETWEEN_COMMANDS = re.compile(
+    rb"(?:[ \t\n]|\\\n|(?<![^\s;|&])#[^\n]*)*(?P<joint>&&|\|\||\|&|\||;)?(?:[ \t\n]|\\\n|(?<![^\s;|&])#[^\n]*)*"
+)
+"""Blanks and comments, and one sign that joins."""
+_JOINT_BEFORE = re.compile(rb"(\|\||\|&|\||&&|&|;|\n|[({`])\s*\Z")
+_BARE = regex(r"[\w./:=,+%@^!{}*?\[\]#~-]*(?:\\[^\n][\w./:=,+%@^!{}*?\[\]#~-]*)*")
+_PLAIN_WORDS = re.compile(rb"[A-Za-z0-9_./,+%@-]+(?: [A-Za-z0-9_./,+%@-]+)*")
+_ESCAPE = regex(
+    r"\\(?:x(?P<hex>[0-9a-fA-F]{1,2})|u(?P<u>[0-9a-fA-F]{1,4})|U(?P<U>[0-9a-fA-F]{1,8})|(?P<oct>[0-7]{1,3})"
+    r"|c(?P<control>.)|(?P<one>.))",
+    re.DOTALL,
+)
+_ESCAPED = {
+    "a": "\a", "b": "\b", "e": "\x1b", "E": "\x1b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v",
+    "\\": "\\", "'": "'", '"': '"', "?": "?",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    text: str
+    """Without quotes and escapes; expansions stand in it as they were written."""
+    expands: bool = False
+    """Whether the shell puts something else in its place: a variable, a command's output, alternatives in braces."""
+    globs: bool = False
+    """Whether the shell may put names of files in its place."""
+    is_bare: bool = True
+    """Whether nothing in it was quoted, so that it can be a reserved word."""
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether the program gets exactly this text."""
+        return not self.expands and not self.globs
+
+
+@dataclass(frozen=True, slots=True)
+class Redirection:
+    sign: str
+    target: Word
+    descriptor: str = ""
+
+    @property
+    def is_harmless(self) -> bool:
+        """Whether it only discards output, joins two outputs, or reads a file of the working folder."""
+        if not self.target.is_plain:
+            return False
+        if self.sign == ">&":
+            return self.target.text in ("1", "2")
+        if self.sign == "<":
+            return self.target.text[:1] not in ("", "/", "~", "-") and ".." not in self.target.text.split("/")
+        return self.sign in (">", ">>", "&>", "&>>") and self.target.text == "/dev/null"
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """One call of a program, with the assignments before it among its words."""
+
+    words: tuple[Word, ...]
+    redirections: tuple[Redirection, ...] = ()
+    joint: str = ""
+    """What stands between it and the command before it: `|`, `&&`; empty for a first one."""
+    is_inner: bool = False
+    """Whether it stands in a substitution."""
+    start: int = 0
+    end: int = 0
+    """Where in the text it stands, its redirections left out."""
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        return tuple(word.text for word in self.words)
+
+    @property
+    def is_fed(self) -> bool:
+        """Whether its input comes from a pipe or from the line itself."""
+        return self.joint in ("|", "|&") or any(one.sign in ("<<", "<<-", "<<<") for one in self.redirections)
+
+
+@dataclass(frozen=True, slots=True)
+class CommandLine:
+    commands: tuple[Command, ...]
+    """All that it runs, in the order in which they stand, those in substitutions among them."""
+    problem: str = ""
+    """Why it is more than literal commands, joined; empty when it is not."""
+    is_broken: bool = False
+    """Whether it is no complete command line, or too much of one."""
+    redirections: tuple[Redirection, ...] = ()
+    """Those of groups of commands: of a loop, of a sub-shell."""
+    is_in_background: bool = False
+    """Whether something in it goes on beside the rest."""
+
+
+@lru_cache(maxsize=64)  # every rule looks at the same few lines
+def read(text: str) -> CommandLine:
+    """The commands of a line, and whether it is proved to be nothing else."""
+    if len(text) > LONGEST:
+        return CommandLine((), f"it is longer than {LONGEST:,} characters", is_broken=True)
+    try:
+        source = text.encode()
+    except UnicodeEncodeError:
+        return CommandLine((), "it holds characters that no program takes", is_broken=True)
+    tree = _parser().parse(source)
+    if tree is None or tree.root_node.descendant_count > MOST_NODES:
+        return CommandLine((), "there is too much in it", is_broken=True)
+    return _Reader(text, source).line(tree.root_node)
+
+
+def simple_commands(text: str) -> tuple[Command, ...]:
+    """The commands of a line that is nothing but literal commands, joined; none of another one.
+
+    Expansions, sub-shells, background jobs, control structures and redirections that write are more: what they do
+    cannot be told from the text. Characters that nobody sees are more, too.
+    """
+    line = read(text)
+    return () if line.problem else line.commands
+
+
+@cache
+def _parser() -> "Parser":
+    import tree_sitter_bash  # noqa: PLC0415  # deferred: a run without commands needs no grammar
+    from tree_sitter import Language, Parser  # noqa: PLC0415  # deferred: as above
+
+    return Parser(Language(tree_sitter_bash.language()))
+
+
+class _Reader:
+    """Reads one tree. What it doubts becomes the line's problem."""
+
+    def __init__(self, text: str, source: bytes) -> None:
+        self.text, self.source = text, source
+        self.problem = ""
+        if not text.replace("\n", "").replace("\t", "").isprintable():
+            self.doubt("it holds characters that nobody sees")
+        self.is_in_background = self.is_too_deep = False
+        self.found: list[Command] = []
+        self.redirections: list[Redirection] = []
+        self.depth = 0
+        self.spans: list[tuple[int, int]] = []
+        """Of each command with its redirections, in bytes."""
+
+    def line(self, root: "Node") -> CommandLine:
+        if root.has_error:
+            self.doubt("it is no complete command line")
+        self.walk(root, is_inner=False)
+        order = sorted(range(len(self.found)), key=lambda at: self.found[at].start)
+        commands = tuple(self.found[at] for at in order)
+        if not self.problem:
+            self.check_gaps([self.spans[at] for at in order])
+        if not commands:
+            self.doubt("there is no command in it")
+        is_broken = root.has_error or self.is_too_deep
+        return CommandLine(commands, self.problem, is_broken, tuple(self.redirections), self.is_in_background)
+
+    def doubt(self, problem: str) -> None:
+        self.problem = self.problem or problem
+
+    def part(self, start: int, end: int) -> str:
+        return self.source[start:end].decode()
+
+    def place(self, at: int) -> int:
+        """Where in the text a byte stands."""
+        return at if len(self.text) == len(self.source) else len(self.part(0, at))
+
+    def check_gaps(self, spans: list[tuple[int, int]]) -> None:
+        """Between commands there is nothing but what joins them: no byte of the line is left unread."""
+        last = 0
+        for start, end in (*spans, (len(self.source), 0)):
+            gap = _BETWEEN_COMMANDS.fullmatch(self.source, last, start)
+            is_joined = gap is not None and (gap["joint"] or b"\n" in gap[0].replace(b"\\\n", b""))
+            is_edge = last == 0 or end == 0
+            if gap is None or not (is_joined or is_edge) or (is_edge and gap["joint"] not in (None, b";")):
+                self.doubt("its commands are not just joined")
+            last = end
+
+    def walk(self, node: "Node", *, is_inner: bool) -> None:
+        """Finds the commands in a node. No recursion but into words: lists lean to the left, as deep as they are
+        long."""
+        waiting: list[tuple[Node, bool, tuple[Node, ...]]] = [(node, is_inner, ())]
+        while waiting:
+            node, is_inner, redirections = waiting.pop()
+            kind = node.type
+            if kind in _CALLS or kind == "variable_assignment":
+                self.command(node, is_inner, redirections)
+                continue
+            if kind == "redirected_statement":
+                body, *others = node.children
+                if body.type.endswith("redirect"):
+                    self.doubt("there is a redirection without a command")
+                    self.redirections += map(self.redirection, node.children)
+                    continue
+                redirections = (*others, *redirections)
+                waiting += [(other, is_inner, ()) for other in others if _holds_commands(other)]
+                waiting.append((body, is_inner, redirections))
+                continue
+            if node.is_named and kind not in _JOINED and kind != "comment":
+                self.doubt(f"there is a {kind.replace('_', ' ')} in it")
+            if kind == "&":
+                self.is_in_background = True
+                self.doubt("it goes on in the background")
+            children = node.children
+            last = len(children) - 1
+            if redirections and kind not in ("list", "pipeline"):
+                self.redirections += map(self.redirection, redirections)
+            for at, child in enumerate(children):
+                behind = redirections if at == last and kind in ("list", "pipeline") else ()
+                waiting.append((child, is_inner or kind in _SUBSTITUTIONS, behind))
+
+    def command(self, node: "Node", is_inner: bool, outer: tuple["Node", ...]) -> None:
+        words, redirections = list[Word](), list[Redirection]()
+        last = node.end_byte
+        if _PLAIN_WORDS.fullmatch(self.source, node.start_byte, last) and not outer:
+            words += [Word(text) for text in self.part(node.start_byte, last).split(" ")]
+        else:
+            last = self.take_words(node, outer, words, redirections)
+        joint = _JOINT_BEFORE.search(self.source, max(0, node.start_byte - 400), node.start_byte)
+        start, end = self.place(node.start_byte), self.place(node.end_byte)
+        self.found.append(
+            Command(tuple(words), tuple(redirections), joint[1].decode() if joint else "", is_inner, start, end)
+        )
+        self.spans.append((node.start_byte, last))
+        first = words[0] if words else Word("")
+        if not first.is_plain or (first.is_bare and first.text in RESERVED):
+            self.doubt("what it runs is not in the text")
+        if any(word.expands for word in words):
+            self.doubt("the shell puts something else in place of words in it")
+        if not all(one.is_harmless for one in redirections):
+            self.doubt("it redirects what is read or written")
+
+    def take_words(
+        self, node: "Node", outer: tuple["Node", ...], words: list[Word], redirections: list[Redirection]
+    ) -> int:
+        """The words and redirections of a command; where the last of them ends."""
+        last = -1
+        own = (node,) if node.type == "variable_assignment" else node.children
+        for child in (*own, *outer):
+            if child.type == "comment":
+                continue
+            is_word = child.type not in ("file_redirect", "heredoc_redirect", "herestring_redirect")
+            if last >= 0 and not _BETWEEN_WORDS.fullmatch(self.source, last, child.start_byte):
+                is_sign = (
+                    not is_word and child.start_byte == last and self.source[last : last + 1] in (b"<", b">", b"&")
+                )
+                if not is_sign or self.source[last - 1 : last].isdigit():
+                    self.doubt("its words are not just written one after the other")
+            last = child.end_byte
+            if is_word:
+                inner = child.children[0] if child.type == "command_name" and child.child_count else child
+                words.append(self.word(inner))
+            else:
+                redirections.append(self.redirection(child))
+        return last
+
+    def redirection(self, node: "Node") -> Redirection:
+        descriptor = sign = ""
+        target = Word("", expands=True)
+        last = node.start_byte
+        for child in node.children:
+            if child.type == "file_descriptor":
+                descriptor = self.part(child.start_byte, child.end_byte)
+            elif not child.is_named and not sign:
+                sign = child.type
+            elif node.type == "file_redirect":
+                target = self.word(child)
+                if self.part(last, child.start_byte).strip(" \t"):
+                    self.doubt("it redirects in a way that is not known")
+            elif node.type == "herestring_redirect" or child.type == "heredoc_start":
+                target = self.word(child)
+            last = child.end_byte
+        if node.type != "file_redirect":
+            self.doubt("it holds a text that a program reads")
+        return Redirection(sign, target, descriptor)
+
+    def word(self, node: "Node") -> Word:
+        """The word that a node is, with the commands in it found."""
+        pieces = node.children if node.type in ("concatenation", "variable_assignment") else [node]
+        texts, expands, globs, is_bare, last, opens = list[str](), False, False, True, node.start_byte, False
+        for piece in pieces:
+            if piece.start_byte != last:
+                self.doubt("its words are not just written one after the other")
+            last = piece.end_byte
+            text, kind = self.part(piece.start_byte, piece.end_byte), piece.type
+            if kind == "raw_string":
+                texts.append(text[1:-1])
+                is_bare = False
+            elif kind in ("string", "translated_string"):
+                shown, has_expansion = self.double_quoted(piece, text)
+                texts.append(shown)
+                expands, is_bare = expands or has_expansion, False
+            elif kind == "ansi_c_string":
+                texts.append(_ESCAPE.sub(_unescaped, text[2:-1]))
+                is_bare = False
+                self.doubt("there are escapes such as `$'…'` in it")
+            elif piece.child_count:
+                texts.append(text)
+                expands = True
+                self.walk_inner(piece)
+            else:
+                shown, before = _without_escapes(text), texts[-1][-1:] if texts else ""
+                if not _BARE.fullmatch(text) or (not texts and text[:1] == "#"):
+                    expands = expands or kind not in ("(", ")", "=", "+=", "variable_name")
+                bare = re.sub(r"\\.", "", text, flags=re.DOTALL)
+                is_bare = is_bare and shown == text
+                globs = globs or any(sign in bare for sign in "*?[")
+                opens = opens or "{" in bare
+                at_start = not before or before in "=:"
+                expands = expands or bool(re.search(r"(?:\A|[=:])~" if at_start else "[=:]~", bare))
+                texts.append(shown)
+        text = "".join(texts)
+        braces = opens and ("," in text or ".." in text)
+        return Word(text, expands or braces, globs and text not in ("[", "[["), is_bare)
+
+    def double_quoted(self, node: "Node", text: str) -> tuple[str, bool]:
+        """What stands between the quotes, and whether the shell puts something else in its place."""
+        if node.type == "translated_string":
+            self.doubt('there are texts such as `$"…"` in it')
+            text = text[1:]
+        self.walk_inside(node)
+        inside = text[1:-1]
+        bare = re.sub(r"\\.", "", inside, flags=re.DOTALL)
+        return re.sub(r"\\(\n|[\"\\$`])", lambda sign: sign[1].strip("\n"), inside), "$" in bare or "`" in bare
+
+    def walk_inside(self, node: "Node") -> None:
+        for child in node.children:
+            if child.child_count:
+                self.walk_inner(child)
+
+    def walk_inner(self, node: "Node") -> None:
+        if self.depth == DEEPEST:
+            self.is_too_deep = True
+            self.doubt("it is nested too deeply")
+            return
+        self.depth += 1
+        self.walk(node, is_inner=True)
+        self.depth -= 1
+
+
+def _holds_commands(node: "Node") -> bool:
+    return node.type == "heredoc_redirect" and node.named_child_count > 0
+
+
+def _without_escapes(text: str) -> str:
+    return re.sub(r"\\(\n|.)", lambda sign: sign[1].strip("\n"), text, flags=re.DOTALL) if "\\" in text else text
+
+
+def _unescaped(match: re.Match[str]) -> str:
+    number = match["hex"] or match["u"] or match["U"]
+    if number or match["oct"]:
+        code = int(number, 16) if number else int(match["oct"], 8) & 0xFF
+        return chr(code) if code <= 0x10FFFF else ""
+    if match["control"]:
+        return chr(ord(match["control"]) & 0x1F)
+    return _ESCAPED.get(match["one"], match[0])  # what means nothing keeps its backslash

@@ -1,0 +1,203 @@
+"""Programs that only look, each with the options that leave it looking and what its operands are. Data: what is not
+listed here is not proved.
+
+A row is `OPTIONS | OPERANDS`. Of the options, `-abc` are letters without a value, which may stand together; `-n:n` has
+a number behind it, `:t` a text, `:p` a file that is read, `:e` what is looked for, so that no operand is; `--color:o`
+may have a value behind `=`. `-#` is a number of lines. Long options stand exactly so: a beginning of one is not listed.
+Operands: `path*` any number of files, `path+` at least one unless the program is fed, `path?` at most one,
+`pattern path*` what is looked for and then files, `text*` no files, `none`.
+"""
+
+from collections.abc import Mapping
+
+_DIFF = (
+    "--patch --no-patch --stat:o --shortstat --numstat --name-only --name-status --summary --compact-summary --raw "
+    "--cached --staged --minimal --patience --histogram --word-diff:o --no-color --no-renames --find-renames:o "
+    "--full-index --check --merge-base --function-context --ignore-all-space --ignore-space-change "
+    "--ignore-space-at-eol --ignore-blank-lines --no-ext-diff --no-textconv --abbrev-commit --unified:n "
+    "--diff-filter:t --color:o --abbrev:n -puswbWR -U:n -S:t -G:t"
+)
+_LOG = (
+    "--oneline --graph --decorate:o --no-decorate --all --branches --tags --remotes --merges --no-merges "
+    "--first-parent --reverse --follow --topo-order --date-order --author-date-order --simplify-by-decoration "
+    "--full-history --cherry-pick --left-right --boundary --pickaxe-regex --pickaxe-all --regexp-ignore-case "
+    "--extended-regexp --fixed-strings --perl-regexp --relative-date -iEPg -n:n -# --max-count:n --skip:n --since:t "
+    "--until:t --after:t --before:t --author:t --committer:t --grep:t --format:t --pretty:t --date:t"
+)
+_GREP = (
+    "-EFGPivwxcLlqsonHhaIrnTZzU -e:e -m:n -A:n -B:n -C:n -# --extended-regexp --fixed-strings --basic-regexp "
+    "--perl-regexp --regexp:e --ignore-case --no-ignore-case --invert-match --word-regexp --line-regexp --count "
+    "--color:o --colour:o --files-without-match --files-with-matches --max-count:n --only-matching --quiet --silent "
+    "--no-messages --byte-offset --with-filename --no-filename --line-number --initial-tab --null --null-data --text "
+    "--after-context:n --before-context:n --context:n --include:t --exclude:t --exclude-dir:t --recursive | "
+    "pattern path*"
+)
+_SUMS = "-bt --binary --text --zero --tag | path+"
+
+ROWS: Mapping[str, str] = {
+    "ls": "-1aACdFfGghiklnopqrRsStuUvXx --all --almost-all --human-readable --recursive --reverse --size --directory "
+    "--full-time --inode --group-directories-first --color:o --sort:o --time:o --time-style:o --format:o | path*",
+    "pwd": "-LP --logical --physical | none",
+    "cat": "-AbeEnstTuv --number --number-nonblank --show-all --show-ends --show-tabs --show-nonprinting "
+    "--squeeze-blank | path+",
+    "tac": "-b --before | path+",
+    "head": "-qvz -n:n -c:n --quiet --silent --verbose --zero-terminated --lines:n --bytes:n -# | path+",
+    "tail": "-qvz -n:n -c:n --quiet --silent --verbose --zero-terminated --lines:n --bytes:n -# | path+",
+    "wc": "-clmLw --bytes --chars --lines --words --max-line-length | path+",
+    "nl": "-b:t -n:t -s:t -v:n -w:n -i:n | path+",
+    "cut": "-sz -b:t -c:t -d:t -f:t --bytes:t --characters:t --delimiter:t --fields:t --complement "
+    "--only-delimited --output-delimiter:t | path+",
+    "paste": "-sz -d:t --delimiters:t --serial | path+",
+    "tr": "-cCdst --complement --delete --squeeze-repeats --truncate-set1 | text*",
+    "rev": " | path+",
+    "fold": "-bs -w:n | path+",
+    "expand": "-i -t:n | path+",
+    "column": "-tx -s:t -o:t -c:n --table | path+",
+    "sort": "-bdfgiMhnRrVcCmsuz -k:t -t:t --key:t --field-separator:t --reverse --numeric-sort --unique "
+    "--human-numeric-sort --version-sort --ignore-case --ignore-leading-blanks --stable | path+",
+    "uniq": "-cdDiuz -f:n -s:n -w:n --count --repeated --unique --ignore-case | path?",
+    "comm": "-123z --nocheck-order --check-order --total | path+",
+    "cmp": "-bls --silent --quiet --verbose --print-bytes | path+",
+    "diff": "-qsuyacbBwiENtTp -U:n -C:n -W:n --brief --unified:n --context:n --side-by-side --color:o "
+    "--ignore-all-space --ignore-space-change --ignore-blank-lines --ignore-case --report-identical-files "
+    "--suppress-common-lines --minimal --strip-trailing-cr --width:n | path+",
+    "grep": _GREP,
+    "egrep": _GREP,
+    "fgrep": _GREP,
+    "rg": "-cFHIilnNopPqsSUvwx -A:n -B:n -C:n -m:n -d:n -M:n -e:e -t:t -T:t -g:t -r:t --count --count-matches "
+    "--fixed-strings --with-filename --no-filename --ignore-case --smart-case --case-sensitive --files-with-matches "
+    "--files-without-match --line-number --no-line-number --only-matching --pcre2 --quiet --multiline "
+    "--multiline-dotall --invert-match --word-regexp --line-regexp --heading --no-heading --column --stats "
+    "--json --vimgrep --trim --no-config --passthru --pretty --after-context:n --before-context:n "
+    "--context:n --max-count:n --max-depth:n --type:t --type-not:t --glob:t --iglob:t --regexp:e --replace:t "
+    "--max-columns:n --sort:t --sortr:t --color:t --files:e! --type-list:e! | pattern path*",
+    "fd": "-HIsigFapl0 -t:t -e:t -d:n -E:t --hidden --no-ignore --case-sensitive --ignore-case --glob --regex "
+    "--fixed-strings --absolute-path --full-path --type:t --extension:t --max-depth:n --min-depth:n --exclude:t "
+    "--color:t --print0 | pattern path*",
+    "tree": "-adfiJLhpsDuFrtcUCnAqNQgx -L:n -P:t -I:t --noreport --dirsfirst --gitignore --prune --du | path*",
+    "stat": "-Lt -c:t --format:t --printf:t --terse --dereference --file-system -f | path+",
+    "file": "-bikhLNprs0v -F:t --brief --mime --mime-type --mime-encoding --dereference --no-dereference | path+",
+    "du": "-0abchHklmsSxP -d:n -t:t --all --apparent-size --bytes --total --human-readable --max-depth:n "
+    "--summarize --exclude:t --one-file-system --time:o | path*",
+    "df": "-ahHiklPT --all --human-readable --inodes --local --portability --print-type --total | path*",
+    "basename": "-az -s:t --multiple --suffix:t | text*",
+    "dirname": "-z | text*",
+    "realpath": "-emsqzLP --canonicalize-existing --canonicalize-missing --no-symlinks --relative-to:p | path+",
+    "readlink": "-femnqsvz --canonicalize --canonicalize-existing --canonicalize-missing | path+",
+    "echo": " | text*",
+    "printf": " | text*",
+    "test": " | text*",
+    "true": " | text*",
+    "false": " | text*",
+    ":": " | text*",
+    "seq": "-w -s:t -f:t | text*",
+    "expr": " | text*",
+    "date": "-uR -I:o -d:t --utc --rfc-3339:o --iso-8601:o --date:t -r:p | text*",
+    "whoami": " | none",
+    "id": "-agGnruz --user --group --groups --name --real | text*",
+    "groups": " | text*",
+    "uname": "-asnrvmpio --all --kernel-name --kernel-release --machine --operating-system | none",
+    "nproc": "--all | none",
+    "arch": " | none",
+    "uptime": "-ps | none",
+    "free": "-bkmgthwl --human --total | none",
+    "hostname": "-fisdIA | none",
+    "ps": "-efAaxlujHTLwF -p:t -u:t -o:t -C:t --forest --pid:t --ppid:t --sort:t --no-headers | text*",
+    "which": "-a --all | text*",
+    "type": "-aftpP | text*",
+    "command": "-vV | text*",
+    "od": "-bcdosxvai -A:t -t:t -N:n -j:n -w:n | path+",
+    "xxd": "-bceiups -l:n -s:n -c:n -g:n -o:n | path?",
+    "hexdump": "-bcCdovx -n:n -s:n -e:t | path+",
+    "strings": "-a -n:n -t:t -e:t --all --bytes:n | path+",
+    "base64": "-di -w:n --decode --ignore-garbage --wrap:n | path?",
+    "md5sum": _SUMS,
+    "sha1sum": _SUMS,
+    "sha256sum": _SUMS,
+    "sha512sum": _SUMS,
+    "b2sum": _SUMS,
+    "cksum": " | path+",
+    "jq": "-cCMnrRSsaej --compact-output --raw-output --raw-input --slurp --sort-keys --null-input --exit-status "
+    "--color-output --monochrome-output --join-output --tab --indent:n | pattern path*",
+    "git status": "-sb --short --branch --porcelain:o --long --show-stash --no-renames --ahead-behind "
+    "--no-ahead-behind --untracked-files:o --ignored:o -uno -uall -unormal | rev*",
+    "git diff": f"{_DIFF} | rev*",
+    "git log": f"{_DIFF} {_LOG} | rev*",
+    "git show": f"{_DIFF} {_LOG} | rev*",
+    "git blame": "-wclpeltfnsM -L:t --line-porcelain --porcelain --date:t --show-name --show-number | rev*",
+    "git ls-files": "-cdmoistuvz --cached --deleted --modified --others --ignored --stage --unmerged "
+    "--exclude-standard --full-name --error-unmatch | rev*",
+    "git ls-tree": "-drtlz --name-only --name-status --long --full-name --full-tree --abbrev:n | rev*",
+    "git grep": "-nliwvchHEFGPoqapz -e:e -A:n -B:n -C:n -# --line-number --name-only --files-with-matches --count "
+    "--ignore-case --word-regexp --fixed-strings --extended-regexp --perl-regexp --cached --untracked --heading "
+    "--break --show-function --all-match --no-color | pattern rev*",
+    "git branch": "-avvrl --all --remotes --list --show-current --no-color --contains:o --no-contains:o --merged:o "
+    "--no-merged:o --points-at:t --sort:t --format:t | list",
+    "git tag": "-l -n:o --list --contains:o --no-contains:o --merged:o --no-merged:o --points-at:t --sort:t "
+    "--format:t | list",
+    "git remote": "-v --verbose | none",
+    "git rev-parse": "--show-toplevel --abbrev-ref:o --short:o --verify --quiet --git-dir --is-inside-work-tree "
+    "--show-prefix --symbolic-full-name --absolute-git-dir --show-cdup -q | rev*",
+    "git rev-list": "--count --all --max-count:n -n:n -# --no-merges --merges --since:t --until:t --first-parent "
+    "--reverse --left-right | rev*",
+    "git describe": "--tags --always --dirty:o --abbrev:n --long --all --match:t --exact-match | rev*",
+    "git merge-base": "-a --all --is-ancestor --octopus --fork-point | rev*",
+    "git shortlog": "-snec --summary --numbered --email --no-merges --since:t --until:t --all | rev*",
+    "git reflog": "--oneline -n:n -# --date:t --all --max-count:n | none",
+    "git cat-file": "-tsep | rev*",
+    "git for-each-ref": "--sort:t --format:t --count:n --contains:o --merged:o --no-merged:o --points-at:t | text*",
+    "git stash list": "--oneline -n:n -# --date:t --format:t | none",
+    "git stash show": f"{_DIFF} | text*",
+    "git worktree list": "--porcelain -v -z | none",
+    "git count-objects": "-vH --verbose --human-readable | none",
+    "git check-ignore": "-qvzn --verbose --quiet | rev*",
+}
+"""By name; of git, by its command."""
+
+ONLY_KNOWN: Mapping[str, str] = {
+    "git fetch": "-apqtvn --all --prune --tags --no-tags --quiet --verbose --dry-run --depth:n | text*",
+    "git ls-remote": "-htq --heads --tags --refs --quiet --exit-code --sort:t | text*",
+    "git archive": "-lv --list --format:t --prefix:t | rev*",
+    "tar": "-cxtvzjJkpmhWOP -f:p -C:p -T:x --create --extract --list --verbose --gzip --bzip2 --xz --file:p "
+    "--directory:p --exclude:t --strip-components:n --wildcards --keep-old-files | text*",
+}
+"""Programs that do more than look, and yet have options that a rule for their name does not mean: the others."""
+
+
+def set_of(names: str) -> frozenset[str]:
+    return frozenset(names.split())
+
+
+FIND_ALONE = set_of(
+    "! ( ) -not -a -and -o -or , -empty -print -print0 -prune -quit -executable -readable -writable "
+    "-nouser -nogroup -ls -depth -xdev -mount -daystart -true -false -H -P"
+)
+FIND_WITH_TEXT = set_of(
+    "-name -iname -path -ipath -wholename -iwholename -regex -iregex -type -xtype -maxdepth -mindepth "
+    "-size -mtime -mmin -ctime -cmin -atime -amin -perm -user -group -links -inum -printf -regextype "
+    "-newermt"
+)
+FIND_WITH_FILE = frozenset(("-newer", "-anewer", "-cnewer", "-samefile"))
+
+AWK_WORDS = set_of(
+    "length substr split index match gsub sub gensub toupper tolower int sprintf printf print exit if for "
+    "while return sqrt log exp sin cos atan2 rand srand strftime systime mktime asort asorti strtonum and "
+    "or xor lshift rshift compl in switch else do"
+)
+"""What may stand before a bracket in an awk program."""
+
+GIT_RUNS_OTHERS = set_of(
+    "bisect submodule filter-branch config rebase for-each-repo difftool mergetool clone hook daemon "
+    "credential send-email instaweb help web--browse upload-pack receive-pack shell remote-ext"
+)
+"""Commands of git that a rule for git alone does not mean: they run other programs, or make git run them."""
+GIT_RUNS_WITH = (
+    "--exec",
+    "--ext",
+    "--upload-pack",
+    "--receive-pack",
+    "--output",
+    "--open-files-in-pager",
+    "-x",
+    "ext::",
+)

@@ -1,0 +1,322 @@
+"""What is proved of a call of a program by the table of those that look: which of its words leave it looking, and the
+files that it names. It runs nothing and decides nothing."""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import field
+from functools import cache
+
+from tools.commands.grammar import Command, Word, read
+from tools.commands.nested import program_of
+from tools.commands.programs import (
+    GIT_RUNS_OTHERS,
+    GIT_RUNS_WITH,
+    ONLY_KNOWN,
+    ROWS,
+    set_of,
+)
+from tools.commands.scripts import Operand, Proof, may_be_option, prove_awk, prove_find, prove_sed
+from tools.lazy import dataclass, regex
+
+OTHER_NAMES: Mapping[str, str] = {
+    "fdfind": "fd", "gfind": "find", "gsort": "sort", "gtar": "tar", "bsdtar": "tar", "ripgrep": "rg", "gsed": "sed",
+    "gawk": "awk", "mawk": "awk", "nawk": "awk",
+}  # fmt: skip
+_NUMBER, _COUNT = regex(r"[+-]?\d{1,9}[kKMG]?"), regex(r"-\d{1,9}")
+_ASKS_FOR_SIGNATURE = regex(r"%[+ -]?G|%\(sig")
+"""What asks for a signature runs the program that checks it."""
+_LISTS = ("--list", "-l", "--contains", "--no-contains", "--merged", "--no-merged", "--points-at")
+_PS_LETTERS = set("acfghjlnSTuvwxX")
+_JQ = regex(r"\b(?:env|ENV|import|include|input_filename|get_search_list|modulemeta|\$__prog_args)\b|\$ENV")
+_TEST_WORDS = set_of("-f -e -d -n -z -s -r -w -x -L -h -eq -ne -lt -le -gt -ge -nt -ot -ef -a -o ! = == != ( )")
+_NAMED_COUNT = regex(r"%[^%a-zA-Z]*[hljztL]*n")
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """What a row of the table says."""
+
+    letters: frozenset[str] = frozenset()
+    valued: Mapping[str, str] = field(default_factory=dict)
+    """Letters and long names with a value, and of which kind it is."""
+    names: frozenset[str] = frozenset()
+    words: frozenset[str] = frozenset()
+    counts: bool = False
+    operands: str = ""
+    only_looks: bool = True
+
+
+def proof_of(words: Sequence[Word], *, is_fed: bool = False) -> Proof | None:
+    """What is proved of a call; None where the program is in no table."""
+    if not words or not words[0].is_plain:
+        return None
+    name, start = program_of([words[0].text]), 1
+    name = OTHER_NAMES.get(name, name)
+    if name == "git":
+        name, start = _git_command(words)
+    special = {"find": prove_find, "sed": prove_sed, "awk": prove_awk}.get(name)
+    row = _program(name)
+    if special is None and row is None and not name.startswith("git"):
+        return None
+    proof = Proof(name, only_looks=special is not None or (row is not None and row.only_looks))
+    pagers = 2 if len(words) > 1 and words[1].text == "--no-pager" else 1
+    proof.unproved += [at for at in range(pagers, start) if words[at].text[:1] == "-"]
+    if special is not None:
+        special(words, proof)
+    elif row is not None:
+        _by_row(words, start, row, proof, is_fed=is_fed)
+    else:
+        _other_git(words, start, proof)
+    return proof
+
+
+def proved(text: str) -> tuple[tuple[Command, Proof], ...]:
+    """The commands of a line of which each only looks, with what is proved of them; none of another line."""
+    line = read(text)
+    if line.problem:
+        return ()
+    found = []
+    for place, command in enumerate(line.commands):
+        if command.texts[0] == "cd" and place == 0:
+            proof: Proof | None = _cd(command)
+        else:
+            # What another folder than the one that was asked about holds is not known: a name is not enough.
+            is_by_name = command.words[0].is_bare and "/" not in command.texts[0]
+            proof = proof_of(command.words, is_fed=command.is_fed or bool(command.redirections)) if is_by_name else None
+        if any(word.globs and not word.is_bare for word in command.words):
+            return ()  # which of its signs were quoted is not known any more
+        if proof is None or not proof.only_looks or proof.unproved or proof.needs_input:
+            return ()
+        proof.files += [Operand(one.target.text, len(command.words)) for one in command.redirections if one.sign == "<"]
+        found.append((command, proof))
+    is_moved = len(found) > 1 and found[0][1].name == "cd"
+    if (is_moved and any(proof.name.startswith("git") for _, proof in found)) or [proof.name for _, proof in found] == [
+        "cd"
+    ]:
+        return ()  # another folder may be somebody else's repository
+    return tuple(found)
+
+
+def _cd(command: Command) -> Proof | None:
+    given = [word for word in command.words[1:] if word.text not in ("--", "-P", "-L")]
+    if len(given) != 1 or not given[0].is_plain or given[0].text[:1] in "-~+" or ".." in given[0].text.split("/"):
+        return None
+    return Proof("cd", files=[Operand(given[0].text, 1)])
+
+
+@cache
+def _program(name: str) -> Program | None:
+    text = ROWS.get(name) or ONLY_KNOWN.get(name)
+    if text is None:
+        return None
+    options, _, operands = text.partition("|")
+    letters, names, words, valued, counts = set[str](), set[str](), set[str](), dict[str, str](), False
+    for option in options.split():
+        flag, colon, kind = option.partition(":")
+        if option == "-#":
+            counts = True
+        elif colon:
+            valued[flag] = kind
+        elif flag[:2] == "--":
+            names.add(flag)
+        elif len(flag) == 4 and name == "git status":
+            words.add(flag)
+        else:
+            letters |= set(flag[1:])
+    return Program(
+        frozenset(letters), valued, frozenset(names), frozenset(words), counts, operands.strip(), name in ROWS
+    )
+
+
+def _git_command(words: Sequence[Word]) -> tuple[str, int]:
+    """What git is told to do, and where its own words begin."""
+    at = 1
+    while at < len(words) and words[at].text[:1] == "-":
+        at += 2 if words[at].text in ("-c", "-C", "--git-dir", "--work-tree", "--exec-path", "--namespace") else 1
+    if at >= len(words):
+        return "git", len(words)
+    two = " ".join(("git", *(word.text for word in words[at : at + 2])))
+    return (two, at + 2) if two.count(" ") == 2 and two in ROWS else (f"git {words[at].text}", at + 1)
+
+
+def _other_git(words: Sequence[Word], start: int, proof: Proof) -> None:
+    """Of commands of git that change things it is only known which of them run others."""
+    if proof.name.removeprefix("git ") in GIT_RUNS_OTHERS:
+        proof.unproved.append(min(start, len(words)) - 1)
+    proof.unproved += [
+        at for at in range(start, len(words)) if words[at].text.startswith(GIT_RUNS_WITH) or may_be_option(words[at])
+    ]
+
+
+def _by_row(words: Sequence[Word], start: int, row: Program, proof: Proof, *, is_fed: bool) -> None:
+    """Goes through the options, then looks at what is left."""
+    operands, has_pattern, at, is_over = list[int](), False, start, False
+    while at < len(words):
+        word = words[at]
+        text = word.text
+        if not is_over and may_be_option(word):
+            proof.unproved.append(at)
+        elif is_over or text[:1] != "-" or text == "-" or (row.operands == "text*" and proof.name in ("echo", "test")):
+            operands.append(at)
+        elif text == "--":
+            is_over = True
+        elif text in row.words or (row.counts and _COUNT.fullmatch(text)):
+            pass
+        else:
+            taken, is_pattern = _option(words, at, row, proof)
+            has_pattern = has_pattern or is_pattern
+            at += taken
+        at += 1
+    _check_operands(words, operands, row, proof, has_pattern=has_pattern, is_fed=is_fed)
+
+
+def _option(words: Sequence[Word], at: int, row: Program, proof: Proof) -> tuple[int, bool]:
+    """How many of the words behind an option are its value, and whether it is what is looked for."""
+    text = words[at].text
+    if text[:2] == "--":
+        name, has_value, value = text.partition("=")
+        kind = row.valued.get(name)
+        if kind is None or kind == "e!":
+            if has_value or (kind is None and name not in row.names):
+                proof.unproved.append(at)
+            return 0, kind == "e!"
+        if has_value:
+            _check_value(kind, value, at, proof)
+            return 0, kind == "e"
+        if kind == "o":
+            return 0, False
+        return _value_behind(words, at, kind, proof)
+    for place, letter in enumerate(text[1:], 2):
+        kind = row.valued.get(f"-{letter}")
+        if kind is None and letter in row.letters:
+            continue
+        if kind is None:
+            proof.unproved.append(at)
+            return 0, False
+        if text[place:] or kind == "o":
+            _check_value(kind, text[place:], at, proof)
+            return 0, kind == "e"
+        return _value_behind(words, at, kind, proof)
+    return 0, False
+
+
+def _value_behind(words: Sequence[Word], at: int, kind: str, proof: Proof) -> tuple[int, bool]:
+    if at + 1 >= len(words) or words[at + 1].globs or words[at + 1].text[:1] == "-":
+        proof.unproved.append(min(at + 1, len(words) - 1))
+        return 0, kind == "e"
+    _check_value(kind, words[at + 1].text, at + 1, proof)
+    return 1, kind == "e"
+
+
+def _check_value(kind: str, value: str, at: int, proof: Proof) -> None:
+    if kind == "n" and not _NUMBER.fullmatch(value):
+        proof.unproved.append(at)
+    if kind == "p":
+        proof.files.append(Operand(value, at))
+    if kind == "x" or (proof.name.startswith("git") and _ASKS_FOR_SIGNATURE.search(value)):
+        proof.unproved.append(at)
+
+
+def _check_operands(
+    words: Sequence[Word], operands: list[int], row: Program, proof: Proof, *, has_pattern: bool, is_fed: bool
+) -> None:
+    check = _CHECKS.get(proof.name)
+    if check is not None:
+        check([words[at] for at in operands], words, proof)
+    kind = row.operands
+    if kind.startswith("pattern"):
+        kind = kind.removeprefix("pattern").strip()
+        if not has_pattern:
+            if not operands and not is_fed:
+                proof.needs_input = True
+            operands = operands[1:]
+        if (not operands and proof.name in ("egrep", "fgrep", "jq")) or (
+            proof.name == "grep" and not operands and not _is_recursive(words)
+        ):
+            proof.needs_input = not is_fed
+    if kind == "none":
+        proof.unproved += operands
+    elif kind == "list" and operands and not any(word.text.startswith(_LISTS) for word in words):
+        proof.unproved += operands  # it would make a branch or a tag of that name
+    elif kind in ("path+", "path?"):
+        proof.needs_input = proof.needs_input or not (operands or is_fed)
+        if kind == "path?":
+            proof.unproved += operands[1:]  # the next one would be written
+    if kind[:4] in ("path", "rev*"):
+        for at in operands:
+            _take_file(words[at], at, kind, proof, is_fed=is_fed)
+
+
+def _take_file(word: Word, at: int, kind: str, proof: Proof, *, is_fed: bool) -> None:
+    text = word.text
+    if text == "-":
+        proof.needs_input = proof.needs_input or not is_fed
+    elif not text or (kind == "rev*" and (text[0] in ":@" or "\\" in text)):
+        proof.unproved.append(at)  # what git itself makes of it is not known here
+    else:
+        proof.files.append(Operand(text, at, word.globs))
+        if kind == "rev*":
+            _, colon, path = text.partition(":")
+            if colon and path:
+                proof.files.append(Operand(path, at, word.globs))
+
+
+def _is_recursive(words: Sequence[Word]) -> bool:
+    return any(re.fullmatch(r"-[A-Za-z]*r[A-Za-z]*|--recursive", word.text) for word in words)
+
+
+def _check_test(given: Sequence[Word], words: Sequence[Word], proof: Proof) -> None:
+    """An option that is not known may evaluate what stands behind it; so do the index in `name[index]`."""
+    for at in range(1, len(words)):
+        text = words[at].text
+        if (
+            (text[:1] == "-" and text not in _TEST_WORDS and not _COUNT.fullmatch(text))
+            or "[" in text
+            or words[at].globs
+        ):
+            proof.unproved.append(at)
+
+
+def _check_printf(given: Sequence[Word], words: Sequence[Word], proof: Proof) -> None:
+    if not given or _NAMED_COUNT.search(given[0].text):
+        proof.unproved.append(len(words) - 1)  # it would set a variable
+
+
+def _check_date(given: Sequence[Word], words: Sequence[Word], proof: Proof) -> None:
+    proof.unproved += [at for at in range(1, len(words)) if words[at] in given and words[at].text[:1] != "+"]
+
+
+def _check_ps(given: Sequence[Word], words: Sequence[Word], proof: Proof) -> None:
+    """An `e` without a dash shows every program's environment."""
+    proof.unproved += [
+        at
+        for at in range(1, len(words))
+        if words[at] in given and not (set(words[at].text) <= _PS_LETTERS or words[at].text.isdecimal())
+    ]
+
+
+def _check_command(given: Sequence[Word], words: Sequence[Word], proof: Proof) -> None:
+    if len(words) < 2 or words[1].text not in ("-v", "-V"):
+        proof.unproved.append(len(words) - 1)
+
+
+def _check_tar(given: Sequence[Word], words: Sequence[Word], proof: Proof) -> None:
+    """Its first word is options even without a dash; a name with a colon is on another machine."""
+    first = words[1] if len(words) > 1 else Word("")
+    if first.text[:1] != "-" and not set(first.text) <= set("cxtvzjJkpmf"):
+        proof.unproved.append(1)
+    proof.unproved += [at for at in range(1, len(words)) if ":" in words[at].text]
+
+
+def _check_jq(given: Sequence[Word], words: Sequence[Word], proof: Proof) -> None:
+    proof.unproved += [at for at in range(1, len(words)) if words[at] in given[:1] and _JQ.search(words[at].text)]
+
+
+def _check_remote(given: Sequence[Word], words: Sequence[Word], proof: Proof) -> None:
+    proof.unproved += [at for at in range(1, len(words)) if "::" in words[at].text]
+
+
+_CHECKS: Mapping[str, Callable[[Sequence[Word], Sequence[Word], Proof], None]] = {
+    "test": _check_test, "printf": _check_printf, "date": _check_date, "ps": _check_ps, "command": _check_command,
+    "tar": _check_tar, "jq": _check_jq, "git fetch": _check_remote, "git ls-remote": _check_remote,
+}  # fmt: skip

@@ -1,0 +1,149 @@
+"""What is proved of programs whose arguments are a language of their own: find, sed and awk. It runs nothing."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import field
+
+from tools.commands.grammar import Word
+from tools.commands.programs import AWK_WORDS, FIND_ALONE, FIND_WITH_FILE, FIND_WITH_TEXT
+from tools.lazy import dataclass, regex
+
+_SED_ADDRESS = r"(?:\d+|\$|/(?:[^\\/\n]|\\.)*/I?)"
+_SED_SWAP = r"s(?P<m>[/|#,:@!])(?:(?!(?P=m))[^\\\n]|\\.)*(?P=m)(?:(?!(?P=m))[^\\\n]|\\.)*(?P=m)[gpiI0-9]*"
+_SED_COMMAND = regex(rf" *(?:{_SED_ADDRESS}(?:,(?:{_SED_ADDRESS}|[+~]\d+))?)? ?!?(?:[pdq=]|{_SED_SWAP}) *")
+_SED_SCRIPT = regex(r"(?:-[nErszu]*e|--expression(?:=|\Z))(?P<script>.*)", re.DOTALL)
+_SED_LETTERS = set("nErszu")
+_SED_NAMES = {"--quiet", "--silent", "--regexp-extended", "--null-data", "--separate", "--unbuffered", "--posix"}
+_AWK_QUOTED = regex(r'"(?:[^"\\\n]|\\.)*"|(?:^|(?<=[~(,!&|{};\n]))\s*/(?:[^/\\\n]|\\.)*/')
+"""A text, or a pattern where a division cannot stand."""
+_AWK_NAME = regex(r"(?<![\w$])[A-Za-z_]\w*(?P<call> *\()?")
+_AWK_BARRED = {
+    "ENVIRON", "PROCINFO", "ARGV", "ARGC", "SYMTAB", "FUNCTAB", "getline", "system", "close", "fflush",
+    "function", "func",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """A word that names a file, or may."""
+
+    text: str
+    at: int
+    """Which of the command's words it is."""
+    globs: bool = False
+
+
+@dataclass(slots=True)
+class Proof:
+    """What is known of one call."""
+
+    name: str
+    """The program; of git, with its command."""
+    only_looks: bool = True
+    unproved: list[int] = field(default_factory=list)
+    """The words of which it is not known what they do."""
+    files: list[Operand] = field(default_factory=list)
+    texts: list[str] = field(default_factory=list)
+    needs_input: bool = False
+    """Whether it reads what is typed, unless something is fed to it."""
+
+    @property
+    def beyond(self) -> int | None:
+        """The last of the words that are not proved, or None when all are."""
+        return max(self.unproved, default=None)
+
+    @property
+    def searches(self) -> bool:
+        """Whether it shows lines of files that it does not name."""
+        return self.name in ("rg", "grep", "egrep", "fgrep") or self.name.startswith("git ")
+
+
+def may_be_option(word: Word) -> bool:
+    """Whether the shell may put the name of a file in its place that reads like an option, or like another one."""
+    return word.globs and (word.text[0] in "*?[" or (word.text[0] == "-" and not re.match(r"--[\w-]+=", word.text)))
+
+
+def prove_find(words: Sequence[Word], proof: Proof) -> None:
+    """Places come first, then what is looked for: a word of that which is not known may run, write or delete."""
+    at, in_places = 1, True
+    while at < len(words):
+        text = words[at].text
+        if words[at].globs and text[:1] in "*?[-(!,":
+            proof.unproved.append(at)
+        elif in_places and text[:1] not in "-(!,":
+            proof.files.append(Operand(text, at, words[at].globs))
+        elif text in FIND_ALONE:
+            in_places = text in ("-H", "-P")
+        elif text in FIND_WITH_TEXT or text in FIND_WITH_FILE:
+            in_places = False
+            at += 1
+            if at >= len(words) or words[at].globs:
+                proof.unproved.append(min(at, len(words) - 1))
+            elif text in FIND_WITH_FILE:
+                proof.files.append(Operand(words[at].text, at))
+        else:
+            proof.unproved.append(at)
+        at += 1
+
+
+def prove_sed(words: Sequence[Word], proof: Proof) -> None:
+    """Printing, deleting and replacing, and nothing else."""
+    scripts, operands, at = dict[int, str](), list[int](), 1
+    while at < len(words):
+        text = words[at].text
+        given = _SED_SCRIPT.fullmatch(text)
+        if may_be_option(words[at]):
+            proof.unproved.append(at)
+        elif given is not None and not given["script"]:
+            at += 1
+            scripts[min(at, len(words) - 1)] = words[at].text if at < len(words) else "?"
+        elif given is not None:
+            scripts[at] = given["script"]
+        elif text[:1] != "-" or text == "-":
+            operands.append(at)
+        elif text not in _SED_NAMES and not (len(text) > 1 and set(text[1:]) <= _SED_LETTERS):
+            proof.unproved.append(at)
+        at += 1
+    if not scripts:
+        scripts, operands = {at: words[at].text for at in operands[:1]}, operands[1:]
+    proof.unproved += [at for at, script in scripts.items() if words[at].globs or not _is_tame(script)]
+    if not scripts:
+        proof.unproved.append(0)
+    proof.files += [Operand(words[at].text, at, words[at].globs) for at in operands if words[at].text != "-"]
+
+
+def _is_tame(script: str) -> bool:
+    return bool(_SED_COMMAND.fullmatch(script)) or all(map(_SED_COMMAND.fullmatch, re.split(r"[;\n]", script)))
+
+
+def prove_awk(words: Sequence[Word], proof: Proof) -> None:
+    at = 1
+    while at < len(words) and words[at].text[:1] == "-" and words[at].text != "--":
+        text = words[at].text
+        if text in ("-F", "-v"):
+            at += 1
+        elif not (text.startswith(("-F", "-v")) and text[2:]):
+            proof.unproved.append(at)
+        at += 1
+    at += at < len(words) and words[at].text == "--"
+    if at >= len(words) or words[at].globs or not _is_tame_awk(words[at].text):
+        proof.unproved.append(min(at, len(words) - 1))
+    for place in range(at + 1, len(words)):
+        word = words[place]
+        if may_be_option(word):
+            proof.unproved.append(place)
+        elif not re.match(r"[A-Za-z_]\w*=", word.text):
+            proof.files.append(Operand(word.text, place, word.globs))
+
+
+def _is_tame_awk(program: str) -> bool:
+    """Whether it only computes and prints: no program, no file and no function is called but those that are known."""
+    code = _AWK_QUOTED.sub("0", program)
+    if re.search(r"[@\\#\"]|(?<!\|)\|(?!\|)", code) or ("/" in code and '"' in program):
+        return False  # where a text begins cannot be told from a pattern
+    if any(">" in part and "print" in part for part in re.split(r"[;{}\n]", code)):
+        return False  # it may write to a file
+    return all(
+        name[0].rstrip("( ") not in _AWK_BARRED and (not name["call"] or name[0].rstrip("( ") in AWK_WORDS)
+        for name in _AWK_NAME.finditer(code)
+    )

@@ -1,0 +1,118 @@
+"""Files that other programs take orders from without being told to: git, shells, editors, CI, package managers, agents.
+Pure: paths in, a reason out.
+
+A file belongs here that runs, or steers what runs, when nobody names it: when a folder is entered or opened, on a
+commit, a push, an install or the start of an interpreter. What runs because somebody says so (`make`, a test, a build)
+is the work itself.
+"""
+
+import unicodedata
+from collections.abc import Iterable
+from fnmatch import fnmatchcase
+from itertools import pairwise
+
+from tools.lazy import regex
+
+_STREAM = regex(r"(?<=.):[^/]*\Z")
+"""A stream of a file, as NTFS has them: `.git::$INDEX_ALLOCATION`."""
+
+
+def _names(reason: str, names: str) -> dict[str, str]:
+    return dict.fromkeys(names.split(), reason)
+
+
+_GIT = "git runs what it says"
+_SHELL = "a shell runs it when it starts"
+_EDITOR = "an editor can run what it says"
+_CI = "CI runs what it says"
+_AGENT = "coding agents take it as instructions or settings"
+_PACKAGES = "a package manager runs what it says"
+_TOOL = "a program reads it when it starts"
+
+_ANYWHERE = {
+    **_names(_GIT, ".git .gitmodules .gitattributes .gitconfig .githooks githooks .husky git~1 gitmod~1"),
+    **_names(_GIT, ".pre-commit-config.yaml .pre-commit-config.yml .overcommit.yml simple-git-hooks.json"),
+    **_names(_SHELL, ".bashrc .bash_profile .bash_login .bash_logout .bash_aliases .profile .zshrc .zprofile"),
+    **_names(_SHELL, ".zshenv .zlogin .zlogout .kshrc .cshrc .tcshrc .login .logout .inputrc .envrc .direnv"),
+    **_names(_SHELL, ".xprofile .xinitrc"),
+    **_names(_EDITOR, ".vscode .idea .zed .fleet .devcontainer .devcontainer.json .vimrc .gvimrc .exrc .nvimrc"),
+    **_names(_EDITOR, ".nvim.lua .vim .emacs .emacs.d .dir-locals.el .dir-locals-2.el"),
+    **_names(_CI, ".gitlab-ci.yml .travis.yml .circleci .buildkite .woodpecker .drone.yml .woodpecker.yml"),
+    **_names(_CI, "jenkinsfile azure-pipelines.yml azure-pipelines.yaml bitbucket-pipelines.yml appveyor.yml"),
+    **_names(_CI, ".appveyor.yml .cirrus.yml cloudbuild.yaml cloudbuild.yml buildspec.yml .teamcity .semaphore"),
+    **_names(_AGENT, ".ebb .mcp.json mcp.json agent.md agents.md agents.override.md claude.md claude.local.md"),
+    **_names(_AGENT, "gemini.md copilot-instructions.md skill.md .claude .claude.json .cursor .cursorrules .gemini"),
+    **_names(_AGENT, ".codex .agent .agents .opencode opencode.json opencode.jsonc .windsurf .windsurfrules"),
+    **_names(_AGENT, ".clinerules .cline .roo .roomodes .kilocode .kiro .continue .aider.conf.yml .amp .junie"),
+    **_names(_AGENT, ".goosehints .goose .crush.json"),
+    **_names(_PACKAGES, "package.json composer.json .npmrc .yarnrc .yarnrc.yml .pnpmfile.cjs .pnpmfile.mjs .pypirc"),
+    **_names(_PACKAGES, "pip.conf .bazelrc .gemrc rust-toolchain rust-toolchain.toml .mise.toml mise.toml"),
+    **_names(_PACKAGES, ".tool-versions .mvn"),
+    **_names(_TOOL, "sitecustomize.py usercustomize.py .pythonrc.py .irbrc .pryrc .rprofile .renviron .gdbinit"),
+    **_names(_TOOL, ".lldbinit .ripgreprc .curlrc .wgetrc .tmux.conf .screenrc .sqliterc .psqlrc .ssh autostart"),
+    **_names(_TOOL, "launchagents launchdaemons crontab cron.d"),
+}
+"""Files and folders by their name, wherever they are; what lies in such a folder belongs to it."""
+
+_BY_PATTERN = (
+    ("*.git", _GIT),
+    ("lefthook*.*", _GIT),
+    (".lefthook*.*", _GIT),
+    ("*.code-workspace", _EDITOR),
+    ("*.sublime-project", _EDITOR),
+    ("*.pth", "Python runs its lines when it starts"),
+)
+_IN_FOLDER = {
+    **{(".github", name): _CI for name in ("workflows", "actions")},
+    **{(".forgejo", name): _CI for name in ("workflows", "actions")},
+    **{(".gitea", name): _CI for name in ("workflows", "actions")},
+    (".github", "copilot-instructions.md"): _AGENT,
+    (".github", "instructions"): _AGENT,
+    (".github", "agents"): _AGENT,
+    (".cargo", "config"): _PACKAGES,
+    (".cargo", "config.toml"): _PACKAGES,
+    (".bundle", "config"): _PACKAGES,
+    **{(".config", name): _TOOL for name in ("git", "ebbtide", "fish", "systemd", "nvim", "direnv", "mise", "pip")},
+}
+_TESTS = ("test", "tests", "testing")
+"""Folders in which pytest's `conftest.py` is a part of the tests; elsewhere it is read by every run."""
+
+
+def runs_later(path: str, root: str) -> str:
+    """Why a change of a file needs a look: what will obey it, in words; empty when nothing does by itself. `path` is
+    absolute with every link followed, `root` the working folder: what that lies in does not count."""
+    inside = path.removeprefix(root.rstrip("/")) if f"{path}/".startswith(root.rstrip("/") + "/") else path
+    parts = [_plain(part) for part in inside.split("/") if part not in ("", ".")]
+    return _of_parts(parts)
+
+
+def first_that_runs_later(paths: Iterable[str], root: str) -> tuple[str, str] | None:
+    """The first such file with its reason; for redirections, too, once their targets are made absolute."""
+    return next(((path, reason) for path in paths if (reason := runs_later(path, root))), None)
+
+
+def folded(path: str) -> str:
+    """A path such that names which some file system holds for the same are equal: letters of either case, signs that
+    cannot be seen, letters made of parts."""
+    visible = "".join(sign for sign in path if unicodedata.category(sign) != "Cf")
+    return unicodedata.normalize("NFC", unicodedata.normalize("NFC", visible).casefold())
+
+
+def _plain(part: str) -> str:
+    """A name as the most forgiving file system has it, which drops blanks and dots at the end."""
+    return _STREAM.sub("", folded(part)).rstrip(" .") or part
+
+
+def _of_parts(parts: list[str]) -> str:
+    for part in parts:
+        if reason := _ANYWHERE.get(part, ""):
+            return reason
+        for pattern, reason in _BY_PATTERN:
+            if fnmatchcase(part, pattern):
+                return reason
+    for pair in pairwise(parts):
+        if reason := _IN_FOLDER.get(pair, ""):
+            return reason
+    if parts and parts[-1] == "conftest.py" and not any(part in _TESTS for part in parts[:-1]):
+        return "every run of pytest loads it"
+    return ""

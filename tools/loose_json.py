@@ -1,0 +1,127 @@
+"""JSON as models write it by hand: in the quotes of Python, with a comma behind the last item. Pure."""
+
+import json
+import re
+from typing import NoReturn
+
+from tools.lazy import regex
+from tools.schema import DEEPEST
+
+
+def _refuse(constant: str) -> NoReturn:
+    raise ValueError(f"{constant} is not a JSON value")
+
+
+_JSON = json.JSONDecoder(strict=False, parse_constant=_refuse)
+_BLANK = regex(r"\s*+")
+# Possessive, so that a string which does not end is given up at once.
+_STRING = regex(
+    r'"""((?:[^"\\]++|\\.|"(?!""))*+)"""|\'\'\'((?:[^\'\\]++|\\.|\'(?!\'\'))*+)\'\'\'|'
+    r'"((?:[^"\\]++|\\.)*+)"|\'((?:[^\'\\]++|\\.)*+)\'',
+    re.DOTALL,
+)
+_NUMBER = regex(r"-?(?:0|[1-9]\d{0,99})(?:\.\d{1,99})?(?:[eE][+-]?\d{1,3})?(?![\w.])")
+_WORD = regex(r"(?:true|false|null|True|False|None)\b")
+_WORDS = {"true": True, "false": False, "null": None, "True": True, "False": False, "None": None}
+_ESCAPE = regex(r"\\(u[0-9a-fA-F]{4}|x[0-9a-fA-F]{2}|.)", re.DOTALL)
+_ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", '"': '"', "'": "'", "\\": "\\", "/": "/"}
+
+
+def read_value(text: str, start: int = 0) -> tuple[object, int]:
+    """The value that begins at a place, and where it ends. What is JSON is read as JSON, line ends in strings aside.
+    Raises `ValueError`, as JSON's reader does, where it is not whole or could be read in two ways: a quote inside a
+    string that is not escaped, an end that is missing."""
+    try:
+        return _JSON.raw_decode(text, start)
+    except RecursionError as error:
+        raise json.JSONDecodeError("Nested too deep", text, start) from error
+    except ValueError:
+        return _value(text, start, DEEPEST)
+
+
+def read_whole(text: str) -> object:
+    """The value that a text is, blanks around it aside. Raises `ValueError` where it is none or goes on behind it, and
+    `RecursionError` where it nests without end."""
+    try:
+        return _JSON.decode(text)
+    except ValueError as strict:
+        try:
+            value, end = read_value(text, _behind_blanks(text, 0))
+        except ValueError:
+            raise strict from None
+        if text[end:].strip():
+            raise
+        return value
+
+
+def _value(text: str, start: int, levels: int) -> tuple[object, int]:
+    match text[start : start + 1]:
+        case "{" | "[" if levels == 0:
+            raise json.JSONDecodeError("Nested too deep", text, start)
+        case "{":
+            return _object(text, start, levels - 1)
+        case "[":
+            return _list(text, start, levels - 1)
+        case '"' | "'":
+            return _string(text, start)
+    if (word := _WORD.match(text, start)) is not None:
+        return _WORDS[word[0]], word.end()
+    if (number := _NUMBER.match(text, start)) is not None:
+        return json.loads(number[0]), number.end()
+    raise json.JSONDecodeError("Expecting value", text, start)
+
+
+def _object(text: str, start: int, levels: int) -> tuple[dict[str, object], int]:
+    made = dict[str, object]()
+    place = _behind_blanks(text, start + 1)
+    while not text.startswith("}", place):
+        name, place = _string(text, place)
+        place = _behind_blanks(text, place)
+        if not text.startswith(":", place):
+            raise json.JSONDecodeError("Expecting ':' delimiter", text, place)
+        made[name], place = _value(text, _behind_blanks(text, place + 1), levels)
+        place = _behind_item(text, place, "}")
+    return made, place + 1
+
+
+def _list(text: str, start: int, levels: int) -> tuple[list[object], int]:
+    made = list[object]()
+    place = _behind_blanks(text, start + 1)
+    while not text.startswith("]", place):
+        item, place = _value(text, place, levels)
+        made.append(item)
+        place = _behind_item(text, place, "]")
+    return made, place + 1
+
+
+def _behind_item(text: str, place: int, end: str) -> int:
+    """Where the next item begins, or the end stands."""
+    place = _behind_blanks(text, place)
+    if text.startswith(",", place):
+        return _behind_blanks(text, place + 1)
+    if not text.startswith(end, place):
+        raise json.JSONDecodeError("Expecting ',' delimiter", text, place)
+    return place
+
+
+def _string(text: str, start: int) -> tuple[str, int]:
+    """A string. A backslash before a letter that it does not change is one, as in Python."""
+    found = _STRING.match(text, start)
+    if found is None:
+        raise json.JSONDecodeError("Expecting a string that ends", text, start)
+    said = _ESCAPE.sub(_unescaped, found[found.lastindex or 0])
+    try:
+        return said.encode("utf-16-le", "surrogatepass").decode("utf-16-le"), found.end()
+    except UnicodeDecodeError as error:
+        raise json.JSONDecodeError("Half of a surrogate pair", text, start) from error
+
+
+def _unescaped(found: re.Match[str]) -> str:
+    code = found[1]
+    return chr(int(code[1:], 16)) if len(code) > 1 else _ESCAPES.get(code, found[0])
+
+
+def _behind_blanks(text: str, start: int) -> int:
+    found = _BLANK.match(text, start)
+    assert found is not None
+    return found.end()

@@ -1,0 +1,56 @@
+"""What the sandbox probably kept from a command that failed, told from what that has printed. Pure."""
+
+from collections.abc import Iterator
+from os.path import join, normpath
+
+from tools.lazy import regex
+from tools.sandbox.boundary import Boundary
+
+_UNWRITABLE = regex(r"([^\n]{0,400})(?:Read-only file system|EROFS|Device or resource busy)([^\n]{0,400})")
+_PATH = regex(r"[^\s'\"`:;,()<>\[\]’‘]*/[^\s'\"`:;,()<>\[\]’‘]*")
+_NETWORK = regex(
+    r"Could not resolve host|Temporary failure in name resolution|Name or service not known|nodename nor servname"
+    r"|Network is unreachable|ENETUNREACH|EAI_AGAIN|getaddrinfo|No address associated with hostname|ENOTFOUND"
+    r"|failed to lookup address|dial tcp: lookup|Could not connect to server"
+)
+_DOCKER = regex(r"docker\.sock|Cannot connect to the Docker daemon|Cannot connect to Podman|podman\.sock")
+_SUDO = regex(r"no new privileges|must be setuid root|effective uid is not 0|sudo: .*(?:must be owned|unable to)")
+_SSH = regex(r"Host key verification failed|Permission denied \(publickey|Could not open a connection to your auth")
+_SIGNED = regex(r"gpg failed to sign|No secret key|Couldn't load public key")
+_DEVICES = regex(r"/dev/(?:dri|nvidia\w*|kvm|fuse|kfd|snd|video\d*|tty(?:USB|ACM)\d+)\b")
+_NAMESPACES = regex(r"unshare failed|clone.*Operation not permitted|No usable sandbox|mount: .*(?:denied|permitted)")
+
+
+def what_was_blocked(printed: str, boundary: Boundary, folder: str) -> str:
+    """What a command that failed in a folder could not reach, in a few words; nothing where that does not look so."""
+    return "; ".join(dict.fromkeys(_found(printed, boundary, folder)))
+
+
+def _found(printed: str, boundary: Boundary, folder: str) -> Iterator[str]:
+    if printed.startswith("bwrap: "):
+        yield f"the sandbox could not be put up ({printed[7:200].splitlines()[0]})"
+        return
+    for match in _UNWRITABLE.finditer(printed):
+        named = [*_PATH.findall(match[2])[:1], *reversed(_PATH.findall(match[1]))]  # the nearest first
+        paths = [normpath(join(folder, name)) for name in named]
+        path = next((path for path in paths if boundary.access_to(path) != "write"), "")
+        yield f"it may not write `{path}`" if path else "it may write only in the working folder and in /tmp"
+        break
+    if not boundary.network and _NETWORK.search(printed):
+        yield "it has no network"
+    if _DOCKER.search(printed):
+        yield "it does not reach Docker or Podman"
+    if _SUDO.search(printed):
+        yield "it cannot become another user"
+    if _SSH.search(printed):
+        yield "it does not see SSH keys and agents"
+    if _SIGNED.search(printed):
+        yield "it does not see the keys that sign"
+    if _DEVICES.search(printed):
+        yield "it has no devices of this machine"
+    if _NAMESPACES.search(printed):
+        yield "it may make no namespaces and mount nothing"
+    for path, access in boundary.places.items():
+        if access.startswith("hidden") and path in printed:
+            yield f"it does not see `{path}`"
+            break

@@ -1,0 +1,34 @@
+"""What a command may write, see and reach: the value that each kind of sandbox is made from."""
+
+from collections.abc import Mapping
+from typing import Literal, TypeAlias
+
+from tools.lazy import dataclass
+
+Access: TypeAlias = Literal["write", "read", "hidden folder", "hidden file"]
+"""A hidden place is empty in the sandbox, and nothing can be written there; it may be one that does not exist."""
+
+SandboxKind: TypeAlias = Literal["bubblewrap", "landlock", "seatbelt"]
+
+
+@dataclass(frozen=True, slots=True)
+class Boundary:
+    """Everything else of the file system can be read."""
+
+    places: Mapping[str, Access]
+    """Absolute resolved paths. The deepest that a path lies in decides."""
+    scratch: str
+    """The folder that stands for /tmp."""
+    network: bool
+    """Whether every address can be reached."""
+
+    def access_to(self, path: str) -> Access:
+        """What may be done at an absolute resolved path."""
+        while path not in self.places and path != "/":
+            path = path.rpartition("/")[0] or "/"
+        return self.places.get(path, "read")
+
+
+def without_writing(places: Mapping[str, Access]) -> dict[str, Access]:
+    """The same places where a command may only look."""
+    return {path: "read" if access == "write" else access for path, access in places.items()}

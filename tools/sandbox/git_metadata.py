@@ -1,0 +1,122 @@
+"""What of a repository says which programs Git runs: its settings, its hooks and where those are, of its submodules and
+linked work trees, too. Nothing is asked of Git to find it, for that would run some of them."""
+
+import os
+import re
+import stat
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from tools.sandbox.boundary import Access
+
+_SECTION = re.compile(r'\s*\[\s*([A-Za-z0-9.-]+)(?:\s+"((?:[^"\\]|\\.)*)")?\s*\]\s*(.*)')
+_VALUE = re.compile(r"\s*([A-Za-z][A-Za-z0-9-]*)\s*=\s*(.*)")
+_MOST = 1 << 20
+"""Bytes of a file that are looked at."""
+_DEEPEST = 10
+"""Settings that include others, and modules in modules."""
+
+
+def git_places(folder: Path, writable: Sequence[str]) -> dict[str, Access]:
+    """What may be done to the metadata of the repository that a folder lies in: commits can be made, and what Git runs
+    cannot be changed. `writable`: what can be written otherwise."""
+    top = next((each for each in (folder, *folder.parents) if os.path.lexists(each / ".git")), None)
+    if top is None:
+        return {}
+    dot, places = top / ".git", dict[str, Access]()
+    metadata = Path(os.path.realpath(dot if dot.is_dir() else top / _first_line(dot).removeprefix("gitdir:").strip()))
+    if not metadata.is_dir():
+        return {}
+    common = Path(os.path.realpath(metadata / (_first_line(metadata / "commondir") or ".")))
+    if dot.is_file() and _is_in(str(dot), writable):
+        places[str(dot)] = "read"
+    if dot.is_dir() or _points_back(metadata, dot):
+        places |= {str(metadata): "write", str(common): "write"}
+    writable = (*writable, *(path for path, access in places.items() if access == "write"))
+    for each in dict.fromkeys((metadata, common)):
+        for path, access in _of_metadata(each, top, writable, 0):
+            if _is_in(path, writable):
+                places[path] = access
+    return places
+
+
+def _of_metadata(metadata: Path, top: Path | None, writable: Sequence[str], depth: int) -> Iterator[tuple[str, Access]]:
+    """Of one folder of metadata, and of the modules below it."""
+    for name in ("config", "config.worktree", "commondir", "gitdir"):
+        if (metadata / name).is_file():
+            yield os.path.realpath(metadata / name), "read"
+    hooks = metadata / "hooks"
+    if (metadata / "objects").is_dir():
+        yield os.path.realpath(hooks), "read" if hooks.is_dir() else "hidden folder"
+    for name, section, value, at in _settings(metadata / "config", 0):
+        if name == "path" and section in ("include", "includeif"):
+            included = os.path.realpath(at.parent / os.path.expanduser(value))
+            yield included, "read" if os.path.isfile(included) else "hidden file"
+        if name == "hookspath" and section == "core":
+            found = os.path.realpath((top or metadata) / os.path.expanduser(value))
+            yield found, "read" if os.path.exists(found) else "hidden folder"
+        if name == "worktree" and section == "core" and top is None:  # of a module: the file that leads to it
+            link = os.path.realpath(metadata / value) + "/.git"
+            if os.path.isfile(link):
+                yield link, "read"
+    if depth < _DEEPEST:
+        for each in _folders(metadata / "worktrees"):
+            yield from _of_metadata(each, None, writable, depth + 1)
+        for each in _modules(metadata / "modules", depth):
+            yield from _of_metadata(each, None, writable, depth + 1)
+
+
+def _modules(folder: Path, depth: int) -> Iterator[Path]:
+    """A module may have slashes in its name."""
+    for each in _folders(folder):
+        if (each / "HEAD").exists():
+            yield each
+        elif depth < _DEEPEST:
+            yield from _modules(each, depth + 1)
+
+
+def _folders(folder: Path) -> list[Path]:
+    try:
+        return [Path(entry.path) for entry in os.scandir(folder) if entry.is_dir(follow_symlinks=False)]
+    except OSError:
+        return []
+
+
+def _points_back(metadata: Path, dot: Path) -> bool:
+    """Whether the metadata belongs to this work tree by its own word, not only by that of the work tree."""
+    link = _first_line(metadata / "gitdir")
+    if link and os.path.realpath(metadata / link) == os.path.realpath(dot):
+        return True
+    named = [value for name, section, value, _ in _settings(metadata / "config", _DEEPEST) if name == "worktree"]
+    return bool(named) and os.path.realpath(metadata / named[-1]) == os.path.realpath(dot.parent)
+
+
+def _settings(path: Path, depth: int) -> Iterator[tuple[str, str, str, Path]]:
+    """Name, section, value and file of each setting, without those of `include` files being resolved for conditions."""
+    section = ""
+    for line in _text(path).replace("\\\n", "").split("\n"):
+        if match := _SECTION.match(line):
+            section, line = match[1].lower(), match[3]
+        if match := _VALUE.match(line):
+            name, value = match[1].lower(), match[2].strip().strip('"')
+            yield name, section, value, path
+            if name == "path" and section in ("include", "includeif") and depth < _DEEPEST:
+                yield from _settings(path.parent / os.path.expanduser(value), depth + 1)
+
+
+def _is_in(path: str, folders: Sequence[str]) -> bool:
+    return any(path == folder or path.startswith(folder + "/") for folder in folders)
+
+
+def _first_line(path: Path) -> str:
+    return _text(path).partition("\n")[0].strip()
+
+
+def _text(path: Path) -> str:
+    """What is in a regular file; nothing where that cannot be read."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except (OSError, ValueError):
+        return ""
+    with open(descriptor, "rb") as file:
+        return os.fsdecode(file.read(_MOST)) if stat.S_ISREG(os.fstat(file.fileno()).st_mode) else ""

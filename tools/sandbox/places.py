@@ -1,0 +1,102 @@
+"""Which places commands may write, which they only read and which they do not see: the working folder, caches of
+package managers, what tells Git to run something, and where people keep keys."""
+
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from tools.sandbox.boundary import Access
+from tools.sandbox.git_metadata import git_places
+
+CACHES = (
+    ".cache/pip", ".cache/uv", ".cache/pypoetry", ".cache/pdm", ".cache/hatch", ".cache/pre-commit", ".cache/yarn",
+    ".cache/pnpm", ".cache/node", ".cache/node-gyp", ".cache/deno", ".cache/bun", ".cache/go-build", ".cache/ccache",
+    ".cache/sccache", ".cache/zig", ".cache/bazel", ".cache/coursier", ".cache/mypy", ".cache/ruff", ".cache/black",
+    ".cache/pylint", ".cache/matplotlib", ".cache/fontconfig", ".cache/typescript", ".cache/composer", ".npm",
+    ".yarn/berry", ".local/share/pnpm/store", ".bun/install/cache", ".cargo/registry", ".cargo/git", "go/pkg",
+    ".gradle/caches", ".gradle/wrapper", ".m2/repository", ".ivy2", ".nuget/packages", ".ccache", ".hex", ".mix",
+    ".bundle/cache", ".pub-cache", ".stack", ".cabal/packages", ".opam/download-cache",
+)  # fmt: skip
+"""Below the home folder: what builds keep for each other. Those that are there can be written."""
+
+SECRETS = (
+    ".ssh", ".aws", ".azure", ".gnupg", ".docker", ".kube", ".netrc", ".git-credentials", ".pypirc", ".pgpass",
+    ".my.cnf", ".s3cfg", ".boto", ".vault-token", ".databrickscfg", ".oci", ".fly", ".terraform.d", ".password-store",
+    ".config/gh", ".config/hub", ".config/glab-cli", ".config/git/credentials", ".config/gcloud", ".config/op",
+    ".config/rclone", ".config/sops", ".config/age", ".config/doctl", ".config/heroku", ".config/netlify",
+    ".config/containers/auth.json", ".config/configstore", ".config/google-chrome", ".config/chromium",
+    ".config/BraveSoftware", ".config/Signal", ".config/Bitwarden", ".mozilla", ".thunderbird", ".electrum", ".bitcoin",
+    ".ethereum", ".local/share/keyrings", ".local/share/kwalletd", ".cargo/credentials", ".cargo/credentials.toml",
+    ".gem/credentials", ".m2/settings.xml", ".m2/settings-security.xml", ".gradle/gradle.properties",
+    ".composer/auth.json", ".config/composer/auth.json", ".nuget/NuGet", ".huggingface/token",
+    ".cache/huggingface/token", ".claude", ".claude.json", ".codex", ".gemini", ".config/anthropic", ".config/openai",
+    ".config/github-copilot", ".bash_history", ".zsh_history", ".python_history", ".node_repl_history", ".psql_history",
+    ".mysql_history", ".sqlite_history", ".rediscli_history", ".local/share/fish", ".npmrc",
+    "Library/Keychains", "Library/Application Support/Google/Chrome", "Library/Application Support/Firefox",
+)  # fmt: skip
+"""Below the home folder: keys, passwords, histories. Commands do not see them."""
+
+SECRETS_OF_THE_SYSTEM = ("/etc/shadow", "/etc/gshadow", "/etc/sudoers", "/etc/sudoers.d", "/etc/krb5.keytab")
+OTHERS_SOCKETS = ("/var/tmp",)
+"""Where other programs leave what one can connect to; /tmp and /run are other ones in a sandbox anyway."""
+
+
+def places_of(
+    root: Path, more: Sequence[Path], home: Path, ours: Sequence[Path], shown: Sequence[Path]
+) -> dict[str, Access]:
+    """What commands of a working folder may do where. `more`: further folders that can be written; `ours`: where this
+    program keeps its own files; `shown`: folders among those that can be read."""
+    home = home.resolve()
+    places: dict[str, Access] = {}
+    for path in OTHERS_SOCKETS:
+        if os.path.isdir(path) and os.path.realpath(path) == path:
+            places[path] = "hidden folder"
+    for path in (*SECRETS_OF_THE_SYSTEM, *(str(home / name) for name in SECRETS)):
+        if os.access(path, os.R_OK):
+            real = os.path.realpath(path)
+            places[real] = "hidden folder" if os.path.isdir(real) else "hidden file"
+    for folder in ours:
+        if folder.is_dir():
+            places[str(folder.resolve())] = "hidden folder"
+    for folder in shown:
+        places[str(folder)] = "read"
+    for name in CACHES:
+        real = os.path.realpath(home / name)
+        if os.path.isdir(real):
+            places.setdefault(real, "write")
+    for path in _writable(root, more, home):
+        places[path] = "write"
+    writable = [path for path, access in places.items() if access == "write"]
+    for folder in (root, *more):
+        for path, access in git_places(folder, writable).items():
+            places[path] = access
+        if (folder / ".ebb").is_dir():
+            places[os.path.realpath(folder / ".ebb")] = "read"
+    return {path: access for path, access in (*_pinned(places), *places.items())}
+
+
+def _writable(root: Path, more: Sequence[Path], home: Path) -> Iterator[str]:
+    """The folders; of the home folder, and of any that holds it, only what is in there under a name without a dot: what
+    has one, such as `.bashrc`, is run by other programs."""
+    for folder in (root, *more):
+        if not home.is_relative_to(folder):
+            yield str(folder)
+        else:
+            for entry in os.scandir(home):
+                if not entry.name.startswith(".") and not entry.is_symlink():
+                    yield entry.path
+
+
+def _pinned(places: dict[str, Access]) -> Iterator[tuple[str, Access]]:
+    """What lies between a folder that can be written and a place in it that cannot: as a mount of its own it cannot be
+    moved away, and something else be put in its place."""
+    for path, access in places.items():
+        if access != "write":
+            between = os.path.dirname(path)
+            while between not in places and between != "/":
+                between = os.path.dirname(between)
+            if places.get(between) == "write":
+                inner = os.path.dirname(path)
+                while inner != between:
+                    yield inner, "write"
+                    inner = os.path.dirname(inner)

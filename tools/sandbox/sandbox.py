@@ -1,0 +1,89 @@
+"""The sandbox of a session: commands are started through it. What works on this system is found out by the first."""
+
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from tools.lazy import dataclass
+from tools.process.shell import Launch
+from tools.sandbox.boundary import Boundary, without_writing
+from tools.sandbox.bubblewrap import bubblewrap
+from tools.sandbox.places import places_of
+from tools.sandbox.system import Missing, found_sandbox
+from tools.sandbox.system_calls import system_call_filter
+
+_OUTSIDE_ONLY = frozenset(
+    """
+    TMPDIR TMP TEMP SSH_AUTH_SOCK DISPLAY WAYLAND_DISPLAY XAUTHORITY XDG_RUNTIME_DIR DOCKER_HOST WSL_INTEROP
+    """.split()  # noqa: SIM905  # as the list of names in `tools.process.shell`
+)
+"""What leads to places that are not seen in a sandbox."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sandbox:
+    """The boundary of one session's commands."""
+
+    root: Path
+    scratch: Path
+    """A folder of the session's own, which commands see as /tmp."""
+    roots: tuple[Path, ...] = ()
+    """Further folders that commands may write."""
+    ours: tuple[Path, ...] = ()
+    """Where this program keeps its own files: commands do not see them."""
+    shown: tuple[Path, ...] = ()
+    """Folders among those that commands may read."""
+
+    @property
+    def is_there(self) -> bool:
+        """Whether this system has what it takes. The first who asks waits some 10 ms."""
+        return not isinstance(found_sandbox(), Missing)
+
+    def around(self, launch: Launch, folder: Path, *, may_write: bool = True, terminal: bool = False) -> Launch:
+        """The command inside the boundary; as it is where the system has no sandbox. Raises `OSError`."""
+        found = found_sandbox()
+        if isinstance(found, Missing):
+            return launch
+        boundary = self.boundary(may_write=may_write)
+        environment = inside(launch.environment)
+        argv = (*_TAKES_TERMINAL, *launch.argv) if terminal else launch.argv
+        system_calls = _readable(system_call_filter(os.uname().machine))
+        return Launch(
+            bubblewrap(found.argv, boundary, str(folder), argv, system_calls),
+            environment,
+            () if system_calls is None else (system_calls,),
+            is_wrapped=True,
+        )
+
+    def boundary(self, *, may_write: bool) -> Boundary:
+        """What a command that is started now may do. Raises `OSError`."""
+        self.scratch.mkdir(parents=True, exist_ok=True, mode=0o700)
+        places = places_of(self.root, self.roots, Path.home(), self.ours, self.shown)
+        return Boundary(places if may_write else without_writing(places), str(self.scratch), network=True)
+
+
+def inside(environment: Mapping[str, str]) -> dict[str, str]:
+    """The environment of a command without what leads to places that it does not see."""
+    return {name: value for name, value in environment.items() if name not in _OUTSIDE_ONLY}
+
+
+_TAKES_TERMINAL = (
+    sys.executable, "-I", "-S", "-c",
+    "import fcntl, os, sys, termios; os.setsid(); fcntl.ioctl(0, termios.TIOCSCTTY, 0); "
+    "os.execv(sys.argv[1], sys.argv[1:])",
+)  # fmt: skip
+"""Its keys would end bubblewrap, were that in the foreground of the terminal. So the command leads a session of its
+own, and the terminal belongs to that."""
+
+
+def _readable(data: bytes) -> int | None:
+    """A descriptor from which the bytes can be read, up to what a pipe holds; None when there are none."""
+    if not data:
+        return None
+    reading, writing = os.pipe()
+    try:
+        os.write(writing, data)
+    finally:
+        os.close(writing)
+    return reading

@@ -1,0 +1,55 @@
+"""Which sandbox this system has: looked for once, by the first who asks."""
+
+import os
+import subprocess
+from contextlib import suppress
+from functools import cache
+
+from tools.lazy import dataclass
+from tools.sandbox.boundary import SandboxKind
+from tools.sandbox.bubblewrap import NAMESPACES, NO_MORE_NAMESPACES, SYSTEM
+
+_BUBBLEWRAP = ("/usr/bin/bwrap", "/usr/local/bin/bwrap", "/bin/bwrap", "/run/current-system/sw/bin/bwrap")
+"""Places that only an administrator changes: PATH may lead into a working folder."""
+_PATIENCE = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class SandboxProgram:
+    """What puts up the boundary here."""
+
+    kind: SandboxKind
+    argv: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """There is none."""
+
+    why: str
+
+
+@cache
+def found_sandbox() -> SandboxProgram | Missing:
+    """What works here: it was tried, which takes some 10 ms."""
+    path = next((path for path in _BUBBLEWRAP if os.access(path, os.X_OK)), None)
+    if path is None:
+        return Missing("bubblewrap is not installed (`apt install bubblewrap`, `dnf install bubblewrap`)")
+    said = ""
+    for flags in ((NO_MORE_NAMESPACES,), ()):
+        said = _trial((path, *flags))
+        if not said:
+            return SandboxProgram("bubblewrap", (path, *flags))
+    return Missing(f"bubblewrap cannot work here: {said}")
+
+
+def _trial(program: tuple[str, ...]) -> str:
+    """What it says when it cannot; nothing when it can."""
+    with suppress(OSError, subprocess.TimeoutExpired):
+        command = [*program, *NAMESPACES, "--unshare-net", *SYSTEM, "--", "/bin/sh", "-c", ":"]
+        ran = subprocess.run(
+            command, env={}, stdin=subprocess.DEVNULL, capture_output=True, timeout=_PATIENCE, check=False
+        )
+        said = ran.stderr.decode(errors="replace").strip().split("\n")[0][:200]
+        return "" if ran.returncode == 0 else said or f"exit code {ran.returncode}"
+    return "it did not answer"

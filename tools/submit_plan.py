@@ -1,0 +1,39 @@
+"""The `submit_plan` tool: in plan mode the model hands in its plan. Where a user is there, they decide about it; where
+nobody is, it is the answer."""
+
+from tools.base import Arguments, Effect, Result, ToolError, Workspace, description_beside, nobody_to_ask
+from tools.schema import object_of, text
+
+ACCEPTED = "the user accepted the plan: carry it out now"
+LONGEST = 20_000
+"""Characters of a plan: what a person reads before they decide."""
+
+
+class SubmitPlan:
+    name = "submit_plan"
+    description = description_beside(__file__)
+    effect: Effect = "none"
+    schema = object_of({"plan": {"type": "string"}}, required=("plan",))
+
+    def subjects(self, arguments: Arguments, workspace: Workspace) -> tuple[str, ...]:
+        plan_of(arguments)
+        return ()
+
+    async def run(self, arguments: Arguments, workspace: Workspace) -> Result:
+        plan_of(arguments)
+        if workspace.ask is nobody_to_ask:
+            return Result("the plan is taken: it is your answer")
+        return Result(ACCEPTED)
+
+
+def plan_of(arguments: Arguments) -> str:
+    """The plan that is handed in. Raises `ToolError` where there is none to decide about."""
+    plan = text(arguments, "plan", "")
+    if not any(sign.isprintable() and not sign.isspace() for sign in plan):
+        raise ToolError("the plan is empty: write what you would change, where, and how you would check it")
+    if len(plan) > LONGEST:
+        raise ToolError(
+            f"the plan has {len(plan):,} characters, and nobody reads more than {LONGEST:,} before they decide: "
+            "submit a shorter one"
+        )
+    return plan

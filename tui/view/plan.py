@@ -1,0 +1,65 @@
+"""What a plan may be answered with. Plain values: it knows no screen."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from agent.plan_events import PlanDecision, PlanSubmitted
+from tui.text.inks import Line
+
+FILE = "plan.md"
+"""How the name of the file ends in which a plan is changed."""
+HEADLINE = "Carry out this plan?"
+_MODES: Mapping[str, str] = {
+    "ask": "yes, asking before each change",
+    "accept-edits": "yes, changing files without asking",
+    "auto": "yes, doing everything without asking",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class PlanChoice:
+    """One of the answers."""
+
+    key: str
+    says: str
+    brief: str
+    """The same in a word or two."""
+    decision: PlanDecision | None = None
+    """None where something has to be written first."""
+
+    def row(self, width: int) -> Line:
+        """Key and meaning, in so many columns."""
+        says = self.says if len(self.says) + 3 <= width else self.brief
+        return ((f"{self.key}  ", "accent"), (says, "text"))
+
+
+def choices_in(question: PlanSubmitted) -> tuple[PlanChoice, ...]:
+    """All answers, each with its key."""
+    accepted = (
+        PlanChoice(str(number), _MODES[mode], mode, PlanDecision("accept", mode))
+        for number, mode in enumerate(question.modes, 1)
+    )
+    return (
+        *accepted,
+        PlanChoice("e", "change the plan first", "edit"),
+        PlanChoice("d", "no, and say what to do instead", "why not"),
+        PlanChoice("n", "no", "no", PlanDecision("reject")),
+    )
+
+
+def choice_for(key: str, question: PlanSubmitted) -> PlanChoice | None:
+    """What a key chooses; None when it chooses nothing. `y` is the yes that allows the least."""
+    return next((choice for choice in choices_in(question) if choice.key == ("1" if key == "y" else key)), None)
+
+
+def headline_of(question: PlanSubmitted) -> Line:
+    """What is asked, in a line."""
+    changed: Line = (("  as you changed it", "warn"),) if question.is_edited else ()
+    return (("? ", "warn"), (HEADLINE, "strong"), *changed)
+
+
+def brief_keys(question: PlanSubmitted, width: int) -> str:
+    """The answers in a line, for a screen that has no room for more; only the keys where that is too long."""
+    choices = choices_in(question)
+    said = "  ".join(f"{choice.key} {choice.brief}" for choice in choices)
+    return said if len(said) <= width else " ".join(choice.key for choice in choices)
