@@ -198,9 +198,9 @@ class _Rewriting:
         """A new line without its indent, in the file's signs, with its partner's blanks at the end."""
         line = self.new[new].lstrip(" \t")
         known = self.bodies.get(_body(line), set())
-        if len(known) == 1:
-            return next(iter(known))
         line = line.rstrip() if self.has_more_blanks else line
+        if len(known) == 1:
+            return next(iter(known)) + line[len(line.rstrip(" \t")) :]
         if partner is None:
             return self.signs.applied(line)
         old, here = self.old[partner].lstrip(" \t"), self.here[partner].lstrip(" \t")

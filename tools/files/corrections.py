@@ -27,6 +27,7 @@ _BARE = regex(r" *(\d+)\Z")
 """A number of an empty line that has lost what stands between."""
 
 _ESCAPE = regex(r"\\([ntr'\"`\\$])")
+_QUOTE = regex(r"\\.|['\"`]")
 _MEANT = {"n": "\n", "t": "\t", "r": "\r"}
 
 
@@ -96,4 +97,13 @@ def _unescaped(text: str) -> str:
 
 def _is_balanced(text: str) -> bool:
     """Whether no line ends inside quotes, as one would whose `\\n` was to stay as it was."""
-    return all(line.count(sign) % 2 == 0 for line in plain_signs(text).split("\n") for sign in "'\"`")
+    return all(map(_ends_outside_quotes, plain_signs(text).split("\n")))
+
+
+def _ends_outside_quotes(line: str) -> bool:
+    open_sign = ""
+    for found in _QUOTE.finditer(line):
+        sign = found[0]
+        if len(sign) == 1 and open_sign in ("", sign):
+            open_sign = "" if open_sign else sign
+    return not open_sign

@@ -45,12 +45,13 @@ def is_level_unclear(before: str, old: str, new: str, step: Callable[[], str]) -
 def odd_indentation(old: str, new: str, text: str, here: str) -> str | None:
     """How the new text is indented otherwise than the file, where the old one has no two levels to tell by."""
     put = [line for line in new.split("\n") if line.strip()]
-    told = {indent_of(line) for line in (*old.split("\n"), *here.split("\n")) if line.strip()}
+    of_old, of_here = ({indent_of(line) for line in each.split("\n") if line.strip()} for each in (old, here))
+    told = of_old | of_here
     if len(put) < 2 or (here == old and len(told) > 1):
         return None
     lines = [line for line in text.split("\n", LOOKED_AT)[:LOOKED_AT] if line.strip()]
     file_kinds, kinds = ({indent_of(line)[:1] for line in each} - {""} for each in (lines, put[1:]))
-    is_bare = told == {""}
+    is_bare = of_old == {""} and "" in of_here  # a first line that lost its indentation tells nothing of levels
     if is_bare and file_kinds and kinds - file_kinds:
         other = "tabs" if "\t" in kinds - file_kinds else "blanks"
         return f"`new` is indented by {other} and the file is not"

@@ -1,12 +1,15 @@
 r"""The hunks of a patch found in a text, and the changes they come to there. Pure; every line end is `\n`."""
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import pairwise
 
 from tools.files.alignment import Block, UnclearError, rewritten
+from tools.files.corrections import Correction, corrections
 from tools.files.edit_checks import left_out, odd_indentation
 from tools.files.indentation import indent_of, step_of
-from tools.files.matching import Closeness, LineMatches, find_lines, nearest
+from tools.files.matching import Closeness, LineMatches, alike, find_lines, line_number, nearest
 from tools.files.patch import PatchError, PatchHunk
 from tools.files.text import Replacement
 from tools.lazy import dataclass
@@ -20,6 +23,8 @@ class PlacedHunk:
     """The index of the line where it begins."""
     closeness: Closeness
     change: Replacement
+    said: str = ""
+    """What its lines had that the file has not, such as line numbers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +47,7 @@ def placed(target: HunkTarget, hunks: Sequence[PatchHunk]) -> tuple[PlacedHunk, 
         place = _Place(target, lines, hunk, f"hunk {number} of `{target.name}`", taken)
         first, closeness = place.found()
         taken.append(range(first, first + len(hunk.old)))
-        found.append(PlacedHunk(first, closeness, place.change(first)))
+        found.append(PlacedHunk(first, closeness, place.change(first), place.said))
     found.sort(key=lambda each: (each.change.start, each.change.end))
     if any(one.change.end > other.change.start for one, other in pairwise(found)):
         raise PatchError(f"two hunks of `{target.name}` change the same lines: make them one")
@@ -58,16 +63,20 @@ class _Place:
         self.target, self.lines, self.hunk, self.where, self.taken = target, lines, hunk, where, taken
         self.at = taken[-1].stop if taken else 0
         """Where the hunk before ends: the next one is looked for behind it first."""
+        self.said = ""
 
     def found(self) -> tuple[int, Closeness]:
-        old = self.hunk.old
-        if not old:
+        trimmed = self.hunk.trimmed
+        if not trimmed.old:
+            self.hunk = trimmed
             return self._insertion()
-        matches = find_lines(self.lines, old, self.at)
-        starts, closeness = self._free(matches.starts), matches.closeness
-        if not starts and self.at:
-            matches = find_lines(self.lines, old)
-            starts, closeness = self._free(matches.starts), matches.closeness
+        old = self.hunk.old
+        starts, closeness = self._fitting(old)
+        if not starts and trimmed.old != old:
+            self.hunk, old = trimmed, trimmed.old
+            starts, closeness = self._fitting(old)
+        if not starts:
+            starts, closeness = self._corrected()
         if not starts:
             raise PatchError(f"{self.where}: its lines are not in the file{self._closest(old)}")
         if self.hunk.at_end and starts[-1] == len(self.lines) - len(old):
@@ -81,6 +90,27 @@ class _Place:
             )
         self._insist_on_known(closeness)
         return starts[0], closeness
+
+    def _fitting(self, old: Sequence[str]) -> tuple[list[int], Closeness]:
+        """Where the lines are behind the hunk before, or else anywhere."""
+        matches = find_lines(self.lines, old, self.at)
+        starts = self._free(matches.starts)
+        if not starts and self.at:
+            matches = find_lines(self.lines, old)
+            starts = self._free(matches.starts)
+        return starts, matches.closeness
+
+    def _corrected(self) -> tuple[list[int], Closeness]:
+        """Where the hunk is without what the model has added to its lines, if that is one place in any reading."""
+        added = "\n".join(line for sign, line in self.hunk.lines if sign == "+")
+        for correction in corrections("\n".join(self.hunk.old), added):
+            hunk = _with_texts(self.hunk, correction)
+            places = alike(self.target.text, correction.old).places if hunk is not None else ()
+            starts = self._free([line_number(self.target.text, place.start) - 1 for place in places])
+            if hunk is not None and len(places) == len(starts) == 1:
+                self.hunk, self.said = hunk, correction.said
+                return starts, find_lines(self.lines, hunk.old).closeness
+        return [], "none"
 
     def change(self, first: int) -> Replacement:
         """What the hunk changes there. Context lines stay as the file has them. Raises `PatchError`."""
@@ -193,13 +223,23 @@ class _Place:
         return f"; closest is, from line {miss.first_line}:\n{shown}"
 
     def _insist_on_known(self, closeness: Closeness) -> None:
-        if closeness != "exact" and not self.target.is_known:
+        if (closeness != "exact" or self.said) and not self.target.is_known:
             raise PatchError(
                 f"{self.where} is not exactly in the file, which was not read in this session: read it first"
             )
 
 
 _RANKS: tuple[Closeness, ...] = ("exact", "signs", "blanks", "none")
+
+
+def _with_texts(hunk: PatchHunk, correction: Correction) -> PatchHunk | None:
+    """The hunk with the lines as the correction has them; None where it does not say line by line how they are."""
+    counts = Counter(sign == "+" for sign, _ in hunk.lines)
+    old, added = correction.old.split("\n"), (correction.new or "").split("\n") if counts[True] else []
+    if correction.new is None or (len(old), len(added)) != (counts[False], counts[True]):
+        return None
+    olds, news = iter(old), iter(added)
+    return replace(hunk, lines=tuple((sign, next(news if sign == "+" else olds)) for sign, _ in hunk.lines))
 
 
 def _put(text: str, lines: Sequence[str], first: int, last: int, new: Sequence[str]) -> Replacement:

@@ -12,7 +12,7 @@ Markers and headers may be indented, fences and here-documents around it are let
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 _BEGIN, _END, _END_OF_FILE = "*** Begin Patch", "*** End Patch", "*** End of File"
@@ -47,6 +47,14 @@ class PatchHunk:
     @property
     def new(self) -> list[str]:
         return [line for sign, line in self.lines if sign != "-"]
+
+    @property
+    def trimmed(self) -> "PatchHunk":
+        """The hunk without the empty unchanged lines at its end."""
+        count = len(self.lines)
+        while count and self.lines[count - 1] == (" ", ""):
+            count -= 1
+        return replace(self, lines=self.lines[:count])
 
     @property
     def kept(self) -> list[tuple[int, int]]:
@@ -204,28 +212,29 @@ def _added(path: str, body: list[str]) -> str:
 def _hunks(path: str, body: list[str]) -> Iterator[PatchHunk]:
     above: list[str] = []
     lines: list[tuple[Sign, str]] = []
+    empty = 0
     for line in body:
         if line.startswith("@@"):
             if lines:
-                yield _hunk(above, lines)
+                yield _hunk(above, lines, empty)
                 above, lines = [], []
             above += _above(line)
         elif line.startswith(_NO_LINE_END):
             continue
         elif line.rstrip() == _END_OF_FILE:
-            yield _hunk(above, lines, at_end=True)
+            yield _hunk(above, lines, empty, at_end=True)
             above, lines = [], []
         else:
             lines.append(_signed(path, line))
+            empty = 0 if line else empty + 1
     if any(sign != " " or text for sign, text in lines):
-        yield _hunk(above, lines)
+        yield _hunk(above, lines, empty)
 
 
-def _hunk(above: list[str], lines: list[tuple[Sign, str]], at_end: bool = False) -> PatchHunk:
-    """The hunk without the empty lines that only set it apart from the next marker."""
-    while lines and lines[-1] == (" ", ""):
-        lines = lines[:-1]
-    return PatchHunk(tuple(above), tuple(lines), at_end)
+def _hunk(above: list[str], lines: list[tuple[Sign, str]], empty: int, *, at_end: bool = False) -> PatchHunk:
+    """The hunk without the empty lines that only set it apart from the next marker. `empty`: how many lines without
+    even a sign were read last."""
+    return PatchHunk(tuple(above), tuple(lines[: max(len(lines) - empty, 0)]), at_end)
 
 
 def _above(line: str) -> list[str]:

@@ -165,7 +165,7 @@ class _Planner:
 
 def _told(text_: str, hunks: tuple[PlacedHunk, ...]) -> str:
     """How hunks differed from the file, and how it reads where they did."""
-    loose = [hunk for hunk in hunks if hunk.closeness != "exact"]
+    loose = [hunk for hunk in hunks if hunk.closeness != "exact" or hunk.said]
     if not loose:
         return ""
     after, shift, shown = apply(text_, [hunk.change for hunk in hunks]), 0, list[str]()
@@ -176,7 +176,8 @@ def _told(text_: str, hunks: tuple[PlacedHunk, ...]) -> str:
             lines = showable(after).split("\n")[first - 1 : first - 1 + min(count, MOST_SHOWN)]
             shown.append(numbered(lines, first))
         shift += len(hunk.change.text) - (hunk.change.end - hunk.change.start)
-    kinds = " and ".join(dict.fromkeys(DIFFERED[hunk.closeness] for hunk in loose))
+    differing = ((hunk.said, DIFFERED.get(hunk.closeness, "")) for hunk in loose)
+    kinds = " and ".join(dict.fromkeys(kind for pair in differing for kind in pair if kind))
     return f"; {counted(len(loose), 'hunk')} differed from the file in {kinds}. It now reads:\n" + "\n…\n".join(shown)
 
 

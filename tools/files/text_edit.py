@@ -64,13 +64,14 @@ def edited(target: Target, old: str, new: str, is_everywhere: bool) -> TextEdit:
         matches = alike(target.text, old)
         if len(matches.places) != 1:
             raise ToolError(_several(target, matches, correction) if matches.places else _nowhere(target, old))
+    new, is_ended = _ended(target, matches, old, new)
     _insist_on_sense(target, matches, old, new)
     places = matches.apart if new else [whole_lines(target.text, place, old) for place in matches.apart]
     try:
         changes = tuple(replacement(target.text, place, old, new) for place in places)
     except UnclearError as error:
         raise ToolError(_unclear(target, matches, str(error))) from error
-    return TextEdit(changes, _remark(matches.closeness, correction))
+    return TextEdit(changes, _remark(matches.closeness, correction, is_ended=is_ended))
 
 
 def _corrected(target: Target, old: str, new: str) -> tuple[Matches, Correction]:
@@ -99,6 +100,25 @@ def _new_of(correction: Correction, target: Target, matches: Matches) -> str:
     return correction.new
 
 
+def _ended(target: Target, matches: Matches, old: str, new: str) -> tuple[str, bool]:
+    """`new` with the line end that only `old` has, where nobody can have meant its last line to be joined with what
+    comes next, and whether it was put there. Raises `ToolError` where that may have been meant."""
+    if not old.endswith("\n") or not new or new.endswith("\n"):
+        return new, False
+    if new + "\n" == old or not all(_stands_apart(target.text, place, new) for place in matches.places):
+        raise ToolError("`old` ends with a line end and `new` does not, which would join lines: end both alike")
+    return new + "\n", True
+
+
+def _stands_apart(text: str, place: Place, new: str) -> bool:
+    """Whether the line behind a place is none that `new` could go on with: it is indented, there is none, or the two
+    would make one word."""
+    behind = text[place.end :].partition("\n")[0]
+    is_indented = bool(behind.strip()) and behind[0] in " \t"
+    is_one_word = f"_{new[-1]}".isidentifier() and f"_{behind[:1]}".isidentifier() and bool(behind)
+    return place.end == len(text) or is_indented or is_one_word
+
+
 def _insist_on_sense(target: Target, matches: Matches, old: str, new: str) -> None:
     """Raises `ToolError` when more would change than was meant, or other lines than seem to."""
     place = matches.places[0]
@@ -107,8 +127,6 @@ def _insist_on_sense(target: Target, matches: Matches, old: str, new: str) -> No
         raise ToolError(
             f"`new` has {missing!r} for lines that it leaves out: write them out, or replace less of the file"
         )
-    if old.endswith("\n") and new and not new.endswith("\n"):
-        raise ToolError("`old` ends with a line end and `new` does not, which would join lines: end both alike")
     if has_lost_indent(old.split("\n"), new.split("\n")):
         raise ToolError("the first line of `new` lacks the indentation that it has in `old`: write it as it is to be")
     if matches.closeness in ("exact", "signs"):
@@ -167,10 +185,12 @@ def _unclear(target: Target, matches: Matches, line: str) -> str:
     )
 
 
-def _remark(closeness: Closeness, correction: Correction | None) -> str:
+def _remark(closeness: Closeness, correction: Correction | None, *, is_ended: bool) -> str:
     remarks = [f"`old` had {correction.said} that the file has not"] if correction is not None else []
     if closeness in DIFFERED:
         remarks.append(f"`old` differed from the file in {DIFFERED[closeness]}")
+    if is_ended:
+        remarks.append("`new` got the line end that `old` has")
     return "; ".join(remarks)
 
 

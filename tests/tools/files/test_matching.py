@@ -66,6 +66,13 @@ def test_lines_without_any_indentation_take_that_of_their_counterparts() -> None
     )
 
 
+def test_a_line_that_comes_again_keeps_the_blanks_at_its_end_that_the_model_wrote() -> None:
+    text = "    with a:\n        b\n        try:  \n"
+    assert edited(text, "with a:\n    b\n    try:  ", "with a:\n    b\n    try:\n        try:  ") == (
+        "    with a:\n        b\n        try:\n            try:  \n"
+    )
+
+
 def test_typographic_signs_match_plain_ones_and_stay_where_nothing_changes() -> None:
     text = "say “hello” – now"
     assert edited(text, 'say "hello" - now', 'say "hello" - later') == "say “hello” – later"

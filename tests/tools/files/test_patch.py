@@ -69,6 +69,27 @@ def test_context_keeps_its_own_blanks() -> None:
     assert patched("a  \n\tb\nc\n", " a\n-b\n+B\n c") == "a  \n\tB\nc\n"
 
 
+def test_line_numbers_and_escapes_in_a_patch_are_taken_off_where_the_rest_fits_once() -> None:
+    assert patched("a\nb\nc\n", " 1\ta\n-2\tb\n+2\tB\n 3\tc") == "a\nB\nc\n"
+    assert patched("a\nb\nc\n", " 1\ta\n-2\tb\n+B") == "a\nB\nc\n"
+    assert patched('f("a")\nb\n', ' f(\\"a\\")\n-b\n+g(\\"b\\")') == 'f("a")\ng("b")\n'
+    with pytest.raises(PatchError, match="its lines are not in the file"):
+        patched("a\nb\na\nb\n", " 1\ta\n-2\tb\n+B")
+    with pytest.raises(PatchError, match="its lines are not in the file"):
+        patched("a\nb\n", " 1\ta\n-2\tb\n+2\tB\n+C")
+
+
+def test_empty_lines_at_the_end_of_a_hunk_belong_to_its_place() -> None:
+    text = "a\nb\nif c:\n    a\n    b\n\n"
+    assert patched(text, " a\n+x\n b\n ") == "a\nb\nif c:\n    a\n    x\n    b\n\n"
+    assert patched("a\nb\n", " a\n-b\n+c\n \n \n") == "a\nc\n"
+
+
+def test_a_first_line_without_its_indentation_tells_nothing_of_levels() -> None:
+    with pytest.raises(PatchError, match="in steps of 8 and the file in steps of 4"):
+        patched("if a:\n    b\nc\n", " b\n+if d:\n+        e\n c")
+
+
 def test_a_missing_final_newline_stays_missing() -> None:
     assert patched("a\nb", "-b\n+c") == "a\nc"
     assert patched("a\nb", "@@\n+c\n*** End of File") == "a\nb\nc"
