@@ -55,6 +55,7 @@ from agent.session_settings import (
     offloading_of,
     persistence_of,
     policy_of,
+    roots_of,
     surroundings_of,
     system_text_going_on,
     tools_for,
@@ -251,9 +252,9 @@ class Composer:
             return None
         folders, scratch = self.config.folders, outputs / "tmp"
         closing.callback(shutil.rmtree, scratch, ignore_errors=True)
-        return Sandbox(
-            self.root, scratch, ours=(folders.config, folders.data, folders.logs), shown=(self.root, outputs)
-        )
+        ours, shown = (folders.config, folders.data, folders.logs), (self.root, outputs)
+        has_network = self.config.sandboxed != "allow"
+        return Sandbox(self.root, scratch, roots_of(self.config), ours, shown, has_network=has_network)
 
     def _outputs(self, session: str, closing: AsyncExitStack) -> Path:
         """The folder for what commands print until it is stored."""

@@ -41,6 +41,7 @@ from agent.view_events import CompactionFailed, ContextCompacted
 from tools.extent import shortened
 from tools.lazy import dataclass
 from tools.plain_text import plain
+from tools.sandbox.system import known_kind
 from tools.schema import mismatches
 
 Format: TypeAlias = Literal["text", "json", "stream-json"]
@@ -95,6 +96,8 @@ class RunOutcome:
     files_changed: dict[str, None] = field(default_factory=dict)
     denied: list[dict[str, object]] = field(default_factory=list)
     rewrites: list[ContextCompacted] = field(default_factory=list)
+    sandbox: str | None = None
+    """What held commands: a kind of sandbox, `off` or `none`; None where no command asked for one."""
     error: dict[str, str] | None = None
     unused_summaries: list[dict[str, str]] = field(default_factory=list)
     """Summaries that could not be used, with the model that was asked and why."""
@@ -167,6 +170,7 @@ class RunOutcome:
             "steps": self.steps,
             "files_changed": list(self.files_changed),
             "denied": self.denied,
+            "sandbox": self.sandbox,
             "rewrites": {
                 "count": len(self.rewrites),
                 "removed_tokens": sum(one.before_tokens - one.after_tokens for one in self.rewrites),
@@ -200,6 +204,7 @@ async def run(sessions: Sessions, job: HeadlessJob, out: TextIO | None = None, e
             outcome.fail(fault.code, str(fault), fault.exit_code)
         finally:
             await sessions.close()
+        outcome.sandbox = "off" if sessions.config.sandbox == "off" else known_kind()
         _print_outcome(outcome, job, out, tell)
     return outcome.exit_code
 

@@ -65,19 +65,34 @@ def policy_of(config: Config, root: Path, mode: Mode, outputs: Path) -> Policy:
         mode=mode,
         allow=tuple(parse_rule(rule) for rule in config.allow),
         deny=_deny_rules(config.deny, root),
+        roots=tuple(map(str, roots_of(config))),
         readable=(str(outputs),),
         no_shell=_why_no_shell(config),
+        sandboxed=config.sandboxed == "allow" and config.sandbox != "off" and not _why_no_sandbox(),
     )
+
+
+def roots_of(config: Config) -> tuple[Path, ...]:
+    """The further folders that count as the working folder does, resolved. Raises `ConfigError`."""
+    roots = tuple(Path(each).expanduser() for each in config.roots)
+    for root in roots:
+        if not root.is_dir():
+            raise ConfigError(f"`permissions.roots`: there is no folder `{root}`")
+    return tuple(root.resolve() for root in roots)
 
 
 def _why_no_shell(config: Config) -> str:
     """Why commands may not run, where a sandbox is required."""
-    if config.sandbox != "require":
-        return ""
-    from tools.sandbox.system import Missing, found_sandbox  # noqa: PLC0415  # deferred: it is tried, and few require it
+    why = _why_no_sandbox() if config.sandbox == "require" else ""
+    return f"{NO_SANDBOX}: {why}" if why else ""
+
+
+def _why_no_sandbox() -> str:
+    """What is missing; nothing where a sandbox works."""
+    from tools.sandbox.system import Missing, found_sandbox  # noqa: PLC0415  # deferred: it is tried, and few ask now
 
     found = found_sandbox()
-    return f"{NO_SANDBOX}: {found.why}" if isinstance(found, Missing) else ""
+    return found.why if isinstance(found, Missing) else ""
 
 
 def _deny_rules(texts: Sequence[str], root: Path) -> tuple[Rule, ...]:

@@ -90,6 +90,10 @@ class Policy:
     """Folders outside the working folder that may be read without a question, absolute and resolved."""
     no_shell: str = ""
     """Why shell commands may not run at all, when they may not."""
+    roots: tuple[str, ...] = ()
+    """Folders that count as the working folder does, absolute and resolved."""
+    sandboxed: bool = False
+    """Whether commands need no question, since a sandbox without network holds them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,17 +163,20 @@ def _by_mode(asked: PermissionRequest, policy: Policy) -> Ruling:
     if policy.mode == "auto":
         return Ruling("allow", "auto mode")
     if asked.effect == "run":
+        if policy.sandboxed:
+            return Ruling("allow", "it runs in the sandbox, without network")
         return Ruling("ask", f"{policy.mode} mode asks before a command runs")
     if asked.effect == "serve":
         return Ruling("ask", f"{policy.mode} mode asks before a server does something")
     if asked.effect == "fetch":
         return Ruling("ask", f"{policy.mode} mode asks before something is fetched from the web")
-    outside = next((path for path in asked.subjects if not is_within(path, (policy.root,))), None)
+    inside = (policy.root, *policy.roots)
+    outside = next((path for path in asked.subjects if not is_within(path, inside)), None)
     if asked.effect == "read":
         secret = next(filter(holds_secrets, (_shown(path, policy.root) for path in asked.subjects)), None)
         if secret is not None:
             return Ruling("ask", f"`{secret}` may hold secrets")
-        if all(is_within(path, (policy.root, *policy.readable)) for path in asked.subjects):
+        if all(is_within(path, (*inside, *policy.readable)) for path in asked.subjects):
             return Ruling("allow", "reading inside the working folder")
         return Ruling("ask", f"`{outside}` is outside the working folder")
     if outside is not None:

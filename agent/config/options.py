@@ -247,6 +247,13 @@ OPTIONS: tuple[Option, ...] = (
     ),
     Option("permissions.allow", (), rules, "calls that run without a question"),
     Option("permissions.deny", (), rules, "calls that never run", tightens=_also),
+    Option("permissions.roots", (), texts, "further folders that are worked in as in the working folder"),
+    Option(
+        "permissions.sandboxed",
+        "ask",
+        one_of("ask", "allow"),
+        "`allow`: commands need no question where a sandbox holds them, which has no network then",
+    ),
 )
 
 BY_KEY = {option.key: option for option in OPTIONS}

@@ -118,6 +118,8 @@ class Config:
     max_cost: float | None
     allow: tuple[str, ...]
     deny: tuple[str, ...]
+    roots: tuple[str, ...]
+    sandboxed: Literal["ask", "allow"]
     tools_allowed: tuple[str, ...]
     tools_denied: tuple[str, ...]
     providers: Mapping[str, ProviderConfig]

@@ -30,6 +30,7 @@ from store.errors import StoreError
 from store.session_rows import OutputRow
 from store.sessions import SessionStore
 from tools.extent import counted, listed
+from tools.sandbox.system import Missing, SandboxProgram, found_sandbox
 
 CheckState: TypeAlias = Literal["well", "note", "broken"]
 
@@ -65,10 +66,23 @@ def examine_settings(config: Config, environment: Mapping[str, str]) -> Iterator
         yield Finding("configuration", "note", notice)
     yield from _keys(config, environment)
     yield from _model(config, environment)
+    yield _sandbox(config)
     if config.may_have_servers:
         yield from _servers(config, environment)
     if config.recall_embedding_model is not None:
         yield _embedding_model(config.recall_embedding_model)
+
+
+def _sandbox(config: Config) -> Finding:
+    if config.sandbox == "off":
+        return Finding("sandbox", "well", "commands run without one, as `agent.sandbox` says")
+    match found_sandbox():
+        case SandboxProgram(kind=kind):
+            return Finding("sandbox", "well", f"commands run in one: {kind}")
+        case Missing(why=why):
+            if config.sandbox == "require":
+                return Finding("sandbox", "broken", f"commands are refused, since there is none: {why}")
+            return Finding("sandbox", "note", f"commands run without one: {why}")
 
 
 def _embedding_model(setting: str) -> Finding:

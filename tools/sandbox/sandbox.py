@@ -4,14 +4,14 @@ import os
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tools.lazy import dataclass
 from tools.process.shell import Launch
-from tools.sandbox.boundary import Boundary, without_writing
-from tools.sandbox.bubblewrap import bubblewrap
-from tools.sandbox.places import places_of
 from tools.sandbox.system import Missing, found_sandbox
-from tools.sandbox.system_calls import system_call_filter
+
+if TYPE_CHECKING:  # types only: sessions that run no command load nothing of it
+    from tools.sandbox.boundary import Boundary
 
 _OUTSIDE_ONLY = frozenset(
     """
@@ -34,6 +34,8 @@ class Sandbox:
     """Where this program keeps its own files: commands do not see them."""
     shown: tuple[Path, ...] = ()
     """Folders among those that commands may read."""
+    has_network: bool = True
+    """Whether commands reach every address, or none."""
 
     @property
     def is_there(self) -> bool:
@@ -45,6 +47,9 @@ class Sandbox:
         found = found_sandbox()
         if isinstance(found, Missing):
             return launch
+        from tools.sandbox.bubblewrap import bubblewrap  # noqa: PLC0415  # deferred: as above
+        from tools.sandbox.system_calls import system_call_filter  # noqa: PLC0415  # deferred: as above
+
         boundary = self.boundary(may_write=may_write)
         environment = inside(launch.environment)
         argv = (*_TAKES_TERMINAL, *launch.argv) if terminal else launch.argv
@@ -56,11 +61,14 @@ class Sandbox:
             is_wrapped=True,
         )
 
-    def boundary(self, *, may_write: bool) -> Boundary:
+    def boundary(self, *, may_write: bool) -> "Boundary":
         """What a command that is started now may do. Raises `OSError`."""
+        from tools.sandbox.boundary import Boundary, without_writing  # noqa: PLC0415  # deferred: as above
+        from tools.sandbox.places import places_of  # noqa: PLC0415  # deferred: as above
+
         self.scratch.mkdir(parents=True, exist_ok=True, mode=0o700)
         places = places_of(self.root, self.roots, Path.home(), self.ours, self.shown)
-        return Boundary(places if may_write else without_writing(places), str(self.scratch), network=True)
+        return Boundary(places if may_write else without_writing(places), str(self.scratch), network=self.has_network)
 
 
 def inside(environment: Mapping[str, str]) -> dict[str, str]:

@@ -43,6 +43,14 @@ def found_sandbox() -> SandboxProgram | Missing:
     return Missing(f"bubblewrap cannot work here: {said}")
 
 
+def known_kind() -> str | None:
+    """What was found, `none` where nothing was; None while nobody has asked."""
+    if not found_sandbox.cache_info().currsize:
+        return None
+    found = found_sandbox()
+    return "none" if isinstance(found, Missing) else found.kind
+
+
 def _trial(program: tuple[str, ...]) -> str:
     """What it says when it cannot; nothing when it can."""
     with suppress(OSError, subprocess.TimeoutExpired):

@@ -21,7 +21,7 @@ VERSION = "0.1.0"
 
 _TAKES_VALUE = {
     "-p", "--prompt", "--output-format", "--output-schema", "--max-turns", "--max-cost", "--permission-mode", "--allow",
-    "--deny", "-m", "--model", "--context-window", "-C", "--cd", "--config",
+    "--deny", "--add-dir", "-m", "--model", "--context-window", "-C", "--cd", "--config",
 }  # fmt: skip
 
 
@@ -75,6 +75,8 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument("--permission-mode", choices=("ask", "accept-edits", "plan", "auto"), help=modes)
     parser.add_argument("--allow", action="append", metavar="RULE", help="let calls run, such as 'bash(git status)'")
     parser.add_argument("--deny", action="append", metavar="RULE", help="never let calls run, such as 'write(.env)'")
+    more = "work in this folder, too; may be given several times"
+    parser.add_argument("--add-dir", action="append", metavar="DIR", help=more)
     parser.add_argument("--no-sandbox", action="store_true", help="run commands outside the sandbox")
     trust = "have the servers that the project declares, in this run, unasked"
     parser.add_argument("--trust", action="store_true", help=trust)
@@ -171,6 +173,7 @@ def read_settings(options: argparse.Namespace) -> tuple[Path, "Config"]:
             ("agent.max_cost", getattr(options, "max_cost", None)),
             ("permissions.allow", getattr(options, "allow", None)),
             ("permissions.deny", getattr(options, "deny", None)),
+            ("permissions.roots", getattr(options, "add_dir", None)),
             ("agent.sandbox", "off" if getattr(options, "no_sandbox", False) else None),
         )
         if value is not None

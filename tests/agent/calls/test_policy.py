@@ -59,6 +59,22 @@ def test_each_mode_decides_as_its_name_says(mode: Mode, verdicts: list[str]) -> 
     assert [decide(call, policy(mode)).verdict for call in calls] == verdicts
 
 
+def test_a_command_that_a_sandbox_holds_needs_no_question_where_the_user_says_so() -> None:
+    modes: tuple[Mode, ...] = ("ask", "accept-edits", "plan")
+    decided = [decide(shell("make"), replace(policy(mode, deny=("bash(git)",)), sandboxed=True)) for mode in modes]
+    assert [(ruling.verdict, ruling.rule) for ruling in decided] == [
+        *[("allow", "it runs in the sandbox, without network")] * 2,
+        ("deny", IN_PLAN["run"]),
+    ]
+    assert decide(shell("git push"), replace(policy(deny=("bash(git)",)), sandboxed=True)).verdict == "deny"
+
+
+def test_further_folders_are_worked_in_as_in_the_working_folder() -> None:
+    more = replace(policy("accept-edits"), roots=("/home/me/library",))
+    calls = [read("/home/me/library/a.py"), edit("/home/me/library/a.py"), edit("/home/me/other/a.py")]
+    assert [decide(call, more).verdict for call in calls] == ["allow", "allow", "ask"]
+
+
 def looking(*paths: str, tool: Literal["read", "grep"] = "read", secret: str = "") -> PermissionRequest:
     """A command that is proved to look at these files."""
     return replace(shell("cat a"), read_only=ReadOnlyAccess(tool, paths, secret))
