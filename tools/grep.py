@@ -1,5 +1,6 @@
 """The `grep` tool: finds lines by a regular expression, in the order of paths and lines."""
 
+import asyncio
 import re
 import warnings
 from collections.abc import Mapping, Sequence
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
 from tools.base import Arguments, Effect, Result, ToolError, Workspace, description_beside
 from tools.extent import Extent, counted
+from tools.files.change import look_content
 from tools.files.paths import display, kind_of, resolve
 from tools.lazy import dataclass
 from tools.plain_text import cut_line, plain
@@ -60,7 +62,10 @@ class Grep:
         context = number(arguments, "context", 0) if mode == "content" else 0
         pattern = checked(text(arguments, "pattern"))
         query = Query(pattern, flag(arguments, "ignore_case"), context, _WANTED[mode])
+        held = await asyncio.to_thread(look_content, root) if mode == "content" else None  # None of a folder
         end = await search_lines(root, workspace.root, query, page.take)
+        if held is not None and page.count and await asyncio.to_thread(look_content, root) == held:
+            workspace.seen.look(root, held)
         extent = Extent(page.unit, page.count, page.total if end.how == "complete" else None)
         if page.is_full:
             of = f" of {page.total}" if end.how == "complete" else ""

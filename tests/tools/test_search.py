@@ -6,6 +6,7 @@ import random
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -319,3 +320,38 @@ async def test_a_search_follows_no_link_out_of_the_folder(workspace: Workspace) 
     (workspace.root / "src" / "a.py").symlink_to(outside / "a.py")
     assert await found(Grep(), workspace, pattern="foo") == "no lines match"
     assert await found(Glob(), workspace, pattern="**/*.py") == "src/b.py"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "look"),
+    [
+        ({"path": "b.py"}, "current"),
+        ({"path": "."}, "never"),
+        ({"path": "b.py", "mode": "count"}, "never"),
+        ({"path": "b.py", "pattern": "nothing"}, "never"),
+    ],
+)
+async def test_lines_of_one_named_file_are_a_look_at_it(
+    arguments: dict[str, object], look: str, workspace: Workspace
+) -> None:
+    fill(workspace.root, TREE)
+    path = workspace.root / "b.py"
+    await found(Grep(), workspace, **{"pattern": "foo", **arguments})
+    assert workspace.seen.last_look(path, path.read_bytes()) == look
+
+
+async def test_a_file_that_changes_while_it_is_searched_was_not_looked_at(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(workspace.root, TREE)
+    path = workspace.root / "b.py"
+    search = tools.search.files.search_lines
+
+    async def changing(*arguments: Any) -> tools.search.files.SearchEnd:
+        end = await search(*arguments)
+        path.write_text("foo = 2\n")
+        return end
+
+    monkeypatch.setattr(tools.search.files, "search_lines", changing)
+    assert "foo = 1" in await found(Grep(), workspace, pattern="foo", path="b.py")
+    assert workspace.seen.last_look(path, path.read_bytes()) == "never"

@@ -87,10 +87,18 @@ def look_at(path: Path, content: bytes, workspace: Workspace) -> Look:
 def note_looks(paths: Iterable[Path], workspace: Workspace) -> None:
     """Remembers of the first few of the files, where they are files and not large, that something of them was shown."""
     for path in islice(paths, MOST_LOOKS):
-        with suppress(ToolError, OSError, ValueError):
-            if path.is_file() and path.stat().st_size <= LARGEST_LOOK:
-                real = path.resolve()
-                workspace.seen.look(real, read_bytes(real))
+        with suppress(OSError, ValueError):
+            real = path.resolve()
+            if (content := look_content(real)) is not None:
+                workspace.seen.look(real, content)
+
+
+def look_content(path: Path) -> bytes | None:
+    """What a file that is not large holds, to be compared with what it holds later; None of any other."""
+    with suppress(ToolError, OSError, ValueError):
+        if path.is_file() and path.stat().st_size <= LARGEST_LOOK:
+            return read_bytes(path)
+    return None
 
 
 def preview_of(changes: Sequence[Change], root: Path) -> str:
