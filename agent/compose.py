@@ -6,7 +6,7 @@ import time
 from collections import ChainMap
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
-from dataclasses import replace
+from dataclasses import field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,6 +23,7 @@ from agent.channel import Channel
 from agent.config.values import Config
 from agent.context.control_calls import PLAN
 from agent.context.estimate import decode_estimator, server_in
+from agent.context.secret_tokens import SecretTokens
 from agent.messages import Conversation
 from agent.providers.factory import (
     build_provider,
@@ -99,13 +100,17 @@ class Composer:
     """Somebody is there to answer."""
     ephemeral: bool
     """Nothing is kept."""
+    secrets: SecretTokens = field(default_factory=SecretTokens)
+    """What stands for secrets in what models are shown."""
 
     async def connect(self, model: str) -> Connected:
         """A model with the measure of its tokens. Raises `UsageError` and `ProviderError`."""
         config, headless = self.config, not self.interactive
         estimator = decode_estimator(learned := await self.thread.run(self.store.calibration, model))
         sure = estimator.is_precise
-        provider = await build_provider(config, model, self.environment, headless=headless, is_precise=sure)
+        provider = await build_provider(
+            config, model, self.environment, headless=headless, is_precise=sure, secrets=self.secrets
+        )
         return Connected(provider, make_meter(config, model, estimator, interactive=not headless), server_in(learned))
 
     async def assemble(
@@ -128,7 +133,9 @@ class Composer:
 
         targets = targets_for(config, model, provider, self.connect)
         closing.push_async_callback(targets.close)
-        summarisers = build_summarisers(config, self.environment, lambda: targets.provider.facts, headless=not there)
+        summarisers = build_summarisers(
+            config, self.environment, lambda: targets.provider.facts, headless=not there, secrets=self.secrets
+        )
         closing.push_async_callback(summarisers.close)
 
         compacting = compacting_of(config, provider.window.effective)
@@ -159,7 +166,9 @@ class Composer:
         own = {tool.name: tool for tool in (*tools, SubmitPlan(), *unlisted_tools())}
         callable_tools = ChainMap(own, server_tools.callable)
         note = archive.files.note
-        runner = CallRunner(callable_tools, workspace, approval, interrupt, emit, ingest, note, progress, LoopGuard())
+        runner = CallRunner(
+            callable_tools, workspace, approval, interrupt, emit, ingest, note, progress, LoopGuard(), self.secrets
+        )
 
         conversation, resumed = Conversation(), None
         if not is_new:

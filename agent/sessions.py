@@ -16,6 +16,7 @@ from agent.compose import Allowed, Composer
 from agent.config.values import Config
 from agent.context.estimate import decode_estimator
 from agent.context.last_request import Mark
+from agent.context.secret_tokens import SecretTokens
 from agent.errors import StoreFailed
 from agent.messages import Conversation
 from agent.providers.factory import (
@@ -81,6 +82,7 @@ class Sessions:
         self._opened: SessionStore | None = None
         self._envs: dict[str, Env] = {}
         """What the sessions that are open are made of, by their ids."""
+        self._secrets = SecretTokens(environment)
         self._kept_here: dict[str, list[Rule]] = {}
         """What the user has allowed in each session alone, by their ids: it outlives another model, not the program."""
 
@@ -113,7 +115,14 @@ class Sessions:
         chosen = model or model_of(self.config, row.model if row else "", self._environment)
         async with AsyncExitStack() as closing:
             composer = Composer(
-                self.config, self._root, self._environment, thread, store, self._interactive, self._ephemeral
+                self.config,
+                self._root,
+                self._environment,
+                thread,
+                store,
+                self._interactive,
+                self._ephemeral,
+                self._secrets,
             )
             connected = await composer.connect(chosen)
             closing.push_async_callback(connected.provider.close)

@@ -8,8 +8,10 @@ from typing import Any, Protocol, TypeAlias
 
 from agent.calls.policy import PermissionRequest, Policy, Rule, Ruling, decide, parse_rule
 from agent.calls.resolve import tool_for
+from agent.calls.secret_arguments import with_secrets
 from agent.config.options import Mode
 from agent.context.control_calls import PLAN
+from agent.context.secret_tokens import SecretTokens
 from agent.errors import ConfigError
 from agent.events import (
     CallDenied,
@@ -173,6 +175,8 @@ class ApprovalContext:
     approval: Approval
     interrupt: Interrupt
     emit: Callable[[Event], None]
+    secrets: SecretTokens = field(default_factory=SecretTokens)
+    """What stands for secrets in calls."""
 
 
 async def approve(call: ToolCall, context: ApprovalContext) -> Permit:
@@ -263,7 +267,8 @@ async def _question(reviewed: ReviewedCall, is_edited: bool, count: int, context
     preview = ""
     if isinstance(tool, Previews):
         try:
-            preview = await asyncio.to_thread(tool.preview, call.arguments, context.workspace)
+            arguments = with_secrets(call, tool, context.secrets)
+            preview = context.secrets.hide(await asyncio.to_thread(tool.preview, arguments, context.workspace))
         except ToolError as error:
             if is_edited:
                 raise EditedCallError(call, error) from error

@@ -13,8 +13,10 @@ from agent.calls.outside import again_outside
 from agent.calls.plan_approval import BEHIND, approve_plan, was_decided
 from agent.calls.policy import PermissionRequest
 from agent.calls.resolve import as_meant
+from agent.calls.secret_arguments import hidden, with_secrets
 from agent.context.control_calls import PLAN
 from agent.context.offload import moved
+from agent.context.secret_tokens import SecretTokens
 from agent.events import Event, ToolFinished, ToolProgress, ToolStarted
 from agent.interrupt import Interrupt
 from agent.messages import OutputStatus, ToolCall, ToolOutput
@@ -71,6 +73,8 @@ class CallRunner:
     """How far the calls of the step have come."""
     loop_guard: LoopGuard | None = None
     """Counts calls that are made again and again; None where a turn may do that."""
+    secrets: SecretTokens = field(default_factory=SecretTokens)
+    """What stands for secrets in what the model was shown."""
 
 
 async def run_calls(
@@ -131,17 +135,19 @@ def _groups(calls: Sequence[ToolCall], tools: Mapping[str, Tool]) -> list[list[T
 async def _run_call(call: ToolCall, place: CallPosition, call_runner: CallRunner) -> ToolOutput:
     call_runner.emit(ToolStarted(call.id, call.name, call.arguments))
     if (earlier := call_runner.progress.output_of(call.id)) is not None:
-        lines = earlier.stored.lines if earlier.stored is not None else None
-        call_runner.emit(
-            ToolFinished(call.id, call.name, earlier.status, earlier.text, (), lines, earlier.inserted, earlier.program)
-        )
+        _emit_finished(call, earlier, (), call_runner)
         return earlier
     if call_runner.interrupt.requested():
         return await _finish(
             call, place, call_runner, "cancelled", "not run: the user interrupted the turn before it began"
         )
     context = ApprovalContext(
-        call_runner.tools, call_runner.workspace, call_runner.approval, call_runner.interrupt, call_runner.emit
+        call_runner.tools,
+        call_runner.workspace,
+        call_runner.approval,
+        call_runner.interrupt,
+        call_runner.emit,
+        call_runner.secrets,
     )
     ran: PermissionRequest | None = None
     edited: ToolCall | None = None
@@ -177,14 +183,15 @@ async def _watched(allowed: Permit, call_runner: CallRunner, *, is_outside: bool
 
     def show(text: str) -> None:
         if not is_over:
-            call_runner.emit(ToolProgress(allowed.call.id, text))
+            call_runner.emit(ToolProgress(allowed.call.id, call_runner.secrets.hide(text)))
 
     try:
         shown = allowed.asked.read_only
         granted = frozenset((*allowed.asked.subjects, *(shown.paths if shown is not None else ())))
         workspace = replace(call_runner.workspace, progress=show, granted=granted, read_only=shown is not None)
         workspace = replace(workspace, sandbox=None) if is_outside else workspace
-        return await call_runner.interrupt.race(allowed.tool.run(allowed.call.arguments, workspace))
+        arguments = with_secrets(allowed.call, allowed.tool, call_runner.secrets)
+        return await call_runner.interrupt.race(allowed.tool.run(arguments, workspace))
     finally:
         is_over = True
 
@@ -213,12 +220,15 @@ async def _finish(
     if again := _told_of_repeat(edited or call, output, call_runner):
         frame = "\n".join(part for part in (output.frame, again) if part) if output.stored or output.whole else ""
         output = replace(output, text=f"{output.text}\n{again}", frame=frame)
-    lines = output.stored.lines if output.stored is not None else None
-    call_runner.emit(
-        ToolFinished(call.id, call.name, status, output.text, changed, lines, output.inserted, output.program)
-    )
+    _emit_finished(call, output, changed, call_runner)
     await call_runner.progress.ended(output)
     return output
+
+
+def _emit_finished(call: ToolCall, output: ToolOutput, changed: tuple[str, ...], call_runner: CallRunner) -> None:
+    text, inserted = hidden(output.text, output.inserted, call_runner.secrets)
+    lines = output.stored.lines if output.stored is not None else None
+    call_runner.emit(ToolFinished(call.id, call.name, output.status, text, changed, lines, inserted, output.program))
 
 
 def _told_of_repeat(call: ToolCall, output: ToolOutput, call_runner: CallRunner) -> str:

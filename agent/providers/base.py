@@ -1,11 +1,12 @@
 """The seam between the agent and a model: what is asked, what comes back."""
 
 from collections.abc import AsyncIterator
-from dataclasses import field
+from dataclasses import field, replace
 from typing import Protocol, TypeAlias
 
 from agent.context.budget import Window
 from agent.context.prefix import Breakpoints
+from agent.context.secret_tokens import SecretTokens
 from agent.context.summary_cost import PerToken
 from agent.context.tool_selection import HostedSearch, ToolSpec
 from agent.messages import Assistant, Message, StopReason, Usage
@@ -107,6 +108,15 @@ class Request:
     """Characters of `system` that other sessions begin with, too; they are sent as a block of their own."""
     breakpoints: Breakpoints = field(default_factory=Breakpoints)
     """Where the provider may cut its cache. It changes nothing of what the model is told."""
+
+
+def without_secrets(request: Request, secrets: SecretTokens) -> Request:
+    """The request with tokens in the place of secrets; the same object where there are none."""
+    system, messages = secrets.system(request.system), secrets.messages(request.messages)
+    if system == request.system and messages is request.messages:
+        return request
+    stable = len(secrets.system(request.system[: request.stable])) if request.stable else 0
+    return replace(request, system=system, messages=messages, stable=stable)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from agent.context.estimate import Estimator, Ruler
 from agent.context.images import ImageRule
 from agent.context.prefix import digest
 from agent.context.preflight import Target
+from agent.context.secret_tokens import SecretTokens
 from agent.errors import UsageError
 from agent.providers.base import Endpoint, ModelFacts, Provider
 from agent.providers.fallbacks import Connect, Targets, chain_after
@@ -60,11 +61,19 @@ def split_name(model: str) -> tuple[str, str]:
 
 
 async def build_provider(
-    config: Config, model: str, environment: Mapping[str, str], *, headless: bool, is_precise: bool = False
+    config: Config,
+    model: str,
+    environment: Mapping[str, str],
+    *,
+    headless: bool,
+    is_precise: bool = False,
+    secrets: SecretTokens | None = None,
 ) -> Provider:
-    """The model that `PROVIDER/NAME` stands for, ready to be asked. `is_precise`: see `find_window`. Raises
+    """The model that `PROVIDER/NAME` stands for, ready to be asked. `is_precise`: see `find_window`; `secrets` hides
+    what no request is to hold. Raises
     `UsageError`, also for a model without known prices while the cost is limited, and `AuthFailed`."""
-    provider = await _built(config, model, environment, headless=headless, is_precise=is_precise)
+    secrets = secrets or SecretTokens(environment)
+    provider = await _built(config, model, environment, secrets, headless=headless, is_precise=is_precise)
     if config.max_cost is not None and provider.facts.prices is None:
         await provider.close()
         raise UsageError(f"the prices of `{model}` are not known, so `--max-cost` cannot hold; leave it out")
@@ -72,13 +81,19 @@ async def build_provider(
 
 
 async def _built(
-    config: Config, model: str, environment: Mapping[str, str], *, headless: bool, is_precise: bool
+    config: Config,
+    model: str,
+    environment: Mapping[str, str],
+    secrets: SecretTokens,
+    *,
+    headless: bool,
+    is_precise: bool,
 ) -> Provider:
     name, model_name = split_name(model)
     if name == "scripted":
         from agent.providers.wires.scripted import Scripted, read_script  # noqa: PLC0415  # deferred: one adapter a run
 
-        scripted = Scripted(read_script(Path(model_name)), model_name)
+        scripted = Scripted(read_script(Path(model_name)), model_name, secrets=secrets)
         scripted.limits = find_window(scripted.facts, config, is_precise=is_precise)
         return scripted
     settings = config.provider(name)
@@ -92,7 +107,7 @@ async def _built(
     def window(facts: ModelFacts) -> Window:
         return find_window(facts, config, is_precise=is_precise)
 
-    return await _adapter(name, facts, endpoint, wire, window)
+    return await _adapter(name, facts, endpoint, wire, window, secrets)
 
 
 def reads_text_calls(config: Config, provider: str, model: str) -> bool:
@@ -104,7 +119,12 @@ def reads_text_calls(config: Config, provider: str, model: str) -> bool:
 
 
 async def _adapter(
-    name: str, facts: ModelFacts, endpoint: Endpoint, wire: WireName, window: Callable[[ModelFacts], Window]
+    name: str,
+    facts: ModelFacts,
+    endpoint: Endpoint,
+    wire: WireName,
+    window: Callable[[ModelFacts], Window],
+    secrets: SecretTokens,
 ) -> Provider:
     from agent.providers.wires.adapter import WireProvider  # noqa: PLC0415  # deferred: with the adapter
 
@@ -122,7 +142,7 @@ async def _adapter(
             from agent.providers.wires.ollama import ADAPTER, live_facts  # noqa: PLC0415  # deferred: one adapter a run
 
             facts = await live_facts(endpoint, facts)
-    return WireProvider(ADAPTER, facts, window(facts), endpoint, wire)
+    return WireProvider(ADAPTER, facts, window(facts), endpoint, wire, secrets)
 
 
 def make_meter(config: Config, model: str, estimator: Estimator, *, interactive: bool) -> Meter:
@@ -145,14 +165,19 @@ def make_meter(config: Config, model: str, estimator: Estimator, *, interactive:
 
 
 def build_summarisers(
-    config: Config, environment: Mapping[str, str], own: Callable[[], ModelFacts], *, headless: bool
+    config: Config,
+    environment: Mapping[str, str],
+    own: Callable[[], ModelFacts],
+    *,
+    headless: bool,
+    secrets: SecretTokens | None = None,
 ) -> Summarisers | CheaperSummarisers:
     """The models that write summaries: the one that the user set, or `fastest` of those that are known. Where nothing
     is set, one of the configured models, when it is cheaper than the session's own."""
     chosen = config.summary_model
 
     async def connect(model: str) -> Provider:
-        return await build_provider(config, model, environment, headless=headless)
+        return await build_provider(config, model, environment, headless=headless, secrets=secrets)
 
     if chosen is None:
         return CheaperSummarisers(own, possible_writers(config), connect)

@@ -8,7 +8,8 @@ from threading import Lock
 from typing import Any, Literal, TypeAlias
 
 from agent.context.budget import Window
-from agent.providers.base import Chunk, Endpoint, ModelFacts, Request
+from agent.context.secret_tokens import SecretTokens
+from agent.providers.base import Chunk, Endpoint, ModelFacts, Request, without_secrets
 from agent.providers.wires.decoder import Decoder, converse
 from agent.providers.wires.encoding import Writer, WrittenRequest
 from agent.providers.wires.http import EventReader, HttpWire, Json, SseReader, Wire, bearer
@@ -55,10 +56,13 @@ class WireProvider:
         window: Window,
         endpoint: Endpoint,
         wire: Literal["sdk", "http"] = "http",
+        secrets: SecretTokens | None = None,
     ) -> None:
+        """`secrets`: hides what no request is to hold."""
         self.facts = facts
         self.window = window
         self._adapter = adapter
+        self._secrets = secrets or SecretTokens()
         self._origin = Origin(facts.id, replace(endpoint, base_url=adapter.root(endpoint)))
         self._wire = adapter.sdk(self._origin) if wire == "sdk" else _http_wire(adapter, self._origin)
         self._written = WrittenRequest(adapter.writer)
@@ -66,6 +70,8 @@ class WireProvider:
         self._quirks = Quirks(adapter.quirks, adapter.known_quirks.get(self._origin.host, frozenset()))
 
     def stream(self, request: Request) -> AsyncIterator[Chunk]:
+        request = without_secrets(request, self._secrets)
+
         async def ask(quirks: frozenset[str]) -> AsyncGenerator[Chunk, None]:
             if self._written.left_of(request.messages) > MANY:
                 body = await asyncio.to_thread(self._body, request, quirks)

@@ -34,6 +34,7 @@ from typing import Any, ClassVar
 from agent.context.budget import Window
 from agent.context.estimate import estimate_messages, estimate_text, estimate_tools
 from agent.context.long_texts import sendable
+from agent.context.secret_tokens import SecretTokens
 from agent.errors import (
     AuthFailed,
     BadRequest,
@@ -49,7 +50,17 @@ from agent.errors import (
     Unreachable,
 )
 from agent.messages import Assistant, AssistantPart, Native, Reasoning, StopReason, Text, ToolCall, Usage, User
-from agent.providers.base import CallChunk, Chunk, ModelFacts, Prices, ReasoningChunk, Reply, Request, TextChunk
+from agent.providers.base import (
+    CallChunk,
+    Chunk,
+    ModelFacts,
+    Prices,
+    ReasoningChunk,
+    Reply,
+    Request,
+    TextChunk,
+    without_secrets,
+)
 from agent.providers.wires.decoder import make_call, make_reply
 
 _ERRORS: dict[str, type[ProviderError]] = {
@@ -183,6 +194,8 @@ class Scripted:
     limits: Window | None = None
     """The window to work in, when it is not as the script says."""
     requests: list[Request] = field(default_factory=list)
+    secrets: SecretTokens = field(default_factory=SecretTokens)
+    """Hides what no request is to hold."""
     checks: ClassVar[tuple[Callable[[Request, str], str | None], ...]] = (refusal,)
     """What is asked of each request and the model's name: why no server would take it, or None."""
     _left: list[ScriptedReply] = field(init=False)
@@ -216,6 +229,7 @@ class Scripted:
         return Window(size, min(self.script.max_output_tokens, size // 4), min(8192, size // 8))
 
     async def stream(self, request: Request) -> AsyncIterator[Chunk]:
+        request = without_secrets(request, self.secrets)
         self.requests.append(request)
         for check in self.checks:
             if (why := check(request, self.facts.id)) is not None:

@@ -1,0 +1,161 @@
+"""Tokens that stand for secrets in what a model is shown, `⟦secret:NAME#N⟧`: put in where a request is made, taken out
+again where a tool changes a file. What is written down stays as it is, so every byte of it comes back.
+
+A token is made of its value alone: the same in every request, whether what it stands in was read, recalled or summed
+up.
+"""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TypeVar, cast
+
+from agent.messages import Assistant, Message, Note, Text, ToolCall, ToolOutput, User
+from tools.key_formats import forms_of, known_secrets, secrets_in
+from tools.lazy import regex
+
+_TOKEN = regex(r"⟦secret:[A-Za-z0-9_.-]+#[0-9a-f]{6}⟧")
+_MOST_REMEMBERED = 100_000
+"""Messages and parts that are known to be looked at."""
+_MOST_SYSTEMS = 3
+
+P = TypeVar("P")
+
+
+class UnknownToken(Exception):
+    """A token that stands for nothing that is known; its text is the token."""
+
+
+class SecretTokens:
+    """Those of one run of the program."""
+
+    def __init__(self, environment: Mapping[str, str] | None = None) -> None:
+        self._known: dict[str, str] = {}
+        self._values: dict[str, str] = {}
+        """By token, of those that were shown."""
+        self._looked_at: dict[int, tuple[object, object]] = {}
+        """By the identity of a message or a part: it, and what is shown of it."""
+        self._systems: dict[str, str] = {}
+        for value, name in known_secrets(environment or {}).items():
+            self.learn(name, value)
+
+    def learn(self, name: str, value: str) -> None:
+        """From now on the value is a secret, in whatever form it stands."""
+        self._known.update({form: name for form in forms_of(value)})
+        self._looked_at.clear()
+        self._systems.clear()
+
+    def hide(self, text: str) -> str:
+        """The text with tokens in the place of its secrets."""
+        found = secrets_in(text, self._known)
+        if not found:
+            return text
+        pieces: list[str] = []
+        at = 0
+        for one in found:
+            pieces += [text[at : one.start], self._token(one.name, text[one.start : one.end])]
+            at = one.end
+        return "".join([*pieces, text[at:]])
+
+    def reveal(self, value: object) -> object:
+        """Arguments of a call with the secrets in the place of their tokens. Raises `UnknownToken`."""
+        match value:
+            case str():
+                return _TOKEN.sub(lambda found: self._value(found[0]), value) if "⟦secret:" in value else value
+            case Mapping():
+                return {key: self.reveal(inner) for key, inner in value.items()}
+            case list() | tuple():
+                return [self.reveal(inner) for inner in value]
+            case _:
+                return value
+
+    def system(self, text: str) -> str:
+        """The same for a text that is sent with every request."""
+        if text not in self._systems:
+            self._systems = {**dict(list(self._systems.items())[-_MOST_SYSTEMS:]), text: self.hide(text)}
+        return self._systems[text]
+
+    def messages(self, messages: tuple[Message, ...]) -> tuple[Message, ...]:
+        """The messages as they may be sent; the same object where nothing is hidden."""
+        shown = [self._message(message) for message in messages]
+        return messages if all(map(_is, shown, messages)) else tuple(shown)
+
+    def _token(self, name: str, value: str) -> str:
+        number = hashlib.blake2s(value.encode("utf-8", "surrogatepass"), person=b"ebbtoken").hexdigest()[:6]
+        token = f"⟦secret:{name}#{number}⟧"
+        while self._values.setdefault(token, value) != value:  # hardly ever: two values with the same number
+            number = f"{int(number, 16) + 1 & 0xFFFFFF:06x}"
+            token = f"⟦secret:{name}#{number}⟧"
+        return token
+
+    def _value(self, token: str) -> str:
+        if token not in self._values:
+            raise UnknownToken(token)
+        return self._values[token]
+
+    def _message(self, message: Message) -> Message:
+        known = self._looked_at.get(id(message))
+        if known is not None and known[0] is message:
+            return cast(Message, known[1])
+        shown: Message = message
+        match message:
+            case User(parts=said):
+                mine = tuple([self._part(part) for part in said])
+                shown = message if all(map(_is, mine, said)) else replace(message, parts=mine)
+            case Assistant(parts=told):
+                its = tuple([self._part(part) for part in told])
+                shown = message if all(map(_is, its, told)) else replace(message, parts=its)
+        self._remember(message, shown)
+        return shown
+
+    def _part(self, part: P) -> P:
+        known = self._looked_at.get(id(part))
+        if known is not None and known[0] is part:
+            return cast(P, known[1])
+        shown: object = part
+        match part:
+            case Text(native=None, text=text) | Note(text=text) | ToolOutput(text=text):
+                hidden = self.hide(text)
+                shown = part if hidden is text else replace(part, text=hidden)
+            case ToolCall(source=source, arguments=arguments):
+                written = self.hide(source)
+                given = self._hidden(arguments)
+                if written != source or given != arguments:
+                    shown = replace(part, source=written, arguments=cast(Mapping[str, object], given))
+            case _:
+                pass
+        self._remember(part, shown)
+        return cast(P, shown)
+
+    def _hidden(self, value: object) -> object:
+        match value:
+            case str():
+                return self.hide(value)
+            case Mapping():
+                return {key: self._hidden(inner) for key, inner in value.items()}
+            case list() | tuple():
+                return [self._hidden(inner) for inner in value]
+            case _:
+                return value
+
+    def _remember(self, one: object, shown: object) -> None:
+        if len(self._looked_at) >= _MOST_REMEMBERED:
+            self._looked_at.clear()
+        self._looked_at[id(one)] = (one, shown)
+
+
+def has_tokens(value: object) -> bool:
+    """Whether a token stands in arguments of a call."""
+    match value:
+        case str():
+            return "⟦secret:" in value and _TOKEN.search(value) is not None
+        case Mapping():
+            return any(map(has_tokens, value.values()))
+        case list() | tuple():
+            return any(map(has_tokens, value))
+        case _:
+            return False
+
+
+def _is(one: object, other: object) -> bool:
+    return one is other

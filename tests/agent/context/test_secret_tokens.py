@@ -1,0 +1,68 @@
+"""What stands for secrets in requests, and comes back out of calls."""
+
+from collections.abc import Mapping
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent.context.secret_tokens import SecretTokens, UnknownToken, has_tokens
+from agent.messages import Assistant, Note, Text, ToolCall, ToolOutput, User
+from tests.tools.test_key_formats import KEYS
+
+TEXTS = st.lists(st.sampled_from([*KEYS.values(), "plain ", "ü\n", "MyPassw0rd!", "⟦secret:x#1⟧", "\ud800"]))
+
+
+@given(TEXTS)
+def test_every_byte_comes_back(pieces: list[str]) -> None:
+    text = " ".join(pieces)
+    tokens = SecretTokens({"MY_PASSWORD": "MyPassw0rd!"})
+    shown = tokens.hide(text)
+    assert not any(value in shown for value in (*KEYS.values(), "MyPassw0rd!"))
+    assert tokens.reveal({"a": [shown]}) == {"a": [text]}
+    assert tokens.hide(shown) == shown
+    assert SecretTokens({"MY_PASSWORD": "MyPassw0rd!"}).hide(text) == shown
+
+
+def test_nothing_hidden_is_the_same_object() -> None:
+    tokens = SecretTokens({"MY_PASSWORD": "MyPassw0rd!"})
+    messages = (User((Text("hi"), ToolOutput("1", "out"))), Assistant((Text("yes"), ToolCall("2", "bash", {"a": [1]}))))
+    assert tokens.messages(messages) is messages
+
+
+def test_all_that_a_model_is_shown_is_hidden_in() -> None:
+    key = KEYS["github-token"]
+    tokens = SecretTokens()
+    token = tokens.hide(key)
+    call = ToolCall("1", "bash", {"command": f"use {key}", "n": 3}, source=f'{{"command": "use {key}"}}')
+    messages = (User((Text(key), Note(f"a {key}"), ToolOutput("1", f"{key}\n"))), Assistant((Text(key), call)))
+    expected = (
+        User((Text(token), Note(f"a {token}"), ToolOutput("1", f"{token}\n"))),
+        Assistant(
+            (
+                Text(token),
+                ToolCall("1", "bash", {"command": f"use {token}", "n": 3}, source=f'{{"command": "use {token}"}}'),
+            )
+        ),
+    )
+    assert tokens.messages(messages) == expected
+    assert all(map(_same, tokens.messages(messages), tokens.messages(messages)))
+
+
+def _same(one: object, other: object) -> bool:
+    return one is other
+
+
+@pytest.mark.parametrize("value", ["⟦secret:OPENAI_API_KEY#012345⟧", {"a": ["x ⟦secret:jwt#abcdef⟧"]}])
+def test_a_token_that_was_never_shown_stands_for_nothing(value: str | Mapping[str, object]) -> None:
+    assert has_tokens(value)
+    with pytest.raises(UnknownToken):
+        SecretTokens({"OPENAI_API_KEY": "sk-0123456789"}).reveal(value)
+
+
+def test_what_is_learnt_later_is_hidden_in_what_was_looked_at_before() -> None:
+    tokens = SecretTokens()
+    said = (User((Text("it is MyPassw0rd!"),)),)
+    assert tokens.messages(said) is said
+    tokens.learn("anthropic", "MyPassw0rd!")
+    assert tokens.messages(said)[0].text.startswith("it is ⟦secret:anthropic#")

@@ -1,0 +1,106 @@
+"""Secrets in a text: values that are known, and keys that are told by their form with hardly a doubt. Pure."""
+
+import re
+from base64 import b64encode
+from collections.abc import Iterator, Mapping
+from urllib.parse import quote
+
+from tools.lazy import dataclass, regex
+from tools.redaction import SECRET_NAME, SHORTEST
+
+_FEWEST_SIGNS = 8
+"""Different characters of a key; what has fewer is an example (`AKIAXXXXXXXXXXXXXXXX`)."""
+
+_FORMATS = (
+    (
+        "private-key",
+        "PRIVATE KEY",
+        regex(
+            r"-----BEGIN (?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)?-----[^-]{40,20000}"
+            r"-----END (?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)?-----"
+        ),
+    ),
+    ("aws-key", "AKIA", regex(r"\bAKIA[A-Z2-7]{16}\b")),
+    ("aws-key", "ASIA", regex(r"\bASIA[A-Z2-7]{16}\b")),
+    ("github-token", "gh", regex(r"\bgh[pousr]_[A-Za-z0-9]{36,255}\b")),
+    ("github-token", "github_pat_", regex(r"\bgithub_pat_[A-Za-z0-9]{22}_[A-Za-z0-9]{59}\b")),
+    ("gitlab-token", "glpat-", regex(r"\bglpat-[A-Za-z0-9_-]{20,}")),
+    ("anthropic-key", "sk-ant-", regex(r"\bsk-ant-[a-z]+[0-9]{2}-[A-Za-z0-9_-]{24,}")),
+    ("openai-key", "sk-", regex(r"\bsk-(?:proj|svcacct|admin|None)-[A-Za-z0-9_-]{40,}")),
+    ("openai-key", "sk-", regex(r"\bsk-(?=[a-z]*[A-Z0-9])(?=[A-Za-z]*[0-9])(?=[a-z0-9]*[A-Z])[A-Za-z0-9]{32,}\b")),
+    ("google-key", "AIza", regex(r"\bAIza[0-9A-Za-z_-]{35}(?![0-9A-Za-z_-])")),
+    ("slack-token", "xox", regex(r"\bxox[abeposr]-[0-9]{8,}-[A-Za-z0-9-]{20,}")),
+    ("stripe-key", "k_live_", regex(r"\b[sr]k_live_[A-Za-z0-9]{20,}")),
+    ("npm-token", "npm_", regex(r"\bnpm_[A-Za-z0-9]{36}\b")),
+    ("pypi-token", "pypi-AgE", regex(r"\bpypi-AgE[A-Za-z0-9_-]{50,}")),
+    ("sendgrid-key", "SG.", regex(r"\bSG\.[A-Za-z0-9_-]{22}\.[A-Za-z0-9_-]{43}")),
+    ("huggingface-token", "hf_", regex(r"\bhf_[A-Za-z]{34}\b")),
+    ("jwt", "eyJ", regex(r"\beyJ[A-Za-z0-9_-]{10,}\.eyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{20,}")),
+)
+"""A name, what a text must hold to be looked at, and the form."""
+
+_PASSWORD = regex(r"://[^/\s:@]*:([^/\s@]+)@")
+
+
+@dataclass(frozen=True, slots=True)
+class FoundSecret:
+    start: int
+    end: int
+    name: str
+
+
+def known_secrets(environment: Mapping[str, str]) -> dict[str, str]:
+    """The values of an environment that are secrets, with the names of their variables. A path or a plain word is none:
+    it would be found in any text."""
+    known: dict[str, str] = {}
+    for name, value in environment.items():
+        if (password := _PASSWORD.search(value)) is not None:
+            value = password[1]
+        elif not SECRET_NAME.search(name):
+            continue
+        if len(value) >= SHORTEST and not value.startswith(("/", "~")) and not (value.isalpha() and value.islower()):
+            known.setdefault(value, name)
+    return known
+
+
+def forms_of(value: str) -> Iterator[str]:
+    """How a secret may stand in a text: as it is, escaped, quoted for an address, in hexadecimal digits, and in base64
+    wherever it begins in what is encoded."""
+    data = value.encode("utf-8", "surrogatepass")
+    yield value
+    yield from {repr(value)[1:-1], quote(value, safe=""), quote(value)} - {value}
+    yield data.hex()
+    for shift in range(3):
+        # What stands around decides the digits at both ends: those in between are the secret's alone.
+        encoded = b64encode(b"\0" * shift + data).decode().rstrip("=")
+        whole = encoded[(0, 2, 3)[shift] : len(encoded) - (1 if (shift + len(data)) % 3 else 0)]
+        if len(whole) >= SHORTEST:
+            yield whole
+            if (url_safe := whole.translate(_URL_SAFE)) != whole:
+                yield url_safe
+
+
+_URL_SAFE = str.maketrans("+/", "-_")
+
+
+def secrets_in(text: str, known: Mapping[str, str]) -> list[FoundSecret]:
+    """The places of all secrets in a text, in order and apart from each other. `known`: forms of values, by name."""
+    found = [
+        FoundSecret(match.start(), match.end(), name)
+        for value, name in known.items()
+        if value in text
+        for match in re.finditer(re.escape(value), text)
+    ]
+    for name, hint, form in _FORMATS:
+        if hint in text:
+            found += [
+                FoundSecret(match.start(), match.end(), name)
+                for match in form.finditer(text)
+                if len(set(match[0])) >= _FEWEST_SIGNS and "EXAMPLE" not in match[0]
+            ]
+    found.sort(key=lambda one: (one.start, -one.end))
+    apart: list[FoundSecret] = []
+    for one in found:
+        if not apart or one.start >= apart[-1].end:
+            apart.append(one)
+    return apart
