@@ -39,9 +39,14 @@ def bubblewrap(
 
 
 def _mounts(boundary: Boundary) -> Iterator[str]:
-    """Those of outer folders first, since a mount covers what lies below it."""
-    for path, access in sorted(boundary.places.items(), key=lambda item: item[0].split("/")):
+    """Those of outer folders first, since a mount covers what lies below it. An empty one is closed when all that is
+    shown in it stands there."""
+    places = sorted(boundary.places.items(), key=lambda item: item[0].split("/"))
+    for path, access in places:
         yield from _mount(path, access)
+    for path, access in places:
+        if access == "hidden folder":
+            yield from ("--remount-ro", path)
 
 
 def _mount(path: str, access: Access) -> tuple[str, ...]:
@@ -51,6 +56,6 @@ def _mount(path: str, access: Access) -> tuple[str, ...]:
         case "read":
             return ("--ro-bind", path, path)
         case "hidden folder":
-            return ("--tmpfs", path, "--remount-ro", path)
+            return ("--tmpfs", path)
         case "hidden file":
             return ("--dev-bind", os.path.devnull, path)

@@ -228,3 +228,16 @@ async def test_a_job_with_a_terminal_has_its_keys(boxed: Workspace) -> None:
 def _running(command: str) -> bool:
     found = (path.read_bytes() for path in Path("/proc").glob("[0-9]*/cmdline"))
     return any(line.replace(b"\0", b" ").strip() == command.encode() for line in found)
+
+
+async def test_what_is_shown_of_a_hidden_folder_is_seen_and_the_rest_is_not(home: Path, place: Path) -> None:
+    data, root = home / ".local" / "share" / "ebbtide", place / "project"
+    outputs = data / "outputs" / "aa11"
+    for folder in (root, outputs):
+        folder.mkdir(parents=True)
+    (data / "sessions.db").write_text("kept")
+    (outputs / "1.log").write_text("printed\n")
+    made = Workspace(root, outputs, sandbox=Sandbox(root, outputs / "tmp", ours=(data,), shown=(root, outputs)))
+    told = await bash(made, f"cat {outputs}/1.log; ls {data}; touch {data}/x {outputs}/x 2>/dev/null || echo refused")
+    assert told.text == "printed\noutputs\nrefused\nexit code 0"
+    await made.jobs.close()
