@@ -8,87 +8,23 @@ was offered, and one that stands in what the model was told, in whatever form: t
 made. Where a call stands that cannot be read, it is one with a problem: answered, never run.
 """
 
+import html
 import json
-import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import field, replace
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 
+from agent.calls.call_forms import Found, WrittenCall, broken_in, calls_behind_marks, calls_in
 from agent.messages import Assistant, Text, ToolCall
-from tools.lazy import dataclass, regex
-from tools.loose_json import read_value, read_whole
-from tools.schema import DEEPEST, is_nested
-
-MOST_STARTS = 100
-"""Places of a text at which calls are looked for."""
+from tools.lazy import regex
 
 MOST_TOLD = 1_000
 """Places of what the model was told that are compared; where there are more, what it says is taken as a quotation."""
+LONGER = 8
+"""How many times longer the same call is in other forms, each sign escaped, than as the model wrote it."""
 
-_TAGS = "tool_calls?|function_calls?|tools|tool_use"
-_FENCE = regex(r"[ \t]*(`{3,}|~{3,})[\w-]*\s*")
-_OPEN = regex(rf"<({_TAGS})>\s*")
-_MARK = regex(r"\[TOOL_CALLS\]\s*|<\|(?:python_tag|tool_call)\|>\s*|functools(?=\[)")
-_MARK_END = regex(r"\s*<\|/tool_call\|>")
-_MISTRAL = regex(r"(?:\[TOOL_CALLS\])?([\w.-]+)\[ARGS\]\s*")
-_FUNCTION = regex(r"<(function)=([\w.-]+)>\s*|<(invoke) name=\"([\w.-]+)\">\s*")
-_PARAMETER = regex(r"<parameter(?:=([\w.-]+)| name=\"([\w.-]+)\")>\n?(.*?)\n?</parameter>\s*", re.DOTALL)
-_GLM = regex(r"([\w.-]+)\s*(?=<arg_key>)")
-_PAIR = regex(r"<arg_key>\s*([\w.-]+)\s*</arg_key>\s*<arg_value>\n?(.*?)\n?</arg_value>\s*", re.DOTALL)
-_DEEPSEEK = regex(
-    r"(?:<｜tool▁calls▁begin｜>\s*)?<｜tool▁call▁begin｜>(?:function<｜tool▁sep｜>([\w.-]+)\s*```json\s*|([\w.-]+)<｜tool▁sep｜>\s*)"
-)
-_DEEPSEEK_END = regex(r"\s*(?:```\s*)?<｜tool▁call▁end｜>(?:\s*<｜tool▁calls▁end｜>)?")
-_HARMONY = regex(
-    r"(?:<\|start\|>assistant)?(?:<\|channel\|>\w+)?\s*to=(?:functions\.)?([\w.-]+)[^{<]*(?:<\|[a-z]+\|>[^{<]*)*"
-)
-_HARMONY_END = regex(r"\s*<\|(?:call|end|return)\|>")
-_STOPS = regex(r"\s*(?:<\|(?:im_end|eot_id|eom_id|endoftext)\|>|</s>)")
-_MARKED = (
-    rf"<(?:{_TAGS})>|\[TOOL_CALLS\]|<\|(?:python_tag|tool_call)\|>|functools\[|<function=|<invoke name=|"
-    r"<｜tool▁calls?▁begin｜>|<\|start\|>assistant\s*to=|(?:<\|start\|>assistant)?<\|channel\|>\w+\s*to="
-)
-_STARTS = regex(rf"^[ \t]*(?:(?:`{{3,}}|~{{3,}})[\w-]*\s*(?:[\[{{]|{_MARKED})|[\[{{])|{_MARKED}", re.MULTILINE)
-_MARKED_STARTS = regex(_MARKED)
-_BROKEN = regex(
-    rf"\s*(?:(?:`{{3,}}|~{{3,}})[\w-]*\s*)?(?:{_MARKED})?\s*\{{\s*[\"'](?:name|tool|tool_name|function|action)[\"']\s*:"
-    r"\s*[\"']([\w.-]+)[\"']\s*,\s*[\"'](?:arguments|parameters|args|input|tool_input|action_input)[\"']\s*:\s*\{"
-)
 _NUMBERS = regex(r"(?m)^\s*\d+[\t:→|-]")
+_PREFIXES = regex(r"(?m)^(?:[\w./-]+[:-]\d+[:-]|\s*\d+[\t:→|-]|[+>|#*/ \t-]+)")
 _SIGNS = regex(r"\\+[ntr]?|[\s\"',`]+")
-_NAMES = ("name", "tool", "tool_name", "function", "action")
-_ARGUMENTS = ("arguments", "parameters", "args", "input", "tool_input", "action_input")
-_BESIDE = {"id", "type", "tool_call_id"}
-_NEAR = 30
-"""Characters on both sides of a place that cannot be read."""
-_ADVICE = 'write a quote inside a string as \\", close each brace once, and send the whole call again'
-
-
-@dataclass(frozen=True, slots=True)
-class WrittenCall:
-    name: str
-    arguments: Mapping[str, object]
-
-
-@dataclass(frozen=True, slots=True)
-class Found:
-    """What is in a text besides words."""
-
-    calls: tuple[WrittenCall, ...]
-    words: str
-    """The rest of the text."""
-    source: str = field(default="", compare=False)
-    """The calls as they are written."""
-
-
-@dataclass(frozen=True, slots=True)
-class BrokenCall:
-    """What stands where a call would, and cannot be read."""
-
-    name: str
-    source: str
-    words: str
-    problem: str
 
 
 def with_text_calls(
@@ -116,7 +52,8 @@ def _with_broken(
     broken = broken_in(reply.text)
     if broken is None or not is_offered(WrittenCall(broken.name, {})):
         return reply
-    if any(_squeezed(broken.source) in _squeezed(_NUMBERS.sub("", text)) for text in told()):
+    written = _squeezed(broken.source)
+    if any(written in _squeezed(plain) for text in told() for plain in _variants(text)):
         return reply
     return _with(reply, broken.words, ToolCall("call_text_1", broken.name, {}, broken.source, broken.problem))
 
@@ -124,196 +61,6 @@ def _with_broken(
 def _with(reply: Assistant, words: str, *calls: ToolCall) -> Assistant:
     kept = [part for part in reply.parts if not isinstance(part, Text)]
     return replace(reply, parts=(*kept, *([Text(words)] if words else []), *calls))
-
-
-def calls_in(text: str) -> Found | None:
-    """The calls that a text ends in, or that it begins with, and its words; None where it does neither."""
-    for start in _starts(text):
-        calls, end = _run(text, start)
-        rest = text[end:]
-        if not calls:
-            continue
-        before = text[:start].strip()
-        if rest.strip() and (before or not _is_words(rest)):
-            return None
-        return Found(tuple(calls), before or rest.strip(), text[start:end])
-    return None
-
-
-def broken_in(text: str) -> BrokenCall | None:
-    """A name and arguments that begin as a call does and cannot be read to their end, which is that of the text."""
-    if text.rstrip()[-1:] not in ("}", "]", ">", "`"):
-        return None
-    for start in _starts(text):
-        head = _BROKEN.match(text, start)
-        if head is None:
-            continue
-        place = text.index("{", start)
-        try:
-            _, end = read_value(text, place)
-            if text[end:].lstrip()[:1] not in ("}", "]"):
-                return None
-            error = json.JSONDecodeError("Extra data", text, end)
-        except json.JSONDecodeError as found:
-            error = found
-        near = text[max(error.pos - _NEAR, place) : error.pos + _NEAR]
-        problem = f"it is not valid JSON ({error.msg}) near `{near}`: {_ADVICE}"
-        return BrokenCall(head[1], text[start:].strip(), text[:start].strip(), problem)
-    return None
-
-
-def _starts(text: str) -> Iterator[int]:
-    """The first places of a text at which a call may begin, those inside a piece of code left out."""
-    for match, _ in zip(_STARTS.finditer(text), range(MOST_STARTS), strict=False):
-        if text.count("```", 0, match.start()) % 2 == 0:
-            yield match.start()
-
-
-def _is_words(text: str) -> bool:
-    """Whether nothing in a text could be a call, or a piece of code."""
-    return _STARTS.search(text) is None and "```" not in text
-
-
-def _run(text: str, start: int) -> tuple[list[WrittenCall], int]:
-    """The calls that follow one another from a place on, and where they end."""
-    calls = list[WrittenCall]()
-    while (found := _block(text, _behind_blanks(text, start))) is not None:
-        calls += found[0]
-        start = found[1]
-    return calls, start
-
-
-def _block(text: str, start: int) -> tuple[list[WrittenCall], int] | None:
-    """The calls of one piece of a text, and where it ends, what a model ends with included."""
-    found = _piece(text, start)
-    stop = _STOPS.match(text, found[1]) if found is not None else None
-    return (found[0], stop.end()) if found is not None and stop is not None else found
-
-
-def _piece(text: str, start: int) -> tuple[list[WrittenCall], int] | None:
-    if (fence := _FENCE.match(text, start)) is not None:
-        return _closed(_marked(text, fence.end()) or _objects(text, fence.end()), text, fence[1])
-    return _marked(text, start) or _objects(text, start)
-
-
-def _marked(text: str, start: int) -> tuple[list[WrittenCall], int] | None:
-    """The calls behind a tag or a mark."""
-    if (tag := _OPEN.match(text, start)) is not None:
-        return _closed(
-            _functions(text, tag.end()) or _pairs(text, tag.end()) or _objects(text, tag.end()), text, f"</{tag[1]}>"
-        )
-    if (head := _MISTRAL.match(text, start)) is not None:
-        return _named(text, head[1], head.end(), None)
-    if (head := _DEEPSEEK.match(text, start)) is not None:
-        return _named(text, head[1] or head[2], head.end(), _DEEPSEEK_END)
-    if (mark := _MARK.match(text, start)) is not None:
-        found = _objects(text, mark.end())
-        end = _MARK_END.match(text, found[1]) if found is not None else None
-        return (found[0], end.end()) if found is not None and end is not None else found
-    if (head := _HARMONY.match(text, start)) is not None:
-        return _named(text, head[1], head.end(), _HARMONY_END)
-    return _functions(text, start)
-
-
-def _closed(found: tuple[list[WrittenCall], int] | None, text: str, end: str) -> tuple[list[WrittenCall], int] | None:
-    """The same with what closes the piece, or at the end of the text; nothing where something else follows."""
-    if found is None:
-        return None
-    place = _behind_blanks(text, found[1])
-    if text.startswith(end, place):
-        return found[0], place + len(end)
-    return (found[0], place) if place == len(text) else None
-
-
-def _objects(text: str, start: int) -> tuple[list[WrittenCall], int] | None:
-    """The calls of JSON values that follow one another; None where one of them is no call."""
-    calls = list[WrittenCall]()
-    end = start
-    while (place := _behind_blanks(text, end)) < len(text) and text[place] in "[{":
-        try:
-            value, end = read_value(text, place)
-        except ValueError:
-            return None
-        found = None if is_nested(value, DEEPEST) else list(_calls_of(value))
-        if not found or None in found:
-            return None
-        calls += [call for call in found if call is not None]
-    return (calls, end) if calls else None
-
-
-def _functions(text: str, start: int) -> tuple[list[WrittenCall], int] | None:
-    """Functions with parameters between tags, or with an object, one behind the other."""
-    calls, end = list[WrittenCall](), start
-    while (head := _FUNCTION.match(text, _behind_blanks(text, end))) is not None:
-        arguments, end = dict[str, object](), head.end()
-        while (parameter := _PARAMETER.match(text, end)) is not None:
-            arguments[parameter[1] or parameter[2]], end = parameter[3], parameter.end()
-        name = head[2] or head[4]
-        found = ([WrittenCall(name, arguments)], end) if arguments else _named(text, name, end, None)
-        found = _closed(found or ([WrittenCall(name, {})], end), text, f"</{head[1] or head[3]}>")
-        if found is None:
-            return None
-        calls += found[0]
-        end = found[1]
-    return (calls, end) if calls else None
-
-
-def _pairs(text: str, start: int) -> tuple[list[WrittenCall], int] | None:
-    """A name, then keys and values between tags."""
-    head = _GLM.match(text, start)
-    if head is None:
-        return None
-    arguments, end = dict[str, object](), head.end()
-    while (pair := _PAIR.match(text, end)) is not None:
-        arguments[pair[1]], end = pair[2], pair.end()
-    return ([WrittenCall(head[1], arguments)], end) if arguments else None
-
-
-def _named(text: str, name: str, start: int, close: "re.Pattern[str] | None") -> tuple[list[WrittenCall], int] | None:
-    """The call of a tool whose name stood before its arguments."""
-    if not text.startswith("{", start):
-        return None
-    try:
-        arguments, end = read_value(text, start)
-    except ValueError:
-        return None
-    if not isinstance(arguments, dict) or is_nested(arguments, DEEPEST):
-        return None
-    closing = close.match(text, end) if close is not None else None
-    return [WrittenCall(name, arguments)], closing.end() if closing else end
-
-
-def _calls_of(value: Any) -> Iterator[WrittenCall | None]:  # noqa: ANN401  # any JSON
-    """The calls that a value stands for; None for what is none."""
-    if isinstance(value, list):
-        for item in value:
-            yield from _calls_of(item)
-        return
-    if isinstance(value, dict) and set(value) == {"tool_calls"} and isinstance(value["tool_calls"], list):
-        yield from _calls_of(value["tool_calls"])
-        return
-    if isinstance(value, dict) and isinstance(value.get("function"), dict) and set(value) - _BESIDE == {"function"}:
-        value = value["function"]
-    yield _call_of(value)
-
-
-def _call_of(value: object) -> WrittenCall | None:
-    if not isinstance(value, dict) or len(set(value) - _BESIDE) != 2:
-        return None
-    name = next((value[key] for key in _NAMES if key in value), None)
-    arguments = next((value[key] for key in _ARGUMENTS if key in value), None)
-    if isinstance(arguments, str):
-        try:
-            arguments = read_whole(arguments)
-        except (ValueError, RecursionError):
-            return None
-    return WrittenCall(name, arguments) if isinstance(name, str) and isinstance(arguments, dict) else None
-
-
-def _behind_blanks(text: str, start: int) -> int:
-    while start < len(text) and text[start].isspace():
-        start += 1
-    return start
 
 
 def _is_quoted(found: Found, told: Iterable[str]) -> bool:
@@ -325,22 +72,32 @@ def _is_quoted(found: Found, told: Iterable[str]) -> bool:
         for call in found.calls
         if call.arguments
     ]
-    for text in told:
-        plain = _NUMBERS.sub("", text)
-        shown = _squeezed(plain)
-        if any(name in shown and arguments in shown for name, arguments in said):
-            return True
-        if said and (written in shown or _shows_one(plain, said)):
-            return True
-    return False
+    longest = LONGER * len(found.source) + 1_000
+    return bool(said) and any(
+        written in shown
+        or any(name in shown and arguments in shown for name, arguments in said)
+        or _shows_one(plain, said, longest)
+        for text in told
+        for plain in _variants(text)
+        for shown in (_squeezed(plain),)
+    )
 
 
-def _shows_one(told: str, said: Iterable[tuple[str, str]]) -> bool:
-    """Whether a call stands in a text behind a tag or a mark."""
-    for count, match in enumerate(_MARKED_STARTS.finditer(told)):
+def _variants(told: str) -> Iterator[str]:
+    """What stands in a text, without what tools put before its lines: numbers, names of files, the signs of a diff and
+    of a comment; and as a browser would show it."""
+    yield _NUMBERS.sub("", told)
+    yield _PREFIXES.sub("", told)
+    if "&" in told:
+        yield html.unescape(told)
+
+
+def _shows_one(told: str, said: Iterable[tuple[str, str]], longest: int) -> bool:
+    """Whether a call stands in a text behind a tag or a mark, in so many characters at most."""
+    for count, calls in enumerate(calls_behind_marks(told, longest)):
         if count == MOST_TOLD:
             return True
-        for call in (_marked(told, match.start()) or ([],))[0]:
+        for call in calls:
             shown = call.name.casefold(), _squeezed(json.dumps(call.arguments, ensure_ascii=False))
             if shown in said:
                 return True

@@ -1,12 +1,14 @@
 """Calls that a model writes into its text: which text is a call, and which only shows one."""
 
+import html
 import json
 from dataclasses import replace
 
 import pytest
 
+from agent.calls.call_forms import Found, WrittenCall, calls_in
 from agent.calls.resolve import is_offered
-from agent.calls.text_calls import MOST_TOLD, Found, WrittenCall, calls_in, with_text_calls
+from agent.calls.text_calls import MOST_TOLD, with_text_calls
 from agent.events import CallsRead, TurnFinished
 from agent.messages import Assistant, Reasoning, Text, ToolCall
 from agent.providers.base import ModelFacts
@@ -151,16 +153,30 @@ def test_what_stands_in_a_file_or_in_what_the_user_said_is_a_quotation(told: str
 FORMS = [XML, HARMONY, GLM, DEEPSEEK, DEEPSEEK_NEW, INVOKES, "{'name': 'bash', 'arguments': {'command': 'ls',},}"]
 
 
+SHOWN_BY = {
+    "a file": "{}",
+    "read": "{number}\t{}",
+    "grep -n": "docs/calls.md:{number}:{}",
+    "git diff": "+{}",
+    "a mail": "> {}",
+    "a comment": "    # {}",
+}
+
+
+@pytest.mark.parametrize("line", SHOWN_BY.values(), ids=SHOWN_BY)
 @pytest.mark.parametrize("shown", FORMS)
-def test_a_quotation_is_one_in_whatever_form_it_stands_and_is_given_back(shown: str) -> None:
-    for told in (
-        shown,
-        f"# How to call\n{shown}\nand on",
-        "".join(f"{n}\t{row}\n" for n, row in enumerate(shown.split("\n"))),
-    ):
-        for text in (f"It says:\n{shown}", ONE, XML, f"So:\n{GLM}"):
-            assert not taken(text, "other", told), told
-        assert taken(ONE.replace("ls", "make"), "other", told)
+def test_a_quotation_is_one_in_whatever_form_it_stands_and_is_given_back(shown: str, line: str) -> None:
+    rows = ["How to call", *shown.split("\n"), "and on"]
+    told = "\n".join(line.format(row, number=number) for number, row in enumerate(rows, 1))
+    for text in (f"It says:\n{shown}", ONE, XML, f"So:\n{GLM}"):
+        assert not taken(text, "other", told)
+    assert taken(ONE.replace("ls", "make"), "other", told)
+
+
+@pytest.mark.parametrize("shown", FORMS)
+def test_what_stands_in_a_page_or_in_a_string_is_a_quotation(shown: str) -> None:
+    assert not taken(f"It says:\n{shown}", f"<pre>{html.escape(shown)}</pre>")
+    assert not taken(f"It says:\n{shown}", json.dumps({"message": shown}, ensure_ascii=False))
 
 
 def test_what_was_told_with_more_marks_than_are_compared_is_a_quotation() -> None:
