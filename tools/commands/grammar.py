@@ -26,9 +26,8 @@ _JOINED = {"program", "list", "pipeline", "redirected_statement"}
 """What may join the commands of a line that is proved."""
 _SUBSTITUTIONS = {"command_substitution", "process_substitution"}
 _BETWEEN_WORDS = re.compile(rb"(?:\\\n)*[ \t](?:[ \t]|\\\n)*")
-_BETWEEN_COMMANDS = re.compile(
-    rb"(?:[ \t\n]|\\\n|(?<![^\s;|&])#[^\n]*)*(?P<joint>&&|\|\||\|&|\||;)?(?:[ \t\n]|\\\n|(?<![^\s;|&])#[^\n]*)*"
-)
+_ASIDE = rb"(?:[ \t\n]|\\\n|(?<![^\s;|&])(?<!\\\n)#[^\n]*+)*+"
+_BETWEEN_COMMANDS = re.compile(_ASIDE + rb"(?P<joint>&&|\|\||\|&|\||;)?" + _ASIDE)
 """Blanks and comments, and one sign that joins."""
 _JOINT_BEFORE = re.compile(rb"(\|\||\|&|\||&&|&|;|\n|[({`])\s*\Z")
 _BARE = regex(r"[\w./:=,+%@^!{}*?\[\]#~-]*(?:\\[^\n][\w./:=,+%@^!{}*?\[\]#~-]*)*")
@@ -148,6 +147,9 @@ def _parser() -> "Parser":
     from tree_sitter import Language, Parser  # noqa: PLC0415  # deferred: as above
 
     return Parser(Language(tree_sitter_bash.language()))
+
+
+_NO_TARGET = Word("", expands=True)
 
 
 class _Reader:
@@ -275,21 +277,26 @@ class _Reader:
                 words.append(self.word(inner))
             else:
                 redirections.append(self.redirection(child))
+                words += map(self.word, _behind_target(child))
         return last
 
     def redirection(self, node: "Node") -> Redirection:
         descriptor = sign = ""
-        target = Word("", expands=True)
+        target = _NO_TARGET
         last = node.start_byte
         for child in node.children:
             if child.type == "file_descriptor":
                 descriptor = self.part(child.start_byte, child.end_byte)
+                if not re.fullmatch("[0-9]", descriptor):
+                    self.doubt("it redirects in a way that is not known")
             elif not child.is_named and not sign:
                 sign = child.type
-            elif node.type == "file_redirect":
+            elif node.type == "file_redirect" and target is _NO_TARGET:
                 target = self.word(child)
                 if self.part(last, child.start_byte).strip(" \t"):
                     self.doubt("it redirects in a way that is not known")
+            elif node.type == "file_redirect" and not _BETWEEN_WORDS.fullmatch(self.source, last, child.start_byte):
+                self.doubt("its words are not just written one after the other")
             elif node.type == "herestring_redirect" or child.type == "heredoc_start":
                 target = self.word(child)
             last = child.end_byte
@@ -359,6 +366,11 @@ class _Reader:
         self.depth += 1
         self.walk(node, is_inner=True)
         self.depth -= 1
+
+
+def _behind_target(node: "Node") -> list["Node"]:
+    """The words of the command that the grammar counts to a redirection before them."""
+    return node.children_by_field_name("destination")[1:] if node.type == "file_redirect" else []
 
 
 def _holds_commands(node: "Node") -> bool:

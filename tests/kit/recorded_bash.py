@@ -1,0 +1,153 @@
+"""What bash makes of command lines: real bash, in which every program is a function that writes down its arguments,
+with nothing on its PATH, in a folder of files whose names were chosen to do harm."""
+
+import random
+import subprocess
+from collections.abc import Iterator, Sequence
+from fnmatch import fnmatchcase
+from pathlib import Path
+from shutil import which
+
+from tools.commands.grammar import Command, Word, read
+from tools.commands.programs import ROWS
+from tools.commands.proof import proved
+from tools.process.shell import shell
+
+HOSTILE_NAMES = (
+    "a", "b.py", "-delete", "-e1etouch PWNED", "--pre=x", "-rf", "--", "-exec", "a b", "a\nb", "$(touch PWNED)",
+    "`touch PWNED`", "*", "?", "[ab]", "{a,b}", "~", "#x", ".env", "é", "\u3000", "x;touch PWNED", "'", '"', "-",
+    "sub/c.py", "sub/-i", "sub/.env", "sub/d e",
+)  # fmt: skip
+_PIECES = (
+    "a", "b.py", "sub", "sub/", "x1", "-n", "-l", "-e", "--", "-1", "PWNED", "touch", "p", "1,5p", "s/a/b/", "HEAD~1",
+    "stash@{0}", "'", "'", '"', '"', "\\", "\\\n", "\n", " ", " ", " ", "\t", ";", ";", "&&", "||", "|", "|&", "&", "(",
+    ")", "{", "}", "{a,b}", "{1..3}", "$", "$'", "\\x65", "\\0", "$x", "${a@P}", "$((x))", "$(touch PWNED)", "`",
+    "<", ">", ">>", "2>&1", "2>", ">/dev/null", "/dev/null", "<<<", "<<E\n", "\nE\n", "<(", "*", "*.py", "?", "[ab]",
+    "sub/*", "~", "~/", "=", "a=b", "IFS=x", "x+=", "#", " #", "# ", "!", "-v", "%s", "a[$(touch PWNED)]",
+    "if", "then", "fi", "time",
+"for", "do", "done", "function", "f()", "coproc", "[[", "]]", "[", "]", "\u00a0", "\u3000", "\u200b", "é",
+    "日本", "\r",
+    "\x01", "\0", "\x7f", ",", "..", ":", "@", "^", "+", "%", "-exec", "2", "10", "\\'", '\\"', "''", '""',
+    "\\;", "\\ ",
+)  # fmt: skip
+_STARTS = (
+    "ls ", "cat ", "grep x ", "rg x ", "echo ", "printf %s ", "git log ", "git status ", "find . ", "sed -n 1p ",
+    "head -n 5 ", "wc -l ", "sort ", "test -f ", "cut -f1 ", "awk '{print $1}' ", "cat a | ", "ls && ", "ls; ",
+    "true || ",
+)  # fmt: skip
+_ENDS = ("", "", "", " a", "\nls", "; ls -l", " | wc -l")
+_NAMES = sorted({row.split()[0] for row in ROWS} - {"command"} | {"sed", "awk", "find"})
+_PRELUDE = """
+record() { builtin printf '%s\\0' "$@" $'\\1' >> "$LOG"; }
+command_not_found_handle() { record "$@"; }
+"""
+
+
+def lines(seed: int, count: int) -> Iterator[str]:
+    """Lines made of what shells treat in a special way, most of them behind a harmless beginning."""
+    chance = random.Random(seed)
+    for _ in range(count):
+        pieces = chance.choices(_PIECES, k=chance.randint(0, 7))
+        glue = chance.choice(("", "", " "))
+        yield (
+            chance.choice(_STARTS)
+            + glue.join(pieces)
+            + chance.choice(("", "", "", " a", "\nls", "; ls -l", " | wc -l"))
+        )
+
+
+class RecordedBash:
+    """One folder of hostile names, and what bash runs there."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.log, self.prelude = folder / "files", folder / "log", folder / "prelude"
+        self.folder.mkdir()
+        for name in HOSTILE_NAMES:
+            path = self.folder / name
+            path.parent.mkdir(exist_ok=True)
+            path.write_text("")
+        functions = "".join(
+            f'{name}() {{ record {name} "$@"; return $status; }}\n' for name in _NAMES if name not in ("[",)
+        )
+        self.prelude.write_text(_PRELUDE + functions)
+
+    def ran(self, texts: Sequence[str], status: int) -> list[list[list[str]]]:
+        """For each line the arguments of all that it runs, in no order. `status`: what each of them says."""
+        self.log.write_bytes(b"")
+        script = (
+            f". '{self.prelude}'; status={status}; "
+            "while IFS= read -r -d '' line; do (eval \"$line\") </dev/null >/dev/null 2>&1; "
+            "builtin printf '\\2\\0' >> \"$LOG\"; done"
+        )
+        given = "\0".join((*texts, "")).encode()
+        environment = {
+            "PATH": str(self.folder / "nothing"),
+            "LOG": str(self.log),
+            "LC_ALL": "C.UTF-8",
+            "HOME": "/nowhere",
+        }
+        subprocess.run(
+            [*_walls(self.folder.parent), shell(), "-c", script],
+            cwd=self.folder,
+            env=environment,
+            input=given,
+            capture_output=True,
+            timeout=600,
+            check=True,
+        )
+        each = self.log.read_bytes().decode("utf-8", "surrogateescape").split("\2\0")
+        return [[one.split("\0")[:-1] for one in line.split("\1\0")[:-1]] for line in each[:-1]]
+
+    def names(self) -> set[str]:
+        return {str(path.relative_to(self.folder)) for path in self.folder.rglob("*")}
+
+
+def _walls(folder: Path) -> Sequence[str]:
+    """Nothing but the folder can be written where bubblewrap is there."""
+    program = which("bwrap", path="/usr/bin:/bin:/usr/local/bin")
+    if (
+        program is None
+        or subprocess.run([program, "--ro-bind", "/", "/", "true"], capture_output=True, check=False).returncode
+    ):
+        return ()
+    return (program, "--ro-bind", "/", "/", "--dev", "/dev", "--unshare-net", "--bind", str(folder), str(folder), "--")
+
+
+def escapes(texts: Sequence[str], bash: RecordedBash) -> tuple[int, list[str]]:
+    """How many of the lines are proved, and those of them of which bash runs something else than was read."""
+    safe = [text for text in texts if proved(text)]
+    before = bash.names()
+    found = set[str]()
+    for status in (0, 1):
+        for text, ran in zip(safe, bash.ran(safe, status), strict=True):
+            meant = [command for command in read(text).commands if command.texts[0] != "cd"]
+            if not all(any(_is_meant(argv, command) for command in meant) for argv in ran) or len(ran) > len(meant):
+                found.add(text)
+            is_certain = meant and not any(one.sign == "<" for one in meant[0].redirections)
+            if is_certain and not any(_is_meant(argv, meant[0]) for argv in ran):
+                found.add(text)
+    assert bash.names() == before, "something was written"
+    return len(safe), sorted(found)
+
+
+def _is_meant(argv: Sequence[str], command: Command) -> bool:
+    return _matches(list(argv), list(command.words), is_over=False)
+
+
+def _matches(argv: list[str], words: list[Word], *, is_over: bool) -> bool:
+    """Whether the arguments are those words, patterns replaced by names that are no options."""
+    while words and not words[0].globs:
+        if not argv or argv[0] != words[0].text:
+            return False
+        is_over = is_over or argv[0] == "--"
+        argv, words = argv[1:], words[1:]
+    if not words:
+        return not argv
+    at = 0
+    while at < len(argv) and (fnmatchcase(argv[at], words[0].text) or argv[at] == words[0].text):
+        if argv[at][:1] == "-" and not (is_over or words[0].text[:1] == "-"):
+            return False
+        at += 1
+        if _matches(argv[at:], words[1:], is_over=is_over):
+            return True
+    return False
