@@ -17,6 +17,7 @@ from agent.events import PermissionAsked, QuestionAsked, Tried
 from agent.mcp.status import ServerStatus
 from agent.messages import Assistant, Conversation, Reasoning, Text, ToolCall, User
 from agent.overview import Overview
+from agent.plan_events import PlanSubmitted
 from agent.providers.choices import ModelChoice
 from agent.providers.first_run import KeyFound
 from agent.records.file_change import FileChange
@@ -44,6 +45,7 @@ from tui.screens.confirm import ConfirmScreen
 from tui.screens.context import ContextScreen
 from tui.screens.panel import PanelScreen
 from tui.screens.permission import PermissionScreen
+from tui.screens.plan import PlanScreen
 from tui.screens.question import QuestionScreen
 from tui.view.first_run import first_panel
 from tui.view.models import models_panel
@@ -202,6 +204,10 @@ def _question(text: str) -> QuestionScreen:
     return QuestionScreen(QuestionAsked("q", text, (text, "blue")), (text,))
 
 
+def _plan(text: str) -> PlanScreen:
+    return PlanScreen(PlanSubmitted("plan-1", "1", text, ("ask", "accept-edits", "auto"), is_edited=True), (text,))
+
+
 SCREENS = (
     Shown("help", "help", does("help")),
     Shown("palette", "commands", does("commands")),
@@ -222,6 +228,7 @@ SCREENS = (
     Shown("todos", "todos", shows(_todos)),
     Shown("permission", PermissionScreen, shows(lambda text: PermissionScreen(asked(text)))),
     Shown("permission of a diff", PermissionScreen, shows(lambda text: PermissionScreen(asked_about_diff(text)))),
+    Shown("plan", PlanScreen, shows(_plan)),
     Shown("question", QuestionScreen, shows(_question)),
 )
 

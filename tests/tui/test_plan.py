@@ -41,8 +41,12 @@ def killed_at_the_question(folder: Path) -> None:
         terminal.until_it_ends()
 
 
-def test_a_plan_is_rejected_with_words_and_a_better_one_carried_out(tmp_path: Path) -> None:
-    with ready(tmp_path, SUBMITS + BETTER + WRITES, flags=PLANNING) as terminal:
+def test_a_plan_is_rejected_with_words_and_a_better_one_changed_and_carried_out(tmp_path: Path) -> None:
+    editor = tmp_path / "editor"
+    editor.write_text('#!/bin/sh\necho "# The best plan" > "$1"\n')
+    editor.chmod(0o755)
+    env = {"VISUAL": "", "EDITOR": str(editor)}
+    with ready(tmp_path, SUBMITS + BETTER + WRITES, flags=PLANNING, env=env) as terminal:
         terminal.send("plan it\r", until=ASKS)
         assert "Mend the sum" in terminal.text
         assert "**calc.py**" not in terminal.text
@@ -50,33 +54,12 @@ def test_a_plan_is_rejected_with_words_and_a_better_one_carried_out(tmp_path: Pa
         terminal.send("no new file", until="no new file")
         terminal.press_until("\r", "A better plan")
         assert files(tmp_path) == ["calc.py"]
+        terminal.press_until("e", "as you changed it")
+        assert "The best plan" in terminal.text
         terminal.press_until("2", "All done.")
         assert "no new file" in terminal.text
         terminal.until("accept-edits")
         left_behind(terminal)
-    assert files(tmp_path) == ["calc.py", "done.txt"]
-
-
-def test_what_the_editor_makes_of_a_plan_is_asked_about_and_carried_out(tmp_path: Path) -> None:
-    editor = tmp_path / "editor"
-    editor.write_text('#!/bin/sh\necho "# Mine" > "$1"\n')
-    editor.chmod(0o755)
-    env = {"VISUAL": "", "EDITOR": str(editor)}
-    with ready(tmp_path, SUBMITS + WRITES, flags=PLANNING, env=env) as terminal:
-        terminal.send("plan it\r", until=ASKS)
-        terminal.press_until("e", "as you changed it")
-        assert "Mine" in terminal.text
-        terminal.press_until("2", "All done.")
-        left_behind(terminal)
-    assert files(tmp_path) == ["calc.py", "done.txt"]
-
-
-def test_a_terminal_that_is_killed_at_a_plan_asks_again(tmp_path: Path) -> None:
-    killed_at_the_question(tmp_path)
-    with running(tmp_path, WRITES, flags=("-c",)) as again:
-        again.until(ASKS)
-        again.press_until("2", "All done.")
-        left_behind(again)
     assert files(tmp_path) == ["calc.py", "done.txt"]
 
 
@@ -90,27 +73,17 @@ def ended(terminal: Screen) -> None:
     assert b"Traceback" not in terminal.sent
 
 
-def test_in_lines_a_plan_is_read_rejected_and_accepted(tmp_path: Path) -> None:
-    with plain(tmp_path, SUBMITS + BETTER + WRITES, *PLANNING) as terminal:
-        terminal.until("> ")
-        terminal.send("plan it\r", until="Answer: ")
+def test_killed_at_a_plan_it_is_asked_about_again_in_lines_where_a_command_decides_nothing(tmp_path: Path) -> None:
+    killed_at_the_question(tmp_path)
+    with plain(tmp_path, BETTER + WRITES, "-c") as terminal:
+        terminal.until("Answer: ")
         for line in (f"Question: {ASKS}", "# Mend the sum", "2: yes, changing files without asking."):
             assert line in terminal.text
+        terminal.press_until("/mode auto\r", "Answer: /mode auto")
         terminal.press_until("no new file\r", "# A better plan")
         assert "Rejected." in terminal.text
         terminal.press_until("2\r", "All done.")
         assert "Accepted. The mode is now accept-edits." in terminal.text
-        ended(terminal)
-    assert files(tmp_path) == ["calc.py", "done.txt"]
-
-
-def test_in_lines_a_plan_left_open_is_asked_about_again_and_a_command_decides_nothing(tmp_path: Path) -> None:
-    killed_at_the_question(tmp_path)
-    with plain(tmp_path, WRITES, "-c") as terminal:
-        terminal.until("Answer: ")
-        terminal.press_until("/mode auto\r", "Answer: /mode auto")
-        terminal.press_until("2\r", "All done.")
-        assert "Rejected." not in terminal.text
         ended(terminal)
     assert files(tmp_path) == ["calc.py", "done.txt"]
 

@@ -9,12 +9,14 @@ from pathlib import Path
 import pytest
 
 from agent.events import Decision, PermissionAsked, QuestionAsked, TurnFinished
+from agent.plan_events import PlanDecision, PlanSubmitted
 from tests.tui.doubles import FakeSession
 from tests.tui.every_screen import SCREENS, closed, opened, stocked
 from tests.tui.hostile import HOSTILE
 from tests.tui.piloting import Driven, terminal
 from tests.tui.streams import is_shown
 from tui.screens.permission import PermissionScreen
+from tui.screens.plan import PlanScreen
 from tui.screens.question import QuestionScreen
 
 ROOM = (80, 24)
@@ -90,13 +92,20 @@ async def test_keys_where_there_is_no_room_do_no_harm_whatever_is_shown(size: tu
 @pytest.mark.parametrize("size", TINY, ids=str)
 async def test_there_is_always_room_to_answer_and_to_write(size: tuple[int, int]) -> None:
     question = PermissionAsked("q1", "1", "bash", {"command": "pytest -x"}, "asks", "", ("bash(pytest)",))
-    session = FakeSession([[question, QuestionAsked("q2", "Which?", ("red", "blue")), TurnFinished("answered", "x")]])
+    plan = PlanSubmitted("plan-1", "2", "# Mine", ("ask", "accept-edits"))
+    words = QuestionAsked("q2", "Which?", ("red", "blue"))
+    session = FakeSession([[question, plan, words, TurnFinished("answered", "x")]])
     async with terminal(session, size=size) as t:
         await t.pilot.press(*"hello")
         assert size == (1, 1) or "hello" in drawn(t)
         await t.press("enter", asks=PermissionScreen)
-        await t.press("y", asks=QuestionScreen)
+        await t.press("y", asks=PlanScreen)
+        await t.press("2", asks=QuestionScreen)
         await t.press("down", "enter")
         await t.press(*"more", "enter")
         assert session.said == ["hello", "more"]
-        assert session.answers == {"q1": Decision("allow"), "q2": "blue"}
+        assert session.answers == {
+            "q1": Decision("allow"),
+            "plan-1": PlanDecision("accept", "accept-edits"),
+            "q2": "blue",
+        }

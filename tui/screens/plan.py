@@ -32,7 +32,7 @@ _BETWEEN = 5
 """Lines of the frame, and empty ones below the headline, the plan and the answers."""
 _KEYS = "Up, Down, Enter choose   PgUp, PgDn, Space read   Esc stops"
 _BRIEFLY = "Enter chooses  PgDn reads  Esc stops"
-_SCROLLING = ("pageup", "pagedown", "space", "home", "end")
+_SCROLLING = ("up", "down", "pageup", "pagedown", "space", "home", "end")
 
 
 class PlanScreen(GuardedScreen[PlanDecision | Literal["stop"] | None]):
@@ -132,7 +132,7 @@ class PlanScreen(GuardedScreen[PlanDecision | Literal["stop"] | None]):
             self.dismiss("stop")
         elif choice is not None:
             self._choose(choice)
-        elif event.key in ("up", "down"):
+        elif event.key in ("up", "down") and listed.display:
             listed.action_cursor_up() if event.key == "up" else listed.action_cursor_down()
         elif event.key == "enter" and listed.display and listed.highlighted is not None:
             self._choose(choices_in(self.question)[listed.highlighted])
@@ -150,8 +150,8 @@ class PlanScreen(GuardedScreen[PlanDecision | Literal["stop"] | None]):
             case "end":
                 subject.scroll_end(animate=False)
             case _:
-                page = max(1, subject.size.height - 1)
-                subject.scroll_relative(y=-page if key == "pageup" else page, animate=False)
+                step = 1 if key in ("up", "down") else max(1, subject.size.height - 1)
+                subject.scroll_relative(y=-step if key in ("up", "pageup") else step, animate=False)
 
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
         event.stop()
