@@ -51,12 +51,8 @@ class _Rewriting:
         lost = _lost_indent(self.old, self.here)
         if lost is not None:
             self.old, self.new = _untrimmed(self.old, self.new, lost)
-        elif len(self.old) == 1 and not indent_of(self.old[0]):
-            self._insist_on_margin(indent_of(self.here[0]))
-        elif len(self.old) == 1 and self.old[0] != self.here[0]:
-            deeper = first_step(self.new)
-            if deeper is not None and deeper > len(indent_of(self.new[0])) and not opens_block(self.new[0]):
-                raise UnclearError(self.new[1])
+        else:
+            self._insist_on_levels([i for i, line in enumerate(self.old) if line.strip()])
         self.written = frozenset(indent_of(line) for line in (*self.old, *self.new) if line.strip())
         self.levels = self._levels(range(len(self.old)))
         self.signs = FileSigns.between("\n".join(self.old), "\n".join(self.here))
@@ -69,13 +65,21 @@ class _Rewriting:
     def lines(self) -> list[str]:
         return list(self._lines(self.kept, len(self.old), len(self.new)))
 
-    def _insist_on_margin(self, before: str) -> None:
-        """Returns when the new lines are clearly counted from the one old line, which has no indentation."""
-        deeper = first_step(self.new)
-        if before and deeper is not None:
-            unit, opens = len(self.step()) or 4, opens_block(self.new[0])
+    def _insist_on_levels(self, rows: Sequence[int]) -> None:
+        """Returns when the new lines are clearly counted from the one old line that has text, where it is only one.
+        `rows`: those that have."""
+        new = [line for line in self.new if line.strip()]
+        deeper = first_step(new)
+        if len(rows) != 1 or deeper is None:
+            return
+        before, opens = indent_of(self.here[rows[0]]), opens_block(new[0])
+        if indent_of(self.old[rows[0]]):
+            if self.old[rows[0]] != self.here[rows[0]] and deeper > len(indent_of(new[0])) and not opens:
+                raise UnclearError(new[1])
+        elif before:
+            unit = len(self.step()) or 4
             if level_fit(deeper, unit, opens=opens) <= level_fit(deeper - len(before), unit, opens=opens):
-                raise UnclearError(self.new[1])
+                raise UnclearError(new[1])
 
     def _levels(self, rows: range) -> Levels:
         pairs = ((indent_of(self.old[i]), indent_of(self.here[i])) for i in rows if self.old[i].strip())

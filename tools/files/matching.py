@@ -97,7 +97,10 @@ def alike(text: str, old: str) -> Matches:
 def is_precise(text: str, old: str, matches: Matches) -> bool:
     """Whether no more places than these are like `old` in the loosest reading: of what is not exactly as it was sent,
     the one that fits best may not be the one that is meant."""
-    return len(alike(text, old).places) <= len(matches.places)
+    others = alike(text, old).places
+    return len(others) <= len(matches.places) and all(
+        any(place.start < other.end and other.start < place.end for place in matches.places) for other in others
+    )
 
 
 def find_lines(lines: Sequence[str], wanted: Sequence[str], start: int = 0) -> LineMatches:

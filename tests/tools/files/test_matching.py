@@ -66,6 +66,11 @@ def test_lines_without_any_indentation_take_that_of_their_counterparts() -> None
     )
 
 
+def test_a_place_that_fits_by_a_part_of_a_line_is_not_the_one_of_whole_lines() -> None:
+    text = "x\nf('y')\n\t\nf('y')"
+    assert edited(text, "\nf(\u2019y\u2019)\n", "\ng()\n") == "x\nf('y')\n\t\ng()"
+
+
 def test_a_line_that_comes_again_keeps_the_blanks_at_its_end_that_the_model_wrote() -> None:
     text = "    with a:\n        b\n        try:  \n"
     assert edited(text, "with a:\n    b\n    try:  ", "with a:\n    b\n    try:\n        try:  ") == (

@@ -85,6 +85,12 @@ def test_empty_lines_at_the_end_of_a_hunk_belong_to_its_place() -> None:
     assert patched("a\nb\n", " a\n-b\n+c\n \n \n") == "a\nc\n"
 
 
+def test_an_empty_line_behind_the_one_that_lost_its_indentation_tells_nothing_of_levels() -> None:
+    text = "for a in b:\n   if c:\n      d()\n   e = 1\n\n"
+    with pytest.raises(PatchError, match="does not tell how far"):
+        patched(text, "-e = 1\n+with f:\n+      g()\n+   e = 1\n ")
+
+
 def test_a_first_line_without_its_indentation_tells_nothing_of_levels() -> None:
     with pytest.raises(PatchError, match="in steps of 8 and the file in steps of 4"):
         patched("if a:\n    b\nc\n", " b\n+if d:\n+        e\n c")
