@@ -20,6 +20,7 @@ from agent.calls.output_view import Ingest, hooks_of
 from agent.calls.policy import Policy, Rule, parse_rule
 from agent.calls.project_rules import ProjectRules
 from agent.channel import Channel
+from agent.checkpoints.session_checkpoints import SessionCheckpoints, open_project
 from agent.config.values import Config
 from agent.context.control_calls import PLAN
 from agent.context.estimate import decode_estimator, server_in
@@ -169,6 +170,9 @@ class Composer:
         runner = CallRunner(
             callable_tools, workspace, approval, interrupt, emit, ingest, note, progress, LoopGuard(), self.secrets
         )
+        checkpoints = self._checkpoints(recorder, workspace, channel)
+        if checkpoints is not None:
+            runner = replace(runner, guard=checkpoints.around)
 
         conversation, resumed = Conversation(), None
         if not is_new:
@@ -213,6 +217,7 @@ class Composer:
             server_tools=server_tools,
             servers=servers,
             archive=archive,
+            checkpoints=checkpoints,
         )
         if servers is not None:
             servers.start(env)
@@ -244,6 +249,20 @@ class Composer:
         earlier = partial(earlier_calls, self.thread, self.store, row.project, row.id)
         ask, about_plan = channel.questions.permission, channel.questions.plan
         return Approval(policy, ask, earlier, rules, progress.asked, kept_here, about_plan), kept.problem
+
+    def _checkpoints(self, recorder: Recorder, workspace: Workspace, channel: Channel) -> SessionCheckpoints | None:
+        if self.ephemeral or not self.config.checkpoints_enabled:
+            return None
+        checkpoints = SessionCheckpoints(
+            partial(open_project, self.config, workspace.root),
+            recorder.session,
+            lambda: recorder.count,
+            lambda: bool(workspace.jobs.running),
+            channel.emit,
+            channel.interrupt,
+        )
+        channel.note_with(checkpoints.note)
+        return checkpoints
 
     def _servers(self, served: ServerTools, channel: Channel, closing: AsyncExitStack) -> "RunningServers | None":
         """The servers of a session; None when none is declared."""

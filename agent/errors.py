@@ -4,6 +4,7 @@ AgentError                 a sentence for the user; `code` names it for scripts,
 ├── UsageError        2    a flag, prompt or folder; ConfigError: a file, key or value
 ├── StoreFailed       1    locked, newer, corrupt, disk full
 ├── ReferenceFailed   1    nothing is kept under a reference
+├── RestoreFailed     1    files cannot be brought back
 ├── EmptyAnswer       1    the model answered with nothing, twice
 ├── ContextExhausted  7    the conversation cannot be made to fit
 ├── ServerFailed      3    a server of tools cannot be used
@@ -66,6 +67,12 @@ class UsageError(AgentError):
 
     code = "usage"
     exit_code = 2
+
+
+class RestoreFailed(AgentError):
+    """Files cannot be brought back. The text says whether anything was changed."""
+
+    code = "undo"
 
 
 class ConfigError(UsageError):

@@ -7,13 +7,12 @@ from agent.messages import OutputStatus, Ranges, StopReason, Usage
 from agent.plan_events import PlanEvent
 from agent.view_events import (
     BroughtBack,
-    CacheBroken,
+    CacheEvent,
     CompactionFailed,
     CompactionStarted,
     ContextCompacted,
+    FilesChanged,
     NothingCompacted,
-    PrefixDrifted,
-    PrefixRenewed,
     RewriteUndone,
     ViewChanged,
 )
@@ -48,7 +47,6 @@ class TurnStarted:
     session: str
     model: str
     text: str
-    """What the user said."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -385,9 +383,7 @@ Event: TypeAlias = (
     | RewriteUndone
     | BroughtBack
     | ViewChanged
-    | PrefixDrifted
-    | PrefixRenewed
-    | CacheBroken
+    | CacheEvent
     | CompactionFailed
     | WindowLearned
     | ModelSwitched
@@ -395,6 +391,7 @@ Event: TypeAlias = (
     | Noticed
     | Remembered
     | Resumed
+    | FilesChanged
     | TurnFinished
     | TurnFailed
 )

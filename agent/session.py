@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Concatenate, ParamSpec, Protocol, TypeVar
 
 from agent.archive.listing import ArchiveListing
 from agent.channel import Answer, Channel
+from agent.checkpoints.session_checkpoints import SessionCheckpoints
 from agent.config.options import Mode
 from agent.errors import AgentError, StoreFailed
 from agent.events import Event, Noticed, Resumed, TurnFailed, TurnFinished, TurnStarted
@@ -209,6 +210,8 @@ class Session:
 
     async def _keep_turn(self) -> None:
         """The turn, and what was learnt in it, survive a loss of power."""
+        if self._env.checkpoints is not None:
+            await self._env.checkpoints.end_turn()
         await self._env.recorder.keep_tool_uses(self._env.deferral.take_uses())
         await self._env.recorder.end_turn(self.model, self.mode, self._env.learned)
 
@@ -283,6 +286,13 @@ class Session:
         return kept(self._env.archive).files
 
     @property
+    def checkpoints(self) -> SessionCheckpoints:
+        """Files as they were before the session changed them. Raises `AgentError` where none are kept."""
+        if self._env.checkpoints is None:
+            raise AgentError("no checkpoints are kept in this session: see `checkpoints.enabled` in `/settings`")
+        return self._env.checkpoints
+
+    @property
     def listing(self) -> ArchiveListing:
         """What the session has kept, to look through. Raises `AgentError` where nothing is kept."""
         return kept(self._env.archive).listing
@@ -319,6 +329,8 @@ class Session:
             if self._tidying is not None:
                 await self._tidying
             await self._env.call_runner.workspace.jobs.close()
+            if self._env.checkpoints is not None:
+                await self._env.checkpoints.close()
             await self._env.recorder.writes.close()
         finally:
             if self._on_close is not None:

@@ -1,5 +1,5 @@
 """What happens to the view of a session and to what providers have cached of it: rewrites, acts of the user, their
-prices and receipts. Plain data."""
+prices and receipts; and what a turn changed in files. Plain data."""
 
 from typing import Literal, TypeAlias
 
@@ -161,3 +161,16 @@ class CacheBroken:
     expected: int
     """Tokens."""
     read: int
+
+
+CacheEvent: TypeAlias = PrefixDrifted | PrefixRenewed | CacheBroken
+
+
+@dataclass(frozen=True, slots=True)
+class FilesChanged:
+    """What the turn changed in files, as far as it can be taken back."""
+
+    files: tuple[str, ...]
+    """Relative to the working folder, or absolute where they lie outside it."""
+    uncovered: str = ""
+    """Why what commands changed is not among it, where that is so."""

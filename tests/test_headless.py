@@ -111,7 +111,8 @@ def test_stream_json_prints_an_event_a_line_and_the_result_last(user: User) -> N
     kinds = [line["type"] for line in run.lines]
     assert kinds == [
         "turn_started", "step_started", "context_measured", "call_delta", "reply_finished", "tool_started",
-        "tool_finished", "step_started", "context_measured", "text_delta", "reply_finished", "turn_finished", "result",
+        "tool_finished", "step_started", "context_measured", "text_delta", "reply_finished", "files_changed",
+        "turn_finished", "result",
     ]  # fmt: skip
     assert all(next(iter(line)) == "type" for line in run.lines)
     assert (run.result["files_changed"], (user.project / "a.txt").read_text()) == (["a.txt"], "hi")

@@ -176,9 +176,9 @@ class EbbApp(CaretApp, App[str]):
     def _submitted(self, message: PromptInput.Submitted) -> None:
         self.jobs.take(message.text)
 
-    def action_command(self, name: str) -> None:
-        """For keys: what the command of that name does, with nothing after it."""
-        self.jobs.invoke(Invocation(named(name), ""))
+    def action_command(self, name: str, argument: str = "") -> None:
+        """For keys: what the command of that name does."""
+        self.jobs.invoke(Invocation(named(name), argument))
 
     @on(PromptInput.Hinted)
     def _hinted(self, message: PromptInput.Hinted) -> None:

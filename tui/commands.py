@@ -29,7 +29,8 @@ class Command:
 COMMANDS: tuple[Command, ...] = (
     Command("help", "", "keys and commands", when_busy=True),
     Command("compact", "[focus]", "summarise the conversation to make room, after a look at what that does"),
-    Command("undo", "", "show the model again what the last change of its view took out"),
+    Command("undo", "[list]", "take back what the last turn changed in files, after a look at it; `list`: any turn"),
+    Command("redo", "", "bring back what was taken back last"),
     Command("context", "[ACT REF]", "what fills the window, and what to do about it", when_busy=True),
     Command("archive", "", "outputs and messages that were kept, to look through"),
     Command("why", "TEXT", "whether the model sees a text, and where it went"),
@@ -37,7 +38,7 @@ COMMANDS: tuple[Command, ...] = (
     Command("mcp", "", "servers: their tools, prompts and state", when_busy=True),
     Command("resume", "[id]", "go on with an earlier session; without an id: find, rename, fork, delete"),
     Command("sessions", "", "the same list of sessions"),
-    Command("rewind", "", "go back to before one of your messages, in a fork; files stay as they are"),
+    Command("rewind", "", "go back to before one of your messages: the conversation in a fork, files, or both"),
     Command("model", "[name]", "go on with another model"),
     Command("mode", "[name]", "ask, accept-edits, plan or auto; without a name the next one", when_busy=True),
     Command("clear", "", "start a new session"),

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import field, replace
 from functools import partial
 from typing import Protocol
@@ -21,7 +22,7 @@ from agent.events import Event, ToolFinished, ToolProgress, ToolStarted
 from agent.interrupt import Interrupt
 from agent.messages import OutputStatus, ToolCall, ToolOutput
 from agent.records.call_progress import CallProgress
-from tools.base import Made, Result, Tool, ToolError, Workspace
+from tools.base import Effect, Made, Result, Tool, ToolError, Workspace
 from tools.files.paths import display
 from tools.lazy import dataclass
 
@@ -53,6 +54,19 @@ class Keeper(Protocol):
         """The output with all of it kept, when less than its text is going to be shown."""
 
 
+class Guard(Protocol):
+    """Keeps what a call may change in files, as it was before."""
+
+    def __call__(
+        self, effect: Effect, subjects: Sequence[str], *, reads_only: bool
+    ) -> AbstractAsyncContextManager[None]: ...
+
+
+def unguarded(effect: Effect, subjects: Sequence[str], *, reads_only: bool) -> AbstractAsyncContextManager[None]:
+    """Where nothing is kept."""
+    return nullcontext()
+
+
 async def forget_files(file_changes: Sequence[Made]) -> None:
     """Where nobody will ask what was in them."""
 
@@ -75,6 +89,7 @@ class CallRunner:
     """Counts calls that are made again and again; None where a turn may do that."""
     secrets: SecretTokens = field(default_factory=SecretTokens)
     """What stands for secrets in what the model was shown."""
+    guard: Guard = unguarded
 
 
 async def run_calls(
@@ -191,7 +206,9 @@ async def _watched(allowed: Permit, call_runner: CallRunner, *, is_outside: bool
         workspace = replace(call_runner.workspace, progress=show, granted=granted, read_only=shown is not None)
         workspace = replace(workspace, sandbox=None) if is_outside else workspace
         arguments = with_secrets(allowed.call, allowed.tool, call_runner.secrets)
-        return await call_runner.interrupt.race(allowed.tool.run(arguments, workspace))
+        reads_only = allowed.asked.read_only is not None
+        async with call_runner.guard(allowed.tool.effect, allowed.asked.subjects, reads_only=reads_only):
+            return await call_runner.interrupt.race(allowed.tool.run(arguments, workspace))
     finally:
         is_over = True
 

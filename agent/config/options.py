@@ -200,6 +200,18 @@ OPTIONS: tuple[Option, ...] = (
         optional_count,
         "bytes that kept outputs may take before the oldest go that nothing refers to",
     ),
+    Option(
+        "checkpoints.enabled", True, flag, "keep files as they were before the agent changes them: `/undo` needs that"
+    ),
+    Option("checkpoints.max_file_bytes", 10_000_000, count, "bytes of a file above which it is not kept"),
+    Option("checkpoints.max_files", 100_000, count, "files above which a folder is not kept before commands run in it"),
+    Option(
+        "checkpoints.max_bytes",
+        2_000_000_000,
+        count,
+        "bytes of a folder's files above which it is not kept before commands run in it, and that its checkpoints may "
+        "take before the oldest go",
+    ),
     Option("hooks.after_tool", (), hooks, "programs of yours that get the outputs of some calls, each as it came"),
     Option(
         "retry.patience", 600.0, seconds, "seconds that a request is tried again; in a terminal until Esc, if unset"

@@ -100,6 +100,10 @@ class Config:
     archive_max_age: float | None
     """Days."""
     archive_max_bytes: int | None
+    checkpoints_enabled: bool
+    checkpoints_max_file_bytes: int
+    checkpoints_max_files: int
+    checkpoints_max_bytes: int
     retry_patience: float
     retry_first: float
     retry_fallback_after: float | None

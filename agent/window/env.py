@@ -6,6 +6,7 @@ from typing import Protocol
 
 from agent.archive.session_archive import SessionArchive
 from agent.calls.execute import CallRunner
+from agent.checkpoints.session_checkpoints import SessionCheckpoints
 from agent.context.prompt import Instructions
 from agent.context.settings import CompactionSettings
 from agent.context.tool_selection import ToolSpec
@@ -87,6 +88,8 @@ class Env:
     servers: Servers | None = None
     archive: SessionArchive | None = None
     """What left the view, to look up and to look through; None where nothing is kept."""
+    checkpoints: SessionCheckpoints | None = None
+    """Files as they were before the session changed them; None where none are kept."""
     pending_messages: Callable[[], Sequence[User]] = tuple
     """Takes what the user has said while the turn runs."""
 

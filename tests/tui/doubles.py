@@ -9,6 +9,7 @@ from typing import Any
 from agent.archive.library import Library, SessionMatch
 from agent.archive.listing import ArchiveItem, ArchiveListing, ContentPage
 from agent.archive.tree import Tree
+from agent.checkpoints.session_checkpoints import SessionCheckpoints
 from agent.config.options import Mode
 from agent.context.provenance import Occurrence, Trace
 from agent.errors import AgentError, ReferenceFailed, UsageError
@@ -139,6 +140,15 @@ class FakeFiles(FileLog):
         return Changes(scope, self.changed if scope == "session" else self.changed[:4], self.told)
 
 
+class FakeCheckpoints(SessionCheckpoints):
+    """No turn has changed a file."""
+
+    def __init__(self) -> None: ...
+
+    async def run(self, work: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        return ()
+
+
 @dataclass
 class FakeSession(Session):
     """A turn is a list of events. A question among them waits for its answer, `Hold` waits until it is let go, `Hears`
@@ -155,6 +165,7 @@ class FakeSession(Session):
     limits: TurnLimits = TurnLimits()  # noqa: RUF009  # as above
     listing: FakeShelf = FakeShelf()
     files: FakeFiles = FakeFiles()
+    checkpoints: FakeCheckpoints = FakeCheckpoints()  # noqa: RUF009  # it keeps nothing
     news: tuple[str, ...] = ()
     servers: RunningServers | None = None
     said: list[str] = field(default_factory=list)

@@ -173,7 +173,7 @@ async def _compacts(t: Driven) -> None:
 
 async def _undoes(t: Driven) -> None:
     played(t).changes[:] = [UndoOffer(Conversation(), 1, RewriteUndone(9_800, 84_300, 63_000, 0.2363, 180_000))]
-    await does("undo")(t)
+    await does("context", "undo")(t)
 
 
 @dataclass(frozen=True, slots=True)

@@ -84,7 +84,7 @@ def test_a_summary_to_be_edited(picture: Picture) -> None:
 @SIZES
 def test_an_undo_with_its_price(picture: Picture) -> None:
     app = app_with(UndoOffer(Conversation(), 1, RewriteUndone(9_800, 84_300, 63_000, 0.2363, 180_000)))
-    undo = Invocation(named("undo"), "")
+    undo = Invocation(named("context"), "undo")
     assert picture(app, asks(app, ConfirmScreen), start=lambda: app.jobs.invoke(undo))
 
 

@@ -107,7 +107,7 @@ def scope_of(root: str) -> WalkScope:
         folders.append(at)
     rules: tuple[FolderRules, ...] = ()
     for folder in reversed(folders):
-        rules = _rules_at(folder, rules, True)
+        rules = rules_in(folder, rules, True)
     return WalkScope(False) if is_ignored(root, True, rules) else WalkScope(True, rules)
 
 
@@ -120,7 +120,7 @@ def files_below(root: str) -> Iterator[str]:
         if not is_folder:
             yield path[len(root.rstrip("/")) + 1 :]
             continue
-        here = _rules_at(path, rules, scope.is_tracked)
+        here = rules_in(path, rules, scope.is_tracked)
         for entry in reversed(_entries(path)):
             folder = entry.is_dir(follow_symlinks=False)
             wanted = folder or entry.is_file(follow_symlinks=False)
@@ -134,7 +134,7 @@ def nearest_below(root: str) -> Iterator[str]:
     waiting: deque[tuple[str, str, tuple[FolderRules, ...]]] = deque([(root, "", scope.above)])
     while waiting:
         path, before, rules = waiting.popleft()
-        here = _rules_at(path, rules, scope.is_tracked)
+        here = rules_in(path, rules, scope.is_tracked)
         for entry in _entries(path):
             folder = entry.is_dir(follow_symlinks=False)
             wanted = folder or entry.is_file(follow_symlinks=False)
@@ -148,14 +148,14 @@ def nearest_below(root: str) -> Iterator[str]:
 def entries_of(folder: str) -> Iterator[tuple[str, bool]]:
     """The names in a folder that are not ignored, in order, and whether each is a folder itself."""
     scope = scope_of(folder)
-    here = _rules_at(folder, scope.above, scope.is_tracked)
+    here = rules_in(folder, scope.above, scope.is_tracked)
     for entry in _entries(folder):
         is_folder = entry.is_dir(follow_symlinks=False)
         if entry.name != ".git" and not is_ignored(entry.path, is_folder, here):
             yield entry.name, is_folder
 
 
-def _rules_at(folder: str, above: tuple[FolderRules, ...], is_tracked: bool) -> tuple[FolderRules, ...]:
+def rules_in(folder: str, above: tuple[FolderRules, ...], is_tracked: bool) -> tuple[FolderRules, ...]:
     """The rules that hold inside the folder, outermost first. A repository knows nothing of the one around it."""
     lines: list[str] = []
     if _is_repository(folder):

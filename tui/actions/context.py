@@ -6,7 +6,6 @@ from agent.context.control_calls import last_todos
 from agent.errors import AgentError
 from tui.actions.command_context import CommandContext
 from tui.session.compaction import begin, take_back, what_undo_does
-from tui.session.memory import take_back_note
 from tui.view.archive import archive_panel, rows_of
 from tui.view.compaction_preview import undo_lines
 from tui.view.provenance import places_panel
@@ -20,8 +19,9 @@ async def compact(context: CommandContext, focus: str) -> None:
         by_hand.leave()
 
 
-async def undo(context: CommandContext, _: str) -> None:
-    event = None if await take_back_note(context.controller) else await what_undo_does(context.controller)
+async def undo_rewrite(context: CommandContext) -> None:
+    """Takes back the last change of what the model sees, once its price was agreed to."""
+    event = await what_undo_does(context.controller)
     if event is not None and await context.confirm("Undo the last rewrite?", undo_lines(event), "undoes it"):
         await take_back(context.controller)
 
@@ -30,6 +30,8 @@ async def show_context(context: CommandContext, written: str) -> None:
     """Shows what the context holds; with an act and what it is meant for, does that."""
     if not written.strip():
         return await context.show_context()
+    if written.strip() == "undo":
+        return await undo_rewrite(context)
     try:
         await context.steer(written)
     except AgentError as error:

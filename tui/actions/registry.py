@@ -3,17 +3,19 @@
 from collections.abc import Awaitable, Callable, Mapping
 
 from tui.actions.command_context import CommandContext
-from tui.actions.context import bring, compact, show_archive, show_context, show_todos, undo, why
+from tui.actions.context import bring, compact, show_archive, show_context, show_todos, why
 from tui.actions.diff import show_session, show_turn
 from tui.actions.messages import copy_answer, later, print_conversation, remember, run_shell
 from tui.actions.servers import show_servers
 from tui.actions.sessions import change_mode, choose_model, clear, resume, rewind, show_sessions
 from tui.actions.settings import choose_theme, show_settings
+from tui.actions.undo import redo, undo
 
 ACTIONS: Mapping[str, Callable[[CommandContext, str], Awaitable[None]]] = {
     "help": lambda context, _: context.show_help(),
     "compact": compact,
     "undo": undo,
+    "redo": redo,
     "context": show_context,
     "archive": show_archive,
     "why": why,

@@ -2,14 +2,15 @@
 
 from time import time
 
-from agent.archive.tree import rows_of
+from agent.archive.tree import Said, Tree, rows_of
+from agent.checkpoints.undo_points import UndoPoint, turns_since
 from agent.errors import AgentError
 from tui.actions.command_context import CommandContext
+from tui.actions.undo import agreed_to, carry_out
 from tui.session.controller import go_back, tree_here
 from tui.session.session_list import SessionList
 from tui.text.sanitise import visible_line
 from tui.view.models import models_panel, offers_here
-from tui.view.panel import Taken
 from tui.view.session_tree import tree_panel
 
 
@@ -39,22 +40,46 @@ async def pick_session(context: CommandContext) -> str:
 
 
 async def rewind(context: CommandContext, _: str) -> None:
-    """Goes on before one of the user's messages, which comes back to the prompt. The session stays as it is."""
+    """Goes on before one of the user's messages, which comes back to the prompt, or brings files back to what they were
+    then, or does both. The session stays as it is."""
     library, session = await context.controller.sessions.library(), context.controller.session
     tree = await tree_here(context.controller, library)
     if tree is None or session is None:
         return
     rows = rows_of(tree, session.id)
-    match await context.show(tree_panel(tree, rows, time())):
-        case Taken(value, "rewind"):
-            said = rows[int(value)].said
-            if await go_back(context.controller, library, tree, said):
-                context.show_session()
-                context.write(said.text)
-        case Taken(value):
-            other = rows[int(value)].said.session
-            if other != session.id and await context.controller.open(resume=other):
-                context.show_session()
+    taken = await context.show(tree_panel(tree, rows, time()))
+    if taken is None:
+        return
+    said = rows[int(taken.value)].said
+    if taken.action == "open":
+        if said.session != session.id and await context.controller.open(resume=said.session):
+            context.show_session()
+        return
+    files = None
+    if taken.action in ("files", "both"):
+        points = await _changed_since(context, tree, said)
+        files = await agreed_to(context, points, "rewind") if points else None
+        if files is None and (points or taken.action == "files"):
+            return
+    if taken.action != "files":
+        if not await go_back(context.controller, library, tree, said, with_files=files is not None):
+            return
+        context.show_session()
+        context.write(said.text)
+    if files is not None:
+        await carry_out(context, files, "rewind")
+
+
+async def _changed_since(context: CommandContext, tree: Tree, said: Said) -> tuple[UndoPoint, ...]:
+    """The turns since then that changed files. That there are none is told."""
+    session = context.controller.session
+    if session is None:
+        return ()
+    points = await session.checkpoints.run(lambda project: project.points())
+    since = turns_since(points, [branch.session for branch in tree.branches], said.at)
+    if not since:
+        context.controller.notice("no turn since then has changed a file, as far as that is kept")
+    return since
 
 
 async def choose_model(context: CommandContext, name: str) -> None:

@@ -375,11 +375,13 @@ async def tree_here(controller: SessionController, library: "Library") -> Tree |
     return tree
 
 
-async def go_back(controller: SessionController, library: "Library", tree: Tree, said: Said) -> bool:
-    """Goes on in a fork from before the message, as far as it can be opened. The session that was left stays as it
-    is."""
+async def go_back(
+    controller: SessionController, library: "Library", tree: Tree, said: Said, *, with_files: bool = False
+) -> bool:
+    """Goes on in a fork from before the message, as far as it can be opened. The session that was left stays as it is.
+    `with_files`: they are brought back, too."""
     fork = await library.fork(said.session, said.position, draft=True)
     is_open = await controller.open(resume=fork.id)
     if is_open:
-        controller.notice(rewound(changed_since(tree, said)))
+        controller.notice(rewound(() if with_files else changed_since(tree, said)))
     return is_open

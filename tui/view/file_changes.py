@@ -34,11 +34,12 @@ class FileChangeRow:
 
 def rows_of(changes: Changes) -> tuple[FileChangeRow, ...]:
     """A row for each file, those that tools changed first."""
-    return tuple(_row(file) for file in sorted(changes.files, key=lambda file: not file.by_tool))
+    return tuple(row_of(file) for file in sorted(changes.files, key=lambda file: not file.by_tool))
 
 
-def _row(file: FileChange) -> FileChangeRow:
-    told = "; ".join(part for part in (file.unknown, file.note, "" if file.by_tool else OTHER) if part)
+def row_of(file: FileChange, other: str = OTHER) -> FileChangeRow:
+    """`other`: what is said of one that no tool of the session changed."""
+    told = "; ".join(part for part in (file.unknown, file.note, "" if file.by_tool else other) if part)
     if file.unknown:
         return FileChangeRow(file.name, "", 0, 0, told, file.by_tool, is_known=False)
     diff = "\n".join(diff_lines(file.name, file.before, file.now)) if file.before != file.now else ""

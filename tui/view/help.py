@@ -16,7 +16,8 @@ AREAS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("Reading", ("PgUp", "PgDn", "Home", "End", "Ctrl-Up", "Ctrl-Down", "Ctrl-F", "Ctrl-O", "Ctrl-T", "Ctrl-D", "F2",
                  "find", "diff", "print", "copy", "export")),
     ("What the model sees", ("Ctrl-X", "context", "compact", "archive", "why", "bring")),
-    ("Sessions", ("resume", "sessions", "clear", "rewind", "undo", "fork", "rename", "delete", "files", "tree")),
+    ("Sessions", ("resume", "sessions", "clear", "rewind", "undo", "redo", "fork", "rename", "delete", "files",
+                  "tree")),
     ("Models, servers, settings", ("Ctrl-P", "model", "mcp", "settings", "theme", "notify", "commands", "setup")),
     ("The program", ("F1", "Ctrl-Z", "Ctrl-C", "help", "quit")),
 )  # fmt: skip

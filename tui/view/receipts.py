@@ -11,7 +11,7 @@ from tui.text.numbers import dollars, tokens
 if TYPE_CHECKING:  # types only: events are loaded behind the first paint
     from agent.view_events import Cause, CompactionFailed, ContextCompacted, Price, ReceiptItem, RewriteUndone
 
-BACK = "`u` on this block, or `/undo`, shows the model again what was there before"
+BACK = "`u` on this block, or `/context undo`, shows the model again what was there before"
 
 Weight: TypeAlias = Literal["head", "item"]
 

@@ -44,13 +44,14 @@ from agent.view_events import (
     CompactionFailed,
     CompactionStarted,
     ContextCompacted,
+    FilesChanged,
     NothingCompacted,
     PrefixDrifted,
     PrefixRenewed,
     RewriteUndone,
     ViewChanged,
 )
-from tools.extent import listed
+from tools.extent import counted, listed
 from tui.view.blocks import AnswerText, Call, CallStatus, Failure, Notice, Retry, SessionView, Thought, UserText
 from tui.view.edit_wording import change_of
 from tui.view.receipts import Compaction, RunningCompaction, UndoneReceipt, failure_of
@@ -147,10 +148,20 @@ def advance(view: SessionView, event: Event) -> SessionView:
             return _settle_texts(view).plus(Notice(told, event))
         case Resumed():
             return view  # shown when the session was opened, before any turn
+        case FilesChanged():
+            return _settle_texts(view).plus(Notice(files_told(event)))
         case TurnFinished(end=end, text=text):
             return _turn_finished(view, end, text)
         case TurnFailed(code=code, message=message, cause=cause):
             return _at_rest(view).plus(Failure(code, message, cause))
+
+
+def files_told(event: FilesChanged) -> str:
+    """What a turn changed, in a line."""
+    count = len(event.files)
+    files = f"{counted(count, 'file')} changed; `/undo` takes {'it' if count == 1 else 'them'} back" if count else ""
+    without = f"what commands change here is not covered by `/undo`: {event.uncovered}" if event.uncovered else ""
+    return ". ".join(filter(None, (files, without)))
 
 
 def _search_told(names: tuple[str, ...]) -> str:

@@ -13,8 +13,8 @@ from tui.text.numbers import age
 from tui.text.sanitise import visible, visible_line
 from tui.view.panel import Panel, PanelAction, PanelRow
 
-KEYS = "Enter goes back to before it   o opens that branch   Esc closes"
-FILES = "Files are not rewound: they stay as they are now."
+KEYS = "Enter goes back to before it  f brings files back  b does both  o opens that branch  Esc closes"
+FILES = "Files stay as they are now, unless you bring them back, too."
 MOST_FILES, MOST_LINES, LONGEST = 8, 6, 200
 
 
@@ -34,7 +34,12 @@ def tree_panel(tree: Tree, rows: Sequence[TreeRow], now: float) -> Panel:
         ),
         KEYS,
         said=f"Go back to before one of your messages, in a fork, the newest first. {FILES}",
-        actions=(PanelAction(("enter",), "rewind"), PanelAction(("o",), "open")),
+        actions=(
+            PanelAction(("enter",), "rewind"),
+            PanelAction(("f",), "files"),
+            PanelAction(("b",), "both"),
+            PanelAction(("o",), "open"),
+        ),
         search="",
         mark=str(max((at for at, row in enumerate(rows) if row.is_on_path), default=0)),
         is_newest_last=True,

@@ -236,7 +236,7 @@ class Transcript(SearchedRows, can_focus=True):
             return  # whoever began the search goes on with it
         if event.key == "u" and isinstance(self.marked, Compaction):
             event.stop()
-            self.call_later(self.run_action, "app.command('undo')")
+            self.call_later(self.run_action, "app.command('context', 'undo')")
         elif event.character == "Y":
             event.stop()
             self.call_later(self.run_action, "app.command('copy')")

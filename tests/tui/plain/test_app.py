@@ -392,7 +392,7 @@ async def test_a_message_that_is_gone_back_to_is_written_in_a_fork() -> None:
     async with talking(FakeSession(history=conversation(2)), FakeSession(id="abc123f")) as controller:
         controller.sessions.listing = FakeLibrary(branches=tree)
         await controller.rests()
-        await controller.says("/rewind", shows="Files are not rewound")
+        await controller.says("/rewind", shows="Files stay as they are now")
         await controller.shows("1: second")
         await controller.says("1", shows="calc.py changed since")
         assert controller.sessions.listing.done == [("fork", "abc123", 2, True)]

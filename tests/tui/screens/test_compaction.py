@@ -63,11 +63,11 @@ async def test_it_is_looked_at_written_edited_done_and_taken_back(tmp_path: Path
         await t.press("escape")
         assert t.session.history.summary.summary
         t.prompt.focus()
-        await t.type("/undo", asks=ConfirmScreen)
+        await t.type("/context undo", asks=ConfirmScreen)
         await t.press("enter")
         assert replace(t.session.history, held=0) == before
         assert isinstance(t.app.controller.view.blocks[-1], UndoneReceipt)
-        await t.type("/undo", shows="there is nothing to undo")
+        await t.type("/context undo", shows="there is nothing to undo")
 
 
 async def test_esc_leaves_everything_as_it_was_and_tells_what_was_paid(tmp_path: Path) -> None:

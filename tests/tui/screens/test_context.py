@@ -10,6 +10,7 @@ from agent.messages import User
 from tests.tui.doubles import FakeSession
 from tests.tui.piloting import Driven, terminal
 from tests.tui.test_real_session import Reply, calls, working
+from tui.screens.confirm import ConfirmScreen
 from tui.screens.context import KEYS_SURE, ContextScreen
 from tui.screens.permission import PermissionScreen
 from tui.view.blocks import Notice
@@ -208,12 +209,13 @@ async def test_acts_are_commands_too(tmp_path: Path) -> None:
             ("/context evict r1", "`r1` is pinned: unpin it first"),
             ("/context unpin r1", "`r1` is not pinned any more"),
             ("/context evict r1", "`r1` left the view: a line stands for it"),
-            ("/context undo", "undone: "),
-            ("/context undo", "there is nothing to undo"),
             ("/context frob r1", "`/context frob r1` is nothing that can be done"),
             ("/context pin", "nothing that can be done"),
         ):
             await t.type(written, shows=told)
+        await t.type("/context undo", asks=ConfirmScreen)
+        await t.press("enter", shows="undone: ")
+        await t.type("/context undo", shows="there is nothing to undo")
 
 
 @pytest.mark.parametrize("size", [(10, 5), (20, 3), (10, 40), (200, 8), (40, 16)])

@@ -1,0 +1,1 @@
+"""Files as they were before the agent changed them: seen, kept, planned to come back, brought back."""

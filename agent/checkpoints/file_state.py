@@ -1,0 +1,139 @@
+"""What a path of the workspace was before something and after it, and what taking that back would do. Plain values: it
+knows no disk."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Literal, TypeAlias
+
+from tools.lazy import dataclass
+
+Kind: TypeAlias = Literal["absent", "file", "link", "folder", "large", "unreadable", "special", "unknown"]
+KEPT: frozenset[Kind] = frozenset(("absent", "file", "link", "folder"))
+
+WHY: Mapping[Kind, str] = {
+    "large": "it was too large to be kept",
+    "unreadable": "it could not be read",
+    "special": "it was neither a file nor a link nor a folder",
+    "unknown": "what it held before is not known",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class FileState:
+    """What stood at a path."""
+
+    kind: Kind = "absent"
+    mode: int = 0
+    """Permission bits of files and folders."""
+    digest: str = ""
+    """The SHA-256 of a file's bytes, or of where a link points; what tells others apart from each other."""
+
+    @property
+    def is_kept(self) -> bool:
+        return self.kind in KEPT
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.mode:o} {self.digest}"
+
+
+ABSENT = FileState()
+
+
+def read_state(text: str) -> FileState:
+    """A state from its text."""
+    kind, mode, digest = text.split(" ", 2)
+    known: dict[str, Kind] = {kind: kind for kind in (*KEPT, *WHY)}
+    return FileState(known.get(kind, "unknown"), int(mode, 8), digest)
+
+
+@dataclass(frozen=True, slots=True)
+class PathChange:
+    """A path that was changed. Paths are relative to the workspace, with `/`, or absolute where they lie outside it."""
+
+    path: str
+    before: FileState
+    after: FileState
+    doubt: str = ""
+    """Why somebody else may have had a hand in it; empty where nobody had."""
+
+
+Outcome: TypeAlias = Literal["restore", "as_before", "ask", "cannot"]
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedPath:
+    """What taking back would do with a path."""
+
+    path: str
+    now: FileState
+    back: FileState
+    outcome: Outcome
+    """`ask`: somebody else has changed it, too, and that would be lost."""
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RestorePlan:
+    points: tuple[int, ...]
+    paths: tuple[PlannedPath, ...]
+
+    def of(self, *outcomes: Outcome) -> tuple[PlannedPath, ...]:
+        return tuple(one for one in self.paths if one.outcome in outcomes)
+
+    def chosen(self, *, forced: bool) -> tuple[PlannedPath, ...]:
+        """What is brought back: with `forced` also over what others have changed."""
+        return self.of("restore", "ask") if forced else self.of("restore")
+
+
+BETWEEN = "it was changed in between, and not by this agent"
+SINCE = "it was changed since, and not by this agent"
+IN_JOB = "it changed while a command ran in the background"
+
+
+def composed(changes: Iterable[PathChange]) -> tuple[PathChange, ...]:
+    """Changes one after the other as one for each path: from what it held first to what it held last."""
+    found: dict[str, PathChange] = {}
+    for change in changes:
+        first = found.get(change.path)
+        if first is None:
+            found[change.path] = change
+            continue
+        doubt = first.doubt or change.doubt or ("" if first.after == change.before else BETWEEN)
+        found[change.path] = PathChange(change.path, first.before, change.after, doubt)
+    return tuple(found.values())
+
+
+def reversed_change(change: PathChange) -> PathChange:
+    return PathChange(change.path, change.after, change.before, change.doubt)
+
+
+def is_half_way(change: PathChange, now: FileState) -> bool:
+    """Whether a path is as a change that was cut off can have left it."""
+    if now == change.before:
+        return True
+    if change.after.kind == "folder":
+        return now.kind in ("absent", "folder")
+    return now == ABSENT and change.before.kind == "folder"  # what is to stand there comes after it goes
+
+
+def planned(points: Sequence[int], changes: Iterable[PathChange], now: Mapping[str, FileState]) -> RestorePlan:
+    """What taking changes back would do, from how the paths are now."""
+    return RestorePlan(tuple(points), tuple(_planned(change, now[change.path]) for change in changes))
+
+
+def _planned(change: PathChange, now: FileState) -> PlannedPath:
+    back = change.before
+    if now == back:
+        return PlannedPath(change.path, now, back, "as_before")
+    if not back.is_kept:
+        return PlannedPath(change.path, now, back, "cannot", WHY[back.kind])
+    if not now.is_kept:
+        return PlannedPath(change.path, now, back, "cannot", f"what is there now could not be kept: {WHY[now.kind]}")
+    if now.kind == "folder" and back.kind == "folder" and change.before.kind == change.after.kind == "folder":
+        return PlannedPath(change.path, now, back, "restore")
+    if now.kind == "folder" and back.kind == "absent":
+        return PlannedPath(change.path, now, back, "restore")  # only where it is empty
+    if change.doubt:
+        return PlannedPath(change.path, now, back, "ask", change.doubt)
+    if now != change.after:
+        return PlannedPath(change.path, now, back, "ask", SINCE)
+    return PlannedPath(change.path, now, back, "restore")

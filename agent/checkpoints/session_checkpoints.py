@@ -1,0 +1,166 @@
+"""The checkpoints of one session at work: before a call may change files they are kept, behind it what became of them
+is looked at while the session goes on. What does the work is loaded with the first such call."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
+
+from agent.checkpoints.undo_points import TurnPlace
+from agent.config.values import Config
+from agent.errors import AgentError
+from agent.events import Event, Noticed, TurnStarted
+from agent.interrupt import Interrupt
+from agent.view_events import FilesChanged
+
+if TYPE_CHECKING:  # types only: most runs change no file
+    from agent.checkpoints.project import ProjectCheckpoints
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+PATIENCE = 1.0
+"""Seconds after which the user is told what is waited for."""
+TAKES_TIME = (
+    "the files of this folder are copied, so that `/undo` can take back what commands do to them; "
+    "that takes a while only the first time"
+)
+LONGEST_TITLE = 120
+
+
+def open_project(config: Config, root: Path) -> "ProjectCheckpoints":
+    """The checkpoints of a folder. Raises `StoreFailed`."""
+    from agent.checkpoints.project import ProjectCheckpoints  # noqa: PLC0415  # deferred: as above
+    from agent.checkpoints.work_tree import Limits  # noqa: PLC0415  # deferred: as above
+
+    limits = Limits(config.checkpoints_max_files, config.checkpoints_max_file_bytes, config.checkpoints_max_bytes)
+    return ProjectCheckpoints(config.folders.data, root, limits, config.checkpoints_max_bytes)
+
+
+class SessionCheckpoints:
+    """Nothing of it ever keeps a call from running: what cannot be kept is told, once."""
+
+    def __init__(
+        self,
+        open_project: "Callable[[], ProjectCheckpoints]",
+        session: str,
+        position: Callable[[], int],
+        has_jobs: Callable[[], bool],
+        emit: Callable[[Event], None],
+        interrupt: Interrupt,
+    ) -> None:
+        """`position`: how many messages the session has. `has_jobs`: whether commands run in the background."""
+        self._open_project = open_project
+        self._session = session
+        self._position = position
+        self._has_jobs = has_jobs
+        self._emit = emit
+        self._interrupt = interrupt
+        self._executor: ThreadPoolExecutor | None = None
+        self._project: ProjectCheckpoints | None = None
+        self.turn = TurnPlace(session, 0)
+        self._is_touched = False
+        """Whether something of this turn may be written down."""
+        self._uncovered = ""
+        self._told: set[str] = set()
+        self._running: set[asyncio.Task[object]] = set()
+
+    def note(self, event: Event) -> None:
+        """Hears which turn begins."""
+        if isinstance(event, TurnStarted):
+            title = " ".join(event.text.split())[:LONGEST_TITLE]
+            self.turn, self._uncovered, self._is_touched = TurnPlace(self._session, self._position(), title), "", False
+
+    @asynccontextmanager
+    async def around(self, effect: str, subjects: Sequence[str], *, reads_only: bool) -> AsyncIterator[None]:
+        """Files are kept when this is entered, and what became of them is written down some time after it is left."""
+        turn = self.turn
+        if effect == "write":
+            self._is_touched = True
+            before = await self._tried(lambda project: project.states(subjects))
+            try:
+                yield
+            finally:
+                if before:
+                    self._later(lambda project: project.changed(turn, before))
+        elif effect in ("run", "serve") and not reads_only:
+            self._is_touched = True
+            in_job, interrupt = self._has_jobs(), self._interrupt
+            begun = self._tried(lambda project: project.begin(turn, in_job=in_job, stopped=interrupt.requested))
+            why = await self._patiently(begun)
+            self._uncovered = why or self._uncovered
+            try:
+                yield
+            finally:
+                if why == "":
+                    self._later(lambda project: project.end(turn))
+        else:
+            yield
+
+    async def _patiently(self, work: Coroutine[Any, Any, T]) -> T:
+        task = asyncio.ensure_future(work)
+        done, _ = await asyncio.wait({task}, timeout=PATIENCE)
+        if not done and TAKES_TIME not in self._told:
+            self._told.add(TAKES_TIME)
+            self._emit(Noticed(TAKES_TIME))
+        return await task
+
+    async def end_turn(self) -> None:
+        """Tells what the turn changed."""
+        if not self._is_touched:
+            return
+        turn, uncovered = self.turn, self._uncovered
+        files = await self._tried(lambda project: project.finish(turn)) or ()
+        if uncovered in self._told:
+            uncovered = ""
+        self._told.add(uncovered)
+        if files or uncovered:
+            self._emit(FilesChanged(files, uncovered))
+
+    async def run(
+        self, work: "Callable[Concatenate[ProjectCheckpoints, P], T]", *args: P.args, **kwargs: P.kwargs
+    ) -> T:
+        """The result of the work, done in the thread of the checkpoints. Raises `AgentError`."""
+        return await asyncio.wrap_future(self._submitted(lambda project: work(project, *args, **kwargs)))
+
+    async def _tried(self, work: "Callable[[ProjectCheckpoints], T]") -> T | None:
+        """The result of the work; None where it could not be done, which is told."""
+        return await self._outcome(self._submitted(work))
+
+    async def _outcome(self, future: Future[T]) -> T | None:
+        try:
+            return await asyncio.wrap_future(future)
+        except (AgentError, OSError) as error:
+            told = f"`/undo` will not take this back: {error}"
+            if told not in self._told:
+                self._told.add(told)
+                self._emit(Noticed(told))
+            return None
+
+    def _submitted(self, work: "Callable[[ProjectCheckpoints], T]") -> Future[T]:
+        if self._executor is None:
+            self._executor = ThreadPoolExecutor(1, thread_name_prefix="checkpoints")
+        return self._executor.submit(self._do, work)
+
+    def _do(self, work: "Callable[[ProjectCheckpoints], T]") -> T:
+        if self._project is None:
+            self._project = self._open_project()
+        return work(self._project)
+
+    def _later(self, work: "Callable[[ProjectCheckpoints], object]") -> None:
+        """Does the work before whatever is asked for next, while nobody waits for it."""
+        task = asyncio.ensure_future(self._outcome(self._submitted(work)))
+        self._running.add(task)
+        task.add_done_callback(self._running.discard)
+
+    async def close(self) -> None:
+        if self._executor is None:
+            return
+        await asyncio.gather(*self._running)
+        if self._project is not None:
+            await self._tried(lambda project: project.close())
+            self._project = None
+        self._executor.shutdown()
+        self._executor = None

@@ -1,0 +1,90 @@
+"""The points to which files can be taken back, and which of them `/undo` and `/redo` mean. Plain values."""
+
+from collections.abc import Collection, Sequence
+from typing import Literal, TypeAlias
+
+from agent.checkpoints.file_state import PlannedPath
+from agent.errors import UsageError
+from tools.lazy import dataclass
+
+PointKind: TypeAlias = Literal["turn", "undo", "redo", "rewind"]
+
+
+@dataclass(frozen=True, slots=True)
+class TurnPlace:
+    """The turn that changes are written down for."""
+
+    session: str
+    position: int
+    """How many messages the session had when it began."""
+    title: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class UndoPoint:
+    id: int
+    session: str
+    position: int
+    at: float
+    """Unix seconds."""
+    kind: str
+    """A turn, or what took one back: `undo`, `redo` or `rewind`."""
+    is_undone: bool
+    title: str
+    others: tuple[int, ...] = ()
+    """The points that it took back."""
+
+    @property
+    def place(self) -> TurnPlace:
+        return TurnPlace(self.session, self.position, self.title)
+
+
+@dataclass(frozen=True, slots=True)
+class Restored:
+    point: int
+    """What takes this back."""
+    files: tuple[str, ...]
+    left: tuple[PlannedPath, ...] = ()
+    """What was not brought back."""
+
+
+def to_undo(points: Sequence[UndoPoint]) -> UndoPoint | None:
+    """The newest turn that was not taken back."""
+    return next((point for point in reversed(points) if point.kind == "turn" and not point.is_undone), None)
+
+
+def to_redo(points: Sequence[UndoPoint]) -> UndoPoint | None:
+    """What was taken back last, unless a turn has changed files since."""
+    for point in reversed(points):
+        if point.kind == "turn" and not point.is_undone:
+            newest = point.id
+            break
+    else:
+        newest = 0
+    back = [point for point in points if point.kind in ("undo", "rewind") and not point.is_undone]
+    return back[-1] if back and back[-1].id > newest else None
+
+
+def chosen_point(points: Sequence[UndoPoint], id: int | None, *, redo: bool) -> UndoPoint:
+    """The point of that number, or else the one that is to be undone or redone next. Raises `UsageError`."""
+    if id is not None:
+        named = next((point for point in points if point.id == id), None)
+        if named is None:
+            raise UsageError(f"there is no point {id}; `ebb undo --list` lists those that there are")
+        if named.is_undone:
+            raise UsageError(f"point {id} was taken back already; `ebb undo --list` shows what took it back")
+        return named
+    found = to_redo(points) if redo else to_undo(points)
+    if found is None:
+        raise UsageError(
+            "there is nothing to redo: nothing was taken back, or files were changed since"
+            if redo
+            else "there is nothing to undo: no turn has changed files here, as far as that is kept"
+        )
+    return found
+
+
+def turns_since(points: Sequence[UndoPoint], sessions: Collection[str], at: float) -> tuple[UndoPoint, ...]:
+    """The turns of sessions that were not taken back, from a time on in Unix seconds."""
+    turns = [point for point in points if point.kind == "turn" and not point.is_undone and point.session in sessions]
+    return tuple(point for point in turns if point.at >= at)

@@ -1,0 +1,25 @@
+"""What the model is told when its user has brought files back."""
+
+from collections.abc import Sequence
+
+from agent.messages import Conversation, Note, User
+from agent.window.env import Env
+from tools.extent import listed
+from tools.lazy import dataclass
+
+_MOST = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    conversation: Conversation
+
+
+async def told_of_files(conversation: Conversation, env: Env, files: Sequence[str]) -> Told:
+    """Tells the model which files are not what it left any more."""
+    if not files:
+        return Told(conversation)
+    text = f"[The user brought these files back to what they were before; read them again: {listed(files, _MOST)}]"
+    said = User((Note(text.encode(errors="replace").decode()),))
+    await env.recorder.said(said)
+    return Told(conversation.plus(said))

@@ -1,0 +1,337 @@
+"""What files of a project held before they were changed: bytes by their digests, what a walk of its folder found last,
+and the points to which it can be taken back. It knows rows and bytes, not what they mean."""
+
+import os
+import sqlite3
+import time
+import zlib
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import NamedTuple
+
+from store.errors import StoreError, explained, translated
+
+FRAME = 1 << 18
+"""Bytes of files that are compressed together."""
+_SAMPLE = 1 << 12
+"""Bytes of a frame that tell whether compressing the rest is worth the time."""
+_DEAD = 0.5
+"""Share of a frame that nobody needs from which on the rest of it is written anew."""
+_AT_ONCE = 16
+"""Frames that wait to be written, at most."""
+VERSION = 1
+
+
+class FolderRow(NamedTuple):
+    path: bytes
+    body: bytes
+
+
+class PointRow(NamedTuple):
+    id: int
+    session: str
+    position: int
+    """How many messages the session had when the turn began."""
+    at: float
+    """Unix seconds."""
+    kind: str
+    state: str
+    title: str
+    others: tuple[int, ...]
+    """Other points that it is about."""
+
+
+class PathRow(NamedTuple):
+    path: bytes
+    before: str
+    after: str
+    told: str
+
+
+class CheckpointStore:
+    """The checkpoints of one project. Every method raises `StoreError`; all are called from one thread, which opened
+    it. Other processes may have it open, too."""
+
+    def __init__(self, path: Path, *, busy_timeout: float = 10.0) -> None:
+        self.path = path
+        with explained(path.parent):
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            path.parent.chmod(0o700)
+            os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600))
+        with translated(path):
+            self._db = sqlite3.connect(path, isolation_level=None, timeout=busy_timeout)
+            try:
+                self._prepare()
+            except BaseException:
+                self._db.close()
+                raise
+
+    def _prepare(self) -> None:
+        self._db.execute("pragma auto_vacuum = incremental")
+        self._db.execute("pragma journal_mode = wal")
+        self._db.execute("pragma synchronous = normal")
+        ((version,),) = self._db.execute("pragma user_version").fetchall()
+        if version > VERSION:
+            raise StoreError("newer", f"`{self.path}` was written by a newer version of the program")
+        if version == VERSION:
+            return
+        with self.transaction():
+            for statement in _SCHEMA:
+                self._db.execute(statement)
+            self._db.execute(f"pragma user_version = {VERSION}")
+
+    def close(self) -> None:
+        with translated(self.path):
+            self._db.close()
+
+    @contextmanager
+    def transaction(self, *, durable: bool = False) -> Iterator[None]:
+        """All or nothing. `durable`: it survives a loss of power."""
+        with translated(self.path):
+            if durable:
+                self._db.execute("pragma synchronous = full")
+            try:
+                self._db.execute("begin immediate")
+                try:
+                    yield
+                    self._db.execute("commit")
+                except BaseException:
+                    with suppress(sqlite3.Error):
+                        self._db.execute("rollback")
+                    raise
+            finally:
+                if durable:
+                    self._db.execute("pragma synchronous = normal")
+
+    # Bytes
+
+    def lacks(self, digest: bytes) -> bool:
+        with translated(self.path):
+            return self._db.execute("select 1 from contents where digest = ?", (digest,)).fetchone() is None
+
+    def put(self, contents: Sequence[tuple[bytes, bytes]], packed: tuple[bool, bytes] | None = None) -> None:
+        """Keeps bytes with their digests as one frame, those that are not there yet. To be called in a transaction.
+        `packed`: what `pack` made of all of them."""
+        new = {digest: content for digest, content in contents if self.lacks(digest)}
+        if not new:
+            return
+        if packed is None or len(new) != len(contents):
+            packed = pack(b"".join(new.values()))
+        is_packed, data = packed
+        frame = self._db.execute("insert into frames (packed, data) values (?, ?)", (is_packed, data)).lastrowid
+        at, rows = 0, []
+        for digest, content in new.items():
+            rows.append((digest, frame, at, len(content)))
+            at += len(content)
+        self._db.executemany("insert into contents (digest, frame, start, size) values (?, ?, ?, ?)", rows)
+
+    @contextmanager
+    def keeping(self) -> Iterator[Callable[[bytes, bytes], None]]:
+        """What takes bytes with their digest; all of them are kept when this is left. Two threads compress them, and
+        other processes can write in between."""
+        with ThreadPoolExecutor(2, thread_name_prefix="checkpoint") as threads:
+            keeper = _Keeper(self, threads)
+            yield keeper.take
+            keeper.finish()
+
+    def content(self, digest: bytes) -> bytes:
+        """Raises `StoreError`, "missing" where it was not kept."""
+        with translated(self.path):
+            row = self._db.execute(
+                "select start, size, packed, data from contents join frames on frames.id = frame where digest = ?",
+                (digest,),
+            ).fetchone()
+        if row is None:
+            raise StoreError("missing", "what the file held is not kept any more")
+        start, size, is_packed, data = row
+        try:
+            whole = zlib.decompress(data, -15) if is_packed else data
+        except zlib.error as error:
+            raise StoreError("corrupt", f"`{self.path}` is damaged: {error}") from error
+        return bytes(whole[start : start + size])
+
+    # What a walk found
+
+    def folders(self) -> Iterator[FolderRow]:
+        with translated(self.path):
+            for path, body in self._db.execute("select path, body from folders"):
+                yield FolderRow(path, body)
+
+    def put_folders(self, rows: Iterable[FolderRow], gone: Iterable[bytes]) -> None:
+        """To be called in a transaction."""
+        self._db.executemany("delete from folders where path = ?", [(path,) for path in gone])
+        self._db.executemany("insert or replace into folders (path, body) values (?, ?)", rows)
+
+    # Points
+
+    def points(self, session: str | None = None) -> tuple[PointRow, ...]:
+        """The oldest first."""
+        where, values = ("where session = ?", (session,)) if session is not None else ("", ())
+        with translated(self.path):
+            rows = self._db.execute(
+                f"select id, session, position, at, kind, state, title, others from points {where} order by id", values
+            ).fetchall()
+        return tuple(
+            PointRow(id, owner, position, at, kind, state, title, tuple(map(int, others.split())))
+            for id, owner, position, at, kind, state, title, others in rows
+        )
+
+    def add_point(
+        self, session: str, position: int, kind: str, state: str, title: str, of: Sequence[int] = (), at: float = 0.0
+    ) -> int:
+        """The id of the new point. To be called in a transaction."""
+        made = self._db.execute(
+            "insert into points (session, position, at, kind, state, title, others) values (?, ?, ?, ?, ?, ?, ?)",
+            (session, position, at or time.time(), kind, state, title, " ".join(map(str, of))),
+        )
+        assert made.lastrowid is not None
+        return made.lastrowid
+
+    def set_state(self, states: Mapping[int, str]) -> None:
+        """To be called in a transaction."""
+        self._db.executemany("update points set state = ? where id = ?", [(state, id) for id, state in states.items()])
+
+    def paths(self, point: int) -> tuple[PathRow, ...]:
+        with translated(self.path):
+            rows = self._db.execute("select path, before, after, told from paths where point = ? order by id", (point,))
+            return tuple(PathRow(*row) for row in rows.fetchall())
+
+    def add_paths(self, point: int, rows: Iterable[PathRow], digests: Iterable[bytes]) -> None:
+        """`digests`: the bytes that stay as long as the point does. To be called in a transaction."""
+        self._db.executemany(
+            "insert into paths (point, path, before, after, told) values (?, ?, ?, ?, ?)",
+            [(point, *row) for row in rows],
+        )
+        self._db.executemany(
+            "insert or ignore into needed (point, digest) values (?, ?)", [(point, digest) for digest in digests]
+        )
+
+    # Garbage
+
+    @property
+    def size(self) -> int:
+        """Bytes that it takes, without what could be given back."""
+        with translated(self.path):
+            pages, free, page = (
+                self._db.execute(f"pragma {name}").fetchone()[0]
+                for name in ("page_count", "freelist_count", "page_size")
+            )
+        return int((pages - free) * page)
+
+    def collect(self, most_bytes: int, found: Iterable[bytes]) -> int:
+        """Removes the oldest points while it takes more, then all bytes that neither a point nor what a walk found
+        last (`found`) needs. How many points went."""
+        with self.transaction():
+            self._db.execute("create temp table if not exists found (digest blob primary key) without rowid")
+            self._db.execute("delete from found")
+            self._db.executemany("insert or ignore into found values (?)", ((digest,) for digest in found))
+        gone = 0
+        self._sweep()
+        while self.size > most_bytes:
+            with self.transaction():
+                oldest = self._db.execute(
+                    "select id from points where state not in ('running', 'restoring') order by id limit 20"
+                ).fetchall()
+                if not oldest:
+                    break
+                for table, key in (("paths", "point"), ("needed", "point"), ("points", "id")):
+                    self._db.executemany(f"delete from {table} where {key} = ?", oldest)
+                gone += len(oldest)
+            self._sweep()
+        with translated(self.path):
+            self._db.executescript("pragma incremental_vacuum")  # `execute` takes one step, which frees one page
+        return gone
+
+    def _sweep(self) -> None:
+        """Removes bytes that nobody needs, and frames of which most went."""
+        with self.transaction():
+            self._db.execute(
+                "delete from contents where digest not in (select digest from needed)"
+                " and digest not in (select digest from found)"
+            )
+            self._db.execute("delete from frames where id not in (select frame from contents)")
+            sparse = self._db.execute(
+                "select frames.id, frames.packed, frames.data, sum(size) from contents join frames on frames.id = frame"
+                " group by frame having max(start + size) > 4096 and sum(size) < ? * max(start + size)",
+                (_DEAD,),
+            ).fetchall()
+            for frame, is_packed, data, _ in sparse:
+                whole = zlib.decompress(data, -15) if is_packed else data
+                rows = self._db.execute("select digest, start, size from contents where frame = ?", (frame,)).fetchall()
+                self._db.execute("delete from contents where frame = ?", (frame,))
+                self._db.execute("delete from frames where id = ?", (frame,))
+                self.put([(digest, bytes(whole[start : start + size])) for digest, start, size in rows])
+
+
+class _Keeper:
+    def __init__(self, store: CheckpointStore, threads: ThreadPoolExecutor) -> None:
+        self._store = store
+        self._threads = threads
+        self._held: dict[bytes, bytes] = {}
+        self._size = 0
+        self._coming: set[bytes] = set()
+        self._packing: deque[tuple[list[tuple[bytes, bytes]], Future[tuple[bool, bytes]]]] = deque()
+
+    def take(self, digest: bytes, content: bytes) -> None:
+        if digest in self._coming or not self._store.lacks(digest):
+            return
+        self._coming.add(digest)
+        self._held[digest] = content
+        self._size += len(content)
+        if self._size >= FRAME:
+            self._send()
+        if len(self._packing) >= _AT_ONCE:
+            self._write(_AT_ONCE // 2)
+
+    def finish(self) -> None:
+        self._send()
+        self._write(len(self._packing))
+
+    def _send(self) -> None:
+        if self._held:
+            contents = list(self._held.items())
+            self._packing.append((contents, self._threads.submit(_packed, contents)))
+        self._held, self._size = {}, 0
+
+    def _write(self, count: int) -> None:
+        if count:
+            with self._store.transaction():
+                for _ in range(count):
+                    contents, packed = self._packing.popleft()
+                    self._store.put(contents, packed.result())
+
+
+def _packed(contents: Sequence[tuple[bytes, bytes]]) -> tuple[bool, bytes]:
+    return pack(b"".join(content for _, content in contents))
+
+
+def pack(data: bytes) -> tuple[bool, bytes]:
+    """The bytes compressed where that makes them smaller, and whether it did."""
+    sample = data[:_SAMPLE]
+    if len(zlib.compress(sample, 1, -15)) < len(sample) * 0.95:
+        packed = zlib.compress(data, 1, -15)
+        if len(packed) < len(data):
+            return True, packed
+    return False, data
+
+
+_SCHEMA = (
+    "create table frames (id integer primary key, packed integer not null, data blob not null)",
+    """create table contents (
+        digest blob primary key, frame integer not null, start integer not null, size integer not null)""",
+    "create index contents_by_frame on contents (frame)",
+    "create table folders (path blob primary key, body blob not null)",
+    """create table points (
+        id integer primary key autoincrement, session text not null, position integer not null, at real not null,
+        kind text not null, state text not null, title text not null, others text not null)""",
+    "create index points_by_session on points (session)",
+    """create table paths (
+        id integer primary key, point integer not null, path blob not null, before text not null, after text not null,
+        told text not null)""",
+    "create index paths_by_point on paths (point)",
+    "create table needed (point integer not null, digest blob not null, primary key (point, digest)) without rowid",
+    "create index needed_by_digest on needed (digest)",
+)

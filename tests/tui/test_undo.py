@@ -1,0 +1,105 @@
+"""`/undo`, `/redo` and `/rewind` on the real session, with real files."""
+
+from pathlib import Path
+
+from agent.messages import Note, User
+from tests.tui.piloting import Driven, list_on
+from tests.tui.test_real_session import Reply, calls, working
+from tui.screens.panel import PanelScreen
+from tui.screens.permission import PermissionScreen
+from tui.view.blocks import Notice
+
+BEFORE = "def add(a, b):\n    return a - b\n"
+COMMAND = "echo '# more' >> calc.py && mkdir made && echo new > made/new.txt"
+
+
+def told(t: Driven) -> str:
+    return next(block.text for block in reversed(t.app.controller.view.blocks) if isinstance(block, Notice))
+
+
+def shows_diffs(t: Driven, name: str) -> bool:
+    return list_on(t.app, name) and isinstance(t.app.screen, PanelScreen) and t.app.screen.panel.beside > 0
+
+
+async def changes_files(t: Driven, *answers: Reply) -> None:
+    await t.type("go", asks=PermissionScreen)
+    await t.press("y", shows="Done.")
+    await t.rests()
+    assert told(t) == "2 files changed; `/undo` takes them back"
+
+
+async def test_a_turn_is_taken_back_and_brought_back(tmp_path: Path) -> None:
+    project = tmp_path / "project"
+    async with working(tmp_path, calls("bash", command=COMMAND), {"text": "Done."}) as t:
+        await changes_files(t)
+        await t.type("/undo", lists="undo")
+        await t.press("escape")
+        await t.rests()
+        assert (project / "made" / "new.txt").exists()
+        await t.type("/undo", lists="undo")
+        await t.press("enter")
+        await t.rests()
+        assert ((project / "calc.py").read_text(), (project / "made").exists()) == (BEFORE, False)
+        assert told(t) == "2 files as before; `/redo` brings them back"
+        note = "[The user brought these files back to what they were before; read them again: calc.py, made/new.txt]"
+        assert t.session.history.messages[-1] == User((Note(note),))
+        await t.type("/undo", shows="there is nothing to undo")
+        await t.type("/redo", lists="redo")
+        await t.press("enter")
+        await t.rests()
+        assert (project / "made" / "new.txt").read_text() == "new\n"
+        await t.type("/redo", shows="there is nothing to redo")
+
+
+async def test_what_somebody_else_changed_is_asked_about(tmp_path: Path) -> None:
+    project = tmp_path / "project"
+    async with working(tmp_path, calls("bash", command=COMMAND), {"text": "Done."}) as t:
+        await changes_files(t)
+        (project / "calc.py").write_text("mine")
+        await t.type("/undo", lists="undo")
+        await t.press("enter")
+        await t.rests()
+        assert ((project / "calc.py").read_text(), (project / "made").exists()) == ("mine", False)
+        assert told(t) == "1 file as before; `/redo` brings it back. Left as they are: calc.py"
+        await t.type("/redo", lists="redo")
+        await t.press("enter")
+        await t.rests()
+        await t.type("/undo", lists="undo")
+        await t.press("a")
+        await t.rests()
+        assert (project / "calc.py").read_text() == BEFORE
+
+
+async def test_the_conversation_goes_back_with_files_and_files_without_it(tmp_path: Path) -> None:
+    project = tmp_path / "project"
+    async with working(tmp_path, calls("bash", command=COMMAND), {"text": "Done."}) as t:
+        await changes_files(t)
+        first = t.session.id
+        await t.type("/rewind", lists="rewind")
+        await t.press("f", until=lambda: shows_diffs(t, "rewind"))
+        await t.press("enter")
+        await t.rests()
+        assert ((project / "calc.py").read_text(), t.session.id) == (BEFORE, first)
+        await t.type("/redo", lists="redo")
+        await t.press("enter")
+        await t.rests()
+        await t.type("/rewind", lists="rewind")
+        await t.press("b", until=lambda: shows_diffs(t, "rewind"))
+        await t.press("enter")
+        await t.rests()
+        assert ((project / "calc.py").read_text(), t.session.id != first, t.prompt.text) == (BEFORE, True, "go")
+
+
+async def test_any_turn_of_the_session_can_be_taken_back(tmp_path: Path) -> None:
+    project = tmp_path / "project"
+    more: tuple[Reply, ...] = (calls("bash", command="echo b > b"), {"text": "Too."})
+    async with working(tmp_path, calls("bash", command=COMMAND), {"text": "Done."}, *more) as t:
+        await changes_files(t)
+        await t.type("again", asks=PermissionScreen)
+        await t.press("y", shows="Too.")
+        await t.rests()
+        await t.type("/undo list", lists="undo")
+        await t.press("down", "enter", until=lambda: shows_diffs(t, "undo"))
+        await t.press("enter")
+        await t.rests()
+        assert ((project / "calc.py").read_text(), (project / "b").read_text()) == (BEFORE, "b\n")

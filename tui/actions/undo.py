@@ -1,0 +1,101 @@
+"""Commands that take back what turns changed in files."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from time import time
+
+from agent.checkpoints.file_state import RestorePlan
+from agent.checkpoints.undo_points import PointKind, UndoPoint, to_redo, to_undo
+from agent.errors import AgentError
+from agent.input.restored_files import told_of_files
+from tui.actions.command_context import CommandContext
+from tui.session.memory import take_back_note
+from tui.view.undo_points import plan_panel, points_panel, restored_told
+
+NOTHING = (
+    "there is nothing to undo: no turn of this session has changed a file. `/context undo` takes back the last change "
+    "of what the model sees"
+)
+NOTHING_TO_REDO = "there is nothing to redo: nothing was taken back, or files were changed since"
+
+
+async def undo(context: CommandContext, written: str) -> None:
+    """Takes back what was just remembered, or else what the last turn changed in files; `list` shows all points."""
+    session = context.controller.session
+    if await take_back_note(context.controller) or session is None:
+        return
+    points = await session.checkpoints.run(lambda project: project.points(session.id))
+    point = await _picked(context, points) if written.strip() == "list" else to_undo(points)
+    if point is None:
+        if not written.strip():
+            context.controller.notice(NOTHING)
+        return
+    await take_back(context, (point,), "undo" if point.kind == "turn" else "redo")
+
+
+async def redo(context: CommandContext, _: str) -> None:
+    """Brings back what was taken back last."""
+    session = context.controller.session
+    if session is None:
+        return
+    point = to_redo(await session.checkpoints.run(lambda project: project.points(session.id)))
+    if point is None:
+        context.controller.notice(NOTHING_TO_REDO)
+    else:
+        await take_back(context, (point,), "redo")
+
+
+async def _picked(context: CommandContext, points: Sequence[UndoPoint]) -> UndoPoint | None:
+    session = context.controller.session
+    if session is None:
+        return None
+    files = await session.checkpoints.run(
+        lambda project: {point.id: [change.path for change in project.changes_of((point.id,))] for point in points}
+    )
+    taken = await context.show(points_panel(points, lambda id: files[id], time()))
+    return next((point for point in points if taken is not None and str(point.id) == taken.value), None)
+
+
+async def take_back(context: CommandContext, points: Sequence[UndoPoint], kind: PointKind) -> None:
+    """Takes points back once the user has seen what that does."""
+    agreed = await agreed_to(context, points, kind)
+    if agreed is not None:
+        await carry_out(context, agreed, kind)
+
+
+@dataclass(frozen=True, slots=True)
+class Agreed:
+    plan: RestorePlan
+    forced: bool
+
+
+async def agreed_to(context: CommandContext, points: Sequence[UndoPoint], kind: PointKind) -> Agreed | None:
+    """What the user agrees to, having seen what it does; None where nothing is to be done."""
+    session = context.controller.session
+    if session is None:
+        return None
+    kept, ids = session.checkpoints, tuple(point.id for point in points)
+    plan = await kept.run(lambda project: project.plan(ids))
+    if not plan.of("restore", "ask", "cannot"):
+        context.controller.notice("all these files are as they were before already")
+        return None
+    contents = await kept.run(lambda project: project.contents(plan))
+    title = points[0].title if len(points) == 1 else ""
+    taken = await context.show(plan_panel(kind, title, plan, contents))
+    return None if taken is None else Agreed(plan, taken.action == "all")
+
+
+async def carry_out(context: CommandContext, agreed: Agreed, kind: PointKind) -> None:
+    """What goes wrong is told, and then nothing has changed."""
+    session = context.controller.session
+    if session is None:
+        return
+    kept = session.checkpoints
+    place = kept.turn
+    try:
+        with context.controller.occupied_with("bringing files back"):
+            done = await kept.run(lambda project: project.restore(agreed.plan, place, kind, forced=agreed.forced))
+    except AgentError as error:
+        return context.controller.fail(error)
+    await context.controller.aside("telling", lambda session: session.change(told_of_files, done.files))
+    return context.controller.notice(restored_told(done, "/undo list" if kind == "redo" else "/redo"))

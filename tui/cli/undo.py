@@ -1,0 +1,109 @@
+"""`ebb undo`: takes back what a turn changed in files, or takes that back."""
+
+import sys
+import time
+from collections.abc import Sequence
+
+from agent.checkpoints.file_state import PlannedPath, RestorePlan
+from agent.checkpoints.project import ProjectCheckpoints
+from agent.checkpoints.session_checkpoints import open_project
+from agent.checkpoints.undo_points import PointKind, UndoPoint, chosen_point
+from agent.errors import RestoreFailed, UsageError
+from agent.headless import print_json
+from tools.extent import counted
+from tui.cli.arguments import parsed, parser_of, told_settings
+from tui.text.sanitise import visible_line
+
+NOT_COVERED = (
+    "What it cannot take back: ignored files that commands changed, other folders, git's own data, databases, and "
+    "whatever went over the network."
+)
+
+
+def undo(arguments: Sequence[str]) -> int:
+    """`ebb undo`; 0 when files are as they were before, or nothing was asked to change."""
+    parser = parser_of("undo", "Takes back what the agent changed in the files of this folder.", NOT_COVERED)
+    parser.add_argument("id", nargs="?", type=int, help="a point of `--list`; the last turn without it")
+    parser.add_argument("--list", action="store_true", help="the points that there are, the newest first")
+    parser.add_argument("--redo", action="store_true", help="take back what was taken back last")
+    parser.add_argument("--dry-run", action="store_true", help="say what would be done, and change nothing")
+    others = parser.add_mutually_exclusive_group()
+    others.add_argument("--force", action="store_true", help="also over what somebody else has changed since")
+    others.add_argument("--skip", action="store_true", help="leave what somebody else has changed since as it is")
+    options = parsed(parser, arguments, "JSON")
+    root, config = told_settings(options)
+    if not config.checkpoints_enabled:
+        raise UsageError("no checkpoints are kept here: `checkpoints.enabled` is false")
+    project = open_project(config, root.resolve())
+    try:
+        for path in project.recover():
+            print(f"ebb: an undo that was cut off was finished: {visible_line(path)}", file=sys.stderr)
+        points = project.points()
+        if options.list:
+            _list(project, points, as_json=options.json)
+            return 0
+        point = chosen_point(points, options.id, redo=options.redo)
+        plan = project.plan((point.id,))
+        if not options.dry_run:
+            _refuse_unasked(plan, asked=options.force or options.skip)
+            kind: PointKind = "undo" if point.kind == "turn" else "redo"
+            restored = project.restore(plan, point.place, kind, forced=options.force)
+        _tell(point, plan, options.force, 0 if options.dry_run else restored.point, as_json=options.json)
+    finally:
+        project.close()
+    return 0
+
+
+def _refuse_unasked(plan: RestorePlan, *, asked: bool) -> None:
+    if plan.of("ask") and not asked:
+        told = "; ".join(f"`{visible_line(one.path)}`: {one.why}" for one in plan.of("ask")[:5])
+        raise RestoreFailed(
+            f"nothing was changed, since {counted(len(plan.of('ask')), 'file')} would lose what is in it now: {told}. "
+            "`--force` overwrites that (`--redo` brings it back), `--skip` leaves it"
+        )
+
+
+def _list(project: ProjectCheckpoints, points: Sequence[UndoPoint], *, as_json: bool) -> None:
+    for point in reversed(points):
+        files = [change.path for change in project.changes_of((point.id,))]
+        if as_json:
+            print_json(
+                sys.stdout,
+                {
+                    "id": point.id, "session": point.session, "kind": point.kind, "undone": point.is_undone,
+                    "at": point.at, "title": point.title, "files": files,
+                },
+            )  # fmt: skip
+            continue
+        when = time.strftime("%Y-%m-%d %H:%M", time.localtime(point.at))
+        undone = "  (taken back)" if point.is_undone else ""
+        print(
+            visible_line(
+                f"{point.id:>5}  {when}  {point.kind:<6}  {counted(len(files), 'path'):>9}  {point.title}{undone}"
+            )
+        )
+    if not points and not as_json:
+        print("no turn has changed files in this folder, as far as that is kept")
+
+
+def _tell(point: UndoPoint, plan: RestorePlan, forced: bool, made: int, *, as_json: bool) -> None:
+    chosen = {one.path for one in plan.chosen(forced=forced)}
+    if as_json:
+        rows = [{"path": one.path, "outcome": _outcome(one, one.path in chosen), "why": one.why} for one in plan.paths]
+        print_json(sys.stdout, {"point": point.id, "kind": point.kind, "made": made or None, "paths": rows})
+        return
+    done = "took back" if made else "would take back"
+    print(visible_line(f"{done} {point.kind} {point.id}: {point.title}"))
+    for one in plan.paths:
+        why = f" ({one.why})" if one.why else ""
+        print(visible_line(f"  {_outcome(one, one.path in chosen):<10} {one.path}{why}"))
+    if made:
+        print(f"`ebb undo {made}` brings it back")
+
+
+def _outcome(one: PlannedPath, is_chosen: bool) -> str:
+    if one.outcome == "as_before":
+        return "unchanged"
+    if not is_chosen:
+        return "left"
+    return "removed" if one.back.kind == "absent" else "restored"

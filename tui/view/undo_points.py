@@ -1,0 +1,108 @@
+"""What taking changes of files back would do, and the points to which that is possible, as rows of lists."""
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+
+from agent.checkpoints.file_state import FileState, PlannedPath, RestorePlan
+from agent.checkpoints.undo_points import Restored, UndoPoint
+from agent.records.file_change import FileChange
+from tools.extent import counted, listed
+from tui.text.inks import Line
+from tui.text.numbers import age
+from tui.text.sanitise import visible_line
+from tui.view.file_changes import FileChangeRow, change_line, change_text, row_of
+from tui.view.panel import DiffText, Panel, PanelAction, PanelRow
+
+KEYS = "Enter does it  a also over what is not the agent's  PgUp, PgDn read  Esc leaves everything as it is"
+PLAIN_KEYS = "Enter does it  PgUp, PgDn read  Esc leaves everything as it is"
+LIST_KEYS = "Enter shows what taking it back would do  Esc closes"
+LIMITS = "Ignored files, other folders, git's own data, databases and the network are not covered."
+MOST = 5
+
+Contents = Mapping[str, tuple[bytes | None, bytes | None]]
+"""What each path holds now, and would hold."""
+
+
+def plan_panel(name: str, title: str, plan: RestorePlan, contents: Contents) -> Panel:
+    """The diffs of what would change, to be agreed to. `name`: that of the command."""
+    asked = plan.of("ask")
+    shown = [one for one in plan.paths if one.outcome != "as_before" and "folder" not in (one.now.kind, one.back.kind)]
+    doing = len([one for one in shown if one.outcome == "restore"])
+    head: list[Line] = [((f"{name.capitalize()}  ", "strong"), (f"{counted(doing, 'file')} would change", "text"))]
+    if title:
+        head.append(((visible_line(title), "dim"),))
+    if asked:
+        them = f"{counted(len(asked), 'path')} changed by somebody else"
+        head.append(((f"~ {them}: left as {'it is' if len(asked) == 1 else 'they are'}, unless you say `a`", "warn"),))
+    head.append(((LIMITS, "dim"),))
+    rows = tuple(_path_row(one, contents) for one in shown)
+    actions = (
+        PanelAction(("enter",), name, needs_row=False),
+        *((PanelAction(("a",), "all", needs_row=False),) if asked else ()),
+    )
+    return Panel(
+        name, tuple(head), rows, KEYS if asked else PLAIN_KEYS, empty="Only folders would change.", actions=actions,
+        search="", reads=True, looks=True, beside=100, most=8, is_guarded=True,
+    )  # fmt: skip
+
+
+def _path_row(one: PlannedPath, contents: Contents) -> PanelRow:
+    row = _changed(one, contents)
+    return PanelRow(
+        one.path,
+        partial(change_line, row),
+        change_text(row),
+        about=(((visible_line(row.told), "warn"),),) if row.told else (),
+        content=DiffText(row.diff, "nothing differs in what it holds"),
+    )
+
+
+def _changed(one: PlannedPath, contents: Contents) -> FileChangeRow:
+    now, back = contents.get(one.path, (None, None))
+    if one.outcome == "cannot":
+        return row_of(FileChange(one.path, unknown=f"it is left as it is: {one.why}", by_tool=False))
+    note = "; ".join(part for part in (one.why, _kinds(one.now, one.back)) if part)
+    return row_of(FileChange(one.path, now, back, note=note, by_tool=one.outcome == "restore"), other="")
+
+
+def _kinds(now: FileState, back: FileState) -> str:
+    if now.kind == back.kind == "file" and now.mode != back.mode:
+        return f"its mode becomes {back.mode:o} again"
+    if "link" in (now.kind, back.kind) and back.kind != "absent":
+        return "it becomes a link again" if back.kind == "link" else "it is a link no longer"
+    return ""
+
+
+def points_panel(points: Sequence[UndoPoint], files: Callable[[int], Sequence[str]], now: float) -> Panel:
+    """The points of a session, the newest first. `files`: what each changed. `now` is in Unix seconds."""
+    rows = tuple(_point_row(point, files(point.id), now) for point in reversed(points))
+    return Panel(
+        "undo",
+        ((("Undo  ", "strong"), (counted(len(rows), "point"), "dim")), ((LIMITS, "dim"),)),
+        rows,
+        LIST_KEYS,
+        empty="No turn of this session has changed a file.",
+        actions=(PanelAction(("enter",), "show", can=lambda row: not row.at_end),),
+        reads=True,
+        looks=True,
+    )
+
+
+def _point_row(point: UndoPoint, files: Sequence[str], now: float) -> PanelRow:
+    kind = "" if point.kind == "turn" else f"{point.kind} of "
+    line = f"{kind}{visible_line(point.title) or 'a turn'}  {counted(len(files), 'path')}  {age(now - point.at)}"
+    about: tuple[Line, ...] = tuple(((f"  {visible_line(path)}", "text"),) for path in files[:50])
+    return PanelRow(
+        str(point.id), ((line, "dim" if point.is_undone else "text"),), about=about,
+        at_end=("taken back", "dim") if point.is_undone else None,
+    )  # fmt: skip
+
+
+def restored_told(done: Restored, back: str) -> str:
+    """What the user is told afterwards. `back`: what takes it back."""
+    told = (
+        f"{counted(len(done.files), 'file')} as before; `{back}` brings {'it' if len(done.files) == 1 else 'them'} back"
+    )
+    if done.left:
+        told += f". Left as they are: {listed([visible_line(one.path) for one in done.left], MOST)}"
+    return told
