@@ -8,7 +8,7 @@ import zlib
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -61,7 +61,7 @@ class CheckpointStore:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             path.parent.chmod(0o700)
             os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600))
-        with translated(path):
+        with self._translated():
             self._db = sqlite3.connect(path, isolation_level=None, timeout=busy_timeout)
             try:
                 self._prepare()
@@ -83,14 +83,17 @@ class CheckpointStore:
                 self._db.execute(statement)
             self._db.execute(f"pragma user_version = {VERSION}")
 
+    def _translated(self) -> AbstractContextManager[None]:
+        return translated(self.path, "database of checkpoints")
+
     def close(self) -> None:
-        with translated(self.path):
+        with self._translated():
             self._db.close()
 
     @contextmanager
     def transaction(self, *, durable: bool = False) -> Iterator[None]:
         """All or nothing. `durable`: it survives a loss of power."""
-        with translated(self.path):
+        with self._translated():
             if durable:
                 self._db.execute("pragma synchronous = full")
             try:
@@ -109,24 +112,19 @@ class CheckpointStore:
     # Bytes
 
     def lacks(self, digest: bytes) -> bool:
-        with translated(self.path):
+        with self._translated():
             return self._db.execute("select 1 from contents where digest = ?", (digest,)).fetchone() is None
 
     def put(self, contents: Sequence[tuple[bytes, bytes]], packed: tuple[bool, bytes] | None = None) -> None:
-        """Keeps bytes with their digests as one frame, those that are not there yet. To be called in a transaction.
-        `packed`: what `pack` made of all of them."""
-        new = {digest: content for digest, content in contents if self.lacks(digest)}
-        if not new:
-            return
-        if packed is None or len(new) != len(contents):
-            packed = pack(b"".join(new.values()))
-        is_packed, data = packed
+        """Keeps bytes with their digests as one frame; what is there already stays where it is. To be called in a
+        transaction. `packed`: what `pack` made of all of them."""
+        is_packed, data = packed or pack(b"".join(content for _, content in contents))
         frame = self._db.execute("insert into frames (packed, data) values (?, ?)", (is_packed, data)).lastrowid
         at, rows = 0, []
-        for digest, content in new.items():
+        for digest, content in contents:
             rows.append((digest, frame, at, len(content)))
             at += len(content)
-        self._db.executemany("insert into contents (digest, frame, start, size) values (?, ?, ?, ?)", rows)
+        self._db.executemany("insert or ignore into contents (digest, frame, start, size) values (?, ?, ?, ?)", rows)
 
     @contextmanager
     def keeping(self) -> Iterator[Callable[[bytes, bytes], None]]:
@@ -139,7 +137,7 @@ class CheckpointStore:
 
     def content(self, digest: bytes) -> bytes:
         """Raises `StoreError`, "missing" where it was not kept."""
-        with translated(self.path):
+        with self._translated():
             row = self._db.execute(
                 "select start, size, packed, data from contents join frames on frames.id = frame where digest = ?",
                 (digest,),
@@ -156,7 +154,7 @@ class CheckpointStore:
     # What a walk found
 
     def folders(self) -> Iterator[FolderRow]:
-        with translated(self.path):
+        with self._translated():
             for path, body in self._db.execute("select path, body from folders"):
                 yield FolderRow(path, body)
 
@@ -170,7 +168,7 @@ class CheckpointStore:
     def points(self, session: str | None = None) -> tuple[PointRow, ...]:
         """The oldest first."""
         where, values = ("where session = ?", (session,)) if session is not None else ("", ())
-        with translated(self.path):
+        with self._translated():
             rows = self._db.execute(
                 f"select id, session, position, at, kind, state, title, others from points {where} order by id", values
             ).fetchall()
@@ -195,7 +193,7 @@ class CheckpointStore:
         self._db.executemany("update points set state = ? where id = ?", [(state, id) for id, state in states.items()])
 
     def paths(self, point: int) -> tuple[PathRow, ...]:
-        with translated(self.path):
+        with self._translated():
             rows = self._db.execute("select path, before, after, told from paths where point = ? order by id", (point,))
             return tuple(PathRow(*row) for row in rows.fetchall())
 
@@ -214,7 +212,7 @@ class CheckpointStore:
     @property
     def size(self) -> int:
         """Bytes that it takes, without what could be given back."""
-        with translated(self.path):
+        with self._translated():
             pages, free, page = (
                 self._db.execute(f"pragma {name}").fetchone()[0]
                 for name in ("page_count", "freelist_count", "page_size")
@@ -241,7 +239,7 @@ class CheckpointStore:
                     self._db.executemany(f"delete from {table} where {key} = ?", oldest)
                 gone += len(oldest)
             self._sweep()
-        with translated(self.path):
+        with self._translated():
             self._db.executescript("pragma incremental_vacuum")  # `execute` takes one step, which frees one page
         return gone
 
@@ -254,16 +252,16 @@ class CheckpointStore:
             )
             self._db.execute("delete from frames where id not in (select frame from contents)")
             sparse = self._db.execute(
-                "select frames.id, frames.packed, frames.data, sum(size) from contents join frames on frames.id = frame"
-                " group by frame having max(start + size) > 4096 and sum(size) < ? * max(start + size)",
+                "select frame from contents group by frame"
+                " having max(start + size) > 4096 and sum(size) < ? * max(start + size)",
                 (_DEAD,),
             ).fetchall()
-            for frame, is_packed, data, _ in sparse:
-                whole = zlib.decompress(data, -15) if is_packed else data
-                rows = self._db.execute("select digest, start, size from contents where frame = ?", (frame,)).fetchall()
+            for (frame,) in sparse:
+                digests = self._db.execute("select digest from contents where frame = ?", (frame,)).fetchall()
+                kept = [(digest, self.content(digest)) for (digest,) in digests]
                 self._db.execute("delete from contents where frame = ?", (frame,))
                 self._db.execute("delete from frames where id = ?", (frame,))
-                self.put([(digest, bytes(whole[start : start + size])) for digest, start, size in rows])
+                self.put(kept)
 
 
 class _Keeper:

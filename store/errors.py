@@ -35,8 +35,8 @@ _REASONS: dict[str, tuple[Reason, str]] = {
 
 
 @contextmanager
-def translated(path: Path | str) -> Iterator[None]:
-    """Turns SQLite's errors into `StoreError`s that name the file."""
+def translated(path: Path | str, what: str = "session database") -> Iterator[None]:
+    """Turns SQLite's errors into `StoreError`s that name the file, and `what` it is."""
     try:
         yield
     except sqlite3.DatabaseError as error:
@@ -45,9 +45,9 @@ def translated(path: Path | str) -> Iterator[None]:
             name = "SQLITE_FULL"  # it has no room for what it makes beside the database
         for known, (reason, text) in _REASONS.items():
             if name.startswith(known):
-                raise StoreError(reason, f"the session database `{path}` {text}") from error
+                raise StoreError(reason, f"the {what} `{path}` {text}") from error
         if isinstance(error, sqlite3.OperationalError):
-            raise StoreError("unreadable", f"the session database `{path}` cannot be used: {error}") from error
+            raise StoreError("unreadable", f"the {what} `{path}` cannot be used: {error}") from error
         raise
 
 

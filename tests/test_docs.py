@@ -21,6 +21,10 @@ ELSEWHERE = {
     "ebb mcp test": "wants the servers of the example: tests/test_mcp_command.py",
     "ebb mcp login wiki": "wants the servers of the example: tests/test_mcp_command.py",
     "ebb mcp logs forge": "wants the servers of the example: tests/test_mcp_command.py",
+    "ebb undo --dry-run": "wants changed files: tests/test_undo_command.py",
+    "ebb undo": "wants changed files: tests/test_undo_command.py",
+    "ebb undo 12 --json": "wants changed files: tests/test_undo_command.py",
+    "ebb undo --redo": "wants changed files: tests/test_undo_command.py",
 }
 """What is not run here, and why."""
 TERMINAL = {

@@ -20,7 +20,7 @@ SELDOM = (
     "agent.context.provenance", "agent.archive.embeddings", "agent.calls.hooks", "agent.archive.indexer",
     "agent.archive.semantic_search", "agent.overview", "agent.window.rewrite", "agent.mcp.running",
     "agent.archive.locate", "store.queries", "store.search", "store.vectors", "tools.process.child",
-    "tools.files.patch", "tools.search.files", "tools.search.outputs",
+    "agent.checkpoints.project", "store.checkpoints", "tools.files.patch", "tools.search.files", "tools.search.outputs",
 )  # fmt: skip
 """Parts of our own that a run needs only when something is looked up or looked at."""
 SHOW = (

@@ -1,7 +1,9 @@
 """The checkpoints of one project: what each turn changed in its files, and the way back. For one thread at a time."""
 
+import fcntl
 import hashlib
 import os
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -17,16 +19,18 @@ from agent.checkpoints.file_state import (
     planned,
     read_state,
 )
+from agent.checkpoints.folder_record import Folder, decoded_folder
 from agent.checkpoints.places import state_at
 from agent.checkpoints.restore import Restore, moves_for
 from agent.checkpoints.undo_points import PointKind, Restored, TurnPlace, UndoPoint
-from agent.checkpoints.work_tree import Change, Folder, Found, Limits, Stopped, TooMuch, WorkTree, decoded_folder
+from agent.checkpoints.work_tree import Change, Found, Limits, Stopped, TooMuch, WorkTree
 from agent.errors import RestoreFailed, StoreFailed
 from store.checkpoints import CheckpointStore, FolderRow, PathRow, PointRow
 from store.errors import StoreError
 from store.locks import is_open
 
 NAME = "checkpoints.db"
+DAY = 86_400.0
 MOST_SHOWN = 500
 """Files that are compared for people to look at."""
 IGNORED = "its rules for ignored files changed in the same step: it may have been there before"
@@ -45,17 +49,34 @@ class ProjectCheckpoints:
         self._data, self._root, self._limits, self._most = data, str(root), limits, most_bytes
         self._folder = folder_for(data, root)
         with _told():
-            self._store = CheckpointStore(self._folder / NAME)
+            self._store = _opened(self._folder / NAME)
+        self._in_use = os.open(self._folder / "in-use", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        fcntl.flock(self._in_use, fcntl.LOCK_SH)  # nothing is removed that somebody is about to need
         self._tree: WorkTree | None = None
         self._last = Found()
         self._open: dict[TurnPlace, int] = {}
         """The point of each turn that something was written down for."""
 
     def close(self) -> None:
-        with _told():
-            if self._tree is not None:
-                self._store.collect(self._most, self._tree.digests)
-            self._store.close()
+        try:
+            with _told():
+                if self._is_full_or_due():
+                    self._collect()
+                self._store.close()
+        finally:
+            os.close(self._in_use)
+
+    def _is_full_or_due(self) -> bool:
+        """Whether it takes too much, or nothing was removed for a day."""
+        return self._store.size > self._most or time.time() - os.fstat(self._in_use).st_mtime > DAY
+
+    def _collect(self) -> None:
+        """Removes garbage, unless another process may be about to need it."""
+        with suppress(OSError):
+            fcntl.flock(self._in_use, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            folders = self._kept_folders().values()
+            self._store.collect(self._most, (digest for each in folders for digest in each.digests if digest))
+            os.utime(self._in_use)
 
     # While a turn runs
 
@@ -64,6 +85,8 @@ class ProjectCheckpoints:
         `in_job`. Why they are not covered, where they are not."""
         with _told():
             is_first = self._tree is None
+            if is_first:
+                self.recover()
             found = self._look(stopped)
             if isinstance(found, str):
                 return found
@@ -157,6 +180,12 @@ class ProjectCheckpoints:
 
     def restore(self, plan: RestorePlan, turn: TurnPlace, kind: PointKind, *, forced: bool = False) -> Restored:
         """Takes points back, as planned, `forced` also over what others have changed."""
+        with self._alone() as is_alone:
+            if not is_alone:
+                raise RestoreFailed("nothing was changed: another program brings files of this folder back just now")
+            return self._restored(plan, turn, kind, forced=forced)
+
+    def _restored(self, plan: RestorePlan, turn: TurnPlace, kind: PointKind, *, forced: bool) -> Restored:
         chosen = plan.chosen(forced=forced)
         moves = moves_for(self._root, chosen)
         with _told():
@@ -176,13 +205,28 @@ class ProjectCheckpoints:
         return Restored(point, tuple(move.path for move in moves if move.now.kind != "folder"), left)
 
     def recover(self) -> tuple[str, ...]:
-        """Finishes what a killed process has left half-way; which files that was about."""
-        finished: list[str] = []
+        """Finishes what a killed process has left half-way; which files that was about. Nothing is done while another
+        process brings files back."""
         with _told():
-            for row in self._store.points():
-                if row.state == "restoring":
-                    finished += self._finish_restore(row)
-        return tuple(finished)
+            if all(row.state != "restoring" for row in self._store.points()):
+                return ()
+            with self._alone() as is_alone:
+                left = [row for row in self._store.points() if row.state == "restoring"] if is_alone else []
+                return tuple(path for row in left for path in self._finish_restore(row))
+
+    @contextmanager
+    def _alone(self) -> Iterator[bool]:
+        """Whether nobody else brings files of the project back, and then nobody does meanwhile."""
+        handle = os.open(self._folder / "restoring", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                yield False
+            else:
+                yield True
+        finally:
+            os.close(handle)
 
     def _finish_restore(self, row: PointRow) -> list[str]:
         changes = tuple(self._changes(row.id))
@@ -297,6 +341,19 @@ class ProjectCheckpoints:
         while above and not os.path.lexists(os.path.join(self._root, above)):
             yield above
             above = above.rpartition("/")[0]
+
+
+def _opened(path: Path) -> CheckpointStore:
+    """The database; what is damaged is set aside for a new one."""
+    try:
+        return CheckpointStore(path)
+    except StoreError as error:
+        if error.reason != "corrupt":
+            raise
+    for name in (path.name, f"{path.name}-wal", f"{path.name}-shm"):
+        with suppress(OSError):
+            (path.parent / name).rename(path.parent / f"{name}.damaged-{time.time():.0f}")
+    return CheckpointStore(path)
 
 
 def unbounded(root: Path) -> str | None:

@@ -8,21 +8,18 @@ file that is changed twice within one tick of the clock is read again.
 import hashlib
 import os
 import stat
-import struct
 import time
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 
 from agent.checkpoints.file_state import ABSENT, FileState
+from agent.checkpoints.folder_record import FIELDS, Folder
 from tools.search.walk import FolderRules, WalkScope, is_ignored, rules_in, scope_of
 
 TICK, COARSE_TICK = 20_000_000, 2_100_000_000
 """Nanoseconds within which two changes may have the same time: of file systems that count them, and of others."""
-_FIELDS = 4
-_NOTHING = b"\0" * 32
-_HEAD = struct.Struct("<qqqqI")
 
 
 class TooMuch(Exception):
@@ -39,63 +36,6 @@ class Limits:
     file_bytes: int
     all_bytes: int
     """Bytes of all files together."""
-
-
-@dataclass(slots=True)
-class Folder:
-    """What was found in one."""
-
-    mode: int
-    changed: int
-    """When its list of names changed, in nanoseconds; 0 when that cannot be trusted."""
-    number: int
-    """Its inode."""
-    rules: int
-    """What its own rules were made of, as a number."""
-    names: list[str] = field(default_factory=list)
-    numbers: "array[int]" = field(default_factory=lambda: array("q"))
-    """Mode, size, time of the last change (0 when that cannot be trusted) and inode of each."""
-    digests: list[bytes] = field(default_factory=list)
-    """Of what each holds; empty where that is not kept."""
-    folders: list[str] = field(default_factory=list)
-
-    def state(self, index: int) -> FileState:
-        mode, size, changed, number = self.numbers[index * _FIELDS : (index + 1) * _FIELDS]
-        digest = self.digests[index]
-        if stat.S_ISLNK(mode):
-            return FileState("link", 0, digest.hex()) if digest else FileState("unreadable")
-        if digest:
-            return FileState("file", stat.S_IMODE(mode), digest.hex())
-        return FileState(
-            "unreadable" if changed < 0 else "large", stat.S_IMODE(mode), f"{size}-{abs(changed)}-{number}"
-        )
-
-    def encoded(self) -> bytes:
-        names, folders = b"\0".join(map(os.fsencode, self.names)), b"\0".join(map(os.fsencode, self.folders))
-        head = _HEAD.pack(self.mode, self.changed, self.number, self.rules, len(names))
-        digests = b"".join(digest or _NOTHING for digest in self.digests)
-        return b"".join((head, names, struct.pack("<I", len(self.names)), self.numbers.tobytes(), digests, folders))
-
-
-def decoded_folder(body: bytes) -> Folder:
-    """Raises `ValueError` and `struct.error` when it makes no sense."""
-    mode, changed, number, rules, length = _HEAD.unpack_from(body)
-    at = _HEAD.size
-    names = body[at : at + length].split(b"\0") if length else []
-    (count,) = struct.unpack_from("<I", body, at + length)
-    if count != len(names):
-        raise ValueError("the row of a folder is damaged")
-    at += length + 4
-    numbers = array("q")
-    numbers.frombytes(body[at : at + count * _FIELDS * 8])
-    at += count * _FIELDS * 8
-    digests = [body[place : place + 32] for place in range(at, at + 32 * count, 32)]
-    rest = body[at + 32 * count :]
-    folders = [os.fsdecode(name) for name in rest.split(b"\0")] if rest else []
-    return Folder(
-        mode, changed, number, rules, [os.fsdecode(name) for name in names], numbers,
-        [b"" if digest == _NOTHING else digest for digest in digests], folders,
-    )  # fmt: skip
 
 
 Change = tuple[FileState, FileState]
@@ -135,11 +75,6 @@ class WorkTree:
         self._before: Mapping[str, Folder] = {}
         self._ruled_anew: set[str] = set()
         self._seen = self._bytes = self._since = 0
-
-    @property
-    def digests(self) -> Iterator[bytes]:
-        for folder in self.folders.values():
-            yield from filter(None, folder.digests)
 
     def look(self, limits: Limits, keep: Keep, stopped: Callable[[], bool]) -> Found:
         """What has changed since the last look. Raises `TooMuch` and `Stopped`, and `OSError` where the folder itself
@@ -217,7 +152,7 @@ class WorkTree:
                 if not (stat.S_ISREG(found.st_mode) or stat.S_ISLNK(found.st_mode)):
                     return self._listed(name, path, handle, status, rules, now, limits), is_ruled_anew
                 self._note(name, known, index, found, now, limits)
-            at += _FIELDS
+            at += FIELDS
         if stat.S_IMODE(status.st_mode) != known.mode:
             known = self._anew(name, known)
             known.mode = stat.S_IMODE(status.st_mode)
@@ -262,12 +197,12 @@ class WorkTree:
             folder.names.append(entry.name)
             place = places.get(entry.name)
             if place is not None and known is not None:
-                folder.numbers.extend(known.numbers[place * _FIELDS : (place + 1) * _FIELDS])
+                folder.numbers.extend(known.numbers[place * FIELDS : (place + 1) * FIELDS])
                 folder.digests.append(known.digests[place])
-                if tuple(folder.numbers[-_FIELDS:]) == _numbers(found):
+                if tuple(folder.numbers[-FIELDS:]) == _numbers(found):
                     continue
             else:
-                folder.numbers.extend((0,) * _FIELDS)
+                folder.numbers.extend((0,) * FIELDS)
                 folder.digests.append(b"")
             self._note(name, folder, len(folder.names) - 1, found, now, limits)
             if self._seen + len(folder.names) > limits.files:
@@ -277,8 +212,8 @@ class WorkTree:
     def _note(self, name: str, folder: Folder, index: int, found: os.stat_result, now: int, limits: Limits) -> None:
         """Takes over what is known of a file without reading it."""
         mode, size, changed, number = _numbers(found)
-        at = index * _FIELDS
-        folder.numbers[at : at + _FIELDS] = array("q", (mode, size, _sure(changed, now), number))
+        at = index * FIELDS
+        folder.numbers[at : at + FIELDS] = array("q", (mode, size, _sure(changed, now), number))
         if stat.S_ISREG(mode) and size > limits.file_bytes:
             folder.digests[index] = b""
             folder.numbers[at + 2] = changed
@@ -291,7 +226,7 @@ class WorkTree:
             if stopped():
                 raise Stopped
             path = os.path.join(self.root, name, folder.names[index])
-            at = index * _FIELDS
+            at = index * FIELDS
             try:
                 if stat.S_ISLNK(folder.numbers[at]):
                     content = os.fsencode(os.readlink(path))

@@ -21,7 +21,6 @@ from agent.checkpoints.project import ProjectCheckpoints, folder_for
 from agent.checkpoints.undo_points import to_redo, to_undo
 from agent.checkpoints.work_tree import Limits
 from agent.errors import RestoreFailed
-from store.errors import StoreError
 from tests.agent.checkpoints.trees import LIMITS, Agent, never, project_in, tree, turn
 
 
@@ -428,15 +427,32 @@ def test_undo_then_redo_is_as_before_and_nothing_of_the_users_is_lost(
     shutil.rmtree(folder)
 
 
-def test_a_damaged_database_is_told(tmp_path: Path) -> None:
+def test_a_damaged_database_is_set_aside_and_kept(tmp_path: Path) -> None:
     work = tmp_path / "work"
     filled(work)
     project_in(tmp_path).close()
     database = folder_for(tmp_path / "data", work) / "checkpoints.db"
     database.write_bytes(b"no database" * 1000)
-    with pytest.raises(Exception, match=r"checkpoints\.db") as caught:
-        project_in(tmp_path)
-    assert isinstance(caught.value.__cause__, StoreError)
+    project = project_in(tmp_path)
+    assert project.points() == ()
+    (aside,) = database.parent.glob("checkpoints.db.damaged-*")
+    assert aside.read_bytes() == b"no database" * 1000
+    project.close()
+
+
+def test_only_one_brings_files_back_at_a_time(tmp_path: Path) -> None:
+    work = tmp_path / "work"
+    filled(work)
+    project, other = project_in(tmp_path), project_in(tmp_path)
+    agent = Agent(project)
+    place = agent.begin()
+    change_everything(work)
+    agent.end(place)
+    with other._alone(), pytest.raises(RestoreFailed, match="just now"):
+        undone(project)
+    undone(project)
+    project.close()
+    other.close()
 
 
 @pytest.mark.parametrize("call", ["open", "rename", "unlink", "mkdir", "fchmod"])
