@@ -13,6 +13,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal, TextIO, TypeAlias
 
+from tools.redaction import redacted
+
 MAX_BYTES = 10_000_000
 """At which the file becomes `context.jsonl.1`, and a new one is begun."""
 
@@ -97,7 +99,10 @@ class Debug:
         if not self.on:
             return
         at = datetime.fromtimestamp(self._now(), UTC).isoformat(timespec="milliseconds")
-        line = json.dumps({"topic": topic, "at": at, **fields}, default=_plain) + "\n"
+        told = {
+            name: redacted(value, os.environ) if isinstance(value, str) else value for name, value in fields.items()
+        }
+        line = json.dumps({"topic": topic, "at": at, **told}, default=_plain) + "\n"
         try:
             if self._path is not None:
                 _append(self._path, line)

@@ -6,7 +6,16 @@ from collections.abc import Iterator, Mapping
 from urllib.parse import quote
 
 from tools.lazy import dataclass, regex
-from tools.redaction import SECRET_NAME, SHORTEST
+
+SHORTEST = 8
+"""Characters of a value that is taken for a secret wherever it stands. A shorter one may be part of any word."""
+
+SECRET_NAME = regex(
+    r"(?:^|_)(?:API_?KEYS?|KEYS?|PASS|PASSWD|PASSPHRASE|PWD|PAT|CREDS?|AUTH|COOKIES?|DSN|BEARER|JWT)(?:_|$)"
+    r"|TOKEN|PASSWORD|SECRET|CREDENTIAL",
+    re.IGNORECASE,
+)
+"""Variables that hold secrets, by what they are called."""
 
 _FEWEST_SIGNS = 8
 """Different characters of a key; what has fewer is an example (`AKIAXXXXXXXXXXXXXXXX`)."""

@@ -3,19 +3,10 @@
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from tools.key_formats import SECRET_NAME, SHORTEST, forms_of, secrets_in
 from tools.lazy import regex
 
 HIDDEN = "***"
-SHORTEST = 8
-"""Characters of a value that is taken for a secret wherever it stands. A shorter one may be part of any word."""
-
-SECRET_NAME = regex(
-    r"(?:^|_)(?:API_?KEYS?|KEYS?|PASS|PASSWD|PASSPHRASE|PWD|PAT|CREDS?|AUTH|COOKIES?|DSN|BEARER|JWT)(?:_|$)"
-    r"|TOKEN|PASSWORD|SECRET|CREDENTIAL",
-    re.IGNORECASE,
-)
-"""Variables that hold secrets, by what they are called."""
-
 SECRET_VALUE = regex(
     r"://[^/\s@]*:[^/\s@]+@|://[^/\s:@]{16,}@|-----BEGIN|\b(?:sk-|gh[pousr]_|github_pat_|glpat-|xox[a-z]-|npm_|pypi-|AKIA)"
     r"[A-Za-z0-9_-]{12}"
@@ -48,7 +39,10 @@ def redacted(text: str, environment: Mapping[str, str], known: Iterable[str] = (
     """The text without the secrets of the environment, without those in `known`, and without what looks like one."""
     for value in sorted({*_secrets_in(environment), *known}, key=len, reverse=True):
         if len(value) >= SHORTEST:
-            text = text.replace(value, HIDDEN).replace(repr(value)[1:-1], HIDDEN)
+            for form in forms_of(value):
+                text = text.replace(form, HIDDEN)
+    for found in reversed(secrets_in(text, {})):
+        text = text[: found.start] + HIDDEN + text[found.end :]
     for pattern, instead in _PATTERNS:
         text = re.sub(pattern, instead, text, flags=re.DOTALL)
     return text

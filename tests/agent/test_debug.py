@@ -34,6 +34,12 @@ def test_a_line_has_its_topic_its_time_and_its_fields(tmp_path: Path) -> None:
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
+def test_no_secret_is_in_a_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MY_PASSWORD", "sw0rdfish!")
+    Debug(tmp_path / "debug.jsonl").say("context/recall", query="where is sw0rdfish! set", found=3)
+    assert '"query": "where is *** set", "found": 3}' in (tmp_path / "debug.jsonl").read_text()
+
+
 def test_it_is_silent_unless_asked(tmp_path: Path) -> None:
     Debug().say("context/mask", outputs=3)
     assert list(tmp_path.iterdir()) == []

@@ -1,5 +1,8 @@
 """What is taken out of a text before anybody sees it, and what stays."""
 
+from base64 import b64encode
+from urllib.parse import quote
+
 import pytest
 
 from tools.redaction import redacted, without_options, without_password
@@ -38,6 +41,15 @@ def test_secrets_are_hidden_and_the_rest_is_not(text: str, shown: str) -> None:
         "OTHER": "keyboard, monkey",
     }
     assert redacted(text, environment, ["swordfish\n2"]) == shown
+
+
+def test_a_known_secret_is_hidden_in_whatever_form_it_stands() -> None:
+    value = "sw0rdfish/näh?"
+    encoded = b64encode(f"user:{value}".encode()).decode()
+    text = f"{value} {quote(value, safe='')} {value.encode().hex()} {encoded} '{value}'"
+    shown = redacted(text, {"MY_SECRET": value})
+    assert not [form for form in (value, quote(value, safe=""), value.encode().hex()) if form in shown]
+    assert (shown.count("***"), encoded[8:24] in shown) == (5, False)
 
 
 @pytest.mark.parametrize(

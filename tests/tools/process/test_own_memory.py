@@ -21,3 +21,19 @@ print(before, ctypes.CDLL(None).prctl(3, 0, 0, 0, 0))
 def test_nobody_looks_into_the_process_unless_its_user_says_so(environment: dict[str, str], told: str) -> None:
     ran = subprocess.run([sys.executable, "-c", LOOKS], env=environment, cwd=ROOT, capture_output=True, check=True)
     assert ran.stdout.decode().strip() == told
+
+
+SHOWS = """
+import os
+from tools.process.own_memory import close_own_memory
+close_own_memory()
+block = open("/proc/self/environ", "rb").read()
+print(b"CANARY" in block, block.count(b"A_PATH=/here"), os.environ["OPENAI_API_KEY"], os.environ["A_PATH"])
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux shows the block")
+def test_no_key_is_left_in_the_block_that_the_process_was_started_with() -> None:
+    environment = {"OPENAI_API_KEY": "sk-CANARY1", "A_PATH": "/here", "MY_ANTHROPIC_API_KEY": "CANARY2", "APIKEY": ""}
+    ran = subprocess.run([sys.executable, "-c", SHOWS], env=environment, cwd=ROOT, capture_output=True, check=True)
+    assert ran.stdout.decode().split() == ["False", "1", "sk-CANARY1", "/here"]
