@@ -49,6 +49,7 @@ COMMANDS: tuple[Command, ...] = (
     Command("history", "", "find a message that you wrote before", when_busy=True),
     Command("later", "TEXT", "send a message when the turn is over, not at its next step", when_busy=True),
     Command("todos", "", "the list that the model works through", when_busy=True),
+    Command("plan", "", "the last plan that was handed in, and what was decided about it", when_busy=True),
     Command("commands", "", "everything that can be done, in one list", when_busy=True),
     Command("theme", "[name]", "the colours of the terminal", when_busy=True),
     Command("settings", "[words]", "every setting, to look at and to change", when_busy=True),

@@ -47,8 +47,10 @@ from tui.screens.panel import PanelScreen
 from tui.screens.permission import PermissionScreen
 from tui.screens.plan import PlanScreen
 from tui.screens.question import QuestionScreen
+from tui.view.blocks import Call
 from tui.view.first_run import first_panel
 from tui.view.models import models_panel
+from tui.view.plan import plan_panel
 from tui.view.todos import todos_panel
 
 
@@ -229,6 +231,7 @@ SCREENS = (
     Shown("permission", PermissionScreen, shows(lambda text: PermissionScreen(asked(text)))),
     Shown("permission of a diff", PermissionScreen, shows(lambda text: PermissionScreen(asked_about_diff(text)))),
     Shown("plan", PlanScreen, shows(_plan)),
+    Shown("last plan", "plan", shows(lambda text: PanelScreen(plan_panel(Call("1", "submit_plan", {"plan": text}))))),
     Shown("question", QuestionScreen, shows(_question)),
 )
 

@@ -8,6 +8,7 @@ from tui.actions.command_context import CommandContext
 from tui.session.compaction import begin, take_back, what_undo_does
 from tui.view.archive import archive_panel, rows_of
 from tui.view.compaction_preview import undo_lines
+from tui.view.plan import plan_in, plan_panel
 from tui.view.provenance import places_panel
 from tui.view.todos import todos_in, todos_panel
 
@@ -71,3 +72,11 @@ async def show_todos(context: CommandContext, _: str) -> None:
         context.controller.notice(
             "the model keeps no list in this session: it makes one where a task has several steps"
         )
+
+
+async def show_plan(context: CommandContext, _: str) -> None:
+    plan = plan_in(context.controller.view.blocks)
+    if plan is not None:
+        await context.show(plan_panel(plan))
+    else:
+        context.controller.notice("no plan was handed in here yet; after `/mode plan` the model makes one first")

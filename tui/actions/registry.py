@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable, Mapping
 
 from tui.actions.command_context import CommandContext
-from tui.actions.context import bring, compact, show_archive, show_context, show_todos, why
+from tui.actions.context import bring, compact, show_archive, show_context, show_plan, show_todos, why
 from tui.actions.diff import show_session, show_turn
 from tui.actions.messages import copy_answer, later, print_conversation, remember, run_shell
 from tui.actions.servers import show_servers
@@ -34,6 +34,7 @@ ACTIONS: Mapping[str, Callable[[CommandContext, str], Awaitable[None]]] = {
     "history": lambda context, _: context.find_message(),
     "later": later,
     "todos": show_todos,
+    "plan": show_plan,
     "commands": lambda context, _: context.show_palette(),
     "theme": choose_theme,
     "settings": show_settings,

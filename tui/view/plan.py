@@ -1,10 +1,15 @@
-"""What a plan may be answered with. Plain values: it knows no screen."""
+"""A plan as it is shown, and what it may be answered with. Plain values: it knows no screen."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from agent.context.control_calls import PLAN
 from agent.plan_events import PlanDecision, PlanSubmitted
 from tui.text.inks import Line
+from tui.text.sanitise import visible
+from tui.view.blocks import Block, Call
+from tui.view.outcomes import outcome_of
+from tui.view.panel import Panel
 
 FILE = "plan.md"
 """How the name of the file ends in which a plan is changed."""
@@ -63,3 +68,22 @@ def brief_keys(question: PlanSubmitted, width: int) -> str:
     choices = choices_in(question)
     said = "  ".join(f"{choice.key} {choice.brief}" for choice in choices)
     return said if len(said) <= width else " ".join(choice.key for choice in choices)
+
+
+def plan_in(blocks: Sequence[Block]) -> Call | None:
+    """The newest plan that was put to the user, or handed in where nobody was there; None where none was."""
+    calls = (block for block in reversed(blocks) if isinstance(block, Call) and block.name == PLAN)
+    return next((call for call in calls if call.status != "failed" and _text_of(call)), None)
+
+
+def plan_panel(call: Call) -> Panel:
+    """The plan, as it was written, to look at."""
+    plan = visible(_text_of(call)).expandtabs(4).strip("\n")
+    head: Line = (("Plan  ", "strong"), (outcome_of(call, ""), "dim"))
+    lines: tuple[Line, ...] = tuple(((line, "text"),) for line in plan.split("\n"))
+    return Panel("plan", (head,), (), "Up, Down   Esc closes", said=plan, about=lines, search="", reads=True)
+
+
+def _text_of(call: Call) -> str:
+    plan = call.arguments.get("plan")
+    return plan if isinstance(plan, str) else ""

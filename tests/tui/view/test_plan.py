@@ -1,0 +1,39 @@
+"""The last plan of a session, to be read again."""
+
+from agent.messages import Assistant, Conversation, ToolCall, ToolOutput, User
+from tests.tui.doubles import FakeSession
+from tests.tui.piloting import terminal
+from tools.submit_plan import ACCEPTED
+from tui.view.blocks import Call, UserText
+from tui.view.plan import plan_in, plan_panel
+
+MINE = Call("1", "submit_plan", {"plan": "# Mine\n\n1. Do it."}, "done", text=ACCEPTED)
+REJECTED = Call("2", "submit_plan", {"plan": "# Another\x1b[2J"}, "denied", text="the user rejected the plan: no")
+EMPTY = Call("3", "submit_plan", {"plan": ""}, "failed", text="the plan is empty")
+
+
+def test_the_newest_plan_that_could_be_decided_about_is_the_last_one() -> None:
+    assert plan_in((MINE, UserText("go"), EMPTY)) == MINE
+    assert plan_in((MINE, REJECTED, Call("4", "bash"))) == REJECTED
+    assert plan_in((EMPTY, UserText("go"))) is None
+
+
+def test_it_is_shown_with_what_was_decided() -> None:
+    panel = plan_panel(MINE)
+    assert (panel.head[0][1][0], panel.said) == ("accepted", "# Mine\n\n1. Do it.")
+    assert plan_panel(REJECTED).head[0][1][0] == "not accepted"
+    assert "\x1b" not in plan_panel(REJECTED).said
+
+
+async def test_the_plan_of_a_session_that_goes_on_is_found_as_the_user_changed_it() -> None:
+    reply = Assistant((ToolCall("1", "submit_plan", {"plan": "# Mine"}),), "a/b")
+    said = User((ToolOutput("1", f"[The user changed the plan.]\n{ACCEPTED}", edited={"plan": "# Theirs"}),))
+    async with terminal(FakeSession(history=Conversation((reply, said)))) as t:
+        shown = await t.opens("/plan")
+        assert shown.panel.said == "# Theirs"
+        assert shown.panel.head[0][1][0] == "as you changed it  accepted"
+
+
+async def test_where_there_is_none_it_is_said() -> None:
+    async with terminal(FakeSession()) as t:
+        await t.type("/plan", shows="no plan was handed in here yet")
