@@ -131,6 +131,8 @@ def _retyped(value: object, kind: object) -> object:
             return bool(value)
         case "string", int() | float() if not isinstance(value, bool):
             return json.dumps(value)
+        case "string", [str() as only]:
+            return only
         case "array" | "object", str():
             read = _read(value, "[" if kind == "array" else "{")
             return read if _is_a(read, kind) else None

@@ -101,8 +101,8 @@ def _arguments_for(tool: Tool, call: ToolCall, root: str) -> tuple[Arguments, st
     is_list = tool.name == "bash" and str(call.arguments.get("command")).startswith('["')  # no program has such a name
     if not is_list and not mismatches(call.arguments, tool.schema):
         return call.arguments, ""
+    from agent.calls.argument_aliases import left_out, our_arguments  # noqa: PLC0415  # deferred: as below
     from agent.calls.coercion import coerced  # noqa: PLC0415  # deferred: most arguments are as the schema has them
-    from agent.calls.tool_aliases import left_out, our_arguments  # noqa: PLC0415  # deferred: as above
 
     if isinstance(tool, Deferrable):
         return coerced(call.arguments, tool.schema), ""

@@ -1,120 +1,44 @@
-"""How other agents name their tools and arguments, in terms of ours: models go on calling what they were trained with.
-Pure tables, and the few calls that need more than other names."""
+"""How other agents name their tools, in terms of ours: models go on calling what they were trained with. Pure."""
 
-import json
 import re
-import shlex
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from typing import TypeAlias
+from collections.abc import Collection, Mapping
 
 from tools.base import Arguments, ToolError
-from tools.extent import shortened
 from tools.lazy import regex
-
-Values: TypeAlias = dict[str, object]
 
 _TOOLS: Mapping[str, str] = {
     "bash": "shell run_shell_command execute_command execute_bash run_terminal_cmd run_terminal_command run_command "
     "run_in_terminal shell_command exec_command local_shell container.exec developer__shell terminal system.run",
-    "read": "read_file view view_file open_file cat read_text_file show_file notebook_read LS list_directory list_dir "
-    "list_files",
+    "read": "read_file view view_file open_file cat read_text_file show_file notebook_read view_image LS "
+    "list_directory list_dir list_files list repo_browser.open_file repo_browser.print_tree",
     "write": "write_file write_to_file create_file create save_file write_text_file",
     "edit": "edit_file replace search_replace str_replace str_replace_file replace_in_file replace_string_in_file "
-    "multi_edit",
+    "multi_edit apply_diff search_and_replace",
     "apply_patch": "patch",
-    "grep": "grep_search search_file_content search_files search_in_files ripgrep rg",
+    "grep": "grep_search search_file_content search_files search_in_files grep_files ripgrep rg "
+    "repo_browser.search",
     "glob": "file_search find_files find_by_name",
     "todo": "todo_write write_todos update_plan manage_todo_list update_todo_list set_todo_list",
     "ask_user": "ask_user_question ask_followup_question ask_question request_user_input",
     "bash_output": "get_terminal_output task_output shell_output command_status",
-    "bash_kill": "kill_shell kill_terminal kill_command task_stop",
-    "web_fetch": "fetch fetch_webpage read_web_page",
+    "bash_kill": "kill_shell kill_bash kill_terminal kill_command task_stop",
+    "web_fetch": "fetch fetch_url fetch_webpage read_web_page",
     "web_search": "google_web_search search_web",
     "edit_notebook": "notebook_edit edit_notebook_file",
     "submit_plan": "exit_plan_mode present_plan propose_plan plan_mode_respond",
 }  # fmt: skip
 """Names that other agents give to a tool that does what ours does, in any case and with any sign between the words."""
 
-_LISTERS = ("ls", "listdirectory", "listdir", "listfiles")
+LISTERS = ("ls", "list", "listdirectory", "listdir", "listfiles", "repobrowserprinttree")
 
-_EDITORS = ("strreplaceeditor", "strreplacebasededittool", "texteditor", "developertexteditor", "fileeditor")
+EDITORS = ("strreplaceeditor", "strreplacebasededittool", "texteditor", "developertexteditor", "fileeditor")
 """Tools that do what their `command` says."""
 
 _COMMANDS = {"view": "read", "create": "write", "write": "write", "str_replace": "edit"}
 
-_FILE = "file_path file filename absolute_path target_file relative_path notebook_path"
-_FOLDER = (
-    "directory dir folder dir_path directory_path search_path search_directory relative_workspace_path target_directory"
-)
-_JOB = "bash_id job_id id shell_id task_id terminal_id process_id session_id command cmd"
-
-_ARGUMENTS: Mapping[str, Mapping[str, str]] = {
-    "bash": {
-        "command": "cmd script input commandline command_line shell_command code",
-        "background": "run_in_background is_background",
-        "workdir": "working_directory working_dir cwd directory dir dir_path",
-    },
-    "read": {
-        "path": _FILE,
-        "offset": "start_line start_line_one_indexed line_start",
-        "limit": "max_lines num_lines line_count",
-    },
-    "write": {"path": _FILE, "content": "contents file_text text data input file_content code"},
-    "edit": {
-        "path": _FILE,
-        "old": "old_string old_str old_text search find original target_content",
-        "new": "new_string new_str new_text replace replacement updated replacement_content",
-    },
-    "apply_patch": {"patch": "input patch_text diff content"},
-    "grep": {
-        "pattern": "query regex regexp search_pattern search term",
-        "path": f"{_FILE} {_FOLDER}",
-        "glob": "include include_pattern file_pattern file_glob",
-        "ignore_case": "i case_insensitive",
-        "limit": "head_limit max_results max_count",
-        "mode": "output_mode",
-        "context": "context_lines",
-    },
-    "glob": {"pattern": "query glob glob_pattern file_pattern search_pattern", "path": f"{_FOLDER} cwd"},
-    "edit_notebook": {
-        "path": _FILE,
-        "action": "edit_mode edit_type mode",
-        "cell": "cell_id",
-        "source": "new_source new_code new_content content",
-        "type": "cell_type",
-    },
-    "todo": {"items": "todos plan todo_list tasks list"},
-    "bash_output": {"job": _JOB, "wait": "timeout"},
-    "bash_kill": {"job": _JOB},
-    "ask_user": {"question": "prompt message text", "options": "choices follow_up suggestions"},
-    "web_fetch": {"url": "uri link"},
-    "web_search": {"query": "q search_term search"},
-    "final_report": {"report": "result answer text summary"},
-    "submit_plan": {"plan": "text markdown content response proposal"},
-}
-"""Of our arguments the names that other agents give them."""
-
-_IDLE = frozenset(
-    {
-        "description", "explanation", "summary", "thought", "thinking", "reason", "justification", "requiresapproval",
-        "safetoautorun", "withescalatedpermissions", "sandboxpermissions", "securityrisk", "isinput", "merge", "n",
-        "shouldreadentirefile", "expectedreplacements", "expectedcount", "ignore", "multiselect", "header", "block",
-        "yieldtimems", "maxoutputtokens", "login", "tty", "isregexp", "recursive", "respectgitignore",
-    }
-)  # fmt: skip
-"""Arguments of other agents that change nothing of what a call does here: nothing is said of them."""
-
-_STATUSES = {
-    "pending": "pending", "todo": "pending", "notstarted": "pending", "open": "pending", "cancelled": "done",
-    "inprogress": "doing", "active": "doing", "doing": "doing", "started": "doing",
-    "completed": "done", "complete": "done", "done": "done", "finished": "done", "closed": "done",
-}  # fmt: skip
-_MARKS = {" ": "pending", "": "pending", "-": "doing", "~": "doing", ">": "doing", "x": "done", "X": "done"}
-_LISTED = regex(r"\s*(?:[-*]|\d+[.)])?\s*\[(?P<mark>.?)\]\s*(?P<text>.+)")
-_SHELLS = ("bash", "sh", "zsh", "/bin/bash", "/bin/sh", "/bin/zsh", "/usr/bin/bash", "/usr/bin/zsh")
 _PREFIXES = ("functions.", "default_api.", "tools.", "tool.", "function.")
-_MILLISECONDS = 1_000
-"""Numbers above this are no seconds that a call waits."""
+_TRAIL = regex(r"<\|.*|:\d+\Z", re.DOTALL)
+"""What models write behind a name: signs of their own format, and the number of a call."""
 
 
 def plain_name(name: str) -> str:
@@ -122,12 +46,11 @@ def plain_name(name: str) -> str:
     return re.sub(r"[^a-z0-9]", "", name[:200].casefold())
 
 
-def _by_name(table: Mapping[str, str]) -> Mapping[str, str]:
+def by_name(table: Mapping[str, str]) -> Mapping[str, str]:
     return {plain_name(theirs): ours for ours, names in table.items() for theirs in names.split()}
 
 
-_OURS = _by_name(_TOOLS)
-_OUR_ARGUMENTS = {tool: _by_name(names) for tool, names in _ARGUMENTS.items()}
+_OURS = by_name(_TOOLS)
 
 
 def our_tool(name: str, arguments: Arguments, known: Collection[str]) -> str | None:
@@ -135,12 +58,15 @@ def our_tool(name: str, arguments: Arguments, known: Collection[str]) -> str | N
     Raises `ToolError` where no call of ours does what that one does."""
     for prefix in _PREFIXES:
         name = name.removeprefix(prefix)
+    name = _TRAIL.sub("", name)
     if name in known:
         return name
     wanted = plain_name(name)
-    if wanted in _EDITORS:
+    if wanted in ("multitooluseparallel", "batch") and any(isinstance(each, list) for each in arguments.values()):
+        raise ToolError("no tool calls others: make these calls themselves, several in one reply")
+    if wanted in EDITORS:
         return _by_command(arguments, known)
-    if wanted in _LISTERS and arguments.get("recursive") in (True, "true") and "glob" in known:
+    if wanted in LISTERS and arguments.get("recursive") in (True, "true") and "glob" in known:
         return "glob"
     same = [ours for ours in known if plain_name(ours) == wanted]
     ours = same[0] if len(same) == 1 else _OURS.get(wanted)
@@ -155,211 +81,3 @@ def _by_command(arguments: Arguments, known: Collection[str]) -> str | None:
         raise ToolError("nothing takes an edit back: call `edit` with `old` and `new` the other way round")
     ours = _COMMANDS.get(command, "") if isinstance(command, str) else ""
     return ours if ours in known else None
-
-
-def our_arguments(tool: str, called: str, arguments: Arguments, parameters: Collection[str], root: str) -> Values:
-    """The arguments under our names, with what means something else there put into our terms. What is not understood
-    stays under its own name. `root`: the working folder, which commands run in anyway. Raises `ToolError` where no call
-    of ours does the same."""
-    names = _OUR_ARGUMENTS.get(tool, {})
-    made: Values = {name: value for name, value in arguments.items() if name in parameters}
-    if plain_name(called) in _EDITORS:
-        made.pop("command", None)
-        arguments = {name: value for name, value in arguments.items() if name != "command"}
-    for name, value in arguments.items():
-        key = plain_name(name)
-        ours = names.get(key) or next((each for each in parameters if plain_name(each) == key), name)
-        is_free = ours in parameters and made.get(ours, value) == value
-        made.setdefault(ours if is_free else name, value)
-    if tool in _REWRITERS:
-        _REWRITERS[tool](made, plain_name(called), root)
-    return made
-
-
-def left_out(arguments: Arguments, parameters: Collection[str]) -> tuple[Values, tuple[str, ...]]:
-    """The arguments that the tool has, and the names of those that it has not and that might have meant something."""
-    kept = {name: value for name, value in arguments.items() if name in parameters}
-    return kept, tuple(name for name in arguments if name not in parameters and plain_name(name) not in _IDLE)
-
-
-def _bash(made: Values, called: str, root: str) -> None:
-    command = made.get("command")
-    if isinstance(command, str) and command.lstrip().startswith('["'):
-        command = _list_in(command) or command
-    if isinstance(command, list) and command and all(isinstance(word, str) for word in command):
-        is_script = len(command) == 3 and command[0] in _SHELLS and command[1] in ("-c", "-lc", "-ic", "-lic")
-        command = command[2] if is_script else shlex.join(command)
-    if command is not None:
-        made["command"] = command
-    _to_seconds(made, "timeout")
-    folder = made.get("workdir")
-    if folder is None or (isinstance(folder, str) and folder.rstrip("/") in ("", ".", root.rstrip("/"))):
-        made.pop("workdir", None)
-
-
-def _to_seconds(made: Values, name: str) -> None:
-    """A time under our name, in seconds."""
-    for theirs in [each for each in made if plain_name(each) in (f"{name}ms", f"{name}milliseconds")]:
-        milliseconds = _whole(made.pop(theirs))
-        if milliseconds is not None:
-            made.setdefault(name, max(-(-milliseconds // 1000), 1))
-    for theirs in [each for each in made if plain_name(each) in (f"{name}seconds", f"{name}secs", f"{name}sec")]:
-        made.setdefault(name, made.pop(theirs))
-    seconds = _whole(made.get(name))
-    if seconds is not None and seconds > _MILLISECONDS:
-        made[name] = -(-seconds // 1000)
-
-
-def _bash_output(made: Values, called: str, root: str) -> None:
-    _to_seconds(made, "wait")
-    if not made.get("job"):
-        what = "A job is what `bash` starts with `background`; any other command has its output in its own answer"
-        raise ToolError(f"`bash_output` looks at a job: name it as `job`. {what}")
-
-
-def _read(made: Values, called: str, root: str) -> None:
-    if called in _LISTERS:
-        made.setdefault("path", _take(made, *map(plain_name, _FOLDER.split())) or ".")
-    ends = _take(made, "endline", "endlineoneindexedinclusive", "endlineoneindexed", "lineend")
-    span = _take(made, "viewrange", "readrange", "linerange", "range")
-    span = _list_in(span) if isinstance(span, str) else span
-    first, last = _whole(made.get("offset")), _whole(ends)
-    if isinstance(span, list) and len(span) == 2:
-        first, last = _whole(span[0]), _whole(span[1])
-        made["offset"] = first or 1
-    if first is not None and first < 1:
-        made.pop("offset", None)
-    if last is not None and last >= (first or 1):
-        made["limit"] = last - max(first or 1, 1) + 1
-    if (limit := _whole(made.get("limit"))) is not None and limit < 1:
-        made.pop("limit")
-
-
-def _edit(made: Values, called: str, root: str) -> None:
-    edits = made.get("edits")
-    edits = _list_in(edits) if isinstance(edits, str) else edits
-    if not isinstance(edits, list) or not edits:
-        return
-    if len(edits) > 1:
-        raise ToolError(f"`edit` makes one change a call: call it {len(edits)} times, once for each of these")
-    del made["edits"]
-    for name, value in edits[0].items() if isinstance(edits[0], dict) else ():
-        ours = _OUR_ARGUMENTS["edit"].get(plain_name(name), "replace_all" if plain_name(name) == "replaceall" else name)
-        made.setdefault(ours, value)
-
-
-def _edit_notebook(made: Values, called: str, root: str) -> None:
-    made.setdefault("action", "replace")
-    if made["action"] == "insert":
-        made.setdefault("cell", 0)
-    if "cell" not in made and (counted := _take(made, "cellnumber", "cellindex", "cellidx")) is not None:
-        what = "some count cells from 0: give `cell`, the number that `read` shows, from 1 on"
-        raise ToolError(f"which cell {shortened(str(counted), 20)} is cannot be told, since {what}")
-
-
-def _grep(made: Values, called: str, root: str) -> None:
-    around = [_whole(_take(made, name)) for name in ("a", "b", "c", "afterlines", "beforelines")]
-    if given := [number for number in around if number is not None]:
-        made.setdefault("context", min(max(given), 20))
-    if (is_exact := _take(made, "casesensitive")) is not None:
-        made.setdefault("ignore_case", is_exact in (False, "false", "False"))
-    if isinstance(mode := made.get("mode"), str) and plain_name(mode) in ("fileswithmatches", "fileswithmatch"):
-        made["mode"] = "files"
-    if _whole(made.get("limit")) == 0:  # without a limit
-        made.pop("limit")
-    pattern = made.get("pattern")
-    if _take(made, "isregexp") is False and isinstance(pattern, str):
-        made["pattern"] = re.escape(pattern)
-
-
-def _glob(made: Values, called: str, root: str) -> None:
-    if called in _LISTERS:
-        made.setdefault("path", _take(made, *map(plain_name, _FILE.split())) or ".")
-        made["pattern"] = "**"
-
-
-def _todo(made: Values, called: str, root: str) -> None:
-    items = made.get("items")
-    if isinstance(items, str):
-        items = _list_in(items) or list(_marked(items)) or items
-    if isinstance(items, list):
-        made["items"] = [_todo_item(item) for item in items]
-
-
-def _todo_item(item: object) -> object:
-    if isinstance(item, str):
-        return {"text": item, "status": "pending"}
-    if not isinstance(item, dict):
-        return item
-    by_name = {plain_name(str(name)): value for name, value in item.items()}
-    names = ("text", "content", "step", "title", "task", "description", "name", "activeform")
-    text = next((by_name[name] for name in names if by_name.get(name)), None)
-    status = by_name.get("status", by_name.get("state"))
-    if status is None:
-        is_done = by_name.get("done", by_name.get("completed", by_name.get("checked")))
-        status = "done" if is_done in (True, "true") else "pending"
-    return {"text": text, "status": _STATUSES.get(plain_name(str(status)), status)} if text else item
-
-
-def _marked(text: str) -> Iterator[Values]:
-    """The items of a list as Markdown has it: `- [x] done`."""
-    for line in text.splitlines():
-        if (found := _LISTED.fullmatch(line)) is not None:
-            yield {"text": found["text"].strip(), "status": _MARKS.get(found["mark"], "pending")}
-
-
-def _ask_user(made: Values, called: str, root: str) -> None:
-    questions = made.get("questions")
-    if isinstance(questions, list) and questions and isinstance(first := questions[0], dict):
-        if len(questions) > 1:
-            raise ToolError("`ask_user` puts one question a call: ask the first one, and wait for the answer")
-        made.pop("questions")
-        made.update({name: first[name] for name in ("question", "options") if name in first})
-    options = made.get("options")
-    if isinstance(options, list):
-        made["options"] = [_label(option) for option in options]
-
-
-def _label(option: object) -> object:
-    return option.get("label") or option.get("text") or option if isinstance(option, dict) else option
-
-
-_REWRITERS: Mapping[str, Callable[[Values, str, str], None]] = {
-    "bash": _bash,
-    "bash_output": _bash_output,
-    "read": _read,
-    "edit": _edit,
-    "edit_notebook": _edit_notebook,
-    "grep": _grep,
-    "glob": _glob,
-    "todo": _todo,
-    "ask_user": _ask_user,
-}
-"""What of a tool's arguments needs more than another name: each changes the arguments that it is given."""
-
-
-def _take(made: Values, *names: str) -> object:
-    """The first of these that is given; none of them is left."""
-    found = [name for name in made if plain_name(name) in names]
-    values = [made.pop(name) for name in found]
-    return values[0] if values else None
-
-
-def _whole(value: object) -> int | None:
-    """The whole number that a value says, as a string or with a fraction of nothing too."""
-    if isinstance(value, str):
-        try:
-            value = float(value)
-        except ValueError:
-            return None
-    if not isinstance(value, int | float) or isinstance(value, bool) or not -1e15 < value < 1e15:
-        return None
-    return int(value) if value == int(value) else None
-
-
-def _list_in(text: str) -> Sequence[object] | None:
-    try:
-        read = json.loads(text, strict=False)
-    except (ValueError, RecursionError):
-        return None
-    return read if isinstance(read, list) else None

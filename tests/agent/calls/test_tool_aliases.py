@@ -58,6 +58,7 @@ def told(name: str, arguments: dict[str, Any], offered: tuple[str, ...] = tuple(
     raise AssertionError(f"it would run: {call}")
 
 
+BLOCK = "<<<<<<< SEARCH\nold\nx\n=======\n>>>>>>> REPLACE\n"
 CALLS: list[tuple[str, dict[str, Any], str, dict[str, Any]]] = [
     # Claude Code
     ("Bash", {"command": "ls", "description": "Lists", "timeout": 5000}, "bash", {"command": "ls", "timeout": 5}),
@@ -107,6 +108,33 @@ CALLS: list[tuple[str, dict[str, Any], str, dict[str, Any]]] = [
         "ask_user",
         {"question": "Which?", "options": ["a"]},
     ),
+    ("KillBash", {"shell_id": "job-1"}, "bash_kill", {"job": "job-1"}),
+    # Cline, Roo and vibe, with blocks
+    ("replace_in_file", {"path": "a", "diff": BLOCK}, "edit", {"path": "a", "old": "old\nx", "new": ""}),
+    ("replace_in_file", {"path": "a", "diff": "------- SEARCH\nx\n=======\ny\n+++++++ REPLACE"}, "edit",
+     {"path": "a", "old": "x", "new": "y"}),
+    ("apply_diff", {"path": "a", "diff": BLOCK.replace("old", ":start_line:3\n-------\nold")}, "edit",
+     {"path": "a", "old": "old\nx", "new": ""}),
+    ("search_replace", {"file_path": "a", "content": BLOCK}, "edit", {"path": "a", "old": "old\nx", "new": ""}),
+    ("search_and_replace", {"path": "a", "search": "x", "replace": "y"}, "edit", {"path": "a", "old": "x", "new": "y"}),
+    # Kimi
+    ("ReadFile", {"path": "a", "line_offset": 10, "n_lines": 5}, "read", {"path": "a", "offset": 10, "limit": 5}),
+    ("StrReplaceFile", {"path": "a", "edit": {"old": "x", "new": "y"}}, "edit", {"path": "a", "old": "x", "new": "y"}),
+    ("WriteFile", {"path": "a", "content": "x", "mode": "overwrite"}, "write", {"path": "a", "content": "x"}),
+    ("FetchURL", {"url": "https://a.b"}, "web_fetch", {"url": "https://a.b"}),
+    ("functions.ReadFile:3", {"path": "a"}, "read", {"path": "a"}),
+    # gpt-oss
+    ("repo_browser.open_file", {"path": "a", "line_start": 2, "line_end": 4}, "read",
+     {"path": "a", "offset": 2, "limit": 3}),
+    ("repo_browser.print_tree", {}, "read", {"path": "."}),
+    ("Shell<|channel|>commentary", {"command": "ls"}, "bash", {"command": "ls"}),
+    # Lists of one, times in words
+    ("fetch_webpage", {"urls": ["https://a.b"]}, "web_fetch", {"url": "https://a.b"}),
+    ("Web_Fetch", {"url": ["https://a.b"]}, "web_fetch", {"url": "https://a.b"}),
+    ("read_file", {"files": [{"path": "a"}]}, "read", {"path": "a"}),
+    ("ReadFile", {"path": "a", "lines": "L3-L7"}, "read", {"path": "a", "offset": 3, "limit": 5}),
+    ("Shell", {"command": "x", "timeout": "2 minutes"}, "bash", {"command": "x", "timeout": 120}),
+    ("Shell", {"command": "x", "timeout": 0}, "bash", {"command": "x"}),
     # Codex
     ("shell", {"command": ["bash", "-lc", "ls | wc"], "workdir": ROOT}, "bash", {"command": "ls | wc"}),
     ("shell", {"command": ["git", "log", "a b"], "timeout_ms": 1}, "bash", {"command": "git log 'a b'", "timeout": 1}),
@@ -233,6 +261,38 @@ REFUSED: list[tuple[str, dict[str, Any], str, tuple[str, dict[str, Any]]]] = [
         {"command": "undo_edit", "path": "a"},
         "the call was not run: nothing takes an edit back: call `edit` with `old` and `new` the other way round",
         ("edit", {"path": "a", "old": "y", "new": "x"}),
+    ),
+    (
+        "WriteFile",
+        {"path": "a", "content": "x", "mode": "append"},
+        "the call was not run: `write` replaces all of a file: to add to its end call `edit`, with its last line in "
+        "`old` and `new`",
+        ("edit", {"path": "a", "old": "z", "new": "z\nx"}),
+    ),
+    (
+        "apply_diff",
+        {"path": "a", "diff": BLOCK + BLOCK},
+        "the call was not run: `edit` makes one change a call: call it 2 times, with `old` and `new` of one block each",
+        ("edit", {"path": "a", "old": "old\nx", "new": ""}),
+    ),
+    (
+        "replace_in_file",
+        {"path": "a", "diff": BLOCK.replace("old", "=======")},
+        'the arguments of `edit` are not right, so it was not run: "old" is a required property; "new" is a required '
+        "property",
+        ("edit", {"path": "a", "old": "=======\nx", "new": ""}),
+    ),
+    (
+        "search_and_replace",
+        {"path": "a", "search": "x.", "replace": "y", "use_regex": True},
+        "the call was not run: `edit` takes no patterns: give the text itself as `old`, or use sed in bash",
+        ("edit", {"path": "a", "old": "xy", "new": "y"}),
+    ),
+    (
+        "multi_tool_use.parallel",
+        {"tool_uses": [{"recipient_name": "functions.bash", "parameters": {"command": "ls"}}]},
+        "the call was not run: no tool calls others: make these calls themselves, several in one reply",
+        ("bash", {"command": "ls"}),
     ),
     (
         "AskUserQuestion",
