@@ -149,7 +149,7 @@ async def _run_in_time(command: str, folder: Path, seconds: int, workspace: Work
         await program.close()
     else:
         workspace.jobs.look_after(program)
-    return _told(program, _blocked(program, folder, workspace) if launched.is_wrapped and program.code else "")
+    return _told(program, _blocked(program, folder, workspace) if launched.is_confined and program.code else "")
 
 
 def _goes_on(job: Job, seconds: int) -> Result:

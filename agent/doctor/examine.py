@@ -77,8 +77,9 @@ def _sandbox(config: Config) -> Finding:
     if config.sandbox == "off":
         return Finding("sandbox", "well", "commands run without one, as `agent.sandbox` says")
     match found_sandbox():
-        case SandboxProgram(kind=kind):
-            return Finding("sandbox", "well", f"commands run in one: {kind}")
+        case SandboxProgram(kind=kind, note=note):
+            told = f"commands run in one: {kind}"
+            return Finding("sandbox", "note" if note else "well", "; ".join(filter(None, (told, note))))
         case Missing(why=why):
             if config.sandbox == "require":
                 return Finding("sandbox", "broken", f"commands are refused, since there is none: {why}")

@@ -4,7 +4,7 @@ configuration file, in which comments, order and everything else stay as they ar
 import hashlib
 from collections.abc import AsyncIterator, Mapping, MutableMapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -18,6 +18,7 @@ from agent.mcp.declared import Declared, Owner, Unusable, declared_servers, prob
 from tools.mcp.client_handlers import ClientHandlers
 from tools.mcp.server import Server
 from tools.redaction import redacted, without_options, without_password
+from tools.sandbox.sandbox import Sandbox
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +75,13 @@ def table_for(name: str, given: Mapping[str, object], config: Config) -> dict[st
 
 
 def make_server(declared: Declared, handlers: ClientHandlers, config: Config) -> Server:
-    return Server(declared.spec, handlers, log_of(declared, config), login_of(declared, config))
+    """One that a project declares runs in a sandbox, where there is one; the user's own do not."""
+    spec = declared.spec
+    if declared.owner == "project" and spec.command and config.sandbox != "off":
+        folders = config.folders
+        scratch, ours = folders.data / "mcp" / "tmp" / spec.prefix, (folders.config, folders.data, folders.logs)
+        spec = replace(spec, sandbox=Sandbox(config.project, scratch, (), ours, (config.project,)))
+    return Server(spec, handlers, log_of(declared, config), login_of(declared, config))
 
 
 def log_of(declared: Declared, config: Config) -> Path:

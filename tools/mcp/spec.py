@@ -9,6 +9,7 @@ from pathlib import Path
 from tools.key_formats import SHORTEST
 from tools.plain_text import printable
 from tools.redaction import without_options
+from tools.sandbox.sandbox import Sandbox
 
 LARGEST_MESSAGE = 64 * 1024**2
 """Bytes of one message of a server. It has to be in memory whole, about three times over, before it can be read."""
@@ -53,6 +54,8 @@ class ServerSpec:
     most_bytes: int = LARGEST_MESSAGE
     """Of one result."""
     login: Login = Login()
+    sandbox: Sandbox | None = field(default=None, repr=False, compare=False)
+    """The boundary that the program runs in; None: it runs as a program of the user's own."""
 
     @property
     def secrets(self) -> tuple[str, ...]:

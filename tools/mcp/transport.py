@@ -24,6 +24,7 @@ from tools.mcp.spec import ServerSpec
 from tools.name_lookup import look_up_aside
 from tools.process.child import Child, started
 from tools.process.lines import OutputLine, TooLong
+from tools.process.shell import Launch
 
 _INHERITED = ("HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER", "LANG", "LC_ALL", "LC_CTYPE", "TMPDIR", "TZ")
 """What a server finds in its environment without being given it. Keys and tokens of ours are not among it."""
@@ -44,7 +45,10 @@ async def stdio(spec: ServerSpec, log: ServerLog, lost: Callable[[str], None]) -
     Raises `OSError` or `ValueError` when it cannot be started. It stands in for the SDK's own transport, which joins a
     long line again for every piece of it, holds however much a server prints, and tells nobody that one has ended."""
     environment = {name: os.environ[name] for name in _INHERITED if name in os.environ} | dict(spec.env)
-    child = await started(spec.command, environment, spec.cwd, log, spec.most_bytes)
+    launch = Launch(spec.command, environment)
+    if spec.sandbox is not None:
+        launch = spec.sandbox.around(launch, spec.cwd or spec.sandbox.root)
+    child = await started(launch, spec.cwd, log, spec.most_bytes)
     pending = _Pending()
     try:
         yield _Incoming(child, pending, log, lost), _Outgoing(child, pending, lost)

@@ -2,6 +2,7 @@
 lines and prints lines while it runs, one that is told something once and answers. It knows no protocol."""
 
 import asyncio
+import os
 import signal
 from collections import deque
 from collections.abc import Mapping, Sequence
@@ -14,6 +15,7 @@ from tools.process.groups import GRACE, GUARDIAN, ProcessFamily
 from tools.process.lines import LineBuffer, OutputLine, TooLong
 from tools.process.own_memory import close_own_memory
 from tools.process.program import within
+from tools.process.shell import Launch
 
 _MOST_WAITING = 1000
 """Lines that wait to be read before the program is made to wait."""
@@ -39,11 +41,13 @@ class Exit:
     err: bytes
 
 
-async def started(
-    command: Sequence[str], environment: Mapping[str, str], folder: Path | None, log: Log, most: int
-) -> "Child":
+async def started(launch: Launch, folder: Path | None, log: Log, most: int) -> "Child":
     """Starts the program. Raises `OSError` or `ValueError` when that cannot be done."""
-    child = await _running(Child(log, most), command, environment, folder)
+    try:
+        child = await _running(Child(log, most), launch, folder)
+    finally:
+        for each in launch.descriptors:
+            os.close(each)
     GUARDIAN.guard(child.transport.get_pid())
     return child
 
@@ -53,7 +57,7 @@ async def answer_of(
 ) -> Exit:
     """What the program answers, of each of its outputs at most so many bytes. Nothing of its process group is left when
     this returns or is cancelled. Raises `OSError` or `ValueError` when the program cannot be started."""
-    program = await _running(_Answering(most), command, environment, folder)
+    program = await _running(_Answering(most), Launch(tuple(command), environment), folder)
     try:
         with suppress(BrokenPipeError):  # nobody needs to listen
             program.write(told)
@@ -72,6 +76,8 @@ class _Program(asyncio.SubprocessProtocol):
 
     transport: asyncio.SubprocessTransport
     _family: ProcessFamily
+    is_wrapped = False
+    """The first process only waits for the program."""
 
     def __init__(self) -> None:
         self.exited = asyncio.Event()
@@ -107,7 +113,7 @@ class _Program(asyncio.SubprocessProtocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast(asyncio.SubprocessTransport, transport)
-        self._family = ProcessFamily(self.transport.get_pid())
+        self._family = ProcessFamily(self.transport.get_pid(), is_wrapped=self.is_wrapped)
 
     def process_exited(self) -> None:
         self.exited.set()
@@ -116,11 +122,19 @@ class _Program(asyncio.SubprocessProtocol):
 P = TypeVar("P", bound=_Program)
 
 
-async def _running(program: P, command: Sequence[str], environment: Mapping[str, str], folder: Path | None) -> P:
+async def _running(program: P, launch: Launch, folder: Path | None) -> P:
     """Whoever is cancelled while it starts leaves nothing of it: the event loop would end the program alone."""
     close_own_memory()
     loop = asyncio.get_running_loop()
-    start = loop.subprocess_exec(lambda: program, *command, env=dict(environment), cwd=folder, start_new_session=True)
+    program.is_wrapped = launch.is_wrapped
+    start = loop.subprocess_exec(
+        lambda: program,
+        *launch.argv,
+        env=dict(launch.environment),
+        cwd=folder,
+        start_new_session=True,
+        pass_fds=launch.descriptors,
+    )
     starting = asyncio.ensure_future(start)
     try:
         await asyncio.shield(starting)

@@ -64,8 +64,18 @@ _QUIET = {
     "SSH_ASKPASS_REQUIRE": "never",
     "TERM": "dumb",
     "NO_COLOR": "1",
+    "GIT_CONFIG_COUNT": "4",
+    "GIT_CONFIG_KEY_0": "core.fsmonitor",
+    "GIT_CONFIG_VALUE_0": "false",
+    "GIT_CONFIG_KEY_1": "diff.external",
+    "GIT_CONFIG_VALUE_1": "",
+    "GIT_CONFIG_KEY_2": "log.showSignature",
+    "GIT_CONFIG_VALUE_2": "false",
+    "GIT_CONFIG_KEY_3": "protocol.ext.allow",
+    "GIT_CONFIG_VALUE_3": "never",
 }
-"""No program waits for a person, and none paints."""
+"""No program waits for a person, and none paints. Whatever a repository's settings say, Git asks no monitor, shows its
+own diffs, checks no signatures unasked and fetches by no command; what it commits by is left as it is."""
 
 
 @cache
@@ -88,6 +98,8 @@ class Launch:
     """What the program finds open under these numbers; whoever starts it closes them then."""
     is_wrapped: bool = False
     """The first process only waits for the command, which it started."""
+    is_confined: bool = False
+    """It runs in a sandbox."""
 
 
 def in_shell(command: str) -> Launch:

@@ -7,6 +7,8 @@ from tools.lazy import regex
 from tools.sandbox.boundary import Boundary
 
 _UNWRITABLE = regex(r"([^\n]{0,400})(?:Read-only file system|EROFS|Device or resource busy)([^\n]{0,400})")
+_REFUSED = regex(r"([^\n]{0,400})(?:Permission denied|EACCES|Operation not permitted)([^\n]{0,400})")
+"""What Landlock and the sandbox of macOS say of all that they hold back."""
 _PATH = regex(r"[^\s'\"`:;,()<>\[\]’‘]*/[^\s'\"`:;,()<>\[\]’‘]*")
 _NETWORK = regex(
     r"Could not resolve host|Temporary failure in name resolution|Name or service not known|nodename nor servname"
@@ -30,7 +32,7 @@ def _found(printed: str, boundary: Boundary, folder: str) -> Iterator[str]:
     if printed.startswith("bwrap: "):
         yield f"the sandbox could not be put up ({printed[7:200].splitlines()[0]})"
         return
-    for match in _UNWRITABLE.finditer(printed):
+    for match in (_UNWRITABLE if boundary.kind == "bubblewrap" else _REFUSED).finditer(printed):
         named = [*_PATH.findall(match[2])[:1], *reversed(_PATH.findall(match[1]))]  # the nearest first
         paths = [normpath(join(folder, name)) for name in named]
         path = next((path for path in paths if boundary.access_to(path) != "write"), "")

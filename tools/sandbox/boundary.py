@@ -21,6 +21,8 @@ class Boundary:
     """The folder that stands for /tmp."""
     network: bool
     """Whether every address can be reached."""
+    kind: SandboxKind = "bubblewrap"
+    """What holds it."""
 
     def access_to(self, path: str) -> Access:
         """What may be done at an absolute resolved path."""

@@ -2,13 +2,13 @@
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tools.lazy import dataclass
 from tools.process.shell import Launch
-from tools.sandbox.system import Missing, found_sandbox
+from tools.sandbox.system import Missing, SandboxProgram, found_sandbox
 
 if TYPE_CHECKING:  # types only: sessions that run no command load nothing of it
     from tools.sandbox.boundary import Boundary
@@ -44,22 +44,27 @@ class Sandbox:
 
     def around(self, launch: Launch, folder: Path, *, may_write: bool = True, terminal: bool = False) -> Launch:
         """The command inside the boundary; as it is where the system has no sandbox. Raises `OSError`."""
+        from tools.sandbox.system_calls import system_call_filter  # noqa: PLC0415  # deferred: as above
+
         found = found_sandbox()
         if isinstance(found, Missing):
             return launch
-        from tools.sandbox.bubblewrap import bubblewrap  # noqa: PLC0415  # deferred: as above
-        from tools.sandbox.system_calls import system_call_filter  # noqa: PLC0415  # deferred: as above
+        boundary, environment = self.boundary(may_write=may_write), inside(launch.environment)
+        match found.kind:
+            case "bubblewrap":
+                argv = (*_TAKES_TERMINAL, *launch.argv) if terminal else launch.argv
+                return _in_bubblewrap(found.argv, boundary, folder, argv, environment)
+            case "landlock":
+                from tools.sandbox.landlock import command_line  # noqa: PLC0415  # deferred: where there is no bubblewrap
 
-        boundary = self.boundary(may_write=may_write)
-        environment = inside(launch.environment)
-        argv = (*_TAKES_TERMINAL, *launch.argv) if terminal else launch.argv
-        system_calls = _readable(system_call_filter(os.uname().machine))
-        return Launch(
-            bubblewrap(found.argv, boundary, str(folder), argv, system_calls),
-            environment,
-            () if system_calls is None else (system_calls,),
-            is_wrapped=True,
-        )
+                calls = system_call_filter(os.uname().machine, "local" if boundary.network else "none")
+                held = command_line(boundary.places, boundary.scratch, calls, launch.argv)
+                return Launch(held, environment | {"TMPDIR": boundary.scratch}, is_confined=True)
+            case "seatbelt":
+                from tools.sandbox.seatbelt import seatbelt  # noqa: PLC0415  # deferred: few machines have it
+
+                line = seatbelt(boundary, launch.argv)
+                return Launch(line, environment | {"TMPDIR": boundary.scratch}, is_confined=True)
 
     def boundary(self, *, may_write: bool) -> "Boundary":
         """What a command that is started now may do. Raises `OSError`."""
@@ -68,7 +73,26 @@ class Sandbox:
 
         self.scratch.mkdir(parents=True, exist_ok=True, mode=0o700)
         places = places_of(self.root, self.roots, Path.home(), self.ours, self.shown)
-        return Boundary(places if may_write else without_writing(places), str(self.scratch), network=self.has_network)
+        found = found_sandbox()
+        kind = found.kind if isinstance(found, SandboxProgram) else "bubblewrap"
+        held = places if may_write else without_writing(places)
+        return Boundary(held, str(self.scratch), self.has_network, kind)
+
+
+def _in_bubblewrap(
+    program: Sequence[str], boundary: "Boundary", folder: Path, argv: Sequence[str], environment: Mapping[str, str]
+) -> Launch:
+    from tools.sandbox.bubblewrap import bubblewrap  # noqa: PLC0415  # deferred: as above
+    from tools.sandbox.system_calls import system_call_filter  # noqa: PLC0415  # deferred: as above
+
+    system_calls = _readable(system_call_filter(os.uname().machine))
+    return Launch(
+        bubblewrap(program, boundary, str(folder), argv, system_calls),
+        environment,
+        () if system_calls is None else (system_calls,),
+        is_wrapped=True,
+        is_confined=True,
+    )
 
 
 def inside(environment: Mapping[str, str]) -> dict[str, str]:

@@ -2,15 +2,19 @@
 
 import os
 import subprocess
+import sys
+from collections.abc import Sequence
 from contextlib import suppress
 from functools import cache
 
 from tools.lazy import dataclass
 from tools.sandbox.boundary import SandboxKind
 from tools.sandbox.bubblewrap import NAMESPACES, NO_MORE_NAMESPACES, SYSTEM
+from tools.sandbox.seatbelt import PROGRAM as SEATBELT
 
 _BUBBLEWRAP = ("/usr/bin/bwrap", "/usr/local/bin/bwrap", "/bin/bwrap", "/run/current-system/sw/bin/bwrap")
 """Places that only an administrator changes: PATH may lead into a working folder."""
+_NOTHING = ("/bin/sh", "-c", ":")
 _PATIENCE = 5.0
 
 
@@ -20,6 +24,8 @@ class SandboxProgram:
 
     kind: SandboxKind
     argv: tuple[str, ...]
+    note: str = ""
+    """What its user should know of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,12 +38,24 @@ class Missing:
 @cache
 def found_sandbox() -> SandboxProgram | Missing:
     """What works here: it was tried, which takes some 10 ms."""
+    if sys.platform == "darwin":
+        is_there = os.access(SEATBELT, os.X_OK)
+        return SandboxProgram("seatbelt", ()) if is_there else Missing(f"there is no `{SEATBELT}`")
+    if sys.platform != "linux":
+        return Missing("there is none for this system")
+    found = _found_bubblewrap()
+    if isinstance(found, Missing) and not trial_of_landlock():
+        return SandboxProgram("landlock", (), f"it holds less than bubblewrap would: {found.why}")
+    return found
+
+
+def _found_bubblewrap() -> SandboxProgram | Missing:
     path = next((path for path in _BUBBLEWRAP if os.access(path, os.X_OK)), None)
     if path is None:
         return Missing("bubblewrap is not installed (`apt install bubblewrap`, `dnf install bubblewrap`)")
     said = ""
     for flags in ((NO_MORE_NAMESPACES,), ()):
-        said = _trial((path, *flags))
+        said = _trial([path, *flags, *NAMESPACES, "--unshare-net", *SYSTEM, "--", *_NOTHING])
         if not said:
             return SandboxProgram("bubblewrap", (path, *flags))
     return Missing(f"bubblewrap cannot work here: {said}")
@@ -51,10 +69,16 @@ def known_kind() -> str | None:
     return "none" if isinstance(found, Missing) else found.kind
 
 
-def _trial(program: tuple[str, ...]) -> str:
+def trial_of_landlock() -> str:
+    from tools.sandbox.landlock import command_line  # noqa: PLC0415  # deferred: only where there is no bubblewrap
+    from tools.sandbox.system_calls import system_call_filter  # noqa: PLC0415  # deferred: as above
+
+    return _trial(command_line({}, "/tmp", system_call_filter(os.uname().machine, "none"), _NOTHING))
+
+
+def _trial(command: Sequence[str]) -> str:
     """What it says when it cannot; nothing when it can."""
     with suppress(OSError, subprocess.TimeoutExpired):
-        command = [*program, *NAMESPACES, "--unshare-net", *SYSTEM, "--", "/bin/sh", "-c", ":"]
         ran = subprocess.run(
             command, env={}, stdin=subprocess.DEVNULL, capture_output=True, timeout=_PATIENCE, check=False
         )

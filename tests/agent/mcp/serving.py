@@ -26,7 +26,7 @@ class House:
         self.folder, self.home, self.project = folder, folder / "home", folder / "project"
         (self.home / "config").mkdir(parents=True)
         (self.project / ".git").mkdir(parents=True)
-        self.environment = {"EBB_HOME": str(self.home), "PATH": os.environ["PATH"]}
+        self.environment = {"EBB_HOME": str(self.home), "EBB_SANDBOX": "off", "PATH": os.environ["PATH"]}
         self.trusts = False
         """Whether its runs have what the project declares (`--trust`)."""
         self._made: list[Session | Sessions] = []

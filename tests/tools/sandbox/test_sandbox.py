@@ -8,23 +8,28 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import AsyncIterator, Iterator
+from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from tests.kit.hostile_repository import git
+from tests.kit.hostile_repository import git, hostile_repository, ran
 from tests.running import ROOT
 from tests.tools.sandbox import probes
-from tests.waiting import soon
+from tests.waiting import is_alive, soon
 from tools.base import Result, Workspace
 from tools.bash import Bash
 from tools.bash_kill import BashKill
+from tools.mcp.log import ServerLog
+from tools.process.child import started
 from tools.process.program import start
 from tools.process.shell import in_shell
 from tools.sandbox.sandbox import Sandbox
-from tools.sandbox.system import Missing, found_sandbox
+from tools.sandbox.system import Missing, SandboxProgram, found_sandbox, trial_of_landlock
 
 FOUND = found_sandbox()
+LANDLOCK = Missing("") if trial_of_landlock() else SandboxProgram("landlock", ())
 pytestmark = pytest.mark.skipif(
     isinstance(FOUND, Missing), reason=f"no sandbox is tried: {FOUND.why if isinstance(FOUND, Missing) else ''}"
 )
@@ -96,9 +101,17 @@ def outside(place: Path, home: Path) -> Iterator[dict[str, object]]:
     """What there is outside."""
     (place / "beside").write_text("kept\n")
     process = subprocess.Popen(["sleep", "60"], env={**os.environ, "API_KEY": SECRET})
-    with socket.socket(socket.AF_UNIX) as named:
-        named.bind(name := f"/tmp/ebb-test-{os.getpid()}")
-        named.listen()
+    kinds = ((socket.AF_UNIX, 1), (socket.AF_UNIX, 1), (socket.AF_INET, 1), (socket.AF_INET, 2))
+    name, abstract = f"/tmp/ebb-test-{os.getpid()}", f"ebb-test-{os.getpid()}"
+    with ExitStack() as open_sockets:
+        named, unnamed, tcp, udp = (open_sockets.enter_context(socket.socket(*kind)) for kind in kinds)
+        named.bind(name)
+        unnamed.bind(f"\0{abstract}")
+        for each in (tcp, udp):
+            each.bind(("127.0.0.1", 0))
+        for each in (named, unnamed, tcp):
+            each.listen()
+        udp.setblocking(False)
         yield {
             "beside": str(place / "beside"),
             "temporary": name,
@@ -107,7 +120,12 @@ def outside(place: Path, home: Path) -> Iterator[dict[str, object]]:
             "process": process.pid,
             "secret": SECRET,
             "named": name,
+            "abstract": abstract,
+            "tcp": tcp.getsockname()[1],
+            "udp": udp.getsockname()[1],
         }
+        with pytest.raises(BlockingIOError):
+            udp.recv(1)
     os.unlink(name)
     assert process.poll() is None, "it was ended from inside"
     process.kill()
@@ -121,14 +139,44 @@ async def test_nothing_that_hostile_programs_try_comes_through(
     fill(boxed.root)
     beside, metadata = boxed.root.parent / "beside", boxed.root / ".git"
     before = _all_files(metadata, home, beside)
+    tried = await probed(boxed, outside)
+    assert {name for name, told in tried.items() if told == "yes"} == set()
+    assert _all_files(metadata, home, beside) == before
+
+
+@pytest.mark.skipif(isinstance(LANDLOCK, Missing), reason="the kernel has no Landlock that could be tried")
+async def test_landlock_holds_all_but_what_lies_in_folders_that_can_be_written(
+    boxed: Workspace, home: Path, outside: dict[str, object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tools.sandbox.sandbox.found_sandbox", lambda: LANDLOCK)
+    fill(boxed.root)
+    beside = boxed.root.parent / "beside"
+    before = _all_files(home, beside)
+    tried = await probed(boxed, outside)
+    let_through = {name for name, told in tried.items() if told == "yes" and not name.startswith("put ")}
+    assert let_through - IN_THE_FOLDER == set()
+    assert "write git's settings" in let_through, "it holds more than is told of it"
+    assert _all_files(home, beside) == before
+
+
+IN_THE_FOLDER = {
+    "see other processes", "write hooks", "write git's settings", "write included settings", "make included settings",
+    "write hooks kept elsewhere", "write a submodule's settings", "write a submodule's link",
+    "write this program's settings of the project",
+}  # fmt: skip
+
+
+async def probed(boxed: Workspace, outside: dict[str, object]) -> dict[str, str]:
+    """What came of each thing that is tried without network."""
+    assert boxed.sandbox is not None
+    boxed = replace(boxed, sandbox=replace(boxed.sandbox, has_network=False))
     script = boxed.root / "probes.py"
     shutil.copy(probes.__file__, script)
     result = await bash(boxed, f"{sys.executable} probes.py '{json.dumps(outside)}'")
     tried = json.loads(result.text.removesuffix("\nexit code 0")) if result.log is None else _of_log(result)
-    assert {name: told for name, told in tried.items() if told == "yes"} == {}
     assert set(tried) == set(probes.PROBES)
     assert len(tried) >= 33
-    assert _all_files(metadata, home, beside) == before
+    return dict(tried)
 
 
 def _of_log(result: Result) -> dict[str, str]:
@@ -183,6 +231,31 @@ async def test_a_command_that_failed_says_what_the_sandbox_kept_from_it(
     assert result.blocked == blocked
     line = f"it ran in a sandbox, where {blocked}: do without, or tell the user what it needs"
     assert (line in result.text.split("\n")) == bool(told)
+
+
+async def test_git_in_a_hostile_repository_runs_only_what_its_files_are_made_by(boxed: Workspace) -> None:
+    hostile_repository(boxed.root)
+    result = await bash(boxed, "git status --short; git diff; git log -1 --format=%s; git fetch")
+    assert "first" in result.text
+    assert ran(boxed.root) & {"monitor", "external", "fetch", "pager", "alias"} == set()
+
+
+async def test_without_network_a_command_says_so(boxed: Workspace) -> None:
+    assert boxed.sandbox is not None
+    alone = replace(boxed, sandbox=replace(boxed.sandbox, has_network=False))
+    result = await bash(alone, "echo > /dev/tcp/192.0.2.1/80")
+    assert result.blocked == "it has no network"
+
+
+async def test_a_server_of_the_project_talks_over_its_pipes_and_ends_whole(boxed: Workspace, place: Path) -> None:
+    assert boxed.sandbox is not None
+    serves = "read line; test -e ~/.ssh/id_ed25519; echo $?; read line"
+    launch = boxed.sandbox.around(in_shell(serves), boxed.root)
+    child = await started(launch, boxed.root, ServerLog(place / "log"), 1000)
+    child.write(b"go\n")
+    assert await child.read() == b"1"
+    await child.end()
+    await soon(lambda: not is_alive(child.transport.get_pid()))
 
 
 async def test_what_may_only_look_cannot_write_in_the_working_folder(boxed: Workspace) -> None:

@@ -1,0 +1,38 @@
+"""The boundary on macOS: a profile for `sandbox-exec`. Pure. No machine that we have could try it: it is untested."""
+
+from collections.abc import Iterator, Sequence
+
+from tools.sandbox.boundary import Boundary
+
+PROGRAM = "/usr/bin/sandbox-exec"
+_ALWAYS = ("/dev/null", "/dev/zero", "/dev/tty", "/dev/stdout", "/dev/stderr", "/dev/ptmx", "/dev/dtracehelper")
+
+
+def seatbelt(boundary: Boundary, command: Sequence[str]) -> tuple[str, ...]:
+    return (PROGRAM, "-p", "\n".join(_profile(boundary)), *command)
+
+
+def _profile(boundary: Boundary) -> Iterator[str]:
+    """Of several rules that meet a path, the last one holds: those of inner folders come last."""
+    yield "(version 1)"
+    yield "(allow default)"
+    yield "(deny file-write*)"
+    for path in _ALWAYS:
+        yield f"(allow file-write* (literal {_quoted(path)}))"
+    yield f"(allow file-write* (subpath {_quoted(boundary.scratch)}))"
+    for path, access in sorted(boundary.places.items(), key=lambda item: item[0].split("/")):
+        match access:
+            case "write":
+                yield f"(allow file-read* file-write* (subpath {_quoted(path)}))"
+            case "read":
+                yield f"(allow file-read* (subpath {_quoted(path)}))"
+                yield f"(deny file-write* (subpath {_quoted(path)}))"
+            case "hidden folder" | "hidden file":
+                yield f"(deny file-read* file-write* (subpath {_quoted(path)}))"
+    yield f"(allow file-read* file-write* (subpath {_quoted(boundary.scratch)}))"
+    if not boundary.network:
+        yield "(deny network*)"
+
+
+def _quoted(text: str) -> str:
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
