@@ -16,6 +16,7 @@ from agent.view_events import (
     RewriteUndone,
     ViewChanged,
 )
+from tools.commands.dangers import Danger
 from tools.lazy import dataclass
 from tools.process.state import ProgramState
 
@@ -216,6 +217,8 @@ class PermissionAsked:
     """The user has changed the call; `arguments` are what it would be run with."""
     offers_exact: bool = True
     """The first of the offers is for exactly this command line or this file; the others go further."""
+    dangers: tuple[Danger, ...] = ()
+    """What in the command may do harm that cannot be taken back."""
 
 
 @dataclass(frozen=True, slots=True)

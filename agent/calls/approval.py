@@ -27,6 +27,7 @@ from agent.interrupt import Interrupt
 from agent.messages import ToolCall
 from agent.plan_events import PlanDecision, PlanSubmitted
 from tools.base import Previews, ReadOnlyAccess, ReadsOnly, Tool, ToolError, Workspace
+from tools.commands.dangers import Danger, dangers_in
 from tools.files.diff import unified
 from tools.files.paths import has_other_names
 from tools.lazy import dataclass
@@ -286,7 +287,13 @@ async def _question(reviewed: ReviewedCall, is_edited: bool, count: int, context
         context.approval.rules.place if context.approval.rules is not None and offers else "",
         is_edited,
         is_exact,
+        _dangers(call, tool, context.approval.policy.root),
     )
+
+
+def _dangers(call: ToolCall, tool: Tool, root: str) -> tuple[Danger, ...]:
+    command = call.arguments.get("command")
+    return dangers_in(command, root) if tool.effect == "run" and isinstance(command, str) else ()
 
 
 async def _offers(reviewed: ReviewedCall, context: ApprovalContext) -> tuple[tuple[str, ...], tuple[Tried, ...], bool]:

@@ -65,6 +65,9 @@ class Redirection:
     sign: str
     target: Word
     descriptor: str = ""
+    start: int = 0
+    end: int = 0
+    """Where in the text it stands."""
 
     @property
     def is_harmless(self) -> bool:
@@ -283,7 +286,7 @@ class _Reader:
     def redirection(self, node: "Node") -> Redirection:
         descriptor = sign = ""
         target = _NO_TARGET
-        last = node.start_byte
+        last = end = node.start_byte
         for child in node.children:
             if child.type == "file_descriptor":
                 descriptor = self.part(child.start_byte, child.end_byte)
@@ -292,17 +295,17 @@ class _Reader:
             elif not child.is_named and not sign:
                 sign = child.type
             elif node.type == "file_redirect" and target is _NO_TARGET:
-                target = self.word(child)
+                target, end = self.word(child), child.end_byte
                 if self.part(last, child.start_byte).strip(" \t"):
                     self.doubt("it redirects in a way that is not known")
             elif node.type == "file_redirect" and not _BETWEEN_WORDS.fullmatch(self.source, last, child.start_byte):
                 self.doubt("its words are not just written one after the other")
             elif node.type == "herestring_redirect" or child.type == "heredoc_start":
-                target = self.word(child)
+                target, end = self.word(child), child.end_byte
             last = child.end_byte
         if node.type != "file_redirect":
             self.doubt("it holds a text that a program reads")
-        return Redirection(sign, target, descriptor)
+        return Redirection(sign, target, descriptor, self.place(node.start_byte), self.place(end))
 
     def word(self, node: "Node") -> Word:
         """The word that a node is, with the commands in it found."""

@@ -10,7 +10,7 @@ from tui.plain.print_events import lines_of_text
 from tui.text.sanitise import visible, visible_line
 from tui.text.unified_diff import DiffLine, Hunk, Remark, counted, files_of
 from tui.view.blocks import OpenQuestion
-from tui.view.permission import changeable, dry_run_of, numbered, said_of_rule
+from tui.view.permission import changeable, dangers_told, dry_run_of, numbered, said_of_rule
 from tui.view.plan import HEADLINE, choice_for, choices_in
 from tui.view.titles import command_of, path_of
 
@@ -24,7 +24,13 @@ def lines_of_question(question: OpenQuestion) -> tuple[str, ...]:
     """All that there is to know before it is answered, and how it is answered."""
     match question:
         case PermissionAsked():
-            return (_headline(question), *_subject(question), *_reason(question), *how_to_answer(question))
+            return (
+                _headline(question),
+                *_subject(question),
+                *_dangers(question),
+                *_reason(question),
+                *how_to_answer(question),
+            )
         case PlanSubmitted(plan=plan, is_edited=is_edited):
             changed = ", as you changed it" if is_edited else ""
             return (f"Question: {HEADLINE}{changed}", *lines_of_text(plan), *how_to_answer(question))
@@ -167,6 +173,10 @@ def diff_words(diff: str) -> tuple[str, ...]:
 def _line_words(line: DiffLine) -> str:
     number = line.old if line.kind == "removed" else line.new
     return f"{line.kind} {number}: {line.text}" if number else f"{line.kind}: {line.text}"
+
+
+def _dangers(question: PermissionAsked) -> tuple[str, ...]:
+    return tuple(f"Dangerous: {told}." for told in dangers_told(question))
 
 
 def _reason(question: PermissionAsked) -> tuple[str, ...]:

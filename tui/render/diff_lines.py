@@ -161,6 +161,11 @@ class Drawn:
         text.stylize(_ground_of(row.line, self._palette))
         if row.other is not None:
             self._mark(text, row, row.other)
+        for start, end in row.marks:
+            before, marked = (len(shown(row.line.text[:at])) for at in (start, end))
+            text.stylize(
+                self._palette.removed_word + self._palette.bad + Style(bold=True, underline=True), before, marked
+            )
         return text
 
     def _mark(self, text: Text, row: LineRow, other: DiffLine) -> None:

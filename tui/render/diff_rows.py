@@ -3,7 +3,7 @@ width only whether there is room for two sides."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import accumulate, islice
 from typing import Literal, TypeAlias
 
 from tools.extent import counted
@@ -48,6 +48,8 @@ class LineRow:
     """Its place among the hunk's lines of that side."""
     other: DiffLine | None = None
     """The line that it was before, or became."""
+    marks: tuple[tuple[int, int], ...] = ()
+    """Where in it something stands that is to be seen first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,12 +81,26 @@ def layout_of(files: Sequence[FileDiff], *, wide: bool, most: int = MOST, name: 
     return Layout(_with_rest(rows, left_out, how), tuple(hunks), left_out, len(str(last)) if last else 0)
 
 
-def code_layout(text: str, language: str, most: int = MOST, how: str = "") -> Layout:
-    """The first lines of a text that changes nothing, such as a command."""
+def code_layout(
+    text: str, language: str, most: int = MOST, how: str = "", marks: Sequence[tuple[int, int]] = ()
+) -> Layout:
+    """The first lines of a text that changes nothing, such as a command. `marks`: places in the text."""
     lines = [DiffLine("kept", line) for line in text.split("\n")]
-    rows = tuple(LineRow(line, "code", 0, at) for at, line in enumerate(lines[:most]))
+    shown = lines[:most]
+    starts = accumulate((len(line.text) + 1 for line in shown), initial=0)
+    rows = tuple(
+        LineRow(line, "code", 0, at, marks=_marks_in(marks, start, start + len(line.text)))
+        for at, (line, start) in enumerate(zip(shown, starts, strict=False))
+    )
     left_out = max(0, len(lines) - most)
     return Layout(_with_rest(rows, left_out, how), ((language, Hunk("", tuple(lines))),), left_out)
+
+
+def _marks_in(marks: Sequence[tuple[int, int]], first: int, last: int) -> tuple[tuple[int, int], ...]:
+    """The parts of the marks that lie in a line, from its beginning."""
+    return tuple(
+        (max(start, first) - first, min(end, last) - first) for start, end in marks if start < last and end > first
+    )
 
 
 def _with_rest(rows: tuple[DiffRow, ...], left_out: int, how: str) -> tuple[DiffRow, ...]:

@@ -20,7 +20,7 @@ from tui.text.sanitise import visible
 from tui.text.styles import painted, palette_of
 from tui.text.unified_diff import counted, files_of
 from tui.view.key_hints import key_lines
-from tui.view.permission import answers_in, changeable, changed, decision_for, headline_of, lines_taken
+from tui.view.permission import answers_in, changeable, changed, decision_for, headline_of, lines_taken, reason_of
 from tui.view.titles import command_of, path_of
 from tui.widgets.diffview import DiffView
 from tui.widgets.field import Field
@@ -73,7 +73,7 @@ class PermissionScreen(GuardedScreen[Decision | Literal["stop"] | None]):
             yield Static(painted([headline_of(question, *counted(question.preview))], palette), id="headline")
             yield DiffView(id="subject")
             yield CommandField(id="command")
-            yield Static(Text(visible(question.reason), palette.dim), id="reason")
+            yield Static(painted(reason_of(question), palette), id="reason")
             yield Static(id="answers")
             yield Field(placeholder="why not, or what to do instead; Enter denies, Esc goes back", id="note")
 
@@ -121,7 +121,8 @@ class PermissionScreen(GuardedScreen[Decision | Literal["stop"] | None]):
             return int(self.query_one("#headline").display)
         told = self.query_one(ToldLines)
         said = told.lines_at(width) + 1 if told.display else 0
-        return _FRAME + lines_taken(visible(self.question.reason), width) + said
+        reason = sum(lines_taken("".join(text for text, _ in line), width) for line in reason_of(self.question))
+        return _FRAME + reason + said
 
     def _tell_answers(self, width: int, height: int) -> int:
         """Shows the keys that answer; how many lines they take."""
@@ -252,7 +253,7 @@ def show_subject(view: DiffView, question: PermissionAsked) -> None:
     """All that the call would do: the whole command line, the diff, or every argument."""
     command = command_of(question.arguments)
     if command:
-        view.show_code(command, "bash")
+        view.show_code(command, "bash", [(one.start, one.end) for one in question.dangers])
     elif question.preview:
         view.show_diff(files_of(question.preview))
     else:

@@ -8,12 +8,17 @@ from rich.cells import cell_len
 
 from agent.events import Decision, PermissionAsked, Tried
 from tools.extent import counted as so_many
+from tools.extent import shortened
 from tui.text.inks import Line, Span
-from tui.text.sanitise import visible_line
+from tui.text.sanitise import visible, visible_line
 from tui.view.titles import command_of, path_of
 
 _CHANGEABLE: Mapping[str, str] = {"bash": "command", "write": "content", "edit": "new", "apply_patch": "patch"}
 """The argument of each tool that the user may change before it runs."""
+_MOST_DANGERS = 3
+"""Lines about what is dangerous in a command."""
+_LONGEST_PART = 60
+"""Characters of a part of a command that are told again."""
 
 
 def headline_of(question: PermissionAsked, added: int, removed: int) -> Line:
@@ -43,6 +48,24 @@ class AnswerKeys:
     """How many lines they take on the screen."""
     has_rules: bool
     """Whether the rules are among them: what is not shown is not offered."""
+
+
+def dangers_told(question: PermissionAsked) -> tuple[str, ...]:
+    """What is dangerous in the command, each part with what it does, in words."""
+    command, parts = command_of(question.arguments), dict[str, list[str]]()
+    for danger in question.dangers:
+        part = shortened(visible_line(command[danger.start : danger.end]), _LONGEST_PART)
+        parts.setdefault(part, []).append(visible_line(danger.why))
+    return tuple(f"`{part}` {', and '.join(dict.fromkeys(whys))}" for part, whys in parts.items())
+
+
+def reason_of(question: PermissionAsked) -> tuple[Line, ...]:
+    """What is dangerous in the call, and why it is asked about."""
+    told = dangers_told(question)
+    dangers: list[Line] = [(("Dangerous: ", "bad"), (one, "strong")) for one in told[:_MOST_DANGERS]]
+    if len(told) > _MOST_DANGERS:
+        dangers.append(((f"and {so_many(len(told) - _MOST_DANGERS, 'more dangerous part')}", "bad"),))
+    return (*dangers, *(((line, "dim"),) for line in visible(question.reason).split("\n")))
 
 
 def answers_in(question: PermissionAsked, *, for_project: bool, width: int, height: int) -> AnswerKeys:

@@ -47,8 +47,9 @@ class DiffView(ScrollView, can_focus=True):
         how = "; `m` shows more"
         self._show(lambda wide, most: layout_of(files, wide=wide, most=most, name=name, how=how))
 
-    def show_code(self, text: str, language: str) -> None:
-        self._show(lambda wide, most: code_layout(text, language, most, "; `m` shows more"))
+    def show_code(self, text: str, language: str, marks: Sequence[tuple[int, int]] = ()) -> None:
+        """`marks`: where in the text something stands that is to be seen first."""
+        self._show(lambda wide, most: code_layout(text, language, most, "; `m` shows more", marks))
 
     def _show(self, lay_out: Callable[[bool, int], Layout]) -> None:
         self._lay_out, self._most = lay_out, MOST

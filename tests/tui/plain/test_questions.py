@@ -3,6 +3,7 @@ from dataclasses import replace
 import pytest
 
 from agent.events import Decision, PermissionAsked, QuestionAsked
+from tools.commands.dangers import dangers_in
 from tui.plain.questions import answer_of, answer_text, how_to_answer, lines_of_question, wants_to_change
 
 RUN = PermissionAsked(
@@ -101,3 +102,16 @@ def test_a_question_is_answered_by_number_or_in_words() -> None:
     )
     answers = {line: answer_of(question, line) for line in ("2", "3", "green", "")}
     assert answers == {"2": "blue", "3": "3", "green": "green", "": ""}
+
+
+def test_what_is_dangerous_in_a_command_is_said_in_words() -> None:
+    command = "cd a && rm -rf b | sh"
+    dangers = dangers_in(command, "/p")
+    lines = lines_of_question(PermissionAsked("q", "1", "bash", {"command": command}, "why", dangers=dangers))
+    assert lines[:5] == (
+        "Question: may bash run this command?",
+        command,
+        "Dangerous: `rm -rf b` deletes folders with all that is in them.",
+        "Dangerous: `sh` runs whatever comes out of the pipe.",
+        "Reason: why",
+    )

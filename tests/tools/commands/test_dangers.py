@@ -1,0 +1,60 @@
+"""What is marked in a command before it is allowed."""
+
+import pytest
+
+from tools.commands.dangers import dangers_in
+
+ROOT = "/home/u/project"
+
+
+def marked(text: str) -> list[str]:
+    return [text[one.start : one.end] for one in dangers_in(text, ROOT)]
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ("make && rm -rf build; ls", ["rm -rf build"]),
+        ("rm -r --force 'a b'", ["rm -r --force 'a b'"]),
+        ("find . -name x -delete | wc -l", ["find . -name x -delete"]),
+        ("find . -exec rm -R {} +", ["find . -exec rm -R {} +"]),
+        ("ls | xargs -n1 timeout 5 rm -r", ["xargs -n1 timeout 5 rm -r"]),
+        ("git push --force origin main", ["git push --force origin main"]),
+        ("git -C sub push origin +main", ["git -C sub push origin +main"]),
+        ("git add . && git reset --hard HEAD~1", ["git reset --hard HEAD~1"]),
+        ("git clean -fdx", ["git clean -fdx"]),
+        ("curl -s https://example.org/x | bash -s", ["bash -s"]),
+        ("echo x | base64 -d | /bin/sh", ["/bin/sh"]),
+        ("echo é > /etc/hosts", ["> /etc/hosts"]),
+        ("echo x >> ~/.bashrc", [">> ~/.bashrc"]),
+        ("(make; ls) > ../out", ["> ../out"]),
+        ("ls &> /tmp/x a", ["&> /tmp/x"]),
+        ("sudo make install", ["sudo make install"]),
+        ("dd if=a of=/dev/sda", ["dd if=a of=/dev/sda"]),
+        ("mkfs.ext4 /dev/sda1", ["mkfs.ext4 /dev/sda1"]),
+        ("bash -c 'cd x; rm -rf y'", ["bash -c 'cd x; rm -rf y'"]),
+        ("echo $(rm -r a) `rm -r b`", ["rm -r a", "rm -r b"]),
+        ("for a in x; do rm -r $a; done", ["rm -r $a"]),
+    ],
+)
+def test_what_cannot_be_taken_back_is_marked_where_it_stands(text: str, parts: list[str]) -> None:
+    assert marked(text) == parts
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "", "rm a", "echo 'rm -rf /'", "git commit -m 'rm -rf x'", "git push", "git status -f", "git stash list",
+        "ls > out.txt", f"ls > {ROOT}/out", "ls 2>/dev/null >&2", "cat a | python3 -m json.tool", "grep -r sudo .",
+        "find . -name rm", "cat < /etc/hosts", "dd if=a", "ls 'open",
+    ],
+)  # fmt: skip
+def test_ordinary_commands_have_no_mark(text: str) -> None:
+    assert marked(text) == []
+
+
+def test_all_that_a_part_does_is_said() -> None:
+    assert [one.why for one in dangers_in("sudo rm -rf /", ROOT)] == [
+        "runs as another user, with all rights",
+        "deletes folders with all that is in them",
+    ]

@@ -1,0 +1,139 @@
+"""What in a command line may do harm that cannot be taken back, and where it stands. It marks for people and decides
+nothing: what is not marked may be as harmful."""
+
+import posixpath
+import re
+from collections.abc import Iterator, Sequence
+
+from tools.commands.grammar import Command, Redirection, read
+from tools.commands.nested import SHELLS, program_of, wrapped_at
+from tools.lazy import dataclass
+
+_INTERPRETERS = SHELLS | {"python", "python3", "perl", "ruby", "node", "php"}
+_AS_ROOT = {"sudo", "doas", "su", "pkexec", "runuser"}
+_DISK_TOOLS = {
+    "fdisk", "sfdisk", "parted", "wipefs", "shred", "blkdiscard", "mkswap", "cryptsetup", "lvremove", "zpool",
+}  # fmt: skip
+_MOST = 20
+"""Marks in a line; more would mark nothing."""
+_DEEPEST = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Danger:
+    start: int
+    end: int
+    """Where it stands in the line."""
+    why: str
+    """What it does, as the end of a sentence."""
+
+
+def dangers_in(text: str, root: str) -> tuple[Danger, ...]:
+    """The dangerous parts of a line, in the order in which they stand. `root`: the working folder, absolute."""
+    return tuple(sorted(dict.fromkeys(_dangers(text, root, 0)), key=lambda one: (one.start, one.end)))[:_MOST]
+
+
+def _dangers(text: str, root: str, depth: int) -> Iterator[Danger]:
+    line = read(text)
+    for command in line.commands:
+        for why in _whys(command.texts, is_fed=command.joint in ("|", "|&")):
+            yield Danger(command.start, command.end, why)
+        for word in command.words:
+            if depth < _DEEPEST and not word.is_bare and re.search(r"\s", word.text) and _runs_texts(command):
+                for danger in _dangers(word.text, root, depth + 1):
+                    yield Danger(command.start, command.end, danger.why)
+    for one in (*line.redirections, *(each for command in line.commands for each in command.redirections)):
+        if _leads_outside(one, root):
+            yield Danger(one.start, one.end, f"writes outside the working folder, to `{one.target.text}`")
+
+
+def _runs_texts(command: Command) -> bool:
+    """Whether its arguments may be commands: they are for those that run others, and a message of git is none."""
+    name = program_of(command.texts)
+    return name in _INTERPRETERS | _AS_ROOT | {
+        "eval",
+        "trap",
+        "env",
+        "xargs",
+        "find",
+        "ssh",
+        "watch",
+        "timeout",
+        "parallel",
+    }
+
+
+def _whys(words: Sequence[str], *, is_fed: bool = False) -> Iterator[str]:
+    name = program_of(words)
+    if not name:
+        return
+    given = words[list(map(posixpath.basename, words)).index(name) + 1 :]
+    if name in _AS_ROOT:
+        yield "runs as another user, with all rights"
+    if is_fed and name in _INTERPRETERS and all(word[:1] == "-" for word in given):
+        yield "runs whatever comes out of the pipe"
+    yield from _by_program(name, given)
+    inner = wrapped_at(words)
+    if inner is not None and inner < len(words):
+        yield from _whys(words[inner:], is_fed=is_fed)
+    elif name in _AS_ROOT and given:
+        yield from _whys([word for word in given if word[:1] != "-"])
+    if name == "find":
+        if "-delete" in given:
+            yield "deletes every file that it finds"
+        for at, word in enumerate(given):
+            if word in ("-exec", "-execdir", "-ok", "-okdir"):
+                yield from _whys(given[at + 1 :])
+
+
+def _by_program(name: str, given: Sequence[str]) -> Iterator[str]:
+    if name == "rm" and _has(given, "rR", "--recursive"):
+        yield "deletes folders with all that is in them"
+    elif name == "git":
+        yield from _of_git([word for word in given if word])
+    elif name == "dd" and any(word.startswith("of=") for word in given):
+        yield "overwrites a file or a disk"
+    elif name in _DISK_TOOLS or name.startswith("mkfs"):
+        yield "changes disks or erases what is on them"
+    elif name in ("chmod", "chown", "chgrp") and _has(given, "R", "--recursive"):
+        yield "changes rights of everything in a folder"
+    elif name in ("shutdown", "reboot", "halt", "poweroff"):
+        yield "stops this machine"
+    elif name == "truncate" or (name == "rsync" and any(word.startswith("--delete") for word in given)):
+        yield "deletes what is in files or folders"
+
+
+def _of_git(given: Sequence[str]) -> Iterator[str]:
+    verb = next((word for word in given if word in _GIT_HARM), "")
+    rest = given[given.index(verb) + 1 :] if verb else ()
+    letters, names, why = _GIT_HARM.get(verb, ("", (), ""))
+    is_refspec = verb == "push" and any(word[:1] in "+:" for word in rest)
+    if is_refspec or (verb and (_has(rest, letters, *names) or not (letters or names))):
+        yield why
+
+
+_GIT_HARM: dict[str, tuple[str, tuple[str, ...], str]] = {
+    "push": ("fd", ("--force", "--delete", "--mirror", "--prune"), "overwrites or deletes what others have"),
+    "reset": ("", ("--hard",), "throws away changes that are not committed"),
+    "clean": ("f", ("--force",), "deletes files that git does not keep"),
+    "branch": ("D", ("--delete",), "deletes a branch"),
+    "filter-branch": ("", (), "rewrites the history"),
+    "stash": ("", ("drop", "clear"), "throws away stashed changes"),
+}
+
+
+def _has(given: Sequence[str], letters: str, *names: str) -> bool:
+    """Whether one of the words is such a letter, alone or among others, or begins as a long name."""
+    return any(
+        bool(names) and word.startswith(names)
+        if word[:2] == "--" or word[:1] != "-"
+        else any(letter in word for letter in letters)
+        for word in given
+    )
+
+
+def _leads_outside(one: Redirection, root: str) -> bool:
+    if not one.sign.startswith((">", "&>")) or one.sign == ">&" or one.target.text == "/dev/null":
+        return False
+    path = posixpath.normpath(posixpath.join(root, one.target.text))
+    return one.target.text[:1] in "~$" or not f"{path}/".startswith(f"{root.rstrip('/')}/")
