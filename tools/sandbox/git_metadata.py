@@ -14,7 +14,9 @@ _VALUE = re.compile(r"\s*([A-Za-z][A-Za-z0-9-]*)\s*=\s*(.*)")
 _MOST = 1 << 20
 """Bytes of a file that are looked at."""
 _DEEPEST = 10
-"""Settings that include others, and modules in modules."""
+"""Modules in modules."""
+_MOST_FILES = 100
+"""Files of settings that include each other."""
 
 
 def git_places(folder: Path, writable: Sequence[str]) -> dict[str, Access]:
@@ -25,22 +27,26 @@ def git_places(folder: Path, writable: Sequence[str]) -> dict[str, Access]:
         return {}
     dot, places = top / ".git", dict[str, Access]()
     metadata = Path(os.path.realpath(dot if dot.is_dir() else top / _first_line(dot).removeprefix("gitdir:").strip()))
-    if not metadata.is_dir():
+    if not os.path.isdir(metadata):
         return {}
     common = Path(os.path.realpath(metadata / (_first_line(metadata / "commondir") or ".")))
+    is_linked = metadata != common
     if dot.is_file() and _is_in(str(dot), writable):
         places[str(dot)] = "read"
-    if dot.is_dir() or _points_back(metadata, dot):
-        places |= {str(metadata): "write", str(common): "write"}
+    if (dot.is_dir() and not dot.is_symlink()) or _points_back(metadata, dot):
+        places[str(metadata)] = "write"
+        if is_linked and dot.is_file() and metadata.parent == common / "worktrees":
+            places[str(common)] = "write"
+    roots = tuple(writable)
     writable = (*writable, *(path for path, access in places.items() if access == "write"))
     for each in dict.fromkeys((metadata, common)):
-        for path, access in _of_metadata(each, top, writable, 0):
-            if _is_in(path, writable):
+        for path, access in _of_metadata(each, top, 0):
+            if _is_in(path, writable) and path not in roots:
                 places[path] = access
     return places
 
 
-def _of_metadata(metadata: Path, top: Path | None, writable: Sequence[str], depth: int) -> Iterator[tuple[str, Access]]:
+def _of_metadata(metadata: Path, top: Path | None, depth: int) -> Iterator[tuple[str, Access]]:
     """Of one folder of metadata, and of the modules below it."""
     for name in ("config", "config.worktree", "commondir", "gitdir"):
         if (metadata / name).is_file():
@@ -48,10 +54,11 @@ def _of_metadata(metadata: Path, top: Path | None, writable: Sequence[str], dept
     hooks = metadata / "hooks"
     if (metadata / "objects").is_dir():
         yield os.path.realpath(hooks), "read" if hooks.is_dir() else "hidden folder"
-    for name, section, value, at in _settings(metadata / "config", 0):
+    for name, section, value, at in _settings(metadata / "config"):
         if name == "path" and section in ("include", "includeif"):
             included = os.path.realpath(at.parent / os.path.expanduser(value))
-            yield included, "read" if os.path.isfile(included) else "hidden file"
+            if not os.path.isdir(included):
+                yield included, "read" if os.path.exists(included) else "hidden file"
         if name == "hookspath" and section == "core":
             found = os.path.realpath((top or metadata) / os.path.expanduser(value))
             yield found, "read" if os.path.exists(found) else "hidden folder"
@@ -61,9 +68,9 @@ def _of_metadata(metadata: Path, top: Path | None, writable: Sequence[str], dept
                 yield link, "read"
     if depth < _DEEPEST:
         for each in _folders(metadata / "worktrees"):
-            yield from _of_metadata(each, None, writable, depth + 1)
+            yield from _of_metadata(each, None, depth + 1)
         for each in _modules(metadata / "modules", depth):
-            yield from _of_metadata(each, None, writable, depth + 1)
+            yield from _of_metadata(each, None, depth + 1)
 
 
 def _modules(folder: Path, depth: int) -> Iterator[Path]:
@@ -87,21 +94,31 @@ def _points_back(metadata: Path, dot: Path) -> bool:
     link = _first_line(metadata / "gitdir")
     if link and os.path.realpath(metadata / link) == os.path.realpath(dot):
         return True
-    named = [value for name, section, value, _ in _settings(metadata / "config", _DEEPEST) if name == "worktree"]
+    named = [value for name, section, value, _ in _settings(metadata / "config") if name == "worktree"]
     return bool(named) and os.path.realpath(metadata / named[-1]) == os.path.realpath(dot.parent)
 
 
-def _settings(path: Path, depth: int) -> Iterator[tuple[str, str, str, Path]]:
-    """Name, section, value and file of each setting, without those of `include` files being resolved for conditions."""
+def _settings(path: Path) -> Iterator[tuple[str, str, str, Path]]:
+    """Name, section, value and file of each setting, of included files, too, whatever the condition."""
+    waiting, seen = [path], set[str]()
+    while waiting and len(seen) < _MOST_FILES:
+        path = waiting.pop()
+        if os.path.realpath(path) not in seen:
+            seen.add(os.path.realpath(path))
+            for name, section, value in _settings_of(path):
+                yield name, section, value, path
+                if name == "path" and section in ("include", "includeif"):
+                    waiting.append(path.parent / os.path.expanduser(value))
+
+
+def _settings_of(path: Path) -> Iterator[tuple[str, str, str]]:
     section = ""
-    for line in _text(path).replace("\\\n", "").split("\n"):
+    for line in _text(path).replace("\0", "").replace("\\\n", "").split("\n"):
         if match := _SECTION.match(line):
             section, line = match[1].lower(), match[3]
         if match := _VALUE.match(line):
             name, value = match[1].lower(), match[2].strip().strip('"')
-            yield name, section, value, path
-            if name == "path" and section in ("include", "includeif") and depth < _DEEPEST:
-                yield from _settings(path.parent / os.path.expanduser(value), depth + 1)
+            yield name, section, value
 
 
 def _is_in(path: str, folders: Sequence[str]) -> bool:
@@ -109,7 +126,7 @@ def _is_in(path: str, folders: Sequence[str]) -> bool:
 
 
 def _first_line(path: Path) -> str:
-    return _text(path).partition("\n")[0].strip()
+    return _text(path).replace("\0", "").partition("\n")[0].strip()
 
 
 def _text(path: Path) -> str:
@@ -118,5 +135,8 @@ def _text(path: Path) -> str:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except (OSError, ValueError):
         return ""
-    with open(descriptor, "rb") as file:
-        return os.fsdecode(file.read(_MOST)) if stat.S_ISREG(os.fstat(file.fileno()).st_mode) else ""
+    try:
+        is_file = stat.S_ISREG(os.fstat(descriptor).st_mode)
+        return os.fsdecode(os.read(descriptor, _MOST)) if is_file else ""
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,79 @@
+"""What a repository makes read-only in the sandbox, and that none gets a folder written that is not its own."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.kit.hostile_repository import git
+from tools.sandbox.git_metadata import git_places
+
+
+def places(folder: Path) -> dict[str, str]:
+    """By paths below the test's folder."""
+    base = folder.parent
+    return {path.removeprefix(f"{base}/"): access for path, access in git_places(folder, [str(folder)]).items()}
+
+
+@pytest.fixture
+def repo(tmp_path: Path) -> Path:
+    repo = tmp_path.resolve() / "repo"
+    repo.mkdir()
+    git(repo, "init")
+    return repo
+
+
+def test_a_repository_is_written_but_for_its_settings_and_hooks(repo: Path) -> None:
+    assert places(repo) == {"repo/.git": "write", "repo/.git/config": "read", "repo/.git/hooks": "read"}
+
+
+def test_a_linked_work_tree_may_write_in_the_repository_that_knows_it(repo: Path) -> None:
+    git(repo, "commit", "--allow-empty", "-m", "first")
+    git(repo, "worktree", "add", "../linked")
+    assert places(repo.parent / "linked") == {
+        "linked/.git": "read",
+        "repo/.git": "write",
+        "repo/.git/config": "read",
+        "repo/.git/hooks": "read",
+        "repo/.git/worktrees/linked": "write",
+        "repo/.git/worktrees/linked/commondir": "read",
+        "repo/.git/worktrees/linked/gitdir": "read",
+    }
+
+
+def test_a_work_tree_that_names_somebody_elses_repository_gets_nothing_written(repo: Path) -> None:
+    other = repo.parent / "other"
+    other.mkdir()
+    (other / ".git").write_text("gitdir: ../repo/.git\n")
+    assert places(other) == {"other/.git": "read"}
+    (other / ".git").unlink()
+    (other / ".git").symlink_to(repo / ".git")
+    assert places(other) == {}
+
+
+@pytest.mark.parametrize("named", ["../..", "../../..", "/", "../../repo/.git"])
+def test_metadata_that_name_others_as_common_get_nothing_written_there(named: str, repo: Path) -> None:
+    (repo / ".git" / "commondir").write_text(f"{named}\n")
+    written = {path for path, access in git_places(repo, [str(repo)]).items() if access == "write"}
+    assert written <= {str(repo / ".git")}
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        "[include]\npath = config\npath = .\npath =\npath = ~nobody-is-called-so/x\npath = a\0b\n",
+        "[core]\nhooksPath = /\n[core]\nhooksPath = .\n[core]\nhooksPath = a\0b\n",
+        "[core]\nworktree = \0\n",
+        "[core\nhooksPath = x\n[[]]\n= \n\\\n",
+    ],
+)
+def test_strange_settings_harm_nothing(settings: str, repo: Path) -> None:
+    (repo / ".git" / "config").write_text(settings)
+    found = git_places(repo, [str(repo)])
+    assert found[str(repo / ".git" / "config")] == "read"
+    assert str(repo) not in found
+
+
+def test_a_file_that_leads_nowhere_gets_nothing_written(tmp_path: Path) -> None:
+    for target in ("", "/" * 5000, "\0", "a" * 5000):
+        (tmp_path / ".git").write_text(f"gitdir: {target}")
+        assert set(git_places(tmp_path, [str(tmp_path)]).values()) <= {"read"}
