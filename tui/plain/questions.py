@@ -32,8 +32,8 @@ def lines_of_question(question: OpenQuestion) -> tuple[str, ...]:
                 *how_to_answer(question),
             )
         case PlanSubmitted(plan=plan, is_edited=is_edited):
-            changed = ", as you changed it" if is_edited else ""
-            return (f"Question: {HEADLINE}{changed}", *lines_of_text(plan), *how_to_answer(question))
+            changed = ("You have changed it. It is now:",) if is_edited else ()
+            return (f"Question: {HEADLINE}", *changed, *lines_of_text(plan), *how_to_answer(question))
         case QuestionAsked(question=text, options=options):
             first, *rest = lines_of_text(text) or ("",)
             listed = (f"{number}: {visible_line(option)}" for number, option in enumerate(options, 1))

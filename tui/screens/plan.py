@@ -22,7 +22,7 @@ from tui.widgets.keyline import KeyLine
 from tui.widgets.markdown_view import MarkdownView
 from tui.widgets.told_lines import ToldLines
 
-_LOW, _NARROW = 16, 30
+_LOW, _NARROW = 18, 30
 """Sizes of the screen below which the dialog has neither a frame nor empty lines."""
 _LISTING = 10
 """Lines of the screen from which on the answers are listed."""

@@ -67,7 +67,8 @@ def brief_keys(question: PlanSubmitted, width: int) -> str:
     """The answers in a line, for a screen that has no room for more; only the keys where that is too long."""
     choices = choices_in(question)
     said = "  ".join(f"{choice.key} {choice.brief}" for choice in choices)
-    return said if len(said) <= width else " ".join(choice.key for choice in choices)
+    keys = " ".join(choice.key for choice in choices)
+    return next((line for line in (f"{said}  Esc stop", said) if len(line) <= width), keys)
 
 
 def plan_in(blocks: Sequence[Block]) -> Call | None:

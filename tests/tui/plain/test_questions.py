@@ -3,8 +3,10 @@ from dataclasses import replace
 import pytest
 
 from agent.events import Decision, PermissionAsked, QuestionAsked
+from agent.plan_events import PlanDecision, PlanSubmitted
 from tools.commands.dangers import dangers_in
 from tui.plain.questions import answer_of, answer_text, how_to_answer, lines_of_question, wants_to_change
+from tui.text.sanitise import visible
 
 RUN = PermissionAsked(
     "q1",
@@ -115,3 +117,37 @@ def test_what_is_dangerous_in_a_command_is_said_in_words() -> None:
         "Dangerous: `sh` runs whatever comes out of the pipe.",
         "Reason: why",
     )
+
+
+def test_a_plan_is_read_whole_and_a_line_decides() -> None:
+    question = PlanSubmitted("p", "1", "# Mine\n\n1. \x1b[2JDo it.", ("ask", "accept-edits"), is_edited=True)
+    assert lines_of_question(question) == (
+        "Question: Carry out this plan?",
+        "You have changed it. It is now:",
+        "# Mine",
+        "",
+        visible("1. \x1b[2JDo it."),
+        "1: yes, asking before each change.",
+        "2: yes, changing files without asking.",
+        "e: change the plan first. n: no. Other words: no, and the model is told them.",
+    )
+    accepted, rejected = PlanDecision("accept", "ask"), PlanDecision("reject")
+    decided: dict[str, PlanDecision | None] = {
+        "1": accepted,
+        "y": accepted,
+        "Yes": accepted,
+        "2": PlanDecision("accept", "accept-edits"),
+        "3": None,
+        "": None,
+        "x": None,
+        "n": rejected,
+        "no": rejected,
+        "d": None,
+        "d no Decimal": PlanDecision("reject", note="no Decimal"),
+        "42": None,
+        "/mode auto": None,
+        "!ls": None,
+        "why?": PlanDecision("reject", note="why?"),
+    }
+    assert {line: answer_of(question, line) for line in decided} == decided
+    assert [wants_to_change(question, line) for line in ("e", "Edit", "edit it")] == [True, True, False]
