@@ -14,9 +14,10 @@ from agent.archive.embeddings import Embedder, EmbeddingFailed, folder_of
 from agent.config.options import PROVIDERS
 from agent.config.values import Config, Folders
 from agent.context.mask import numbered_outputs
-from agent.errors import AgentError, StoreFailed
+from agent.errors import AgentError, ConfigError, StoreFailed
 from agent.mcp.manage import rows
 from agent.messages import Conversation
+from agent.providers.keys import KeyStore, kept_key
 from agent.providers.setup import find_endpoint, first_choice, key_variable
 from agent.records.damage import named
 from agent.records.garbage import excess
@@ -97,7 +98,21 @@ def _embedding_model(setting: str) -> Finding:
 def _keys(config: Config, environment: Mapping[str, str]) -> Iterator[Finding]:
     variables = dict.fromkeys(filter(None, (key_variable(name, config.provider(name)) for name in PROVIDERS)))
     found = [variable for variable in variables if environment.get(variable)]
-    if found:
+    store = KeyStore(config.folders.config)
+    try:
+        kept = store.kept()
+    except ConfigError as error:
+        kept = {}
+        yield Finding("keys", "broken", str(error))
+    for name, key in kept.items():
+        place = "the keyring of this system" if key.place == "keyring" else f"`{store.path}`"
+        if kept_key(environment, name) is None:
+            yield Finding("keys", "broken", f"that for {name} is not given by {place}; run `ebb key set {name}` again")
+        else:
+            yield Finding("keys", "well", f"that for {name} comes from {place}, for {key.origin} alone")
+    if found or kept:
+        if not found:
+            return
         yield Finding("keys", "well", f"found in {', '.join(found)}")
     else:
         yield Finding("keys", "note", f"none is set in {', '.join(variables)}; servers on this machine need none")

@@ -18,7 +18,15 @@ from agent.providers.base import Endpoint, ModelFacts, Provider
 from agent.providers.fallbacks import Connect, Targets, chain_after
 from agent.providers.meter import Meter
 from agent.providers.registry import at_other_server, facts_for
-from agent.providers.setup import FIRST_CHOICE, find_endpoint, find_setting, find_window, is_own_server, overrides
+from agent.providers.setup import (
+    FIRST_CHOICE,
+    find_endpoint,
+    find_setting,
+    find_window,
+    has_key,
+    is_own_server,
+    overrides,
+)
 from agent.providers.summarisers import CheaperSummarisers, Summarisers
 from agent.providers.tokenizers import factor_of, load_in_background, load_tokenizer
 
@@ -34,7 +42,7 @@ FASTEST = "fastest"
 
 def known_models(config: Config, environment: Mapping[str, str]) -> tuple[str, ...]:
     """The configured model, those the configuration describes, the usual ones there is a key for."""
-    usual = [model for key, model in FIRST_CHOICE if key in environment]
+    usual = [model for key, model in FIRST_CHOICE if key in environment or has_key(environment, key, model)]
     return tuple(dict.fromkeys((*configured_models(config), *usual)))
 
 

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from agent.config.values import Config, ProviderConfig
 from agent.errors import ConfigError
-from agent.providers.setup import FIRST_CHOICE, find_endpoint, is_loopback
+from agent.providers.setup import FIRST_CHOICE, find_endpoint, has_key, is_loopback
 
 USUAL = "http://127.0.0.1:11434"
 PATIENCE = 0.5
@@ -30,7 +30,7 @@ class KeyFound:
 
 def is_first(config: Config, environment: Mapping[str, str]) -> bool:
     """Nobody has said which model is meant, in any way."""
-    usual = any(environment.get(key) for key, _ in FIRST_CHOICE)
+    usual = any(has_key(environment, key, model) for key, model in FIRST_CHOICE)
     return config.model is None and not usual and not (config.folders.config / "config.toml").exists()
 
 

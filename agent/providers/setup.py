@@ -10,6 +10,7 @@ from agent.config.values import Config, ProviderConfig
 from agent.context.budget import BUFFER, SMALL_BUFFER, Window, fitting_reserves, usual_output
 from agent.errors import AuthFailed, ConfigError, UsageError
 from agent.providers.base import Endpoint, ModelFacts
+from agent.providers.keys import kept_key
 from tools.lazy import dataclass
 from tools.redaction import without_password
 
@@ -37,12 +38,18 @@ FIRST_CHOICE = (("ANTHROPIC_API_KEY", "anthropic/claude-sonnet-5-5"), ("OPENAI_A
 def first_choice(environment: Mapping[str, str]) -> str:
     """The model of somebody who has named none. Raises `UsageError` when no key says which it could be."""
     for key, model in FIRST_CHOICE:
-        if environment.get(key):
+        if has_key(environment, key, model):
             return model
     raise UsageError(
         "no model is set; name one with `-m PROVIDER/NAME` (such as `-m ollama/qwen3`), set `agent.model` in the "
-        "configuration, or set ANTHROPIC_API_KEY or OPENAI_API_KEY. `ebb demo` needs none of them"
+        "configuration, give a key by `ebb key set anthropic` (or openai), or set ANTHROPIC_API_KEY or OPENAI_API_KEY. "
+        "`ebb demo` needs none of them"
     )
+
+
+def has_key(environment: Mapping[str, str], variable: str, model: str) -> bool:
+    """Whether there is a key for a model, in its variable or kept."""
+    return bool(environment.get(variable) or kept_key(environment, model.partition("/")[0]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +164,21 @@ def _notices(
 def find_endpoint(name: str, settings: ProviderConfig, environment: Mapping[str, str]) -> Endpoint:
     """Where a provider is reached, and the key for it. Raises `ConfigError` for a malformed URL, and `AuthFailed` when
     there is no key and one is needed: for any server but ollama and those on this machine."""
+    url = address_of(name, settings, environment)
+    host = urlsplit(url).hostname or ""
+    key_name = key_variable(name, settings)
+    key = (environment.get(key_name) if key_name else None) or kept_key(environment, name, url)
+    if not key and name != "ollama" and not is_loopback(host):
+        told = f"there is no key for {name}: set the environment variable {key_name} or run `ebb key set {name}`, "
+        told += "then start again"
+        others = [(key, model) for key, model in FIRST_CHOICE if environment.get(key)]
+        raise AuthFailed(told + "".join(f"; {key} is set: `-m {model}` takes it" for key, model in others[:1]))
+    usual = LOCAL_TIMEOUT if is_loopback(host) else TIMEOUT
+    return Endpoint(url.rstrip("/"), key or None, settings.timeout or usual)
+
+
+def address_of(name: str, settings: ProviderConfig, environment: Mapping[str, str]) -> str:
+    """Where a provider is reached. Raises `ConfigError` for a malformed URL."""
     variable, usual_url = _BASE_URLS[name]
     url, source = usual_url, "the default"
     if environment.get(variable):
@@ -166,15 +188,8 @@ def find_endpoint(name: str, settings: ProviderConfig, environment: Mapping[str,
     if name == "ollama" and "://" not in url:
         # As Ollama's own programs read OLLAMA_HOST: a bare host means its usual port, not that of HTTP.
         url = f"http://{url}" if re.search(r":\d+$", url) else f"http://{url}:11434"
-    host = _host(url, source)
-    key_name = key_variable(name, settings)
-    key = environment.get(key_name) if key_name else None
-    if not key and name != "ollama" and not is_loopback(host):
-        told = f"there is no key for {name}: set the environment variable {key_name}, then start again"
-        others = [(key, model) for key, model in FIRST_CHOICE if environment.get(key)]
-        raise AuthFailed(told + "".join(f"; {key} is set: `-m {model}` takes it" for key, model in others[:1]))
-    usual = LOCAL_TIMEOUT if is_loopback(host) else TIMEOUT
-    return Endpoint(url.rstrip("/"), key or None, settings.timeout or usual)
+    _check(url, source)
+    return url
 
 
 def is_own_server(name: str, endpoint: Endpoint) -> bool:
@@ -187,7 +202,7 @@ def key_variable(name: str, settings: ProviderConfig) -> str | None:
     return settings.api_key_env or _KEYS.get(name)
 
 
-def _host(url: str, source: str) -> str:
+def _check(url: str, source: str) -> None:
     try:
         parts = urlsplit(url)
         host, _ = parts.hostname, parts.port
@@ -195,7 +210,6 @@ def _host(url: str, source: str) -> str:
         raise ConfigError(f"{source}: `{without_password(url)}` is not a URL: {error}") from error
     if parts.scheme not in ("http", "https") or not host:
         raise ConfigError(f"{source}: `{without_password(url)}` is not a URL; write it as `https://host/path`")
-    return host
 
 
 def is_loopback(host: str) -> bool:

@@ -148,7 +148,8 @@ def test_who_lacks_the_key_of_a_model_is_told_of_the_one_that_there_is() -> None
     with pytest.raises(AuthFailed) as failed:
         find_endpoint("openai", ProviderConfig(), {"ANTHROPIC_API_KEY": SECRET})
     assert str(failed.value) == (
-        "there is no key for openai: set the environment variable OPENAI_API_KEY, then start again; "
+        "there is no key for openai: set the environment variable OPENAI_API_KEY or run `ebb key set openai`, "
+        "then start again; "
         f"ANTHROPIC_API_KEY is set: `-m {ANTHROPIC}` takes it"
     )
 

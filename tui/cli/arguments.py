@@ -4,7 +4,7 @@ import argparse
 import os
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -53,7 +53,7 @@ def make_parser() -> argparse.ArgumentParser:
         prog="ebb",
         description="A terminal coding agent whose context window never overflows and never forgets.",
         epilog="Subcommands: ebb sessions list|show|search|fork|rename|export|import|delete, ebb context [ID], "
-        "ebb config, ebb mcp list|add|remove|test|login|logs, "
+        "ebb config, ebb key set|list|remove, ebb mcp list|add|remove|test|login|logs, "
         "ebb doctor, ebb undo [ID], ebb demo, ebb serve. `--` makes a first word a prompt. "
         "Exit codes: " + ", ".join(f"{code} {short}" for code, (short, _) in EXIT_CODES.items()) + ".",
         allow_abbrev=False,
@@ -149,7 +149,17 @@ def sessions_of(root: Path, config: "Config", options: argparse.Namespace, *, in
     """The sessions of a folder with these settings."""
     from agent.sessions import Sessions  # noqa: PLC0415  # deferred: `--help` should import nothing it does not need
 
-    return Sessions(config, root, os.environ, interactive=interactive, ephemeral=getattr(options, "ephemeral", False))
+    environment = environment_of(config)
+    return Sessions(config, root, environment, interactive=interactive, ephemeral=getattr(options, "ephemeral", False))
+
+
+def environment_of(config: "Config") -> Mapping[str, str]:
+    """The user's environment with the keys that `ebb key` keeps."""
+    if not os.path.lexists(config.folders.config / "keys.json"):
+        return os.environ
+    from agent.providers.keys import with_kept_keys  # noqa: PLC0415  # deferred: many have their keys in variables
+
+    return with_kept_keys(config.folders.config, os.environ)
 
 
 def read_settings(options: argparse.Namespace) -> tuple[Path, "Config"]:

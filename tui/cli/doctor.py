@@ -12,7 +12,7 @@ from agent.config.load import find_folders
 from agent.doctor.examine import Finding, Tell, examine_folders, examine_settings, examine_store
 from agent.doctor.repair import repair_store
 from agent.errors import UsageError
-from tui.cli.arguments import parsed, parser_of, read_settings
+from tui.cli.arguments import environment_of, parsed, parser_of, read_settings
 from tui.text.sanitise import visible_line
 
 _SIGNS = {"well": "ok  ", "note": "note", "broken": "BAD "}
@@ -51,7 +51,7 @@ def _findings(options: argparse.Namespace, tell: Tell) -> Iterator[Finding]:
         yield Finding("configuration", "broken", str(error))
     else:
         most_bytes = config.archive_max_bytes
-        yield from examine_settings(config, os.environ)
+        yield from examine_settings(config, environment_of(config))
     yield from examine_folders(folders)
     if options.repair:
         yield from repair_store(folders, tell)

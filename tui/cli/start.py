@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent.errors import UsageError
-from tui.cli.arguments import read_settings, sessions_of, told_settings
+from tui.cli.arguments import environment_of, read_settings, sessions_of, told_settings
 from tui.cli.piped_input import has_piped_input, piped_input, take_terminal
 from tui.plain.capability import is_unable
 from tui.session.drafts import Drafts
@@ -146,4 +146,4 @@ def _settings(options: argparse.Namespace, config: "Config", made: "Callable[[],
         if isinstance(sessions, Sessions):
             sessions.config = changed
 
-    return Settings(config, lambda: read_settings(options)[1], use, os.environ)
+    return Settings(config, lambda: read_settings(options)[1], use, environment_of(config))

@@ -62,8 +62,8 @@ def first_steps(keys: Sequence[KeyFound], local: Sequence[str] | None) -> tuple[
     entries.append(heading(f"What a model needs, {_AGAIN}"))
     for variable, model in FIRST_CHOICE:
         provider = model.partition("/")[0]
-        said = f"a key: export {variable}=…"
-        entries.append(_entry(f"{TELL}{provider}", provider, said, f"export {variable}=…   {_AGAIN}"))
+        said, advice = f"a key: ebb key set {provider}", f"ebb key set {provider}, or export {variable}=…   {_AGAIN}"
+        entries.append(_entry(f"{TELL}{provider}", provider, said, advice))
     if local is None:
         advice = f"install it from ollama.com, then `ollama pull qwen3`, {_AGAIN}"
         entries.append(_entry(f"{TELL}ollama", "ollama", "a server on this machine: none answers", advice))

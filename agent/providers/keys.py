@@ -1,0 +1,200 @@
+"""Keys of providers that the user has handed over: in the keyring of the system where there is one, otherwise in a file
+for its owner alone. Each is for one address and sent to no other."""
+
+import json
+import os
+import threading
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Literal, Protocol, TypeAlias, TypeVar, cast
+from urllib.parse import urlsplit
+
+from agent.config.per_project import alone_with
+from agent.errors import ConfigError
+from tools.base import ToolError
+from tools.files.bounded import own_beginning_of
+from tools.files.read_write import write_bytes
+from tools.lazy import dataclass
+
+KeyPlace: TypeAlias = Literal["keyring", "file"]
+
+NAME = "keys.json"
+_SERVICE = "ebbtide"
+_LARGEST = 1_000_000
+_PATIENCE = 2.0
+"""Seconds for a keyring: one that waits for somebody who is not there would hold up every start."""
+_KEY, _ADDRESS = "EBB_STORED_KEY_", "EBB_STORED_URL_"
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class KeptKey:
+    """Where a key is, and which address it is for."""
+
+    origin: str
+    place: KeyPlace
+
+
+class KeyStore:
+    """The keys of one user."""
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / NAME
+
+    def kept(self) -> dict[str, KeptKey]:
+        """What is kept, by provider. Raises `ConfigError` when that cannot be told."""
+        return {name: KeptKey(entry["origin"], entry["place"]) for name, entry in self._read().items()}
+
+    def key_for(self, provider: str) -> str | None:
+        """None where none is kept, or the keyring does not give it. Raises `ConfigError`."""
+        entry = self._read().get(provider)
+        if entry is None:
+            return None
+        return entry.get("key") if entry["place"] == "file" else _from_keyring(provider)
+
+    def put(self, provider: str, origin: str, key: str) -> KeyPlace:
+        """Keeps a key in place of the one before; where it is now. Raises `ConfigError`."""
+        place: KeyPlace = "keyring" if _to_keyring(provider, key) else "file"
+        entry = {"origin": origin, "place": place, **({"key": key} if place == "file" else {})}
+        self._write(lambda entries: {**entries, provider: entry})
+        return place
+
+    def remove(self, provider: str) -> bool:
+        """Whether one was kept. Raises `ConfigError`."""
+        before = self._read()
+        if before.get(provider, {}).get("place") == "keyring":
+            _out_of_keyring(provider)
+        self._write(lambda entries: {name: entry for name, entry in entries.items() if name != provider})
+        return provider in before
+
+    def _read(self) -> dict[str, dict[str, Any]]:
+        try:
+            content = json.loads(own_beginning_of(self.path, _LARGEST))
+        except FileNotFoundError:
+            return {}
+        except OSError as error:
+            raise ConfigError(f"cannot read `{self.path}`: {error.strerror or error}") from error
+        except (ValueError, RecursionError) as error:
+            raise ConfigError(f"`{self.path}` cannot be read; remove it and run `ebb key set` again") from error
+        entries = content.get("keys") if isinstance(content, dict) else None
+        if not isinstance(entries, dict) or not all(map(_is_entry, entries.values())):
+            raise ConfigError(f"`{self.path}` does not hold keys; remove it and run `ebb key set` again")
+        return entries
+
+    def _write(self, change: Callable[[dict[str, dict[str, Any]]], dict[str, dict[str, Any]]]) -> None:
+        try:
+            self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            with alone_with(self.path):
+                if self.path.exists():
+                    self.path.chmod(0o600)
+                content = json.dumps({"keys": change(self._read())}, indent=1).encode()
+                write_bytes(self.path.resolve(), content, 0o600)
+        except OSError as error:
+            raise ConfigError(f"cannot write `{self.path}`: {error.strerror or error}") from error
+        except ToolError as error:
+            raise ConfigError(str(error)) from error
+
+
+def with_kept_keys(folder: Path, environment: Mapping[str, str]) -> Mapping[str, str]:
+    """The environment with the keys that are kept, under names that only `kept_key` knows. What cannot be read is not
+    there: `ebb doctor` says why."""
+    store = KeyStore(folder)
+    if not os.path.lexists(store.path):
+        return environment
+    found: dict[str, str] = {}
+    try:
+        for provider, kept in store.kept().items():
+            if key := store.key_for(provider):
+                name = _variable(provider)
+                found |= {f"{_KEY}{name}": key, f"{_ADDRESS}{name}": kept.origin}
+    except ConfigError:
+        return environment
+    return {**environment, **found}
+
+
+def kept_key(environment: Mapping[str, str], provider: str, url: str | None = None) -> str | None:
+    """The key that is kept for a provider, where that is reached at the address it is for. `url`: where it is reached;
+    None: wherever."""
+    name = _variable(provider)
+    key, origin = environment.get(f"{_KEY}{name}"), environment.get(f"{_ADDRESS}{name}")
+    return key if key and (url is None or origin_of(url) == origin) else None
+
+
+def origin_of(url: str) -> str:
+    """Scheme, host and port of an address, without the name and password that may be in it."""
+    parts = urlsplit(url)
+    is_usual = parts.port in (None, {"https": 443, "http": 80}.get(parts.scheme))
+    return f"{parts.scheme}://{(parts.hostname or '').lower()}{'' if is_usual else f':{parts.port}'}"
+
+
+def _variable(provider: str) -> str:
+    return provider.replace("-", "_").upper()
+
+
+def _is_entry(entry: object) -> bool:
+    match entry:
+        case {"origin": str(), "place": "keyring"} | {"origin": str(), "place": "file", "key": str()}:
+            return True
+        case _:
+            return False
+
+
+class _Keyring(Protocol):
+    def set_password(self, service: str, username: str, password: str) -> None: ...
+    def get_password(self, service: str, username: str) -> str | None: ...
+    def delete_password(self, service: str, username: str) -> None: ...
+
+
+def _to_keyring(provider: str, key: str) -> bool:
+    """Whether the system's keyring has taken it: one that is none, or writes in clear text, is not asked."""
+
+    def put() -> bool:
+        keyring = _keyring()
+        if keyring is None:
+            return False
+        keyring.set_password(_SERVICE, provider, key)
+        return bool(keyring.get_password(_SERVICE, provider) == key)
+
+    return _in_time(put, otherwise=False)
+
+
+def _from_keyring(provider: str) -> str | None:
+    def get() -> str | None:
+        keyring = _keyring()
+        return None if keyring is None else keyring.get_password(_SERVICE, provider)
+
+    return _in_time(get, otherwise=None)
+
+
+def _out_of_keyring(provider: str) -> None:
+    def delete() -> None:
+        if (keyring := _keyring()) is not None:
+            keyring.delete_password(_SERVICE, provider)
+
+    _in_time(delete, otherwise=None)
+
+
+def _keyring() -> "_Keyring | None":
+    """The keyring in use, where it is a real one."""
+    import keyring  # type: ignore[import-not-found,unused-ignore]  # noqa: PLC0415  # deferred and optional: few have it
+
+    used = keyring.get_keyring()
+    is_none = type(used).__module__ == "keyring.backends.fail"
+    return None if is_none or used.priority < 1 else cast(_Keyring, used)
+
+
+def _in_time(work: Callable[[], T], *, otherwise: T) -> T:
+    """What the work gives, unless it fails or takes too long: whatever a keyring does wrong, there is the file."""
+    found: list[T] = []
+
+    def run() -> None:
+        try:
+            found.append(work())
+        except Exception:  # noqa: BLE001  # backends raise what they like, and there is a way without them
+            found.append(otherwise)
+
+    worker = threading.Thread(target=run, daemon=True)
+    worker.start()
+    worker.join(_PATIENCE)
+    return found[0] if found else otherwise

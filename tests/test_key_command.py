@@ -1,0 +1,85 @@
+"""`ebb key`: what it keeps, says, and never shows."""
+
+import json
+import os
+import pty
+from collections.abc import Callable
+from io import StringIO
+from pathlib import Path
+from typing import TypeAlias
+
+import pytest
+
+from agent.errors import UsageError
+from tests.running import ROOT, command, ebb, environment
+from tui.cli import keys
+
+Told: TypeAlias = Callable[..., str]
+
+KEY = "sk-proj-abc123456789012345"
+
+
+@pytest.fixture
+def told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Told:
+    """What the command prints that is given these words, and this on its input."""
+    monkeypatch.setenv("EBB_HOME", str(tmp_path))
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "k")
+
+    def run(*words: str, given: str = "") -> str:
+        monkeypatch.setattr("sys.stdin", StringIO(given))
+        assert keys.run(words) == 0
+        shown = capsys.readouterr()
+        assert KEY not in shown.out + shown.err
+        return shown.out
+
+    return run
+
+
+def test_a_key_is_read_from_a_pipe_and_never_shown(tmp_path: Path, told: Told) -> None:
+    place = tmp_path / "config" / "keys.json"
+    assert told("set", "openai", given=f"{KEY}\n") == (
+        f"the key for openai is kept in `{place}`, which only you can read; "
+        "it is sent to https://api.openai.com alone\n"
+    )
+    assert told() == ("anthropic    ANTHROPIC_API_KEY\nopenai       file                 https://api.openai.com\n")
+    assert json.loads(told("list", "--json")) == {
+        "keys": [
+            {"provider": "anthropic", "from": "ANTHROPIC_API_KEY", "origin": ""},
+            {"provider": "openai", "from": "file", "origin": "https://api.openai.com"},
+        ]
+    }
+    doctor = ebb("doctor", home=tmp_path).out
+    assert f"that for openai comes from `{place}`, for https://api.openai.com alone" in doctor
+    assert KEY not in doctor
+    assert told("remove", "openai") == "the key for openai is removed\n"
+    assert told("remove", "openai") == "no key for openai is kept\n"
+    assert KEY not in place.read_text()
+
+
+@pytest.mark.parametrize("given", ["", " \n", "two words", "ünicode", "a\nb", "x" * 9000])
+def test_what_is_no_key_is_refused_in_a_sentence(tmp_path: Path, told: Told, given: str) -> None:
+    with pytest.raises(UsageError, match="key"):
+        told("set", "anthropic", given=given)
+    assert not (tmp_path / "config" / "keys.json").exists()
+
+
+def test_a_key_is_not_shown_as_it_is_typed(tmp_path: Path) -> None:
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.chdir(ROOT)
+        words = command("key", "set", "anthropic")
+        os.execve(words[0], words, environment(tmp_path))
+    read = b""
+    while b"not shown" not in read:
+        read += os.read(terminal, 1000)
+    os.write(terminal, f"{KEY}\n".encode())
+    try:
+        while data := os.read(terminal, 1000):
+            read += data
+    except OSError:  # Linux says so when nobody holds the other end any more
+        pass
+    os.close(terminal)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+    assert (b"is kept in" in read, KEY.encode() in read) == (True, False)
+    assert json.loads((tmp_path / "config" / "keys.json").read_text())["keys"]["anthropic"]["key"] == KEY

@@ -1,0 +1,101 @@
+"""`ebb key`: keys of providers handed over, named and taken away. None is ever printed."""
+
+import os
+import sys
+import warnings
+from collections.abc import Sequence
+
+from agent.config.options import PROVIDERS
+from agent.config.values import Config
+from agent.errors import UsageError
+from agent.headless import print_json
+from agent.providers.keys import KeyStore, origin_of
+from agent.providers.setup import address_of, key_variable
+from tui.cli.arguments import parsed, parser_of, read_settings
+from tui.text.sanitise import visible_line
+
+_WITH_KEYS = tuple(name for name in PROVIDERS if name != "scripted")
+_LONGEST = 8_192
+
+
+def run(arguments: Sequence[str]) -> int:
+    """`ebb key set|list|remove [PROVIDER]`; the exit code. Raises `AgentError`."""
+    parser = parser_of(
+        "key",
+        "Keeps the keys of providers: in the keyring of the system where there is one, otherwise in a file that only "
+        "you can read. `set` reads the key without showing it, or from standard input.",
+    )
+    parser.add_argument("action", nargs="?", choices=("set", "list", "remove"), default="list")
+    parser.add_argument("provider", nargs="?", choices=_WITH_KEYS)
+    options = parsed(parser, arguments, "JSON")
+    if options.action != "list" and options.provider is None:
+        parser.error(f"which provider? write `ebb key {options.action} PROVIDER`; there are {', '.join(_WITH_KEYS)}")
+    _, config = read_settings(options)
+    store = KeyStore(config.folders.config)
+    match options.action:
+        case "set":
+            said, told = _set(store, config, options.provider)
+        case "remove":
+            is_gone = store.remove(options.provider)
+            said = {"provider": options.provider, "removed": is_gone}
+            told = f"the key for {options.provider} is removed" if is_gone else f"no key for {options.provider} is kept"
+        case _:
+            said, told = _list(store, config)
+    if options.json:
+        print_json(sys.stdout, said)
+    else:
+        print(told)
+    return 0
+
+
+def _set(store: KeyStore, config: Config, provider: str) -> tuple[dict[str, object], str]:
+    origin = origin_of(address_of(provider, config.provider(provider), os.environ))
+    key = _read_key(provider)
+    place = store.put(provider, origin, key)
+    where = "in the keyring of this system" if place == "keyring" else f"in `{store.path}`, which only you can read"
+    lines = [f"the key for {provider} is kept {where}; it is sent to {visible_line(origin)} alone"]
+    variable = key_variable(provider, config.provider(provider))
+    if variable and os.environ.get(variable):
+        lines.append(f"{variable} is set, too, and wins")
+    return {"provider": provider, "place": place, "origin": origin}, "\n".join(lines)
+
+
+def _list(store: KeyStore, config: Config) -> tuple[dict[str, object], str]:
+    kept = store.kept()
+    rows: list[dict[str, object]] = []
+    for name in _WITH_KEYS:
+        variable = key_variable(name, config.provider(name))
+        is_set = bool(variable and os.environ.get(variable))
+        if is_set or name in kept:
+            found = kept.get(name)
+            rows.append(
+                {
+                    "provider": name,
+                    "from": variable if is_set else found.place if found else "",
+                    "origin": found.origin if found else "",
+                }
+            )
+    lines = [f"{row['provider']:<12} {row['from']:<20} {visible_line(str(row['origin']))}".rstrip() for row in rows]
+    return {"keys": rows}, "\n".join(lines) or "no key is kept or set; `ebb key set PROVIDER` keeps one"
+
+
+def _read_key(provider: str) -> str:
+    if sys.stdin is not None and sys.stdin.isatty():
+        import getpass  # noqa: PLC0415  # deferred: scripts do without
+
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", getpass.GetPassWarning)  # it would be shown as it is typed
+            try:
+                key = getpass.getpass(f"Key for {provider} (it is not shown): ")
+            except (getpass.GetPassWarning, EOFError) as error:
+                raise UsageError(
+                    f"the key cannot be read unseen here; write `ebb key set {provider} < FILE`"
+                ) from error
+    else:
+        key = sys.stdin.read(_LONGEST + 1) if sys.stdin is not None else ""
+    key = key.strip()
+    if not key:
+        raise UsageError(f"no key was given; write it at the question, or `ebb key set {provider} < FILE`")
+    if len(key) > _LONGEST or not key.isascii() or not key.isprintable() or " " in key:
+        raise UsageError("that is no key: a key is one line of letters, digits and signs without blanks")
+    return key
