@@ -49,7 +49,10 @@ SHAPES: tuple[Shape, ...] = (
         ("fatal", r"(?:^|: )(?:fatal|FATAL)(?: error)?: \S|^FATAL\b"),
         ("e   ", r"^E {3,}\S"),  # pytest
         ("e: ", r"^E: \S|^e: \S"),  # apt, Kotlin
-        (".go:|.py:|.rb:|.sh:|.php:", rf"^[^\s:()]+\.\w{{1,6}}{_AT}: (?!warning|note|info|remark|style)\S"),
+        (
+            ".go:|.py:|.rb:|.sh:|.php:|.lua:",
+            rf"^(?:lua: )?[^\s:()]+\.\w{{1,6}}{_AT}: (?!warning|note|info|remark|style)\S",
+        ),
         ("line ", r"^[^\s:]+: line \d+: \S|\bParse error: |\bon line \d+$"),  # shells, PHP
         ("undefined", r"\bundefined reference to\b|\b[Uu]ndefined symbols?\b"),
         ("multiple def|cannot", r"\bmultiple definition of\b|\bcannot find -l"),
@@ -58,6 +61,10 @@ SHAPES: tuple[Shape, ...] = (
         ("segmentation|core dumped|sanitizer", r"\bSegmentation fault\b|\bcore dumped\b|Sanitizer: "),
         ("out of memory|oom", r"\b[Oo]ut of memory\b|\bOOMKilled\b|\boom-kill"),
         ("what went wrong", r"^\* What went wrong:"),
+        ("** (", r"^\*\* \(\w+(?:\.\w+)*\) \S"),  # Elixir
+        ("detected ***|data race", r"^\*\*\* .*\bdetected \*\*\*|^WARNING: DATA RACE"),
+        ("err_", r"^ERR_[A-Z_]+\s+\S"),  # pnpm
+        (" line ", r"\bat \S+ line \d+\.$"),  # Perl
         ("could not|cannot|unable|can't", r"^\S+: .*\b(?:could not|cannot|unable to|can't) \w"),
         ("not found|no such", r"^\S+: .*(?:command not found|No such file or directory)$"),
         ("denied|refused", r"^\S+: .*(?:Permission denied|Connection refused)$"),
@@ -79,7 +86,8 @@ SHAPES: tuple[Shape, ...] = (
         ("***", r"^\S*make(?:\[\d+\])?: \*\*\* |\*\*\*(?:Timeout|Exception)"),
         ("fail|error", r"\b[1-9]\d{0,8} (?:tests? |specs? |examples? )?(?:failed|failing|failures?|errors?)\b"),
         ("fail|error", r"\b(?:[Ff]ailures?|[Ee]rrors?|[Ff]ailed)[:=]\s?[1-9]"),
-        ("killed|aborted|terminated", r"^(?:Killed|Aborted|Terminated)\b"),
+        ("killed|aborted|terminated", r"^(?:Killed|Aborted|Terminated)\b|^signal: \w"),
+        ("dumped core|halted", r"\bdumped core\b|^Execution halted$"),
         ("conflict", r"^CONFLICT \("),
     ),
 )
@@ -124,7 +132,8 @@ _PROGRESS = regex(
     r"|Extracting|Preparing|Selecting|Scanning|Skipping|skipp(?:ed|ing)|Writing|Reading|Loading|transform(?:ed|ing))\b"
 )
 _WARNS = regex(
-    r"\bwarn(?:ing)?\b\s?(?:[:\[(\]]|$)|^(?:npm )?warn\b|^\[?warn|level=warn|\bwarning\s{2}|\bdeprecationwarning\b"
+    r"\bwarn(?:ing)?\b(?!: data race)\s?(?:[:\[(\]]|$)|^(?:npm )?warn\b|^\[?warn(?!ing: data race)|level=warn"
+    r"|\bwarning\s{2}|\bdeprecationwarning\b"
 )
 _ERROR = regex(r"\berror\b")
 _CHATS = regex(
