@@ -54,6 +54,8 @@ class ProjectCheckpoints:
         fcntl.flock(self._in_use, fcntl.LOCK_SH)  # nothing is removed that somebody is about to need
         self._tree: WorkTree | None = None
         self._last = Found()
+        self._too_much = ""
+        """Why the folder is not looked at as a whole, once that is known: to find out takes long."""
         self._open: dict[TurnPlace, int] = {}
         """The point of each turn that something was written down for."""
 
@@ -258,15 +260,19 @@ class ProjectCheckpoints:
 
     def _look(self, stopped: Callable[[], bool]) -> dict[str, Change] | str:
         tree = self._tree
+        if self._too_much:
+            return self._too_much
         if tree is None:
-            if (why := unbounded(Path(self._root))) is not None:
-                return why
+            self._too_much = unbounded(Path(self._root))
+            if self._too_much:
+                return self._too_much
             tree = WorkTree(self._root, (str(self._data),), self._kept_folders())
         try:
             with self._store.keeping() as keep:
                 found = tree.look(self._limits, keep, stopped)
         except TooMuch as error:
-            return str(error)
+            self._too_much = str(error)
+            return self._too_much
         except Stopped:
             return "it was interrupted while the files were looked at"
         except OSError as error:
@@ -356,14 +362,14 @@ def _opened(path: Path) -> CheckpointStore:
     return CheckpointStore(path)
 
 
-def unbounded(root: Path) -> str | None:
-    """Why a folder is not looked at as a whole."""
+def unbounded(root: Path) -> str:
+    """Why a folder is not looked at as a whole; empty where it may be."""
     home = Path(os.path.realpath(Path.home()))
     if root == home:
         return "it is your home folder"
     if root == root.parent or home.is_relative_to(root):
         return "your home folder is below it"
-    return None
+    return ""
 
 
 def _digests(states: Iterable[FileState]) -> Iterator[bytes]:

@@ -393,7 +393,7 @@ def act(work: Path, acts: list[tuple[str, str, str, bytes]]) -> None:
     first=st.lists(ACTS, max_size=6),
     turns=st.lists(st.tuples(st.lists(ACTS, max_size=5), st.lists(ACTS, max_size=3)), min_size=1, max_size=2),
 )
-@settings(deadline=None)
+@settings(max_examples=max(20, settings().max_examples // 3))
 def test_undo_then_redo_is_as_before_and_nothing_of_the_users_is_lost(
     tmp_path_factory: pytest.TempPathFactory,
     first: list[tuple[str, str, str, bytes]],
@@ -455,7 +455,7 @@ def test_only_one_brings_files_back_at_a_time(tmp_path: Path) -> None:
     other.close()
 
 
-@pytest.mark.parametrize("call", ["open", "rename", "unlink", "mkdir", "fchmod"])
+@pytest.mark.parametrize("call", ["open", "rename", "unlink"])
 def test_a_restore_that_is_killed_is_finished_by_the_next_one(tmp_path: Path, call: str) -> None:
     work = tmp_path / "work"
     filled(work)
@@ -468,7 +468,7 @@ def test_a_restore_that_is_killed_is_finished_by_the_next_one(tmp_path: Path, ca
     project.close()
     after = tree(work)
     kills = 0
-    for count in range(1, 200, 1 if call != "open" else 9):
+    for count in range(1, 200, 2 if call != "open" else 19):
         child = os.fork()
         if child == 0:
             _undo_until_killed(tmp_path, call, count)
