@@ -71,6 +71,7 @@ from store.session_rows import SessionRow
 from store.sessions import SessionStore
 from tools.base import ReadLimits, Workspace, nobody_to_ask
 from tools.lazy import dataclass
+from tools.sandbox.git_metadata import redirection
 from tools.sandbox.sandbox import Sandbox
 from tools.submit_plan import SubmitPlan
 from tools.tool_output_cache import unlisted_tools
@@ -281,8 +282,9 @@ class Composer:
         folders, scratch = self.config.folders, outputs / "tmp"
         closing.callback(shutil.rmtree, scratch, ignore_errors=True)
         ours, shown = (folders.config, folders.data, folders.logs), (self.root, outputs)
-        has_network = self.config.sandboxed != "allow"
-        return Sandbox(self.root, scratch, roots_of(self.config), ours, shown, has_network=has_network)
+        has_network, roots = self.config.sandboxed != "allow", roots_of(self.config)
+        unwanted = tuple(filter(None, map(redirection, (self.root, *roots))))
+        return Sandbox(self.root, scratch, roots, ours, shown, has_network=has_network, unwanted=unwanted)
 
     def _outputs(self, session: str, closing: AsyncExitStack) -> Path:
         """The folder for what commands print until it is stored."""

@@ -149,7 +149,7 @@ async def _run_in_time(command: str, folder: Path, seconds: int, workspace: Work
         await program.close()
     else:
         workspace.jobs.look_after(program)
-    return _told(program, _blocked(program, folder, workspace) if launched.is_confined and program.code else "")
+    return _told(program, _blocked(program, folder, workspace) if launched.is_confined else "")
 
 
 def _goes_on(job: Job, seconds: int) -> Result:
@@ -164,8 +164,11 @@ def _goes_on(job: Job, seconds: int) -> Result:
 
 
 def _blocked(program: Program, folder: Path, workspace: Workspace) -> str:
-    """What the sandbox has kept from a program that failed, by the end of what it printed."""
+    """What the sandbox has kept from a program, or taken back; from one that failed, by the end of what it printed."""
     assert workspace.sandbox is not None
+    removed = workspace.sandbox.remove_unwanted()
+    if removed or not program.code:
+        return f"{removed} may not be made, and was removed" if removed else ""
     from tools.sandbox.blocked import what_was_blocked  # noqa: PLC0415  # deferred: most commands succeed
 
     with program.log.open("rb") as log:

@@ -13,7 +13,7 @@ async def again_outside(
     """What the call gives outside the sandbox, where the user wants that, and else what it gave inside; None when the
     user interrupts. Where nobody is there, or has asked for no questions, nobody is asked."""
     approval, call, ask = context.approval, permit.call, context.approval.ask
-    if not result.blocked or ask is None or approval.policy.mode in ("auto", "plan"):
+    if not result.blocked or not result.failed or ask is None or approval.policy.mode in ("auto", "plan"):
         return result
     reason = f"in the sandbox it failed, where {result.blocked}; allow it to run once more, outside the sandbox"
     question = PermissionAsked(f"outside-{call.id}", call.id, call.name, call.arguments, reason)

@@ -46,6 +46,15 @@ def git_places(folder: Path, writable: Sequence[str]) -> dict[str, Access]:
     return places
 
 
+def redirection(folder: Path) -> Path | None:
+    """The file that would make Git take another folder's settings for those of the repository that a folder lies in,
+    where that file is not there. No mount can keep it away: Git fails at an empty one."""
+    top = next((each for each in (folder, *folder.parents) if os.path.lexists(each / ".git")), None)
+    if top is None or not os.path.isdir(top / ".git") or os.path.lexists(top / ".git" / "commondir"):
+        return None
+    return top / ".git" / "commondir"
+
+
 def _of_metadata(metadata: Path, top: Path | None, depth: int) -> Iterator[tuple[str, Access]]:
     """Of one folder of metadata, and of the modules below it."""
     for name in ("config", "config.worktree", "commondir", "gitdir"):
@@ -55,6 +64,8 @@ def _of_metadata(metadata: Path, top: Path | None, depth: int) -> Iterator[tuple
     if (metadata / "objects").is_dir():
         yield os.path.realpath(hooks), "read" if hooks.is_dir() else "hidden folder"
     for name, section, value, at in _settings(metadata / "config"):
+        if name == "worktreeconfig" and section == "extensions" and not (metadata / "config.worktree").exists():
+            yield os.path.realpath(metadata / "config.worktree"), "hidden file"
         if name == "path" and section in ("include", "includeif"):
             included = os.path.realpath(at.parent / os.path.expanduser(value))
             if not os.path.isdir(included):

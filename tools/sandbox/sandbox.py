@@ -1,6 +1,7 @@
 """The sandbox of a session: commands are started through it. What works on this system is found out by the first."""
 
 import os
+import shutil
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -36,6 +37,8 @@ class Sandbox:
     """Folders among those that commands may read."""
     has_network: bool = True
     """Whether commands reach every address, or none."""
+    unwanted: tuple[Path, ...] = ()
+    """Files that were not there when the session began, and that no command may make."""
 
     @property
     def is_there(self) -> bool:
@@ -66,11 +69,19 @@ class Sandbox:
                 line = seatbelt(boundary, launch.argv)
                 return Launch(line, environment | {"TMPDIR": boundary.scratch}, is_confined=True)
 
+    def remove_unwanted(self) -> str:
+        """Removes what no command may make; which that was, if any."""
+        removed = [path for path in self.unwanted if os.path.lexists(path)]
+        for path in removed:
+            path.unlink() if path.is_symlink() or not path.is_dir() else shutil.rmtree(path)
+        return ", ".join(f"`{path}`" for path in removed)
+
     def boundary(self, *, may_write: bool) -> "Boundary":
         """What a command that is started now may do. Raises `OSError`."""
         from tools.sandbox.boundary import Boundary, without_writing  # noqa: PLC0415  # deferred: as above
         from tools.sandbox.places import places_of  # noqa: PLC0415  # deferred: as above
 
+        self.remove_unwanted()  # a command in the background may have made it
         self.scratch.mkdir(parents=True, exist_ok=True, mode=0o700)
         places = places_of(self.root, self.roots, Path.home(), self.ours, self.shown)
         found = found_sandbox()

@@ -25,6 +25,7 @@ from tools.mcp.log import ServerLog
 from tools.process.child import started
 from tools.process.program import start
 from tools.process.shell import in_shell
+from tools.sandbox.git_metadata import redirection
 from tools.sandbox.sandbox import Sandbox
 from tools.sandbox.system import Missing, SandboxProgram, found_sandbox, trial_of_landlock
 
@@ -238,6 +239,19 @@ async def test_git_in_a_hostile_repository_runs_only_what_its_files_are_made_by(
     result = await bash(boxed, "git status --short; git diff; git log -1 --format=%s; git fetch")
     assert "first" in result.text
     assert ran(boxed.root) & {"monitor", "external", "fetch", "pager", "alias"} == set()
+
+
+async def test_settings_of_another_folder_are_taken_away_again(boxed: Workspace) -> None:
+    missing = redirection(boxed.root)
+    assert missing == boxed.root / ".git" / "commondir"
+    assert boxed.sandbox is not None
+    watched = replace(boxed, sandbox=replace(boxed.sandbox, unwanted=(missing,)))
+    result = await bash(watched, "mkdir evil; echo ../evil > .git/commondir")
+    assert result.blocked == f"`{missing}` may not be made, and was removed"
+    await bash(watched, "true; (sleep 0.1; mkdir .git/commondir) &")
+    await soon(missing.exists)
+    await bash(watched, "true")
+    assert not missing.exists()
 
 
 async def test_without_network_a_command_says_so(boxed: Workspace) -> None:
