@@ -22,8 +22,8 @@ MOST_TOLD = 1_000
 LONGER = 8
 """How many times longer the same call is in other forms, each sign escaped, than as the model wrote it."""
 
-_NUMBERS = regex(r"(?m)^\s*\d+[\t:→|-]")
-_PREFIXES = regex(r"(?m)^(?:[\w./-]+[:-]\d+[:-]|\s*\d+[\t:→|-]|[+>|#*/ \t-]+)")
+_NUMBERS = regex(r"(?m)^[ \t]*\d+[\t:→|-]")
+_PREFIXES = regex(r"(?m)^(?:[\w./-]+[:-]\d+[:-]|[ \t]*\d+[\t:→|-])?[+>|#*/ \t-]*")
 _SIGNS = regex(r"\\+[ntr]?|[\s\"',`]+")
 
 

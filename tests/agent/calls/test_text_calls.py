@@ -158,6 +158,8 @@ SHOWN_BY = {
     "read": "{number}\t{}",
     "grep -n": "docs/calls.md:{number}:{}",
     "git diff": "+{}",
+    "read of a diff": "{number}\t+{}",
+    "grep in a diff": "a.diff:{number}:+{}",
     "a mail": "> {}",
     "a comment": "    # {}",
 }
@@ -182,6 +184,10 @@ def test_what_stands_in_a_page_or_in_a_string_is_a_quotation(shown: str) -> None
 def test_what_was_told_with_more_marks_than_are_compared_is_a_quotation() -> None:
     assert not taken(ONE, "<tool_call>" * (MOST_TOLD + 1))
     assert taken(ONE, "<tool_call>" * MOST_TOLD)
+
+
+def test_a_text_of_empty_lines_takes_no_longer_than_another() -> None:
+    assert taken(ONE, "\n" * 200_000)
 
 
 def test_a_call_that_cannot_be_read_is_one_with_a_problem() -> None:
