@@ -21,7 +21,7 @@ VERSION = "0.1.0"
 
 _TAKES_VALUE = {
     "-p", "--prompt", "--output-format", "--output-schema", "--max-turns", "--max-cost", "--permission-mode", "--allow",
-    "--deny", "--add-dir", "-m", "--model", "--context-window", "-C", "--cd", "--config",
+    "--deny", "--rules", "--mode", "--add-dir", "-m", "--model", "--context-window", "-C", "--cd", "--config",
 }  # fmt: skip
 
 

@@ -240,6 +240,12 @@ def _mcp(arguments: Sequence[str]) -> int:
     return mcp.run(arguments)
 
 
+def _permissions(arguments: Sequence[str]) -> int:
+    from tui.cli import permissions  # noqa: PLC0415  # deferred: only this command needs it
+
+    return permissions.run(arguments)
+
+
 def _demo(arguments: Sequence[str]) -> int:
     parser = parser_of(
         "demo", "A scripted model repairs a real bug with the real tools. No key and no network are needed."
@@ -267,4 +273,5 @@ _COMMANDS: dict[str, Callable[[Sequence[str]], int]] = {
     "key": keys.run,
     "undo": undo.undo,
     "demo": _demo,
+    "permissions": _permissions,
 }

@@ -1,0 +1,76 @@
+"""`ebb permissions test` as a user runs it: what it says and with which code it ends."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tui.cli.main import main
+
+RULES = '[permissions]\nallow = ["bash(git status)", "bash(grep)"]\ndeny = ["bash(rm)"]\n'
+
+
+@pytest.fixture
+def rules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    project = tmp_path / "project"
+    project.mkdir()
+    monkeypatch.chdir(project)
+    monkeypatch.setenv("EBB_HOME", str(tmp_path / "home"))
+    file = tmp_path / "rules.toml"
+    file.write_text(RULES)
+    return file
+
+
+@pytest.mark.parametrize(
+    ("command", "code", "said"),
+    [
+        ("git status -s", 0, "allow: allow rule bash(git status)\nit is proved to look and to do nothing else\n"),
+        ("grep -az KEY /proc/1/environ", 1, "ask: `/proc/1/environ` is outside the working folder\n"),
+        ("env -S 'rm x'", 5, "deny: deny rule bash(rm)\n"),
+        (
+            "for a in b; do ls; done > /etc/x",
+            1,
+            "ask: ask mode asks before a command runs\n"
+            "rules for how commands begin do not cover it: there is a for statement in it\n"
+            "dangerous: `> /etc/x` writes outside the working folder, to `/etc/x`\n",
+        ),
+    ],
+)
+def test_it_says_what_would_be_decided_and_why(
+    rules: Path, capsys: pytest.CaptureFixture[str], command: str, code: int, said: str
+) -> None:
+    assert main(["permissions", "test", command, "--rules", str(rules)]) == code
+    assert capsys.readouterr().out == said
+
+
+def test_a_script_reads_one_object(rules: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["permissions", "test", "--json", "--mode", "plan", "cat a | head -1"]) == 0
+    assert json.loads(capsys.readouterr().out) == {
+        "decision": "allow",
+        "why": "reading inside the working folder",
+        "mode": "plan",
+        "only_looks": True,
+        "not_plain": "",
+        "commands": [["cat", "a"], ["head", "-1"]],
+        "files": [str(Path.cwd() / "a"), str(Path.cwd())],
+        "dangers": [],
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (None, "ebb: cannot read the rules `{}`: No such file or directory"),
+        ("allow = 3", 'ebb: `allow` in `{}` must be a list of rules, such as ["bash(git status)"]'),
+        ('deny = ["("]', "ebb: `(` is not a rule; write `TOOL` or `TOOL(PREFIX)`, such as `bash(git status)`"),
+        ("allow", "ebb: the rules `{}` are not TOML: "),
+    ],
+)
+def test_rules_that_cannot_be_read_are_named(
+    rules: Path, capsys: pytest.CaptureFixture[str], text: str | None, told: str
+) -> None:
+    file = rules.with_name("other.toml")
+    if text is not None:
+        file.write_text(text)
+    assert main(["permissions", "test", "ls", "--rules", str(file)]) == 2
+    assert capsys.readouterr().err.startswith(told.format(file))

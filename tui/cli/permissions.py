@@ -1,0 +1,105 @@
+"""`ebb permissions test`: what would be decided about a command, and why. Nothing is run."""
+
+import argparse
+import sys
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+
+from agent.calls.approval import request_for
+from agent.calls.policy import PermissionRequest, Policy, Ruling, decide, parse_rule
+from agent.calls.project_rules import ProjectRules
+from agent.config.options import MODES
+from agent.errors import UsageError
+from agent.headless import print_json
+from agent.session_settings import mode_of, policy_of
+from tools.base import ToolError, Workspace
+from tools.bash import Bash
+from tools.commands.dangers import dangers_in
+from tools.commands.grammar import read
+from tui.cli.arguments import first_word, parsed, parser_of, told_settings
+from tui.text.sanitise import visible_line
+
+_CODES = {"allow": 0, "ask": 1, "deny": 5}
+
+
+def run(arguments: Sequence[str]) -> int:
+    """`ebb permissions`; the exit code says what was decided."""
+    first = first_word(arguments)
+    rest = [*arguments[:first], *arguments[first + 1 :]] if first is not None and arguments[first] == "test" else None
+    parser = parser_of(
+        "permissions test" if rest is not None else "permissions",
+        "Says what would be decided about a command, and why, as in the terminal. Nothing is run.",
+        "Exit codes: 0 it would run, 1 it would be asked about, 2 usage, 5 it would be denied.",
+    )
+    if rest is None:
+        parser.add_argument("action", choices=("test",), help="`ebb permissions test COMMAND`")
+        parsed(parser, arguments, "one JSON object")  # ends here with `--help` or a wrong word
+        raise UsageError("write `ebb permissions test COMMAND`")
+    parser.add_argument("command", metavar="COMMAND", help="a command line, in one word: quote it")
+    parser.add_argument("--rules", metavar="FILE", help="`allow` and `deny` of this TOML file, in place of yours")
+    parser.add_argument("--mode", choices=MODES, help="another mode than yours")
+    options = parsed(parser, rest, "one JSON object")
+    return _test(options)
+
+
+def _test(options: argparse.Namespace) -> int:
+    folder, config = told_settings(options)
+    root = folder.resolve()
+    policy = policy_of(config, root, options.mode or mode_of(config, ""), root)
+    kept = ProjectRules(config.folders.config, root).read()
+    if kept.problem and not options.rules:
+        print(f"ebb: {visible_line(kept.problem)}", file=sys.stderr)
+    policy = replace(policy, allow=(*policy.allow, *map(parse_rule, kept.allow)))
+    if options.rules:
+        policy = _with_rules(policy, Path(options.rules))
+    try:
+        asked = request_for(Bash(), {"command": options.command}, Workspace(root, root), policy)
+        ruling = decide(asked, policy)
+    except ToolError as error:
+        asked, ruling = PermissionRequest("bash", "run", (options.command,)), Ruling("deny", str(error))
+    _print(options, policy, asked, ruling)
+    return _CODES[ruling.verdict]
+
+
+def _with_rules(policy: Policy, file: Path) -> Policy:
+    """The policy with the rules of a file alone. Raises `UsageError`."""
+    try:
+        found: Mapping[str, object] = tomllib.loads(file.read_text())
+    except OSError as error:
+        raise UsageError(f"cannot read the rules `{file}`: {error.strerror or error}") from error
+    except ValueError as error:
+        raise UsageError(f"the rules `{file}` are not TOML: {error}") from error
+    table = found.get("permissions", found)
+    listed = {name: table.get(name, []) if isinstance(table, dict) else None for name in ("allow", "deny")}
+    for name, rules in listed.items():
+        if not isinstance(rules, list) or not all(isinstance(rule, str) for rule in rules):
+            raise UsageError(f'`{name}` in `{file}` must be a list of rules, such as ["bash(git status)"]')
+    allow, deny = (tuple(map(parse_rule, listed[name] or ())) for name in ("allow", "deny"))
+    return replace(policy, allow=allow, deny=deny)
+
+
+def _print(options: argparse.Namespace, policy: Policy, asked: PermissionRequest, ruling: Ruling) -> None:
+    line, dangers = read(options.command), dangers_in(options.command, policy.root)
+    is_proved = asked.read_only is not None and asked.read_only.paths != ("/",)
+    if options.json:
+        facts = {
+            "decision": ruling.verdict,
+            "why": ruling.rule,
+            "mode": policy.mode,
+            "only_looks": is_proved,
+            "not_plain": line.problem,
+            "commands": [list(command.texts) for command in line.commands],
+            "files": list(asked.read_only.paths) if asked.read_only is not None and is_proved else [],
+            "dangers": [asdict(danger) for danger in dangers],
+        }
+        print_json(sys.stdout, facts)
+        return
+    print(visible_line(f"{ruling.verdict}: {ruling.rule}"))
+    if is_proved:
+        print("it is proved to look and to do nothing else")
+    if line.problem:
+        print(visible_line(f"rules for how commands begin do not cover it: {line.problem}"))
+    for danger in dangers:
+        print(visible_line(f"dangerous: `{options.command[danger.start : danger.end]}` {danger.why}"))
