@@ -38,6 +38,8 @@ from tui.view.blocks import (
     UserText,
 )
 from tui.view.outcomes import count_of, why_failed
+from tui.view.outcomes import outcome_of as outcome_of_call
+from tui.view.plan import text_of as plan_of
 from tui.view.receipts import Compaction, RunningCompaction, UndoneReceipt, title_of
 from tui.view.reduce import advance
 from tui.view.titles import title_of as title_of_call
@@ -128,6 +130,8 @@ def words_of(block: Block) -> tuple[str, ...]:
             return lines_of_text(text)
         case Thought():
             return ()
+        case Call(name="submit_plan"):
+            return (f"Plan, {outcome_of_call(block, '') or block.status}:", *lines_of_text(plan_of(block)))
         case Call():
             return (f"Tool {title_of_call(block.name, block.arguments)}: {block.status}.",)
         case Retry(delay=delay, reason=reason):
@@ -153,6 +157,8 @@ def outcome_of(event: ToolFinished) -> str:
     """How a call ended, in words."""
     changed = f", changed {visible_line(', '.join(event.changed))}" if event.changed else ""
     match event.status:
+        case "done" if event.name == "submit_plan":
+            return "accepted"
         case "done":
             return f"done, {counted(count_of(event), 'line')}{changed}"
         case "failed":

@@ -37,6 +37,7 @@ from tui.view.blocks import (
     UserText,
 )
 from tui.view.outcomes import FEW, few_lines, outcome_of
+from tui.view.plan import text_of
 from tui.view.receipts import Compaction, RunningCompaction, UndoneReceipt
 from tui.view.titles import command_of, title_of
 
@@ -217,9 +218,7 @@ def _call(block: Call, opened: bool, width: int, console: PaletteConsole) -> lis
 
 def _plan(block: Call, opened: bool, width: int, console: PaletteConsole) -> list[SegmentLine]:
     """The plan that a call submits; of a long one the beginning, until it is opened."""
-    plan = block.arguments.get("plan")
-    if not isinstance(plan, str):
-        return []
+    plan = text_of(block)
     drawn = [line[1:] for line in AnswerPainter(width - MARGIN, console).draw(plan)]  # without the margin
     if not opened and len(drawn) > _PLAN_LINES:
         more = _line(Text(f"… {counted(len(drawn) - _PLAN_LINES, 'more line')}", console.palette.dim), width, console)

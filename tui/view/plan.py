@@ -74,17 +74,18 @@ def brief_keys(question: PlanSubmitted, width: int) -> str:
 def plan_in(blocks: Sequence[Block]) -> Call | None:
     """The newest plan that was put to the user, or handed in where nobody was there; None where none was."""
     calls = (block for block in reversed(blocks) if isinstance(block, Call) and block.name == PLAN)
-    return next((call for call in calls if call.status != "failed" and _text_of(call)), None)
+    return next((call for call in calls if call.status != "failed" and text_of(call)), None)
 
 
 def plan_panel(call: Call) -> Panel:
     """The plan, as it was written, to look at."""
-    plan = visible(_text_of(call)).expandtabs(4).strip("\n")
+    plan = visible(text_of(call)).expandtabs(4).strip("\n")
     head: Line = (("Plan  ", "strong"), (outcome_of(call, ""), "dim"))
     lines: tuple[Line, ...] = tuple(((line, "text"),) for line in plan.split("\n"))
     return Panel("plan", (head,), (), "Up, Down   Esc closes", said=plan, about=lines, search="", reads=True)
 
 
-def _text_of(call: Call) -> str:
+def text_of(call: Call) -> str:
+    """The plan of a call that hands one in, as it was written; empty where it has none."""
     plan = call.arguments.get("plan")
     return plan if isinstance(plan, str) else ""

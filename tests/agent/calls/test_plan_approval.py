@@ -149,6 +149,12 @@ async def test_outside_of_plan_mode_the_model_is_told_to_do_the_work_and_what_is
     assert told(session)[0] == ("failed", NOT_HERE)
 
 
+async def test_the_name_that_another_agent_gives_it_means_it(home: Home) -> None:
+    session = await planning(home, calls(call("ExitPlanMode", plan=PLAN)))
+    events = await decided(session, PlanDecision("accept", "ask"))
+    assert [event.plan for event in events if isinstance(event, PlanSubmitted)] == [PLAN]
+
+
 async def test_a_deny_rule_for_it_holds(home: Home) -> None:
     model = Scripted.of(calls(SUBMITS), {"text": "Done."})
     session = await home.attended(model, mode="plan", deny=(Rule("submit_plan"),))

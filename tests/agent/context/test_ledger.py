@@ -92,6 +92,7 @@ def test_a_session_leaves_its_facts() -> None:
         *did("bash", "E  boom\n2 failed, 3 passed in 1 s\nexit code 1", "failed", command="pytest -q"),
         *did("bash", "denied: bash(rm)", "denied", command="rm -rf x"),
         *did("ask_user", "the second", question="Which one?"),
+        *did("submit_plan", "the user accepted the plan: carry it out now", plan="# Mine\n\n1. Do it."),
         *did("todo", "list kept", items=[], notes="port 80\n\nask  Ann"),
         *did("todo", "list kept", items=items),
     )
@@ -105,7 +106,11 @@ def test_a_session_leaves_its_facts() -> None:
         tests=("pytest -q – exit 1 – 2 failed, 3 passed in 1 s – 2 failed, 3 passed in 1 s",),
         changed=("a.py", f"new.py (sha256 {digest('x')})", "p.py", "q.py"),
         read=("c.py",),
-        decisions=("denied: bash rm -rf x – denied: bash(rm)", "asked: Which one? – answered: the second"),
+        decisions=(
+            "denied: bash rm -rf x – denied: bash(rm)",
+            "asked: Which one? – answered: the second",
+            "plan: # Mine 1. Do it.",
+        ),
         failures=(
             "Viewed gone.py – failed: gone",
             "Ran: pytest -q – exit 1 – 2 failed, 3 passed in 1 s",

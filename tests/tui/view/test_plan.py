@@ -1,9 +1,12 @@
 """The last plan of a session, to be read again."""
 
+from agent.events import ToolFinished
 from agent.messages import Assistant, Conversation, ToolCall, ToolOutput, User
 from tests.tui.doubles import FakeSession
 from tests.tui.piloting import terminal
 from tools.submit_plan import ACCEPTED
+from tui.plain.print_events import Printing, lines_of, words_of
+from tui.text.sanitise import visible
 from tui.view.blocks import Call, UserText
 from tui.view.plan import plan_in, plan_panel
 
@@ -23,6 +26,14 @@ def test_it_is_shown_with_what_was_decided() -> None:
     assert (panel.head[0][1][0], panel.said) == ("accepted", "# Mine\n\n1. Do it.")
     assert plan_panel(REJECTED).head[0][1][0] == "not accepted"
     assert "\x1b" not in plan_panel(REJECTED).said
+
+
+def test_in_lines_it_is_printed_whole_with_what_was_decided() -> None:
+    assert words_of(MINE) == ("Plan, accepted:", "# Mine", "", "1. Do it.")
+    assert words_of(REJECTED) == ("Plan, not accepted:", visible("# Another\x1b[2J"))
+    assert words_of(EMPTY) == ("Plan, failed:",)
+    finished = ToolFinished("1", "submit_plan", "done", ACCEPTED)
+    assert lines_of(Printing(titles={"1": "submit_plan  Mine"}), finished)[1] == ("Tool submit_plan  Mine: accepted.",)
 
 
 async def test_the_plan_of_a_session_that_goes_on_is_found_as_the_user_changed_it() -> None:
