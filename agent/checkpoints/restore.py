@@ -36,6 +36,7 @@ def moves_for(root: str, paths: Iterable[PlannedPath]) -> tuple[Move, ...]:
     """What is to be done. A folder stays where something else is in it. Raises `RestoreFailed` where that is in the way
     of what was there before."""
     wanted = list(paths)
+    wanted += _missing_above(root, wanted)
     going = {one.path for one in wanted if one.now != ABSENT and one.back.kind == "absent"}
     going |= {one.path for one in wanted if one.now.kind == "folder" and one.back.kind != "folder"}
     kept: set[str] = set()
@@ -50,6 +51,18 @@ def moves_for(root: str, paths: Iterable[PlannedPath]) -> tuple[Move, ...]:
     return tuple(
         Move(one.path, one.now, one.back, identity_at(root, one.path)) for one in wanted if one.path not in kept
     )
+
+
+def _missing_above(root: str, wanted: Sequence[PlannedPath]) -> list[PlannedPath]:
+    """The folders that have to be made for what comes back, and that go with it when that is taken back."""
+    known, missing = {one.path for one in wanted}, []
+    for one in wanted:
+        above = one.path.rpartition("/")[0]
+        while one.back != ABSENT and above and above not in known and not identity_at(root, above):
+            known.add(above)
+            missing.append(PlannedPath(above, ABSENT, FileState("folder", 0o755), "restore"))
+            above = above.rpartition("/")[0]
+    return missing
 
 
 def _names(root: str, path: str) -> list[str]:

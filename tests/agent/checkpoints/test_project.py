@@ -136,6 +136,23 @@ def test_what_the_user_changes_between_turns_is_not_the_agents(tmp_path: Path) -
     project.close()
 
 
+def test_folders_made_for_what_comes_back_go_with_it(tmp_path: Path) -> None:
+    work = tmp_path / "work"
+    filled(work)
+    project = project_in(tmp_path)
+    agent = Agent(project)
+    place = agent.begin()
+    (work / "deep" / "er" / "b.txt").unlink()
+    agent.end(place)
+    shutil.rmtree(work / "deep")
+    now = tree(work)
+    undone(project)
+    assert (work / "deep" / "er" / "b.txt").read_text() == "b"
+    redone(project)
+    assert tree(work) == now
+    project.close()
+
+
 def test_a_file_changed_by_a_tool_is_taken_back_without_a_look_at_the_folder(tmp_path: Path) -> None:
     work = tmp_path / "work"
     filled(work)
