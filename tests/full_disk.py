@@ -49,7 +49,9 @@ class Home(User):
         return rows
 
     def files(self) -> list[str]:
+        """What is kept beside the databases."""
         found = (path for path in self.data.rglob("*") if path.is_file() and "sessions.db" not in path.name)
+        found = (path for path in found if self.data / "checkpoints" not in path.parents)
         return sorted(str(path.relative_to(self.data)) for path in found if path != self.ballast)
 
     def doctor(self) -> list[str]:
