@@ -1,5 +1,6 @@
 """The `bash` tool: runs a command line in the working folder."""
 
+import os
 import secrets
 import shlex
 from collections.abc import Callable
@@ -174,7 +175,8 @@ def _blocked(program: Program, folder: Path, workspace: Workspace) -> str:
     with program.log.open("rb") as log:
         log.seek(max(program.kept - _LAST_WORDS, 0))
         printed = log.read(_LAST_WORDS).decode("utf-8", "replace")
-    return what_was_blocked(printed, workspace.sandbox.boundary(may_write=not workspace.read_only), str(folder))
+    boundary = workspace.sandbox.boundary(may_write=not workspace.read_only)
+    return what_was_blocked(printed, boundary, str(folder), os.path.lexists)
 
 
 def _told(program: Program, blocked: str) -> Result:

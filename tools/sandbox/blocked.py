@@ -1,6 +1,6 @@
 """What the sandbox probably kept from a command that failed, told from what that has printed. Pure."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from os.path import join, normpath
 
 from tools.lazy import regex
@@ -15,6 +15,8 @@ _NETWORK = regex(
     r"|Network is unreachable|ENETUNREACH|EAI_AGAIN|getaddrinfo|No address associated with hostname|ENOTFOUND"
     r"|failed to lookup address|dial tcp: lookup|Could not connect to server"
 )
+_LONGEST = 800
+"""Characters of a line that are looked at."""
 _DOCKER = regex(r"docker\.sock|Cannot connect to the Docker daemon|Cannot connect to Podman|podman\.sock")
 _SUDO = regex(r"no new privileges|must be setuid root|effective uid is not 0|sudo: .*(?:must be owned|unable to)")
 _SSH = regex(r"Host key verification failed|Permission denied \(publickey|Could not open a connection to your auth")
@@ -23,9 +25,18 @@ _DEVICES = regex(r"/dev/(?:dri|nvidia\w*|kvm|fuse|kfd|snd|video\d*|tty(?:USB|ACM
 _NAMESPACES = regex(r"unshare failed|clone.*Operation not permitted|No usable sandbox|mount: .*(?:denied|permitted)")
 
 
-def what_was_blocked(printed: str, boundary: Boundary, folder: str) -> str:
-    """What a command that failed in a folder could not reach, in a few words; nothing where that does not look so."""
-    return "; ".join(dict.fromkeys(_found(printed, boundary, folder)))
+def what_was_blocked(printed: str, boundary: Boundary, folder: str, is_outside: Callable[[str], bool]) -> str:
+    """What a command that failed in a folder could not reach, in a few words; nothing where that does not look so.
+    `is_outside`: whether there is such a file outside the sandbox."""
+    found = dict.fromkeys(_found(printed, boundary, folder))
+    if boundary.kind == "bubblewrap" and (missing := next(filter(is_outside, _missing_in_tmp(printed)), "")):
+        found[f"/tmp is the session's own, so it does not see `{missing}`"] = None
+    return "; ".join(found)
+
+
+def _missing_in_tmp(printed: str) -> Iterator[str]:
+    lines = (line for line in printed.splitlines() if "No such file or directory" in line)
+    return (path for line in lines for path in _PATH.findall(line[:_LONGEST]) if path.startswith("/tmp/"))
 
 
 def _found(printed: str, boundary: Boundary, folder: str) -> Iterator[str]:

@@ -272,6 +272,14 @@ async def test_a_server_of_the_project_talks_over_its_pipes_and_ends_whole(boxed
     await soon(lambda: not is_alive(child.transport.get_pid()))
 
 
+async def test_a_file_in_the_real_tmp_that_a_command_does_not_see_is_named(
+    boxed: Workspace, outside: dict[str, object]
+) -> None:
+    named = outside["named"]
+    assert (await bash(boxed, f"cat {named}")).blocked == f"/tmp is the session's own, so it does not see `{named}`"
+    assert (await bash(boxed, "cat /tmp/is-nowhere")).blocked == ""
+
+
 async def test_what_may_only_look_cannot_write_in_the_working_folder(boxed: Workspace) -> None:
     assert boxed.sandbox is not None
     (boxed.root / "a.txt").write_text("one\n")
