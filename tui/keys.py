@@ -33,7 +33,7 @@ KEYS: tuple[Key, ...] = (
     Key("ctrl+up,alt+up", "Ctrl-Up, Alt-Up", "main.jump(-1)", "to your previous message"),
     Key("ctrl+down,alt+down", "Ctrl-Down, Alt-Down", "main.jump(1)", "to your next message"),
     Key("ctrl+f", "Ctrl-F", "main.find", "find words in the conversation", True),
-    Key("ctrl+o", "Ctrl-O", "main.toggle_last", "open or close the last tool call; at a paste: unfold it"),
+    Key("ctrl+o", "Ctrl-O", "main.cycle_detail", "show less or more of the work; at a paste: unfold it"),
     Key("", "Ctrl-V", "", "a picture from the clipboard"),
     Key(
         "ctrl+t",

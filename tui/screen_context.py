@@ -21,6 +21,7 @@ from tui.text.inks import Line
 from tui.theme_choice import ThemeChoice
 from tui.view.panel import Panel, Taken
 from tui.widgets.prompt import PromptInput
+from tui.widgets.transcript import Transcript
 
 # Screens and what only they need are loaded when they are first shown: the prompt is there sooner without them.
 
@@ -42,6 +43,9 @@ class ScreenContext:
     looks: ThemeChoice
     settings: Settings | None
     leave: Callable[[], Awaitable[None]]
+
+    def __post_init__(self) -> None:
+        self.applied("tui.detail")
 
     @property
     def prompt(self) -> PromptInput:
@@ -172,6 +176,8 @@ class ScreenContext:
             self.looks.wear(self.settings.config.tui_theme)
         if self.settings is not None and key == "tui.keys":
             self.prompt.use_vim(self.settings.config.tui_keys == "vim")
+        if self.settings is not None and key == "tui.detail":
+            self.app.query_one(Transcript).show_in(self.settings.config.tui_detail)
 
     async def play_demo(self) -> None:
         """Plays the demo where the terminal was before, and comes back."""

@@ -43,6 +43,10 @@ KEY_NAMES: tuple[KeysName, ...] = ("usual", "vim")
 
 THEMES: tuple[ThemeName, ...] = ("auto", "dark", "light", "high-contrast", "ansi")
 
+DetailName: TypeAlias = Literal["compact", "normal", "full"]
+
+DETAILS: tuple[DetailName, ...] = ("compact", "normal", "full")
+
 NotifyName: TypeAlias = Literal["auto", "bell", "osc", "desktop", "off"]
 
 NOTIFY: tuple[NotifyName, ...] = ("auto", "bell", "osc", "desktop", "off")
@@ -245,6 +249,12 @@ OPTIONS: tuple[Option, ...] = (
     Option("mcp.disabled", (), texts, "servers that are not started", tightens=_also_names),
     Option("tui.keys", "usual", one_of(*KEY_NAMES), "keys of the prompt; `vim`: those of vi"),
     Option("tui.theme", "auto", one_of(*THEMES), "the terminal's colours; `auto`: light or dark, as the terminal is"),
+    Option(
+        "tui.detail",
+        "normal",
+        one_of(*DETAILS),
+        "how much of each call is shown: its line; also its diff, its list or the end of its output; or all of it",
+    ),
     Option(
         "tui.notify",
         "auto",

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 from agent.config.option_values import AfterTool
-from agent.config.options import KeysName, Mode, NotifyName, StatusPart, ThemeName
+from agent.config.options import DetailName, KeysName, Mode, NotifyName, StatusPart, ThemeName
 from tools.lazy import dataclass
 from tools.recall_scope import Scope
 
@@ -112,6 +112,7 @@ class Config:
     hooks_after_tool: tuple[AfterTool, ...]
     tui_keys: KeysName
     tui_theme: ThemeName
+    tui_detail: DetailName
     tui_notify: NotifyName
     tui_status: tuple[StatusPart, ...]
     keep_alive: int | Literal["off"]

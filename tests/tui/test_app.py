@@ -61,10 +61,23 @@ def ran(command: str, output: str, id: str = "1") -> tuple[Event, Event]:
 async def test_tool_calls_are_lines_that_open() -> None:
     async with terminal(FakeSession([[*ran("make", "built\nfine"), DONE]])) as t:
         await t.type("go", shows="bash  make  2 lines")
+        await t.shows("  │ built\n  │ fine")
+        await t.pilot.press("ctrl+o", "ctrl+o")
         assert "built" not in t.transcript.visible_text()
-        await t.press("ctrl+o", shows="built")
-        await t.pilot.press("ctrl+o")
+        await t.press("ctrl+t", "enter", shows="│ make")
+        await t.pilot.press("enter")
         assert "built" not in t.transcript.visible_text()
+
+
+async def test_a_key_shows_more_or_less_of_the_work_and_tells() -> None:
+    async with terminal(FakeSession([[*ran("make", "built\nfine"), DONE]])) as t:
+        await t.type("go", shows="│ fine")
+        await t.press("ctrl+o", shows="│ make", until=lambda: "full: all of every call" in t.reads("status"))
+        await t.press("ctrl+o", until=lambda: "compact: a line for each call" in t.reads("status"))
+        assert "fine" not in t.transcript.visible_text()
+        await t.press(
+            "ctrl+o", shows="│ fine", until=lambda: "normal: diffs, lists and the end of outputs" in t.reads("status")
+        )
 
 
 async def test_a_click_opens_a_call() -> None:
@@ -79,8 +92,8 @@ async def test_the_keyboard_walks_the_calls() -> None:
     calls = (*ran("make 1", "built 1"), *ran("make 2", "built 2", "2"))
     async with terminal(FakeSession([[*calls, DONE]])) as t:
         await t.says("go", shows="make 2")
-        await t.press("ctrl+t", "up", "enter", shows="built 1")
-        assert "built 2" not in t.transcript.visible_text()
+        await t.press("ctrl+t", "up", "enter", shows="│ make 1")
+        assert "│ make 2" not in t.transcript.visible_text()
         await t.pilot.press("escape", "h", "i")
         assert t.prompt.text == "hi"
 

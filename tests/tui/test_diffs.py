@@ -9,7 +9,6 @@ from rich.cells import cell_len
 
 from tests.tui.inked import PALETTE
 from tools.files.change import diff_lines
-from tui.render.blocks import diff_of
 from tui.render.diff_lines import Drawn, SegmentLine, cut_at_blanks, shown, with_blanks
 from tui.render.diff_pairing import Marks, marks_of, paired
 from tui.render.diff_rows import Layout, LineRow, PairRow, RemarkRow, code_layout, layout_of
@@ -18,6 +17,7 @@ from tui.text.sanitise import visible
 from tui.text.styles import palette_of
 from tui.text.unified_diff import DiffLine, FileDiff, Hunk, Remark, counted, files_of
 from tui.view.blocks import Call
+from tui.view.outcomes import diff_of
 
 CONSOLE = PaletteConsole(PALETTE)
 

@@ -167,4 +167,4 @@ def test_a_diff_in_the_transcript(picture: Picture) -> None:
     ]
     session = FakeSession([turn], answers={"q": Decision("allow")})
     app = EbbApp(FakeSessions([session]), first_message="the totals are wrong", guard=0.0)
-    assert picture(app, "ctrl+o", "ctrl+home")
+    assert picture(app, "ctrl+home", start=lambda: app.main.transcript.show_in("full"))

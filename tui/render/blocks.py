@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping
-from functools import lru_cache
+from dataclasses import replace
 
 from rich.cells import cell_len
 from rich.segment import Segment
@@ -11,15 +11,14 @@ from rich.text import Text
 
 from agent.context.control_calls import PLAN
 from tools.extent import counted
-from tools.files.diff import unified
 from tui.render.diff_lines import Drawn, SegmentLine
-from tui.render.diff_rows import WIDE, layout_of
+from tui.render.diff_rows import WIDE, FileRow, layout_of
 from tui.render.markdown import advance_pieces
 from tui.render.prose import PaletteConsole, highlighted, prose
 from tui.text.numbers import seconds
 from tui.text.sanitise import visible, visible_line
-from tui.text.styles import Palette
-from tui.text.unified_diff import files_of
+from tui.text.styles import Palette, painted
+from tui.text.unified_diff import Hunk, Remark, files_of
 from tui.view import receipts
 from tui.view.advice import advice_for
 from tui.view.blocks import (
@@ -28,6 +27,7 @@ from tui.view.blocks import (
     Block,
     Call,
     CallStatus,
+    Detail,
     Earlier,
     Failure,
     Notice,
@@ -36,10 +36,11 @@ from tui.view.blocks import (
     Thought,
     UserText,
 )
-from tui.view.outcomes import FEW, few_lines, outcome_of
+from tui.view.outcomes import FEW, diff_of, few_lines, file_of, last_printed, outcome_of
 from tui.view.plan import text_of
 from tui.view.receipts import Compaction, RunningCompaction, UndoneReceipt
-from tui.view.titles import command_of, title_of
+from tui.view.titles import argument_lines, command_of, title_of
+from tui.view.todos import items_of, short_list, todo_lines
 
 _TAIL_LINES = 3
 _PLAN_LINES = 24
@@ -48,6 +49,11 @@ _LONGEST_ANSWER = 150_000
 _PLAIN_LINES = 60
 _LONGEST_LINE = 4_000
 """Characters of one line of plain text. A longer one is broken at a blank: only the end of an answer is drawn again."""
+_SHORT_DIFF = 16
+"""Rows of a diff that are shown where it is not opened."""
+_LONGEST_IN_SHORT = 200
+"""Characters of a line of such a diff."""
+_TODO_ITEMS = 12
 _OPEN_LINES = 400
 _OPEN_CHARACTERS = 60_000
 _OPEN_ROWS = 2_000
@@ -55,9 +61,9 @@ _OPEN_ROWS = 2_000
 _WHERE_ALL_IS = "; `/diff session` shows what the files hold now"
 
 
-def paint(block: Block, opened: bool, width: int, console: PaletteConsole) -> list[SegmentLine]:
+def paint(block: Block, detail: Detail, width: int, console: PaletteConsole) -> list[SegmentLine]:
     """The lines of a block, none wider than `width`."""
-    palette = console.palette
+    palette, opened = console.palette, detail == "full"
     match block:
         case UserText(text=text):
             return _said(text, width, console)
@@ -66,7 +72,7 @@ def paint(block: Block, opened: bool, width: int, console: PaletteConsole) -> li
         case Thought():
             return _thought(block, opened, width, console)
         case Call():
-            return _call(block, opened, width, console)
+            return _call(block, detail, width, console)
         case Retry(delay=delay, reason=reason, attempts=attempts, left=left):
             end = " Esc stops it." if left is None and not attempts else ""
             note = f"{reason} Trying again in {seconds(round(delay))} ({block.which}).{end}"
@@ -201,8 +207,8 @@ def _receipt_line(text: str, width: int, console: PaletteConsole) -> SegmentLine
     return _line(Text.assemble(("≋ ", palette.accent), (visible_line(text), palette.dim)), width, console)
 
 
-def _call(block: Call, opened: bool, width: int, console: PaletteConsole) -> list[SegmentLine]:
-    palette = console.palette
+def _call(block: Call, detail: Detail, width: int, console: PaletteConsole) -> list[SegmentLine]:
+    palette, opened = console.palette, detail == "full"
     diff = diff_of(block) if block.status in ("asking", "running", "done") or opened else ""
     lines = [_line(_call_title(block, diff, width, palette), width, console)]
     if block.name == PLAN:
@@ -212,6 +218,8 @@ def _call(block: Call, opened: bool, width: int, console: PaletteConsole) -> lis
     if block.status == "running" and block.tail.strip():
         return lines + _quoted(_last_lines(block.tail, _TAIL_LINES), palette.dim, width, console, wrap=False)
     said, is_printed = few_lines(block)
+    if not said and detail == "normal" and block.status == "done":
+        return lines + _call_work(block, diff, width, console)
     drawn = _quoted("\n".join(said), palette.dim, width, console, wrap=not is_printed) if said else []
     return lines + (drawn if is_printed else drawn[:FEW])
 
@@ -224,6 +232,17 @@ def _plan(block: Call, opened: bool, width: int, console: PaletteConsole) -> lis
         more = _line(Text(f"… {counted(len(drawn) - _PLAN_LINES, 'more line')}", console.palette.dim), width, console)
         drawn = [*drawn[:_PLAN_LINES], more]
     return _ruled(drawn, console.palette)
+
+
+def _call_work(block: Call, diff: str, width: int, console: PaletteConsole) -> list[SegmentLine]:
+    """What a call that ended well has done: a short diff, the list that it keeps, or the end of what it printed."""
+    if diff:
+        return _ruled(_short_diff(diff, file_of(block), max(1, width - MARGIN - 2), console), console.palette)
+    if block.name == "todo":
+        listed = painted(short_list(items_of(block), _TODO_ITEMS), console.palette)
+        return _ruled(console.lines(listed, max(1, width - MARGIN - 2)), console.palette) if listed else []
+    said = "\n".join(line[:_LONGEST_LINE] for line in last_printed(block))
+    return _quoted(said, console.palette.dim, width, console, wrap=False) if said else []
 
 
 def _call_title(block: Call, diff: str, width: int, palette: Palette) -> Text:
@@ -265,8 +284,10 @@ def _call_details(block: Call, diff: str, width: int, console: PaletteConsole) -
         lines += _ruled(console.lines(highlighted(command, "bash", palette), inner), palette)
     elif diff:
         lines += _ruled(_diff_lines(diff, file_of(block), inner, console), palette)
+    elif block.name == "todo":
+        lines += _ruled(console.lines(painted(todo_lines(items_of(block)), palette), inner), palette)
     elif block.arguments:
-        lines += _ruled(console.lines(highlighted(arguments_text(block.arguments), "json", palette), inner), palette)
+        lines += _quoted(_middle_cut("\n".join(argument_lines(block.arguments))), palette.text, width, console)
     said = _middle_cut(block.text or block.tail)
     if said.strip() and not (diff and block.status == "done"):
         lines += _ruled([[]], palette) if lines else []
@@ -276,16 +297,37 @@ def _call_details(block: Call, diff: str, width: int, console: PaletteConsole) -
     return lines
 
 
+def _short_diff(diff: str, name: str, width: int, console: PaletteConsole) -> list[SegmentLine]:
+    """A screenful of a diff, without the name of its file where it is of one: the title of the call says it."""
+    files = tuple(replace(file, parts=tuple(map(_without_long_lines, file.parts))) for file in files_of(diff))
+    layout = layout_of(files, wide=False, most=_SHORT_DIFF, name=name)
+    if len(files) == 1 and isinstance(layout.rows[0], FileRow):
+        layout = replace(layout, rows=layout.rows[1:])
+    return _drawn_lines(Drawn(layout, width, console), _SHORT_DIFF + 1, "", width, console)
+
+
+def _without_long_lines(part: Hunk | Remark) -> Hunk | Remark:
+    if isinstance(part, Remark) or all(len(line.text) <= _LONGEST_IN_SHORT for line in part.lines):
+        return part
+    cut = (
+        line if len(line.text) <= _LONGEST_IN_SHORT else replace(line, text=f"{line.text[:_LONGEST_IN_SHORT]}…")
+        for line in part.lines
+    )
+    return replace(part, lines=tuple(cut))
+
+
 def _diff_lines(diff: str, name: str, width: int, console: PaletteConsole) -> list[SegmentLine]:
     """The beginning of a diff; what is left out is said."""
     layout = layout_of(files_of(diff), wide=width >= WIDE, most=_OPEN_LINES, name=name, how=_WHERE_ALL_IS)
-    drawn = Drawn(layout, width, console)
-    lines = [drawn.line(y) for y in range(min(drawn.count, _OPEN_ROWS))]
-    if drawn.count > _OPEN_ROWS:
-        left_out = drawn.count - _OPEN_ROWS
+    return _drawn_lines(Drawn(layout, width, console), _OPEN_ROWS, _WHERE_ALL_IS, width, console)
+
+
+def _drawn_lines(drawn: Drawn, most: int, how: str, width: int, console: PaletteConsole) -> list[SegmentLine]:
+    lines = [drawn.line(y) for y in range(min(drawn.count, most))]
+    if drawn.count > most:
+        left_out = drawn.count - most
         rest = f"{counted(left_out, 'more line')} of the screen {'is' if left_out == 1 else 'are'}"
-        more = f"… {rest} not shown{_WHERE_ALL_IS}"
-        lines.append(_line(Text(more, console.palette.dim), width, console))
+        lines.append(_line(Text(f"… {rest} not shown{how}", console.palette.dim), width, console))
     return lines
 
 
@@ -331,30 +373,3 @@ def _line(text: Text, width: int, console: PaletteConsole) -> SegmentLine:
     text = text.copy()
     text.truncate(max(1, width), overflow="ellipsis")
     return console.lines(text, width)[0]
-
-
-def diff_of(call: Call) -> str:
-    """The diff that the user was asked about, or else one made from the call's arguments; empty if it edits nothing."""
-    if call.preview:
-        return call.preview
-    match call.name, call.arguments:
-        case "edit", {"old": str(old), "new": str(new)}:
-            return _compare(old, new)
-        case "write", {"content": str(content)}:
-            return _compare("", content)
-        case "apply_patch", {"patch": str(patch)}:
-            return patch
-        case _:
-            return ""
-
-
-def file_of(call: Call) -> str:
-    """The file that a fragment is of; empty where the diff itself names its files."""
-    path = call.arguments.get("path")
-    return path if isinstance(path, str) else ""
-
-
-@lru_cache(maxsize=64)
-def _compare(old: str, new: str) -> str:
-    """A fragment: its lines have no numbers, and it names no file."""
-    return "\n".join(unified("", old.replace("\r\n", "\n"), new.replace("\r\n", "\n"))[2:])

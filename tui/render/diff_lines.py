@@ -118,13 +118,12 @@ class Drawn:
             return []
         text, ground = self._text(row), _ground_of(row.line, self._palette)
         lines: list[SegmentLine] = []
-        at = 0
         pieces = self._pieces(row, width)
-        for index, piece in enumerate(pieces):
-            is_told = not row.line.ends and index == len(pieces) - 1
-            part = _inked(piece, self._palette.dim) if is_told else text[at : at + len(piece)]
+        own = pieces if row.line.ends else pieces[:-1]
+        parts = [*text.divide(list(accumulate(map(len, own)))[:-1])]  # at once: each cut copies what is left
+        parts += [] if row.line.ends else [_inked(pieces[-1], self._palette.dim)]
+        for index, part in enumerate(parts):
             part.end = ""
-            at += len(piece)
             line = [*self._gutter(row, width, index == 0), *Segment.apply_style(part.render(console), ground)]
             lines.append(_fitted(line, width, ground))
         return lines

@@ -15,6 +15,7 @@ from tui.prompt.history import History
 from tui.prompt.pastes import Pastes
 from tui.session.completion import Offers
 from tui.session.queue import Queue
+from tui.view.blocks import DETAILS, told_of
 from tui.widgets.completions import Completions
 from tui.widgets.prompt import PromptInput
 from tui.widgets.queue import QueueLines
@@ -161,8 +162,10 @@ class MainScreen(Screen[None]):
     def action_scroll_to_end(self) -> None:
         self.transcript.go_end()
 
-    def action_toggle_last(self) -> None:
-        self.transcript.toggle_last()
+    def action_cycle_detail(self) -> None:
+        detail = DETAILS[(DETAILS.index(self.transcript.detail) + 1) % len(DETAILS)]
+        self.transcript.show_in(detail)
+        self.prompt.post_message(PromptInput.Hinted(told_of(detail)))
 
     def action_focus_transcript(self) -> None:
         self.transcript.focus()

@@ -25,7 +25,7 @@ def printed(blocks: Iterable[Block], width: int, *, dark: bool = True, colorless
     theme = ANSI_DARK if dark else ANSI_LIGHT
     console = PaletteConsole(palette_of(theme.to_color_system().generate()))
     for block in blocks:
-        yield "".join(f"{_line(line, colorless)}\n" for line in paint(block, True, width, console)) + "\n"
+        yield "".join(f"{_line(line, colorless)}\n" for line in paint(block, "full", width, console)) + "\n"
 
 
 def _line(segments: list[Segment], colorless: bool) -> str:

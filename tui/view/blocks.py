@@ -16,6 +16,23 @@ if TYPE_CHECKING:  # types only: events and messages are loaded behind the first
 MARGIN = 2
 """Columns left free at the left of everything but marks."""
 
+Detail: TypeAlias = Literal["compact", "normal", "full"]
+"""How much of a block is shown: its line, also the part of it that tells most, or all of it."""
+
+DETAILS: tuple[Detail, ...] = ("compact", "normal", "full")
+
+
+def told_of(detail: Detail) -> str:
+    """What somebody is told who has just chosen to see that much."""
+    match detail:
+        case "compact":
+            return "compact: a line for each call"
+        case "normal":
+            return "normal: diffs, lists and the end of outputs"
+        case "full":
+            return "full: all of every call"
+
+
 CallStatus: TypeAlias = "Literal['asking', 'running'] | OutputStatus"
 
 

@@ -1,20 +1,23 @@
 """How a call ended, in a few words, and what of its output says why. Pure; it knows no ink."""
 
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from agent.context.control_calls import PLAN
 from agent.context.offload import own_words
 from agent.messages import BY_USER
 from tools.extent import counted as so_many
+from tools.files.diff import unified
 from tools.submit_plan import ACCEPTED
 from tui.text.unified_diff import counted
 from tui.view.blocks import Call
+from tui.view.todos import done_of, items_of
 
 if TYPE_CHECKING:  # types only
     from agent.events import ToolFinished
 
-FEW, USERS_LINES = 3, 12
-"""Lines that a folded call shows: of a failure, and of what a command of the user printed."""
+FEW, PRINTED, USERS_LINES = 3, 5, 12
+"""Lines that a folded call shows: of a failure, of what a command printed, and of what one of the user did."""
 
 _AS_JOB = ("background", "terminal", "job")
 """Arguments of a command that is a job from the beginning, or is written to one."""
@@ -34,6 +37,8 @@ def _ending(call: Call, diff: str) -> str:
         case "denied" if call.name == PLAN:
             return "not accepted"
         case "done":
+            if call.name == "todo":
+                return done_of(items_of(call))
             if diff:
                 added, removed = counted(diff)
                 return f"+{added} −{removed}"
@@ -66,6 +71,13 @@ def few_lines(call: Call) -> tuple[tuple[str, ...], bool]:
     return (), True
 
 
+def last_printed(call: Call) -> tuple[str, ...]:
+    """The last lines that a command has printed which ended well; none of any other call."""
+    if call.status != "done" or not (call.program or call.name == "bash"):
+        return ()
+    return tuple(line for line in _own_lines(call) if line.strip())[-PRINTED:]
+
+
 def why_failed(call: "Call | ToolFinished") -> tuple[str, ...]:
     """The lines of a failed call's output that say why: of what a command printed the last ones, of what a tool says
     the first ones."""
@@ -77,3 +89,30 @@ def _own_lines(call: "Call | ToolFinished") -> tuple[str, ...]:
     text = own_words(call.text, call.inserted)
     said = (call.program.printed_in(text) if call.program else text).strip("\n")
     return tuple(said.split("\n")) if said.strip() else ()
+
+
+def diff_of(call: Call) -> str:
+    """The diff that the user was asked about, or else one made from the call's arguments; empty if it edits nothing."""
+    if call.preview:
+        return call.preview
+    match call.name, call.arguments:
+        case "edit", {"old": str(old), "new": str(new)}:
+            return _compare(old, new)
+        case "write", {"content": str(content)}:
+            return _compare("", content)
+        case "apply_patch", {"patch": str(patch)}:
+            return patch
+        case _:
+            return ""
+
+
+def file_of(call: Call) -> str:
+    """The file that a fragment is of; empty where the diff itself names its files."""
+    path = call.arguments.get("path")
+    return path if isinstance(path, str) else ""
+
+
+@lru_cache(maxsize=64)
+def _compare(old: str, new: str) -> str:
+    """A fragment: its lines have no numbers, and it names no file."""
+    return "\n".join(unified("", old.replace("\r\n", "\n"), new.replace("\r\n", "\n"))[2:])

@@ -1,8 +1,7 @@
 """What a tool call is called in one line. Titles know the tools' argument names and nothing of what a call did."""
 
-import json
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from tools.extent import counted
 from tui.text.sanitise import visible_line
@@ -55,7 +54,7 @@ def _subject(name: str, arguments: Mapping[str, object]) -> str:
         case "submit_plan":
             return _first_line(_text(arguments, "plan").lstrip("# \n"))
         case "todo":
-            return _todo_count(arguments)
+            return ""
         case "read_result":
             wanted = _text(arguments, "pattern") or _text(arguments, "lines")
             return f"{_text(arguments, 'ref_id')}  {wanted}".rstrip()
@@ -107,14 +106,56 @@ def _patched_files(patch: str) -> tuple[str, ...]:
     return named or tuple(line[4:].removeprefix("b/") for line in patch.split("\n") if line.startswith("+++ "))
 
 
-def _todo_count(arguments: Mapping[str, object]) -> str:
-    items = next((value for value in arguments.values() if isinstance(value, list)), None)
-    return counted(len(items), "item") if items else ""
-
-
 def _plain(arguments: Mapping[str, object]) -> str:
-    """The only text argument as it is, several arguments as JSON."""
+    """The only text argument as it is, several of them with their names."""
     values = list(arguments.values())
     if len(values) == 1 and isinstance(values[0], str):
         return _first_line(values[0])
-    return json.dumps(dict(arguments), ensure_ascii=False, default=str) if values else ""
+    return ", ".join(f"{name}: {_brief(value)}" for name, value in arguments.items())
+
+
+def _brief(value: object) -> str:
+    match value:
+        case str():
+            return _first_line(value[:_LONGEST])
+        case list() | tuple():
+            return counted(len(value), "item")
+        case Mapping():
+            return counted(len(value), "field")
+        case _:
+            return _word(value)
+
+
+def _word(value: object) -> str:
+    """A value that holds no others, in plain words."""
+    if value is None:
+        return "none"
+    return ("no", "yes")[value] if isinstance(value, bool) else str(value)
+
+
+def argument_lines(arguments: Mapping[str, object]) -> Iterator[str]:
+    """All arguments for people, `name: value`, with what is inside of a value further to the right."""
+    for name, value in arguments.items():
+        yield from _lines_of(f"{name}: ", value, "")
+
+
+def _lines_of(start: str, value: object, indent: str) -> Iterator[str]:
+    deeper = f"{indent}  "
+    match value:
+        case Mapping() if value:
+            yield f"{indent}{start}".rstrip()
+            for name, inner in value.items():
+                yield from _lines_of(f"{name}: ", inner, deeper)
+        case list() | tuple() if value:
+            yield f"{indent}{start}".rstrip()
+            for inner in value:
+                yield from _lines_of("- ", inner, deeper)
+        case Mapping() | list() | tuple():
+            yield f"{indent}{start}nothing"
+        case str() if "\n" in value:
+            yield f"{indent}{start}".rstrip()
+            yield from (f"{deeper}{line}" for line in value.split("\n"))
+        case str():
+            yield f"{indent}{start}{value}"
+        case _:
+            yield f"{indent}{start}{_word(value)}"

@@ -18,8 +18,7 @@ def todos_in(blocks: Sequence[Block]) -> "tuple[TodoItem, ...] | None":
     """The list as the last call that kept one left it; None where no call did."""
     for block in reversed(blocks):
         if isinstance(block, Call) and block.name == "todo" and block.status == "done":
-            items = block.arguments.get("items")
-            return tuple(_item(item) for item in items) if isinstance(items, Sequence) else ()
+            return items_of(block)
     return None
 
 
@@ -28,6 +27,29 @@ def _item(item: object) -> "TodoItem":
 
     known = item if isinstance(item, dict) else {}
     return TodoItem(str(known.get("text", "")), str(known.get("status", "pending")))
+
+
+def items_of(call: Call) -> "tuple[TodoItem, ...]":
+    """The list that a call keeps, whatever the model wrote there."""
+    items = call.arguments.get("items")
+    return tuple(_item(item) for item in items) if isinstance(items, list | tuple) else ()
+
+
+def short_list(items: "Sequence[TodoItem]", most: int) -> tuple[Line, ...]:
+    """A line for each item, or for so many of them around the one that is being done; what is left out is counted."""
+    if len(items) <= most:
+        return todo_lines(items)
+    now = next((index for index, item in enumerate(items) if item.status != "done"), 0)
+    first = max(0, min(now - most // 3, len(items) - most))
+    last = first + most
+    above: tuple[Line, ...] = (((f"… {first:,} before these", "dim"),),) if first else ()
+    below: tuple[Line, ...] = (((f"… {len(items) - last:,} more", "dim"),),) if last < len(items) else ()
+    return (*above, *todo_lines(items[first:last]), *below)
+
+
+def done_of(items: "Sequence[TodoItem]") -> str:
+    """`3 of 7 done`; empty for an empty list."""
+    return f"{sum(item.status == 'done' for item in items)} of {len(items)} done" if items else ""
 
 
 def summary_of(items: "Sequence[TodoItem]") -> str:
@@ -42,8 +64,7 @@ def summary_of(items: "Sequence[TodoItem]") -> str:
 
 def todos_panel(items: "Sequence[TodoItem]") -> Panel:
     """The list, to look at."""
-    done = sum(item.status == "done" for item in items)
-    head: Line = (("To do  ", "strong"), (f"{done} of {len(items)} done", "dim"))
+    head: Line = (("To do  ", "strong"), (done_of(items) or "nothing", "dim"))
     said = "\n".join(f"{visible_line(item.status)}: {visible_line(item.text)}" for item in items)
     close = PanelAction(("f3",), do=_close, needs_row=False)
     return Panel(

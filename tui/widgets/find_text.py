@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import TypeAlias
 
-from tui.render.blocks import arguments_text, diff_of
 from tui.view import receipts
 from tui.view.blocks import AnswerText, Block, Call, Earlier, Failure, Notice, Retry, SummaryBlock, Thought, UserText
-from tui.view.titles import command_of, title_of
+from tui.view.outcomes import diff_of
+from tui.view.titles import argument_lines, command_of, title_of
+from tui.view.todos import items_of
 
 _SIGNS = frozenset("*`_~#>|│─")
 """What is written around words and not drawn, or drawn and not written: it is left out of both."""
@@ -135,7 +136,10 @@ def text_of(block: Block) -> str:
             return reason
         case Call():
             diff = diff_of(block)
-            what = command_of(block.arguments) or diff or arguments_text(block.arguments)
+            listed = (
+                [item.text for item in items_of(block)] if block.name == "todo" else argument_lines(block.arguments)
+            )
+            what = command_of(block.arguments) or diff or "\n".join(listed)
             said = "" if diff and block.status == "done" else block.text or block.tail
             return "\n".join((title_of(block.name, block.arguments), what, said, *block.changed))
         case receipts.RunningCompaction() | receipts.UndoneReceipt():

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from rich.segment import Segment
 from textual.strip import Strip
 
-from tui.view.blocks import MARGIN, AnswerText, Block, Call, Retry, Thought, UserText
+from tui.view.blocks import MARGIN, AnswerText, Block, Call, Detail, Retry, Thought, UserText, opens
 
 if TYPE_CHECKING:  # types only: what draws is loaded when there is something to draw
     from tui.render.blocks import AnswerPainter
@@ -15,11 +15,13 @@ if TYPE_CHECKING:  # types only: what draws is loaded when there is something to
 class BlockRow:
     """A block of the transcript: estimated until it is drawn, drawn when it is looked at."""
 
-    __slots__ = ("_extent", "_painter", "block", "gap", "height", "measured", "opened", "strips")
+    __slots__ = ("_extent", "_painter", "block", "detail", "gap", "height", "measured", "opened", "strips")
 
-    def __init__(self, block: Block, above: Block | None, width: int) -> None:
+    def __init__(self, block: Block, above: Block | None, width: int, detail: Detail = "normal") -> None:
         self.block = block
-        self.opened = False
+        self.detail = detail
+        """How much is shown of every block that is not opened or closed by itself."""
+        self.opened = detail == "full" and opens(block)
         self.gap = _gap(above, block)
         self.measured = False
         """`height` is what the block takes, not an estimate."""
@@ -33,12 +35,17 @@ class BlockRow:
         if not (isinstance(block, AnswerText) and isinstance(self.block, AnswerText) and _grown(self.block, block)):
             self._painter = None
         if type(block) is not type(self.block):
-            self.opened = False
+            self.opened = self.detail == "full" and opens(block)
         self.block, self.gap, self._extent = block, _gap(above, block), _extent(block)
         self.strips, self.measured = None, False
 
     def toggle(self) -> None:
         self.opened = not self.opened
+        self.strips, self.measured = None, False
+
+    def show_in(self, detail: Detail) -> None:
+        """Shows that much, also of what was opened or closed by itself."""
+        self.detail, self.opened = detail, detail == "full" and opens(self.block)
         self.strips, self.measured = None, False
 
     def resize(self, width: int) -> None:
@@ -60,6 +67,12 @@ class BlockRow:
             self.height, self.measured = len(self.strips), True
         return self.strips
 
+    @property
+    def _shown(self) -> Detail:
+        if self.opened:
+            return "full"
+        return "normal" if self.detail == "normal" else "compact"
+
     def _estimated(self, width: int) -> int:
         """Lines that the block takes about, without drawing it."""
         characters, least = self._extent
@@ -69,7 +82,7 @@ class BlockRow:
         from tui.render.blocks import AnswerPainter, paint  # noqa: PLC0415  # deferred: see above
 
         if not isinstance(self.block, AnswerText):
-            return paint(self.block, self.opened, width, console)
+            return paint(self.block, self._shown, width, console)
         painter = self._painter or AnswerPainter(width, console)
         self._painter = painter if self.block.streaming else None
         return painter.draw(self.block.text)

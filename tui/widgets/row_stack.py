@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from textual.strip import Strip
 
-from tui.view.blocks import Block
+from tui.view.blocks import Block, Detail
 from tui.widgets.row import BlockRow
 
 if TYPE_CHECKING:  # a type only: what draws is loaded when there is something to draw
@@ -24,6 +24,7 @@ class Stack:
     def __init__(self) -> None:
         self.rows: list[BlockRow] = []
         self.width = 0
+        self.detail: Detail = "normal"
         self.inks: PaletteConsole | None = None
         self._past: Sequence[Block] = ()
         self._starts = [0]
@@ -41,7 +42,7 @@ class Stack:
         above = rows[first - 1].block if first else None
         for index, block in enumerate(blocks, first):
             if index >= len(rows):
-                rows.append(BlockRow(block, above, self.width))
+                rows.append(BlockRow(block, above, self.width, self.detail))
             elif rows[index].block is not block:
                 rows[index].change(block, above)
             above = block
@@ -88,6 +89,13 @@ class Stack:
         self.width = width
         for row in self.rows:
             row.resize(width)
+        self._starts = [0]
+
+    def show_in(self, detail: Detail) -> None:
+        """Shows that much of every block."""
+        self.detail = detail
+        for row in self.rows:
+            row.show_in(detail)
         self._starts = [0]
 
     def recolor(self, inks: "PaletteConsole") -> None:

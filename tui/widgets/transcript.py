@@ -11,7 +11,7 @@ from textual.message import Message
 from textual.strip import Strip
 
 from tui.text.sanitise import visible
-from tui.view.blocks import AnswerText, Block, Call, Earlier, Failure, SummaryBlock, Thought, UserText, opens
+from tui.view.blocks import AnswerText, Block, Call, Detail, Earlier, Failure, SummaryBlock, Thought, UserText, opens
 from tui.view.receipts import Compaction
 from tui.widgets.row import BlockRow
 from tui.widgets.searched import SearchedRows
@@ -119,12 +119,16 @@ class Transcript(SearchedRows, can_focus=True):
             # further than to it.
             self.call_next(lambda: self.post_message(self.EarlierWanted()))
 
-    def toggle_last(self) -> None:
-        """Opens or closes the last tool call."""
-        for index in range(len(self._stack.rows) - 1, -1, -1):
-            if isinstance(self._stack.rows[index].block, Call):
-                self._toggle(index)
-                return
+    @property
+    def detail(self) -> Detail:
+        """How much is shown of each block."""
+        return self._stack.detail
+
+    def show_in(self, detail: Detail) -> None:
+        """Shows that much of each block. What is at the top of the screen stays there, or else the end."""
+        self._stack.show_in(detail)
+        self._settle()
+        self.refresh()
 
     def jump(self, direction: int) -> None:
         """To the message of the user before (-1) or after (1) what is at the top of the screen."""

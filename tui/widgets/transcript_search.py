@@ -67,7 +67,8 @@ class TranscriptSearch:
         row = rows[here.row]
         if row is not self._opened:
             self.fold()
-        if here.nth >= len(self._spans(here.row)) and opens(row.block) and not row.opened:
+        in_title = sum(spans[0].line == row.gap for spans in self._spans(here.row))
+        if here.nth >= in_title and opens(row.block) and not row.opened:
             row.toggle()
             self._opened = row
         spans = self._spans(here.row)

@@ -77,11 +77,11 @@ def test_what_a_program_prints_is_not_taken_for_how_it_ended() -> None:
 def test_a_sentence_of_a_tool_is_read_to_its_end() -> None:
     sentence = "the arguments are not right, so it was not run: `items.2.status` is not one of todo, doing, done"
     long = Call("1", "todo", {}, "failed", text=" ".join([sentence] * 9))
-    drawn = ["".join(segment.text for segment in line) for line in paint(long, False, 60, INKS)]
+    drawn = ["".join(segment.text for segment in line) for line in paint(long, "normal", 60, INKS)]
     assert len(drawn) == 1 + FEW
     short = [line.partition("│ ")[2] for line in drawn_of(Call("1", "todo", {}, "failed", text=sentence))]
     assert " ".join(" ".join(short).split()) == sentence
 
 
 def drawn_of(call: Call) -> list[str]:
-    return ["".join(segment.text for segment in line) for line in paint(call, False, 60, INKS)][1:]
+    return ["".join(segment.text for segment in line) for line in paint(call, "normal", 60, INKS)][1:]

@@ -1,6 +1,6 @@
 import pytest
 
-from tui.view.titles import title_of
+from tui.view.titles import argument_lines, title_of
 
 
 @pytest.mark.parametrize(
@@ -24,8 +24,8 @@ from tui.view.titles import title_of
             {"patch": "*** Begin Patch\n*** Update File: a.py\n@@\n*** Add File: b.py"},
             "apply_patch  a.py, b.py",
         ),
-        ("todo", {"items": [1, 2]}, "todo  2 items"),
-        ("mystery", {"a": 1, "b": "x"}, 'mystery  {"a": 1, "b": "x"}'),
+        ("todo", {"items": [1, 2]}, "todo"),
+        ("mystery", {"a": 1, "b": "x\ny", "c": [1, {}]}, "mystery  a: 1, b: x …, c: 2 items"),
         ("mystery", {"only": "words"}, "mystery  words"),
         ("mystery", {}, "mystery"),
         ("bash", {"command": 7}, "bash"),
@@ -34,3 +34,20 @@ from tui.view.titles import title_of
 )
 def test_a_title_names_what_tells_calls_apart(name: str, arguments: dict[str, object], title: str) -> None:
     assert title_of(name, arguments) == title
+
+
+def test_arguments_are_told_without_brackets() -> None:
+    nested = {"name": "x", "notes": "a\nb", "tags": ["p", 2, None], "more": {"on": True, "none": []}}
+    assert list(argument_lines(nested)) == [
+        "name: x",
+        "notes:",
+        "  a",
+        "  b",
+        "tags:",
+        "  - p",
+        "  - 2",
+        "  - none",
+        "more:",
+        "  on: yes",
+        "  none: nothing",
+    ]

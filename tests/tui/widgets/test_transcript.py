@@ -126,24 +126,31 @@ async def test_a_call_says_how_many_lines_it_gave_back_also_when_a_part_of_them_
     shown, part = Call("1", "bash", {}, "done", text="a\nb\n"), Call("2", "bash", {}, "done", text="a\n…", lines=9_000)
     async with stage(shown, part) as (transcript, _):
         lines = [line.strip() for line in transcript.visible_text().split("\n") if line.strip()]
-    assert lines == ["● bash  2 lines", "● bash  9,000 lines"]
+    assert lines == ["● bash  2 lines", "│ a", "│ b", "● bash  9,000 lines", "│ a", "│ …"]
+
+
+def toggle_last(transcript: Transcript) -> None:
+    """Opens or closes the last call, as Enter does on it."""
+    if transcript.marked is None:
+        transcript.action_mark(-1)
+    transcript.action_toggle_marked()
 
 
 async def test_what_a_key_opens_comes_onto_the_screen() -> None:
     short = Call("1", "bash", {"command": "seq 5"}, "done", text="1\n2\n3\n4\nfive")
     async with stage(*controller(30), short) as (transcript, pilot):
         before = transcript.visible_text()
-        transcript.toggle_last()
+        toggle_last(transcript)
         await pilot.pause()
         assert transcript.visible_text().split("\n")[-1].strip() == "│ five"
         assert transcript.following
-        transcript.toggle_last()
+        toggle_last(transcript)
         await pilot.pause()
         assert transcript.visible_text() == before
     long = replace(short, text="\n".join(map(str, range(99))))
     for behind in ((), controller(30)):
         async with stage(*controller(30), long, *behind) as (transcript, pilot):
-            transcript.toggle_last()
+            toggle_last(transcript)
             await pilot.pause()
             assert transcript.visible_text().startswith("● bash  seq 5  99 lines")
 
@@ -160,7 +167,7 @@ async def test_a_tiny_screen_breaks_nothing() -> None:
         for size in ((1, 1), (2, 3), (10, 4), (3, 1)):
             await pilot.resize_terminal(*size)
             await pilot.pause()
-            transcript.toggle_last()
+            toggle_last(transcript)
             await pilot.pause()
             assert len(transcript.visible_text().splitlines()) <= size[1]
         await pilot.resize_terminal(60, 20)
