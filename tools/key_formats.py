@@ -2,7 +2,7 @@
 
 import re
 from base64 import b64encode
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from urllib.parse import quote
 
 from tools.lazy import dataclass, regex
@@ -48,6 +48,13 @@ _FORMATS = (
 )
 """A name, what a text must hold to be looked at, and the form."""
 
+_UNFINISHED = regex(r"-----BEGIN [A-Z0-9 ]*-{0,5}[^-]*-{0,5}[A-Z0-9 ]*-{0,4}\Z")
+_LAST_WORD = regex(r"[A-Za-z0-9_.-]+\Z")
+_BEGINNINGS = (
+    *("-----BEGIN ", "AKIA", "ASIA", "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_", "glpat-", "sk-", "AIza"),
+    *("xox", "sk_live_", "rk_live_", "npm_", "pypi-AgE", "SG.", "hf_", "eyJ"),
+)
+
 _PASSWORD = regex(r"://[^/\s:@]*:([^/\s@]+)@")
 
 
@@ -90,6 +97,28 @@ def forms_of(value: str) -> Iterator[str]:
 
 
 _URL_SAFE = str.maketrans("+/", "-_")
+
+
+def may_go_on(text: str, known: Iterable[str], most: int = 20_000) -> int:
+    """Where the last characters begin that may be a part of a secret whose rest is still to come; the length of the
+    text where there are none."""
+    found = len(text)
+    if (match := _UNFINISHED.search(text, max(len(text) - most, 0))) is not None:
+        found = match.start()
+    if (match := _LAST_WORD.search(text, max(len(text) - most, 0))) is not None:
+        word = match[0]
+        if any(one in word or _ends_with_beginning(word, one) for one in _BEGINNINGS):
+            found = min(found, match.start())
+    for value in known:
+        for size in range(min(len(value) - 1, len(text)), 0, -1):
+            if text.endswith(value[:size]):
+                found = min(found, len(text) - size)
+                break
+    return found
+
+
+def _ends_with_beginning(text: str, value: str) -> bool:
+    return any(text.endswith(value[:size]) for size in range(min(len(value), len(text)), 0, -1))
 
 
 def secrets_in(text: str, known: Mapping[str, str]) -> list[FoundSecret]:

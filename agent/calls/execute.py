@@ -194,11 +194,11 @@ async def _run_call(call: ToolCall, place: CallPosition, call_runner: CallRunner
 
 async def _watched(allowed: Permit, call_runner: CallRunner, *, is_outside: bool = False) -> Result | None:
     """What the tool gives back, or None when the user was faster. What it leaves running prints for nobody to watch."""
-    is_over = False
+    is_over, visible = False, call_runner.secrets.stream()
 
     def show(text: str) -> None:
-        if not is_over:
-            call_runner.emit(ToolProgress(allowed.call.id, call_runner.secrets.hide(text)))
+        if not is_over and (shown := visible(text)):
+            call_runner.emit(ToolProgress(allowed.call.id, shown))
 
     try:
         shown = allowed.asked.read_only

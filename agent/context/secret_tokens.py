@@ -6,12 +6,12 @@ up.
 """
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TypeVar, cast
 
 from agent.messages import Assistant, Message, Note, Text, ToolCall, ToolOutput, User
-from tools.key_formats import forms_of, known_secrets, secrets_in
+from tools.key_formats import forms_of, known_secrets, may_go_on, secrets_in
 from tools.lazy import regex
 
 _TOKEN = regex(r"⟦secret:[A-Za-z0-9_.-]+#[0-9a-f]{6}⟧")
@@ -56,6 +56,21 @@ class SecretTokens:
             pieces += [text[at : one.start], self._token(one.name, text[one.start : one.end])]
             at = one.end
         return "".join([*pieces, text[at:]])
+
+    def stream(self) -> Callable[[str], str]:
+        """Hides in a text that comes in pieces: given each, what may be shown by then. What may be the beginning of a
+        secret is held until more comes."""
+        held = ""
+
+        def take(piece: str) -> str:
+            nonlocal held
+            text = held + piece
+            end = may_go_on(text, self._known)
+            end = min([end, *(one.start for one in secrets_in(text, self._known) if one.start < end < one.end)])
+            held = text[end:]
+            return self.hide(text[:end])
+
+        return take
 
     def reveal(self, value: object) -> object:
         """Arguments of a call with the secrets in the place of their tokens. Raises `UnknownToken`."""

@@ -66,3 +66,13 @@ def test_what_is_learnt_later_is_hidden_in_what_was_looked_at_before() -> None:
     assert tokens.messages(said) is said
     tokens.learn("anthropic", "MyPassw0rd!")
     assert tokens.messages(said)[0].text.startswith("it is ⟦secret:anthropic#")
+
+
+@given(TEXTS, st.integers(1, 7))
+def test_a_secret_that_comes_in_pieces_is_hidden_and_nothing_else_is_held_for_good(
+    pieces: list[str], size: int
+) -> None:
+    text = " ".join(pieces) + " the end."
+    tokens = SecretTokens({"MY_PASSWORD": "MyPassw0rd!"})
+    take = tokens.stream()
+    assert "".join(take(text[at : at + size]) for at in range(0, len(text), size)) == tokens.hide(text)
