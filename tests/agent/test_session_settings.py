@@ -11,18 +11,20 @@ from agent.context.reminder_notes import MODES as MEANINGS
 from agent.context.reminder_notes import PRESENCE
 from agent.context.settings import Caps, CompactionSettings, RewritePatience
 from agent.context.summary import Wishes
+from agent.errors import ConfigError
 from agent.events import Event
 from agent.messages import Note, ToolOutput, User
 from agent.plan_events import PlanDecision, PlanSubmitted
 from agent.providers.base import Request
 from agent.providers.wires.scripted import Scripted
 from agent.session import Session
-from agent.session_settings import compacting_of, limits_of, tools_for
+from agent.session_settings import NO_SANDBOX, compacting_of, limits_of, policy_of, roots_of, tools_for
 from agent.view_events import PrefixDrifted, PrefixRenewed
 from agent.window.env import TurnLimits
 from tests.agent.mcp.serving import House, say
 from tests.kit.project import Project
 from tests.kit.session import events_of
+from tools.sandbox.system import Missing, SandboxProgram
 
 ALL = (
     'agent.summary_prompt="what was done"',
@@ -242,3 +244,39 @@ async def test_a_script_that_goes_on_from_a_plan_is_told_that_nobody_decided(pro
     sent = await asked(await project.session({"text": "done"}, resume=""))
     outputs = [part for m in sent.messages if isinstance(m, User) for part in m.parts if isinstance(part, ToolOutput)]
     assert [(output.status, "never approved" in output.text) for output in outputs] == [("denied", True)]
+
+
+@pytest.mark.parametrize(
+    ("settings", "no_shell", "sandboxed"),
+    [
+        ((), "", False),
+        (("agent.sandbox=require",), f"{NO_SANDBOX}: none", False),
+        (("permissions.sandboxed=allow",), "", False),
+    ],
+)
+def test_where_there_is_no_sandbox_none_is_relied_upon(
+    settings: tuple[str, ...], no_shell: str, sandboxed: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tools.sandbox.system.found_sandbox", lambda: Missing("none"))
+    config = load_config(tmp_path, {"EBB_HOME": str(tmp_path)}, {}, settings)
+    policy = policy_of(config, tmp_path, "ask", tmp_path)
+    assert (policy.no_shell, policy.sandboxed) == (no_shell, sandboxed)
+
+
+def test_where_there_is_one_commands_run_unasked_if_the_user_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tools.sandbox.system.found_sandbox", lambda: SandboxProgram("bubblewrap", ()))
+    for sandbox, is_unasked in (("auto", True), ("require", True), ("off", False)):
+        said = (f"agent.sandbox={sandbox}", "permissions.sandboxed=allow")
+        config = load_config(tmp_path, {"EBB_HOME": str(tmp_path)}, {}, said)
+        assert policy_of(config, tmp_path, "ask", tmp_path).sandboxed == is_unasked
+
+
+def test_further_folders_must_be_there(tmp_path: Path) -> None:
+    (tmp_path / "more").mkdir()
+    config = load_config(tmp_path, {"EBB_HOME": str(tmp_path)}, {"permissions.roots": [str(tmp_path / "more")]})
+    assert roots_of(config) == ((tmp_path / "more").resolve(),)
+    missing = load_config(tmp_path, {"EBB_HOME": str(tmp_path)}, {"permissions.roots": ["/not/there"]})
+    with pytest.raises(ConfigError, match="there is no folder `/not/there`"):
+        roots_of(missing)
