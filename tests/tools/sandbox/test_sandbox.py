@@ -31,9 +31,8 @@ from tools.sandbox.system import Missing, SandboxProgram, found_sandbox, trial_o
 
 FOUND = found_sandbox()
 LANDLOCK = Missing("") if trial_of_landlock() else SandboxProgram("landlock", ())
-pytestmark = pytest.mark.skipif(
-    isinstance(FOUND, Missing), reason=f"no sandbox is tried: {FOUND.why if isinstance(FOUND, Missing) else ''}"
-)
+WHY_NOT = FOUND.why if isinstance(FOUND, Missing) else FOUND.note
+pytestmark = pytest.mark.skipif(bool(WHY_NOT), reason=f"bubblewrap is not tried: {WHY_NOT}")
 SECRET = "sk-test-4f8a2c"
 
 
