@@ -158,6 +158,7 @@ class FakeSession(Session):
     id: str = "abc123"
     model: str = "scripted/demo"
     mode: str = "ask"
+    is_sandboxed: bool = True
     title: str = ""
     root: Path = Path("/home/me/project")
     history: Conversation = Conversation()  # noqa: RUF009  # frozen values
