@@ -1,12 +1,20 @@
 """A call's arguments: checked against JSON Schema before a tool sees them, then Python values. It knows no tool."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeVar
+from itertools import islice
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from tools.base import Arguments, ToolError
 
+if TYPE_CHECKING:  # a type only: see `mismatches`
+    import jsonschema_rs
+
 T = TypeVar("T", str, int, bool)
 
+MOST_NAMED = 10
+"""Places that are named where a value breaks its schema."""
+MOST_ITEMS = 10_000
+"""Items of a value of which every error is looked for."""
 DEEPEST = 100
 """Levels that arguments may be nested."""
 
@@ -25,21 +33,37 @@ def check(arguments: Arguments, schema: Mapping[str, object], tool: str) -> None
     """Returns when the arguments match the schema; otherwise raises `ToolError`, naming each argument that does not."""
     problems = mismatches(arguments, schema)
     if problems:
-        raise ToolError(f"the arguments of `{tool}` are not right, so it was not run: {'; '.join(problems)}")
+        named = [*problems[:MOST_NAMED], *(["and more"] if len(problems) > MOST_NAMED else [])]
+        raise ToolError(f"the arguments of `{tool}` are not right, so it was not run: {'; '.join(named)}")
 
 
 def mismatches(value: object, schema: Mapping[str, object]) -> list[str]:
-    """One sentence for each place where the value breaks the schema (JSON Schema 2020-12), in document order."""
+    """One sentence for each of the first places where the value breaks the schema (JSON Schema 2020-12), in document
+    order."""
     import jsonschema_rs  # noqa: PLC0415  # deferred: a compiled library that a run without tool calls never needs
 
     validator = jsonschema_rs.validator_for(dict(schema), retriever=_not_fetched)
     plain = dict(value) if isinstance(value, Mapping) else value
     found = []
-    for error in validator.iter_errors(plain):
+    for error in _errors_of(validator, plain):
         where = ".".join(str(step) for step in error.instance_path)
         message = error.message if len(error.message) <= 200 else f"{error.message[:100]} … {error.message[-99:]}"
         found.append(f"`{where}`: {message}" if where else message)
     return found
+
+
+def _errors_of(validator: "jsonschema_rs.Validator", value: object) -> "Sequence[jsonschema_rs.ValidationError]":
+    """The first errors; of a value with very many items only one, since the library finds all before it tells any."""
+    import jsonschema_rs  # noqa: PLC0415  # deferred: as above
+
+    members = value.values() if isinstance(value, dict) else ()
+    if sum(len(each) for each in members if isinstance(each, list | dict)) <= MOST_ITEMS:
+        return list(islice(validator.iter_errors(value), MOST_NAMED + 1))
+    try:
+        validator.validate(value)
+    except jsonschema_rs.ValidationError as error:
+        return [error]
+    return []
 
 
 def is_nested(value: object, levels: int) -> bool:

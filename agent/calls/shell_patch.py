@@ -14,6 +14,8 @@ REFUSED = (
     "`apply_patch` is a tool and no program: call it by itself, with the text from `*** Begin Patch` to "
     "`*** End Patch` as `patch`, and run what else the command does in a call of its own"
 )
+LONGEST_QUOTED = 200_000
+"""Characters of a command whose quotes are read: the time that `shlex` takes grows with their square."""
 _BEGIN = "*** Begin Patch"
 _ENTERS = regex(r"\s*cd\s+(?P<folder>'[^'\n]*'|\"[^\"\n]*\"|[^\s;&|'\"$`*?~]+)\s*(?:&&|;|\n)")
 _NAMED = regex(r"\s*apply_?patch\b", re.IGNORECASE)
@@ -57,6 +59,8 @@ def _given_to_a_shell(command: str) -> str | None:
 
 def _words(command: str) -> list[str]:
     """Those of a command in which a shell would put nothing in place of anything."""
+    if len(command) > LONGEST_QUOTED:
+        return []
     parts = [found[0] for found in _PARTS.finditer(command)]
     if any(part in "$`;&|<>()" or (part[0] == '"' and re.search(r"[\\$`]", part)) for part in parts):
         return []

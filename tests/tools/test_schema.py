@@ -28,3 +28,13 @@ def test_a_huge_value_does_not_fill_the_message() -> None:
 def test_a_schema_elsewhere_is_not_fetched() -> None:
     with pytest.raises(ValueError, match="is not fetched"):
         mismatches({}, {"$ref": "http://127.0.0.1:9/schema"})
+
+
+def test_of_many_wrong_places_the_first_are_named() -> None:
+    schema = object_of({"a": {"type": "array", "items": {"type": "string"}}}, required=("a",))
+    assert mismatches({"a": [1] * 100_000}, schema) == ['`a.0`: 1 is not of type "string"']
+    assert mismatches({"a": ["x"] * 100_000}, schema) == []
+    with pytest.raises(ToolError) as caught:
+        check({"a": [1] * 20}, schema, "t")
+    named = "; ".join(f'`a.{at}`: 1 is not of type "string"' for at in range(10))
+    assert str(caught.value) == f"the arguments of `t` are not right, so it was not run: {named}; and more"

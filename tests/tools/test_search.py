@@ -12,6 +12,7 @@ import pytest
 
 import tools.grep
 import tools.search.files
+import tools.search.globs
 from tools.base import Tool, ToolError, Workspace
 from tools.extent import Extent
 from tools.glob import Glob
@@ -355,3 +356,8 @@ async def test_a_file_that_changes_while_it_is_searched_was_not_looked_at(
     monkeypatch.setattr(tools.search.files, "search_lines", changing)
     assert "foo = 1" in await found(Grep(), workspace, pattern="foo", path="b.py")
     assert workspace.seen.last_look(path, path.read_bytes()) == "never"
+
+
+def test_stars_behind_stars_mean_no_more_than_one() -> None:
+    pattern = tools.search.globs.parse("**/" * 2000 + "x")
+    assert [pattern.matches(path) for path in ("x", "a/b/x", "a/b")] == [True, True, False]

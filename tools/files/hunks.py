@@ -13,8 +13,11 @@ from tools.files.matching import Closeness, LineMatches, alike, find_lines, line
 from tools.files.patch import PatchError, PatchHunk
 from tools.files.text import Replacement
 from tools.lazy import dataclass
+from tools.plain_text import cut_line
 
 MOST_SHOWN = 40
+LONGEST_SHOWN = 2000
+"""Characters of a line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,7 +222,7 @@ class _Place:
         miss = nearest(self.target.text, "\n".join(wanted))
         if miss is None:
             return ": read the file again"
-        shown = "\n".join(miss.lines[:MOST_SHOWN])
+        shown = "\n".join(cut_line(line, LONGEST_SHOWN) for line in miss.lines[:MOST_SHOWN])
         return f"; closest is, from line {miss.first_line}:\n{shown}"
 
     def _insist_on_known(self, closeness: Closeness) -> None:

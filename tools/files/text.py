@@ -17,6 +17,9 @@ _SURROGATE = regex("[\ud800-\udfff]")
 _MULTIBYTE = ("big5", "cp932", "cp949", "euc", "gb", "iso2022", "johab", "shift", "cp1251", "koi8")
 """Families in which a guess is worth more than Latin-1: reading those as Latin-1 gives no letters at all."""
 
+_HIGH = bytes(range(0x80, 0x100))
+_LETTER = regex(rb"(?<![\x80-\xff])[\xc0-\xff](?![\x80-\xff])")
+
 _MAGIC = (
     (b"\x7fELF", "an ELF program or library"),
     (b"PK\x03\x04", "a zip archive (or a document or package in that form)"),
@@ -170,12 +173,21 @@ def _guessed_codec(raw: bytes) -> str:
     """An encoding that reads any of these bytes and writes them back unchanged."""
     if _holds_utf8(raw):
         return "utf-8"
+    if _has_single_letters(raw[:65536]):
+        return "latin-1"
     import charset_normalizer  # noqa: PLC0415  # deferred: only files that are not UTF-8 need it
 
     guess = charset_normalizer.from_bytes(raw[:65536]).best()
     codec = guess.encoding if guess is not None else "latin-1"
     text = _decoded(raw, codec) if codec.startswith(_MULTIBYTE) else None
     return codec if text is not None and _encoded(text, codec) == raw else "latin-1"
+
+
+def _has_single_letters(raw: bytes) -> bool:
+    """Whether nearly all that is not ASCII are letters of Latin-1, each by itself. Of a few such bytes a guess makes
+    signs of Chinese as easily; where there are such signs, their bytes stand together."""
+    high = len(raw) - len(raw.translate(None, _HIGH))
+    return high > 0 and len(_LETTER.findall(raw)) * 10 >= high * 9
 
 
 def _encoded(text: str, codec: str) -> bytes | None:

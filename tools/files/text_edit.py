@@ -21,10 +21,12 @@ from tools.files.matching import (
 )
 from tools.files.text import Replacement, showable
 from tools.lazy import dataclass
-from tools.plain_text import numbered
+from tools.plain_text import cut_line, numbered
 
 MOST_SHOWN = 40
 """Lines of a loosely matched edit that are shown afterwards, or of a near miss."""
+LONGEST_SHOWN = 2000
+"""Characters of such a line."""
 MOST_NAMED = 20
 """Places that are named."""
 
@@ -178,7 +180,7 @@ def _unclear(target: Target, matches: Matches, line: str) -> str:
     place = matches.places[0]
     first = line_number(target.text, place.start)
     here = target.text[place.start : place.end].removesuffix("\n").split("\n")
-    shown = numbered([showable(each) for each in here[:MOST_SHOWN]], first)
+    shown = numbered([cut_line(showable(each), LONGEST_SHOWN) for each in here[:MOST_SHOWN]], first)
     return (
         f"`old` is at line {first} of `{target.name}` with other indentation, so it cannot be told how far "
         f"{line.strip()!r} of `new` is to be indented: write `old` and `new` as the file has it:\n{shown}"
@@ -199,5 +201,5 @@ def near(miss: NearMiss | None) -> str:
     if miss is None:
         return ", and no lines are like it: read the file again"
     last = miss.first_line + len(miss.lines) - 1
-    shown = numbered([showable(line) for line in miss.lines[:MOST_SHOWN]], miss.first_line)
+    shown = numbered([cut_line(showable(line), LONGEST_SHOWN) for line in miss.lines[:MOST_SHOWN]], miss.first_line)
     return f"; the closest lines are {miss.first_line}-{last}:\n{shown}"

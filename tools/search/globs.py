@@ -79,6 +79,7 @@ def _compiled(pattern: str, anchored: bool) -> list[re.Pattern[str] | None]:
         parts = ["**", *parts]
     if parts and parts[-1] == "**":
         parts = [*parts, "*"]
+    parts = [part for at, part in enumerate(parts) if part != "**" or parts[at - 1 : at] != ["**"]]
     return [None if part == "**" else re.compile(fnmatch.translate(part.replace("[^", "[!"))) for part in parts]
 
 

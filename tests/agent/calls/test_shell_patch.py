@@ -5,7 +5,7 @@ from shlex import quote
 
 import pytest
 
-from agent.calls.shell_patch import DONE, REFUSED, as_patch
+from agent.calls.shell_patch import DONE, LONGEST_QUOTED, REFUSED, as_patch
 from tests.kit.project import Project
 from tests.kit.session import call, events_of, outputs_of
 from tools.base import ToolError
@@ -50,6 +50,7 @@ def test_its_files_are_named_from_the_folder_in_which_it_would_have_run(command:
         f"apply_patch <<'EOF'\n{PATCH}\nEOF\napply_patch <<'EOF'\n{PATCH}\nEOF",
         f"apply_patch <<'EOF'\n{PATCH}",
         f'apply_patch "{PATCH}"',
+        f"apply_patch '{PATCH}{'+' * LONGEST_QUOTED}'",
         f"apply_patch '{PATCH}';ls",
         f"apply_patch '{PATCH}'\"$HOME\"",
     ],

@@ -1,5 +1,6 @@
 from contextlib import suppress
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -113,3 +114,16 @@ def test_bytes_outside_a_change_stay(pieces: list[str], data: st.DataObject) -> 
 @given(st.binary())
 def test_what_was_decoded_gives_the_same_bytes(raw: bytes) -> None:
     assert decode(raw).encode() == raw
+
+
+@pytest.mark.parametrize(
+    ("text", "codec"),
+    [
+        ("für\nände\n", "latin-1"),
+        ("déjà", "latin-1"),
+        ("日本語のテキスト\n二行目\n", "shift_jis"),
+        ("中文文本内容很多很多\n第二行\n", "gbk"),
+    ],
+)
+def test_a_short_text_is_read_in_its_own_encoding(text: str, codec: str) -> None:
+    assert decode(text.encode(codec)).text == text
