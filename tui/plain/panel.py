@@ -8,6 +8,7 @@ from tui.plain.print_events import plain_lines
 from tui.plain.questions import diff_words
 from tui.text.sanitise import visible_line
 from tui.view.panel import (
+    NO_ROW,
     Copied,
     DiffText,
     LoadedText,
@@ -65,17 +66,25 @@ async def _choose(
     context: Lines, panel: Panel, rows: Sequence[PanelRow], head: str
 ) -> tuple[PanelRow | None, PanelAction | None]:
     """The row that the user chooses by its number, and what is to be done with it if that was named; None when none is.
-    Words show the rows that they find."""
+    Words show the rows that they find. Where all that may be done is done with the whole list, a row is only read."""
+    whole = {action.word: action for action in panel.actions if action.word and not action.needs_row}
+    only_reads = bool(whole) and all(action.word in whole for action in panel.actions if action.word)
+    named = f" {' or '.join(f'`{word}`' for word in whole)} for all of it;" if whole else ""
     shown = numbered = {row.value: row for row in rows if not row.is_heading}
     while True:
         numbers = {value: number for number, value in enumerate(numbered, 1)}
         context.say(list_of(panel.said or head, [(numbers[value], in_words(row)) for value, row in shown.items()]))
-        answer = (await context.ask("Number, or words to find; an empty line closes: ")).strip()
+        answer = (await context.ask(f"Number, or words to find;{named} an empty line closes: ")).strip()
         if not answer:
             return None, None
+        if answer.lower() in whole:
+            return NO_ROW, whole[answer.lower()]
         word, _, number = answer.rpartition(" ")
         row = next((numbered[value] for value, at in numbers.items() if str(at) == number), None)
         action = next((action for action in panel.actions if action.word and action.word == word.lower()), None)
+        if row is not None and not word and only_reads:
+            await _tell(context, row)
+            continue
         if row is not None and (not word or (action is not None and action.can(row))):
             return row, action
         better = found(await _found(panel, answer), answer)

@@ -27,6 +27,7 @@ def plan_panel(name: str, title: str, plan: RestorePlan, contents: Contents) -> 
     """The diffs of what would change, to be agreed to. `name`: that of the command."""
     asked = plan.of("ask")
     shown = [one for one in plan.paths if one.outcome != "as_before" and "folder" not in (one.now.kind, one.back.kind)]
+    shown = shown or [one for one in plan.paths if one.outcome != "as_before"]
     doing = len([one for one in shown if one.outcome == "restore"])
     head: list[Line] = [((f"{name.capitalize()}  ", "strong"), (f"{counted(doing, 'file')} would change", "text"))]
     if title:

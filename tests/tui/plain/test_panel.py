@@ -1,12 +1,25 @@
 """The lists of commands in lines: numbers and words in the place of keys."""
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from agent.archive.listing import ArchiveItem
+from agent.checkpoints.project import ProjectCheckpoints
+from agent.checkpoints.undo_points import TurnPlace
 from agent.messages import ToolCall
-from tests.tui.doubles import FakeFiles, FakeLibrary, FakeSession, FakeShelf, conversation, session_info
+from tests.agent.checkpoints.trees import project_in
+from tests.tui.doubles import (
+    FakeCheckpoints,
+    FakeFiles,
+    FakeLibrary,
+    FakeSession,
+    FakeShelf,
+    conversation,
+    session_info,
+)
 from tests.tui.plain.test_app import Talking, talking
 from tests.tui.screens.test_changes import CHANGED
 from tests.tui.screens.test_rewind import TREE
@@ -140,3 +153,35 @@ async def test_a_model_that_is_not_in_the_list_may_be_typed() -> None:
         await controller.shows("4: ollama/my-own  as it is written")
         await answers(controller, CHOOSE, "4")
         await until(lambda: controller.sessions.opened[-1] == (None, "ollama/my-own"))
+
+
+class KeptFiles(FakeCheckpoints):
+    """Those of a real folder."""
+
+    turn = TurnPlace("abc123", 1)
+
+    def __init__(self, project: ProjectCheckpoints) -> None:
+        self.project = project
+
+    async def run(self, work: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        return work(self.project, *args, **kwargs)
+
+
+async def test_files_are_read_by_their_numbers_and_taken_back_by_a_word(tmp_path: Path) -> None:
+    project, place = project_in(tmp_path), TurnPlace("abc123", 0)
+    changed = tmp_path / "work" / "a.txt"
+    before = project.states([str(changed)])
+    changed.write_text("new\n")
+    project.changed(place, before)
+    project.finish(place)
+    async with talking(FakeSession(checkpoints=KeptFiles(project), changes=[None])) as controller:
+        await controller.rests()
+        for answer in ("1", "undo"):
+            if answer == "1":
+                controller.type("/undo")
+            assert changed.exists()
+            await answers(controller, "Number, or words to find; `undo` for all of it; an empty line closes: ", answer)
+        await controller.shows("1 file as before; `/redo` brings it back")
+        await controller.shows("removed 1: new")
+    assert not changed.exists()
+    project.close()
