@@ -11,9 +11,10 @@ be read in the call; one that denies, all that may be meant by it.
 
 import posixpath
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
+from functools import lru_cache
 from typing import Literal, TypeAlias
 
 from agent.calls.command_rules import Coverage, can_be_read, coverage_of, file_in_doubt, is_within, named_files, stays
@@ -250,11 +251,12 @@ def _hides_content(rule: Rule, asked: PermissionRequest) -> bool:
     return rule.tool == "read" and asked.tool == "grep"
 
 
-def _all_readings(command: str) -> Iterator[Sequence[str]]:
+@lru_cache(maxsize=64)  # every deny rule looks at the same few lines
+def _all_readings(command: str) -> tuple[Sequence[str], ...]:
     """The words of a command: as they are written, with every sign a break; and as a shell would read them."""
-    yield [word for word in _WORD_BREAK.split(command.casefold().replace("\\\n", "").replace("\\", "")) if word]
-    for words in readings(command):
-        yield [word.casefold() for word in words]
+    plain = command.casefold().replace("\\\n", "").replace("\\", "")
+    written = tuple(filter(None, _WORD_BREAK.split(plain)))
+    return written, *dict.fromkeys(tuple(map(str.casefold, words)) for words in readings(command))
 
 
 def _holds(words: Sequence[str], wanted: Sequence[str]) -> bool:

@@ -19,6 +19,8 @@ SHELLS = {"sh", "bash", "dash", "zsh", "ksh", "ash", "fish"}
 _KEEPS_PLACE = RESERVED - {"case", "for", "select", "in", "function", "[[", "]]"} | WRAPPERS
 _ASSIGNMENT = regex(r"[A-Za-z_]\w*(\[.*?\])?\+?=", re.DOTALL)
 _DURATION = regex(r"[0-9.]+[smhd]?")
+_LONGEST_TEXT = 2_000
+"""Characters of a text inside a line, beyond which it is not read as commands: what is none takes the grammar long."""
 _DEEPEST = 3
 """Texts inside texts, beyond which nobody reads on."""
 
@@ -70,6 +72,8 @@ def readings(text: str, depth: int = 0) -> Iterator[tuple[str, ...]]:
 
 def _texts_in(word: str) -> Iterator[str]:
     """What in a word may be a command line: all of it, what stands behind the letters of an option, or behind a `!`."""
+    if len(word) > _LONGEST_TEXT:
+        return
     for text in dict.fromkeys((word, re.sub(r"^-\w+?(?=[^-\w]|$)|^-\w", "", word), word.rpartition("!")[2])):
         if re.search(r"[\s;&|`$]", text):
             yield text
@@ -103,4 +107,4 @@ def _texts(name: str, given: Sequence[Word]) -> Sequence[Word]:
 
 
 def _is_hidden_text(word: Word) -> bool:
-    return not word.is_plain or (not word.is_bare and hides_a_command(word.text))
+    return not word.is_plain or (not word.is_bare and (len(word.text) > _LONGEST_TEXT or hides_a_command(word.text)))

@@ -35,3 +35,10 @@ def test_ordinary_scripts_hide_nothing(text: str) -> None:
 def test_readings_go_into_whatever_may_be_a_command() -> None:
     found = set(readings("""a "$(b 'c d')" `e` 'f "g" h'"""))
     assert found >= {("b", "c d"), ("c", "d"), ("e",), ("f", "g", "h")}
+
+
+def test_a_long_text_for_a_shell_is_not_read_and_hides_what_it_runs() -> None:
+    text = f"bash -c 'echo {'a' * 2_000}; ls'"
+    assert hides_a_command(text)
+    assert not hides_a_command(text.replace("bash -c", "echo"))
+    assert len(list(readings(text))) == 1
