@@ -218,7 +218,7 @@ def _call(block: Call, detail: Detail, width: int, console: PaletteConsole) -> l
     if block.status == "running" and block.tail.strip():
         return lines + _quoted(_last_lines(block.tail, _TAIL_LINES), palette.dim, width, console, wrap=False)
     said, is_printed = few_lines(block)
-    if not said and detail == "normal" and block.status == "done":
+    if not said and detail == "normal" and block.status == "done" and block.name != PLAN:
         return lines + _call_work(block, diff, width, console)
     drawn = _quoted("\n".join(said), palette.dim, width, console, wrap=not is_printed) if said else []
     return lines + (drawn if is_printed else drawn[:FEW])
@@ -229,8 +229,8 @@ def _plan(block: Call, opened: bool, width: int, console: PaletteConsole) -> lis
     plan = text_of(block)
     drawn = [line[1:] for line in AnswerPainter(width - MARGIN, console).draw(plan)]  # without the margin
     if not opened and len(drawn) > _PLAN_LINES:
-        more = _line(Text(f"… {counted(len(drawn) - _PLAN_LINES, 'more line')}", console.palette.dim), width, console)
-        drawn = [*drawn[:_PLAN_LINES], more]
+        more = Text(f"… {counted(len(drawn) - _PLAN_LINES, 'more line')}", console.palette.dim)
+        drawn = [*drawn[:_PLAN_LINES], _line(more, max(1, width - MARGIN - 2), console)]
     return _ruled(drawn, console.palette)
 
 

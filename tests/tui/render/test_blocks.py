@@ -1,8 +1,10 @@
+from rich.segment import Segment
 from textual.theme import BUILTIN_THEMES
 
-from tui.render.blocks import AnswerPainter
+from tui.render.blocks import AnswerPainter, paint
 from tui.render.prose import PaletteConsole
 from tui.text.styles import palette_of
+from tui.view.blocks import Call
 
 INKS = PaletteConsole(palette_of(BUILTIN_THEMES["textual-dark"].to_color_system().generate()))
 
@@ -45,3 +47,13 @@ def test_a_line_end_that_streams_in_two_pieces_is_a_line_end() -> None:
     painter = AnswerPainter(60, INKS)
     plain(painter, "one\r")
     assert plain(painter, "one\r\n\r\ntwo") == plain(AnswerPainter(60, INKS), "one\n\ntwo")
+
+
+def test_no_line_of_a_plan_is_wider_than_the_screen() -> None:
+    steps = "- 漢字 of `calc.py`\n" * 40
+    plan = Call("1", "submit_plan", {"plan": f"# Mend it\n\n{steps}"}, "denied", text="the user rejected the plan")
+    for width in (5, 8, 13, 20, 33):
+        for drawn in (paint(plan, "normal", width, INKS), paint(plan, "full", width, INKS)):
+            assert max(map(Segment.get_line_length, drawn)) <= width
+    last = paint(plan, "normal", 40, INKS)[25]
+    assert "".join(segment.text for segment in last) == "  │ … 18 more lines"
