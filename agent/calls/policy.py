@@ -262,7 +262,7 @@ def _all_readings(command: str) -> tuple[Sequence[str], ...]:
 def _holds(words: Sequence[str], wanted: Sequence[str]) -> bool:
     """Whether a program and what it is told stand in the words, options of the program in between or not."""
     for start, word in enumerate(words):
-        if word == wanted[0] or posixpath.basename(word) == wanted[0]:
+        if word.endswith(wanted[0]) and wanted[0] in (word, posixpath.basename(word)):
             at = start + 1
             for each in wanted[1:]:
                 at = _after(words, at, each)
