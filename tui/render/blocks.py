@@ -212,7 +212,7 @@ def _call(block: Call, detail: Detail, width: int, console: PaletteConsole) -> l
     diff = diff_of(block) if block.status in ("asking", "running", "done") or opened else ""
     lines = [_line(_call_title(block, diff, width, palette), width, console)]
     if block.name == PLAN:
-        lines += _plan(block, opened, width, console)
+        lines += _plan(block, opened, width, console) if detail != "compact" else []
     elif opened:
         return lines + _call_details(block, diff, width, console)
     if block.status == "running" and block.tail.strip():

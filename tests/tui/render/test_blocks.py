@@ -55,5 +55,6 @@ def test_no_line_of_a_plan_is_wider_than_the_screen() -> None:
     for width in (5, 8, 13, 20, 33):
         for drawn in (paint(plan, "normal", width, INKS), paint(plan, "full", width, INKS)):
             assert max(map(Segment.get_line_length, drawn)) <= width
+    assert len(paint(plan, "compact", 40, INKS)) == 2, "its line, and why it was not accepted"
     last = paint(plan, "normal", 40, INKS)[25]
     assert "".join(segment.text for segment in last) == "  │ … 18 more lines"
