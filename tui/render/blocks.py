@@ -36,6 +36,7 @@ from tui.view.blocks import (
     Thought,
     UserText,
 )
+from tui.view.folds import Lookups, told_lookups
 from tui.view.outcomes import FEW, diff_of, few_lines, file_of, last_printed, outcome_of
 from tui.view.plan import text_of
 from tui.view.receipts import Compaction, RunningCompaction, UndoneReceipt
@@ -243,6 +244,15 @@ def _call_work(block: Call, diff: str, width: int, console: PaletteConsole) -> l
         return _ruled(console.lines(listed, max(1, width - MARGIN - 2)), console.palette) if listed else []
     said = "\n".join(line[:_LONGEST_LINE] for line in last_printed(block))
     return _quoted(said, console.palette.dim, width, console, wrap=False) if said else []
+
+
+def paint_lookups(lookups: Lookups, width: int, console: PaletteConsole) -> list[SegmentLine]:
+    """Reads and searches in a row as one line."""
+    palette = console.palette
+    said, which = told_lookups(lookups)
+    mark, ink = _mark("running" if any(call.status == "running" for call in lookups.calls) else "done", palette)
+    title = Text.assemble((f"{mark} ", ink), (said, palette.text), (f"  {which}", palette.dim), end="")
+    return [_line(title, width, console)]
 
 
 def _call_title(block: Call, diff: str, width: int, palette: Palette) -> Text:

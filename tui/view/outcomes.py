@@ -97,7 +97,8 @@ def diff_of(call: Call) -> str:
         return call.preview
     match call.name, call.arguments:
         case "edit", {"old": str(old), "new": str(new)}:
-            return _compare(old, new)
+            whole = "" if old.endswith("\n") or new.endswith("\n") else "\n"  # where they end, the file goes on
+            return _compare(old and old + whole, new and new + whole)
         case "write", {"content": str(content)}:
             return _compare("", content)
         case "apply_patch", {"patch": str(patch)}:

@@ -6,6 +6,7 @@ from rich.segment import Segment
 from textual.strip import Strip
 
 from tui.view.blocks import MARGIN, AnswerText, Block, Call, Detail, Retry, Thought, UserText, opens
+from tui.view.folds import Drawing, Lookups
 
 if TYPE_CHECKING:  # types only: what draws is loaded when there is something to draw
     from tui.render.blocks import AnswerPainter
@@ -15,10 +16,26 @@ if TYPE_CHECKING:  # types only: what draws is loaded when there is something to
 class BlockRow:
     """A block of the transcript: estimated until it is drawn, drawn when it is looked at."""
 
-    __slots__ = ("_extent", "_painter", "block", "detail", "gap", "height", "measured", "opened", "strips")
+    __slots__ = (
+        "_extent",
+        "_painter",
+        "block",
+        "detail",
+        "drawn",
+        "gap",
+        "height",
+        "measured",
+        "opened",
+        "strips",
+        "unfolded",
+    )
 
     def __init__(self, block: Block, above: Block | None, width: int, detail: Detail = "normal") -> None:
         self.block = block
+        self.drawn: Drawing = block
+        """What stands on the screen for it."""
+        self.unfolded = False
+        """It stands by itself, whatever is beside it."""
         self.detail = detail
         """How much is shown of every block that is not opened or closed by itself."""
         self.opened = detail == "full" and opens(block)
@@ -37,7 +54,20 @@ class BlockRow:
         if type(block) is not type(self.block):
             self.opened = self.detail == "full" and opens(block)
         self.block, self.gap, self._extent = block, _gap(above, block), _extent(block)
+        self.drawn = block
         self.strips, self.measured = None, False
+
+    def draw_as(self, drawn: Drawing, width: int) -> bool:
+        """Stands for its block in that way. Tells whether it did not so far."""
+        if drawn is self.drawn or drawn == self.drawn:
+            return False
+        was_hidden, self.drawn = self.drawn is None, drawn
+        self.strips, self.measured = None, False
+        if drawn is None:
+            self.height, self.measured = 0, True
+        elif was_hidden:
+            self.height = self.gap + self._estimated(width)
+        return True
 
     def toggle(self) -> None:
         self.opened = not self.opened
@@ -45,6 +75,7 @@ class BlockRow:
 
     def show_in(self, detail: Detail) -> None:
         """Shows that much, also of what was opened or closed by itself."""
+        self.unfolded = False
         self.detail, self.opened = detail, detail == "full" and opens(self.block)
         self.strips, self.measured = None, False
 
@@ -61,6 +92,8 @@ class BlockRow:
 
     def draw(self, width: int, console: "PaletteConsole") -> list[Strip]:
         """The block's lines at that width, with the blank line above it when there is one."""
+        if self.drawn is None:
+            self.strips, self.height, self.measured = [], 0, True
         if self.strips is None:
             lines = self._lines(width, console)
             self.strips = [Strip([])] * self.gap + [Strip(line) for line in lines]
@@ -75,14 +108,18 @@ class BlockRow:
 
     def _estimated(self, width: int) -> int:
         """Lines that the block takes about, without drawing it."""
+        if self.drawn is None:
+            return -self.gap
         characters, least = self._extent
         return characters // max(1, width - MARGIN) + least
 
     def _lines(self, width: int, console: "PaletteConsole") -> list[list[Segment]]:
-        from tui.render.blocks import AnswerPainter, paint  # noqa: PLC0415  # deferred: see above
+        from tui.render.blocks import AnswerPainter, paint, paint_lookups  # noqa: PLC0415  # deferred: see above
 
+        if isinstance(self.drawn, Lookups):
+            return paint_lookups(self.drawn, width, console)
         if not isinstance(self.block, AnswerText):
-            return paint(self.block, self._shown, width, console)
+            return paint(self.drawn or self.block, self._shown, width, console)
         painter = self._painter or AnswerPainter(width, console)
         self._painter = painter if self.block.streaming else None
         return painter.draw(self.block.text)

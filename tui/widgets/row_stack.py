@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from textual.strip import Strip
 
 from tui.view.blocks import Block, Detail
+from tui.view.folds import folded
 from tui.widgets.row import BlockRow
 
 if TYPE_CHECKING:  # a type only: what draws is loaded when there is something to draw
@@ -46,6 +47,29 @@ class Stack:
             elif rows[index].block is not block:
                 rows[index].change(block, above)
             above = block
+        self._fold(first)
+
+    def refold(self) -> None:
+        """Draws by itself what was opened since, and folds what was closed."""
+        self._fold(0)
+
+    def unfold(self, index: int) -> None:
+        """Has each of the calls stand by itself that a row stands for."""
+        for row in self.rows[index:]:
+            if row is not self.rows[index] and row.drawn is not None:
+                break
+            row.unfolded = True
+        self.refold()
+
+    def _fold(self, first: int) -> None:
+        rows, changed = self.rows[first:], None
+        alone = [row.opened or row.unfolded for row in rows]
+        drawn = folded([row.block for row in rows], alone.__getitem__) if self.detail != "full" else []
+        for index, row in enumerate(rows):
+            if row.draw_as(drawn[index] if drawn else row.block, self.width) and changed is None:
+                changed = first + index
+        if changed is not None:
+            del self._starts[changed + 1 :]
 
     def begin_earlier(self, past: Sequence[Block], turn: Sequence[Block], more: int) -> None:
         """Makes the rows those of these blocks. In place of the first that there was stand `more` of them and one; what
@@ -96,6 +120,7 @@ class Stack:
         self.detail = detail
         for row in self.rows:
             row.show_in(detail)
+        self._fold(0)
         self._starts = [0]
 
     def recolor(self, inks: "PaletteConsole") -> None:

@@ -12,6 +12,7 @@ from textual.strip import Strip
 
 from tui.text.sanitise import visible
 from tui.view.blocks import AnswerText, Block, Call, Detail, Earlier, Failure, SummaryBlock, Thought, UserText, opens
+from tui.view.folds import Lookups
 from tui.view.receipts import Compaction
 from tui.widgets.row import BlockRow
 from tui.widgets.searched import SearchedRows
@@ -71,7 +72,7 @@ class Transcript(SearchedRows, can_focus=True):
         """Shows these blocks. Blocks that are the same objects as before are not drawn again, and a `past` that is the
         same object is not even looked at."""
         self._stack.show(past, turn)
-        if self._marked is not None and self._marked not in self._stack.rows:
+        if self._marked is not None and (self._marked.drawn is None or self._marked not in self._stack.rows):
             self._marked = None
         self._settle()
         self.refresh()
@@ -167,7 +168,7 @@ class Transcript(SearchedRows, can_focus=True):
         else:
             index, line = self._stack.locate(self.scroll_offset.y + self.size.height - 1)
             self._seen = max(min(self._seen, len(rows)), index + (line >= rows[index].gap))
-            unseen = sum(isinstance(row.block, _NEWS) for row in rows[self._seen :])
+            unseen = sum(isinstance(row.block, _NEWS) and row.drawn is not None for row in rows[self._seen :])
         if unseen != self._unseen:
             self._unseen = unseen
             self.post_message(self.Unseen(unseen))
@@ -212,7 +213,7 @@ class Transcript(SearchedRows, can_focus=True):
     def action_mark(self, step: int) -> None:
         """Moves the mark to the next block, and brings it onto the screen. It begins at one that opens."""
         rows = self._stack.rows
-        walked = [index for index, row in enumerate(rows) if isinstance(row.block, _WALKED)]
+        walked = [index for index, row in enumerate(rows) if row.drawn is not None and isinstance(row.block, _WALKED)]
         if not walked:
             self._go_to(self.scroll_offset.y + step)
             return
@@ -272,7 +273,11 @@ class Transcript(SearchedRows, can_focus=True):
             and isinstance(self._stack.rows[index - 1].block, Earlier)
         ):
             self.post_message(self.EarlierWanted())
-        row.toggle()
+        if isinstance(row.drawn, Lookups):
+            self._stack.unfold(index)
+        else:
+            row.toggle()
+            self._stack.refold()
         self._hold(*self._stack.locate(self.scroll_offset.y))
         self._stack.measure((index,), 1)
         start, top = self._stack.start(index), self.scroll_offset.y

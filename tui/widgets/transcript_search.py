@@ -70,6 +70,7 @@ class TranscriptSearch:
         in_title = sum(spans[0].line == row.gap for spans in self._spans(here.row))
         if here.nth >= in_title and opens(row.block) and not row.opened:
             row.toggle()
+            self._stack.refold()
             self._opened = row
         spans = self._spans(here.row)
         return here.row, spans[min(here.nth, len(spans) - 1)][0].line if spans else row.gap
@@ -78,6 +79,7 @@ class TranscriptSearch:
         """Closes what the search has opened."""
         if self._opened is not None and self._opened.opened:
             self._opened.toggle()
+            self._stack.refold()
         self._opened = None
 
     def spans_on(self, row: int, line: int) -> tuple[tuple[FoundSpan, bool], ...]:

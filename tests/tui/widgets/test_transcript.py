@@ -296,3 +296,40 @@ async def test_its_own_keys_scroll_at_once_however_long_the_way_is() -> None:
             await pilot.wait_for_animation()
             assert shown in transcript.visible_text()
         assert transcript.following
+
+
+READS = tuple(Call(name, "read", {"path": name}, "done", text=f"text of {name}") for name in ("a.py", "b.py", "c.py"))
+
+
+def lines_of(transcript: Transcript) -> list[str]:
+    return [line.strip() for line in transcript.visible_text().split("\n") if line.strip()]
+
+
+async def test_reads_in_a_row_are_one_line_that_opens() -> None:
+    titles = [f"● read  {call.call_id}  1 line" for call in READS]
+    async with stage(UserText("go"), *READS[:2]) as (transcript, pilot):
+        assert lines_of(transcript) == ["› go", "● Read 2 files  a.py, b.py"]
+        transcript.show((UserText("go"),), READS)
+        await pilot.pause()
+        assert lines_of(transcript) == ["› go", "● Read 3 files  a.py, b.py, c.py"]
+        toggle_last(transcript)
+        await pilot.pause()
+        assert lines_of(transcript) == ["› go", *titles]
+        toggle_last(transcript)
+        await pilot.pause()
+        assert lines_of(transcript) == ["› go", titles[0], "│ path: a.py", "│", "│ text of a.py", *titles[1:]]
+        transcript.show_in("normal")
+        await pilot.pause()
+        assert lines_of(transcript) == ["› go", "● Read 3 files  a.py, b.py, c.py"]
+
+
+async def test_words_in_a_folded_call_are_found_and_shown_while_they_are_looked_at() -> None:
+    async with stage(UserText("go"), *READS, Notice("end")) as (transcript, pilot):
+        folded = lines_of(transcript)
+        assert transcript.find("text of b").of == 1
+        await pilot.pause()
+        assert lines_of(transcript)[1:3] == ["● read  a.py  1 line", "● read  b.py  1 line"]
+        assert "│ text of b.py" in lines_of(transcript)
+        transcript.end_search(back=True)
+        await pilot.pause()
+        assert lines_of(transcript) == folded

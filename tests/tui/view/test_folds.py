@@ -1,0 +1,48 @@
+import pytest
+
+from tui.view.blocks import AnswerText, Block, Call, CallStatus, UserText
+from tui.view.folds import Lookups, folded, told_lookups
+
+
+def read(path: str, status: CallStatus = "done") -> Call:
+    return Call(path, "read", {"path": path}, status)
+
+
+def todo(id: str, status: CallStatus = "done") -> Call:
+    return Call(id, "todo", {"items": [{"text": id, "status": "doing"}]}, status)
+
+
+A, B, C = read("a.py"), read("b.py"), Call("c", "grep", {"pattern": "def f"}, "running")
+RAN = Call("r", "bash", {"command": "make"}, "done")
+
+
+def test_reads_and_searches_in_a_row_are_one_line() -> None:
+    assert folded((A, B, C, RAN, A)) == [Lookups((A, B, C)), None, None, RAN, A]
+    assert folded((UserText("x"), A, B)) == [UserText("x"), Lookups((A, B)), None]
+
+
+@pytest.mark.parametrize("between", [AnswerText("so"), RAN, read("gone", "failed"), read("secret", "asking")])
+def test_what_is_to_be_seen_ends_the_row(between: Block) -> None:
+    assert folded((A, between, B)) == [A, between, B]
+
+
+def test_what_was_opened_stands_by_itself() -> None:
+    blocks = (A, B, C, A, B)
+    assert folded(blocks, lambda at: at == 2) == [Lookups((A, B)), None, C, Lookups((A, B)), None]
+
+
+def test_a_line_says_how_many_and_which_and_counts_nothing_twice() -> None:
+    part = Call("p", "read", {"path": "a.py", "offset": 7}, "done")
+    recalled = Call("q", "recall", {"ref_id": "r1"}, "done")
+    lookups = Lookups((A, part, B, C, recalled))
+    assert told_lookups(lookups) == (
+        "Read 2 files, searched 1 pattern, looked up 1 kept output",
+        "a.py, b.py, def f, r1",
+    )
+
+
+def test_a_list_stands_once_as_it_was_left_last() -> None:
+    first, second, third = todo("1"), todo("2"), todo("3", "running")
+    assert folded((first, RAN, second, third)) == [second, RAN, None, None]
+    assert folded((first, UserText("and"), second)) == [first, UserText("and"), second]
+    assert folded((first, todo("x", "failed"))) == [first, todo("x", "failed")]
