@@ -106,6 +106,10 @@ def mode_of(text: str) -> PromptMode:
     return "message"
 
 
+_LEAVING = ("exit", "quit", ":q")
+"""Words that leave other programs. Alone they are no message either."""
+
+
 def parse(text: str) -> Invocation | Unknown | None:
     """The command that a message is, or None when it is a message for the model: a path is no command, and what a
     server's prompt says is for the model."""
@@ -114,6 +118,8 @@ def parse(text: str) -> Invocation | Unknown | None:
         return Invocation(named("shell"), text[len(SHELL) :].strip())
     if mode == "memory":
         return Invocation(named("remember"), text[len(MEMORY) :].strip())
+    if text.strip() in _LEAVING:
+        return Invocation(named("quit"), "")
     form = _FORM.fullmatch(text.strip())
     if form is None or form.group(1).startswith(PROMPTS):
         return None

@@ -17,7 +17,7 @@ class Key:
 
 KEYS: tuple[Key, ...] = (
     Key("", "Enter", "", "send; while it works, for its next step"),
-    Key("", "Ctrl-J, Shift-Enter, \\ Enter", "", "a new line"),
+    Key("", "Ctrl-J, Shift-Enter, Alt-Enter, \\ Enter", "", "a new line"),
     Key("", "Up, Down", "", "messages that wait, then older ones"),
     Key("ctrl+r", "Ctrl-R", "command('history')", "find an earlier message"),
     Key("ctrl+g", "Ctrl-G", "command('editor')", "write in your editor"),
@@ -46,7 +46,7 @@ KEYS: tuple[Key, ...] = (
     Key("ctrl+d", "Ctrl-D", "command('diff')", "what the last turn changed in files", True),
     Key("ctrl+x", "Ctrl-X", "command('context')", "what fills the window, and what to do about it", True),
     Key("", "Shift-Tab", "", "the next mode: ask, accept-edits, plan"),
-    Key("f1", "F1", "command('help')", "this help"),
+    Key("f1", "F1, ?", "command('help')", "this help (? in an empty prompt)"),
     Key("f2", "F2", "command('print')", "print all of it into the terminal's scrollback"),
     Key("", "Ctrl+_, Ctrl-Y", "", "undo, redo in the prompt"),
     Key("ctrl+z", "Ctrl-Z", "suspend", "back to the shell; `fg` goes on", True),

@@ -69,6 +69,15 @@ async def test_tool_calls_are_lines_that_open() -> None:
         assert "built" not in t.transcript.visible_text()
 
 
+async def test_a_question_mark_in_an_empty_prompt_shows_the_help() -> None:
+    async with terminal(FakeSession([])) as t:
+        await t.press("w", "question_mark")
+        assert t.prompt.text == "w?"
+        t.prompt.put("")
+        await t.press("question_mark", lists="help")
+        assert t.prompt.text == ""
+
+
 async def test_a_key_shows_more_or_less_of_the_work_and_tells() -> None:
     async with terminal(FakeSession([[*ran("make", "built\nfine"), DONE]])) as t:
         await t.type("go", shows="│ fine")

@@ -14,6 +14,12 @@ def test_a_command_is_found_with_its_argument() -> None:
     assert parse("/HELP ") == Invocation(COMMANDS[0], "")
 
 
+@pytest.mark.parametrize("word", ["exit", "quit", ":q", " exit "])
+def test_a_word_that_leaves_other_programs_leaves(word: str) -> None:
+    assert parse(word) == Invocation(named("quit"), "")
+    assert parse(f"{word.strip()} now") is None
+
+
 def test_messages_and_paths_are_no_commands() -> None:
     assert parse("please /help me") is None
     assert parse("/usr/bin/env fails") is None

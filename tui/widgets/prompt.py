@@ -274,6 +274,8 @@ class PromptInput(TextArea):
                 self.run_worker(self._paste_picture(), group="clipboard", exclusive=True)
             case "tab":
                 pass
+            case "question_mark" if not self.text:
+                self.call_later(self.run_action, "app.command('help')")
             case "shift+tab":
                 self.call_later(self.run_action, "app.command('mode')")
             case "up" if self.cursor_at_first_line:
