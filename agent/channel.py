@@ -3,7 +3,7 @@
 import asyncio
 import itertools
 from collections.abc import AsyncGenerator, Callable, Coroutine
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 from agent.errors import AgentError
 from agent.events import (
@@ -16,11 +16,43 @@ from agent.events import (
     QuestionAsked,
     TurnFinished,
 )
-from agent.interrupt import Interrupt
 from agent.plan_events import PlanAnswered, PlanDecision, PlanSubmitted
+
+T = TypeVar("T")
 
 Answer: TypeAlias = Decision | PlanDecision | str
 """To a question about a call, about a plan, or in words."""
+
+
+class Interrupt:
+    """The user's wish to stop, which running work can race against. It is reset at the start of each turn."""
+
+    def __init__(self) -> None:
+        self._event = asyncio.Event()
+
+    def requested(self) -> bool:
+        return self._event.is_set()
+
+    def request(self) -> None:
+        self._event.set()
+
+    def reset(self) -> None:
+        self._event.clear()
+
+    async def race(self, work: Coroutine[Any, Any, T]) -> T | None:
+        """The result of the work, or None when the user was faster; the work is then cancelled and has ended."""
+        if self._event.is_set():
+            work.close()
+            return None
+        task = asyncio.ensure_future(work)
+        waiter = asyncio.ensure_future(self._event.wait())
+        try:
+            await asyncio.wait({task, waiter}, return_when=asyncio.FIRST_COMPLETED)
+            return task.result() if task.done() else None
+        finally:
+            for running in (task, waiter):
+                running.cancel()
+            await asyncio.gather(task, waiter, return_exceptions=True)
 
 
 class Questions:

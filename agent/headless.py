@@ -14,6 +14,7 @@ from dataclasses import asdict, field
 from functools import partial
 from typing import Any, Literal, NoReturn, TextIO, TypeAlias
 
+from agent.channel import Interrupt
 from agent.context.mentions import piped
 from agent.crash import crashed, print_nothing, secrets_of
 from agent.errors import AgentError, SchemaNotMet, UsageError, is_unwritable
@@ -32,7 +33,6 @@ from agent.events import (
     TurnFinished,
     TurnStarted,
 )
-from agent.interrupt import Interrupt
 from agent.messages import Note, Usage
 from agent.records.situation import news_for_user
 from agent.session import Session

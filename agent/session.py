@@ -9,12 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Concatenate, ParamSpec, Protocol, TypeVar
 
 from agent.archive.listing import ArchiveListing
-from agent.channel import Answer, Channel
+from agent.channel import Answer, Channel, Interrupt
 from agent.checkpoints.session_checkpoints import SessionCheckpoints
 from agent.config.options import Mode
 from agent.errors import AgentError, StoreFailed
 from agent.events import Event, Noticed, Resumed, TurnFailed, TurnFinished, TurnStarted
-from agent.interrupt import Interrupt
 from agent.messages import Conversation, Image, Note, Text, User
 from agent.providers.usage import counted_for
 from agent.records.file_history import FileLog

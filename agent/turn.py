@@ -5,11 +5,11 @@ from typing import Literal, TypeAlias
 
 from agent.calls.execute import run_calls
 from agent.calls.loop_guard import goes_in_circles
+from agent.channel import Interrupt
 from agent.context.control_calls import FULL, LAST, kept_in, not_run, report_in
 from agent.context.recalls import with_outputs
 from agent.events import StepStarted, TurnEnd
 from agent.input.message import hear, settle_tools, with_named
-from agent.interrupt import Interrupt
 from agent.messages import Assistant, Conversation, ToolOutput, User
 from agent.providers.base import Reply
 from agent.records.call_progress import may_begin, output_left

@@ -9,6 +9,7 @@ from typing import Any, Protocol, TypeAlias
 from agent.calls.policy import PermissionRequest, Policy, Rule, Ruling, decide, parse_rule
 from agent.calls.resolve import tool_for
 from agent.calls.secret_arguments import with_secrets
+from agent.channel import Interrupt
 from agent.config.options import Mode
 from agent.context.control_calls import PLAN
 from agent.context.secret_tokens import SecretTokens
@@ -23,7 +24,6 @@ from agent.events import (
     PermissionAsked,
     Tried,
 )
-from agent.interrupt import Interrupt
 from agent.messages import ToolCall
 from agent.plan_events import PlanDecision, PlanSubmitted
 from tools.base import Previews, ReadOnlyAccess, ReadsOnly, Tool, ToolError, Workspace

@@ -15,11 +15,11 @@ from agent.calls.plan_approval import BEHIND, approve_plan, was_decided
 from agent.calls.policy import PermissionRequest
 from agent.calls.resolve import as_meant
 from agent.calls.secret_arguments import hidden, with_secrets
+from agent.channel import Interrupt
 from agent.context.control_calls import PLAN
 from agent.context.offload import moved
 from agent.context.secret_tokens import SecretTokens
 from agent.events import Event, ToolFinished, ToolProgress, ToolStarted
-from agent.interrupt import Interrupt
 from agent.messages import OutputStatus, ToolCall, ToolOutput
 from agent.records.call_progress import CallProgress
 from tools.base import Effect, Made, Result, Tool, ToolError, Workspace

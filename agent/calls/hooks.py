@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from agent.calls.policy import PermissionRequest, Rule, concerns, parse_rule
+from agent.channel import Interrupt
 from agent.config.option_values import AfterTool
 from agent.context.mask import HOOK_SAYS
 from agent.events import Event, Noticed
-from agent.interrupt import Interrupt
 from agent.messages import OutputStatus, ToolCall
 from tools.base import PrintedLog, Result, Workspace
 from tools.plain_text import plain

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable
 from dataclasses import field
 
-from agent.interrupt import Interrupt
+from agent.channel import Interrupt
 from agent.messages import BY_USER, ToolCall, ToolOutput
 from tools.base import Effect, ToolError
 from tools.lazy import dataclass, regex

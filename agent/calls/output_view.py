@@ -12,6 +12,7 @@ from agent.archive.archive import Archive
 from agent.calls.execute import CallPosition
 from agent.calls.output_room import KeptOutput
 from agent.calls.policy import PermissionRequest
+from agent.channel import Interrupt
 from agent.config.option_values import AfterTool
 from agent.context.offload import (
     Excerpt,
@@ -28,7 +29,6 @@ from agent.context.output_media import lines_for, sorted_out
 from agent.debug import Debug
 from agent.errors import StoreFailed
 from agent.events import Event, Noticed
-from agent.interrupt import Interrupt
 from agent.messages import Image, OutputStatus, Stored, ToolCall, ToolOutput
 from agent.records.rows import decoded_size, in_message
 from tools.base import Picture, PrintedLog, Result, Workspace

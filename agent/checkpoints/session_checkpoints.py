@@ -8,11 +8,11 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
+from agent.channel import Interrupt
 from agent.checkpoints.undo_points import TurnPlace
 from agent.config.values import Config
 from agent.errors import AgentError
 from agent.events import Event, Noticed, TurnStarted
-from agent.interrupt import Interrupt
 from agent.view_events import FilesChanged
 
 if TYPE_CHECKING:  # types only: most runs change no file

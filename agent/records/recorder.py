@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 
+from agent.channel import Interrupt
 from agent.context.control_calls import TodoState
 from agent.context.incremental import Growing
 from agent.context.last_request import Mark
@@ -16,7 +17,6 @@ from agent.context.mask import outputs_so_far
 from agent.context.tool_selection import meant
 from agent.errors import StoreFailed
 from agent.events import Event, ModelSwitched, ReplyFinished, TurnStarted
-from agent.interrupt import Interrupt
 from agent.messages import Assistant, CallState, Conversation, Message, Summary, User
 from agent.records.call_progress import is_to_be_asked, output_left
 from agent.records.images import as_in_log

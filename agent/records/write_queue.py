@@ -7,8 +7,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import ParamSpec
 
+from agent.channel import Interrupt
 from agent.errors import StoreFailed
-from agent.interrupt import Interrupt
 from agent.records.store_thread import StoreThread
 from store.sessions import SessionStore
 from tools.lazy import dataclass

@@ -6,6 +6,7 @@ from typing import Protocol
 
 from agent.archive.session_archive import SessionArchive
 from agent.calls.execute import CallRunner
+from agent.channel import Interrupt
 from agent.checkpoints.session_checkpoints import SessionCheckpoints
 from agent.context.prompt import Instructions
 from agent.context.settings import CompactionSettings
@@ -13,7 +14,6 @@ from agent.context.tool_selection import ToolSpec
 from agent.context.view import View
 from agent.debug import Debug
 from agent.events import Event
-from agent.interrupt import Interrupt
 from agent.messages import User
 from agent.providers.base import Provider
 from agent.providers.fallbacks import Targets

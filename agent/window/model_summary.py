@@ -6,6 +6,7 @@ from collections.abc import Callable, Container, Coroutine, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from agent.channel import Interrupt
 from agent.context.compaction import LEAST_SUMMARY, CompactionPlan, Floor
 from agent.context.estimate import estimate_text
 from agent.context.settings import CompactionSettings
@@ -15,7 +16,6 @@ from agent.context.summary_cost import SummaryJob
 from agent.context.transcript import chunks, named_outputs, transcript
 from agent.errors import AgentError, ContextOverflow, EmptyAnswer, ProviderError, TimedOut, Unreachable
 from agent.events import Event, Noticed, ReplyFinished, RetryScheduled
-from agent.interrupt import Interrupt
 from agent.messages import Conversation, Text, User
 from agent.providers.base import Provider, Reply, Request
 from agent.providers.learned_limits import LearnedLimits, SummariserSource

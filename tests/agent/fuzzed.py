@@ -8,11 +8,11 @@ from typing import Literal, ParamSpec, TypeAlias, TypeVar
 
 from hypothesis import strategies as st
 
+from agent.channel import Interrupt
 from agent.context.budget import Window
 from agent.context.estimate import estimate_messages, estimate_text, estimate_tools
 from agent.context.tool_selection import ToolSpec
 from agent.errors import AuthFailed, ContextOverflow
-from agent.interrupt import Interrupt
 from agent.messages import (
     Assistant,
     AssistantPart,

@@ -9,7 +9,7 @@ from typing import Literal
 
 from hypothesis import strategies as st
 
-from agent.interrupt import Interrupt
+from agent.channel import Interrupt
 from agent.messages import ToolCall
 from agent.window.deferral import specs_of
 from tests.agent.providers.wires.cases import PIXEL

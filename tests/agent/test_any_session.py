@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from agent.archive.archive import Archive
+from agent.channel import Interrupt
 from agent.context.budget import Window
 from agent.context.preflight import Target
 from agent.context.prompt import Instructions, build_prompt
@@ -23,7 +24,6 @@ from agent.context.references import message_digits
 from agent.context.settings import Caps, CompactionSettings
 from agent.errors import AgentError, ReferenceFailed
 from agent.events import Event, Steered, TurnFailed, TurnFinished
-from agent.interrupt import Interrupt
 from agent.messages import Assistant, Conversation, Message, Reasoning, Text, ToolCall, User
 from agent.providers.base import ModelFacts, Request
 from agent.providers.fallbacks import Connected, Targets

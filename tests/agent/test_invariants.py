@@ -58,6 +58,7 @@ from agent.calls.execute import CallRunner
 from agent.calls.output_room import FILLED
 from agent.calls.output_view import Ingest
 from agent.calls.policy import Policy
+from agent.channel import Interrupt
 from agent.context.apply_strategy import last_message
 from agent.context.attachments import LONG_WORDS
 from agent.context.budget import Window
@@ -80,7 +81,6 @@ from agent.context.view_edits import EditRequest
 from agent.context.view_items import items_of, pins_of
 from agent.errors import AgentError, AuthFailed
 from agent.events import Event, FinalTurn, ModelSwitched, Noticed, ToolFinished, TurnFailed, WindowLearned
-from agent.interrupt import Interrupt
 from agent.messages import Assistant, Conversation, Image, Message, Note, Text, ToolCall, ToolOutput, User, UserPart
 from agent.providers.base import ModelFacts, Request
 from agent.providers.fallbacks import Connected, Targets

@@ -17,6 +17,7 @@ from agent.calls.output_room import OutputRoom
 from agent.calls.output_view import Ingest
 from agent.calls.policy import IN_PLAN, Policy, parse_rule
 from agent.calls.project_rules import KeptRules, ProjectRules
+from agent.channel import Interrupt
 from agent.context.estimate import estimate_message
 from agent.context.preflight import ToolBudget
 from agent.events import (
@@ -30,7 +31,6 @@ from agent.events import (
     ToolFinished,
     Tried,
 )
-from agent.interrupt import Interrupt
 from agent.messages import ToolCall, ToolOutput, User
 from agent.providers.wires.scripted import Scripted
 from agent.session import Session

@@ -12,10 +12,10 @@ from agent.calls.execute import CallPosition, CallRunner, run_calls
 from agent.calls.output_room import OutputRoom
 from agent.calls.output_view import Ingest
 from agent.calls.policy import Policy
+from agent.channel import Interrupt
 from agent.context.estimate import estimate_message
 from agent.context.preflight import ToolBudget
 from agent.events import Event
-from agent.interrupt import Interrupt
 from agent.messages import ToolCall, User
 from tools.base import Arguments, Effect, Result, Workspace
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from agent.channel import Interrupt
 from agent.errors import StoreFailed
-from agent.interrupt import Interrupt
 from agent.records import write_queue
 from agent.records.store_thread import StoreThread
 from agent.records.write_queue import CLOSING, WAITING, WRITTEN, WriteQueue

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from agent.channel import Interrupt
 from agent.context.compaction import outputs_of
 from agent.context.control_calls import FINAL
 from agent.context.prompt import Instructions, build_prompt
@@ -17,7 +18,6 @@ from agent.context.strategies import Room, size_of
 from agent.context.summary_cost import SummaryJob
 from agent.errors import AuthFailed, TimedOut
 from agent.events import Event, FinalTurn, Noticed, ReplyFinished, TurnFailed, TurnFinished, WindowLearned
-from agent.interrupt import Interrupt
 from agent.messages import Assistant, Conversation, Image, Text, ToolCall, ToolOutput, User
 from agent.providers.base import Chunk, Provider, Request
 from agent.providers.summarisers import Summarisers
