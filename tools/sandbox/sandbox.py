@@ -112,12 +112,12 @@ def inside(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 _TAKES_TERMINAL = (
-    sys.executable, "-I", "-S", "-c",
+    os.path.realpath(sys.executable), "-I", "-S", "-c",
     "import fcntl, os, sys, termios; os.setsid(); fcntl.ioctl(0, termios.TIOCSCTTY, 0); "
     "os.execv(sys.argv[1], sys.argv[1:])",
 )  # fmt: skip
 """Its keys would end bubblewrap, were that in the foreground of the terminal. So the command leads a session of its
-own, and the terminal belongs to that."""
+own, and the terminal belongs to that. The interpreter itself, since an environment for it may lie in /tmp."""
 
 
 def _readable(data: bytes) -> int | None:
