@@ -69,24 +69,24 @@ GATES: Sequence[Gate] = (
 def main() -> int:
     began = time.monotonic()
     compile_sources()
-    missed = [line for approval in GATES if (line := missed_by(approval))]
+    missed = [line for gate in GATES if (line := missed_by(gate))]
     print(f"{len(GATES) - len(missed)} of {len(GATES)} limits hold; {time.monotonic() - began:.0f} s")
     for line in missed:
         print(f"MISSED  {line}")
     return 1 if missed else 0
 
 
-def missed_by(approval: Gate) -> str:
+def missed_by(gate: Gate) -> str:
     """What is said of a gate that does not hold; nothing of one that does."""
     best, line = float("inf"), ""
     for _ in range(TRIES):
-        ratio, about = approval.measure()
+        ratio, about = gate.measure()
         if ratio < best:
-            best, line = ratio, f"{approval.name:46} {ratio:7.2f} x   limit {approval.limit:g} x   {about}"
-        if best <= approval.limit:
+            best, line = ratio, f"{gate.name:46} {ratio:7.2f} x   limit {gate.limit:g} x   {about}"
+        if best <= gate.limit:
             break
     print(line, flush=True)
-    return "" if best <= approval.limit else line
+    return "" if best <= gate.limit else line
 
 
 if __name__ == "__main__":

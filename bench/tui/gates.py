@@ -185,25 +185,25 @@ def main() -> int:
     compile_sources()
     with tempfile.TemporaryDirectory() as name:
         place = Place(Path(name))
-        missed = [line for approval in GATES if (line := missed_by(approval, place))]
+        missed = [line for gate in GATES if (line := missed_by(gate, place))]
     print(f"{len(GATES) - len(missed)} of {len(GATES)} limits hold; {time.monotonic() - began:.0f} s")
     for line in missed:
         print(f"MISSED  {line}")
     return 1 if missed else 0
 
 
-def missed_by(approval: Gate, place: Place) -> str:
+def missed_by(gate: Gate, place: Place) -> str:
     """What is said of a gate that does not hold; nothing of one that does."""
     best, line = float("inf"), ""
     for _ in range(TRIES):
-        ratio, told = approval.measure(place)
+        ratio, told = gate.measure(place)
         if ratio < best:
-            best, line = ratio, f"{approval.name:46} {ratio:7.2f} x   limit {approval.limit:g} x   {told}"
-        if best <= approval.limit:
+            best, line = ratio, f"{gate.name:46} {ratio:7.2f} x   limit {gate.limit:g} x   {told}"
+        if best <= gate.limit:
             break
         place.forget()
     print(line, flush=True)
-    return "" if best <= approval.limit else line
+    return "" if best <= gate.limit else line
 
 
 def used(terminal: Terminal) -> Used:

@@ -48,6 +48,7 @@ async def test_a_turn_is_taken_back_and_brought_back(tmp_path: Path) -> None:
         await t.press("enter")
         await t.rests()
         assert (project / "made" / "new.txt").read_text() == "new\n"
+        assert told(t) == "2 files changed again; `/undo` takes them back"
         await t.type("/redo", shows="there is nothing to redo")
 
 

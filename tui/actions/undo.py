@@ -98,4 +98,4 @@ async def carry_out(context: CommandContext, agreed: Agreed, kind: PointKind) ->
     except AgentError as error:
         return context.controller.fail(error)
     await context.controller.aside("telling", lambda session: session.change(told_of_files, done.files))
-    return context.controller.notice(restored_told(done, "/undo list" if kind == "redo" else "/redo"))
+    return context.controller.notice(restored_told(done, is_redone=kind == "redo"))

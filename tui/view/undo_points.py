@@ -99,10 +99,13 @@ def _point_row(point: UndoPoint, files: Sequence[str], now: float) -> PanelRow:
     )  # fmt: skip
 
 
-def restored_told(done: Restored, back: str) -> str:
-    """What the user is told afterwards. `back`: what takes it back."""
+def restored_told(done: Restored, *, is_redone: bool) -> str:
+    """What the user is told afterwards, and what takes that back."""
+    count, them = counted(len(done.files), "file"), "it" if len(done.files) == 1 else "them"
     told = (
-        f"{counted(len(done.files), 'file')} as before; `{back}` brings {'it' if len(done.files) == 1 else 'them'} back"
+        f"{count} changed again; `/undo` takes {them} back"
+        if is_redone
+        else f"{count} as before; `/redo` brings {them} back"
     )
     if done.left:
         told += f". Left as they are: {listed([visible_line(one.path) for one in done.left], MOST)}"
