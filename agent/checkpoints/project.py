@@ -204,7 +204,8 @@ class ProjectCheckpoints:
                 raise
             self._settle(point, plan.points)
         left = (*plan.of("cannot"), *(() if forced else plan.of("ask")))
-        return Restored(point, tuple(move.path for move in moves if move.now.kind != "folder"), left)
+        files = [move.path for move in moves if not {move.now.kind, move.back.kind} <= {"folder", "absent"}]
+        return Restored(point, tuple(files), left)
 
     def recover(self) -> tuple[str, ...]:
         """Finishes what a killed process has left half-way; which files that was about. Nothing is done while another
