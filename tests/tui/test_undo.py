@@ -28,6 +28,17 @@ async def changes_files(t: Driven, *answers: Reply) -> None:
     assert told(t) == "2 files changed; `/undo` takes them back"
 
 
+async def agrees(t: Driven, key: str = "enter") -> None:
+    """Agrees to what is shown, and waits until it is told that it was done."""
+    count = notices(t)
+    await t.press(key, until=lambda: notices(t) > count)
+    await t.rests()
+
+
+def notices(t: Driven) -> int:
+    return sum(isinstance(block, Notice) for block in t.app.controller.view.blocks)
+
+
 async def test_a_turn_is_taken_back_and_brought_back(tmp_path: Path) -> None:
     project = tmp_path / "project"
     async with working(tmp_path, calls("bash", command=COMMAND), {"text": "Done."}) as t:
@@ -37,16 +48,14 @@ async def test_a_turn_is_taken_back_and_brought_back(tmp_path: Path) -> None:
         await t.rests()
         assert (project / "made" / "new.txt").exists()
         await t.type("/undo", lists="undo")
-        await t.press("enter")
-        await t.rests()
+        await agrees(t)
         assert ((project / "calc.py").read_text(), (project / "made").exists()) == (BEFORE, False)
         assert told(t) == "2 files as before; `/redo` brings them back"
         note = "[The user brought these files back to what they were before; read them again: calc.py, made/new.txt]"
         assert t.session.history.messages[-1] == User((Note(note),))
         await t.type("/undo", shows="there is nothing to undo")
         await t.type("/redo", lists="redo")
-        await t.press("enter")
-        await t.rests()
+        await agrees(t)
         assert (project / "made" / "new.txt").read_text() == "new\n"
         assert told(t) == "2 files changed again; `/undo` takes them back"
         await t.type("/redo", shows="there is nothing to redo")
@@ -58,16 +67,13 @@ async def test_what_somebody_else_changed_is_asked_about(tmp_path: Path) -> None
         await changes_files(t)
         (project / "calc.py").write_text("mine")
         await t.type("/undo", lists="undo")
-        await t.press("enter")
-        await t.rests()
+        await agrees(t)
         assert ((project / "calc.py").read_text(), (project / "made").exists()) == ("mine", False)
         assert told(t) == "1 file as before; `/redo` brings it back. Left as they are: calc.py"
         await t.type("/redo", lists="redo")
-        await t.press("enter")
-        await t.rests()
+        await agrees(t)
         await t.type("/undo", lists="undo")
-        await t.press("a")
-        await t.rests()
+        await agrees(t, "a")
         assert (project / "calc.py").read_text() == BEFORE
 
 
@@ -78,15 +84,13 @@ async def test_the_conversation_goes_back_with_files_and_files_without_it(tmp_pa
         first = t.session.id
         await t.type("/rewind", lists="rewind")
         await t.press("f", until=lambda: shows_diffs(t, "rewind"))
-        await t.press("enter")
-        await t.rests()
+        await agrees(t)
         assert ((project / "calc.py").read_text(), t.session.id) == (BEFORE, first)
         await t.type("/redo", lists="redo")
-        await t.press("enter")
-        await t.rests()
+        await agrees(t)
         await t.type("/rewind", lists="rewind")
         await t.press("b", until=lambda: shows_diffs(t, "rewind"))
-        await t.press("enter")
+        await t.press("enter", until=lambda: (t.prompt.text, (project / "calc.py").read_text()) == ("go", BEFORE))
         await t.rests()
         assert ((project / "calc.py").read_text(), t.session.id != first, t.prompt.text) == (BEFORE, True, "go")
 
@@ -101,6 +105,5 @@ async def test_any_turn_of_the_session_can_be_taken_back(tmp_path: Path) -> None
         await t.rests()
         await t.type("/undo list", lists="undo")
         await t.press("down", "enter", until=lambda: shows_diffs(t, "undo"))
-        await t.press("enter")
-        await t.rests()
+        await agrees(t)
         assert ((project / "calc.py").read_text(), (project / "b").read_text()) == (BEFORE, "b\n")

@@ -64,9 +64,8 @@ async def test_it_is_looked_at_written_edited_done_and_taken_back(tmp_path: Path
         assert t.session.history.summary.summary
         t.prompt.focus()
         await t.type("/context undo", asks=ConfirmScreen)
-        await t.press("enter")
+        await t.press("enter", until=lambda: isinstance(t.app.controller.view.blocks[-1], UndoneReceipt))
         assert replace(t.session.history, held=0) == before
-        assert isinstance(t.app.controller.view.blocks[-1], UndoneReceipt)
         await t.type("/context undo", shows="there is nothing to undo")
 
 
