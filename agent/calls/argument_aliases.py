@@ -6,7 +6,6 @@ import shlex
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
-from agent.calls.search_replace import as_replacement
 from agent.calls.tool_aliases import EDITORS, LISTERS, by_name, plain_name
 from tools.base import Arguments, ToolError
 from tools.extent import shortened
@@ -91,6 +90,13 @@ _LISTED = regex(r"\s*(?:[-*]|\d+[.)])?\s*\[(?P<mark>.?)\]\s*(?P<text>.+)")
 _SHELLS = ("bash", "sh", "zsh", "/bin/bash", "/bin/sh", "/bin/zsh", "/usr/bin/bash", "/usr/bin/zsh")
 _DURATION = regex(r"\s*(\d{1,9})\s*(ms|s|sec|secs|seconds?|m|min|mins|minutes?)\s*")
 _URL = regex(r"https?://[^\s<>\"'`)\]}]+")
+_SEARCH_BLOCK = regex(
+    r"^(?:<{5,9}|-{5,9}) ?SEARCH>?[ \t]*\r?\n(?P<about>(?::(?:start|end)_line:.*\n)*(?:-{5,9}[ \t]*\r?\n)?)"
+    r"(?P<old>(?:.*\n)*?)={5,9}[ \t]*\r?\n(?P<new>(?:.*\n)*?)(?:>{5,9}|\+{5,9}) ?REPLACE>?[ \t]*\r?$"
+)
+"""A block of what is searched and what replaces it: `<<<<<<< SEARCH …`."""
+_SEARCH_BETWEEN = regex(r"(?m)^={5,9}[ \t\r]*$")
+_SEARCH_START = regex(r"(?m)^(?:<{5,9}|-{5,9}) ?SEARCH")
 _MILLISECONDS = 1_000
 """Numbers above this are no seconds that a call waits."""
 
@@ -185,7 +191,7 @@ def _read(made: Values, called: str, root: str) -> None:
 
 def _edit(made: Values, called: str, root: str) -> None:
     blocks = next((name for name in ("diff", "content", "patch") if isinstance(made.get(name), str)), "")
-    if blocks and "old" not in made and (found := as_replacement(str(made[blocks]))) is not None:
+    if blocks and "old" not in made and (found := _as_replacement(str(made[blocks]))) is not None:
         del made[blocks]
         made["old"], made["new"] = found
     if _take(made, "useregex") in (True, "true"):
@@ -334,3 +340,17 @@ def _list_in(text: str) -> Sequence[object] | None:
     except (ValueError, RecursionError):
         return None
     return read if isinstance(read, list) else None
+
+
+def _as_replacement(text: str) -> tuple[str, str] | None:
+    """What the one block of a text searches, and what it puts there; None where the text is no such block. Raises
+    `ToolError` for several."""
+    starts = len(_SEARCH_START.findall(text))
+    if starts > 1:
+        raise ToolError(
+            f"`edit` makes one change a call: call it {starts} times, with `old` and `new` of one block each"
+        )
+    found = _SEARCH_BLOCK.fullmatch(text.strip("\r\n"))
+    if found is None or not found["old"] or len(_SEARCH_BETWEEN.findall(text)) > 1:
+        return None
+    return found["old"].removesuffix("\n").removesuffix("\r"), found["new"].removesuffix("\n").removesuffix("\r")
