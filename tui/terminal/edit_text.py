@@ -1,5 +1,6 @@
 """A text in the user's own editor, which has the terminal meanwhile."""
 
+import os
 import shlex
 import signal
 import subprocess
@@ -36,7 +37,8 @@ def _ended(command: Sequence[str], path: Path) -> int:
     """The exit code of an editor, once it has ended."""
     before = line_settings()
     try:
-        with subprocess.Popen([*command, str(path)]) as editor, guest(editor):
+        # By name, since keys are wiped out of the block that is handed on otherwise: it is the user's own program.
+        with subprocess.Popen([*command, str(path)], env=os.environ) as editor, guest(editor):
             while True:
                 # Not without end: a signal that another thread happens to take does not wake who waits here.
                 with suppress(subprocess.TimeoutExpired):
