@@ -12,7 +12,7 @@ from pathlib import Path
 
 from agent.config.values import Config
 from agent.errors import AgentError
-from tools.redaction import redacted
+from tools.secrets.redaction import redacted
 
 MOST_REPORTS = 20
 """Older ones are removed."""

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal, TextIO, TypeAlias
 
-from tools.redaction import redacted
+from tools.secrets.redaction import redacted
 
 MAX_BYTES = 10_000_000
 """At which the file becomes `context.jsonl.1`, and a new one is begun."""

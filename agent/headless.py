@@ -38,9 +38,9 @@ from agent.records.situation import news_for_user
 from agent.session import Session
 from agent.sessions import Sessions
 from agent.view_events import CompactionFailed, ContextCompacted
-from tools.extent import shortened
 from tools.lazy import dataclass
-from tools.plain_text import plain
+from tools.outputs.extent import shortened
+from tools.outputs.plain_text import plain
 from tools.sandbox.system import known_kind
 from tools.schema import mismatches
 

@@ -5,8 +5,8 @@ from dataclasses import field, replace
 from operator import is_
 from typing import Literal, Self, TypeAlias, TypeVar
 
-from tools.extent import Extent
 from tools.lazy import dataclass
+from tools.outputs.extent import Extent
 from tools.process.state import ProgramState
 
 OutputStatus: TypeAlias = Literal["done", "failed", "denied", "cancelled", "interrupted"]

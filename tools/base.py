@@ -5,15 +5,15 @@ from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias, runtime_checkable
 
-from tools.cap import by_bytes
-from tools.extent import Extent
 from tools.lazy import dataclass
+from tools.outputs.cap import by_bytes
+from tools.outputs.extent import Extent
+from tools.outputs.recall_scope import Scope
+from tools.outputs.recalled import Fetch, LookUp, Memory, RecallQuery
+from tools.outputs.stored import KeptContent
 from tools.process.jobs import BackgroundJobs
 from tools.process.state import ProgramState
-from tools.recall_scope import Scope
-from tools.recalled import Fetch, LookUp, Memory, RecallQuery
 from tools.seen_files import SeenFiles
-from tools.stored_outputs import KeptContent
 
 if TYPE_CHECKING:  # types only: who runs a command pays for it
     from tools.sandbox.sandbox import Sandbox

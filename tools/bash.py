@@ -12,7 +12,7 @@ from tools.commands.viewers import shown_names
 from tools.files.change import note_looks
 from tools.files.paths import locate
 from tools.files.read_write import undivided
-from tools.plain_text import printable
+from tools.outputs.plain_text import printable
 from tools.process.jobs import Job
 from tools.process.program import Program, start
 from tools.process.shell import Launch, in_shell

@@ -3,7 +3,6 @@
 from pathlib import Path
 
 from tools.base import Arguments, Effect, Result, ToolError, Workspace, description_beside
-from tools.extent import counted
 from tools.files.change import Change, look_at, made_of, make, preview_of
 from tools.files.matching import apply, line_number
 from tools.files.paths import display, resolve
@@ -11,7 +10,8 @@ from tools.files.read_write import content_of, undivided
 from tools.files.text import TextFile, decode, showable
 from tools.files.text_edit import MOST_SHOWN, Target, TextEdit, edited
 from tools.lazy import dataclass
-from tools.plain_text import numbered
+from tools.outputs.extent import counted
+from tools.outputs.plain_text import numbered
 from tools.schema import flag, object_of, text
 
 

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tools.base import Arguments, Effect, Result, ToolError, Workspace, description_beside
-from tools.extent import shortened
 from tools.files.change import Change, insist_on_read, made_of, make, preview_of
 from tools.files.paths import display, resolve
 from tools.files.read_write import content_of, undivided
 from tools.lazy import dataclass, regex
+from tools.outputs.extent import shortened
 from tools.schema import number, object_of, text
 
 if TYPE_CHECKING:  # types only: see `_plan`

@@ -4,8 +4,8 @@ import os
 from pathlib import Path
 
 from tools.base import Arguments, Effect, Result, ToolError, Workspace, description_beside
-from tools.extent import Extent
 from tools.files.paths import display, kind_of, locate, resolve
+from tools.outputs.extent import Extent
 from tools.schema import number, object_of, text
 from tools.search import globs
 

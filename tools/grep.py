@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
 from tools.base import Arguments, Effect, Result, ToolError, Workspace, description_beside
-from tools.extent import Extent, counted
 from tools.files.change import look_content
 from tools.files.paths import display, kind_of, resolve
 from tools.lazy import dataclass
-from tools.plain_text import cut_line, plain
+from tools.outputs.extent import Extent, counted
+from tools.outputs.plain_text import cut_line, plain
 from tools.schema import flag, number, object_of, text
 from tools.search import globs
 

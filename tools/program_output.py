@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from tools.base import Arguments, PrintedLog, Result, ToolError, Workspace
-from tools.plain_text import as_text
+from tools.outputs.plain_text import as_text
 from tools.process.jobs import Job
 from tools.process.state import ProgramState, state_of
 from tools.schema import text

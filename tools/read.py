@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import IO
 
 from tools.base import Arguments, Effect, Picture, ReadLimits, Result, ToolError, Workspace, description_beside
-from tools.extent import Extent, counted
 from tools.files.large import page_of_file
 from tools.files.paths import display, kind_of, resolve
 from tools.files.pictures import LARGEST_PICTURE, picture_type
 from tools.files.read_write import LARGEST, opened, read_bytes, undivided
 from tools.files.text import binary_kind, decode, showable
 from tools.lazy import dataclass
-from tools.plain_text import numbered, printable
+from tools.outputs.extent import Extent, counted
+from tools.outputs.plain_text import numbered, printable
 from tools.schema import number, object_of, text
 
 MOST_LINES = 2000

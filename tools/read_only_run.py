@@ -13,9 +13,9 @@ from tools.base import ReadOnlyAccess, ToolError, Workspace
 from tools.commands.grammar import Command
 from tools.commands.proof import proved
 from tools.commands.scripts import Operand, Proof
-from tools.commands.secret_files import SECRET_FILES, SECRET_FOLDERS, SECRET_GLOBS, holds_secrets
 from tools.files.paths import display, granted, locate
 from tools.process.shell import Launch, argv_of, child_environment
+from tools.secrets.files import SECRET_FILES, SECRET_FOLDERS, SECRET_GLOBS, holds_secrets
 
 _NO_CHILD = ("--no-ext-diff", "--no-textconv", "--ignore-submodules=all")
 """What a repository may turn on for some files or one submodule, which settings do not reach."""

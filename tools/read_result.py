@@ -8,14 +8,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Literal, TypeVar
 
 from tools.base import Arguments, Effect, Picture, Result, ToolError, Workspace, description_beside
-from tools.cap import MOST, NOTES, Cap
-from tools.extent import Extent, counted, listed
 from tools.files.pictures import LARGEST_PICTURE, PICTURE_TYPES
 from tools.grep import checked
 from tools.lazy import dataclass, regex
-from tools.plain_text import LONGEST_LINE, is_mostly_noise, plain
+from tools.outputs.cap import MOST, NOTES, Cap
+from tools.outputs.extent import Extent, counted, listed
+from tools.outputs.plain_text import LONGEST_LINE, is_mostly_noise, plain
+from tools.outputs.stored import Content, KeptContent
 from tools.schema import number, object_of, text
-from tools.stored_outputs import Content, KeptContent
 
 if TYPE_CHECKING:  # a type only: see `matches`
     from tools.search.outputs import Sifted, SiftedLine

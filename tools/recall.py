@@ -8,11 +8,14 @@ from datetime import datetime
 from typing import get_args
 
 from tools.base import Arguments, Effect, Result, ToolError, Workspace, description_beside
-from tools.cap import Cap, cap_of
-from tools.extent import listed
 from tools.files.pictures import PICTURE_TYPES
 from tools.lazy import regex
-from tools.plain_text import plain, printable
+from tools.outputs.cap import Cap, cap_of
+from tools.outputs.extent import listed
+from tools.outputs.plain_text import plain, printable
+from tools.outputs.recall_scope import SCOPES, Scope
+from tools.outputs.recalled import KINDS, Memory, RecalledItem, RecalledKind, RecallQuery
+from tools.outputs.stored import KeptContent
 from tools.read_result import (
     Onward,
     byte_range,
@@ -24,10 +27,7 @@ from tools.read_result import (
     unhurried,
     with_pictures_named,
 )
-from tools.recall_scope import SCOPES, Scope
-from tools.recalled import KINDS, Memory, RecalledItem, RecalledKind, RecallQuery
 from tools.schema import number, object_of, text
-from tools.stored_outputs import KeptContent
 
 MAX_TOKENS = 2000
 MOST_HITS = 20

@@ -4,9 +4,9 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 
 from tools.base import Arguments, Effect, Result, Tool, Workspace, description_beside
-from tools.extent import shortened
+from tools.outputs.extent import shortened
 from tools.schema import object_of, text
-from tools.word_match import best_matches, words_of
+from tools.search.word_match import best_matches, words_of
 
 MOST = 5
 """Tools that one search shows."""

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from tools.base import Arguments, Effect, Result, ToolError, Workspace, description_beside
-from tools.plain_text import plain, printable
+from tools.outputs.plain_text import plain, printable
 from tools.schema import object_of, text
 
 if TYPE_CHECKING:  # a type only: see `WebFetch.run`

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tools.base import Arguments, Effect, Result, ToolError, Workspace, description_beside
-from tools.plain_text import plain
+from tools.outputs.plain_text import plain
 from tools.schema import object_of, text
 
 SECONDS = 30.0

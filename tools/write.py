@@ -3,12 +3,12 @@
 from dataclasses import replace
 
 from tools.base import Arguments, Effect, Result, ToolError, Workspace, description_beside
-from tools.extent import counted
 from tools.files.change import Change, insist_on_read, made_of, make, preview_of
 from tools.files.paths import display, resolve
 from tools.files.read_write import content_of, undivided
 from tools.files.text import decode, with_newline
 from tools.lazy import dataclass
+from tools.outputs.extent import counted
 from tools.schema import object_of, text
 
 

@@ -58,10 +58,10 @@ from store.archive import AGE, REMOVED, SIZE, ArchiveStore
 from store.errors import StoreError
 from store.session_rows import OutputRow, SessionRow
 from store.sessions import SessionStore
-from tools.extent import counted
 from tools.files.pictures import PICTURE_TYPES
+from tools.outputs.extent import counted
+from tools.outputs.stored import Content, Framed, InMemory, KeptContent
 from tools.read_result import part_of
-from tools.stored_outputs import Content, Framed, InMemory, KeptContent
 
 T = TypeVar("T")
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from agent.errors import StoreFailed
 from store.errors import StoreError
 from tools.base import ToolError
-from tools.stored_outputs import Content
+from tools.outputs.stored import Content
 
 RERUN = "run the call again if it is needed"
 

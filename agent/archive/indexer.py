@@ -23,7 +23,7 @@ from store.queries import Wanted
 from store.search import Document, IndexProgress, SearchIndex, SearchMatch
 from store.session_rows import MessageRow
 from store.sessions import SessionStore
-from tools.recalled import OnProgress, no_progress
+from tools.outputs.recalled import OnProgress, no_progress
 
 MOST_INDEXED = 1 << 18
 """Bytes of one output that can be searched; a longer one says so where it is found."""

@@ -22,7 +22,7 @@ from store.forks import Forks
 from store.queries import Wanted, pieces_of
 from store.session_rows import SessionRow
 from store.sessions import SessionStore
-from tools.recalled import OnProgress, no_progress
+from tools.outputs.recalled import OnProgress, no_progress
 
 PAGE = 200
 """Sessions that are listed at once."""

@@ -18,9 +18,9 @@ from agent.records.store_thread import StoreThread
 from store.archive import ArchiveStore
 from store.session_rows import MessageRow, OutputRow
 from store.sessions import SessionStore
-from tools.extent import counted
 from tools.lazy import dataclass
-from tools.stored_outputs import Content
+from tools.outputs.extent import counted
+from tools.outputs.stored import Content
 
 ArchiveState: TypeAlias = ViewState | Literal["removed"]
 """How the model sees it, summarised also where it left the view; or its bytes are gone."""

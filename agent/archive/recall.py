@@ -14,9 +14,9 @@ from agent.messages import Conversation
 from agent.records.store_thread import StoreThread
 from store.sessions import SessionStore
 from tools.base import ToolError
-from tools.recall_scope import SCOPES, Scope
-from tools.recalled import Fetch, LookUp, Memory, OnProgress, RecallQuery, no_progress
-from tools.stored_outputs import KeptContent
+from tools.outputs.recall_scope import SCOPES, Scope
+from tools.outputs.recalled import Fetch, LookUp, Memory, OnProgress, RecallQuery, no_progress
+from tools.outputs.stored import KeptContent
 
 if TYPE_CHECKING:  # types only: most runs look nothing up
     from agent.archive.recall_search import RecallSearch

@@ -22,8 +22,8 @@ from store.archive import ArchiveStore
 from store.queries import Wanted, pieces_of
 from store.search import SearchMatch, access_key
 from store.sessions import SessionStore
-from tools.recall_scope import Scope
-from tools.recalled import Memory, OnProgress, RecalledItem, RecallQuery, no_progress
+from tools.outputs.recall_scope import Scope
+from tools.outputs.recalled import Memory, OnProgress, RecalledItem, RecallQuery, no_progress
 from tools.search.words import Scanned, scan_words
 
 if TYPE_CHECKING:  # types only: few search by meaning

@@ -19,11 +19,11 @@ from agent.context.references import (
 from agent.errors import ReferenceFailed, StoreFailed
 from agent.messages import Assistant, Image, Message, User
 from store.session_rows import OutputRow
-from tools.extent import counted, listed
 from tools.files.pictures import PICTURE_TYPES
 from tools.lazy import dataclass, regex
-from tools.plain_text import is_mostly_noise
-from tools.stored_outputs import Content
+from tools.outputs.extent import counted, listed
+from tools.outputs.plain_text import is_mostly_noise
+from tools.outputs.stored import Content
 
 SHOWN_DIGITS = 8
 """Of a session's id, in a URI."""

@@ -14,7 +14,7 @@ from store.queries import Wanted, path_pattern
 from store.search import SearchHit, SearchIndex, SearchMatch
 from store.sessions import SessionStore
 from store.vectors import Unread, Vector, VectorStore
-from tools.recalled import OnProgress, no_progress
+from tools.outputs.recalled import OnProgress, no_progress
 
 PART = 1000
 """Characters of a text that one vector stands for, at most."""

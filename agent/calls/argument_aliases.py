@@ -8,8 +8,8 @@ from typing import TypeAlias
 
 from agent.calls.tool_aliases import EDITORS, LISTERS, by_name, plain_name
 from tools.base import Arguments, ToolError
-from tools.extent import shortened
 from tools.lazy import regex
+from tools.outputs.extent import shortened
 
 Values: TypeAlias = dict[str, object]
 

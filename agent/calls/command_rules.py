@@ -8,8 +8,8 @@ from tools.commands.grammar import Command, Word, read
 from tools.commands.known_tools import is_the_same_anywhere, reaches_further
 from tools.commands.nested import SHELLS, behind_assignments, hides_a_command, program_of, wrapped_at
 from tools.commands.proof import proof_of
-from tools.commands.secret_files import holds_secrets
 from tools.lazy import dataclass
+from tools.secrets.files import holds_secrets
 
 _CHANGES_SHELL = {
     "read", "mapfile", "readarray", "unset", "declare", "typeset", "local", "export", "readonly", "let", "getopts",

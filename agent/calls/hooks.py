@@ -17,7 +17,7 @@ from agent.context.mask import HOOK_SAYS
 from agent.events import Event, Noticed
 from agent.messages import OutputStatus, ToolCall
 from tools.base import PrintedLog, Result, Workspace
-from tools.plain_text import plain
+from tools.outputs.plain_text import plain
 from tools.process.child import Exit, answer_of
 from tools.process.shell import argv_of, child_environment
 

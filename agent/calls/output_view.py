@@ -33,7 +33,7 @@ from agent.messages import Image, OutputStatus, Stored, ToolCall, ToolOutput
 from agent.records.rows import decoded_size, in_message
 from tools.base import Picture, PrintedLog, Result, Workspace
 from tools.lazy import dataclass
-from tools.plain_text import as_text
+from tools.outputs.plain_text import as_text
 
 if TYPE_CHECKING:  # a type only: most runs have no hooks
     from agent.calls.hooks import Hooks

@@ -22,9 +22,9 @@ from agent.config.options import Mode
 from agent.errors import ConfigError
 from tools.base import Effect, ReadOnlyAccess
 from tools.commands.nested import hides_a_command, readings
-from tools.commands.secret_files import holds_secrets
 from tools.files.autorun import first_that_runs_later, folded, runs_later
 from tools.lazy import dataclass, regex
+from tools.secrets.files import holds_secrets
 
 Verdict: TypeAlias = Literal["allow", "ask", "deny"]
 

@@ -8,10 +8,10 @@ from dataclasses import replace
 from agent.context.tool_selection import CALL, SEARCH, meant
 from agent.messages import Assistant, ToolCall
 from tools.base import Arguments, Deferrable, Tool, ToolError
-from tools.extent import shortened
+from tools.outputs.extent import shortened
 from tools.schema import check, mismatches
+from tools.search.word_match import best_matches, words_of
 from tools.tool_search import schema_text
-from tools.word_match import best_matches, words_of
 
 CLOSE = 3
 """Names that are offered in place of one that no tool has."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from agent.checkpoints.file_state import ABSENT, FileState, PlannedPath
 from agent.checkpoints.places import identity_at, names_in, parent_of, parts_of, state_at, write_beside
 from agent.errors import AgentError, RestoreFailed
-from tools.extent import listed
+from tools.outputs.extent import listed
 
 PREFIX = ".ebb-undo-"
 """How what is written beside its place is called until it takes it."""

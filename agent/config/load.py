@@ -157,8 +157,8 @@ def _variables(environment: Mapping[str, str], notices: list[str]) -> dict[str, 
 
 def _shown(text: str) -> str:
     """A KEY=VALUE as it may be shown: what is said of servers, and passwords in addresses, are nobody's business."""
-    from tools.key_formats import SECRET_NAME  # noqa: PLC0415  # deferred: few have settings
-    from tools.redaction import redacted, without_password  # noqa: PLC0415  # deferred: as above
+    from tools.secrets.key_formats import SECRET_NAME  # noqa: PLC0415  # deferred: few have settings
+    from tools.secrets.redaction import redacted, without_password  # noqa: PLC0415  # deferred: as above
 
     key, _, value = text.partition("=")
     name = key.strip().rpartition(".")[2]

@@ -29,7 +29,7 @@ from agent.config.option_values import (
     word_list,
 )
 from tools.lazy import dataclass
-from tools.recall_scope import SCOPES, Scope
+from tools.outputs.recall_scope import SCOPES, Scope
 
 Mode: TypeAlias = Literal["ask", "accept-edits", "plan", "auto"]
 

@@ -8,7 +8,7 @@ from typing import Literal, TypeAlias
 from agent.config.option_values import AfterTool
 from agent.config.options import DetailName, KeysName, Mode, NotifyName, StatusPart, ThemeName
 from tools.lazy import dataclass
-from tools.recall_scope import Scope
+from tools.outputs.recall_scope import Scope
 
 WireName: TypeAlias = Literal["auto", "sdk", "http"]
 

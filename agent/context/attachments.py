@@ -12,8 +12,8 @@ from agent.context.mask import is_at_length
 from agent.context.mentions import headed, room_for
 from agent.context.references import message_ref
 from agent.messages import Image, Message, Note, Text, User, UserPart
-from tools.extent import Extent, counted
-from tools.plain_text import printable
+from tools.outputs.extent import Extent, counted
+from tools.outputs.plain_text import printable
 
 
 def file_note(name: str, text: str, extent: Extent | None = None) -> Note:

@@ -6,7 +6,7 @@ from dataclasses import field
 
 from agent.context.error_lines import LONGEST, SIGNS, VERDICT, WORDS, is_routine, shape_of, weight_of
 from tools.lazy import dataclass, regex
-from tools.plain_text import plain
+from tools.outputs.plain_text import plain
 
 MATCHES, LEAST_MATCHES = 1024, 512
 """Bytes of what is shown of them, in large previews and in small ones."""

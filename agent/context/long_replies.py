@@ -9,8 +9,8 @@ from dataclasses import replace
 from agent.context.estimate import estimate_message
 from agent.context.references import message_ref
 from agent.messages import Assistant, AssistantPart, Message, Retold, Text, ToolCall
-from tools.extent import counted
 from tools.lazy import dataclass
+from tools.outputs.extent import counted
 
 LONG = 1_200
 """Tokens above which a text of the model is worth shortening."""

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 from agent.messages import Gap, Note, Text
-from tools.plain_text import is_mostly_noise
+from tools.outputs.plain_text import is_mostly_noise
 
 Part = TypeVar("Part", bound=Text | Note)
 

@@ -16,9 +16,9 @@ from agent.context.steps import is_by_user
 from agent.context.tool_selection import as_run
 from agent.context.wanted_again import content_of, with_left
 from agent.messages import Assistant, Conversation, Message, Note, Retold, Text, ToolCall, ToolOutput, User, UserPart
-from tools.extent import counted, shortened
 from tools.lazy import dataclass, regex
-from tools.plain_text import plain, printable
+from tools.outputs.extent import counted, shortened
+from tools.outputs.plain_text import plain, printable
 from tools.process.state import ProgramState
 
 COMMAND, ERROR, SAID = 80, 120, 80

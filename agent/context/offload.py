@@ -10,9 +10,9 @@ from agent.context.error_matches import LEAST_MATCHES, MATCHES, ErrorMatches
 from agent.context.name_index import INDEXED, name_index
 from agent.messages import Ranges, ToolCall, ToolOutput
 from tools.commands.viewers import shows_files
-from tools.extent import counted
 from tools.lazy import dataclass
-from tools.plain_text import is_mostly_noise, plain
+from tools.outputs.extent import counted
+from tools.outputs.plain_text import is_mostly_noise, plain
 
 OffloadMode: TypeAlias = Literal["auto", "full-chunked", "read-grep", "truncate"]
 

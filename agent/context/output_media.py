@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from tools.base import Attached, Picture, Result
-from tools.extent import counted, shortened
 from tools.files.pictures import LARGEST_PICTURE, picture_type
 from tools.lazy import regex
-from tools.plain_text import is_mostly_noise, plain
+from tools.outputs.extent import counted, shortened
+from tools.outputs.plain_text import is_mostly_noise, plain
 
 _NAME = 120
 """Characters of a name that are shown."""

@@ -12,7 +12,7 @@ from agent.context.unseen_outputs import unseen_outputs
 from agent.context.view_items import MessagePart, OutputPart, view_parts
 from agent.messages import Assistant, Conversation, Message, User
 from agent.view_events import ReceiptItem
-from tools.extent import counted
+from tools.outputs.extent import counted
 
 WORDS_ALONE = "what you asked for; what came with it is shown in part"
 ENDS = "an older, long text of the model; its ends are shown, and where all of it is"

@@ -11,8 +11,8 @@ from dataclasses import replace
 from typing import TypeVar, cast
 
 from agent.messages import Assistant, Message, Note, Text, ToolCall, ToolOutput, User
-from tools.key_formats import forms_of, known_secrets, may_go_on, secrets_in
 from tools.lazy import regex
+from tools.secrets.key_formats import forms_of, known_secrets, may_go_on, secrets_in
 
 _TOKEN = regex(r"⟦secret:[A-Za-z0-9_.-]+#[0-9a-f]{6}⟧")
 _MOST_REMEMBERED = 100_000

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from agent.context.message_text import joins_turn
 from agent.context.tool_selection import as_run
 from agent.messages import Assistant, Conversation, Message, Note, ToolCall, User
-from tools.extent import shortened
+from tools.outputs.extent import shortened
 
 ASKED = Note("[Your reply was empty. Say in a sentence what you have done and what it gave, or make the next call.]")
 _NAMED = 3

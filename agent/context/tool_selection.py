@@ -8,8 +8,8 @@ from dataclasses import replace
 from typing import Literal, TypeAlias
 
 from agent.messages import ToolCall, ToolOutput
-from tools.extent import shortened
 from tools.lazy import dataclass
+from tools.outputs.extent import shortened
 
 MOST = 10
 """Tools of a group: a search may load all of one."""

@@ -16,7 +16,7 @@ from agent.context.tool_selection import meant
 from agent.context.view_items import ABOUT, MessagePart, OutputPart, PinnedPart, ViewPart, view_parts
 from agent.messages import Conversation, Form, Image, Message, Note, Retold, Text, ToolOutput, User
 from agent.view_events import Act
-from tools.extent import counted
+from tools.outputs.extent import counted
 
 SUMMED_UP = 400
 """Tokens that a model's summary of one item usually takes."""

@@ -30,7 +30,7 @@ from store.checks import ReferenceChecks, damaged_blobs, examine_database, unsou
 from store.errors import StoreError
 from store.session_rows import OutputRow
 from store.sessions import SessionStore
-from tools.extent import counted, listed
+from tools.outputs.extent import counted, listed
 from tools.sandbox.system import Missing, SandboxProgram, found_sandbox
 
 CheckState: TypeAlias = Literal["well", "note", "broken"]

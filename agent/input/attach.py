@@ -18,7 +18,7 @@ from agent.window.env import Env
 from agent.window.measure import budget_of, window_of
 from tools.base import ReadLimits, ToolError, Workspace
 from tools.files.paths import kind_of, locate
-from tools.plain_text import printable
+from tools.outputs.plain_text import printable
 from tools.read import Read
 from tools.search.walk import entries_of
 

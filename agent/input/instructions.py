@@ -16,9 +16,9 @@ from pathlib import Path
 from agent.context.prompt import Instructions
 from agent.context.reminder_notes import MODES, PRESENCE
 from agent.input.base_text import base_text
-from tools.extent import shortened
 from tools.files.bounded import beginning_of
 from tools.lazy import dataclass, regex
+from tools.outputs.extent import shortened
 
 PROJECT_FILES = ("AGENT.md", "AGENTS.md")
 MAX_BYTES = 32_768

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 from agent.messages import Conversation, Note, User
 from agent.window.env import Env
-from tools.extent import listed
 from tools.lazy import dataclass
+from tools.outputs.extent import listed
 
 _MOST = 20
 

@@ -13,12 +13,12 @@ from agent.config.per_project import alone_with
 from agent.errors import ConfigError
 from agent.mcp.declared import Declared
 from tools.base import ToolError
-from tools.extent import counted
 from tools.files.bounded import LARGEST, own_beginning_of
 from tools.files.diff import unified
 from tools.files.read_write import write_bytes
 from tools.mcp.offers import McpTool
-from tools.redaction import without_password
+from tools.outputs.extent import counted
+from tools.secrets.redaction import without_password
 
 ServerVerdict: TypeAlias = Literal["approved", "refused"]
 Standing: TypeAlias = Literal["on", "not approved", "changed", "refused"]

@@ -17,8 +17,8 @@ from agent.mcp.approvals import Approvals, Standing
 from agent.mcp.declared import Declared, Owner, Unusable, declared_servers, problem_of
 from tools.mcp.client_handlers import ClientHandlers
 from tools.mcp.server import Server
-from tools.redaction import redacted, without_options, without_password
 from tools.sandbox.sandbox import Sandbox
+from tools.secrets.redaction import redacted, without_options, without_password
 
 
 @dataclass(frozen=True, slots=True)

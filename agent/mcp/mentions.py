@@ -11,9 +11,9 @@ from agent.context.mentions import headed
 from agent.errors import UsageError
 from agent.messages import Image, Note, User, UserPart
 from tools.base import Attached, Picture, ToolError
-from tools.extent import counted
 from tools.mcp.offers import ServerPrompt
 from tools.mcp.server import Server
+from tools.outputs.extent import counted
 
 MOST = 10
 """Resources of one message that are read."""

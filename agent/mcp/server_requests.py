@@ -16,7 +16,6 @@ from agent.messages import Assistant, Image, Message, Text, User
 from agent.providers.base import Request
 from agent.providers.stream import stream_reply
 from agent.window.env import Env
-from tools.extent import counted
 from tools.mcp.client_handlers import (
     Accepted,
     Answer,
@@ -29,6 +28,7 @@ from tools.mcp.client_handlers import (
     SamplingMessage,
     SamplingRefused,
 )
+from tools.outputs.extent import counted
 
 ONCE, ALWAYS, NO = "this once", "always, for this server in this session", "no"
 YES, OPENED = "yes", "I have done so"

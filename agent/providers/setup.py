@@ -12,7 +12,7 @@ from agent.errors import AuthFailed, ConfigError, UsageError
 from agent.providers.base import Endpoint, ModelFacts
 from agent.providers.keys import kept_key
 from tools.lazy import dataclass
-from tools.redaction import without_password
+from tools.secrets.redaction import without_password
 
 OUTPUT_TOKENS = 16_384
 """Reserved for a reply, when the model can write as much."""

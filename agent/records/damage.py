@@ -8,8 +8,8 @@ from agent.errors import StoreFailed
 from agent.messages import Assistant, Message, Text, ToolCall, ToolOutput, User
 from agent.records.message_rows import decode_message
 from store.session_rows import MessageRow
-from tools.extent import listed
 from tools.lazy import dataclass
+from tools.outputs.extent import listed
 
 LOST = "[what stood here was damaged on the disk and cannot be read any more]"
 MOST_NAMED = 10

@@ -7,8 +7,8 @@ from re import Pattern
 from signal import SIGKILL, Signals
 
 from agent.messages import Gap, Note, NoteKind, Ranges, ToolOutput
-from tools.extent import counted
 from tools.lazy import regex
+from tools.outputs.extent import counted
 from tools.process.state import ProgramState
 
 _STORED = regex(r'\[Tool result stored — [\d,]+ bytes?, [\d,]+ lines? from "[^"\n]*"\.\n')

@@ -52,7 +52,7 @@ from store.session_rows import (
     ViewRow,
 )
 from store.sessions import SessionStore
-from tools.extent import shortened
+from tools.outputs.extent import shortened
 
 _CALL = "call"
 """The kind of the facts that tell how far calls have come."""

@@ -8,9 +8,9 @@ from pathlib import Path
 from agent.context.control_calls import TodoItem, TodoState
 from agent.events import Resumed
 from tools.base import Workspace
-from tools.extent import listed
 from tools.files.paths import display
 from tools.lazy import dataclass
+from tools.outputs.extent import listed
 
 MOST_NAMED = 20
 """Files that a note names before it only counts the rest."""

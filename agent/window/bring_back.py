@@ -13,12 +13,12 @@ from agent.view_events import BroughtBack
 from agent.window.env import Env
 from agent.window.measure import budget_of
 from tools.base import ToolError
-from tools.extent import counted
 from tools.files.pictures import PICTURE_TYPES
 from tools.lazy import dataclass
-from tools.plain_text import is_mostly_noise
+from tools.outputs.extent import counted
+from tools.outputs.plain_text import is_mostly_noise
+from tools.outputs.stored import KeptContent
 from tools.read_result import part_of
-from tools.stored_outputs import KeptContent
 
 Part = TypeVar("Part")
 

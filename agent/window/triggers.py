@@ -11,7 +11,7 @@ from agent.view_events import Cause, Price
 from agent.window.env import Env
 from agent.window.measure import budget_of, is_over_trigger
 from agent.window.rent_paid import evaluation, price_by, unit_prices
-from tools.extent import counted as in_words
+from tools.outputs.extent import counted as in_words
 
 if TYPE_CHECKING:  # types only: see above
     from agent.context.strategies import Strategy

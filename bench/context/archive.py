@@ -28,8 +28,8 @@ from store.blobs import Blobs
 from store.session_rows import SessionRow
 from store.sessions import SessionStore
 from tools.base import PrintedLog, Result, Workspace
+from tools.outputs.stored import KeptContent
 from tools.read_result import ReadResult
-from tools.stored_outputs import KeptContent
 
 MB = 1 << 20
 ROW = SessionRow("aa11bb22cc33", "/bench/app", "", "scripted/a", "ask", 1.0, 1.0)

@@ -18,7 +18,7 @@ from agent.records.rows import encode_snapshot
 from agent.records.store_thread import StoreThread
 from store.session_rows import SessionRow, SnapshotRow
 from store.sessions import SessionStore
-from tools.recalled import RecallQuery
+from tools.outputs.recalled import RecallQuery
 
 PAIRS = (
     ("the login page hangs when the token has run out", "users cannot sign in after their session expires"),

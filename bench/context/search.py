@@ -23,7 +23,7 @@ from agent.records.store_thread import StoreThread
 from bench.measure import row
 from store.session_rows import SessionRow, SnapshotRow
 from store.sessions import SessionStore
-from tools.recalled import RecallQuery
+from tools.outputs.recalled import RecallQuery
 
 SESSIONS = 100
 PROJECTS = 5

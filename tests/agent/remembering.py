@@ -11,7 +11,7 @@ from agent.records.store_thread import StoreThread
 from store.blobs import Blobs
 from store.session_rows import SessionRow
 from store.sessions import SessionStore
-from tools.recall_scope import Scope
+from tools.outputs.recall_scope import Scope
 
 HERE, THERE, ELSEWHERE = "aaaa11112222", "bbbb11112222", "cccc11112222"
 PROJECTS = {HERE: "/code/one", THERE: "/code/one", ELSEWHERE: "/code/two"}

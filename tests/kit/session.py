@@ -53,7 +53,7 @@ from store.session_rows import SessionRow
 from store.sessions import SessionStore
 from tools.base import Tool, Workspace, nobody_to_ask
 from tools.catalog import builtin_tools
-from tools.stored_outputs import KeptContent
+from tools.outputs.stored import KeptContent
 from tools.submit_plan import SubmitPlan
 from tools.tool_output_cache import unlisted_tools
 

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from tools.base import ReadLimits, ToolError, Workspace
 from tools.edit_notebook import EditNotebook, holds_notebooks
-from tools.extent import Extent
 from tools.files.notebook import deleted, inserted, notebook_of, replaced
+from tools.outputs.extent import Extent
 from tools.read import Read
 
 STREAM = {"output_type": "stream", "name": "stdout", "text": [f"line {n}\n" for n in range(40)]}

@@ -11,7 +11,7 @@ from pypdf import PdfReader, PdfWriter
 import tools.documents.converter
 import tools.documents.pdf
 from tools.base import ReadLimits, ToolError, Workspace
-from tools.extent import Extent
+from tools.outputs.extent import Extent
 from tools.read import Read
 
 

@@ -11,9 +11,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tools.base import Picture, ReadLimits, Result, ToolError, Workspace
-from tools.extent import Extent
 from tools.files.large import page_of_file
 from tools.files.read_write import undivided
+from tools.outputs.extent import Extent
 from tools.read import Read, page_of
 
 PNG = b"\x89PNG\r\n\x1a\n" + b"\0" * 20

@@ -17,10 +17,10 @@ from agent.archive.content import LogFile
 from store.blobs import Blobs
 from tests.tools.reading import as_bytes
 from tools.base import Picture, Result, Tool, ToolError, Workspace
-from tools.cap import MOST, NOTES, Cap
+from tools.outputs.cap import MOST, NOTES, Cap
+from tools.outputs.stored import Content, Framed, InMemory, KeptContent
 from tools.read_result import ESCAPED, HEXADECIMAL, ReadResult, exact, matches
 from tools.search import outputs, scan
-from tools.stored_outputs import Content, Framed, InMemory, KeptContent
 from tools.tool_output_cache import ToolOutputCache, ToolOutputCacheGrep
 
 LOG = b"".join(b"line %d%s\n" % (number, b" error" if number % 500 == 0 else b"") for number in range(1, 2001))

@@ -15,12 +15,12 @@ from agent.calls.policy import Policy, decide
 from agent.config.options import MODES
 from agent.context.estimate import estimate_text
 from tools.base import Picture, ToolError, Workspace
-from tools.cap import MOST, NOTE_TOKENS
+from tools.outputs.cap import MOST, NOTE_TOKENS
+from tools.outputs.recall_scope import Scope
+from tools.outputs.recalled import Memory, RecalledItem, RecallQuery
+from tools.outputs.stored import Content, InMemory, KeptContent
 from tools.recall import Recall, moment
-from tools.recall_scope import Scope
-from tools.recalled import Memory, RecalledItem, RecallQuery
 from tools.schema import mismatches
-from tools.stored_outputs import Content, InMemory, KeptContent
 
 AT = datetime(2026, 11, 22, 4, 30).timestamp()
 ONE = RecalledItem("r1", "output", "", AT, "Viewed a.py – 2 lines", "x = 1\ny = 2", "read", "a.py")

@@ -14,9 +14,9 @@ import tools.grep
 import tools.search.files
 import tools.search.globs
 from tools.base import Tool, ToolError, Workspace
-from tools.extent import Extent
 from tools.glob import Glob
 from tools.grep import Grep
+from tools.outputs.extent import Extent
 from tools.search.files import find_rg
 
 RG = shutil.which("rg")

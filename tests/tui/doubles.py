@@ -41,7 +41,7 @@ from agent.view_events import BroughtBack, CompactionStarted, ContextCompacted
 from agent.window.compact import CompactResult
 from agent.window.env import TurnLimits
 from agent.window.triggers import unheard
-from tools.recalled import no_progress
+from tools.outputs.recalled import no_progress
 
 COMPACTED = CompactResult(90_000, 9_000, 120, 8, ("summary",))
 

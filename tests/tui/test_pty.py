@@ -191,12 +191,13 @@ AT_ONCE = (
     "agent.config.options",
     "agent.config.values",
     "agent.errors",
-    "tools.extent",
+    "tools.outputs.extent",
     "tools.lazy",
     "tools.files",
+    "tools.outputs",
     "tools.files.bounded",
     "tools.files.pictures",
-    "tools.recall_scope",
+    "tools.outputs.recall_scope",
 )  # fmt: skip
 """Besides the widgets: the settings and the reading of their files, their errors, how pictures begin, and how
 dataclasses are made when they are first used."""

@@ -6,9 +6,9 @@ from typing import Any
 
 from tools.base import ReadLimits, Result, ToolError
 from tools.documents.converter import converted
-from tools.extent import Extent, counted
 from tools.files.read_write import opened
-from tools.plain_text import plain
+from tools.outputs.extent import Extent, counted
+from tools.outputs.plain_text import plain
 
 SECONDS = 30.0
 """After which the pages are shown that were read by then."""

@@ -3,9 +3,9 @@
 from collections.abc import Iterator, Sequence
 from typing import TypeAlias
 
-from tools.extent import counted
 from tools.files.line_diff import Region, differing
 from tools.lazy import regex
+from tools.outputs.extent import counted
 
 LONGEST = 200_000
 """Lines of a diff that are kept."""

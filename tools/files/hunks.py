@@ -13,7 +13,7 @@ from tools.files.matching import Closeness, LineMatches, alike, find_lines, line
 from tools.files.patch import PatchError, PatchHunk
 from tools.files.text import Replacement
 from tools.lazy import dataclass
-from tools.plain_text import cut_line
+from tools.outputs.plain_text import cut_line
 
 MOST_SHOWN = 40
 LONGEST_SHOWN = 2000

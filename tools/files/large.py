@@ -3,9 +3,9 @@
 from typing import IO
 
 from tools.base import ReadLimits, ToolError
-from tools.extent import counted
 from tools.lazy import dataclass
-from tools.plain_text import cut_line
+from tools.outputs.extent import counted
+from tools.outputs.plain_text import cut_line
 
 _CHUNK = 1 << 20
 _BYTES_A_CHARACTER = 4

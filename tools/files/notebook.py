@@ -10,8 +10,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, TypeAlias
 
-from tools.extent import counted
 from tools.lazy import dataclass
+from tools.outputs.extent import counted
 
 CellKind: TypeAlias = Literal["code", "markdown", "raw"]
 

@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from tools.base import ReadLimits, Result, ToolError
-from tools.extent import Extent, counted
 from tools.files.notebook import Cell, joined, notebook_of
 from tools.files.text import showable
-from tools.plain_text import cut_line, plain
+from tools.outputs.extent import Extent, counted
+from tools.outputs.plain_text import cut_line, plain
 
 HEAD, TAIL = 12, 6
 """Lines of an output that are shown of its beginning and its end."""

@@ -4,7 +4,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tools.base import Arguments, Result, ToolError, Workspace
-from tools.extent import counted
 from tools.files.change import Change, look_at, made_of, make
 from tools.files.hunks import HunkTarget, PlacedHunk, placed
 from tools.files.matching import apply, line_number
@@ -13,7 +12,8 @@ from tools.files.paths import display, resolve
 from tools.files.read_write import content_of, mode_of
 from tools.files.text import decode, showable
 from tools.files.text_edit import DIFFERED, MOST_SHOWN
-from tools.plain_text import numbered
+from tools.outputs.extent import counted
+from tools.outputs.plain_text import numbered
 from tools.schema import text
 from tools.seen_files import Look
 

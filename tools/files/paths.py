@@ -7,7 +7,7 @@ from typing import Literal
 
 from tools.base import ToolError, Workspace
 from tools.lazy import regex
-from tools.plain_text import printable
+from tools.outputs.plain_text import printable
 
 _OF_A_PROCESS = regex(r"/proc(?:$|/(?:\d+|self|thread-self|kcore|kmem)(?:/|$))|/dev/(?:fd|mem|kmem|port)(?:/|$)")
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import IO, TypeVar
 
 from tools.base import ToolError
-from tools.plain_text import printable
+from tools.outputs.plain_text import printable
 
 T = TypeVar("T")
 

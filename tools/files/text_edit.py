@@ -21,7 +21,7 @@ from tools.files.matching import (
 )
 from tools.files.text import Replacement, showable
 from tools.lazy import dataclass
-from tools.plain_text import cut_line, numbered
+from tools.outputs.plain_text import cut_line, numbered
 
 MOST_SHOWN = 40
 """Lines of a loosely matched edit that are shown afterwards, or of a near miss."""

@@ -7,7 +7,7 @@ from collections.abc import Collection
 from contextlib import suppress
 from pathlib import Path
 
-from tools.redaction import HIDDEN
+from tools.secrets.redaction import HIDDEN
 
 LARGEST = 4 * 1024**2
 """Bytes of the file. One file of what came before is kept beside it."""

@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from typing import Literal, Protocol, TypeAlias
 
 from tools.base import Arguments, Attached, Effect, Picture, Result, ToolError, Workspace
-from tools.extent import counted
 from tools.mcp.spec import ServerSpec
 from tools.mcp.texts import one_line
+from tools.outputs.extent import counted
 from tools.schema import object_of, text
 
 Phase: TypeAlias = Literal["starting", "ready", "failed", "needs_login", "disabled", "closed"]

@@ -17,7 +17,7 @@ from tools.mcp.offers import NeedsLogin, Phase, PromptMessage, ServerState, Sess
 from tools.mcp.spec import ServerSpec
 from tools.mcp.texts import one_line, said
 from tools.process.groups import GRACE
-from tools.redaction import redacted
+from tools.secrets.redaction import redacted
 
 if TYPE_CHECKING:
     from tools.mcp.connection import Connection, ListKind

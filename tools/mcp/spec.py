@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tools.key_formats import SHORTEST
-from tools.plain_text import printable
-from tools.redaction import without_options
+from tools.outputs.plain_text import printable
 from tools.sandbox.sandbox import Sandbox
+from tools.secrets.key_formats import SHORTEST
+from tools.secrets.redaction import without_options
 
 LARGEST_MESSAGE = 64 * 1024**2
 """Bytes of one message of a server. It has to be in memory whole, about three times over, before it can be read."""

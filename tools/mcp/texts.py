@@ -2,8 +2,8 @@
 
 import re
 
-from tools.extent import shortened
-from tools.plain_text import plain, printable
+from tools.outputs.extent import shortened
+from tools.outputs.plain_text import plain, printable
 
 LONGEST_LINE = 300
 

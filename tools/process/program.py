@@ -20,7 +20,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from tools.lazy import dataclass
-from tools.plain_text import finished, plain
+from tools.outputs.plain_text import finished, plain
 from tools.process.groups import GRACE, GUARDIAN, ProcessFamily, exists
 from tools.process.own_memory import close_own_memory
 from tools.process.shell import Launch, shell

@@ -7,9 +7,9 @@ from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
 
-from tools.key_formats import SECRET_NAME
 from tools.lazy import dataclass
-from tools.redaction import SECRET_VALUE
+from tools.secrets.key_formats import SECRET_NAME
+from tools.secrets.redaction import SECRET_VALUE
 
 _SHELLS = (
     "/bin/bash",

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from tools.sandbox.boundary import Access
 from tools.sandbox.git_metadata import git_places
+from tools.secrets.files import SECRETS_BELOW_HOME, SECRETS_OF_THE_SYSTEM
 
 CACHES = (
     ".cache/pip", ".cache/uv", ".cache/pypoetry", ".cache/pdm", ".cache/hatch", ".cache/pre-commit", ".cache/yarn",
@@ -19,24 +20,6 @@ CACHES = (
 )  # fmt: skip
 """Below the home folder: what builds keep for each other. Those that are there can be written."""
 
-SECRETS = (
-    ".ssh", ".aws", ".azure", ".gnupg", ".docker", ".kube", ".netrc", ".git-credentials", ".pypirc", ".pgpass",
-    ".my.cnf", ".s3cfg", ".boto", ".vault-token", ".databrickscfg", ".oci", ".fly", ".terraform.d", ".password-store",
-    ".config/gh", ".config/hub", ".config/glab-cli", ".config/git/credentials", ".config/gcloud", ".config/op",
-    ".config/rclone", ".config/sops", ".config/age", ".config/doctl", ".config/heroku", ".config/netlify",
-    ".config/containers/auth.json", ".config/configstore", ".config/google-chrome", ".config/chromium",
-    ".config/BraveSoftware", ".config/Signal", ".config/Bitwarden", ".mozilla", ".thunderbird", ".electrum", ".bitcoin",
-    ".ethereum", ".local/share/keyrings", ".local/share/kwalletd", ".cargo/credentials", ".cargo/credentials.toml",
-    ".gem/credentials", ".m2/settings.xml", ".m2/settings-security.xml", ".gradle/gradle.properties",
-    ".composer/auth.json", ".config/composer/auth.json", ".nuget/NuGet", ".huggingface/token",
-    ".cache/huggingface/token", ".claude", ".claude.json", ".codex", ".gemini", ".config/anthropic", ".config/openai",
-    ".config/github-copilot", ".bash_history", ".zsh_history", ".python_history", ".node_repl_history", ".psql_history",
-    ".mysql_history", ".sqlite_history", ".rediscli_history", ".local/share/fish", ".npmrc",
-    "Library/Keychains", "Library/Application Support/Google/Chrome", "Library/Application Support/Firefox",
-)  # fmt: skip
-"""Below the home folder: keys, passwords, histories. Commands do not see them."""
-
-SECRETS_OF_THE_SYSTEM = ("/etc/shadow", "/etc/gshadow", "/etc/sudoers", "/etc/sudoers.d", "/etc/krb5.keytab")
 OTHERS_SOCKETS = ("/var/tmp",)
 """Where other programs leave what one can connect to; /tmp and /run are other ones in a sandbox anyway."""
 
@@ -51,7 +34,7 @@ def places_of(
     for path in OTHERS_SOCKETS:
         if os.path.isdir(path) and os.path.realpath(path) == path:
             places[path] = "hidden folder"
-    for path in (*SECRETS_OF_THE_SYSTEM, *(str(home / name) for name in SECRETS)):
+    for path in (*SECRETS_OF_THE_SYSTEM, *(str(home / name) for name in SECRETS_BELOW_HOME)):
         if os.access(path, os.R_OK):
             real = os.path.realpath(path)
             places[real] = "hidden folder" if os.path.isdir(real) else "hidden file"

@@ -5,9 +5,9 @@ from itertools import islice
 from pathlib import Path
 
 from tools.base import Result, ToolError
-from tools.extent import Extent, counted
 from tools.files.paths import display
-from tools.plain_text import printable
+from tools.outputs.extent import Extent, counted
+from tools.outputs.plain_text import printable
 from tools.search.walk import entries_of
 
 MOST = 300

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import IO, Any, Literal
 
 from tools.base import ToolError
-from tools.stored_outputs import Content
+from tools.outputs.stored import Content
 
 SECONDS = 20.0
 """Of a search, after which it is ended with what it has found."""

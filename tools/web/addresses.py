@@ -7,7 +7,7 @@ from urllib.parse import quote, urljoin, urlsplit
 
 from tools.base import ToolError
 from tools.lazy import dataclass, regex
-from tools.plain_text import printable
+from tools.outputs.plain_text import printable
 
 IpAddress: TypeAlias = IPv4Address | IPv6Address
 

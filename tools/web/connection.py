@@ -14,8 +14,8 @@ import httpcore2
 import httpx2
 
 from tools.base import ToolError
-from tools.name_lookup import look_up_aside
 from tools.web.addresses import IpAddress, WebAddress, is_local_name, is_public, literal
+from tools.web.name_lookup import look_up_aside
 
 if TYPE_CHECKING:
     import ssl

@@ -9,7 +9,7 @@ import httpcore2
 
 from tools.base import ToolError
 from tools.lazy import dataclass
-from tools.plain_text import printable
+from tools.outputs.plain_text import printable
 from tools.web.addresses import WebAddress, behind, is_allowed, is_private
 from tools.web.connection import PrivateAddress, pool_for
 

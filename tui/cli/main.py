@@ -97,7 +97,7 @@ def _crash(error: Exception, arguments: Sequence[str]) -> int:
 
 
 def _print_traceback(error: BaseException) -> None:
-    from tools.redaction import redacted  # noqa: PLC0415  # deferred: few want to see it
+    from tools.secrets.redaction import redacted  # noqa: PLC0415  # deferred: few want to see it
 
     print(redacted("".join(traceback.format_exception(error)), os.environ), file=sys.stderr)
 

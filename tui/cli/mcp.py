@@ -32,12 +32,12 @@ from agent.mcp.manage import (
     write_server,
 )
 from agent.window.deferral import specs_of
-from tools.extent import counted
 from tools.mcp.client_handlers import ClientHandlers
 from tools.mcp.log import last_lines
 from tools.mcp.offers import McpTool, ServerState
 from tools.mcp.spec import ServerSpec
-from tools.redaction import redacted
+from tools.outputs.extent import counted
+from tools.secrets.redaction import redacted
 from tui.cli.arguments import add_common, first_word, parsed, parser_of, read_settings
 from tui.text.sanitise import visible, visible_line
 

@@ -12,9 +12,9 @@ from dataclasses import asdict
 from agent.errors import ReferenceFailed
 from agent.headless import print_json
 from tools.base import ToolError
+from tools.outputs.recalled import Memory, RecalledItem, RecallQuery
+from tools.outputs.stored import KeptContent
 from tools.read_result import part_of
-from tools.recalled import Memory, RecalledItem, RecallQuery
-from tools.stored_outputs import KeptContent
 from tui.cli.arguments import open_sessions, parsed, parser_of
 from tui.text.sanitise import visible, visible_line
 

@@ -21,7 +21,7 @@ from agent.providers.registry import facts_for
 from agent.providers.setup import find_setting, find_window, overrides
 from agent.records.message_rows import encode_message
 from agent.records.session_lookup import SessionInfo
-from tools.redaction import redacted, without_options, without_password
+from tools.secrets.redaction import redacted, without_options, without_password
 from tui.cli import doctor, keys, search, transfer, undo
 from tui.cli.arguments import first_word, open_sessions, parsed, parser_of, read_settings
 from tui.text.sanitise import visible, visible_line

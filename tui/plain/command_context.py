@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from agent.errors import AgentError
 from agent.events import Decision, PermissionAsked
 from agent.plan_events import PlanDecision, PlanSubmitted
-from tools.extent import counted
+from tools.outputs.extent import counted
 from tui.commands import COMMANDS
 from tui.plain.lines import Lines
 from tui.plain.panel import show_panel

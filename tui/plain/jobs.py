@@ -4,7 +4,7 @@ import asyncio
 from abc import abstractmethod
 from collections.abc import Awaitable, Coroutine, Sequence
 
-from tools.extent import counted
+from tools.outputs.extent import counted
 from tui.actions.registry import ACTIONS
 from tui.commands import Invocation
 from tui.plain.command_context import LineContext

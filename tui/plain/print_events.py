@@ -21,7 +21,7 @@ from agent.events import (
 )
 from agent.messages import BY_USER
 from agent.view_events import CompactionStarted, NothingCompacted
-from tools.extent import counted
+from tools.outputs.extent import counted
 from tui.text.inks import Line
 from tui.text.sanitise import visible, visible_line
 from tui.view.blocks import (

@@ -4,7 +4,7 @@ import re
 
 from agent.events import Decision, PermissionAsked, QuestionAsked
 from agent.plan_events import PlanDecision, PlanSubmitted
-from tools.extent import counted as so_many
+from tools.outputs.extent import counted as so_many
 from tui.commands import parse
 from tui.plain.print_events import lines_of_text
 from tui.text.sanitise import visible, visible_line

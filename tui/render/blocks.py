@@ -10,7 +10,7 @@ from rich.style import Style
 from rich.text import Text
 
 from agent.context.control_calls import PLAN
-from tools.extent import counted
+from tools.outputs.extent import counted
 from tui.render.diff_lines import Drawn, SegmentLine
 from tui.render.diff_rows import WIDE, FileRow, layout_of
 from tui.render.markdown import advance_pieces

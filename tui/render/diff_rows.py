@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import accumulate, islice
 from typing import Literal, TypeAlias
 
-from tools.extent import counted
+from tools.outputs.extent import counted
 from tui.render.diff_pairing import MOST_PAIRS, paired
 from tui.text.unified_diff import DiffLine, FileDiff, Hunk, Remark
 

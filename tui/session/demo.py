@@ -22,7 +22,7 @@ from agent.events import (
     TurnFinished,
 )
 from agent.sessions import Sessions
-from tools.extent import counted
+from tools.outputs.extent import counted
 from tui.text.sanitise import visible
 from tui.view.titles import title_of
 

@@ -9,7 +9,7 @@ import signal
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 
-from tools.extent import counted
+from tools.outputs.extent import counted
 from tools.process.groups import ProcessFamily
 from tui.terminal.passthrough import through
 from tui.view.blocks import AnswerText, Block, Call, Earlier, Failure, Notice, Retry, SummaryBlock, Thought, UserText

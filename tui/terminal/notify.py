@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 
 from agent.config.options import NotifyName
-from tools.extent import shortened
+from tools.outputs.extent import shortened
 from tui.terminal.passthrough import through
 from tui.text.sanitise import visible_line
 

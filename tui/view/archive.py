@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from agent.archive.listing import ArchiveItem
-from tools.extent import counted
+from tools.outputs.extent import counted
 from tui.text.cells import fitted
 from tui.text.inks import Ink, Line
 from tui.text.numbers import age, size, tokens

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from agent.view_events import RewriteUndone
 from agent.window.compact import CompactResult
 from agent.window.manual_compact import Drafted, Preview, Quote
-from tools.extent import counted
+from tools.outputs.extent import counted
 from tui.text.inks import Ink, Line
 from tui.text.numbers import dollars, tokens
 from tui.text.sanitise import visible_line

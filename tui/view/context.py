@@ -7,7 +7,7 @@ from agent.context.wanted_again import raised
 from agent.messages import Recalls, Usage
 from agent.overview import Epoch, Overview, ServerShare
 from agent.records.usage import RequestUsage, Rewrite
-from tools.extent import counted, shortened
+from tools.outputs.extent import counted, shortened
 from tui.text.inks import Ink, Line
 from tui.text.numbers import dollars, tokens
 from tui.text.sanitise import visible_line

@@ -9,7 +9,7 @@ from rich.cells import cell_len
 from agent.calls.policy import server_of
 from agent.context.view_items import ItemKind, ViewItem, ViewState
 from agent.overview import MESSAGES, Number, Overview, ServerShare, ToolShare
-from tools.extent import counted
+from tools.outputs.extent import counted
 from tui.text.cells import fitted
 from tui.text.inks import Ink, Line
 from tui.text.numbers import dollars, tokens

@@ -7,8 +7,8 @@ from functools import partial
 from rich.cells import cell_len, set_cell_size
 
 from agent.records.file_change import Changes, ChangeScope, FileChange
-from tools.extent import counted as so_many
 from tools.files.change import diff_lines
+from tools.outputs.extent import counted as so_many
 from tui.text.inks import Ink, Line
 from tui.text.sanitise import visible_line
 from tui.text.unified_diff import counted

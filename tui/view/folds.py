@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from tools.extent import counted
+from tools.outputs.extent import counted
 from tui.view.blocks import Block, Call, UserText
 from tui.view.titles import title_of
 

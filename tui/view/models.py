@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from agent.providers.choices import ModelChoice, offer_of, offers, price_of_switch
-from tools.extent import shortened
+from tools.outputs.extent import shortened
 from tui.text.inks import Ink, Line
 from tui.text.numbers import dollars, tokens
 from tui.text.sanitise import visible_line

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 from agent.context.control_calls import PLAN
 from agent.context.offload import own_words
 from agent.messages import BY_USER
-from tools.extent import counted as so_many
 from tools.files.diff import unified
+from tools.outputs.extent import counted as so_many
 from tools.submit_plan import ACCEPTED
 from tui.text.unified_diff import counted
 from tui.view.blocks import Call

@@ -7,8 +7,8 @@ from textwrap import wrap
 from rich.cells import cell_len
 
 from agent.events import Decision, PermissionAsked, Tried
-from tools.extent import counted as so_many
-from tools.extent import shortened
+from tools.outputs.extent import counted as so_many
+from tools.outputs.extent import shortened
 from tui.text.inks import Line, Span
 from tui.text.sanitise import visible, visible_line
 from tui.view.titles import command_of, path_of

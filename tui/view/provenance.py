@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from agent.context.provenance import Fate, Occurrence, Trace
-from tools.extent import counted
+from tools.outputs.extent import counted
 from tui.text.cells import fitted
 from tui.text.inks import Ink, Line
 from tui.text.sanitise import visible_line

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from tools.extent import counted
+from tools.outputs.extent import counted
 from tui.text.numbers import dollars, tokens
 
 if TYPE_CHECKING:  # types only: events are loaded behind the first paint

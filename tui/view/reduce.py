@@ -51,7 +51,7 @@ from agent.view_events import (
     RewriteUndone,
     ViewChanged,
 )
-from tools.extent import counted, listed
+from tools.outputs.extent import counted, listed
 from tui.view.blocks import AnswerText, Call, CallStatus, Failure, Notice, Retry, SessionView, Thought, UserText
 from tui.view.edit_wording import change_of
 from tui.view.receipts import Compaction, RunningCompaction, UndoneReceipt, failure_of

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from tools.extent import shortened
+from tools.outputs.extent import shortened
 from tui.text.inks import Ink, Line
 from tui.text.numbers import tokens
 from tui.text.sanitise import visible_line

@@ -6,7 +6,7 @@ from functools import partial
 from rich.cells import cell_len
 
 from agent.archive.tree import Tree, TreeRow, changed_since
-from tools.extent import counted, listed
+from tools.outputs.extent import counted, listed
 from tui.text.cells import fitted
 from tui.text.inks import Ink, Line
 from tui.text.numbers import age

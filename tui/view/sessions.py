@@ -7,7 +7,7 @@ from rich.cells import cell_len
 
 from agent.messages import Assistant, Message, User
 from agent.records.session_lookup import SessionInfo
-from tools.extent import counted
+from tools.outputs.extent import counted
 from tui.text.cells import fitted
 from tui.text.inks import Ink, Line
 from tui.text.numbers import age, dollars

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from agent.config.options import BY_KEY
 from agent.config.settings import Setting, SettingOrigin, text_of
-from tools.extent import shortened
+from tools.outputs.extent import shortened
 from tui.text.inks import Ink, Line
 from tui.text.sanitise import visible_line
 from tui.view.panel import Asks, Panel, PanelAction, PanelRow, Told

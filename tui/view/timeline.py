@@ -10,7 +10,7 @@ from agent.context.view_items import shared_out
 from agent.messages import Usage
 from agent.overview import Overview, total_cost
 from agent.records.usage import RequestUsage, Rewrite
-from tools.extent import counted
+from tools.outputs.extent import counted
 from tui.text.inks import Ink, Line, Span
 from tui.text.numbers import dollars, tokens
 from tui.text.sanitise import visible_line

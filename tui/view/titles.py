@@ -3,7 +3,7 @@
 import shlex
 from collections.abc import Iterator, Mapping
 
-from tools.extent import counted
+from tools.outputs.extent import counted
 from tui.text.sanitise import visible_line
 
 _LONGEST = 400

@@ -6,7 +6,7 @@ from functools import partial
 from agent.checkpoints.file_state import FileState, PlannedPath, RestorePlan
 from agent.checkpoints.undo_points import Restored, UndoPoint
 from agent.records.file_change import FileChange
-from tools.extent import counted, listed
+from tools.outputs.extent import counted, listed
 from tui.text.inks import Line
 from tui.text.numbers import age
 from tui.text.sanitise import visible_line

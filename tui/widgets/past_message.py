@@ -8,7 +8,7 @@ from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
 from textual.widgets import Input, Static
 
-from tools.extent import counted
+from tools.outputs.extent import counted
 from tui.prompt.history import HistorySearch, looked_for
 from tui.text.sanitise import visible, visible_line
 from tui.text.styles import Palette, painted, palette_of

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tools.extent import shortened
+from tools.outputs.extent import shortened
 
 LONGEST_MESSAGE = 500
 LONGEST_BODY = 256 * 1024

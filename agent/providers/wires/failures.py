@@ -19,7 +19,7 @@ from agent.errors import (
 from agent.providers.wires.error_answers import ErrorAnswer, read_body, tidy, wait_in
 from agent.providers.wires.error_rules import Meaning, meaning_of
 from agent.providers.wires.overflow_errors import numbers_in
-from tools.redaction import without_password
+from tools.secrets.redaction import without_password
 
 
 def classify(

@@ -12,9 +12,9 @@ from agent.archive.recall import fetching, looking_up
 from tests.agent.remembering import HERE, Sessions
 from tests.store.test_search import HOSTILE
 from tools.base import Arguments, Tool, ToolError, Workspace
+from tools.outputs.recall_scope import SCOPES
+from tools.outputs.recalled import KINDS, Memory, RecalledItem, RecallQuery
 from tools.recall import Recall
-from tools.recall_scope import SCOPES
-from tools.recalled import KINDS, Memory, RecalledItem, RecallQuery
 from tools.search import outputs
 from tools.tool_output_cache import ToolOutputCacheGrep
 from tui.cli.search import found_lines

@@ -16,10 +16,10 @@ from agent.errors import ReferenceFailed
 from agent.records.store_access import forget
 from tests.agent.remembering import ELSEWHERE, HERE, THERE, Sessions, opened
 from tools.base import Tool, Workspace
+from tools.outputs.recall_scope import Scope
+from tools.outputs.recalled import Memory, RecallQuery
 from tools.read_result import ReadResult
 from tools.recall import Recall
-from tools.recall_scope import Scope
-from tools.recalled import Memory, RecallQuery
 from tools.schema import mismatches
 from tools.tool_output_cache import ToolOutputCache
 

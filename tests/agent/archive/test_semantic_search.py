@@ -18,8 +18,8 @@ from store.search import SearchHit
 from store.vectors import Sketch
 from tests.agent.archive.meaning import model_in
 from tests.agent.remembering import ELSEWHERE, HERE, THERE, Sessions, opened
-from tools.recall_scope import Scope
-from tools.recalled import Memory, RecallQuery
+from tools.outputs.recall_scope import Scope
+from tools.outputs.recalled import Memory, RecallQuery
 
 
 @pytest.fixture

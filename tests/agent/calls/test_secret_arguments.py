@@ -9,7 +9,7 @@ from agent.providers.wires.scripted import Scripted
 from agent.session import Session
 from tests.agent.mcp.serving import House, say
 from tests.kit.session import call, finished
-from tests.tools.test_key_formats import KEYS, LETTERS
+from tests.tools.secrets.test_key_formats import KEYS, LETTERS
 
 KEY, TOKEN = KEYS["stripe-key"], SecretTokens().hide(KEYS["stripe-key"])
 OURS = "sk-0-" + LETTERS

@@ -26,8 +26,8 @@ from agent.context.settings import Caps
 from agent.context.strategies import Room, size_of
 from agent.messages import Assistant, Conversation, Image, Note, Text, ToolCall, ToolOutput, User, UserPart
 from tests.agent.histories import filled
-from tools.extent import Extent
-from tools.plain_text import printable
+from tools.outputs.extent import Extent
+from tools.outputs.plain_text import printable
 
 names = st.text(st.characters(exclude_characters="\n"), min_size=1).map(lambda name: f"@{name}")
 

@@ -11,7 +11,7 @@ from agent.context.mask import HOOK_SAYS, Numbered, as_shown, condensed, first_e
 from agent.context.offload import stored_form
 from agent.messages import Assistant, Conversation, Image, OutputStatus, Stored, Text, ToolCall, ToolOutput, User
 from agent.records.earlier_formats import program_of_words
-from tools.extent import Extent
+from tools.outputs.extent import Extent
 from tools.process.state import ProgramState
 
 LATE = "ended: not finished after 5 s; give more"

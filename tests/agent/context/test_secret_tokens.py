@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from agent.context.secret_tokens import SecretTokens, UnknownToken, has_tokens
 from agent.messages import Assistant, Note, Text, ToolCall, ToolOutput, User
-from tests.tools.test_key_formats import KEYS
+from tests.tools.secrets.test_key_formats import KEYS
 
 TEXTS = st.lists(st.sampled_from([*KEYS.values(), "plain ", "ü\n", "MyPassw0rd!", "⟦secret:x#1⟧", "\ud800"]))
 

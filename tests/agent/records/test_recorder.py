@@ -43,7 +43,7 @@ from agent.records.usage import Spent
 from store.session_rows import FactRow, MessageRow, SessionRow, SummaryRow
 from store.sessions import SessionStore
 from tests.agent.histories import conversations
-from tools.extent import Extent
+from tools.outputs.extent import Extent
 
 ROW = SessionRow("aa11bb22cc33", "/p", "", "scripted/a", "ask", 1.0, 1.0)
 ASKED = User((Text("fix it"),))

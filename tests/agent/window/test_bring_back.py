@@ -16,7 +16,7 @@ from agent.window.bring_back import cost_of, told
 from agent.window.measure import budget_of
 from tests.kit.project import Project
 from tests.kit.session import call, calls, events_of, first_turn
-from tools.stored_outputs import InMemory, KeptContent
+from tools.outputs.stored import InMemory, KeptContent
 
 LINES = "".join(f"row {number}\n" for number in range(1, 400))
 

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tools.commands.proof import proved
-from tools.commands.secret_files import holds_secrets
+from tools.secrets.files import holds_secrets
 
 
 @pytest.mark.parametrize(

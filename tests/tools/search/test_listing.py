@@ -6,7 +6,7 @@ import pytest
 
 import tools.search.listing
 from tools.base import ToolError, Workspace
-from tools.extent import Extent
+from tools.outputs.extent import Extent
 from tools.read import Read
 
 

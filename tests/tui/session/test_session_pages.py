@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from agent.archive.library import SessionMatch
 from tests.tui.doubles import FakeLibrary, session_info
-from tools.recalled import no_progress
+from tools.outputs.recalled import no_progress
 from tui.session.session_list import Listed
 
 INFOS = tuple(session_info(f"{number}a", f"title {number}") for number in range(3))

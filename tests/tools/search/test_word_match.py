@@ -2,7 +2,7 @@
 
 import pytest
 
-from tools.word_match import ALIKE, stem, terms_of, words_of
+from tools.search.word_match import ALIKE, stem, terms_of, words_of
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from urllib.parse import quote
 
 import pytest
 
-from tools.redaction import redacted, without_options, without_password
+from tools.secrets.redaction import redacted, without_options, without_password
 
 
 @pytest.mark.parametrize(

@@ -3,8 +3,8 @@
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from tools.key_formats import SECRET_NAME, SHORTEST, forms_of, secrets_in
 from tools.lazy import regex
+from tools.secrets.key_formats import SECRET_NAME, SHORTEST, forms_of, secrets_in
 
 HIDDEN = "***"
 SECRET_VALUE = regex(

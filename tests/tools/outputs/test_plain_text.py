@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tools.plain_text import cut_line, finished, numbered, plain
+from tools.outputs.plain_text import cut_line, finished, numbered, plain
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,8 @@ from collections.abc import Awaitable, Callable
 from typing import Literal, TypeAlias
 
 from tools.lazy import dataclass
-from tools.recall_scope import Scope
-from tools.stored_outputs import KeptContent
+from tools.outputs.recall_scope import Scope
+from tools.outputs.stored import KeptContent
 
 RecalledKind: TypeAlias = Literal["user", "assistant", "output", "summary"]
 KINDS: tuple[RecalledKind, ...] = ("user", "assistant", "output", "summary")
