@@ -21,14 +21,14 @@ _ALSO_SEEN = ("/run/current-system", "/run/opengl-driver")
 
 
 def bubblewrap(
-    program: Sequence[str], boundary: Boundary, folder: str, command: Sequence[str], system_calls: int | None = None
+    program: Sequence[str], boundary: Boundary, folder: str, command: Sequence[str], system_calls: int
 ) -> tuple[str, ...]:
     """`program`: bubblewrap and the flags that this one knows; `system_calls`: a descriptor with the filter."""
     return (
         *program,
         *NAMESPACES,
         *(() if boundary.network else ("--unshare-net",)),
-        *(() if system_calls is None else ("--seccomp", str(system_calls))),
+        *("--seccomp", str(system_calls)),
         *SYSTEM,
         *(word for path in _ALSO_SEEN for word in ("--ro-bind-try", path, path)),
         *("--bind", boundary.scratch, "/tmp"),

@@ -1,5 +1,5 @@
-"""The boundary where bubblewrap cannot be had, on Linux: by Landlock and a filter of system calls, put on by a small
-program that then becomes the command. Run as that program, it is told the boundary in JSON.
+"""The boundary where bubblewrap cannot be had, on Linux: a Landlock ruleset, made here, which a small program puts on
+itself, beside a filter of system calls, before it becomes the command.
 
 It holds less than bubblewrap. What is hidden cannot be opened, but its name is seen; nothing in a folder that can be
 written can be kept from being written, so Git's settings and hooks can be; there are no sockets with names, and without
@@ -7,17 +7,15 @@ network none at all; /tmp cannot be used, and TMPDIR is another folder.
 """
 
 import ctypes
-import json
 import os
 import struct
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
 
-_CREATE, _ADD, _RESTRICT = 444, 445, 446
+from tools.sandbox import landlock_program
+
+_CREATE, _ADD = 444, 445
 _BENEATH = 1
-_NO_NEW_PRIVILEGES, _DROP_CAPABILITY, _SET_FILTER, _FILTERS = 38, 24, 22, 2
-_CAPSET = {"x86_64": 126, "aarch64": 91}
 _EXECUTE, _WRITE_FILE, _READ_FILE, _READ_FOLDER, _TRUNCATE = 1, 2, 4, 8, 1 << 14
 _SCOPES = 3
 """Sockets without a file, and signals to others."""
@@ -46,36 +44,31 @@ def version() -> int:
     return max(int(_LIBC.syscall(_CREATE, None, 0, 1)), 0)
 
 
-def command_line(
-    places: Mapping[str, str], scratch: str, system_calls: bytes, command: Sequence[str]
-) -> tuple[str, ...]:
-    """What runs a command within the boundary: this file, told all of it."""
-    told = {"places": dict(places), "scratch": scratch, "system_calls": system_calls.hex()}
-    return (sys.executable, "-I", "-S", __file__, json.dumps(told), "--", *command)
+def command_line(ruleset: int, system_calls: bytes, command: Sequence[str]) -> tuple[str, ...]:
+    """What runs a command in a ruleset, whose descriptor it finds open. The interpreter itself: an environment for it
+    may lie in a place that is hidden."""
+    program = (os.path.realpath(sys.executable), "-I", "-S", landlock_program.__file__)
+    return (*program, str(ruleset), system_calls.hex(), *command)
 
 
-def put_up(places: Mapping[str, str], scratch: str, system_calls: bytes) -> None:
-    """Holds this process, and all that it starts, in the boundary from now on. Raises `OSError`."""
+def ruleset_of(places: Mapping[str, str], scratch: str) -> int:
+    """A descriptor of the rules for what a command may do, to be handed to it and closed. Raises `OSError`."""
     known = version()
-    handled = _WRITES[min(known, 3)] if known else 0
-    if not handled or not system_calls:
-        raise OSError("the kernel has no Landlock, or it is a machine whose system calls are not known here")
+    if not known:
+        raise OSError("the kernel has no Landlock")
+    handled = _WRITES[min(known, 3)]
     parts = struct.pack("=QQQ", handled, 0, _SCOPES if known >= 6 else 0)
     ruleset = _checked(_LIBC.syscall(_CREATE, parts, len(parts), 0))
-    reads = _EXECUTE | _READ_FILE | _READ_FOLDER
-    for path in (scratch, *_DEVICES, *(path for path, access in places.items() if access == "write")):
-        _allow(ruleset, path, handled)
-    for path in (*_ALSO_READ, *readable(places)):
-        _allow(ruleset, path, reads)
-    for capability in range(64):
-        _LIBC.prctl(_DROP_CAPABILITY, capability, 0, 0, 0)  # refused to who has none anyway
-    _checked(_LIBC.syscall(_CAPSET[os.uname().machine], struct.pack("=Ii", 0x20080522, 0), bytes(24)))
-    _checked(_LIBC.prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0))
-    _checked(_LIBC.syscall(_RESTRICT, ruleset, 0))
-    os.close(ruleset)
-    held = ctypes.create_string_buffer(system_calls)
-    program = struct.pack("@HP", len(system_calls) // 8, ctypes.addressof(held))
-    _checked(_LIBC.prctl(_SET_FILTER, _FILTERS, program, 0, 0))
+    try:
+        reads = _EXECUTE | _READ_FILE | _READ_FOLDER
+        for path in (scratch, *_DEVICES, *(path for path, access in places.items() if access == "write")):
+            _allow(ruleset, path, handled)
+        for path in (*_ALSO_READ, *readable(places)):
+            _allow(ruleset, path, reads)
+    except OSError:
+        os.close(ruleset)
+        raise
+    return ruleset
 
 
 def readable(places: Mapping[str, str]) -> Iterator[str]:
@@ -117,16 +110,3 @@ def _checked(answer: int) -> int:
     if answer < 0:
         raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
     return answer
-
-
-def _main() -> None:
-    told: dict[str, Any] = json.loads(sys.argv[1])
-    try:
-        put_up(told["places"], told["scratch"], bytes.fromhex(told["system_calls"]))
-    except OSError as error:
-        sys.exit(f"sandbox: {error}")
-    os.execv(sys.argv[3], sys.argv[3:])
-
-
-if __name__ == "__main__":
-    _main()

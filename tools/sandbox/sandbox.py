@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from tools.lazy import dataclass
 from tools.process.shell import Launch
-from tools.sandbox.system import Missing, SandboxProgram, found_sandbox
+from tools.sandbox.system import Missing, SandboxProgram, found_sandbox, readable
 
 if TYPE_CHECKING:  # types only: sessions that run no command load nothing of it
     from tools.sandbox.boundary import Boundary
@@ -47,8 +47,6 @@ class Sandbox:
 
     def around(self, launch: Launch, folder: Path, *, may_write: bool = True, terminal: bool = False) -> Launch:
         """The command inside the boundary; as it is where the system has no sandbox. Raises `OSError`."""
-        from tools.sandbox.system_calls import system_call_filter  # noqa: PLC0415  # deferred: as above
-
         found = found_sandbox()
         if isinstance(found, Missing):
             return launch
@@ -58,11 +56,7 @@ class Sandbox:
                 argv = (*_TAKES_TERMINAL, *launch.argv) if terminal else launch.argv
                 return _in_bubblewrap(found.argv, boundary, folder, argv, environment)
             case "landlock":
-                from tools.sandbox.landlock import command_line  # noqa: PLC0415  # deferred: where there is no bubblewrap
-
-                calls = system_call_filter(os.uname().machine, "local" if boundary.network else "none")
-                held = command_line(boundary.places, boundary.scratch, calls, launch.argv)
-                return Launch(held, environment | {"TMPDIR": boundary.scratch}, is_confined=True)
+                return _in_landlock(boundary, launch.argv, environment | {"TMPDIR": boundary.scratch})
             case "seatbelt":
                 from tools.sandbox.seatbelt import seatbelt  # noqa: PLC0415  # deferred: few machines have it
 
@@ -96,14 +90,18 @@ def _in_bubblewrap(
     from tools.sandbox.bubblewrap import bubblewrap  # noqa: PLC0415  # deferred: as above
     from tools.sandbox.system_calls import system_call_filter  # noqa: PLC0415  # deferred: as above
 
-    system_calls = _readable(system_call_filter(os.uname().machine))
-    return Launch(
-        bubblewrap(program, boundary, str(folder), argv, system_calls),
-        environment,
-        () if system_calls is None else (system_calls,),
-        is_wrapped=True,
-        is_confined=True,
-    )
+    system_calls = readable(system_call_filter(os.uname().machine))
+    line = bubblewrap(program, boundary, str(folder), argv, system_calls)
+    return Launch(line, environment, (system_calls,), is_wrapped=True, is_confined=True)
+
+
+def _in_landlock(boundary: "Boundary", argv: Sequence[str], environment: Mapping[str, str]) -> Launch:
+    from tools.sandbox.landlock import command_line, ruleset_of  # noqa: PLC0415  # deferred: where bubblewrap is missing
+    from tools.sandbox.system_calls import system_call_filter  # noqa: PLC0415  # deferred: as above
+
+    calls = system_call_filter(os.uname().machine, "local" if boundary.network else "none")
+    ruleset = ruleset_of(boundary.places, boundary.scratch)
+    return Launch(command_line(ruleset, calls, argv), environment, (ruleset,), is_confined=True)
 
 
 def inside(environment: Mapping[str, str]) -> dict[str, str]:
@@ -118,15 +116,3 @@ _TAKES_TERMINAL = (
 )  # fmt: skip
 """Its keys would end bubblewrap, were that in the foreground of the terminal. So the command leads a session of its
 own, and the terminal belongs to that. The interpreter itself, since an environment for it may lie in /tmp."""
-
-
-def _readable(data: bytes) -> int | None:
-    """A descriptor from which the bytes can be read, up to what a pipe holds; None when there are none."""
-    if not data:
-        return None
-    reading, writing = os.pipe()
-    try:
-        os.write(writing, data)
-    finally:
-        os.close(writing)
-    return reading

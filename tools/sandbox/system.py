@@ -6,11 +6,15 @@ import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from functools import cache
+from typing import TYPE_CHECKING
 
 from tools.lazy import dataclass
 from tools.sandbox.boundary import SandboxKind
 from tools.sandbox.bubblewrap import NAMESPACES, NO_MORE_NAMESPACES, SYSTEM
 from tools.sandbox.seatbelt import PROGRAM as SEATBELT
+
+if TYPE_CHECKING:  # types only, as the filter is made when a command runs
+    from tools.sandbox.system_calls import Sockets
 
 _BUBBLEWRAP = ("/usr/bin/bwrap", "/usr/local/bin/bwrap", "/bin/bwrap", "/run/current-system/sw/bin/bwrap")
 """Places that only an administrator changes: PATH may lead into a working folder."""
@@ -53,9 +57,15 @@ def _found_bubblewrap() -> SandboxProgram | Missing:
     path = next((path for path in _BUBBLEWRAP if os.access(path, os.X_OK)), None)
     if path is None:
         return Missing("bubblewrap is not installed (`apt install bubblewrap`, `dnf install bubblewrap`)")
+    calls = _known_filter("network")
+    if isinstance(calls, Missing):
+        return calls
     said = ""
     for flags in ((NO_MORE_NAMESPACES,), ()):
-        said = _trial([path, *flags, *NAMESPACES, "--unshare-net", *SYSTEM, "--", *_NOTHING])
+        held = readable(calls)
+        said = _trial(
+            [path, *flags, *NAMESPACES, "--unshare-net", "--seccomp", str(held), *SYSTEM, "--", *_NOTHING], held
+        )
         if not said:
             return SandboxProgram("bubblewrap", (path, *flags))
     return Missing(f"bubblewrap cannot work here: {said}")
@@ -70,18 +80,51 @@ def known_kind() -> str | None:
 
 
 def trial_of_landlock() -> str:
-    from tools.sandbox.landlock import command_line  # noqa: PLC0415  # deferred: only where there is no bubblewrap
-    from tools.sandbox.system_calls import system_call_filter  # noqa: PLC0415  # deferred: as above
+    """Why it cannot work here; nothing where it does."""
+    from tools.sandbox.landlock import command_line, ruleset_of  # noqa: PLC0415  # deferred: where bubblewrap is missing
 
-    return _trial(command_line({}, "/tmp", system_call_filter(os.uname().machine, "none"), _NOTHING))
+    calls = _known_filter("none")
+    if isinstance(calls, Missing):
+        return calls.why
+    try:
+        ruleset = ruleset_of({}, "/tmp")
+    except OSError as error:
+        return str(error)
+    return _trial(command_line(ruleset, calls, _NOTHING), ruleset)
 
 
-def _trial(command: Sequence[str]) -> str:
-    """What it says when it cannot; nothing when it can."""
-    with suppress(OSError, subprocess.TimeoutExpired):
-        ran = subprocess.run(
-            command, env={}, stdin=subprocess.DEVNULL, capture_output=True, timeout=_PATIENCE, check=False
-        )
-        said = ran.stderr.decode(errors="replace").strip().split("\n")[0][:200]
-        return "" if ran.returncode == 0 else said or f"exit code {ran.returncode}"
-    return "it did not answer"
+def _known_filter(sockets: "Sockets") -> bytes | Missing:
+    from tools.sandbox.system_calls import system_call_filter  # noqa: PLC0415  # deferred: once a run, if a command runs
+
+    machine = os.uname().machine
+    return system_call_filter(machine, sockets) or Missing(f"the system calls of {machine} are not known here")
+
+
+def _trial(command: Sequence[str], descriptor: int) -> str:
+    """What it says when it cannot; nothing when it can. The descriptor is handed to it, and closed."""
+    try:
+        with suppress(OSError, subprocess.TimeoutExpired):
+            ran = subprocess.run(
+                command,
+                env={},
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                timeout=_PATIENCE,
+                check=False,
+                pass_fds=(descriptor,),
+            )
+            said = ran.stderr.decode(errors="replace").strip().split("\n")[0][:200]
+            return "" if ran.returncode == 0 else said or f"exit code {ran.returncode}"
+        return "it did not answer"
+    finally:
+        os.close(descriptor)
+
+
+def readable(data: bytes) -> int:
+    """A descriptor from which the bytes can be read, up to what a pipe holds."""
+    reading, writing = os.pipe()
+    try:
+        os.write(writing, data)
+    finally:
+        os.close(writing)
+    return reading

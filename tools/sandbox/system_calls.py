@@ -34,7 +34,7 @@ _X86_64 = {
     "kexec_file_load": 320, "add_key": 248, "request_key": 249, "keyctl": 250, "perf_event_open": 298,
     "open_by_handle_at": 304, "bpf": 321, "userfaultfd": 323,
 }  # fmt: skip
-_AARCH64 = {
+_GENERIC = {
     "mount": 40, "umount2": 39, "pivot_root": 41, "unshare": 97, "setns": 268, "swapon": 224, "swapoff": 225,
     "reboot": 142, "acct": 89, "settimeofday": 170, "clock_settime": 112, "init_module": 105, "finit_module": 273,
     "delete_module": 106, "quotactl": 60, "kexec_load": 104, "kexec_file_load": 294, "add_key": 217,
@@ -43,7 +43,9 @@ _AARCH64 = {
 }  # fmt: skip
 _MACHINES: Mapping[str, tuple[int, Mapping[str, int], tuple[int, int, int]]] = {
     "x86_64": (0xC000003E, _X86_64, (56, 41, 16)),
-    "aarch64": (0xC00000B7, _AARCH64, (220, 198, 29)),
+    "aarch64": (0xC00000B7, _GENERIC, (220, 198, 29)),
+    "riscv64": (0xC00000F3, _GENERIC, (220, 198, 29)),
+    "loongarch64": (0xC0000102, _GENERIC, (220, 198, 29)),
 }
 """By the machine's name: what the kernel calls it, what is refused, and the numbers of clone, socket and ioctl."""
 

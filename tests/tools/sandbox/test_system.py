@@ -1,0 +1,56 @@
+"""What is found on systems that have less, and whether the numbers of system calls are those of the kernel."""
+
+import os
+import re
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from tools.sandbox import system, system_calls
+from tools.sandbox.system import Missing, SandboxProgram, found_sandbox, trial_of_landlock
+
+GENERIC = Path("/usr/include/asm-generic/unistd.h")
+X86_64 = Path("/usr/include/x86_64-linux-gnu/asm/unistd_64.h")
+APPARMOR = "bwrap: setting up uid map: Permission denied"
+needs_landlock = pytest.mark.skipif(bool(trial_of_landlock()), reason="the kernel has no Landlock that could be tried")
+
+
+@pytest.mark.parametrize(("machine", "header"), [("aarch64", GENERIC), ("riscv64", GENERIC), ("x86_64", X86_64)])
+def test_the_numbers_of_system_calls_are_those_of_the_kernel(machine: str, header: Path) -> None:
+    if not header.exists():
+        pytest.skip("the kernel's headers are not installed")
+    defined = re.findall(r"#define __NR(?:3264)?_(\w+)\s+(\d+)", header.read_text())
+    real = {name: int(number) for name, number in defined}
+    _, refused, (clone, socket, ioctl) = system_calls._MACHINES[machine]
+    named = {"clone": clone, "socket": socket, "ioctl": ioctl, "clone3": system_calls._CLONE3}
+    ours = {**refused, **named, **system_calls._ANYWHERE}
+    assert ours == {name: real[name] for name in ours}
+
+
+def bubblewrap_that_says(text: str, folder: Path) -> tuple[str, ...]:
+    stub = folder / "bwrap"
+    stub.write_text(f"#!/bin/sh\necho '{text}' >&2\nexit 1\n")
+    stub.chmod(0o755)
+    return (str(stub),)
+
+
+@needs_landlock
+@pytest.mark.parametrize("is_installed", [True, False])
+def test_where_bubblewrap_cannot_be_had_landlock_is_taken_and_it_is_said_why(
+    is_installed: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(system, "_BUBBLEWRAP", bubblewrap_that_says(APPARMOR, tmp_path) if is_installed else ())
+    why = (
+        f"bubblewrap cannot work here: {APPARMOR}"
+        if is_installed
+        else "bubblewrap is not installed (`apt install bubblewrap`, `dnf install bubblewrap`)"
+    )
+    found = found_sandbox.__wrapped__()
+    assert found == SandboxProgram("landlock", (), f"it holds less than bubblewrap would: {why}")
+
+
+def test_a_machine_whose_system_calls_are_not_known_has_no_sandbox(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "uname", lambda: SimpleNamespace(machine="s390x", sysname="Linux"))
+    monkeypatch.setattr(system, "_BUBBLEWRAP", ("/bin/true",))
+    assert found_sandbox.__wrapped__() == Missing("the system calls of s390x are not known here")
