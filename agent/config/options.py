@@ -149,8 +149,13 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         "agent.on_full", "compact", one_of("compact", "final"), "when the window is full: make room, or one last turn"
     ),
-    Option("agent.protect_tokens", None, optional_count, "tokens of the newest outputs that are not masked early"),
-    Option("agent.keep_last_n", None, optional_count, "newest messages whose outputs are not masked early"),
+    Option(
+        "agent.protect_tokens",
+        None,
+        optional_count,
+        "tokens of the newest outputs that stay in view while there is room",
+    ),
+    Option("agent.keep_last_n", None, optional_count, "newest messages whose outputs stay in view while there is room"),
     Option("agent.result_offload_threshold", 4096, count, "bytes from which an output is stored and shown in part"),
     Option("agent.preview_bytes", 2048, count, "bytes that are shown of an output that is stored"),
     Option("agent.max_message_bytes", 51_200, count, "bytes of a file that one read shows"),
@@ -187,7 +192,12 @@ OPTIONS: tuple[Option, ...] = (
         "again. In recorded sessions at a window of 200,000 tokens 28 % fewer of them were needed again, for 8 % "
         "more cost; at 100,000 it changes little",
     ),
-    Option("rewrite.kappa_mask", 1.5, factor, "how many times its cost the masking of old outputs must have saved"),
+    Option(
+        "rewrite.kappa_mask",
+        1.5,
+        factor,
+        "how many times its cost it must have saved to show old outputs as one line each",
+    ),
     Option("rewrite.kappa_compact", 6.0, factor, "how many times its cost a summary must have saved"),
     Option(
         "recall.scope",

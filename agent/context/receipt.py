@@ -54,7 +54,7 @@ def _gone(messages: Sequence[Message], by_model: bool, carried: Mapping[str, int
                 item, "summarised", tokens, "older than the newest steps; a model's summary stands for it"
             )
         else:
-            yield ReceiptItem(item, "dropped", tokens, "older than the newest steps; its facts are in the ledger")
+            yield ReceiptItem(item, "dropped", tokens, "older than the newest steps; its facts are kept")
 
 
 def _less(before: Conversation, after: Conversation) -> Iterator[ReceiptItem]:

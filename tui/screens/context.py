@@ -38,12 +38,19 @@ from tui.widgets.listing import Listing
 from tui.widgets.pages import Pages
 
 KEYS = (
-    "p pin  e evict  o offload  s summarise  S up to here  d defer  b bring  u undo  "
+    "p pin  d drop from view, or keep a tool out  o show its ends  s summarise  S up to here  b bring back  u undo  "
     "Enter opens  t size  / filter  Left, Right requests  Esc closes"
 )
 KEYS_OPEN = "Up, Down, PgUp, PgDn read  Esc goes back to the list"
 KEYS_SURE = "Enter does it  Esc cancels"
-ACTS: dict[str, Act] = {"p": "pin", "e": "evict", "o": "offload", "s": "summarise", "S": "summarise_before"}
+ACTS: dict[str, Act] = {
+    "p": "pin",
+    "d": "evict",
+    "e": "evict",
+    "o": "offload",
+    "s": "summarise",
+    "S": "summarise_before",
+}
 
 READING = ("enter", "up", "down", "pageup", "pagedown")
 """The keys that mean something while an item is open."""
@@ -233,8 +240,8 @@ class ContextScreen(Guarded[None]):
                 self._ask(lambda: propose_undo(self._controller), lambda: carry_out_undo(self._controller))
             case "b":
                 self._bring()
-            case "d":
-                self._steer("offer" if self._marked is not None and self._marked.state == "kept out" else "defer")
+            case "d" if self._marked is not None and self._marked.is_tool:
+                self._steer("offer" if self._marked.state == "kept out" else "defer")
             case "p" if self._marked is not None and self._marked.is_pinned:
                 self._steer("unpin")
             case _ if key in ACTS:

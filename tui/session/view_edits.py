@@ -23,14 +23,16 @@ NO_SESSION = "there is no session yet"
 WORDS: dict[str, Act] = {
     "pin": "pin",
     "unpin": "unpin",
-    "evict": "evict",
-    "offload": "offload",
+    "drop": "evict",
+    "ends": "offload",
     "summarise": "summarise",
     "summarise-to": "summarise_before",
-    "defer": "defer",
-    "offer": "offer",
+    "keep-out": "defer",
+    "let-in": "offer",
 }
 """What may be written after `/context`, before what it is done to."""
+FORMER: dict[str, Act] = {"evict": "evict", "offload": "offload", "defer": "defer", "offer": "offer"}
+"""What was written there before, and in the words of the code."""
 USAGE = f"write `/context`, or `/context ACT REF` with one of {', '.join(WORDS)}, or `/context undo`"
 
 
@@ -99,9 +101,10 @@ def _read(written: str) -> EditRequest | None:
     word, _, key = written.strip().partition(" ")
     if word == "undo" and not key.strip():
         return None
-    if word not in WORDS or not key.strip():
+    act = WORDS.get(word) or FORMER.get(word)
+    if act is None or not key.strip():
         raise AgentError(f"`/context {visible_line(written)}` is nothing that can be done: {USAGE}")
-    return EditRequest(WORDS[word], key.strip())
+    return EditRequest(act, key.strip())
 
 
 def _cost(written: int, cost: float | None) -> str:

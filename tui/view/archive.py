@@ -15,7 +15,9 @@ from tui.view.titles import title_of
 
 KEYS = "Enter inserts  Ctrl-Y copies  PgUp, PgDn read  Tab to list  Esc closes"
 LIST_KEYS = "Enter inserts  y copies  PgUp, PgDn read  letters filter  Esc closes"
-INKS: dict[str, Ink] = {"masked": "accent", "summarised": "accent", "removed": "warn"}
+STATES = {"masked": "one line"}
+"""States whose names say too little."""
+INKS: dict[str, Ink] = {"one line": "accent", "summarised": "accent", "removed": "warn"}
 """Those of states that have one."""
 
 
@@ -49,7 +51,7 @@ def _row(one: ArchiveItem, now: float) -> ArchiveRow:
         f"{tokens(one.lines)} {'line' if one.lines == 1 else 'lines'}",
         size(one.size),
         age(now - one.created).removesuffix(" ago"),
-        one.state,
+        STATES.get(one.state, one.state),
         _recalled(one, now),
     )
 

@@ -47,7 +47,7 @@ STATES: dict[ViewState, str] = {
     "visible": "visible",
     "preview": "preview",
     "summarised": "summarised",
-    "masked": "masked",
+    "masked": "one line",
 }
 
 
@@ -273,7 +273,7 @@ def head_line(width: int) -> Line:
         (44, f"{'share':>7}"),
         (60, f"{'steps':>7}"),
         (52, f"  {'state':<12}"),
-        (72, f"{'rent':>8}"),
+        (72, f"{'keeping':>8}"),
         (96, f"  {'source':<12}"),
     ):
         if width >= needed:

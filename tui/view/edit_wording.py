@@ -6,17 +6,8 @@ from agent.view_events import Act, ViewChanged
 from tools.outputs.extent import counted
 from tui.text.numbers import dollars, tokens
 from tui.text.sanitise import visible_line
+from tui.view.receipts import ACTS
 
-NAMES: dict[Act, str] = {
-    "pin": "pin",
-    "unpin": "unpin",
-    "evict": "evict",
-    "offload": "offload",
-    "summarise": "summarise",
-    "summarise_before": "summarise all up to",
-    "defer": "keep out",
-    "offer": "let in",
-}
 DONE: dict[Act, str] = {
     "pin": "is pinned: it stays whatever leaves the view",
     "unpin": "is not pinned any more",
@@ -33,7 +24,7 @@ def proposal(plan: ViewEditPlan | Refusal, dollar: float | None) -> str:
     """What an act would do and cost, before it is done: one line. `dollar`: US dollars of a token of fresh input."""
     if isinstance(plan, Refusal):
         return visible_line(plan.why)
-    return visible_line(f"{NAMES[plan.act]} {plan.name}: {', '.join(_effects(plan, dollar))}")
+    return visible_line(f"{ACTS[plan.act].format(plan.name)}: {', '.join(_effects(plan, dollar))}")
 
 
 def _effects(plan: ViewEditPlan, dollar: float | None) -> list[str]:

@@ -15,7 +15,7 @@ KEYS_IN_VIEW = "o shows it whole  PgUp, PgDn read  Esc closes"
 
 SHORT: dict[Fate, str] = {
     "visible": "visible",
-    "masked": "masked",
+    "masked": "one line",
     "stored": "preview",
     "summarised": "summarised",
     "dropped": "dropped",
@@ -86,7 +86,7 @@ def fate_of(place: Occurrence) -> str:
         case "visible":
             return "visible: the model sees it"
         case "masked":
-            return "masked: a line stands for the output"
+            return "one line: it stands for the output, which is kept"
         case "stored":
             return "preview: only parts of it are visible"
         case "summarised":

@@ -9,7 +9,7 @@ from tools.outputs.extent import counted
 from tui.text.numbers import dollars, tokens
 
 if TYPE_CHECKING:  # types only: events are loaded behind the first paint
-    from agent.view_events import Cause, CompactionFailed, ContextCompacted, Price, ReceiptItem, RewriteUndone
+    from agent.view_events import Act, Cause, CompactionFailed, ContextCompacted, Price, ReceiptItem, RewriteUndone
 
 BACK = "`u` on this block, or `/context undo`, shows the model again what was there before"
 
@@ -19,8 +19,11 @@ MOST = 40
 """Items of one fate that are listed."""
 
 ORDER = ("summarised", "dropped", "masked", "cut", "deferred", "kept")
+FATES = {"masked": "one line each", "deferred": "held back"}
+"""Fates whose names say too little."""
 STRATEGIES = {
-    "mask_all": "mask all",
+    "mask": "older outputs as lines",
+    "mask_all": "all outputs as lines",
     "chunks": "summary in pieces",
     "ledger": "facts only",
     "attachments": "attachments shown in part",
@@ -36,6 +39,17 @@ STRATEGIES = {
     "tools": "tools held back",
 }
 """Strategies whose names say too little."""
+ACTS: dict["Act", str] = {
+    "pin": "pin {}",
+    "unpin": "unpin {}",
+    "evict": "drop {} from view",
+    "offload": "show the ends of {}",
+    "summarise": "summarise {}",
+    "summarise_before": "summarise all up to {}",
+    "defer": "keep out {}",
+    "offer": "let in {}",
+}
+"""What is done to the view by hand, with a place for what it is done to."""
 REASONS: dict["Cause", str] = {
     "full": "the window was full",
     "background": "the window was full, and nobody waited",
@@ -78,8 +92,15 @@ def failure_of(event: "CompactionFailed") -> str:
 
 
 def names_of(strategies: Sequence[str]) -> tuple[str, ...]:
-    """The strategies in words for people."""
-    return tuple(STRATEGIES.get(strategy, strategy) for strategy in strategies)
+    """The strategies in words for people, and what was done by hand, written as `evict(r1)`."""
+    return tuple(map(_name_of, strategies))
+
+
+def _name_of(strategy: str) -> str:
+    act, bracket, done_to = strategy.removesuffix(")").partition("(")
+    if not bracket:
+        return STRATEGIES.get(strategy, strategy)
+    return next((words.format(done_to) for name, words in ACTS.items() if name == act), strategy)
 
 
 def title_of(block: RunningCompaction | Compaction | UndoneReceipt) -> str:
@@ -140,7 +161,7 @@ def fates_of(items: Sequence["ReceiptItem"]) -> Iterator[tuple[Weight, str]]:
     items = sorted(items, key=lambda item: ORDER.index(item.fate))
     for (fate, why), group in groupby(items, key=lambda item: (item.fate, item.why)):
         found = tuple(group)
-        yield "head", f"{fate}, {sum(item.tokens for item in found):,} tokens: {why}"
+        yield "head", f"{FATES.get(fate, fate)}, {sum(item.tokens for item in found):,} tokens: {why}"
         yield from _listed(found)
 
 

@@ -1,6 +1,6 @@
 """Settings as lines: a row for each, and what there is to say of one."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from agent.config.options import BY_KEY
@@ -8,10 +8,23 @@ from agent.config.settings import Setting, SettingOrigin, text_of
 from tools.outputs.extent import shortened
 from tui.text.inks import Ink, Line
 from tui.text.sanitise import visible_line
-from tui.view.panel import Asks, Panel, PanelAction, PanelRow, Told
+from tui.view.panel import Asks, Panel, PanelAction, PanelRow, Told, heading
 
 _COLUMN = 36
 _VALUE = 22
+FIRST = (
+    "agent.model", "agent.permission_mode", "agent.reasoning_effort", "agent.sandbox", "permissions.allow",
+    "permissions.sandboxed", "agent.max_cost", "tui.theme", "tui.detail", "tui.notify",
+)  # fmt: skip
+"""What people change first."""
+GROUPS = (
+    ("The terminal", ("tui.",)),
+    ("What may run", ("permissions.", "tools.", "hooks.", "mcp.", "web.")),
+    ("Undo and recall", ("checkpoints.", "recall.", "archive.")),
+    ("When a provider fails", ("retry.",)),
+    ("The window and what leaves it", ("agent.", "rewrite.")),
+)
+"""The other ones by the beginnings of their keys."""
 _ORIGINS: dict[SettingOrigin, Ink] = {
     "default": "dim",
     "yours": "accent",
@@ -44,22 +57,34 @@ def settings_panel(read: Callable[[], Sequence[Setting]], change: Callable[[str,
     return Panel(
         "settings",
         ((("Settings", "strong"),),),
-        tuple(
-            PanelRow(
-                setting.key,
-                setting_line(setting),
-                visible_line(f"{setting.key}, {text_of(setting.value)}, {setting.origin}"),
-                f"{setting.key} {setting.help} {setting.origin}",
-                lines_about(setting),
-            )
-            for setting in settings.values()
-        ),
+        tuple(_rows(settings)),
         "Up, Down   Enter changes   Esc closes",
         empty="No setting.",
         said="Settings. A number shows one and changes it.",
         actions=(PanelAction(("enter",), "change", put, asks=asks),),
         words=words,
         looks=True,
+    )
+
+
+def _rows(settings: Mapping[str, Setting]) -> Iterator[PanelRow]:
+    """Those that are changed first, then the others in groups."""
+    yield heading("Changed most")
+    yield from (_row(settings[key]) for key in FIRST if key in settings)
+    for name, starts in GROUPS:
+        of_it = [setting for key, setting in settings.items() if key.startswith(starts) and key not in FIRST]
+        if of_it:
+            yield heading(name)
+        yield from map(_row, of_it)
+
+
+def _row(setting: Setting) -> PanelRow:
+    return PanelRow(
+        setting.key,
+        setting_line(setting),
+        visible_line(f"{setting.key}, {text_of(setting.value)}, {setting.origin}"),
+        f"{setting.key} {setting.help} {setting.origin}",
+        lines_about(setting),
     )
 
 

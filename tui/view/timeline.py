@@ -166,7 +166,8 @@ def legend(top: int, width: int, columns: Sequence[Column] = ()) -> Line:
 def _reasons(columns: Sequence[Column]) -> dict[str, str]:
     """What each letter below the columns stands for."""
     last = [column.rewrites[-1] for column in columns if column.rewrites]
-    return {mark_of([one]): one.reason if one.reason in CAUSES else "changed" for one in last}
+    known = {cause: "paid for itself" if cause == "rent" else cause for cause in CAUSES}
+    return {mark_of([one]): known.get(one.reason, "changed") for one in last}
 
 
 def figures(column: Column) -> str:

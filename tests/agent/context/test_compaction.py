@@ -379,7 +379,7 @@ def test_a_receipt_counts_what_was_shown_as_the_provider_counts() -> None:
     assert sum(gone) in range(shown // 2 - 1, shown // 2 + 2)
 
 
-GONE = "older than the newest steps; its facts are in the ledger"
+GONE = "older than the newest steps; its facts are kept"
 
 
 @given(st.lists(st.text(max_size=200), max_size=20), st.integers(10, 100))

@@ -30,9 +30,9 @@ async def test_an_act_is_done_when_its_price_was_agreed_to() -> None:
     session = Steered(given=[Priced(Conversation(), PLAN, 3e-6), Acted(Conversation(), (DONE,))])
     async with talking(session) as controller:
         await until(lambda: controller.front.controller.session is session)
-        controller.type("/context evict r12")
+        controller.type("/context drop r12")
         await controller.asks(
-            "evict r12: frees 8.2k tokens, costs $0.0311 now, pays off after 13 requests. Do it? y or n: "
+            "drop r12 from view: frees 8.2k tokens, costs $0.0311 now, pays off after 13 requests. Do it? y or n: "
         )
         await controller.says("y", shows="left the view: a line stands for it (69.5k → 61.3k tokens)")
         assert session.given == []
@@ -43,12 +43,12 @@ async def test_an_act_that_is_not_agreed_to_or_cannot_be_done_is_not() -> None:
     session = Steered(given=[Priced(Conversation(), PLAN, None), Priced(Conversation(), cannot, None)])
     async with talking(session) as controller:
         await until(lambda: controller.front.controller.session is session)
-        controller.type("/context evict r12")
+        controller.type("/context drop r12")
         await controller.asks(
-            "evict r12: frees 8.2k tokens, costs what 10.3k fresh tokens do now, pays off after 13 requests. "
+            "drop r12 from view: frees 8.2k tokens, costs what 10.3k fresh tokens do now, pays off after 13 requests. "
             "Do it? y or n: "
         )
         controller.type("")
-        await controller.says("/context evict r12", shows="`r12` is pinned: unpin it first")
+        await controller.says("/context drop r12", shows="`r12` is pinned: unpin it first")
         assert session.given == []
         await controller.says("/context frob", shows="`/context frob` is nothing that can be done")

@@ -73,7 +73,7 @@ async def test_an_output_is_evicted_for_a_price_and_comes_back_with_undo(tmp_pat
         before = screen._components.overview.used
 
         await pressed(t, screen, "e")
-        assert says(screen).startswith("evict r1: frees ")
+        assert says(screen).startswith("drop r1 from view: frees ")
         assert screen.query_one(KeyLine).said == KEYS_SURE
         await pressed(t, screen, "escape")
         assert (says(screen), output(t, 1) == "masked") == ("", False)
@@ -83,7 +83,7 @@ async def test_an_output_is_evicted_for_a_price_and_comes_back_with_undo(tmp_pat
         assert output(t, 1) == "masked"
         assert screen._components.overview.used < before - 1_500
         assert screen._marked is not None
-        assert (screen._marked.key, screen._marked.state) == ("r1", "masked")
+        assert (screen._marked.key, screen._marked.state) == ("r1", "one line")
 
         await pressed(t, screen, "u")
         assert says(screen).startswith("undo the last change of the view: shows ")
@@ -110,7 +110,7 @@ async def test_what_is_pinned_says_so_and_is_not_evicted(tmp_path: Path) -> None
         session = t.session
         assert session.history.pinned == frozenset()
         await pressed(t, screen, "d")
-        assert says(screen) == "select a tool or a server for that"
+        assert says(screen).startswith("drop r1 from view: frees ")
         await pressed(t, screen, "b")
         assert "sees `r1` already" in says(screen)
 
@@ -119,7 +119,7 @@ async def test_enter_does_nothing_that_is_not_on_the_screen_any_more(tmp_path: P
     async with looking_at(tmp_path, "a.txt") as (t, screen):
         session = t.session
         before = session.history
-        for offer, key in (("o", "b"), ("p", "d"), ("p", "t"), ("o", "up"), ("o", "home"), ("p", "x"), ("p", "/")):
+        for offer, key in (("o", "b"), ("p", "b"), ("p", "t"), ("o", "up"), ("o", "home"), ("p", "x"), ("p", "/")):
             mark(screen, "r1")
             await pressed(t, screen, offer)
             assert screen.query_one(KeyLine).said == KEYS_SURE
@@ -183,7 +183,7 @@ async def test_the_keys_walk_the_requests(tmp_path: Path) -> None:
         await pressed(t, screen, "e")
         await pressed(t, screen, "enter")
         await pressed(t, screen, "right", "right", "right")
-        assert "before it: evict(r1) (by hand)" in says(screen, "requests")
+        assert "before it: drop r1 from view (by hand)" in says(screen, "requests")
 
 
 async def test_while_a_turn_runs_acts_say_that_they_have_to_wait(tmp_path: Path) -> None:
@@ -206,9 +206,9 @@ async def test_acts_are_commands_too(tmp_path: Path) -> None:
         await t.press("escape")
         for written, told in (
             ("/context pin r1", "`r1` is pinned: it stays whatever leaves the view"),
-            ("/context evict r1", "`r1` is pinned: unpin it first"),
+            ("/context drop r1", "`r1` is pinned: unpin it first"),
             ("/context unpin r1", "`r1` is not pinned any more"),
-            ("/context evict r1", "`r1` left the view: a line stands for it"),
+            ("/context drop r1", "`r1` left the view: a line stands for it"),
             ("/context frob r1", "`/context frob r1` is nothing that can be done"),
             ("/context pin", "nothing that can be done"),
         ):

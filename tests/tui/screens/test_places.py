@@ -80,7 +80,7 @@ async def test_a_place_is_shown_where_it_holds_the_text_and_whole() -> None:
         assert t.app.screen is screen
         await t.until(lambda: len(t.reads("content").splitlines()) == part)
         await pressed(t, screen, "up", "down")
-        assert t.reads("said") == "masked: a line stands for the output"
+        assert t.reads("said") == "one line: it stands for the output, which is kept"
 
 
 async def test_what_was_not_searched_stands_above_the_list() -> None:
@@ -111,7 +111,7 @@ def test_each_fate_is_a_sentence() -> None:
     assert [
         fate_of(place) for place in (*PLACES, Occurrence("r2", "stored", ""), Occurrence("r3", "dropped", "", "sum-1"))
     ] == [
-        "masked: a line stands for the output",
+        "one line: it stands for the output, which is kept",
         "summarised by sum-2",
         "visible: the model sees it",
         "preview: only parts of it are visible",

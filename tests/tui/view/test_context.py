@@ -55,11 +55,11 @@ def test_a_bar_is_exact_to_an_eighth_and_never_longer_than_its_place(share: floa
 
 def test_a_rewrite_tells_why_how_and_for_how_much() -> None:
     assert rewrite_text(Rewrite("asked", ("mask", "summary"), 112_000, 21_000, 0.0421, 0.0, 3)) == (
-        "mask, summary (asked for): 112k → 21.0k tokens, $0.0421"
+        "older outputs as lines, summary (asked for): 112k → 21.0k tokens, $0.0421"
     )
     assert rewrite_text(Rewrite("", ("summary",), 950, 200, None, 0.0, 3)) == "summary: 950 → 200 tokens, —"
     assert rewrite_text(Rewrite("overflow", ("mask_all", "ledger"), 950, 200, 0.0, 0.0, 3)) == (
-        "mask all, facts only (too large for the provider): 950 → 200 tokens, no model asked"
+        "all outputs as lines, facts only (too large for the provider): 950 → 200 tokens, no model asked"
     )
     assert rewrite_text(Rewrite("system (AGENT.md)", (), 0, 0, 0.0, 0.0, 3)) == "changed: system (AGENT.md)"
 
@@ -68,7 +68,7 @@ def test_epochs_add_their_requests_up() -> None:
     asked = RequestUsage("step", "m", Usage(1, 2, 3, 4), None, 0.0)
     lines = texts(epoch_lines((Epoch((asked, asked), Rewrite("", ("mask",), 2, 1, 0.0, 0.0, 2)), Epoch(()))))
     assert lines[1].split() == ["1", "2", "2", "4", "6", "8", "—"]
-    assert lines[2].strip().startswith("↳ mask")
+    assert lines[2].strip().startswith("↳ older outputs as lines")
     assert lines[3].split() == ["2", "0", "0", "0", "0", "0", "$0.00"]
 
 

@@ -82,7 +82,7 @@ def test_the_largest_come_first_and_the_rest_stays_last() -> None:
 
 
 def test_a_filter_keeps_what_holds_its_words_under_its_component() -> None:
-    assert names(rows_of(SEEN, words="masked")) == ["outputs", "  r2  what r2 is"]
+    assert names(rows_of(SEEN, words="one line")) == ["outputs", "  r2  what r2 is"]
     assert names(rows_of(SEEN, words="pinned M0")) == ["your messages", "  what m0 is"]
     assert names(rows_of(SEEN, words="kept out"))[1:] == ["  monitoring_eu: 0 of 1 tool", "    page"]
     assert len(rows_of(SEEN, words="outputs")) == 5
@@ -151,7 +151,7 @@ def test_components_are_the_request_and_parts_are_their_component(found: Overvie
             head, parts = row, 0
         elif row.level == 1:
             parts += row.tokens
-    assert all(row.tokens >= LARGE or row.is_pinned or row.state in ("masked", "summarised")
+    assert all(row.tokens >= LARGE or row.is_pinned or row.state in ("one line", "summarised")
                for row in rows if row.level == 1 and row.key and not row.is_tool)  # fmt: skip
 
 

@@ -43,11 +43,11 @@ def after(*events: Event) -> SessionView:
 def test_the_line_says_how_much_how_and_for_what_price() -> None:
     (block,) = after(DONE).blocks[1:]
     assert isinstance(block, Compaction)
-    assert title_of(block) == "compacted: 121,000 → 38,000 tokens · mask all, summary · $0.0310"
+    assert title_of(block) == "compacted: 121,000 → 38,000 tokens · all outputs as lines, summary · $0.0310"
     free = ContextCompacted(5_000, 900, 12, 3, ("mask",))
     (block,) = after(free).blocks[1:]
     assert isinstance(block, Compaction)
-    assert title_of(block) == "compacted: 5,000 → 900 tokens · mask"
+    assert title_of(block) == "compacted: 5,000 → 900 tokens · older outputs as lines"
     unknown = ContextCompacted(5_000, 900, 12, 3, ("summary",), model="a/new", cost=None)
     (block,) = after(unknown).blocks[1:]
     assert isinstance(block, Compaction)
@@ -80,7 +80,7 @@ def test_what_opens_says_why_by_whom_and_what_became_of_each_part() -> None:
         ("head", "summarised, 82,000 tokens: older"),
         ("item", "  60,000  you: fix it (24 messages)"),
         ("item", "  22,000  you: and that (3 messages)"),
-        ("head", "masked, 900 tokens: an older output"),
+        ("head", "one line each, 900 tokens: an older output"),
         ("item", "     900  Ran: make – exit 0 [r7]"),
         ("head", "kept, 300 tokens: among the newest steps"),
         ("item", "     300  step: bash"),
