@@ -61,6 +61,7 @@ from agent.session_settings import (
     surroundings_of,
     system_text_going_on,
     tools_for,
+    why_unheld,
 )
 from agent.window.deferral import Deferral, specs_of
 from agent.window.env import Env
@@ -242,14 +243,16 @@ class Composer:
         """What may run, and why rules could not be read, if so. Where somebody is there to allow something, what was
         allowed before counts, too: in the project, and in this session since the program was started. Scripts are told
         what they may do by their settings and flags alone."""
+        unheld = partial(why_unheld, self.config)
         if not channel.is_interactive:
-            return Approval(policy), ""
+            return Approval(policy, why_unheld=unheld), ""
         rules = ProjectRules(self.config.folders.config, self.root)
         kept = rules.read()
         policy = replace(policy, allow=(*policy.allow, *map(parse_rule, kept.allow), *kept_here))
         earlier = partial(earlier_calls, self.thread, self.store, row.project, row.id)
         ask, about_plan = channel.questions.permission, channel.questions.plan
-        return Approval(policy, ask, earlier, rules, progress.asked, kept_here, about_plan), kept.problem
+        approval = Approval(policy, ask, earlier, rules, progress.asked, kept_here, about_plan, why_unheld=unheld)
+        return approval, kept.problem
 
     def _checkpoints(self, recorder: Recorder, workspace: Workspace, channel: Channel) -> SessionCheckpoints | None:
         if self.ephemeral or not self.config.checkpoints_enabled:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from datetime import date
 from pathlib import Path
 
-from agent.calls.policy import Policy, Rule, parse_rule
+from agent.calls.policy import OUTSIDE, Policy, Rule, parse_rule
 from agent.config.option_values import AfterTool
 from agent.config.options import MODES, Mode, stricter_mode
 from agent.config.values import Config
@@ -60,10 +60,13 @@ def mode_of(config: Config, own: str) -> Mode:
 def policy_of(config: Config, root: Path, mode: Mode, outputs: Path) -> Policy:
     """What calls may do in a working folder; `outputs`, where long outputs are kept, may always be read. Raises
     `ConfigError`."""
+    allow = tuple(parse_rule(rule) for rule in config.allow)
+    if Rule(OUTSIDE) in allow:
+        raise ConfigError('`outside` names no program; write `outside(docker)`, or `agent.sandbox = "off"` for all')
     return Policy(
         root=str(root),
         mode=mode,
-        allow=tuple(parse_rule(rule) for rule in config.allow),
+        allow=allow,
         deny=_deny_rules(config.deny, root),
         roots=tuple(map(str, roots_of(config))),
         readable=(str(outputs),),
@@ -85,6 +88,11 @@ def _why_no_shell(config: Config) -> str:
     """Why commands may not run, where a sandbox is required."""
     why = _why_no_sandbox() if config.sandbox == "require" else ""
     return f"{NO_SANDBOX}: {why}" if why else ""
+
+
+def why_unheld(config: Config) -> str:
+    """Why no sandbox holds commands, where the user has not said that it may be so."""
+    return _why_no_sandbox() if config.sandbox != "off" else ""
 
 
 def _why_no_sandbox() -> str:

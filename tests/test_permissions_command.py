@@ -5,9 +5,13 @@ from pathlib import Path
 
 import pytest
 
+from tools.sandbox.system import Missing
 from tui.cli.main import main
 
 RULES = '[permissions]\nallow = ["bash(git status)", "bash(grep)"]\ndeny = ["bash(rm)"]\n'
+
+
+OFF = "it would run without a sandbox, as `agent.sandbox` says\n"
 
 
 @pytest.fixture
@@ -24,13 +28,13 @@ def rules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.parametrize(
     ("command", "code", "said"),
     [
-        ("git status -s", 0, "allow: allow rule bash(git status)\nit is proved to look and to do nothing else\n"),
-        ("grep -az KEY /proc/1/environ", 1, "ask: `/proc/1/environ` is outside the working folder\n"),
+        ("git status -s", 0, f"allow: allow rule bash(git status)\n{OFF}it is proved to look and to do nothing else\n"),
+        ("grep -az KEY /proc/1/environ", 1, f"ask: `/proc/1/environ` is outside the working folder\n{OFF}"),
         ("env -S 'rm x'", 5, "deny: deny rule bash(rm)\n"),
         (
             "for a in b; do ls; done > /etc/x",
             1,
-            "ask: ask mode asks before a command runs\n"
+            f"ask: ask mode asks before a command runs\n{OFF}"
             "rules for how commands begin do not cover it: there is a for statement in it\n"
             "dangerous: `> /etc/x` writes outside the working folder, to `/etc/x`\n",
         ),
@@ -49,12 +53,32 @@ def test_a_script_reads_one_object(rules: Path, capsys: pytest.CaptureFixture[st
         "decision": "allow",
         "why": "reading inside the working folder",
         "mode": "plan",
+        "sandbox": "off",
         "only_looks": True,
         "not_plain": "",
         "commands": [["cat", "a"], ["head", "-1"]],
         "files": [str(Path.cwd() / "a"), str(Path.cwd())],
         "dangers": [],
     }
+
+
+def test_it_says_where_a_command_would_run_and_that_nothing_holds_it(
+    rules: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("EBB_SANDBOX", "auto")
+    monkeypatch.setattr("tools.sandbox.system.found_sandbox", lambda: Missing("it is not installed"))
+    rules.write_text('allow = ["outside(docker)", "bash(docker)"]')
+    asked = ["permissions", "test", "--mode", "auto", "--rules", str(rules)]
+    assert [main([*asked, command]) for command in ("docker ps", "make", "ls")] == [0, 1, 0]
+    assert capsys.readouterr().out.splitlines() == [
+        "allow: allow rule bash(docker)",
+        "it would run outside the sandbox, by a rule of yours",
+        "ask: no sandbox holds commands here: it is not installed; with `--no-sandbox` they run all the same",
+        "it would run without a sandbox, since there is none here",
+        "allow: auto mode",
+        "it would run without a sandbox, since there is none here",
+        "it is proved to look and to do nothing else",
+    ]
 
 
 @pytest.mark.parametrize(

@@ -37,6 +37,8 @@ Ask: TypeAlias = Callable[[PermissionAsked], Awaitable[Decision]]
 AskAboutPlan: TypeAlias = Callable[[PlanSubmitted], Coroutine[Any, Any, PlanDecision]]
 
 NOBODY_TO_ASK = "nobody is there to ask; start with `--permission-mode auto` or an `--allow` rule to let it run"
+NOT_IN_AUTO = "nobody is there to ask; start with an `--allow` rule that names it to let it run"
+"""What is asked about in the mode `auto`, too."""
 
 ELSE = "Do it another way, or say in your answer what is left to do"
 
@@ -55,6 +57,11 @@ class RuleStore(Protocol):
 
 async def nothing_earlier() -> Sequence[ToolCall]:
     return ()
+
+
+def held() -> str:
+    """Where commands are held, or need not be."""
+    return ""
 
 
 async def nothing_noted(what: str) -> None:
@@ -80,6 +87,8 @@ class Approval:
     """None when nobody is there to decide about plans."""
     note_mode: Callable[[Mode], Awaitable[None]] = nothing_noted
     """Told of each change of the mode."""
+    why_unheld: Callable[[], str] = held
+    """Why no sandbox holds commands, where one should."""
     _was_auto: bool = False
     _open: dict[str, tuple[PermissionRequest, asyncio.Event]] = field(default_factory=dict)
     """The calls that are asked about, and what tells that a rule covers one by now."""
@@ -101,6 +110,13 @@ class Approval:
     def takes_plans(self) -> bool:
         """Whether a plan is the answer, since nobody is there to decide about it."""
         return self.policy.mode == "plan" and self.ask_about_plan is None
+
+    def is_unheld(self, asked: PermissionRequest) -> bool:
+        """Whether it turns out by this call, which auto mode would let run, that nothing holds commands."""
+        if asked.effect != "run" or self.policy.mode != "auto" or self.policy.unheld:
+            return False
+        self.policy = replace(self.policy, unheld=self.why_unheld())
+        return bool(self.policy.unheld)
 
     def keep(self, rule: str) -> None:
         """Allows what the rule says from now on, the calls that wait for an answer and are covered by it among them."""
@@ -191,7 +207,8 @@ async def approve(call: ToolCall, context: ApprovalContext) -> Permit:
         if ruling.verdict == "allow" and not count:
             return Permit(reviewed.call, reviewed.tool, reviewed.as_it_runs)
         if context.approval.ask is None:
-            reason = f"denied: {ruling.rule}, and {NOBODY_TO_ASK}. {ELSE}"
+            nobody = NOT_IN_AUTO if context.approval.policy.mode == "auto" else NOBODY_TO_ASK
+            reason = f"denied: {ruling.rule}, and {nobody}. {ELSE}"
             return _denied(reviewed, is_edited, ruling.rule, reason, context)
         count += 1
         question = await _question(reviewed, is_edited, count, context)
@@ -214,7 +231,7 @@ async def approve(call: ToolCall, context: ApprovalContext) -> Permit:
         elif decision.verdict == "edit":
             continue
         elif decision.rule in question.offers:
-            _keep(decision, context)
+            keep_rule(decision, context)
         if is_edited:
             context.emit(CallEdited(reviewed.call.id, reviewed.call.name, reviewed.call.arguments))
         return Permit(reviewed.call, reviewed.tool, reviewed.as_it_runs, is_edited=is_edited)
@@ -222,6 +239,8 @@ async def approve(call: ToolCall, context: ApprovalContext) -> Permit:
 
 def _review(call: ToolCall, context: ApprovalContext) -> ReviewedCall:
     tool, asked = _request_of(call, context)
+    if context.approval.is_unheld(asked):
+        context.emit(Noticed(f"auto mode asks about commands, since {context.approval.policy.unheld}"))
     return ReviewedCall(call, tool, asked, decide(asked, context.approval.policy))
 
 
@@ -319,7 +338,7 @@ def _as_asked(calls: Sequence[ToolCall], context: ApprovalContext) -> Iterator[P
             yield _request_of(call, context)[1]
 
 
-def _keep(decision: Decision, context: ApprovalContext) -> None:
+def keep_rule(decision: Decision, context: ApprovalContext) -> None:
     """Keeps the rule; one that cannot be written down for the project holds for the session, and that is said."""
     context.approval.keep(decision.rule)
     if decision.kept == "project" and context.approval.rules is not None:

@@ -12,7 +12,7 @@ from agent.calls.loop_guard import LoopGuard
 from agent.calls.output_room import Keep, KeptOutput, OutputRoom
 from agent.calls.outside import again_outside
 from agent.calls.plan_approval import BEHIND, approve_plan, was_decided
-from agent.calls.policy import PermissionRequest
+from agent.calls.policy import PermissionRequest, runs_outside
 from agent.calls.resolve import as_meant
 from agent.calls.secret_arguments import hidden, with_secrets
 from agent.channel import Interrupt
@@ -176,7 +176,8 @@ async def _run_call(call: ToolCall, place: CallPosition, call_runner: CallRunner
             return await _finish(call, place, call_runner, "denied", allowed.refusal, edited=edited)
         ran = allowed.asked
         await call_runner.progress.begun(call.id)
-        result = await _watched(allowed, call_runner)
+        is_outside = runs_outside(ran, call_runner.approval.policy) if ran.effect == "run" else False
+        result = await _watched(allowed, call_runner, is_outside=is_outside)
         if result is not None and result.blocked:
             again = partial(_watched, allowed, call_runner, is_outside=True)
             result = await again_outside(allowed, result, context, again)

@@ -1,8 +1,10 @@
-"""A command that failed for what the sandbox keeps from it: the user is asked whether it runs again outside."""
+"""A command that failed for what the sandbox keeps from it: the user is asked whether it runs again outside, and may
+keep a rule for what is to run there from now on."""
 
 from collections.abc import Awaitable, Callable
 
-from agent.calls.approval import ApprovalContext, Permit
+from agent.calls.approval import ApprovalContext, Permit, keep_rule
+from agent.calls.policy import as_placed
 from agent.events import Decision, PermissionAsked
 from tools.base import Result
 
@@ -15,8 +17,21 @@ async def again_outside(
     approval, call, ask = context.approval, permit.call, context.approval.ask
     if not result.blocked or not result.failed or ask is None or approval.policy.mode in ("auto", "plan"):
         return result
+    from agent.calls.rule_suggestions import exact_rule, offers_outside  # noqa: PLC0415  # deferred: few runs have questions
+
     reason = f"in the sandbox it failed, where {result.blocked}; allow it to run once more, outside the sandbox"
-    question = PermissionAsked(f"outside-{call.id}", call.id, call.name, call.arguments, reason)
+    placed, policy = as_placed(permit.asked, approval.policy)
+    offers = offers_outside(placed, policy)
+    question = PermissionAsked(
+        f"outside-{call.id}",
+        call.id,
+        call.name,
+        call.arguments,
+        f"{reason}. A rule has such commands run there from now on" if offers else reason,
+        offers=offers,
+        rules_file=approval.rules.place if approval.rules is not None and offers else "",
+        offers_exact=exact_rule(placed, policy.root) in offers,
+    )
     await approval.note_asked(call.id)
 
     async def answer() -> Decision:
@@ -25,4 +40,6 @@ async def again_outside(
     decision = await context.interrupt.race(answer())
     if decision is None or decision.verdict != "allow" or decision.arguments not in (None, call.arguments):
         return result
+    if decision.rule in offers:
+        keep_rule(decision, context)
     return await run()

@@ -5,6 +5,7 @@ relative to the working folder. For shell, it is the beginning of a command, in 
 behind `=`, one whole line as it is written: `bash(=make test)`.
 For what is fetched from the web, PREFIX is a host, `example.org`, or those below one, `*.example.org`.
 `mcp__SERVER` stands for all tools of a server; what their calls are about is not known, so such rules have no PREFIX.
+`outside(PREFIX)` says where such commands run, and not whether they may: outside the sandbox.
 Deny rules come first, then what always asks, then allow rules, then the mode. A rule that allows covers only what can
 be read in the call; one that denies, all that may be meant by it.
 """
@@ -30,6 +31,7 @@ Verdict: TypeAlias = Literal["allow", "ask", "deny"]
 
 _RULE = regex(r"(?P<tool>[A-Za-z0-9_*.-]+)(\((?P<prefix>.+)\))?", re.DOTALL)
 _SERVED = regex(r"(mcp__.+?)__.")
+OUTSIDE = "outside"
 _WRITERS = ("write", "edit", "apply_patch")
 _MOST_OPTIONS = 40
 """Words between a program and its command that are looked at: `git -c a=b -C x push`."""
@@ -95,6 +97,8 @@ class Policy:
     """Folders that count as the working folder does, absolute and resolved."""
     sandboxed: bool = False
     """Whether commands need no question, since a sandbox without network holds them."""
+    unheld: str = ""
+    """Why nothing holds commands, where the user has not said that it may be so: none runs unasked then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,9 +166,9 @@ def _by_mode(asked: PermissionRequest, policy: Policy) -> Ruling:
     if asked.effect == "none":
         return Ruling("allow", "it stays inside the session")
     if policy.mode == "auto":
-        return Ruling("allow", "auto mode")
+        return _unheld(asked, policy) if asked.effect == "run" and policy.unheld else Ruling("allow", "auto mode")
     if asked.effect == "run":
-        if policy.sandboxed:
+        if policy.sandboxed and not runs_outside(asked, policy):
             return Ruling("allow", "it runs in the sandbox, without network")
         return Ruling("ask", f"{policy.mode} mode asks before a command runs")
     if asked.effect == "serve":
@@ -185,6 +189,26 @@ def _by_mode(asked: PermissionRequest, policy: Policy) -> Ruling:
     if policy.mode == "accept-edits":
         return Ruling("allow", "accept-edits mode")
     return Ruling("ask", f"{policy.mode} mode asks before a file changes")
+
+
+def _unheld(asked: PermissionRequest, policy: Policy) -> Ruling:
+    """Of commands that nothing would hold, those run unasked that are proved to look."""
+    shown = asked.read_only
+    if shown is not None and shown.paths != ("/",):
+        return replace(_in_plan(shown, policy), is_guarded=True)
+    return Ruling("ask", f"no sandbox holds commands here: {policy.unheld}; with `--no-sandbox` they run all the same")
+
+
+def runs_outside(asked: PermissionRequest, policy: Policy) -> bool:
+    """Whether rules of the user's have the whole of a command run outside the sandbox."""
+    return policy.mode != "plan" and decide(*as_placed(asked, policy)).verdict == "allow"
+
+
+def as_placed(asked: PermissionRequest, policy: Policy) -> tuple[PermissionRequest, Policy]:
+    """What tells where a command runs: it would be allowed, as it is asked for here, outside the sandbox."""
+    allow, deny = (tuple(rule for rule in rules if rule.tool == OUTSIDE) for rules in (policy.allow, policy.deny))
+    named = tuple(rule for rule in allow if rule.prefix)  # one for every command would be another setting
+    return replace(asked, tool=OUTSIDE), Policy(policy.root, "ask", named, deny, policy.readable)
 
 
 def concerns(rule: Rule, asked: PermissionRequest, root: str) -> bool:

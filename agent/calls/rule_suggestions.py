@@ -20,7 +20,13 @@ from agent.calls.policy import (
 )
 from agent.events import Tried
 from tools.commands.known_tools import beginning_of, is_place
+from tools.commands.programs import set_of
 
+_NEED_MORE = set_of(
+    "docker docker-compose podman podman-compose nerdctl buildah skopeo kubectl helm minikube kind gh glab aws gcloud "
+    "az ssh scp systemctl journalctl adb flatpak"
+)
+"""They reach a service, keys or devices of the machine. Whether they may run is asked all the same."""
 MOST = 3
 """Rules that a question offers."""
 EXAMPLES = 3
@@ -37,6 +43,15 @@ def offers_for(asked: PermissionRequest, policy: Policy) -> tuple[str, ...]:
         return ()
     offers = dict.fromkeys((exact_rule(asked, policy.root), *_wider(asked, policy)))
     return tuple(offer for offer in offers if offer and _answers(offer, asked, policy))[:MOST]
+
+
+def offers_outside(asked: PermissionRequest, policy: Policy) -> tuple[str, ...]:
+    """The rules that would have a command, as `as_placed` gives it, run outside the sandbox: one for exactly this, and
+    one for its program where that is known to need what no sandbox has."""
+    open_ones = [one.command.texts[0] for one in covered_by_rules(asked, policy) if one.prefix is None]
+    wider = [str(Rule(asked.tool, name)) for name in dict.fromkeys(open_ones) if name in _NEED_MORE]
+    offers = dict.fromkeys((*offers_for(asked, policy), *wider))
+    return tuple(offer for offer in offers if _answers(offer, asked, policy))[:MOST]
 
 
 def exact_rule(asked: PermissionRequest, root: str) -> str:

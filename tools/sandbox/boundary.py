@@ -9,6 +9,8 @@ Access: TypeAlias = Literal["write", "read", "hidden folder", "hidden file"]
 """A hidden place is empty in the sandbox, and nothing can be written there; it may be one that does not exist."""
 
 SandboxKind: TypeAlias = Literal["bubblewrap", "landlock", "seatbelt"]
+SandboxState: TypeAlias = Literal["bubblewrap", "landlock", "seatbelt", "none", "off"]
+"""What holds commands: nothing where there is no sandbox, or where the user wants none."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from tools.lazy import dataclass
-from tools.sandbox.boundary import SandboxKind
+from tools.sandbox.boundary import SandboxKind, SandboxState
 from tools.sandbox.bubblewrap import NAMESPACES, NO_MORE_NAMESPACES, SYSTEM
 from tools.sandbox.seatbelt import PROGRAM as SEATBELT
 
@@ -71,10 +71,13 @@ def _found_bubblewrap() -> SandboxProgram | Missing:
     return Missing(f"bubblewrap cannot work here: {said}")
 
 
-def known_kind() -> str | None:
-    """What was found, `none` where nothing was; None while nobody has asked."""
-    if not found_sandbox.cache_info().currsize:
-        return None
+def known_kind() -> SandboxState | None:
+    """What was found; None while nobody has asked."""
+    return sandbox_kind() if found_sandbox.cache_info().currsize else None
+
+
+def sandbox_kind() -> SandboxState:
+    """What holds commands here."""
     found = found_sandbox()
     return "none" if isinstance(found, Missing) else found.kind
 

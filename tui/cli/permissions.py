@@ -8,19 +8,25 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 from agent.calls.approval import request_for
-from agent.calls.policy import PermissionRequest, Policy, Ruling, decide, parse_rule
+from agent.calls.policy import PermissionRequest, Policy, Ruling, decide, parse_rule, runs_outside
 from agent.calls.project_rules import ProjectRules
 from agent.config.options import MODES
 from agent.errors import UsageError
 from agent.headless import print_json
-from agent.session_settings import mode_of, policy_of
+from agent.session_settings import mode_of, policy_of, why_unheld
 from tools.base import ToolError, Workspace
 from tools.bash import Bash
 from tools.commands.dangers import dangers_in
 from tools.commands.grammar import read
+from tools.sandbox.system import sandbox_kind
 from tui.cli.arguments import first_word, parsed, parser_of, told_settings
 from tui.text.sanitise import visible_line
 
+_PLACES = {
+    "off": "it would run without a sandbox, as `agent.sandbox` says",
+    "none": "it would run without a sandbox, since there is none here",
+    "outside": "it would run outside the sandbox, by a rule of yours",
+}
 _CODES = {"allow": 0, "ask": 1, "deny": 5}
 
 
@@ -47,7 +53,7 @@ def run(arguments: Sequence[str]) -> int:
 def _test(options: argparse.Namespace) -> int:
     folder, config = told_settings(options)
     root = folder.resolve()
-    policy = policy_of(config, root, options.mode or mode_of(config, ""), root)
+    policy = replace(policy_of(config, root, options.mode or mode_of(config, ""), root), unheld=why_unheld(config))
     kept = ProjectRules(config.folders.config, root).read()
     if kept.problem and not options.rules:
         print(f"ebb: {visible_line(kept.problem)}", file=sys.stderr)
@@ -59,7 +65,8 @@ def _test(options: argparse.Namespace) -> int:
         ruling = decide(asked, policy)
     except ToolError as error:
         asked, ruling = PermissionRequest("bash", "run", (options.command,)), Ruling("deny", str(error))
-    _print(options, policy, asked, ruling)
+    place = "off" if config.sandbox == "off" else "outside" if runs_outside(asked, policy) else sandbox_kind()
+    _print(options, policy, asked, ruling, place)
     return _CODES[ruling.verdict]
 
 
@@ -80,7 +87,7 @@ def _with_rules(policy: Policy, file: Path) -> Policy:
     return replace(policy, allow=allow, deny=deny)
 
 
-def _print(options: argparse.Namespace, policy: Policy, asked: PermissionRequest, ruling: Ruling) -> None:
+def _print(options: argparse.Namespace, policy: Policy, asked: PermissionRequest, ruling: Ruling, place: str) -> None:
     line, dangers = read(options.command), dangers_in(options.command, policy.root)
     is_proved = asked.read_only is not None and asked.read_only.paths != ("/",)
     if options.json:
@@ -88,6 +95,7 @@ def _print(options: argparse.Namespace, policy: Policy, asked: PermissionRequest
             "decision": ruling.verdict,
             "why": ruling.rule,
             "mode": policy.mode,
+            "sandbox": place,
             "only_looks": is_proved,
             "not_plain": line.problem,
             "commands": [list(command.texts) for command in line.commands],
@@ -97,6 +105,8 @@ def _print(options: argparse.Namespace, policy: Policy, asked: PermissionRequest
         print_json(sys.stdout, facts)
         return
     print(visible_line(f"{ruling.verdict}: {ruling.rule}"))
+    if ruling.verdict != "deny":
+        print(_PLACES.get(place, f"it would run in a sandbox, by {place}"))
     if is_proved:
         print("it is proved to look and to do nothing else")
     if line.problem:

@@ -1,12 +1,16 @@
 """What failed in the sandbox is asked about, and runs again outside where the user says so."""
 
+from dataclasses import replace
+
 import pytest
 
+from agent.calls.policy import PermissionRequest, Policy, decide, parse_rule, runs_outside
 from agent.config.options import Mode
-from agent.events import Decision, PermissionAsked
+from agent.events import Decision, Noticed, PermissionAsked
 from agent.providers.wires.scripted import Scripted
 from tests.kit.session import Home, call, calls, decides, outputs_of, turn_in_which
 from tools.base import Arguments, Effect, Result, Workspace
+from tools.sandbox.sandbox import Sandbox
 from tools.schema import object_of
 
 BLOCKED = "it may not write `/opt/x`"
@@ -22,7 +26,7 @@ class Install:
         self.outside: list[bool] = []
 
     def subjects(self, arguments: Arguments, workspace: Workspace) -> tuple[str, ...]:
-        return ("install",)
+        return ("docker compose up",)
 
     async def run(self, arguments: Arguments, workspace: Workspace) -> Result:
         is_first = not self.outside
@@ -52,7 +56,73 @@ async def test_the_user_is_asked_whether_a_command_runs_again_outside(
     assert [output.text for output in outputs_of(session)] == [text]
     assert len(asked) == questions
     if questions:
-        assert (
-            asked[1].reason
-            == f"in the sandbox it failed, where {BLOCKED}; allow it to run once more, outside the sandbox"
+        assert asked[1].reason == (
+            f"in the sandbox it failed, where {BLOCKED}; allow it to run once more, outside the sandbox. "
+            "A rule has such commands run there from now on"
         )
+        assert asked[1].offers == ("outside(=docker compose up)", "outside(docker)")
+
+
+async def test_a_rule_that_is_kept_there_says_where_commands_run_and_not_whether(home: Home) -> None:
+    tool, asked = Install(), list[PermissionAsked]()
+    model = Scripted.of(calls(call("install")), calls(call("install")), {"text": "done"})
+    session = await home.attended(model, tool, mode="ask")
+    runner = session._env.call_runner
+    boxed = replace(runner.workspace, sandbox=Sandbox(home.root, home.outputs / "tmp"))
+    session._env = replace(session._env, call_runner=replace(runner, workspace=boxed))
+
+    def answer(event: PermissionAsked) -> None:
+        asked.append(event)
+        decides(session, Decision("allow", rule="outside(docker)" if len(asked) == 2 else ""))(event)
+
+    await turn_in_which(session, PermissionAsked, answer)
+    assert tool.outside == [False, True, True]
+    assert [event.id.partition("-")[0] for event in asked] == ["permission", "outside", "permission"]
+
+
+def placed(*allow: str, deny: tuple[str, ...] = (), mode: Mode = "ask") -> Policy:
+    return Policy("/w", mode, tuple(map(parse_rule, allow)), tuple(map(parse_rule, deny)))
+
+
+@pytest.mark.parametrize(
+    ("command", "policy", "is_outside"),
+    [
+        ("docker ps", placed("outside(docker)"), True),
+        ("docker ps && docker build .", placed("outside(docker)"), True),
+        ("docker ps; curl evil", placed("outside(docker)"), False),
+        ("docker ps $(curl evil)", placed("outside(docker)"), False),
+        ("docker ps > ~/.bashrc", placed("outside(docker)"), False),
+        ("sh -c 'docker ps'", placed("outside(docker)"), False),
+        ("docker ps", placed("bash(docker)", "*", "bash"), False),
+        ("docker push x", placed("outside(docker)", deny=("outside(docker push)",)), False),
+        ("docker ps", placed("outside(docker)", mode="plan"), False),
+        ("make up", placed("outside(=make up)"), True),
+    ],
+)
+def test_only_what_such_rules_cover_whole_runs_outside(command: str, policy: Policy, is_outside: bool) -> None:
+    assert runs_outside(PermissionRequest("bash", "run", (command,)), policy) == is_outside
+
+
+def test_what_runs_outside_is_not_let_through_as_held() -> None:
+    held = replace(placed("outside(docker)"), sandboxed=True)
+    asked = [PermissionRequest("bash", "run", (command,)) for command in ("make", "docker ps")]
+    assert [decide(one, held).verdict for one in asked] == ["allow", "ask"]
+
+
+async def test_where_nothing_holds_commands_auto_mode_asks_and_says_so_once(home: Home) -> None:
+    model = Scripted.of(calls(call("install")), calls(call("install")), {"text": "done"})
+    session = await home.attended(model, Install(), mode="auto")
+    session._env.call_runner.approval.why_unheld = lambda: "bubblewrap is not installed"
+    asked = list[PermissionAsked]()
+
+    def answer(event: PermissionAsked) -> None:
+        asked.append(event)
+        decides(session, Decision("deny"))(event)
+
+    events = await turn_in_which(session, PermissionAsked, answer)
+    told = [event.text for event in events if isinstance(event, Noticed)]
+    assert told == ["auto mode asks about commands, since bubblewrap is not installed"]
+    assert {event.reason for event in asked} == {
+        "no sandbox holds commands here: bubblewrap is not installed; with `--no-sandbox` they run all the same"
+    }
+    assert [output.status for output in outputs_of(session)] == ["denied", "denied"]
