@@ -13,7 +13,7 @@ from textual.binding import BindingType
 from tui.bindings import bindings
 from tui.commands import Invocation, named
 from tui.jobs import Jobs
-from tui.prompt.double_press import DoublePress
+from tui.prompt.double_press import DoublePress, LeaveKeys, LeaveMeaning
 from tui.prompt.history import History
 from tui.prompt.key_arrivals import GUARD
 from tui.prompt.pastes import Pastes
@@ -89,7 +89,7 @@ class EbbApp(CaretApp, App[str]):
         self._type_ahead = TypeAhead(self, lambda: self.main.prompt, guard)
         self._pastes, self._keys = Pastes(), keys
         self._history = History(history_file, str(project or ""))
-        self._quitting, self._rewinding = DoublePress(), DoublePress()
+        self._leaving, self._rewinding = LeaveKeys(), DoublePress()
         self._status = status
 
     @cached_property
@@ -214,16 +214,36 @@ class EbbApp(CaretApp, App[str]):
         self._clipboard = text
         self.outside.copy(text, self.context.showing.for_a_moment)
 
-    async def action_copy_or_quit(self) -> None:
+    def action_copy_or_leave(self) -> None:
         selected = self.screen.get_selected_text() or self.main.prompt.selected_text
         if selected:
             self.copy_to_clipboard(selected)
-            return self.screen.clear_selection()
-        if self._quitting.again():
-            self.main.prompt.take_up()  # what is not sent is kept for the next time
-            self.run_worker(self.jobs.leave(), group="aside")
-            return None
-        cleared = self.screen is self.main and self.main.prompt.put_by()
-        return self.context.showing.for_a_moment(
-            "Up brings it back; Ctrl-C again quits" if cleared else "Ctrl-C again quits"
-        )
+            self.screen.clear_selection()
+            return
+        is_asked = self._works and bool(self.controller.view.asked)
+        is_list = self.screen is not self.main and not is_asked
+        is_written = not is_list and not is_asked and bool(self.main.prompt.text)
+        meant = self._leaving.ctrl_c(is_written=is_written, works=self._works and not is_list)
+        if is_list and meant == "warn":
+            self.simulate_key("escape")  # and what is said is seen
+        self._leave(meant, "Ctrl-C")
+
+    def action_leave(self) -> None:
+        self._leave(self._leaving.ctrl_d(works=self._works), "Ctrl-D")
+
+    @property
+    def _works(self) -> bool:
+        return self.jobs.is_open and self.controller.occupied
+
+    def _leave(self, meant: LeaveMeaning, key: str) -> None:
+        match meant:
+            case "clear":
+                self.main.prompt.put_by()
+                self.context.showing.for_a_moment("Up brings it back")
+            case "stop":
+                self.jobs.interrupt()
+            case "warn":
+                self.context.showing.for_a_moment(f"{key} again leaves")
+            case "leave":
+                self.main.prompt.take_up()  # what is not sent is kept for the next time
+                self.run_worker(self.jobs.leave(), group="aside")

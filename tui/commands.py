@@ -106,8 +106,8 @@ def mode_of(text: str) -> PromptMode:
     return "message"
 
 
-_LEAVING = ("exit", "quit", ":q")
-"""Words that leave other programs. Alone they are no message either."""
+_WORDS = {"exit": "quit", "quit": "quit", ":q": "quit", ":q!": "quit", ":wq": "quit", "?": "help"}
+"""What other programs are left or asked with. Alone such a word is no message either."""
 
 
 def parse(text: str) -> Invocation | Unknown | None:
@@ -118,8 +118,8 @@ def parse(text: str) -> Invocation | Unknown | None:
         return Invocation(named("shell"), text[len(SHELL) :].strip())
     if mode == "memory":
         return Invocation(named("remember"), text[len(MEMORY) :].strip())
-    if text.strip() in _LEAVING:
-        return Invocation(named("quit"), "")
+    if text.strip() in _WORDS:
+        return Invocation(named(_WORDS[text.strip()]), "")
     form = _FORM.fullmatch(text.strip())
     if form is None or form.group(1).startswith(PROMPTS):
         return None

@@ -130,7 +130,7 @@ async def test_quitting_works_while_a_question_is_open() -> None:
     session = FakeSession([[QUESTION, DONE]])
     async with terminal(session) as t:
         await t.type("go", asks=PermissionScreen)
-        await t.press("ctrl+c", "ctrl+c", until=lambda: session.closed)
+        await t.press("ctrl+c", "ctrl+c", "ctrl+c", until=lambda: session.closed)
         assert session.answers == {}
 
 
@@ -164,6 +164,7 @@ async def test_ctrl_c_clears_the_prompt_and_what_is_not_sent_is_kept() -> None:
         t.prompt.take_up()
         assert t.prompt.text == ""
         t.prompt.put("a thoughts")
+        await t.press("ctrl+c", until=lambda: t.prompt.text == "")
         await t.press("ctrl+c", "ctrl+c", until=lambda: t.app.return_code is not None or t.prompt.text == "a thoughts")
 
 
@@ -445,8 +446,27 @@ async def test_quitting_in_a_turn_interrupts_it_and_closes_the_session() -> None
     session = FakeSession([[measured(), Hold(), DONE]])
     async with terminal(session) as t:
         await t.type("go", until=lambda: session.said)
-        await t.press("ctrl+c", "ctrl+c", until=lambda: session.closed)
+        await t.press("ctrl+d", "ctrl+d", until=lambda: session.closed)
         assert session.interrupted >= 1
+
+
+async def test_ctrl_c_stops_the_turn_and_stays() -> None:
+    session = FakeSession([[measured(), Hold(), DONE]])
+    async with terminal(session) as t:
+        await t.type("go", until=lambda: session.said)
+        await t.press("ctrl+c", until=lambda: not t.app.is_working)
+        assert (session.interrupted, session.closed) == (1, False)
+
+
+async def test_ctrl_d_leaves_an_empty_prompt_at_once_and_deletes_in_another() -> None:
+    session = FakeSession()
+    async with terminal(session) as t:
+        t.prompt.put("ab")
+        t.prompt.move_cursor((0, 0))
+        await t.press("ctrl+d", until=lambda: t.prompt.text == "b")
+        await t.press("ctrl+d", until=lambda: t.prompt.text == "")
+        assert not session.closed
+        await t.press("ctrl+d", until=lambda: session.closed)
 
 
 async def test_quit_closes_the_session() -> None:

@@ -19,7 +19,7 @@ NEVER = 600.0
 """Longer than any test waits."""
 
 
-@pytest.mark.parametrize("command", ["/model", "/sessions", "/rewind", "# a note", "/theme"])
+@pytest.mark.parametrize("command", ["/model", "/sessions", "/rewind", "/theme"])
 async def test_from_a_screen_it_quits_at_once(command: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr("tui.session.job_queue.PATIENCE", NEVER)
     session = FakeSession(history=conversation(1))
@@ -50,7 +50,7 @@ async def test_a_summary_that_is_being_written_is_interrupted_first(
     async with working(tmp_path, *READS, {"text": "Read."}, {**WRITTEN, "pause": NEVER}) as t:
         screen = await looking(t)
         await t.press("enter", until=lambda: t.app.controller.view.activity == "summarising")
-        await t.press("ctrl+c", "ctrl+c", until=lambda: t.app.controller.session is None)
+        await t.press("ctrl+c", "ctrl+c", "ctrl+c", until=lambda: t.app.controller.session is None)
         drafts.append(screen._by_hand.drafted.draft)
     assert drafts == [None]
 
@@ -62,3 +62,13 @@ async def test_the_line_mode_leaves_a_question_of_a_command_at_once(monkeypatch:
         await controller.says("/model", asks="Number, or words to find; an empty line closes: ")
         controller.typist.close()
         await asyncio.wait_for(asyncio.shield(controller.running), 20)
+
+
+async def test_from_a_screen_that_gives_its_words_back_they_are_taken_away_first(tmp_path: Path) -> None:
+    session, setup = FakeSession(history=conversation(1)), Setup(tmp_path)
+    async with started(FakeSessions([session]), settings=lambda: setup.settings) as t:
+        await t.rests()
+        await t.type("# a note", until=lambda: isinstance(t.app.screen, ModalScreen))
+        await t.press("ctrl+c", until=lambda: t.prompt.text == "# a note")
+        await t.press("ctrl+c", until=lambda: t.prompt.text == "")
+        await t.press("ctrl+c", "ctrl+c", until=lambda: session.closed)

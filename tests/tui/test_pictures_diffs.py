@@ -145,7 +145,7 @@ def test_the_files_that_were_changed(picture: Picture) -> None:
 
 def test_no_file_was_changed(picture: Picture) -> None:
     app = EbbApp(FakeSessions([FakeSession(files=FakeFiles(told=("git is not there",)))]), guard=0.0)
-    assert picture(app, "ctrl+d", lambda: list_on(app, "diff"))
+    assert picture(app, "f4", lambda: list_on(app, "diff"))
 
 
 def test_only_git_knows_of_changed_files(picture: Picture) -> None:

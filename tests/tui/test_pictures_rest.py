@@ -60,7 +60,7 @@ def test_a_question_of_a_server(picture: Picture) -> None:
 @SIZES
 def test_what_the_last_turn_changed(picture: Picture) -> None:
     app = EbbApp(FakeSessions([FakeSession(files=FakeFiles(CHANGED[:2]))]), guard=0.0)
-    assert picture(app, "ctrl+d", lambda: list_on(app, "diff"), "down")
+    assert picture(app, "f4", lambda: list_on(app, "diff"), "down")
 
 
 @SIZES

@@ -14,7 +14,7 @@ def test_a_command_is_found_with_its_argument() -> None:
     assert parse("/HELP ") == Invocation(COMMANDS[0], "")
 
 
-@pytest.mark.parametrize("word", ["exit", "quit", ":q", " exit "])
+@pytest.mark.parametrize("word", ["exit", "quit", ":q", ":q!", ":wq", " exit "])
 def test_a_word_that_leaves_other_programs_leaves(word: str) -> None:
     assert parse(word) == Invocation(named("quit"), "")
     assert parse(f"{word.strip()} now") is None

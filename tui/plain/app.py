@@ -24,7 +24,7 @@ from tui.plain.questions import (
     wants_to_change,
 )
 from tui.plain.reader import PROMPT, PromptReader
-from tui.prompt.double_press import DoublePress
+from tui.prompt.double_press import LeaveKeys
 from tui.prompt.history import History
 from tui.prompt.key_arrivals import GUARD, Arrival
 from tui.session.controller import SessionController
@@ -100,7 +100,7 @@ class PlainFront(LineJobs):
         self._given, self._choose = session, choose
         self._guard = guard
         self._printing = Printing()
-        self._quitting = DoublePress()
+        self._leaving = LeaveKeys()
         self._asked: OpenQuestion | None = None
         """The question of the session that was printed last and is open."""
         self._asked_at = 0.0
@@ -140,17 +140,26 @@ class PlainFront(LineJobs):
         return bool(blocks) and isinstance(blocks[-1], Failure)
 
     def interrupt(self) -> None:
-        """What Ctrl-C does: it ends what runs; pressed again, it quits."""
-        if self._quitting.again():
-            self.leave()
-        elif self._wanted:
+        """What Ctrl-C does where nothing is written: it ends what is asked, or what runs; otherwise twice leaves."""
+        if self._wanted:
             self._wanted.pop(0).answer.set_result("")
-        elif self.is_busy:
-            self.is_held = True
-            self.say(("Interrupting. Ctrl-C again quits.",))
-            self.controller.interrupt()
-        else:
-            self.say(("Ctrl-C again quits.",))
+            return
+        match self._leaving.ctrl_c(is_written=False, works=self.is_busy):
+            case "stop":
+                self.is_held = True
+                self.say(("Interrupting.",))
+                self.controller.interrupt()
+            case "leave":
+                self.leave()
+            case _:
+                self.say(("Ctrl-C again leaves.",))
+
+    def may_end(self) -> bool:
+        """What Ctrl-D does where nothing is written: whether no more lines are to be read."""
+        if self._leaving.ctrl_d(works=self.is_busy) == "leave":
+            return True
+        self.say(("Ctrl-D again leaves.",))
+        return False
 
     async def _open_first(self) -> None:
         if self._given is not None:

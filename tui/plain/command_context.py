@@ -28,7 +28,8 @@ from tui.view.titles import path_of
 HELP = (
     "Type a message and press Enter. A line that ends with \\ continues on the next.",
     "What you type while the session works goes in at its next step; `/later TEXT` waits for the end of the turn.",
-    "Ctrl-C interrupts the session; twice in a row it quits. Ctrl-D on an empty line quits.",
+    "Ctrl-C takes away what you type, or else stops the turn; where nothing runs, twice leaves. "
+    "Ctrl-D on an empty line leaves, while a turn works when it comes again.",
     "@ and the name of a file shows the model that file, ! runs a command, # remembers something.",
 )
 EDITING = (

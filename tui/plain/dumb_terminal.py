@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from time import monotonic
 
-from tui.plain.reader import goes_on, joined
+from tui.plain.reader import LineKeys, goes_on, joined
 from tui.prompt.key_arrivals import Arrival
 
 LONGEST_LINE = 4_095
@@ -24,8 +24,7 @@ _LINES = 1_000
 class CookedReader:
     """Reads from one descriptor and writes to another."""
 
-    def __init__(self, source: int, target: int, interrupted: Callable[[], None]) -> None:
-        """`interrupted`: called when the user presses Ctrl-C."""
+    def __init__(self, source: int, target: int, keys: LineKeys) -> None:
         self._source = source
         self._target = target
         self._loop = asyncio.get_running_loop()
@@ -41,7 +40,7 @@ class CookedReader:
         self._prompt = ""
         self._is_prompted = False
         """The prompt stands at the beginning of the line that the cursor is on."""
-        self._interrupted = interrupted
+        self._keys = keys
         self._is_lent = False
         """Somebody else has the terminal."""
         self._unshown: list[str] = []
@@ -124,8 +123,12 @@ class CookedReader:
         if self._is_lent:
             return  # it is meant for who has the terminal
         self._typed = ""  # the terminal has dropped what was typed as well
-        self._parts.clear()
-        self._interrupted()
+        if self.written:
+            self._keys.cleared(self.written)
+            self._parts.clear()
+            self.show(("Taken away; `/history` brings it back.",))
+        else:
+            self._keys.interrupted()
 
     def _read_some(self) -> None:
         """Takes all that is there. A terminal gives line by line what came at once."""
@@ -134,8 +137,9 @@ class CookedReader:
         for _ in range(_LINES):
             raw = self._read()
             if not raw:
-                self._loop.remove_reader(self._source)
-                self._end()
+                if not os.isatty(self._source) or self._keys.may_end():
+                    self._loop.remove_reader(self._source)
+                    self._end()
                 break
             whole += self._lines_in(raw)
             if not select.select([self._source], [], [], 0)[0]:

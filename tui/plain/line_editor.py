@@ -12,7 +12,7 @@ from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.data_structures import Size
 from prompt_toolkit.document import Document
 from prompt_toolkit.enums import DEFAULT_BUFFER
-from prompt_toolkit.filters import has_focus
+from prompt_toolkit.filters import Condition, has_focus
 from prompt_toolkit.history import InMemoryHistory
 from prompt_toolkit.input.vt100 import Vt100Input
 from prompt_toolkit.key_binding import KeyBindings, KeyPress, KeyPressEvent
@@ -20,7 +20,7 @@ from prompt_toolkit.keys import Keys
 from prompt_toolkit.output.vt100 import Vt100_Output
 from prompt_toolkit.shortcuts import PromptSession
 
-from tui.plain.reader import PROMPT, Offered, goes_on
+from tui.plain.reader import PROMPT, LineKeys, Offered, goes_on
 from tui.prompt.completion import mentioned, with_files
 from tui.prompt.key_arrivals import Arrival
 from tui.session.completion import Offers
@@ -89,10 +89,10 @@ class _Typed(Vt100Input):
 class EditedReader:
     """Reads from standard input and writes to standard output, which are a terminal."""
 
-    def __init__(self, past: Sequence[str], offering: LineCompleter, interrupted: Callable[[], None]) -> None:
-        """`past`: what was typed before, the oldest first. `interrupted`: called when the user presses Ctrl-C."""
+    def __init__(self, past: Sequence[str], offering: LineCompleter, keys: LineKeys) -> None:
+        """`past`: what was typed before, the oldest first."""
         self._offering = offering
-        self._interrupted = interrupted
+        self._keys = keys
         self._prompt = PROMPT
         self._drafts: dict[str, str] = {}
         """What was being typed, by the prompt it was typed for."""
@@ -243,10 +243,18 @@ class EditedReader:
 
         @bindings.add("c-c")
         def _(event: KeyPressEvent) -> None:
-            if self._prompt and self._session.default_buffer.text:
-                self._session.default_buffer.reset()
+            buffer = self._session.default_buffer
+            if buffer.text:
+                if not self._key:
+                    self._keys.cleared(buffer.text)
+                buffer.reset(append_to_history=not self._key)
             else:
-                self._interrupted()
+                self._keys.interrupted()
+
+        @bindings.add("c-d", filter=Condition(lambda: not self._session.default_buffer.text))
+        def _(event: KeyPressEvent) -> None:
+            if self._keys.may_end():
+                self.close()
 
         return bindings
 

@@ -1,6 +1,7 @@
 """How lines come in and go out, whatever kind of terminal there is. A reader knows no session."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
 from tui.prompt.key_arrivals import Arrival
@@ -9,6 +10,18 @@ PROMPT = "> "
 
 Offered: TypeAlias = tuple[str, str]
 """What a text may become, and how that is shown."""
+
+
+@dataclass(frozen=True, slots=True)
+class LineKeys:
+    """What keys do that write nothing."""
+
+    interrupted: Callable[[], None] = lambda: None
+    """Ctrl-C where nothing is written."""
+    may_end: Callable[[], bool] = lambda: True
+    """Ctrl-D where nothing is written: whether nothing more is read."""
+    cleared: Callable[[str], None] = lambda text: None
+    """Takes what was written when Ctrl-C took it away."""
 
 
 class PromptReader(Protocol):

@@ -6,7 +6,7 @@ from time import monotonic
 
 from tui.plain.app import PlainFront
 from tui.plain.capability import is_unable
-from tui.plain.reader import PromptReader
+from tui.plain.reader import LineKeys, PromptReader
 from tui.prompt.history import History
 from tui.prompt.key_arrivals import Arrival
 from tui.terminal.signals import ended_by_signals
@@ -25,13 +25,14 @@ async def run_plain(
 
 
 def _reader(front: PlainFront, history: History, environment: Mapping[str, str]) -> PromptReader:
+    keys = LineKeys(front.interrupt, front.may_end, history.add)
     if is_unable(environment):
         from tui.plain.dumb_terminal import CookedReader  # noqa: PLC0415  # deferred: one of the two is needed
 
-        return CookedReader(sys.stdin.fileno(), sys.stdout.fileno(), front.interrupt)
+        return CookedReader(sys.stdin.fileno(), sys.stdout.fileno(), keys)
     from tui.plain.line_editor import EditedReader, PlainOffering  # noqa: PLC0415  # deferred: as above
 
-    return EditedReader(history.entries()[::-1], PlainOffering(lambda: front.controller.session), front.interrupt)
+    return EditedReader(history.entries()[::-1], PlainOffering(lambda: front.controller.session), keys)
 
 
 class Unattended:

@@ -47,6 +47,9 @@ _BEGUN = re.compile(r"\x1b(?:\[[0-?]*[ -/]*|\](?:\d*|\d+;[^\x07\x1b]*\x1b?)|[P_^
 """What goes on with what is typed next, if it is an answer, or a key that sends several characters."""
 _ESC_AND_MORE = re.compile(r"\x1b(?=[/!#@])")
 """Esc, and then what begins a command: typed in one burst, or too fast to be told from one."""
+_MODIFIED_ENTER = re.compile(r"\x1b(?:[\r\n]|\[27;([2-8]);13~)")
+"""Alt-Enter as most terminals send it, and Enter with Shift, Alt or Ctrl as xterm does: the usual parser drops what is
+held with it."""
 _GIVEN_BACK = (
     "\x1b[?2004l\x1b[?7h\x1b[?2048l\x1b[?1000l\x1b[?1003l\x1b[?1015l\x1b[?1006l\x1b[?2026l"
     f"{POP_TITLE}\x1b[<u\x1b[?1049l\x1b[?25h\x1b[?1004l"
@@ -141,6 +144,10 @@ class _Parser(XTermParser):
             piece = piece[1:]
         if piece:  # nothing at all, as of half a character, would mean the end of all typing
             yield from super().feed(piece)
+
+    def _sequence_to_key_events(self, sequence: str, alt: bool = False) -> Iterable[Key]:
+        found = _MODIFIED_ENTER.fullmatch(sequence)
+        return super()._sequence_to_key_events(f"\x1b[13;{found[1] or 3}u" if found else sequence, alt)
 
     def _paste(self, parts: list[str], data: str) -> Iterator[Message]:
         """What is pasted is told when all of it is there. The usual parser takes each character by itself, and some for

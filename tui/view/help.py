@@ -10,16 +10,16 @@ from tui.view.panel import Panel, PanelAction, PanelRow, heading
 _NAMES = 30
 
 AREAS: tuple[tuple[str, tuple[str, ...]], ...] = (
-    ("Writing", ("Enter", "Ctrl-J", "Up, Down", "/", "@", "!", "#", "Ctrl-R", "Ctrl-G", "Tab", "Ctrl-V", "F4",
+    ("Writing", ("Enter", "Ctrl-J", "Up, Down", "/", "@", "!", "#", "Ctrl-R", "Ctrl-G", "Tab", "Ctrl-V",
                  "history", "later", "shell", "remember", "vim", "edit", "editor")),
     ("While it works", ("Esc", "F3", "todos", "queue", "jobs", "plan", "mode")),
-    ("Reading", ("PgUp", "PgDn", "Home", "End", "Ctrl-Up", "Ctrl-Down", "Ctrl-F", "Ctrl-O", "Ctrl-T", "Ctrl-D", "F2",
+    ("Reading", ("PgUp", "PgDn", "Home", "End", "Ctrl-Up", "Ctrl-Down", "Ctrl-F", "Ctrl-O", "Ctrl-T", "F4", "F2",
                  "find", "diff", "print", "copy", "export")),
     ("What the model sees", ("Ctrl-X", "context", "compact", "archive", "why", "bring")),
     ("Sessions", ("resume", "sessions", "clear", "rewind", "undo", "redo", "fork", "rename", "delete", "files",
                   "tree")),
     ("Models, servers, settings", ("Ctrl-P", "model", "mcp", "settings", "theme", "notify", "commands", "setup")),
-    ("The program", ("F1", "Ctrl-Z", "Ctrl-C", "help", "quit")),
+    ("The program", ("F1", "Ctrl-Z", "Ctrl-C", "Ctrl-D", "help", "quit")),
 )  # fmt: skip
 """What is said of each area: names of commands, and keys by what they are shown as, or its beginning."""
 

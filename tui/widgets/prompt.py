@@ -276,6 +276,8 @@ class PromptInput(TextArea):
                 pass
             case "question_mark" if not self.text:
                 self.call_later(self.run_action, "app.command('help')")
+            case "ctrl+d" if not self.text:
+                self.call_later(self.run_action, "app.leave")
             case "shift+tab":
                 self.call_later(self.run_action, "app.command('mode')")
             case "up" if self.cursor_at_first_line:

@@ -312,15 +312,24 @@ async def test_what_a_command_asks_is_answered_by_no_line_that_came_with_it() ->
         assert len(controller.sessions.opened) == 1
 
 
-async def test_ctrl_c_twice_leaves() -> None:
+async def test_ctrl_c_ends_the_turn_and_then_twice_leaves() -> None:
     session = FakeSession([(Hold(),)], history=conversation(2))
     async with talking(session, first="go") as controller:
         await until(lambda: session.said == ["go"])
-        controller.front.interrupt()
-        controller.front.interrupt()
+        for _ in range(3):
+            controller.front.interrupt()
         assert await controller.running == "abc123"
     assert session.interrupted >= 1
     assert session.closed
+
+
+async def test_ctrl_d_leaves_a_turn_only_when_it_is_pressed_again() -> None:
+    session = FakeSession([(Hold(),)])
+    async with talking(session, first="go") as controller:
+        await until(lambda: session.said == ["go"])
+        assert [controller.front.may_end(), controller.front.may_end()] == [False, True]
+        assert controller.typist.shown[-1] == "Ctrl-D again leaves."
+        assert session.interrupted == 0
 
 
 async def test_a_session_that_goes_on_says_how_it_was_left() -> None:

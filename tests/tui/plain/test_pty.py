@@ -130,7 +130,7 @@ def test_ctrl_c_ends_a_turn_and_what_waits_is_sent_when_it_is_wanted(tmp_path: P
 def test_ctrl_c_twice_leaves_with_the_session_kept(tmp_path: Path, term: str) -> None:
     with at_prompt(tmp_path, '[[reply]]\ntext = "Kept in mind."', term) as terminal:
         terminal.send("remember me\r", until="Kept in mind.")
-        terminal.send("\x03", until="Ctrl-C again quits.")
+        terminal.send("\x03", until="Ctrl-C again leaves.")
         terminal.child.send("\x03")
         terminal.until_it_ends()
         assert terminal.child.exitstatus == 0

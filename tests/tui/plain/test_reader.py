@@ -10,6 +10,7 @@ from prompt_toolkit.keys import Keys
 
 from tui.plain.dumb_terminal import CookedReader
 from tui.plain.line_editor import _Typed
+from tui.plain.reader import LineKeys
 
 
 @pytest.fixture
@@ -23,7 +24,7 @@ def line() -> Iterator[tuple[int, int]]:
 
 async def test_lines_that_are_written_at_once_are_of_one_read(line: tuple[int, int]) -> None:
     user, program = line
-    reader = CookedReader(program, program, lambda: None)
+    reader = CookedReader(program, program, LineKeys())
     try:
         came = []
         for written in (b"y\n", b"n\nalways use round()\n"):

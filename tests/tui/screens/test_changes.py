@@ -83,9 +83,9 @@ def text_of(view: DiffView) -> str:
     return "\n".join(view.render_line(y).text.rstrip() for y in range(view.size.height))
 
 
-async def test_ctrl_d_shows_what_the_last_turn_changed() -> None:
+async def test_f4_shows_what_the_last_turn_changed() -> None:
     async with terminal(FakeSession(files=FakeFiles(CHANGED, ("something is not known",)))) as t:
-        await t.pilot.press("ctrl+d")
+        await t.pilot.press("f4")
         screen = await t.lists("diff")
         view = screen.query_one(DiffView)
         await t.until(lambda: "+ print(1)" in text_of(view))
@@ -93,7 +93,7 @@ async def test_ctrl_d_shows_what_the_last_turn_changed() -> None:
         await t.press("j", until=lambda: "not kept" in t.reads("said"))
         await t.pilot.press("end", "k", "k", "up")
         assert screen.query_one(Listing).marked == 0
-        await t.press("ctrl+d", "escape", until=lambda: t.app.screen is not screen)
+        await t.press("f4", "escape", until=lambda: t.app.screen is not screen)
 
 
 async def test_s_turns_to_the_session_and_back() -> None:
@@ -117,7 +117,7 @@ async def test_the_whole_session(command: str) -> None:
 async def test_small_screens_and_no_files(size: tuple[int, int]) -> None:
     for files in (CHANGED, ()):
         async with terminal(FakeSession(files=FakeFiles(files)), size=size) as t:
-            await t.pilot.press("ctrl+d")
+            await t.pilot.press("f4")
             await t.lists("diff")
             await t.pilot.press("down", "n", "p", "m", "pagedown", "pageup", "home", "end", "up")
             await t.pilot.resize_terminal(120, 40)

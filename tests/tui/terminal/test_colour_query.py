@@ -153,7 +153,7 @@ def test_however_an_answer_is_cut_nothing_of_it_is_typed_and_no_key_is_lost(sent
         now += constants.ESCAPE_DELAY
         hearing.wait()
         apart = {PASTE: f"\0{PASTE}\0", **dict.fromkeys((*REPLIES, WHITE, BLACK), "\0")}
-        segments = "".join(apart.get(each, each) for each in sent).split("\0")
+        segments = "".join(apart.get(each, each) for each in sent).replace("\x1b\r", "\x1b[13;3u").split("\0")
         assert [told(each) for each in heard if not isinstance(each, GroundTold)] == told_by_textual(segments)
     grounds = [each.ground for each in heard if isinstance(each, GroundTold)]
     assert grounds == [{WHITE: "light", BLACK: "dark"}[each] for each in sent if each in (WHITE, BLACK)]
@@ -171,6 +171,19 @@ def test_esc_alone_is_heard_after_the_time_that_the_rest_of_a_key_has() -> None:
         hearing.wait()
         hearing.wait()
         assert [told(each) for each in heard] == [("Key", "escape", "\x1b", "", "", "")]
+
+
+@pytest.mark.parametrize(
+    ("typed", "key"),
+    [
+        ("\x1b\r", "alt+enter"), ("\x1b\n", "alt+enter"), ("\x1b[27;3;13~", "alt+enter"), ("\x1b[13;3u", "alt+enter"),
+        ("\x1b[27;2;13~", "shift+enter"), ("\x1b[13;2u", "shift+enter"), ("\n", "ctrl+j"), ("\r", "enter"),
+    ],
+)  # fmt: skip
+def test_enter_keeps_what_is_held_with_it(typed: str, key: str) -> None:
+    heard: list[Message] = []
+    TerminalInput(heard.append, debug=False).hear(typed.encode())
+    assert [event.key for event in heard if isinstance(event, Key)] == [key]
 
 
 def test_the_end_of_a_paste_may_come_late() -> None:

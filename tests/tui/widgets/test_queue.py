@@ -162,7 +162,8 @@ async def test_what_waits_is_in_the_prompt_when_the_session_goes_on(tmp_path: Pa
         assert Drafts(tmp_path / "drafts").holds(session.id)  # also when the program is killed now
         await t.type("/later two")
         t.prompt.put("half a thou")
-        await t.press("ctrl+c", "ctrl+c", until=lambda: session.closed)
+        t.app.action_command("quit")
+        await t.until(lambda: session.closed)
     assert drafts.holds(session.id)
     async with terminal(FakeSession(history=conversation(1)), drafts=Drafts(tmp_path / "drafts")) as t:
         assert t.prompt.text == "one\n\ntwo\n\nhalf a thou"
