@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING
 
 from agent.archive.session_archive import SessionArchive
 from agent.calls.approval import Approval
-from agent.calls.execute import CallRunner
+from agent.calls.execute import CallRunner, unguarded
 from agent.calls.loop_guard import LoopGuard
 from agent.calls.output_reader import OutputReader
 from agent.calls.output_view import Ingest, hooks_of
 from agent.calls.policy import Policy, Rule, parse_rule
 from agent.calls.project_rules import ProjectRules
 from agent.channel import Channel
+from agent.checkpoints.checkpoint_thread import CheckpointThread
 from agent.checkpoints.session_checkpoints import SessionCheckpoints, open_project
 from agent.config.values import Config
 from agent.context.control_calls import PLAN
@@ -164,17 +165,17 @@ class Composer:
         )
         emit, interrupt = channel.emit, channel.interrupt
         reader = OutputReader(lambda: targets.provider, row.id, interrupt, emit, summarisers)
-        hooks = hooks_of(hooks_for_calls(config), row.id, workspace, interrupt, emit)
+        checkpoints = self._checkpoints(recorder, workspace, channel)
+        guard = checkpoints.around if checkpoints is not None else unguarded
+        hooks = hooks_of(hooks_for_calls(config), row.id, workspace, interrupt, emit, guard)
         ingest = Ingest(archive.archive, offloading_of(config), emit, reader, debug, hooks)
         own = {tool.name: tool for tool in (*tools, SubmitPlan(), *unlisted_tools())}
         callable_tools = ChainMap(own, server_tools.callable)
         note = archive.files.note
         runner = CallRunner(
-            callable_tools, workspace, approval, interrupt, emit, ingest, note, progress, LoopGuard(), self.secrets
-        )
-        checkpoints = self._checkpoints(recorder, workspace, channel)
-        if checkpoints is not None:
-            runner = replace(runner, guard=checkpoints.around)
+            callable_tools, workspace, approval, interrupt, emit, ingest, note, progress, LoopGuard(), self.secrets,
+            guard,
+        )  # fmt: skip
 
         conversation, resumed = Conversation(), None
         if not is_new:
@@ -258,12 +259,13 @@ class Composer:
         if self.ephemeral or not self.config.checkpoints_enabled:
             return None
         checkpoints = SessionCheckpoints(
-            partial(open_project, self.config, workspace.root),
+            CheckpointThread(partial(open_project, self.config, workspace.root)),
             recorder.session,
             lambda: recorder.count,
             lambda: bool(workspace.jobs.running),
             channel.emit,
             channel.interrupt,
+            workspace.root if channel.is_interactive else None,
         )
         channel.note_with(checkpoints.note)
         return checkpoints

@@ -9,6 +9,8 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, suppress
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import NamedTuple
 
@@ -20,8 +22,12 @@ _SAMPLE = 1 << 12
 """Bytes of a frame that tell whether compressing the rest is worth the time."""
 _DEAD = 0.5
 """Share of a frame that nobody needs from which on the rest of it is written anew."""
-_AT_ONCE = 16
+_AT_ONCE = 32
 """Frames that wait to be written, at most."""
+_THREADS = max(2, min(4, os.cpu_count() or 1))
+"""Threads that compress: more of them would wait for the one that reads."""
+_MANY = 500
+"""Contents from which on it is quicker to know all that is kept than to ask about each."""
 VERSION = 1
 
 
@@ -92,7 +98,10 @@ class CheckpointStore:
 
     @contextmanager
     def transaction(self, *, durable: bool = False) -> Iterator[None]:
-        """All or nothing. `durable`: it survives a loss of power."""
+        """All or nothing; inside another one, with that. `durable`: it survives a loss of power."""
+        if self._db.in_transaction:
+            yield
+            return
         with self._translated():
             if durable:
                 self._db.execute("pragma synchronous = full")
@@ -115,6 +124,11 @@ class CheckpointStore:
         with self._translated():
             return self._db.execute("select 1 from contents where digest = ?", (digest,)).fetchone() is None
 
+    def digests(self) -> set[bytes]:
+        """Those of all that is kept."""
+        with self._translated():
+            return {digest for (digest,) in self._db.execute("select digest from contents")}
+
     def put(self, contents: Sequence[tuple[bytes, bytes]], packed: tuple[bool, bytes] | None = None) -> None:
         """Keeps bytes with their digests as one frame; what is there already stays where it is. To be called in a
         transaction. `packed`: what `pack` made of all of them."""
@@ -128,9 +142,9 @@ class CheckpointStore:
 
     @contextmanager
     def keeping(self) -> Iterator[Callable[[bytes, bytes], None]]:
-        """What takes bytes with their digest; all of them are kept when this is left. Two threads compress them, and
+        """What takes bytes with their digest; all of them are kept when this is left. Threads compress them, and
         other processes can write in between."""
-        with ThreadPoolExecutor(2, thread_name_prefix="checkpoint") as threads:
+        with ThreadPoolExecutor(_THREADS, thread_name_prefix="checkpoint") as threads:
             keeper = _Keeper(self, threads)
             yield keeper.take
             keeper.finish()
@@ -256,10 +270,15 @@ class CheckpointStore:
                 " having max(start + size) > 4096 and sum(size) < ? * max(start + size)",
                 (_DEAD,),
             ).fetchall()
-            for (frame,) in sparse:
-                digests = self._db.execute("select digest from contents where frame = ?", (frame,)).fetchall()
-                kept = [(digest, self.content(digest)) for (digest,) in digests]
-                self._db.execute("delete from contents where frame = ?", (frame,))
+            self._db.execute("create temp table if not exists sparse (frame integer primary key)")
+            self._db.execute("delete from sparse")
+            self._db.executemany("insert into sparse values (?)", sparse)
+            rows = self._db.execute(
+                "select digest, frame from contents where frame in (select frame from sparse) order by frame, start"
+            ).fetchall()
+            for frame, group in groupby(rows, key=itemgetter(1)):
+                kept = [(digest, self.content(digest)) for digest, _ in group]
+                self._db.executemany("delete from contents where digest = ?", [(digest,) for digest, _ in kept])
                 self._db.execute("delete from frames where id = ?", (frame,))
                 self.put(kept)
 
@@ -271,10 +290,14 @@ class _Keeper:
         self._held: dict[bytes, bytes] = {}
         self._size = 0
         self._coming: set[bytes] = set()
+        self._asked = 0
         self._packing: deque[tuple[list[tuple[bytes, bytes]], Future[tuple[bool, bytes]]]] = deque()
 
     def take(self, digest: bytes, content: bytes) -> None:
-        if digest in self._coming or not self._store.lacks(digest):
+        self._asked += 1
+        if self._asked == _MANY:
+            self._coming |= self._store.digests()
+        if digest in self._coming or (self._asked < _MANY and not self._store.lacks(digest)):
             return
         self._coming.add(digest)
         self._held[digest] = content
@@ -319,8 +342,8 @@ def pack(data: bytes) -> tuple[bool, bytes]:
 _SCHEMA = (
     "create table frames (id integer primary key, packed integer not null, data blob not null)",
     """create table contents (
-        digest blob primary key, frame integer not null, start integer not null, size integer not null)""",
-    "create index contents_by_frame on contents (frame)",
+        digest blob primary key, frame integer not null, start integer not null, size integer not null)
+        without rowid""",
     "create table folders (path blob primary key, body blob not null)",
     """create table points (
         id integer primary key autoincrement, session text not null, position integer not null, at real not null,

@@ -58,11 +58,14 @@ class Guard(Protocol):
     """Keeps what a call may change in files, as it was before."""
 
     def __call__(
-        self, effect: Effect, subjects: Sequence[str], *, reads_only: bool
-    ) -> AbstractAsyncContextManager[None]: ...
+        self, effect: Effect, subjects: Sequence[str], *, reads_only: bool, show: Callable[[str], None]
+    ) -> AbstractAsyncContextManager[None]:
+        """`show` is told what is waited for, a line at a time."""
 
 
-def unguarded(effect: Effect, subjects: Sequence[str], *, reads_only: bool) -> AbstractAsyncContextManager[None]:
+def unguarded(
+    effect: Effect, subjects: Sequence[str], *, reads_only: bool, show: Callable[[str], None]
+) -> AbstractAsyncContextManager[None]:
     """Where nothing is kept."""
     return nullcontext()
 
@@ -208,7 +211,8 @@ async def _watched(allowed: Permit, call_runner: CallRunner, *, is_outside: bool
         workspace = replace(workspace, sandbox=None) if is_outside else workspace
         arguments = with_secrets(allowed.call, allowed.tool, call_runner.secrets)
         reads_only = allowed.asked.read_only is not None
-        async with call_runner.guard(allowed.tool.effect, allowed.asked.subjects, reads_only=reads_only):
+        effect, subjects = allowed.tool.effect, allowed.asked.subjects
+        async with call_runner.guard(effect, subjects, reads_only=reads_only, show=show):
             return await call_runner.interrupt.race(allowed.tool.run(arguments, workspace))
     finally:
         is_over = True

@@ -10,6 +10,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from agent.calls.execute import Guard, unguarded
 from agent.calls.policy import PermissionRequest, Rule, concerns, parse_rule
 from agent.channel import Interrupt
 from agent.config.option_values import AfterTool
@@ -30,6 +31,9 @@ OBJECTS = 2
 """The exit code with which a hook gives feedback."""
 
 _PROBLEM = 200
+
+CHANGING = frozenset({"write", "run", "serve"})
+"""Effects of calls behind which a hook may change files, too."""
 
 RETRIEVERS = frozenset({"read_result", "tool_output_cache", "tool_output_cache_grep", "recall"})
 """Tools that bring back what hooks have seen already."""
@@ -92,13 +96,16 @@ class Hooks:
         workspace: Workspace,
         interrupt: Interrupt,
         emit: Callable[[Event], None],
+        guard: Guard = unguarded,
     ) -> None:
-        """Raises `ConfigError` when what one of them is for is no rule."""
+        """`guard`: keeps what they change in files behind a call that may change some, as formatters do. Raises
+        `ConfigError` when what one of them is for is no rule."""
         self._hooks = tuple(map(_hook_of, configured))
         self._session = session
         self._workspace = workspace
         self._interrupt = interrupt
         self._emit = emit
+        self._guard = guard
 
     async def say_of(self, call: ToolCall, asked: PermissionRequest, status: OutputStatus, raw: Result) -> str:
         """What the model is shown of what they say, each asked once and one after the other. They are ended when the
@@ -110,7 +117,9 @@ class Hooks:
         try:
             with _as_file(raw, self._workspace.outputs) as path:
                 told = await asyncio.to_thread(_laid_down, raw, path)
-                heard = [await self._ask(hook, self._told(call, status, path, told)) for hook in wanted]
+                reads_only = asked.effect not in CHANGING or asked.read_only is not None
+                async with self._guard("run", (), reads_only=reads_only, show=lambda _: None):
+                    heard = [await self._ask(hook, self._told(call, status, path, told)) for hook in wanted]
         except OSError as error:
             heard = [not_heard(str(wanted[0].match), f"the output could not be written to a file: {error}")]
         for each in heard:

@@ -9,7 +9,7 @@ from dataclasses import field, replace
 from typing import TYPE_CHECKING, TypeAlias
 
 from agent.archive.archive import Archive
-from agent.calls.execute import CallPosition
+from agent.calls.execute import CallPosition, Guard, unguarded
 from agent.calls.output_room import KeptOutput
 from agent.calls.policy import PermissionRequest
 from agent.channel import Interrupt
@@ -255,13 +255,14 @@ def hooks_of(
     workspace: Workspace,
     interrupt: Interrupt,
     emit: Callable[[Event], None],
+    guard: Guard = unguarded,
 ) -> "Hooks | None":
     """What asks the user's programs, where there are any."""
     if not configured:
         return None
     from agent.calls.hooks import Hooks  # noqa: PLC0415  # deferred: most runs have none
 
-    return Hooks(configured, session, workspace, interrupt, emit)
+    return Hooks(configured, session, workspace, interrupt, emit, guard)
 
 
 def _in_part(output: ToolOutput, part: Excerpt, stored: Stored | None = None) -> ToolOutput:

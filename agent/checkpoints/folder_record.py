@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 
 from agent.checkpoints.file_state import FileState
 
-FIELDS = 4
-"""Numbers of each file: mode, size, time of the last change, inode."""
+FIELDS, CHANGED = 4, 2
+"""Numbers of each file: mode, size, time of the last change, inode; and which of them is the time."""
 _NOTHING = b"\0" * 32
 _HEAD = struct.Struct("<qqqqI")
 
@@ -20,7 +20,8 @@ class Folder:
 
     mode: int
     changed: int
-    """When its list of names changed, in nanoseconds; 0 when that cannot be trusted."""
+    """When it changed last, in nanoseconds; 0 when that cannot be trusted. Nobody can set this time, unlike that of its
+    list of names."""
     number: int
     """Its inode."""
     rules: int

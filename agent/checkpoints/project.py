@@ -8,24 +8,16 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from agent.checkpoints.file_state import (
-    IN_JOB,
-    FileState,
-    PathChange,
-    PlannedPath,
-    RestorePlan,
-    composed,
-    is_half_way,
-    planned,
-    read_state,
-)
+from agent.checkpoints.comparison import Found
+from agent.checkpoints.file_state import IN_JOB, FileState, PathChange, RestorePlan, composed, planned
 from agent.checkpoints.folder_record import Folder, decoded_folder
 from agent.checkpoints.places import state_at
-from agent.checkpoints.restore import Restore, moves_for
+from agent.checkpoints.point_log import PointLog
+from agent.checkpoints.recovery import Recovery
 from agent.checkpoints.undo_points import PointKind, Restored, TurnPlace, UndoPoint
-from agent.checkpoints.work_tree import Change, Found, Limits, Stopped, TooMuch, WorkTree
-from agent.errors import RestoreFailed, StoreFailed
-from store.checkpoints import CheckpointStore, FolderRow, PathRow, PointRow
+from agent.checkpoints.work_tree import Limits, Stopped, TooMuch, WorkTree
+from agent.errors import StoreFailed
+from store.checkpoints import CheckpointStore, FolderRow
 from store.errors import StoreError
 from store.locks import is_open
 
@@ -34,7 +26,6 @@ DAY = 86_400.0
 MOST_SHOWN = 500
 """Files that are compared for people to look at."""
 IGNORED = "its rules for ignored files changed in the same step: it may have been there before"
-CUT_OFF = "the program ended while a command ran"
 
 
 def folder_for(data: Path, root: Path) -> Path:
@@ -47,17 +38,19 @@ class ProjectCheckpoints:
 
     def __init__(self, data: Path, root: Path, limits: Limits, most_bytes: int) -> None:
         self._data, self._root, self._limits, self._most = data, str(root), limits, most_bytes
-        self._folder = folder_for(data, root)
+        folder = folder_for(data, root)
         with _told():
-            self._store = _opened(self._folder / NAME)
-        self._in_use = os.open(self._folder / "in-use", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            self._store = _opened(folder / NAME)
+        self._in_use = os.open(folder / "in-use", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         fcntl.flock(self._in_use, fcntl.LOCK_SH)  # nothing is removed that somebody is about to need
+        self._log = PointLog(self._store)
+        self._recovery = Recovery(self._root, folder, self._store, self._log, self._states)
         self._tree: WorkTree | None = None
+        self._is_first = True
+        """Whether nothing was looked at yet as a whole."""
         self._last = Found()
         self._too_much = ""
         """Why the folder is not looked at as a whole, once that is known: to find out takes long."""
-        self._open: dict[TurnPlace, int] = {}
-        """The point of each turn that something was written down for."""
 
     def close(self) -> None:
         try:
@@ -80,81 +73,78 @@ class ProjectCheckpoints:
             self._store.collect(self._most, (digest for each in folders for digest in each.digests if digest))
             os.utime(self._in_use)
 
+    @property
+    def to_read(self) -> int:
+        """Files that the look which runs in another thread has to read still."""
+        return self._tree.to_read if self._tree is not None else 0
+
     # While a turn runs
+
+    def prepare(self, session: str, stopped: Callable[[], bool]) -> str:
+        """Looks at the files, so that `begin` takes little time. Why they are not covered, where they are not."""
+        with _told():
+            why = self._look(stopped)
+            if not why:
+                with self._store.transaction():
+                    self._keep_what_was_seen(session)
+            return why
 
     def begin(self, turn: TurnPlace, *, in_job: bool, stopped: Callable[[], bool]) -> str:
         """Looks at the files before something may change them. What was changed since the last look is nobody's, but
         `in_job`. Why they are not covered, where they are not."""
         with _told():
-            is_first = self._tree is None
-            if is_first:
-                self.recover()
-            found = self._look(stopped)
-            if isinstance(found, str):
-                return found
-            self._finish_cut_off(turn, found if is_first else {})
-            if in_job and not is_first:
-                self._add(turn, [PathChange(path, *change, IN_JOB) for path, change in found.items()])
+            is_first, why = self._is_first, self._look(stopped)
+            if why:
+                return why
             with self._store.transaction():
-                self._point(turn, "running")
+                self._keep_what_was_seen(turn.session)
+                if in_job and not is_first:
+                    self._log.add(turn, [PathChange(path, *each, IN_JOB) for path, each in self._last.changes.items()])
+                self._log.begin(turn)
             return ""
 
     def end(self, turn: TurnPlace) -> str:
         """Writes down what was changed since `begin`."""
         with _told():
-            found = self._look(lambda: False)
-            if isinstance(found, str):
-                return found
-            doubtful = self._last.doubtful
-            changes = [PathChange(path, *each, IGNORED if path in doubtful else "") for path, each in found.items()]
-            self._add(turn, changes)
+            why = self._look(lambda: False)
+            if why:
+                return why
+            found, doubtful = self._last.changes.items(), self._last.doubtful
+            with self._store.transaction():
+                self._keep_what_was_seen(turn.session)
+                self._log.add(
+                    turn, [PathChange(path, *each, IGNORED if path in doubtful else "") for path, each in found]
+                )
             return ""
 
     def states(self, paths: Iterable[str]) -> dict[str, FileState]:
-        """What stands at absolute paths now, kept."""
+        """What stands at absolute paths now, and whether the folders above them are there, kept."""
         with _told():
-            found: dict[str, FileState] = {}
-            with self._store.keeping() as keep:
-                for path in paths:
-                    for each in self._with_missing(self._name(path)):
-                        found[each] = state_at(self._root, each, self._limits.file_bytes, keep)
-            return found
+            return self._states(each for path in paths for each in self._with_missing(self._name(path)))
 
     def changed(self, turn: TurnPlace, before: Mapping[str, FileState]) -> None:
         """Writes down what became of paths."""
         with _told():
-            with self._store.keeping() as keep:
-                now = {path: state_at(self._root, path, self._limits.file_bytes, keep) for path in before}
-            self._add(turn, [PathChange(path, was, now[path]) for path, was in before.items() if was != now[path]])
+            now = self._states(before)
+            self._log.add(turn, [PathChange(path, was, now[path]) for path, was in before.items() if was != now[path]])
 
     def finish(self, turn: TurnPlace) -> tuple[str, ...]:
         """The files that the turn changed, at its end."""
-        point = self._open.get(turn)
-        if point is None:
-            return ()
         with _told():
-            changes = [change for change in composed(self._changes(point)) if change.before != change.after]
-            with self._store.transaction():
-                self._store.set_state({point: "done" if changes else "empty"})
-            return tuple(change.path for change in changes if "folder" not in (change.before.kind, change.after.kind))
+            changes = self._log.finish(turn)
+        return tuple(change.path for change in changes if "folder" not in (change.before.kind, change.after.kind))
 
     # Going back
 
     def points(self, session: str | None = None) -> tuple[UndoPoint, ...]:
         """The oldest first."""
         with _told():
-            return tuple(
-                UndoPoint(
-                    row.id, row.session, row.position, row.at, row.kind, row.state == "undone", row.title, row.others
-                )
-                for row in self._store.points(session)
-                if row.state in ("done", "undone")
-            )
+            return self._log.points(session)
 
     def changes_of(self, points: Iterable[int]) -> tuple[PathChange, ...]:
         """What they changed, one after the other."""
         with _told():
-            found = composed(change for point in sorted(points) for change in self._changes(point))
+            found = composed(change for point in sorted(points) for change in self._log.changes(point))
         return tuple(change for change in found if change.before != change.after or change.doubt)
 
     def plan(self, points: Sequence[int]) -> RestorePlan:
@@ -162,11 +152,7 @@ class ProjectCheckpoints:
         self.recover()
         changes = self.changes_of(points)
         with _told():
-            with self._store.keeping() as keep:
-                now = {
-                    change.path: state_at(self._root, change.path, self._limits.file_bytes, keep) for change in changes
-                }
-            return planned(points, changes, now)
+            return planned(points, changes, self._states(change.path for change in changes))
 
     def contents(self, plan: RestorePlan) -> dict[str, tuple[bytes | None, bytes | None]]:
         """What each path of a plan holds now, and would hold."""
@@ -182,95 +168,29 @@ class ProjectCheckpoints:
 
     def restore(self, plan: RestorePlan, turn: TurnPlace, kind: PointKind, *, forced: bool = False) -> Restored:
         """Takes points back, as planned, `forced` also over what others have changed."""
-        with self._alone() as is_alone:
-            if not is_alone:
-                raise RestoreFailed("nothing was changed: another program brings files of this folder back just now")
-            return self._restored(plan, turn, kind, forced=forced)
-
-    def _restored(self, plan: RestorePlan, turn: TurnPlace, kind: PointKind, *, forced: bool) -> Restored:
-        chosen = plan.chosen(forced=forced)
-        moves = moves_for(self._root, chosen)
         with _told():
-            with self._store.transaction(durable=True):
-                point = self._store.add_point(turn.session, turn.position, kind, "restoring", turn.title, plan.points)
-                rows = [PathRow(os.fsencode(move.path), str(move.now), str(move.back), "") for move in moves]
-                states = [state for move in moves for state in (move.now, move.back)]
-                self._store.add_paths(point, rows, _digests(states))
-            try:
-                Restore(self._root, point, self._read).run(moves)
-            except RestoreFailed:
-                with self._store.transaction():
-                    self._store.set_state({point: "failed"})
-                raise
-            self._settle(point, plan.points)
-        left = (*plan.of("cannot"), *(() if forced else plan.of("ask")))
-        files = [move.path for move in moves if not {move.now.kind, move.back.kind} <= {"folder", "absent"}]
-        return Restored(point, tuple(files), left)
+            return self._recovery.restore(plan, turn, kind, forced=forced)
 
     def recover(self) -> tuple[str, ...]:
-        """Finishes what a killed process has left half-way; which files that was about. Nothing is done while another
-        process brings files back."""
+        """Finishes what a killed process has left half-way; which files that was about."""
         with _told():
-            if all(row.state != "restoring" for row in self._store.points()):
-                return ()
-            with self._alone() as is_alone:
-                left = [row for row in self._store.points() if row.state == "restoring"] if is_alone else []
-                return tuple(path for row in left for path in self._finish_restore(row))
+            return self._recovery.finish()
 
-    @contextmanager
-    def _alone(self) -> Iterator[bool]:
-        """Whether nobody else brings files of the project back, and then nobody does meanwhile."""
-        handle = os.open(self._folder / "restoring", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
-                yield False
-            else:
-                yield True
-        finally:
-            os.close(handle)
+    # Looking
 
-    def _finish_restore(self, row: PointRow) -> list[str]:
-        changes = tuple(self._changes(row.id))
-        restore = Restore(self._root, row.id, self._read)
-        restore.clear(change.path for change in changes)
-        with self._store.keeping() as keep:
-            now = {change.path: state_at(self._root, change.path, self._limits.file_bytes, keep) for change in changes}
-        paths = [
-            PlannedPath(change.path, now[change.path], change.after, "restore")
-            for change in changes
-            if now[change.path] != change.after and is_half_way(change, now[change.path])
-        ]
-        restore.run(moves_for(self._root, paths))
-        self._settle(row.id, row.others)
-        return [change.path for change in changes]
-
-    def _settle(self, point: int, others: Sequence[int]) -> None:
-        """The restore is done. What it took back is undone; what that had taken back is done again."""
-        states = {point: "done"}
-        known = {row.id: row for row in self._store.points()}
-        for other in others:
-            states[other] = "undone"
-            if other in known and known[other].kind != "turn":
-                states |= dict.fromkeys(known[other].others, "done")
-        with self._store.transaction(durable=True):
-            self._store.set_state(states)
-
-    # Looking and writing down
-
-    def _look(self, stopped: Callable[[], bool]) -> dict[str, Change] | str:
-        tree = self._tree
+    def _look(self, stopped: Callable[[], bool]) -> str:
+        """Leaves in `_last` what has changed. Why that cannot be said, if so."""
+        if self._is_first:
+            self._recovery.finish()
+        if self._tree is None and not self._too_much:
+            self._too_much = unbounded(Path(self._root))
         if self._too_much:
             return self._too_much
-        if tree is None:
-            self._too_much = unbounded(Path(self._root))
-            if self._too_much:
-                return self._too_much
-            tree = WorkTree(self._root, (str(self._data),), self._kept_folders())
+        if self._tree is None:
+            self._tree = WorkTree(self._root, (str(self._data),), self._kept_folders())
         try:
             with self._store.keeping() as keep:
-                found = tree.look(self._limits, keep, stopped)
+                self._last = self._tree.look(self._limits, keep, stopped)
         except TooMuch as error:
             self._too_much = str(error)
             return self._too_much
@@ -278,12 +198,18 @@ class ProjectCheckpoints:
             return "it was interrupted while the files were looked at"
         except OSError as error:
             return f"the folder cannot be read: {error.strerror or error}"
-        rows = [FolderRow(os.fsencode(name), tree.folders[name].encoded()) for name in found.touched]
+        return ""
+
+    def _keep_what_was_seen(self, session: str) -> None:
+        """Together with what is written down of it: whoever kills the program leaves both or none. To be called in a
+        transaction."""
+        found, folders = self._last, self._tree.folders if self._tree is not None else {}
+        rows = [FolderRow(os.fsencode(name), folders[name].encoded()) for name in found.touched]
         if rows or found.gone:
-            with self._store.transaction():
-                self._store.put_folders(rows, map(os.fsencode, found.gone))
-        self._tree, self._last = tree, found
-        return found.changes
+            self._store.put_folders(rows, map(os.fsencode, found.gone))
+        if self._is_first:
+            self._log.finish_cut_off(session, found.changes, lambda other: is_open(self._data / "locks", other))
+            self._is_first = False
 
     def _kept_folders(self) -> dict[str, Folder]:
         folders = {}
@@ -292,50 +218,9 @@ class ProjectCheckpoints:
                 folders[os.fsdecode(row.path)] = decoded_folder(row.body)
         return folders if "" in folders else {}
 
-    def _finish_cut_off(self, turn: TurnPlace, found: Mapping[str, Change]) -> None:
-        """What was changed while a command ran whose program was killed is that turn's, with a doubt."""
-        for row in self._store.points():
-            is_ours = row.session == turn.session
-            if row.state != "running" or row.id in self._open.values():
-                continue
-            if not is_ours and is_open(self._data / "locks", row.session):
-                continue
-            if found:
-                self._write(row.id, [PathChange(path, *change, CUT_OFF) for path, change in found.items()])
-            with self._store.transaction():
-                self._store.set_state({row.id: "done" if self._store.paths(row.id) else "empty"})
-
-    def _point(self, turn: TurnPlace, state: str) -> int:
-        """To be called in a transaction."""
-        if turn not in self._open:
-            self._open = {turn: self._store.add_point(turn.session, turn.position, "turn", state, turn.title)}
-        else:
-            self._store.set_state({self._open[turn]: state})
-        return self._open[turn]
-
-    def _add(self, turn: TurnPlace, changes: Sequence[PathChange]) -> None:
-        if changes:
-            with self._store.transaction():
-                point = self._point(turn, "running")
-            self._write(point, changes)
-
-    def _write(self, point: int, changes: Sequence[PathChange]) -> None:
-        rows = [PathRow(os.fsencode(one.path), str(one.before), str(one.after), one.doubt) for one in changes]
-        with self._store.transaction():
-            self._store.add_paths(point, rows, _digests(state for one in changes for state in (one.before, one.after)))
-
-    def _changes(self, point: int) -> Iterator[PathChange]:
-        for row in self._store.paths(point):
-            yield PathChange(os.fsdecode(row.path), read_state(row.before), read_state(row.after), row.told)
-
-    def _read(self, digest: str) -> bytes:
-        try:
-            content = self._store.content(bytes.fromhex(digest))
-        except StoreError as error:
-            raise RestoreFailed(str(error)) from error
-        if hashlib.sha256(content).hexdigest() != digest:
-            raise RestoreFailed("what the file held is damaged where it was kept")
-        return content
+    def _states(self, paths: Iterable[str]) -> dict[str, FileState]:
+        with self._store.keeping() as keep:
+            return {path: state_at(self._root, path, self._limits.file_bytes, keep) for path in paths}
 
     def _name(self, path: str) -> str:
         root = self._root.rstrip("/")
@@ -371,10 +256,6 @@ def unbounded(root: Path) -> str:
     if root == root.parent or home.is_relative_to(root):
         return "your home folder is below it"
     return ""
-
-
-def _digests(states: Iterable[FileState]) -> Iterator[bytes]:
-    return (bytes.fromhex(state.digest) for state in states if state.kind in ("file", "link"))
 
 
 @contextmanager

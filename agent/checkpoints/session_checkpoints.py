@@ -3,12 +3,13 @@ is looked at while the session goes on. What does the work is loaded with the fi
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 from agent.channel import Interrupt
+from agent.checkpoints.checkpoint_thread import CheckpointThread
 from agent.checkpoints.undo_points import TurnPlace
 from agent.config.values import Config
 from agent.errors import AgentError
@@ -44,22 +45,23 @@ class SessionCheckpoints:
 
     def __init__(
         self,
-        open_project: "Callable[[], ProjectCheckpoints]",
+        thread: CheckpointThread,
         session: str,
         position: Callable[[], int],
         has_jobs: Callable[[], bool],
         emit: Callable[[Event], None],
         interrupt: Interrupt,
+        ahead_in: Path | None = None,
     ) -> None:
-        """`position`: how many messages the session has. `has_jobs`: whether commands run in the background."""
-        self._open_project = open_project
+        """`position`: how many messages the session has. `has_jobs`: whether commands run in the background.
+        `ahead_in`: the folder, where it is looked at while the first answer is waited for."""
+        self._thread = thread
         self._session = session
         self._position = position
         self._has_jobs = has_jobs
         self._emit = emit
         self._interrupt = interrupt
-        self._executor: ThreadPoolExecutor | None = None
-        self._project: ProjectCheckpoints | None = None
+        self._ahead_in = ahead_in
         self.turn = TurnPlace(session, 0)
         self._is_touched = False
         """Whether something of this turn may be written down."""
@@ -72,24 +74,30 @@ class SessionCheckpoints:
         if isinstance(event, TurnStarted):
             title = " ".join(event.text.split())[:LONGEST_TITLE]
             self.turn, self._uncovered, self._is_touched = TurnPlace(self._session, self._position(), title), "", False
+            if self._ahead_in is not None:
+                self._thread.look_ahead(self._ahead_in, self._session, self._interrupt.requested)
+                self._ahead_in = None
 
     @asynccontextmanager
-    async def around(self, effect: str, subjects: Sequence[str], *, reads_only: bool) -> AsyncIterator[None]:
-        """Files are kept when this is entered, and what became of them is written down some time after it is left."""
+    async def around(
+        self, effect: str, subjects: Sequence[str], *, reads_only: bool, show: Callable[[str], None]
+    ) -> AsyncIterator[None]:
+        """Files are kept when this is entered, and what became of them is written down some time after it is left.
+        `show` is told what is waited for."""
         turn = self.turn
         if effect == "write":
             self._is_touched = True
-            before = await self._tried(lambda project: project.states(subjects))
+            before = await self._tried(lambda project: project.states(subjects), short=True)
             try:
                 yield
             finally:
                 if before:
-                    self._later(lambda project: project.changed(turn, before))
+                    self._later(lambda project: project.changed(turn, before), short=True)
         elif effect in ("run", "serve") and not reads_only:
             self._is_touched = True
             in_job, interrupt = self._has_jobs(), self._interrupt
             begun = self._tried(lambda project: project.begin(turn, in_job=in_job, stopped=interrupt.requested))
-            why = await self._patiently(begun)
+            why = await self._patiently(begun, show)
             self._uncovered = why or self._uncovered
             try:
                 yield
@@ -99,12 +107,14 @@ class SessionCheckpoints:
         else:
             yield
 
-    async def _patiently(self, work: Coroutine[Any, Any, T]) -> T:
+    async def _patiently(self, work: Coroutine[Any, Any, T], show: Callable[[str], None]) -> T:
         task = asyncio.ensure_future(work)
-        done, _ = await asyncio.wait({task}, timeout=PATIENCE)
-        if not done and TAKES_TIME not in self._told:
-            self._told.add(TAKES_TIME)
-            self._emit(Noticed(TAKES_TIME))
+        while not (await asyncio.wait({task}, timeout=PATIENCE))[0]:
+            if TAKES_TIME not in self._told:
+                self._told.add(TAKES_TIME)
+                self._emit(Noticed(TAKES_TIME))
+            if self._thread.to_read:
+                show(f"{self._thread.to_read:,} files are still to be copied\n")
         return await task
 
     async def end_turn(self) -> None:
@@ -123,44 +133,34 @@ class SessionCheckpoints:
         self, work: "Callable[Concatenate[ProjectCheckpoints, P], T]", *args: P.args, **kwargs: P.kwargs
     ) -> T:
         """The result of the work, done in the thread of the checkpoints. Raises `AgentError`."""
-        return await asyncio.wrap_future(self._submitted(lambda project: work(project, *args, **kwargs)))
+        return await asyncio.wrap_future(self._thread.submit(lambda project: work(project, *args, **kwargs)))
 
-    async def _tried(self, work: "Callable[[ProjectCheckpoints], T]") -> T | None:
+    async def _tried(self, work: "Callable[[ProjectCheckpoints], T]", *, short: bool = False) -> T | None:
         """The result of the work; None where it could not be done, which is told."""
-        return await self._outcome(self._submitted(work))
+        return await self._outcome(self._thread.submit(work, short=short))
 
     async def _outcome(self, future: Future[T]) -> T | None:
         try:
             return await asyncio.wrap_future(future)
         except (AgentError, OSError) as error:
-            told = f"`/undo` will not take this back: {error}"
-            if told not in self._told:
-                self._told.add(told)
-                self._emit(Noticed(told))
+            self._tell(error)
             return None
 
-    def _submitted(self, work: "Callable[[ProjectCheckpoints], T]") -> Future[T]:
-        if self._executor is None:
-            self._executor = ThreadPoolExecutor(1, thread_name_prefix="checkpoints")
-        return self._executor.submit(self._do, work)
+    def _tell(self, error: Exception) -> None:
+        told = f"`/undo` will not take this back: {error}"
+        if told not in self._told:
+            self._told.add(told)
+            self._emit(Noticed(told))
 
-    def _do(self, work: "Callable[[ProjectCheckpoints], T]") -> T:
-        if self._project is None:
-            self._project = self._open_project()
-        return work(self._project)
-
-    def _later(self, work: "Callable[[ProjectCheckpoints], object]") -> None:
+    def _later(self, work: "Callable[[ProjectCheckpoints], object]", *, short: bool = False) -> None:
         """Does the work before whatever is asked for next, while nobody waits for it."""
-        task = asyncio.ensure_future(self._outcome(self._submitted(work)))
+        task = asyncio.ensure_future(self._outcome(self._thread.submit(work, short=short)))
         self._running.add(task)
         task.add_done_callback(self._running.discard)
 
     async def close(self) -> None:
-        if self._executor is None:
-            return
         await asyncio.gather(*self._running)
-        if self._project is not None:
-            await self._tried(lambda project: project.close())
-            self._project = None
-        self._executor.shutdown()
-        self._executor = None
+        try:
+            await asyncio.to_thread(self._thread.close)
+        except (AgentError, OSError) as error:
+            self._tell(error)

@@ -10,16 +10,21 @@ import os
 import stat
 import time
 from array import array
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
+from operator import attrgetter
 
-from agent.checkpoints.file_state import ABSENT, FileState
-from agent.checkpoints.folder_record import FIELDS, Folder
+from agent.checkpoints.comparison import Found, changed_at, compare
+from agent.checkpoints.folder_record import CHANGED, FIELDS, Folder
 from tools.search.walk import FolderRules, WalkScope, is_ignored, rules_in, scope_of
 
 TICK, COARSE_TICK = 20_000_000, 2_100_000_000
 """Nanoseconds within which two changes may have the same time: of file systems that count them, and of others."""
+
+FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_NUMBERS = attrgetter("st_mode", "st_size", "st_ctime_ns", "st_ino")
+_name = attrgetter("name")
 
 
 class TooMuch(Exception):
@@ -38,24 +43,6 @@ class Limits:
     """Bytes of all files together."""
 
 
-Change = tuple[FileState, FileState]
-
-
-@dataclass(slots=True)
-class Found:
-    """What a look at the folder has found."""
-
-    changes: dict[str, Change] = field(default_factory=dict)
-    """What each path was when it was looked at before, and is now."""
-    touched: set[str] = field(default_factory=set)
-    """Folders of which something is kept anew."""
-    gone: set[str] = field(default_factory=set)
-    doubtful: set[str] = field(default_factory=set)
-    """Paths that may have been there before, ignored."""
-    unkept: list[str] = field(default_factory=list)
-    """Files of which the bytes are not kept."""
-
-
 Keep = Callable[[bytes, bytes], None]
 """Takes bytes with their digest. May be called for what it has already."""
 
@@ -67,31 +54,38 @@ class WorkTree:
         """`left_out`: absolute paths that are not looked at. `folders`: what an earlier one has kept."""
         self.root = root
         self.folders = dict(folders)
+        self.to_read = 0
+        """Files that the look which runs has to read."""
         self._left_out = frozenset(left_out)
         self._rules: dict[str, tuple[FolderRules, ...]] = {}
         self._scope: WalkScope | None = None
-        self._unread: list[tuple[str, Folder, int]] = []
+        self._unread: list[tuple[str, Folder, list[int]]] = []
+        """Of each folder, the files that have to be read."""
         self._found = Found()
         self._before: Mapping[str, Folder] = {}
         self._ruled_anew: set[str] = set()
         self._seen = self._bytes = self._since = 0
 
     def look(self, limits: Limits, keep: Keep, stopped: Callable[[], bool]) -> Found:
-        """What has changed since the last look. Raises `TooMuch` and `Stopped`, and `OSError` where the folder itself
-        cannot be read; then nothing is kept of it."""
+        """What has changed since the last look; nothing, where there was none. Raises `TooMuch` and `Stopped`, and
+        `OSError` where the folder itself cannot be read; then nothing is kept of it. `stopped` is asked at every file
+        and folder."""
         before, started = self.folders, time.time_ns()
         self._before, self.folders, self._found = before, dict(before), Found()
-        self._unread, self._seen, self._bytes = [], 0, 0
+        self._unread, self._seen, self._bytes, self.to_read = [], 0, 0, 0
         self._scope = None
         self._rules.clear()
         self._ruled_anew.clear()
         try:
             self._walk(limits, stopped)
-            self._read(limits, keep, stopped)
-            self._compare(before)
+            for name, folder, places in self._unread:
+                self._read(name, folder, places, limits, keep, stopped)
+            compare(self.root, before, self.folders, self._found, self._ruled_anew, self._since)
         except BaseException:
             self.folders = before
             raise
+        finally:
+            self.to_read = 0
         self._since = started
         return self._found
 
@@ -102,9 +96,9 @@ class WorkTree:
             if stopped():
                 raise Stopped
             name, is_ruled_anew = waiting.pop()
-            path = os.path.join(self.root, name) if name else self.root
+            path = f"{self.root}/{name}" if name else self.root
             try:
-                handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+                handle = os.open(path, FOLDER)
             except OSError:
                 if not name:
                     raise
@@ -127,46 +121,34 @@ class WorkTree:
         now = time.time_ns()
         status = os.fstat(handle)
         known = self.folders.get(name)
-        is_same = known is not None and (known.changed, known.number) == (status.st_mtime_ns, status.st_ino)
+        is_same = known is not None and (known.changed, known.number) == (status.st_ctime_ns, status.st_ino)
         rules = _rules_number(handle) if known is None or known.rules or not is_same else 0
         is_ruled_anew = is_ruled_anew or (known is not None and known.rules != rules)
         if is_ruled_anew:
             self._ruled_anew.add(name)
         if known is None or is_ruled_anew or not is_same:
             return self._listed(name, path, handle, status, rules, now, limits), is_ruled_anew
-        numbers, at, look = known.numbers, 0, os.stat
-        for index, each in enumerate(known.names):
-            try:
-                found = look(each, dir_fd=handle, follow_symlinks=False)
-            except OSError:  # it went a moment ago
-                return self._listed(name, path, handle, status, rules, now, limits), is_ruled_anew
-            if (
-                found.st_ctime_ns != numbers[at + 2]
-                or found.st_size != numbers[at + 1]
-                or found.st_mode != numbers[at]
-                or found.st_ino != numbers[at + 3]
+        others, place, numbers, look = [], 0, known.numbers, os.stat
+        try:
+            for each, size, changed, number in zip(
+                known.names, numbers[1::4], numbers[2::4], numbers[3::4], strict=True
             ):
-                if known is self.folders.get(name) and name not in self._found.touched:
-                    known = self._anew(name, known)
-                    numbers = known.numbers
-                if not (stat.S_ISREG(found.st_mode) or stat.S_ISLNK(found.st_mode)):
-                    return self._listed(name, path, handle, status, rules, now, limits), is_ruled_anew
-                self._note(name, known, index, found, now, limits)
-            at += FIELDS
-        if stat.S_IMODE(status.st_mode) != known.mode:
-            known = self._anew(name, known)
-            known.mode = stat.S_IMODE(status.st_mode)
-        return known, is_ruled_anew
-
-    def _anew(self, name: str, known: Folder) -> Folder:
-        """A copy to be changed."""
-        copy = Folder(
-            known.mode, known.changed, known.number, known.rules, list(known.names), array("q", known.numbers),
-            list(known.digests), list(known.folders),
-        )  # fmt: skip
-        self.folders[name] = copy
+                found = look(each, dir_fd=handle, follow_symlinks=False)
+                # Whatever changes a file, its mode too, changes that time, which nobody can set.
+                if found.st_ctime_ns != changed or found.st_size != size or found.st_ino != number:
+                    if not (stat.S_ISREG(found.st_mode) or stat.S_ISLNK(found.st_mode)):
+                        return self._listed(name, path, handle, status, rules, now, limits), is_ruled_anew
+                    others.append((place, array("q", _NUMBERS(found))))
+                place += 1
+        except OSError:  # it went a moment ago
+            return self._listed(name, path, handle, status, rules, now, limits), is_ruled_anew
+        if not others:
+            return known, is_ruled_anew
+        folder = replace(known, numbers=known.numbers[:], digests=list(known.digests))
+        self.folders[name] = folder
         self._found.touched.add(name)
-        return copy
+        self._note(name, folder, others, now, limits)
+        return folder, is_ruled_anew
 
     def _listed(
         self, name: str, path: str, handle: int, status: os.stat_result, rules: int, now: int, limits: Limits
@@ -174,19 +156,21 @@ class WorkTree:
         """The folder with its names read anew."""
         known = self._before.get(name)
         places = {each: index for index, each in enumerate(known.names)} if known is not None else {}
-        folder = Folder(stat.S_IMODE(status.st_mode), _sure(status.st_mtime_ns, now), status.st_ino, rules)
+        folder = Folder(stat.S_IMODE(status.st_mode), _sure(status.st_ctime_ns, now), status.st_ino, rules)
         here = self._rules_for(name, path)
         self.folders[name] = folder
         self._found.touched.add(name)
+        others: list[tuple[int, array[int]]] = []
         with os.scandir(handle) as entries:
-            listed = sorted(entries, key=lambda entry: entry.name)
+            listed = sorted(entries, key=_name)
         for entry in listed:
-            full = os.path.join(path, entry.name)
+            each = entry.name
+            full = f"{path}/{each}"
             is_folder = entry.is_dir(follow_symlinks=False)
-            if entry.name == ".git" or full in self._left_out or (here and is_ignored(full, is_folder, here)):
+            if each == ".git" or full in self._left_out or (here and is_ignored(full, is_folder, here)):
                 continue
             if is_folder:
-                folder.folders.append(entry.name)
+                folder.folders.append(each)
                 continue
             try:
                 found = entry.stat(follow_symlinks=False)
@@ -194,104 +178,72 @@ class WorkTree:
                 continue
             if not (stat.S_ISREG(found.st_mode) or stat.S_ISLNK(found.st_mode)):
                 continue
-            folder.names.append(entry.name)
-            place = places.get(entry.name)
-            if place is not None and known is not None:
-                folder.numbers.extend(known.numbers[place * FIELDS : (place + 1) * FIELDS])
-                folder.digests.append(known.digests[place])
-                if tuple(folder.numbers[-FIELDS:]) == _numbers(found):
-                    continue
-            else:
-                folder.numbers.extend((0,) * FIELDS)
+            numbers = array("q", _NUMBERS(found))
+            place = places.get(each)
+            folder.names.append(each)
+            folder.numbers.extend(numbers)
+            if place is None or known is None:
                 folder.digests.append(b"")
-            self._note(name, folder, len(folder.names) - 1, found, now, limits)
-            if self._seen + len(folder.names) > limits.files:
-                raise TooMuch(f"it holds more than {limits.files:,} files")
+                others.append((len(folder.names) - 1, numbers))
+                continue
+            folder.digests.append(known.digests[place])
+            if known.numbers[place * FIELDS : (place + 1) * FIELDS] != numbers:
+                others.append((len(folder.names) - 1, numbers))
+        if self._seen + len(folder.names) > limits.files:
+            raise TooMuch(f"it holds more than {limits.files:,} files")
+        self._note(name, folder, others, now, limits)
         return folder
 
-    def _note(self, name: str, folder: Folder, index: int, found: os.stat_result, now: int, limits: Limits) -> None:
-        """Takes over what is known of a file without reading it."""
-        mode, size, changed, number = _numbers(found)
-        at = index * FIELDS
-        folder.numbers[at : at + FIELDS] = array("q", (mode, size, _sure(changed, now), number))
-        if stat.S_ISREG(mode) and size > limits.file_bytes:
-            folder.digests[index] = b""
-            folder.numbers[at + 2] = changed
-            return
-        self._unread.append((name, folder, index))
-        self._bytes += size
-
-    def _read(self, limits: Limits, keep: Keep, stopped: Callable[[], bool]) -> None:
-        for name, folder, index in self._unread:
-            if stopped():
-                raise Stopped
-            path = os.path.join(self.root, name, folder.names[index])
+    def _note(
+        self, name: str, folder: Folder, others: Sequence[tuple[int, "array[int]"]], now: int, limits: Limits
+    ) -> None:
+        """Takes over what is known of files without reading them."""
+        unread = []
+        for index, numbers in others:
+            mode, size, changed, _ = numbers
             at = index * FIELDS
-            try:
-                if stat.S_ISLNK(folder.numbers[at]):
-                    content = os.fsencode(os.readlink(path))
-                else:
-                    content, folder.numbers[at + 2] = read_content(path, folder.numbers[at + 2], limits.file_bytes)
-            except (OSError, ValueError):
+            folder.numbers[at : at + FIELDS] = numbers
+            if stat.S_ISREG(mode) and size > limits.file_bytes:
                 folder.digests[index] = b""
-                folder.numbers[at + 2] = -_changed_at(path)
-                self._found.unkept.append(f"{name}/{folder.names[index]}" if name else folder.names[index])
                 continue
-            digest = hashlib.sha256(content).digest()
-            folder.digests[index] = digest
-            keep(digest, content)
+            folder.numbers[at + CHANGED] = _sure(changed, now)
+            unread.append(index)
+            self._bytes += size
+        if unread:
+            self._unread.append((name, folder, unread))
+            self.to_read += len(unread)
 
-    def _compare(self, before: Mapping[str, Folder]) -> None:
-        """What became another, of the folders that were read anew; and what went with its folder."""
-        for name in sorted(self._found.touched):
-            prefix = f"{name}/" if name else ""
-            old, new = before.get(name), self.folders[name]
-            old_names = {each: index for index, each in enumerate(old.names)} if old is not None else {}
-            if old is None or old.mode != new.mode:
-                was = FileState("folder", old.mode) if old is not None else ABSENT
-                self._note_change(name, was, FileState("folder", new.mode))
-            for index, each in enumerate(new.names):
-                place = old_names.pop(each, None)
-                then = old.state(place) if old is not None and place is not None else ABSENT
-                now = new.state(index)
-                if then == now:
+    def _read(
+        self, name: str, folder: Folder, places: Sequence[int], limits: Limits, keep: Keep, stopped: Callable[[], bool]
+    ) -> None:
+        prefix = f"{name}/" if name else ""
+        try:
+            handle = os.open(os.path.join(self.root, name), FOLDER)
+        except OSError:
+            handle = -1  # so that each of its files is told to be unreadable
+        try:
+            for index in places:
+                if stopped():
+                    raise Stopped
+                self.to_read -= 1
+                each, at = folder.names[index], index * FIELDS
+                try:
+                    if stat.S_ISLNK(folder.numbers[at]):
+                        content = os.fsencode(os.readlink(each, dir_fd=handle))
+                    else:
+                        content, folder.numbers[at + CHANGED] = read_content(
+                            each, folder.numbers[at + CHANGED], limits.file_bytes, handle
+                        )
+                except (OSError, ValueError):
+                    folder.digests[index] = b""
+                    folder.numbers[at + CHANGED] = -changed_at(f"{self.root}/{prefix}{each}")
+                    self._found.unkept.append(prefix + each)
                     continue
-                if then == ABSENT and name in self._ruled_anew:  # it may have been ignored before
-                    if _changed_at(os.path.join(self.root, prefix + each)) < self._since:
-                        continue
-                    self._found.doubtful.add(prefix + each)
-                self._note_change(prefix + each, then, now)
-            for each, place in old_names.items():
-                if old is not None and not self._is_ignored_now(name, prefix + each):
-                    self._note_change(prefix + each, old.state(place), ABSENT)
-            for each in old.folders if old is not None else ():
-                if each not in new.folders:
-                    self._went(prefix + each, before, is_ignored=self._is_ignored_now(name, prefix + each))
-
-    def _note_change(self, path: str, was: FileState, now: FileState) -> None:
-        """Where a folder takes the place of a file, each of the two is found by itself."""
-        earlier = self._found.changes.get(path, (ABSENT, ABSENT))
-        self._found.changes[path] = (was if was != ABSENT else earlier[0], now if now != ABSENT else earlier[1])
-
-    def _is_ignored_now(self, folder: str, name: str) -> bool:
-        """Whether a name that is listed no longer is there still."""
-        return folder in self._ruled_anew and os.path.lexists(os.path.join(self.root, name))
-
-    def _went(self, name: str, before: Mapping[str, Folder], *, is_ignored: bool) -> None:
-        waiting = [name]
-        while waiting:
-            each = waiting.pop()
-            old = before.get(each)
-            if old is None:
-                continue
-            if not is_ignored:
-                self._note_change(each, FileState("folder", old.mode), ABSENT)
-                for index, one in enumerate(old.names):
-                    self._note_change(f"{each}/{one}", old.state(index), ABSENT)
-            waiting.extend(f"{each}/{one}" for one in old.folders)
-            self.folders.pop(each, None)
-            self._found.gone.add(each)
-            self._found.touched.discard(each)
+                folder.digests[index] = digest = hashlib.sha256(content).digest()
+                keep(digest, content)
+        finally:
+            if handle >= 0:
+                os.close(handle)
 
     def _rules_for(self, name: str, path: str) -> tuple[FolderRules, ...]:
         """The rules that hold in a folder, outermost first."""
@@ -306,18 +258,6 @@ class WorkTree:
         found = rules_in(path, above, self._scope.is_tracked)
         self._rules[name] = found
         return found
-
-
-def _changed_at(path: str) -> int:
-    """When it was changed last, in nanoseconds; 1 where that cannot be said."""
-    try:
-        return os.lstat(path).st_ctime_ns
-    except OSError:
-        return 1
-
-
-def _numbers(found: os.stat_result) -> tuple[int, int, int, int]:
-    return found.st_mode, found.st_size, found.st_ctime_ns, found.st_ino
 
 
 def _sure(changed: int, now: int) -> int:
@@ -337,10 +277,10 @@ def _rules_number(handle: int) -> int:
     return number
 
 
-def read_content(path: str, changed: int, most: int, folder: int | None = None) -> tuple[bytes, int]:
-    """The bytes of a file, and the time of its last change where it stayed the same meanwhile. Raises `OSError`, and
-    `ValueError` when it is not what it was."""
-    handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
+def read_content(name: str, changed: int, most: int, folder: int) -> tuple[bytes, int]:
+    """The bytes of a file in a folder, and the time of its last change, or 0 where it did not stay the same meanwhile.
+    `changed`: that time, as it was seen before. Raises `OSError`, and `ValueError` when it is not what it was."""
+    handle = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
     try:
         before = os.fstat(handle)
         if not stat.S_ISREG(before.st_mode) or before.st_size > most:

@@ -17,6 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent.checkpoints.file_state import SINCE
+from agent.checkpoints.point_log import CUT_OFF
 from agent.checkpoints.project import ProjectCheckpoints, folder_for
 from agent.checkpoints.undo_points import to_redo, to_undo
 from agent.checkpoints.work_tree import Limits
@@ -253,6 +254,24 @@ def test_a_file_changed_twice_within_a_tick_of_the_clock_is_seen(tmp_path: Path)
     project.close()
 
 
+def test_times_that_were_set_back_hide_nothing(tmp_path: Path) -> None:
+    work = tmp_path / "work"
+    filled(work)
+    project = project_in(tmp_path)
+    agent = Agent(project)
+    place = agent.begin()
+    then = [(path, path.stat()) for path in (work, work / "a.txt")]
+    (work / "added").write_text("new")
+    (work / "a.txt").write_bytes(b"ONE\r\nTWO\r\n")
+    work.chmod(0o711)
+    for path, status in then:
+        os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+    assert set(agent.end(place)) == {"a.txt", "added"}
+    assert undone(project) == ()
+    assert ((work / "a.txt").read_bytes(), (work / "added").exists()) == (b"one\r\ntwo\r\n", False)
+    project.close()
+
+
 @pytest.mark.parametrize("call", ["rename", "write", "unlink", "mkdir"])
 def test_a_restore_that_fails_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str) -> None:
     work = tmp_path / "work"
@@ -353,6 +372,25 @@ def test_what_was_cut_off_is_the_turns_with_a_doubt(tmp_path: Path) -> None:
     assert project.finish(turn(2)) == ()
     (point,) = project.points()
     assert (point.position, [one.path for one in project.plan((point.id,)).of("ask")]) == (1, ["a.txt"])
+    project.close()
+
+
+def test_a_kill_between_looking_and_writing_down_loses_nothing(tmp_path: Path) -> None:
+    work = tmp_path / "work"
+    filled(work)
+    child = os.fork()
+    if child == 0:
+        project = project_in(tmp_path)
+        project.begin(turn(1), in_job=False, stopped=never)
+        (work / "a.txt").write_text("changed")
+        project._log.add = lambda *_: os.kill(os.getpid(), signal.SIGKILL)  # type: ignore[method-assign]  # as said
+        project.end(turn(1))
+        os._exit(1)
+    assert os.WIFSIGNALED(os.waitpid(child, 0)[1])
+    project = project_in(tmp_path)
+    assert project.begin(turn(2), in_job=False, stopped=never) == ""
+    (point,) = project.points()
+    assert [(one.path, one.doubt) for one in project.changes_of((point.id,))] == [("a.txt", CUT_OFF)]
     project.close()
 
 
@@ -465,7 +503,7 @@ def test_only_one_brings_files_back_at_a_time(tmp_path: Path) -> None:
     place = agent.begin()
     change_everything(work)
     agent.end(place)
-    with other._alone(), pytest.raises(RestoreFailed, match="just now"):
+    with other._recovery.alone(), pytest.raises(RestoreFailed, match="just now"):
         undone(project)
     undone(project)
     project.close()

@@ -1,0 +1,95 @@
+"""One thread in which the checkpoints of a project are worked on. What does the work is loaded with the first of it."""
+
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+
+from agent.errors import AgentError
+
+if TYPE_CHECKING:  # types only: most runs change no file
+    from agent.checkpoints.project import ProjectCheckpoints
+
+T = TypeVar("T")
+Job: TypeAlias = "tuple[Callable[[ProjectCheckpoints], Any], Future[Any], bool]"
+
+MANY = 2000
+"""Paths of a folder from which on it is looked at before anything asks for that."""
+
+
+class CheckpointThread:
+    """Work is done in the order in which it was asked for, but what is `short` does not wait for a look ahead."""
+
+    def __init__(self, open_project: "Callable[[], ProjectCheckpoints]") -> None:
+        self._open_project = open_project
+        self._executor: ThreadPoolExecutor | None = None
+        self._waiting: deque[Job] = deque()
+        self._project: ProjectCheckpoints | None = None
+        self._is_closing = False
+
+    @property
+    def to_read(self) -> int:
+        """Files that a look has to read still."""
+        return self._project.to_read if self._project is not None else 0
+
+    def submit(self, work: "Callable[[ProjectCheckpoints], T]", *, short: bool = False) -> Future[T]:
+        future: Future[T] = Future()
+        self._waiting.append((work, future, short))
+        self._run(self._do_next)
+        return future
+
+    def look_ahead(self, root: Path, session: str, stopped: Callable[[], bool]) -> None:
+        """Looks at the folder, where that takes long, before a command has to wait for it."""
+        self._run(partial(self._look_ahead, root, session, stopped))
+
+    def close(self) -> None:
+        """Ends a look ahead, and does what else was asked for. Raises `AgentError`."""
+        self._is_closing = True
+        if self._executor is None:
+            return
+        ended = self._executor.submit(self._end)
+        self._executor.shutdown()
+        self._executor = None
+        ended.result()
+
+    def _end(self) -> None:
+        if self._project is not None:
+            self._project.close()
+
+    def _run(self, work: Callable[[], None]) -> None:
+        if self._executor is None:
+            self._executor = ThreadPoolExecutor(1, thread_name_prefix="checkpoints")
+        self._executor.submit(work)
+
+    def _do_next(self) -> None:
+        if not self._waiting:  # it was done during a look ahead
+            return
+        work, future, _ = self._waiting.popleft()
+        if not future.set_running_or_notify_cancel():
+            return
+        try:
+            future.set_result(work(self._opened()))
+        except BaseException as error:  # noqa: BLE001  # whoever asked for it gets it
+            future.set_exception(error)
+
+    def _opened(self) -> "ProjectCheckpoints":
+        if self._project is None:
+            self._project = self._open_project()
+        return self._project
+
+    def _look_ahead(self, root: Path, session: str, stopped: Callable[[], bool]) -> None:
+        from tools.search.walk import nearest_below  # noqa: PLC0415  # deferred: as above
+
+        def is_to_end() -> bool:
+            while self._waiting and self._waiting[0][2]:
+                self._do_next()
+            return self._is_closing or stopped()
+
+        if sum(1 for _ in islice(nearest_below(str(root)), MANY)) == MANY and not is_to_end():
+            try:
+                self._opened().prepare(session, is_to_end)
+            except (AgentError, OSError):
+                return  # the first call that needs it fails as well, and tells it

@@ -1,0 +1,108 @@
+"""What turns changed, written down as points and read back. For one thread at a time."""
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+from agent.checkpoints.comparison import Change
+from agent.checkpoints.file_state import FileState, PathChange, composed, read_state
+from agent.checkpoints.undo_points import TurnPlace, UndoPoint
+from store.checkpoints import CheckpointStore, PathRow, PointRow
+
+CUT_OFF = "the program ended while a command ran"
+
+
+class PointLog:
+    """Methods raise `StoreError`."""
+
+    def __init__(self, store: CheckpointStore) -> None:
+        self._store = store
+        self._open: dict[TurnPlace, int] = {}
+        """The point of the turn that something was written down for."""
+
+    def begin(self, turn: TurnPlace) -> None:
+        """From now on until its end, whatever becomes another is that turn's, even if the program is killed."""
+        with self._store.transaction():
+            self._point(turn)
+
+    def add(self, turn: TurnPlace, changes: Sequence[PathChange]) -> None:
+        if changes:
+            with self._store.transaction():
+                point = self._point(turn)
+            self._write(point, changes)
+
+    def finish(self, turn: TurnPlace) -> tuple[PathChange, ...]:
+        """What the turn changed, at its end."""
+        point = self._open.get(turn)
+        if point is None:
+            return ()
+        changes = [change for change in composed(self.changes(point)) if change.before != change.after]
+        with self._store.transaction():
+            self._store.set_state({point: "done" if changes else "empty"})
+        return tuple(changes)
+
+    def finish_cut_off(self, session: str, found: Mapping[str, Change], is_at_work: Callable[[str], bool]) -> None:
+        """What was changed while a command ran whose program was killed is that turn's, with a doubt. `is_at_work`:
+        whether another session is open."""
+        for row in self._store.points():
+            if row.state != "running" or row.id in self._open.values():
+                continue
+            if row.session != session and is_at_work(row.session):
+                continue
+            if found:
+                self._write(row.id, [PathChange(path, *change, CUT_OFF) for path, change in found.items()])
+            with self._store.transaction():
+                self._store.set_state({row.id: "done" if self._store.paths(row.id) else "empty"})
+
+    def points(self, session: str | None = None) -> tuple[UndoPoint, ...]:
+        """Those that files can be taken back to, the oldest first."""
+        return tuple(
+            UndoPoint(row.id, row.session, row.position, row.at, row.kind, row.state == "undone", row.title, row.others)
+            for row in self._store.points(session)
+            if row.state in ("done", "undone")
+        )
+
+    def changes(self, point: int) -> Iterator[PathChange]:
+        for row in self._store.paths(point):
+            yield PathChange(os.fsdecode(row.path), read_state(row.before), read_state(row.after), row.told)
+
+    def restoring(self) -> tuple[PointRow, ...]:
+        """Those of which taking back began and did not end."""
+        return tuple(row for row in self._store.points() if row.state == "restoring")
+
+    def add_restore(self, turn: TurnPlace, kind: str, of: Sequence[int], changes: Sequence[PathChange]) -> int:
+        """A point for what is about to be brought back. It survives a loss of power."""
+        with self._store.transaction(durable=True):
+            point = self._store.add_point(turn.session, turn.position, kind, "restoring", turn.title, of)
+            self._put(point, changes)
+        return point
+
+    def end_restore(self, point: int, others: Sequence[int], *, failed: bool = False) -> None:
+        """What it took back is undone; what that had taken back is done again."""
+        states = {point: "failed" if failed else "done"}
+        known = {row.id: row for row in self._store.points()}
+        for other in () if failed else others:
+            states[other] = "undone"
+            if other in known and known[other].kind != "turn":
+                states |= dict.fromkeys(known[other].others, "done")
+        with self._store.transaction(durable=True):
+            self._store.set_state(states)
+
+    def _point(self, turn: TurnPlace) -> int:
+        """To be called in a transaction."""
+        if turn not in self._open:
+            self._open = {turn: self._store.add_point(turn.session, turn.position, "turn", "running", turn.title)}
+        else:
+            self._store.set_state({self._open[turn]: "running"})
+        return self._open[turn]
+
+    def _write(self, point: int, changes: Sequence[PathChange]) -> None:
+        with self._store.transaction():
+            self._put(point, changes)
+
+    def _put(self, point: int, changes: Sequence[PathChange]) -> None:
+        rows = [PathRow(os.fsencode(one.path), str(one.before), str(one.after), one.doubt) for one in changes]
+        self._store.add_paths(point, rows, _digests(state for one in changes for state in (one.before, one.after)))
+
+
+def _digests(states: Iterable[FileState]) -> Iterator[bytes]:
+    return (bytes.fromhex(state.digest) for state in states if state.kind in ("file", "link"))
