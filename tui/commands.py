@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from tui.command_names import ALIASES, ELSEWHERE, meant_by
+
 SHELL, MEMORY = "!", "# "
 """How a message begins that is a command for the shell, or something to remember."""
 
@@ -40,8 +42,21 @@ COMMANDS: tuple[Command, ...] = (
     Command("sessions", "", "the same list of sessions"),
     Command("rewind", "", "go back to before one of your messages: the conversation in a fork, files, or both"),
     Command("model", "[name]", "go on with another model"),
+    Command("effort", "[level]", "how hard the model thinks: low, medium, high and so on, where it can"),
+    Command(
+        "thinking", "[how]", "the model's thoughts: `line`, `open` or `hidden`; without it the next one", when_busy=True
+    ),
     Command("mode", "[name]", "ask, accept-edits, plan or auto; without a name the next one", when_busy=True),
     Command("clear", "", "start a new session"),
+    Command("rename", "TITLE", "give the session another title", when_busy=True),
+    Command("fork", "", "go on in a copy of the session, which stays as it is"),
+    Command(
+        "export", "[file]", "write the conversation into a Markdown file, without keys and passwords", when_busy=True
+    ),
+    Command("status", "", "the session: model, cost and tokens, window, files changed", when_busy=True),
+    Command("tasks", "", "commands that run in the background", when_busy=True),
+    Command("review", "[what]", "have the model review what is changed, or what you name"),
+    Command("init", "", "have the model propose an AGENT.md for this project"),
     Command("shell", "COMMAND", "run a command yourself, for the model to see; `!COMMAND` does the same"),
     Command("remember", "TEXT", "keep something for later sessions; `# TEXT` does the same"),
     Command("editor", "", "write the message in your editor", when_busy=True),
@@ -53,6 +68,7 @@ COMMANDS: tuple[Command, ...] = (
     Command("commands", "", "everything that can be done, in one list", when_busy=True),
     Command("theme", "[name]", "the colours of the terminal", when_busy=True),
     Command("settings", "[words]", "every setting, to look at and to change", when_busy=True),
+    Command("doctor", "", "whether settings, keys, folders and the store are well", when_busy=True),
     Command("copy", "", "copy the last answer", when_busy=True),
     Command("print", "", "print the conversation into the terminal's scrollback", when_busy=True),
     Command("diff", "[session]", "what the last turn, or the session, changed in files", when_busy=True),
@@ -83,8 +99,13 @@ class Unknown:
     name: str
     closest: tuple[str, ...]
 
+    told: str = ""
+    """What does that here, where no command does."""
+
     @property
     def message(self) -> str:
+        if self.told:
+            return f"there is no `/{self.name}`: {self.told}"
         near = " or ".join(f"`/{name}`" for name in self.closest)
         return f"there is no `/{self.name}`; " + (f"did you mean {near}?" if near else "`/help` lists the commands")
 
@@ -124,8 +145,13 @@ def parse(text: str) -> Invocation | Unknown | None:
     if form is None or form.group(1).startswith(PROMPTS):
         return None
     name, argument = form.group(1).lower(), (form.group(2) or "").strip()
+    if name in ALIASES and name not in _NAMED:
+        name, _, begun = ALIASES[name].partition(" ")
+        argument = f"{begun} {argument}".strip()
     command = _NAMED.get(name)
-    return Unknown(name, closest(name)) if command is None else Invocation(command, argument)
+    if command is not None:
+        return Invocation(command, argument)
+    return Unknown(name, meant_by(name) or closest(name), ELSEWHERE.get(name, ""))
 
 
 def named(name: str) -> Command:
@@ -144,6 +170,18 @@ def completions(text: str) -> tuple[Command, ...]:
     if not re.fullmatch(r"/[\w-]*", text):
         return ()
     return tuple(command for command in COMMANDS if command.name.startswith(text[1:].lower()))
+
+
+def other_names(text: str) -> tuple[tuple[str, Command], ...]:
+    """The names by which other programs know commands that what is in the prompt may become, from its second letter
+    on."""
+    if not re.fullmatch(r"/[\w-]{2,}", text):
+        return ()
+    return tuple(
+        (name, _NAMED[target.partition(" ")[0]])
+        for name, target in ALIASES.items()
+        if name.startswith(text[1:].lower())
+    )
 
 
 def hint_for(text: str) -> Command | None:

@@ -46,6 +46,7 @@ class ScreenContext:
 
     def __post_init__(self) -> None:
         self.applied("tui.detail")
+        self.applied("tui.thoughts")
 
     @property
     def prompt(self) -> PromptInput:
@@ -178,6 +179,8 @@ class ScreenContext:
             self.prompt.use_vim(self.settings.config.tui_keys == "vim")
         if self.settings is not None and key == "tui.detail":
             self.app.query_one(Transcript).show_in(self.settings.config.tui_detail)
+        if self.settings is not None and key == "tui.thoughts":
+            self.app.query_one(Transcript).show_in(thoughts=self.settings.config.tui_thoughts)
 
     async def play_demo(self) -> None:
         """Plays the demo where the terminal was before, and comes back."""

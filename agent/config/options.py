@@ -47,6 +47,9 @@ DetailName: TypeAlias = Literal["compact", "normal", "full"]
 
 DETAILS: tuple[DetailName, ...] = ("compact", "normal", "full")
 
+ThoughtsName: TypeAlias = Literal["line", "open", "hidden"]
+THOUGHTS: tuple[ThoughtsName, ...] = ("line", "open", "hidden")
+
 NotifyName: TypeAlias = Literal["auto", "bell", "osc", "desktop", "off"]
 
 NOTIFY: tuple[NotifyName, ...] = ("auto", "bell", "osc", "desktop", "off")
@@ -264,6 +267,9 @@ OPTIONS: tuple[Option, ...] = (
         "normal",
         one_of(*DETAILS),
         "how much of each call is shown: its line; also its diff, its list or the end of its output; or all of it",
+    ),
+    Option(
+        "tui.thoughts", "line", one_of(*THOUGHTS), "how much of the model's thoughts is shown: a line, all, or nothing"
     ),
     Option(
         "tui.notify",

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 from agent.config.option_values import AfterTool
-from agent.config.options import DetailName, KeysName, Mode, NotifyName, StatusPart, ThemeName
+from agent.config.options import DetailName, KeysName, Mode, NotifyName, StatusPart, ThemeName, ThoughtsName
 from tools.lazy import dataclass
 from tools.outputs.recall_scope import Scope
 
@@ -113,6 +113,7 @@ class Config:
     tui_keys: KeysName
     tui_theme: ThemeName
     tui_detail: DetailName
+    tui_thoughts: ThoughtsName
     tui_notify: NotifyName
     tui_status: tuple[StatusPart, ...]
     keep_alive: int | Literal["off"]

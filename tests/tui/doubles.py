@@ -168,6 +168,7 @@ class FakeSession(Session):
     files: FakeFiles = FakeFiles()
     checkpoints: FakeCheckpoints = FakeCheckpoints()  # noqa: RUF009  # it keeps nothing
     news: tuple[str, ...] = ()
+    running_jobs: tuple[str, ...] = ()
     servers: RunningServers | None = None
     said: list[str] = field(default_factory=list)
     beside: list[Image | Note] = field(default_factory=list)

@@ -1,9 +1,11 @@
+import re
 from pathlib import Path
 
 import pytest
 
 from tui.actions.registry import ACTIONS
-from tui.commands import COMMANDS, Invocation, Unknown, completions, hint_for, named, parse
+from tui.command_names import ALIASES, ELSEWHERE, WORDS, meant_by
+from tui.commands import COMMANDS, Invocation, Unknown, completions, hint_for, named, other_names, parse
 from tui.keys import KEYS
 from tui.prompt.history import History
 from tui.text.numbers import age, dollars, seconds, tokens
@@ -30,6 +32,39 @@ def test_an_unknown_command_names_the_closest() -> None:
     assert parse("/modle x") == Unknown("modle", ("mode", "model"))
     assert parse("/res") == Unknown("res", ("resume",))
     assert parse("/xyzzy") == Unknown("xyzzy", ())
+
+
+def test_names_of_other_programs_do_the_same_here() -> None:
+    assert [parse(f"/{name}") for name in ("exit", "new", "cost", "usage", "stats", "config")] == [
+        Invocation(named(name), "") for name in ("quit", "clear", "status", "status", "status", "settings")
+    ]
+    assert parse("/permissions bash") == Invocation(named("settings"), "permissions bash")
+    assert all(isinstance(parse(f"/{name}"), Invocation) and name not in ELSEWHERE for name in ALIASES)
+    assert [(name, command.name) for name, command in other_names("/ex")] == [("exit", "quit")]
+    assert other_names("/") == other_names("/e") == other_names("/exit now") == ()
+
+
+@pytest.mark.parametrize("name", ["login", "memory", "skills", "hooks", "agents"])
+def test_what_no_command_does_is_told_and_not_offered(name: str) -> None:
+    unknown = parse(f"/{name} x")
+    assert isinstance(unknown, Unknown)
+    assert unknown.message == f"there is no `/{name}`: {ELSEWHERE[name]}"
+    assert (completions(f"/{name}"), other_names(f"/{name}")) == ((), ())
+
+
+def test_sentences_name_only_what_there_is() -> None:
+    named_there = re.findall(r"`/([a-z-]+)", " ".join(ELSEWHERE.values()))
+    assert all(isinstance(parse(f"/{name}"), Invocation) for name in named_there)
+    assert {name for names in map(meant_by, WORDS) for name in names} <= {command.name for command in COMMANDS}
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"), [("money", "status"), ("background-tasks", "tasks"), ("dark-theme", "theme")]
+)
+def test_an_unknown_command_is_understood_by_what_it_means(name: str, meant: str) -> None:
+    unknown = parse(f"/{name}")
+    assert isinstance(unknown, Unknown)
+    assert meant in unknown.closest
 
 
 def test_completions_follow_what_is_typed() -> None:

@@ -1,5 +1,7 @@
 """Commands that say something to the model, or help to write it."""
 
+from pathlib import Path
+
 from agent.input.memory import places as places_for
 from tui.actions.command_context import CommandContext
 from tui.session.memory import keep_note
@@ -40,3 +42,18 @@ async def copy_answer(context: CommandContext, _: str) -> None:
 async def print_conversation(context: CommandContext, _: str) -> None:
     await context.controller.read_earlier(all=True)
     await context.print_conversation()
+
+
+async def review(context: CommandContext, what: str) -> None:
+    """Asks for a review of what is named, or of what is not committed yet."""
+    changed = "what is changed here and not committed yet (`git diff HEAD` and new files), or else the last commit"
+    context.send(_prompt("review").replace("{what}", what or changed))
+
+
+async def propose_instructions(context: CommandContext, wishes: str) -> None:
+    context.send("\n\n".join(filter(None, (_prompt("init"), wishes))))
+
+
+def _prompt(name: str) -> str:
+    """What is said to the model for the user."""
+    return Path(__file__).with_name(f"{name}.md").read_text(encoding="utf-8").strip()

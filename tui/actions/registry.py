@@ -5,10 +5,20 @@ from collections.abc import Awaitable, Callable, Mapping
 from tui.actions.command_context import CommandContext
 from tui.actions.context import bring, compact, show_archive, show_context, show_plan, show_todos, why
 from tui.actions.diff import show_session, show_turn
-from tui.actions.messages import copy_answer, later, print_conversation, remember, run_shell
+from tui.actions.export import export
+from tui.actions.messages import (
+    copy_answer,
+    later,
+    print_conversation,
+    propose_instructions,
+    remember,
+    review,
+    run_shell,
+)
+from tui.actions.reports import examine, show_status, show_tasks
 from tui.actions.servers import show_servers
-from tui.actions.sessions import change_mode, choose_model, clear, resume, rewind, show_sessions
-from tui.actions.settings import choose_theme, show_settings
+from tui.actions.sessions import change_mode, choose_model, clear, fork, rename, resume, rewind, show_sessions
+from tui.actions.settings import choose_effort, choose_theme, choose_thoughts, show_settings
 from tui.actions.undo import redo, undo
 
 ACTIONS: Mapping[str, Callable[[CommandContext, str], Awaitable[None]]] = {
@@ -25,8 +35,17 @@ ACTIONS: Mapping[str, Callable[[CommandContext, str], Awaitable[None]]] = {
     "sessions": show_sessions,
     "rewind": rewind,
     "model": choose_model,
+    "effort": choose_effort,
+    "thinking": choose_thoughts,
     "mode": change_mode,
     "clear": clear,
+    "rename": rename,
+    "fork": fork,
+    "export": export,
+    "status": show_status,
+    "tasks": show_tasks,
+    "review": review,
+    "init": propose_instructions,
     "shell": run_shell,
     "remember": remember,
     "editor": lambda context, text: context.edit_message(text),
@@ -38,6 +57,7 @@ ACTIONS: Mapping[str, Callable[[CommandContext, str], Awaitable[None]]] = {
     "commands": lambda context, _: context.show_palette(),
     "theme": choose_theme,
     "settings": show_settings,
+    "doctor": examine,
     "copy": copy_answer,
     "print": print_conversation,
     "diff": show_turn,

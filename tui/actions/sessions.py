@@ -10,6 +10,7 @@ from tui.actions.undo import agreed_to, carry_out
 from tui.session.controller import go_back, tree_here
 from tui.session.session_list import SessionList
 from tui.text.sanitise import visible_line
+from tui.view.blocks import UserText
 from tui.view.models import models_panel, offers_here
 from tui.view.session_tree import tree_panel
 
@@ -101,6 +102,38 @@ async def pick_model(context: CommandContext, current: str, words: str, *, asks:
     listed, offer_of = offers_here(context.settings, current, context.controller.sessions.models())
     taken = await context.show(models_panel(listed, offer_of, current, context.controller.view.used, words, asks=asks))
     return taken.value if taken is not None else ""
+
+
+def was_said(context: CommandContext) -> bool:
+    """Whether there is anything in the session: it is stored then."""
+    return any(isinstance(block, UserText) for block in context.controller.view.blocks)
+
+
+async def rename(context: CommandContext, title: str) -> None:
+    session = context.controller.session
+    if session is None:
+        return
+    if not title or not was_said(context):
+        context.controller.notice(
+            "write a title after `/rename`"
+            if not title
+            else "say something first: a session without a word has no title"
+        )
+        return
+    library = await context.controller.sessions.library()
+    context.hint(f"the session is now called {visible_line((await library.rename(session.id, title)).title)}")
+
+
+async def fork(context: CommandContext, _: str) -> None:
+    """Goes on in a copy of the session."""
+    session = context.controller.session
+    if session is None or not was_said(context):
+        return context.controller.notice("there is nothing to go on from in a copy: nothing was said yet")
+    copy = await (await context.controller.sessions.library()).fork(session.id)
+    if await context.controller.open(resume=copy.id, model=session.model):
+        context.show_session()
+        context.controller.notice(f"this is a copy of the session; `/resume {session.id}` goes back to that")
+    return None
 
 
 async def change_mode(context: CommandContext, name: str) -> None:

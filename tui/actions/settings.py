@@ -1,8 +1,12 @@
 """Commands that change how the program is set."""
 
-from agent.config.options import THEMES
+from agent.config.options import EFFORTS, THEMES, THOUGHTS
+from agent.config.settings import Settings
 from agent.errors import AgentError
 from tui.actions.command_context import CommandContext
+from tui.text.inks import Line
+from tui.view.models import offers_here
+from tui.view.panel import Panel, PanelRow
 from tui.view.settings import settings_panel
 from tui.view.themes import themes_panel
 
@@ -43,3 +47,56 @@ async def show_settings(context: CommandContext, words: str) -> None:
 
     await context.show(settings_panel(settings.rows, change, words))
     return None
+
+
+FIXED = "the settings cannot be changed here; `ebb config` lists them"
+
+
+async def choose_effort(context: CommandContext, level: str) -> None:
+    """How hard the model thinks from now on; the session goes on with that."""
+    settings, session = context.settings, context.controller.session
+    if settings is None or session is None:
+        return context.controller.notice(FIXED)
+    if not level:
+        now = settings.config.reasoning_effort or ""
+        taken = await context.show(_efforts_panel(now))
+        if taken is None or taken.value == now:
+            return None
+        level = taken.value
+    told = settings.put("agent.reasoning_effort", level.lower())
+    said = bool(session.history.messages)
+    if await context.controller.open(resume=session.id if said else None, model=session.model):
+        context.show_session()
+        context.controller.notice(_effort_told(settings, session.model, told))
+    return None
+
+
+def _effort_told(settings: Settings, model: str, told: str) -> str:
+    """What has changed, and whether the model heeds it."""
+    _, offer_of = offers_here(settings, model, ())
+    heeds = offer_of(model).thinking
+    told = told.replace(", from the next session on", ", also in later sessions")
+    return told if heeds else f"{told}; `{model}` is not known to think, and may not heed it"
+
+
+def _efforts_panel(now: str) -> Panel:
+    rows = tuple(PanelRow(each, (("● " if each == now else "  ", "good"), (each, "text")), each) for each in EFFORTS)
+    head: Line = (("How hard the model thinks", "strong"), ("  more is slower and takes more tokens", "dim"))
+    return Panel("effort", (head,), rows, "Up, Down   Enter takes it   Esc cancels", search="", mark=now)
+
+
+async def choose_thoughts(context: CommandContext, how: str) -> None:
+    """How much of the model's thoughts is shown, the next way where none is named."""
+    settings = context.settings
+    if settings is None:
+        return context.controller.notice(FIXED)
+    now = settings.config.tui_thoughts
+    wanted = how.lower() or THOUGHTS[(THOUGHTS.index(now) + 1) % len(THOUGHTS)]
+    try:
+        told = settings.put(
+            "tui.thoughts", {"on": "open", "show": "open", "off": "hidden", "hide": "hidden"}.get(wanted, wanted)
+        )
+    except AgentError as error:
+        return context.controller.notice(str(error))
+    context.applied("tui.thoughts")
+    return context.hint(told)

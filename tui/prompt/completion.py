@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tui.commands import completions
+from tui.commands import completions, other_names
 
 if TYPE_CHECKING:  # a type only: few sessions have servers
     from agent.mcp.status import ServerStatus
@@ -38,7 +38,11 @@ def candidates(text: str, servers: "Sequence[ServerStatus]") -> tuple[Completion
         Completion(f"/{command.name} " if command.hint else f"/{command.name}", command.usage, command.help)
         for command in completions(text)
     )
-    return (*commands, *_prompts(text, servers))
+    others = tuple(
+        Completion(f"/{name}", f"/{name}", f"as `/{command.name}`: {command.help}")
+        for name, command in other_names(text)
+    )
+    return (*commands, *_prompts(text, servers), *others)
 
 
 def mentioned(before: str) -> str | None:

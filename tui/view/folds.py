@@ -1,12 +1,12 @@
-"""What neighbouring blocks leave to one line: reads and searches in a row, and lists that a later one took the place
-of. Pure: blocks in, what each of them is drawn as out."""
+"""What neighbouring blocks leave to one line: reads and searches in a row, with what was thought between them, and
+lists that a later one took the place of. Pure: blocks in, what each of them is drawn as out."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
 from tools.outputs.extent import counted
-from tui.view.blocks import Block, Call, UserText
+from tui.view.blocks import Block, Call, Thought, UserText
 from tui.view.titles import title_of
 
 _KINDS = {
@@ -38,7 +38,7 @@ def folded(blocks: Sequence[Block], stands_alone: Callable[[int], bool] = lambda
     todo: int | None = None
     for at, block in enumerate(blocks):
         if isinstance(block, Call) and block.status in ("done", "running") and not stands_alone(at):
-            if block.name in _KINDS:
+            if is_lookup(block):
                 run.append(at)
                 continue
             if block.name == "todo":
@@ -47,6 +47,8 @@ def folded(blocks: Sequence[Block], stands_alone: Callable[[int], bool] = lambda
                 else:
                     drawn[at] = None
                     drawn[todo] = block if block.status == "done" else drawn[todo]
+        elif isinstance(block, Thought) and not stands_alone(at):
+            continue
         elif isinstance(block, UserText):
             todo = None
         if run:
@@ -56,10 +58,15 @@ def folded(blocks: Sequence[Block], stands_alone: Callable[[int], bool] = lambda
     return drawn
 
 
+def is_lookup(call: Call) -> bool:
+    """Whether it only looks at something."""
+    return call.name in _KINDS
+
+
 def _fold(blocks: Sequence[Block], run: Sequence[int], drawn: list[Drawing]) -> None:
     if len(run) > 1:
         drawn[run[0]] = Lookups(tuple(block for at in run if isinstance(block := blocks[at], Call)))
-        for at in run[1:]:
+        for at in range(run[0] + 1, run[-1] + 1):  # thoughts between them, too
             drawn[at] = None
 
 

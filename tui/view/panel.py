@@ -210,6 +210,12 @@ class Panel:
     """What it has become."""
 
 
+def report_panel(name: str, head: Line, lines: Sequence[Line], said: Sequence[str]) -> Panel:
+    """Lines to look at, of which nothing is chosen. `said`: as they are read where there are no columns."""
+    keys = "Up, Down   Esc closes"
+    return Panel(name, (head,), (), keys, said="\n".join(said), about=tuple(lines), search="", reads=True)
+
+
 def found(panel: Panel, words: str) -> tuple[PanelRow, ...]:
     """The rows that have the words, the nearest first; all of them without words."""
     if not words.strip() or panel.find is not None:

@@ -9,6 +9,7 @@ from tui.view.blocks import MARGIN, AnswerText, Block, Call, Detail, Retry, Thou
 from tui.view.folds import Drawing, Lookups
 
 if TYPE_CHECKING:  # types only: what draws is loaded when there is something to draw
+    from agent.config.options import ThoughtsName
     from tui.render.blocks import AnswerPainter
     from tui.render.prose import PaletteConsole
 
@@ -27,10 +28,18 @@ class BlockRow:
         "measured",
         "opened",
         "strips",
+        "thoughts",
         "unfolded",
     )
 
-    def __init__(self, block: Block, above: Block | None, width: int, detail: Detail = "normal") -> None:
+    def __init__(
+        self,
+        block: Block,
+        above: Block | None,
+        width: int,
+        detail: Detail = "normal",
+        thoughts: "ThoughtsName" = "line",
+    ) -> None:
         self.block = block
         self.drawn: Drawing = block
         """What stands on the screen for it."""
@@ -38,7 +47,9 @@ class BlockRow:
         """It stands by itself, whatever is beside it."""
         self.detail = detail
         """How much is shown of every block that is not opened or closed by itself."""
-        self.opened = detail == "full" and opens(block)
+        self.thoughts = thoughts
+        """How much is shown of a thought that is not opened or closed by itself."""
+        self.opened = self._begins_open
         self.gap = _gap(above, block)
         self.measured = False
         """`height` is what the block takes, not an estimate."""
@@ -51,9 +62,10 @@ class BlockRow:
         """Shows another block. The height stays until the block is drawn."""
         if not (isinstance(block, AnswerText) and isinstance(self.block, AnswerText) and _grown(self.block, block)):
             self._painter = None
-        if type(block) is not type(self.block):
-            self.opened = self.detail == "full" and opens(block)
+        is_other = type(block) is not type(self.block)
         self.block, self.gap, self._extent = block, _gap(above, block), _extent(block)
+        if is_other:
+            self.opened = self._begins_open
         self.drawn = block
         self.strips, self.measured = None, False
 
@@ -73,11 +85,17 @@ class BlockRow:
         self.opened = not self.opened
         self.strips, self.measured = None, False
 
-    def show_in(self, detail: Detail) -> None:
+    def show_in(self, detail: Detail, thoughts: "ThoughtsName") -> None:
         """Shows that much, also of what was opened or closed by itself."""
         self.unfolded = False
-        self.detail, self.opened = detail, detail == "full" and opens(self.block)
+        self.detail, self.thoughts = detail, thoughts
+        self.opened = self._begins_open
         self.strips, self.measured = None, False
+
+    @property
+    def _begins_open(self) -> bool:
+        wanted = "open" if self.detail == "full" else self.thoughts
+        return wanted == "open" if isinstance(self.block, Thought) else self.detail == "full" and opens(self.block)
 
     def resize(self, width: int) -> None:
         """Forgets everything that was drawn for another width."""

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 
 from textual.strip import Strip
 
-from tui.view.blocks import Block, Detail
+from tui.view.blocks import Block, Detail, Thought
 from tui.view.folds import folded
 from tui.widgets.row import BlockRow
 
-if TYPE_CHECKING:  # a type only: what draws is loaded when there is something to draw
+if TYPE_CHECKING:  # types only: what draws is loaded when there is something to draw
+    from agent.config.options import ThoughtsName
     from tui.render.prose import PaletteConsole
 
 _KEPT = 400
@@ -26,6 +27,7 @@ class Stack:
         self.rows: list[BlockRow] = []
         self.width = 0
         self.detail: Detail = "normal"
+        self.thoughts: ThoughtsName = "line"
         self.inks: PaletteConsole | None = None
         self._past: Sequence[Block] = ()
         self._starts = [0]
@@ -43,7 +45,7 @@ class Stack:
         above = rows[first - 1].block if first else None
         for index, block in enumerate(blocks, first):
             if index >= len(rows):
-                rows.append(BlockRow(block, above, self.width, self.detail))
+                rows.append(BlockRow(block, above, self.width, self.detail, self.thoughts))
             elif rows[index].block is not block:
                 rows[index].change(block, above)
             above = block
@@ -65,8 +67,10 @@ class Stack:
         rows, changed = self.rows[first:], None
         alone = [row.opened or row.unfolded for row in rows]
         drawn = folded([row.block for row in rows], alone.__getitem__) if self.detail != "full" else []
+        hides = self.thoughts == "hidden" and self.detail != "full"
         for index, row in enumerate(rows):
-            if row.draw_as(drawn[index] if drawn else row.block, self.width) and changed is None:
+            shown = None if hides and isinstance(row.block, Thought) else drawn[index] if drawn else row.block
+            if row.draw_as(shown, self.width) and changed is None:
                 changed = first + index
         if changed is not None:
             del self._starts[changed + 1 :]
@@ -115,11 +119,11 @@ class Stack:
             row.resize(width)
         self._starts = [0]
 
-    def show_in(self, detail: Detail) -> None:
-        """Shows that much of every block."""
-        self.detail = detail
+    def show_in(self, detail: Detail, thoughts: "ThoughtsName") -> None:
+        """Shows that much of every block, and of thoughts; where all of every block is shown, of these, too."""
+        self.detail, self.thoughts = detail, thoughts
         for row in self.rows:
-            row.show_in(detail)
+            row.show_in(detail, thoughts)
         self._fold(0)
         self._starts = [0]
 

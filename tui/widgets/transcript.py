@@ -1,7 +1,7 @@
 """The transcript on the screen: its blocks, which of them are open and which is marked."""
 
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from rich.style import Style
 from rich.text import Text
@@ -17,6 +17,9 @@ from tui.view.receipts import Compaction
 from tui.widgets.row import BlockRow
 from tui.widgets.searched import SearchedRows
 from tui.widgets.selecting import over
+
+if TYPE_CHECKING:  # a type only: settings are loaded behind the first paint
+    from agent.config.options import ThoughtsName
 
 _WALKED = (UserText, AnswerText, Call, Thought, SummaryBlock, Compaction, Failure, Earlier)
 """Blocks that the mark stops at."""
@@ -125,9 +128,10 @@ class Transcript(SearchedRows, can_focus=True):
         """How much is shown of each block."""
         return self._stack.detail
 
-    def show_in(self, detail: Detail) -> None:
-        """Shows that much of each block. What is at the top of the screen stays there, or else the end."""
-        self._stack.show_in(detail)
+    def show_in(self, detail: Detail | None = None, thoughts: "ThoughtsName | None" = None) -> None:
+        """Shows that much of each block, or of thoughts. What is at the top of the screen stays there, or else the
+        end."""
+        self._stack.show_in(detail or self._stack.detail, thoughts or self._stack.thoughts)
         self._settle()
         self.refresh()
 

@@ -323,6 +323,18 @@ async def test_ctrl_c_ends_the_turn_and_then_twice_leaves() -> None:
     assert session.closed
 
 
+async def test_a_review_and_a_file_of_instructions_are_asked_for_in_words() -> None:
+    session = FakeSession([answered("Fine."), answered("Written.")])
+    async with talking(session) as controller:
+        await controller.rests()
+        await controller.says("/review the parser", shows="Fine.")
+        await controller.rests()
+        await controller.says("/init in German", shows="Written.")
+    assert session.said[0].startswith("Review the parser.\n\n")
+    assert session.said[1].startswith("Look at this project")
+    assert session.said[1].endswith("\n\nin German")
+
+
 async def test_ctrl_d_leaves_a_turn_only_when_it_is_pressed_again() -> None:
     session = FakeSession([(Hold(),)])
     async with talking(session, first="go") as controller:

@@ -1,6 +1,6 @@
 import pytest
 
-from tui.view.blocks import AnswerText, Block, Call, CallStatus, UserText
+from tui.view.blocks import AnswerText, Block, Call, CallStatus, Thought, UserText
 from tui.view.folds import Lookups, folded, told_lookups
 
 
@@ -19,6 +19,13 @@ RAN = Call("r", "bash", {"command": "make"}, "done")
 def test_reads_and_searches_in_a_row_are_one_line() -> None:
     assert folded((A, B, C, RAN, A)) == [Lookups((A, B, C)), None, None, RAN, A]
     assert folded((UserText("x"), A, B)) == [UserText("x"), Lookups((A, B)), None]
+
+
+def test_thoughts_between_them_are_in_the_line_and_those_behind_it_are_not() -> None:
+    first, last = Thought("b may matter"), Thought("now I know")
+    assert folded((A, first, B, last)) == [Lookups((A, B)), None, None, last]
+    assert folded((A, first, B), lambda at: at == 1) == [A, first, B]
+    assert folded((A, first, RAN)) == [A, first, RAN]
 
 
 @pytest.mark.parametrize("between", [AnswerText("so"), RAN, read("gone", "failed"), read("secret", "asking")])

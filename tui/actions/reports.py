@@ -1,0 +1,86 @@
+"""Commands that tell how it stands: with the session, with what runs beside it, with the installation."""
+
+import asyncio
+
+from agent.doctor.examine import Finding, examine_folders, examine_settings, examine_store
+from agent.errors import AgentError
+from agent.session import Session
+from tui.actions.command_context import CommandContext
+from tui.session.git_branch import branch_of
+from tui.text.inks import Ink, Line
+from tui.text.sanitise import visible_line
+from tui.view.file_changes import rows_of
+from tui.view.panel import report_panel
+from tui.view.session_status import SessionFacts, status_panel
+
+_SIGNS: dict[str, tuple[str, Ink]] = {"well": ("ok", "good"), "note": ("note", "warn"), "broken": ("BAD", "bad")}
+
+
+async def show_status(context: CommandContext, _: str) -> None:
+    controller, session = context.controller, context.controller.session
+    if session is None:
+        return
+    overview = await controller.sessions.overview(session.id)
+    facts = SessionFacts(
+        str(session.root),
+        branch_of(session.root),
+        session.mode,
+        session.is_sandboxed,
+        (context.settings.config.reasoning_effort or "") if context.settings is not None else "",
+        await _changed(session),
+        len(session.running_jobs),
+        len(controller.queue),
+    )
+    await context.show(status_panel(overview, facts))
+
+
+async def _changed(session: Session) -> tuple[int, int, int]:
+    """Files that tools of the session changed, and lines added and removed; none where that is not known."""
+    try:
+        changes = await session.files.changes("session")
+    except AgentError:  # nothing is kept of it
+        return 0, 0, 0
+    own = [row for row in await asyncio.to_thread(rows_of, changes) if row.by_tool]
+    return len(own), sum(row.added for row in own), sum(row.removed for row in own)
+
+
+async def show_tasks(context: CommandContext, _: str) -> None:
+    session = context.controller.session
+    jobs = session.running_jobs if session is not None else ()
+    if not jobs:
+        context.controller.notice(
+            "no command runs in the background; `/todos` shows the list that the model works through"
+        )
+        return
+    lines: list[Line] = [((f"  {visible_line(job)}", "text"),) for job in jobs]
+    await context.show(report_panel("tasks", (("In the background", "strong"),), lines, [*map(visible_line, jobs)]))
+
+
+async def examine(context: CommandContext, _: str) -> None:
+    settings = context.settings
+    if settings is None:
+        return context.controller.notice("`ebb doctor` examines the installation")
+
+    def findings() -> list[Finding]:
+        folders = settings.config.folders
+        return [
+            *examine_settings(settings.config, settings.environment),
+            *examine_folders(folders),
+            *examine_store(folders, lambda what, done, total: None, most_bytes=settings.config.archive_max_bytes),
+        ]
+
+    context.hint("looking at settings, keys, folders and the store")
+    found = await asyncio.to_thread(findings)
+    head: Line = (("Doctor  ", "strong"), ("`ebb doctor --repair` repairs a damaged store", "dim"))
+    await context.show(report_panel("doctor", head, [_line(one) for one in found], [_words(one) for one in found]))
+    return None
+
+
+def _line(finding: Finding) -> Line:
+    sign, ink = _SIGNS[finding.state]
+    advice = f": {finding.advice}" if finding.advice else ""
+    return ((f"{sign:<5}", ink), (f"{finding.subject:<15} ", "dim"), (visible_line(f"{finding.text}{advice}"), "text"))
+
+
+def _words(finding: Finding) -> str:
+    return "".join(words for words, _ in _line(finding))

@@ -1,0 +1,118 @@
+"""Other names by which people know commands: those that do the same here, those whose work something else does, and
+words for what somebody wants."""
+
+import re
+from collections.abc import Mapping
+
+ALIASES: Mapping[str, str] = {
+    "exit": "quit",
+    "q": "quit",
+    "new": "clear",
+    "reset": "clear",
+    "continue": "resume",
+    "config": "settings",
+    "preferences": "settings",
+    "permissions": "settings permissions",
+    "allowed-tools": "settings permissions",
+    "statusline": "settings tui.status",
+    "cost": "status",
+    "usage": "status",
+    "stats": "status",
+    "tokens": "status",
+    "info": "status",
+    "models": "model",
+    "themes": "theme",
+    "colors": "theme",
+    "color": "theme",
+    "todo": "todos",
+    "jobs": "tasks",
+    "bashes": "tasks",
+    "checkpoints": "undo list",
+    "restore": "undo list",
+    "branch": "fork",
+    "summarize": "compact",
+    "keybindings": "help",
+    "shortcuts": "help",
+    "reasoning": "effort",
+    "thoughts": "thinking",
+    "save": "export",
+    "run": "shell",
+    "find": "why",
+}
+"""Names of other programs, and what is typed here for the same."""
+
+_LATER = "is not there yet"
+ELSEWHERE: Mapping[str, str] = {
+    "login": "`ebb key set PROVIDER` takes a key, outside of a session; `/model` shows which models have one",
+    "logout": "`ebb key remove PROVIDER` forgets a key; there is no other login",
+    "connect": "`ebb key set PROVIDER` takes the key of a provider, `/model` goes on with one of its models",
+    "memory": "`# TEXT` keeps something for later sessions, which also begin with AGENT.md; a list of all that is kept "
+    + _LATER,
+    "skills": f"no skills: a list of them {_LATER}; AGENT.md says how to work here, and `@FILE` attaches a page of it",
+    "agents": f"one model works in this conversation: a list of others that work for it {_LATER}",
+    "hooks": f"`/settings hooks.after_tool` names programs that get outputs of calls; any other hook {_LATER}",
+    "plugins": f"what other people add to this program {_LATER}; `/mcp` shows the servers that bring tools",
+    "terminal-setup": "nothing has to be set up: Alt-Enter makes a line, and Ctrl-J does in every terminal",
+    "share": "nothing is sent anywhere: `/export FILE` writes the conversation down",
+    "bug": "`ebb doctor` tells what may be wrong, and `--debug` writes down what a run did",
+    "sandbox": "`/settings agent.sandbox` says whether commands run in one; `/doctor` tells which there is",
+    "upgrade": "the program does not change itself: install it again as you installed it",
+    "approvals": "Shift-Tab or `/mode NAME` says what runs unasked, `/settings permissions` shows rules for it",
+    "security-review": "`/review security` asks for one",
+}
+"""What does the work of commands that are none here, a sentence each."""
+
+_MEANT: Mapping[str, tuple[str, ...]] = {
+    "quit": ("leave", "bye", "stop", "end", "close", "logoff"),
+    "clear": ("restart", "fresh", "start", "empty", "cls"),
+    "resume": ("load", "reopen", "last", "previous", "sessions-list", "chat"),
+    "rewind": ("back", "rollback", "edit-message", "retry"),
+    "undo": ("revert", "discard", "reset-files", "unedit"),
+    "status": (
+        "money",
+        "price",
+        "spent",
+        "spend",
+        "spending",
+        "billing",
+        "bill",
+        "credits",
+        "account",
+        "whoami",
+        "version",
+        "limits",
+    ),
+    "context": ("window", "memory-usage", "ctx", "fill", "prune", "drop", "forget"),
+    "compact": ("summary", "shrink", "condense", "squash", "compress"),
+    "model": ("llm", "provider", "switch", "gpt", "claude", "engine"),
+    "effort": ("think", "think-hard", "ultrathink", "smart", "budget"),
+    "mode": ("auto", "yolo", "accept", "ask", "bypass", "autopilot"),
+    "diff": ("changes", "changed", "patch", "modified", "delta", "git"),
+    "export": ("download", "write", "transcript", "markdown", "md", "dump"),
+    "settings": ("options", "configure", "setup", "set", "setting", "prefs"),
+    "theme": ("dark", "light", "appearance", "look", "style"),
+    "mcp": ("servers", "server", "tools", "integrations"),
+    "shell": ("bash", "sh", "terminal", "exec", "cmd", "command"),
+    "copy": ("clipboard", "yank"),
+    "review": ("audit", "check", "pr", "critique", "lint"),
+    "init": ("agent-md", "onboard", "instructions", "bootstrap"),
+    "doctor": ("health", "diagnose", "diagnostics", "debug", "troubleshoot"),
+    "tasks": ("background", "ps", "processes", "kill"),
+    "rename": ("title", "name"),
+    "remember": ("note", "learn", "memorize", "keep"),
+    "why": ("search", "grep", "locate", "where"),
+    "help": ("keys", "commands-list", "man", "docs", "manual", "h"),
+}
+"""Words for what somebody wants, by the command that does it."""
+
+WORDS: Mapping[str, str] = {word: name for name, words in _MEANT.items() for word in words}
+"""The same, by the words."""
+
+
+def meant_by(word: str) -> tuple[str, ...]:
+    """The commands that do what a word says, in any of its parts; none where nobody knows it."""
+    if word in WORDS:
+        return (WORDS[word],)
+    parts = [part for part in re.split(r"[-_]", word) if part]
+    known = {**{alias: target.partition(" ")[0] for alias, target in ALIASES.items()}, **WORDS}
+    return tuple(dict.fromkeys(known[part] for part in parts if part in known))[:2]

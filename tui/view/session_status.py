@@ -1,0 +1,102 @@
+"""How it stands with a session, in a dozen rows: the one answer to what it costs, holds and has done."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from agent.messages import Usage
+from agent.overview import Overview
+from agent.records.usage import RequestUsage
+from tools.outputs.extent import counted
+from tui.text.inks import Line
+from tui.text.numbers import dollars, seconds, tokens
+from tui.text.sanitise import visible_line
+from tui.view.panel import Panel, report_panel
+
+_NAMES = 10
+_PURPOSES = {"step": "step", "summary": "summary", "keep-alive": "cache kept alive"}
+
+
+@dataclass(frozen=True, slots=True)
+class SessionFacts:
+    """What is known of a session besides its context."""
+
+    folder: str
+    branch: str
+    mode: str
+    is_sandboxed: bool
+    effort: str
+    """How hard the model is told to think; empty where nobody has said."""
+    files: tuple[int, int, int]
+    """Files that tools of the session changed, and lines added and removed in them."""
+    jobs: int
+    waiting: int
+    """Messages that are not sent yet."""
+
+
+def status_panel(overview: Overview, facts: SessionFacts) -> Panel:
+    """A line for each thing; where more is to be seen, its command."""
+    told = tuple(_told(overview, facts))
+    head: Line = (("Session  ", "strong"), (visible_line(overview.title) or "nothing said yet", "text"))
+    said = [f"{name}: {value}" + (f" ({command})" if command else "") for name, value, command in told]
+    return report_panel("status", head, [_line(*row) for row in told], said)
+
+
+def _line(name: str, said: str, command: str) -> Line:
+    line: Line = ((f"  {name:<{_NAMES}}", "dim"), (said, "text"))
+    return (*line, (f"  {command}", "dim")) if command else line
+
+
+def _told(overview: Overview, facts: SessionFacts) -> Iterator[tuple[str, str, str]]:
+    asked = overview.requests
+    usage = sum((one.usage for one in asked), Usage())
+    yield "id", overview.session, ""
+    effort = f", effort {facts.effort}" if facts.effort else ""
+    yield "model", visible_line(overview.model) + effort, "/model"
+    boxed = "commands in a sandbox" if facts.is_sandboxed else "commands without a sandbox"
+    yield "mode", f"{facts.mode}, {boxed}", "/mode"
+    yield "folder", visible_line(facts.folder) + (f"   {visible_line(facts.branch)}" if facts.branch else ""), ""
+    share = 100 * overview.used / max(overview.effective, 1)
+    yield "window", f"{tokens(overview.used)} of {tokens(overview.effective)} ({share:.0f}%)", "/context"
+    yield "cost", _cost(asked), ""
+    read = f", {100 * usage.cache_read / usage.prompt:.0f}% of it from the cache" if usage.prompt else ""
+    yield "tokens", f"{tokens(usage.prompt)} sent{read}, {tokens(usage.output)} written", ""
+    if asked:
+        took = round(asked[-1].at - asked[0].at)
+        yield "requests", _requests(asked) + (f" in {seconds(took)}" if took else ""), ""
+    count, added, removed = facts.files
+    yield "files", f"{counted(count, 'file')} changed  +{added} −{removed}" if count else "none changed", "/files"
+    if facts.jobs:
+        yield "running", f"{counted(facts.jobs, 'command')} in the background", "/tasks"
+    if facts.waiting:
+        yield "waiting", f"{counted(facts.waiting, 'message')} not sent yet", ""
+
+
+def _cost(asked: Sequence[RequestUsage]) -> str:
+    """What all requests cost; where several models were asked, each."""
+    models = dict.fromkeys(one.model for one in asked)
+    costs = {model: _sum(one.cost for one in asked if one.model == model) for model in models}
+    whole = dollars(_sum(costs.values()))
+    if None in costs.values():
+        unknown = ", ".join(visible_line(model) for model, cost in costs.items() if cost is None)
+        return f"not known: the price of {unknown} is not"
+    if len(costs) < 2:
+        return whole
+    return f"{whole}: {', '.join(f'{visible_line(model)} {dollars(cost)}' for model, cost in costs.items())}"
+
+
+def _sum(costs: Iterable[float | None]) -> float | None:
+    """None where one of them is not known."""
+    whole = 0.0
+    for cost in costs:
+        if cost is None:
+            return None
+        whole += cost
+    return whole
+
+
+def _requests(asked: Sequence[RequestUsage]) -> str:
+    purposes = Counter(_PURPOSES.get(one.purpose, "other") for one in asked)
+    if len(purposes) == 1:
+        return counted(len(asked), "request")
+    return f"{counted(len(asked), 'request')} ({', '.join(f'{count} {name}' for name, count in purposes.items())})"
