@@ -86,6 +86,11 @@ class Sessions:
         self._kept_here: dict[str, list[Rule]] = {}
         """What the user has allowed in each session alone, by their ids: it outlives another model, not the program."""
 
+    def use(self, config: Config, environment: Mapping[str, str]) -> None:
+        """Sessions that are opened from now on are made with these."""
+        self.config, self._environment = config, environment
+        self._secrets.learn_all(environment)
+
     async def _store(self) -> tuple[StoreThread, SessionStore]:
         if self._thread is None or self._opened is None:
             self._thread = StoreThread(lambda: open_store(self.config, ephemeral=self._ephemeral))

@@ -36,7 +36,11 @@ class SecretTokens:
         self._looked_at: dict[int, tuple[object, object]] = {}
         """By the identity of a message or a part: it, and what is shown of it."""
         self._systems: dict[str, str] = {}
-        for value, name in known_secrets(environment or {}).items():
+        self.learn_all(environment or {})
+
+    def learn_all(self, environment: Mapping[str, str]) -> None:
+        """From now on what its variables hold that are named like secrets is one, in whatever form it stands."""
+        for value, name in known_secrets(environment).items():
             self.learn(name, value)
 
     def learn(self, name: str, value: str) -> None:

@@ -1,5 +1,6 @@
 """The models that a user may choose from, with what is known of each without asking anybody. It connects to none."""
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -33,13 +34,30 @@ class ModelChoice:
     is_own: bool = False
     """The user's configuration names it."""
 
+    @property
+    def provider(self) -> str:
+        return self.model.partition("/")[0]
+
 
 def offers(config: Config, environment: Mapping[str, str], local: Sequence[str] = ()) -> tuple[ModelChoice, ...]:
-    """Those that the configuration names, then those that could be asked now, then all others. `local`: the models of a
-    server on this machine."""
+    """Those that the configuration names, then those that could be asked now, then all others; of a provider the newest
+    first. `local`: the models of a server on this machine."""
     own = configured_models(config)
     found = [offer_of(model, config, environment) for model in dict.fromkeys((*own, *_usual(), *local, *_listed()))]
-    return tuple(sorted(found, key=lambda offer: (not offer.is_own, not offer.has_key)))
+    providers = list(dict.fromkeys(offer.provider for offer in found))
+
+    def place(offer: ModelChoice) -> tuple[object, ...]:
+        newest = () if offer.is_own else tuple(-number for number in version_of(offer.model))
+        return not offer.is_own, not offer.has_key, not offer.is_own and providers.index(offer.provider), newest
+
+    return tuple(sorted(found, key=place))
+
+
+def version_of(model: str) -> tuple[int, ...]:
+    """The numbers in the name of a model, without dates and sizes: `claude-haiku-4-5-20251001` has (4, 5)."""
+    name = re.sub(r"\d{4}-\d{2}-\d{2}", "", model.partition("/")[2].partition(":")[0])
+    numbers = [int(number) for number in re.findall(r"(?<![a-z\d])(\d{1,2})(?![\dbk])", name)]
+    return (*numbers, 0, 0)[:2] if numbers else (0, 0)
 
 
 def offer_of(model: str, config: Config, environment: Mapping[str, str]) -> ModelChoice:

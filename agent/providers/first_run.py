@@ -1,21 +1,35 @@
-"""What somebody has who starts for the first time: keys in the environment, models of a server on this machine. It
-changes nothing, and asks nobody else."""
+"""What somebody has who starts for the first time: keys in the environment, models of servers on this machine, and
+whether a key works. It changes nothing."""
 
+import asyncio
+import http.client
 import json
 import re
 import urllib.error
 import urllib.request
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import Any
 from urllib.parse import urlsplit
 
 from agent.config.values import Config, ProviderConfig
-from agent.errors import ConfigError
-from agent.providers.setup import FIRST_CHOICE, find_endpoint, has_key, is_loopback
+from agent.errors import ConfigError, TimedOut
+from agent.messages import Text, User
+from agent.providers.base import Reply, Request
+from agent.providers.setup import FIRST_CHOICE, find_endpoint, has_key, is_loopback, key_variable
 
 USUAL = "http://127.0.0.1:11434"
 PATIENCE = 0.5
 """Seconds for an answer: a server on this machine needs much less."""
+CHAT_SERVERS = (
+    ("LM Studio", "http://127.0.0.1:1234/v1"),
+    ("llama.cpp", "http://127.0.0.1:8080/v1"),
+    ("vLLM", "http://127.0.0.1:8000/v1"),
+)
+"""Servers that speak as OpenAI's chat API does, and where they usually are."""
+TRIAL_SECONDS = 60.0
+_MOST_MODELS = 200
 
 _KEYS = (("anthropic", r"ANTHROPIC|CLAUDE"), ("openai", r"OPENAI|GPT"))
 
@@ -26,6 +40,15 @@ class KeyFound:
 
     variable: str
     provider: str
+
+
+@dataclass(frozen=True, slots=True)
+class LocalServer:
+    """A server on this machine that answers."""
+
+    name: str
+    url: str
+    models: tuple[str, ...]
 
 
 def is_first(config: Config, environment: Mapping[str, str]) -> bool:
@@ -55,12 +78,52 @@ def address(environment: Mapping[str, str]) -> str:
 
 def installed(url: str = USUAL) -> tuple[str, ...] | None:
     """The names of the models that an Ollama server has; None where none answers. Waits for a moment at most."""
+    return _names(f"{url}/api/tags", "models", "name")
+
+
+def local_servers(url: str = USUAL) -> tuple[LocalServer, ...]:
+    """The servers on this machine that answer, with their models, Ollama's first. `url`: Ollama's. Waits for a moment
+    at most."""
+    asked = [("Ollama", url, f"{url}/api/tags", "models", "name")]
+    asked += [(name, base, f"{base}/models", "data", "id") for name, base in CHAT_SERVERS]
+    with ThreadPoolExecutor(len(asked)) as pool:
+        found = list(pool.map(lambda one: _names(*one[2:]), asked))
+    return tuple(
+        LocalServer(name, base, names)
+        for (name, base, *_), names in zip(asked, found, strict=True)
+        if names is not None
+    )
+
+
+def _names(url: str, listed: str, named: str) -> tuple[str, ...] | None:
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # never by way of somebody else
     try:
-        with opener.open(f"{url}/api/tags", timeout=PATIENCE) as answer:
-            listed = json.loads(answer.read(1_000_000)).get("models")
-    except (OSError, ValueError, AttributeError):
+        with opener.open(url, timeout=PATIENCE) as answer:
+            content = json.loads(answer.read(1_000_000))
+    except (OSError, ValueError, RecursionError, http.client.HTTPException):
         return None
-    models = listed if isinstance(listed, list) else []
-    names = (model.get("name") for model in models if isinstance(model, dict))
+    models: Any = content.get(listed) if isinstance(content, dict) else None
+    if not isinstance(models, list):  # another program that answers there; Ollama says null where it has none
+        return () if isinstance(content, dict) and listed in content else None
+    names = (model.get(named) for model in models[:_MOST_MODELS] if isinstance(model, dict))
     return tuple(name for name in names if isinstance(name, str) and name.isprintable() and name)
+
+
+async def try_key(config: Config, environment: Mapping[str, str], model: str, key: str) -> None:
+    """Asks a model for one word with a key. Raises `AgentError` where no answer comes."""
+    from agent.providers.factory import build_provider  # noqa: PLC0415  # deferred: few runs try a key
+
+    name = model.partition("/")[0]
+    variable = key_variable(name, config.provider(name))
+    with_key = {**environment, variable: key} if variable else environment
+    provider = await build_provider(config, model, with_key, headless=True)
+    request = Request("Answer with one word.", (User((Text("Say: ready"),)),), (), 64, "first-run")
+    try:
+        async with asyncio.timeout(TRIAL_SECONDS):
+            async for chunk in provider.stream(request):
+                if isinstance(chunk, Reply):
+                    return
+    except TimeoutError:
+        raise TimedOut(f"`{model}` gave no answer for {TRIAL_SECONDS:.0f} s") from None
+    finally:
+        await provider.close()

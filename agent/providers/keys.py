@@ -10,7 +10,7 @@ from typing import Any, Literal, Protocol, TypeAlias, TypeVar, cast
 from urllib.parse import urlsplit
 
 from agent.config.per_project import alone_with
-from agent.errors import ConfigError
+from agent.errors import ConfigError, UsageError
 from tools.base import ToolError
 from tools.files.bounded import own_beginning_of
 from tools.files.read_write import write_bytes
@@ -21,6 +21,8 @@ KeyPlace: TypeAlias = Literal["keyring", "file"]
 NAME = "keys.json"
 _SERVICE = "ebbtide"
 _LARGEST = 1_000_000
+LONGEST = 8_192
+"""Characters of a key."""
 _PATIENCE = 2.0
 """Seconds for a keyring: one that waits for somebody who is not there would hold up every start."""
 _KEY, _ADDRESS = "EBB_STORED_KEY_", "EBB_STORED_URL_"
@@ -94,6 +96,14 @@ class KeyStore:
             raise ConfigError(f"cannot write `{self.path}`: {error.strerror or error}") from error
         except ToolError as error:
             raise ConfigError(str(error)) from error
+
+
+def checked_key(written: str) -> str:
+    """The key that somebody wrote. Raises `UsageError` for what is none."""
+    key = written.strip()
+    if not key or len(key) > LONGEST or not key.isascii() or not key.isprintable() or " " in key:
+        raise UsageError("that is no key: a key is one line of letters, digits and signs without blanks")
+    return key
 
 
 def with_kept_keys(folder: Path, environment: Mapping[str, str]) -> Mapping[str, str]:

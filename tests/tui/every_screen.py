@@ -19,7 +19,7 @@ from agent.messages import Assistant, Conversation, Reasoning, Text, ToolCall, U
 from agent.overview import Overview
 from agent.plan_events import PlanSubmitted
 from agent.providers.choices import ModelChoice
-from agent.providers.first_run import KeyFound
+from agent.providers.first_run import KeyFound, LocalServer
 from agent.records.file_change import FileChange
 from agent.view_events import ReceiptItem, RewriteUndone
 from agent.window.undo import UndoOffer
@@ -192,8 +192,12 @@ def _models(text: str) -> PanelScreen:
     )
 
 
+async def take_key(provider: str, key: str) -> None:
+    """Is not called."""
+
+
 def _first(text: str) -> PanelScreen:
-    return PanelScreen(first_panel((KeyFound(text, "openai"),), (text,), "~/.config/ebbtide/config.toml"))
+    return PanelScreen(first_panel((KeyFound(text, "openai"),), (LocalServer(text, "", (text,)),), text, take_key))
 
 
 def _todos(text: str) -> PanelScreen:

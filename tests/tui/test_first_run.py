@@ -14,9 +14,12 @@ from textual.widgets import Input, Static
 from agent.config.values import ProviderConfig
 from agent.errors import AuthFailed, UsageError
 from agent.providers import first_run
-from agent.providers.first_run import KeyFound, address, installed, is_first, keys_found
+from agent.providers.first_run import KeyFound, LocalServer, address, installed, is_first, keys_found, local_servers
+from agent.providers.keys import kept_key
 from agent.providers.setup import find_endpoint
+from tests.fake_provider import FakeProvider, Turn
 from tests.tui.doubles import FakeSession, FakeSessions
+from tests.tui.every_screen import take_key
 from tests.tui.picturing import SIZES, Picture, asks
 from tests.tui.piloting import Driven, list_on
 from tests.tui.set_up import Setup
@@ -26,11 +29,13 @@ from tui.view.first_run import chosen_by_key, first_panel, first_steps
 from tui.widgets.keyline import KeyLine
 
 SECRET = "sk-not-to-be-seen"
+OLLAMA = LocalServer("Ollama", "http://127.0.0.1:11434", ("qwen3:8b",))
+STUDIO = LocalServer("LM Studio", "http://127.0.0.1:1234/v1", ("devstral",))
 
 
 @pytest.fixture(autouse=True)
 def nobody_answers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tui.actions.first_run.installed", lambda url: None)
+    monkeypatch.setattr("tui.actions.first_run.local_servers", lambda url: ())
 
 
 @asynccontextmanager
@@ -49,12 +54,55 @@ def told(screen: Driven) -> str:
 
 
 async def test_a_model_of_this_machine_is_chosen_and_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tui.actions.first_run.installed", lambda url: ("qwen3:8b",))
+    monkeypatch.setattr("tui.actions.first_run.local_servers", lambda url: (OLLAMA, STUDIO))
     async with starting(tmp_path) as (screen, opener, setup):
         await screen.lists("first-run")
         await screen.press("enter")
         assert opener.opened == [(None, "ollama/qwen3:8b")]
         assert setup.written == '[agent]\nmodel = "ollama/qwen3:8b"\n'
+
+
+async def test_a_model_of_another_server_of_this_machine_is_reached_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tui.actions.first_run.local_servers", lambda url: (OLLAMA, STUDIO))
+    async with starting(tmp_path) as (screen, opener, setup):
+        await screen.lists("first-run")
+        await screen.press("down", "enter")
+        assert opener.opened == [(None, "openai-chat/devstral")]
+        assert setup.load().provider("openai-chat").base_url == STUDIO.url
+
+
+async def test_a_key_that_is_typed_is_tried_kept_and_never_shown(tmp_path: Path) -> None:
+    answers = [Turn(status=401), Turn(text="ready")]
+    with FakeProvider(answers) as server:
+        environment = {"ANTHROPIC_BASE_URL": server.url}
+        async with starting(tmp_path, environment) as (screen, opener, setup):
+            await screen.lists("first-run")
+            await screen.press(
+                *"anthropic", "enter", *"sk-wrong", "enter", until=lambda: "sk-wrong" in str(server.requests)
+            )
+            await screen.until(lambda: "key" in told(screen) and "trying" not in told(screen))
+            assert opener.opened == []
+            screen.app.screen.query_one("#note", Input).value = ""
+            await screen.pilot.press(*SECRET)
+            assert SECRET not in screen.pilot.app.export_screenshot()
+            await screen.press("enter", until=lambda: opener.opened)
+        assert opener.opened == [(None, ANTHROPIC)]
+        assert [one.headers["x-api-key"] for one in server.requests] == ["sk-wrong", SECRET]
+        assert kept_key(setup.settings.environment, "anthropic", server.url) == SECRET
+        kept = setup.file.with_name("keys.json")
+        assert (kept.stat().st_mode & 0o777, SECRET in setup.written) == (0o600, False)
+
+
+async def test_a_key_that_cannot_be_tried_is_kept_when_it_is_given_again(tmp_path: Path) -> None:
+    environment = {"OPENAI_BASE_URL": "http://127.0.0.1:9"}
+    async with starting(tmp_path, environment) as (screen, opener, setup):
+        await screen.lists("first-run")
+        await screen.press(*"openai", "enter", *SECRET, "enter", until=lambda: "Enter once more" in told(screen))
+        await screen.press("enter", until=lambda: opener.opened)
+        assert opener.opened == [(None, OPENAI)]
+        assert kept_key(setup.settings.environment, "openai", "http://127.0.0.1:9") == SECRET
 
 
 async def test_a_key_of_another_name_is_used_and_not_written(tmp_path: Path) -> None:
@@ -70,12 +118,12 @@ async def test_a_key_of_another_name_is_used_and_not_written(tmp_path: Path) -> 
 async def test_any_model_may_be_chosen_and_what_it_needs_is_told(tmp_path: Path) -> None:
     async with starting(tmp_path) as (screen, opener, setup):
         await screen.lists("first-run")
-        await screen.press(*"anthropic", until=lambda: "export ANTHROPIC_API_KEY=" in told(screen))
+        await screen.press(*"speaks as", until=lambda: "base_url" in told(screen))
         await screen.pilot.press("enter")
         assert list_on(screen.app, "first-run")
         await screen.until(lambda: "outside of Ebbtide first" in told(screen))
         screen.app.screen.query_one("#filter", Input).value = ""
-        await screen.press("enter", lists="model")
+        await screen.press(*"or as you write", "enter", lists="model")
         await screen.press(*"ollama/mine", "enter")
         assert opener.opened == [(None, "ollama/mine")]
         assert setup.written == '[agent]\nmodel = "ollama/mine"\n'
@@ -206,15 +254,35 @@ async def test_a_server_on_this_machine_says_what_it_has(body: bytes, models: tu
     assert first_run.PATIENCE <= 1
 
 
+async def test_servers_that_speak_as_openai_does_are_found_where_they_usually_are(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    body = json.dumps({"object": "list", "data": [{"id": "devstral"}, {"id": "a\x1b[2J"}, {}]}).encode()
+    server = HTTPServer(("127.0.0.1", 0), type("Handler", (Tags,), {"body": body}))
+    thread = Thread(target=server.serve_forever)
+    thread.start()
+    here = f"http://127.0.0.1:{server.server_port}"
+    monkeypatch.setattr(
+        first_run, "CHAT_SERVERS", (("LM Studio", f"{here}/v1"), ("llama.cpp", "http://127.0.0.1:9/v1"))
+    )
+    try:
+        found = await asyncio.to_thread(local_servers, "http://127.0.0.1:9")
+        assert found == (LocalServer("LM Studio", f"{here}/v1", ("devstral",)),)
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
 @SIZES
 @pytest.mark.parametrize(
     ("keys", "models"),
-    [((KeyFound("WORK_OPENAI_KEY", "openai"),), ("qwen3:8b",)), ((), None)],
+    [((KeyFound("WORK_OPENAI_KEY", "openai"),), (OLLAMA, STUDIO)), ((), ())],
     ids=["of somebody who has something", "of somebody who has nothing"],
 )
-def test_the_first_screen(picture: Picture, keys: tuple[KeyFound, ...], models: tuple[str, ...] | None) -> None:
+def test_the_first_screen(picture: Picture, keys: tuple[KeyFound, ...], models: tuple[LocalServer, ...]) -> None:
     app = EbbApp(FakeSessions([FakeSession()]))
-    screen = PanelScreen(first_panel(keys, models, "~/.config/ebbtide/config.toml"))
+    screen = PanelScreen(first_panel(keys, models, "~/.config/ebbtide/config.toml", take_key))
     assert picture(app, asks(app, PanelScreen), start=lambda: app.push_screen(screen))
 
 

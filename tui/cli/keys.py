@@ -2,20 +2,19 @@
 
 import os
 import sys
-import warnings
 from collections.abc import Sequence
 
 from agent.config.options import PROVIDERS
 from agent.config.values import Config
 from agent.errors import UsageError
 from agent.headless import print_json
-from agent.providers.keys import KeyStore, origin_of
+from agent.providers.keys import LONGEST, KeyStore, checked_key, origin_of
 from agent.providers.setup import address_of, key_variable
 from tui.cli.arguments import parsed, parser_of, read_settings
+from tui.plain.reader import read_hidden
 from tui.text.sanitise import visible_line
 
 _WITH_KEYS = tuple(name for name in PROVIDERS if name != "scripted")
-_LONGEST = 8_192
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -81,21 +80,9 @@ def _list(store: KeyStore, config: Config) -> tuple[dict[str, object], str]:
 
 def _read_key(provider: str) -> str:
     if sys.stdin is not None and sys.stdin.isatty():
-        import getpass  # noqa: PLC0415  # deferred: scripts do without
-
-        with warnings.catch_warnings():
-            warnings.simplefilter("error", getpass.GetPassWarning)  # it would be shown as it is typed
-            try:
-                key = getpass.getpass(f"Key for {provider} (it is not shown): ")
-            except (getpass.GetPassWarning, EOFError) as error:
-                raise UsageError(
-                    f"the key cannot be read unseen here; write `ebb key set {provider} < FILE`"
-                ) from error
+        key = read_hidden(f"Key for {provider} (it is not shown): ")
     else:
-        key = sys.stdin.read(_LONGEST + 1) if sys.stdin is not None else ""
-    key = key.strip()
-    if not key:
+        key = sys.stdin.read(LONGEST + 1) if sys.stdin is not None else ""
+    if not key.strip():
         raise UsageError(f"no key was given; write it at the question, or `ebb key set {provider} < FILE`")
-    if len(key) > _LONGEST or not key.isascii() or not key.isprintable() or " " in key:
-        raise UsageError("that is no key: a key is one line of letters, digits and signs without blanks")
-    return key
+    return checked_key(key)

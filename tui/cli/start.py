@@ -144,6 +144,7 @@ def _settings(options: argparse.Namespace, config: "Config", made: "Callable[[],
     def use(changed: "Config") -> None:
         sessions = made()
         if isinstance(sessions, Sessions):
-            sessions.config = changed
+            sessions.use(changed, settings.environment)
 
-    return Settings(config, lambda: read_settings(options)[1], use, environment_of(config))
+    settings = Settings(config, lambda: read_settings(options)[1], use, environment_of(config))
+    return settings

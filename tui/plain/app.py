@@ -10,6 +10,7 @@ from agent.config.settings import Settings
 from agent.errors import UsageError
 from agent.events import Decision, Event, PermissionAsked, QuestionAsked
 from agent.plan_events import PlanDecision, PlanSubmitted
+from tui.actions.first_run import first_model
 from tui.actions.sessions import pick_session
 from tui.plain.command_context import LineContext, change, greet
 from tui.plain.jobs import LineJobs
@@ -165,6 +166,8 @@ class PlainFront(LineJobs):
         if self._given is not None:
             await self.controller.adopt(self._given)
         else:
+            if self.model is None and not self._choose and self._read_by().edits:  # somebody is there to be asked
+                self.model = await first_model(self.context)
             resume = await pick_session(self.context) if self._choose else ""
             if self._choose and not resume:
                 self.is_held = True  # what was to be said in an earlier session is not said in a new one unasked

@@ -54,6 +54,11 @@ class LineContext(Lines):
         self.say(plain_lines(lines))
         return (await self.ask(f"y {yes}; an empty line cancels: ")).strip().lower() == "y"
 
+    async def play_demo(self) -> None:
+        from tui.session.demo import run_demo  # noqa: PLC0415  # deferred: few see it
+
+        await self.reader().lend(lambda: str(run_demo(None)))
+
     def hint(self, text: str) -> None:
         self.say((text,))
 

@@ -6,7 +6,7 @@ from typing import Protocol
 
 from agent.config.settings import Settings
 from tui.commands import Invocation
-from tui.plain.reader import PromptReader
+from tui.plain.reader import PromptReader, read_hidden
 from tui.prompt.history import History
 from tui.session.controller import SessionController
 
@@ -39,3 +39,7 @@ class Lines:
     close: Callable[[], None]
     reader: Callable[[], PromptReader]
     """Who reads lines now."""
+
+    async def ask_hidden(self, question: str) -> str:
+        """As `ask`, for what is not shown as it is typed; empty, too, where that cannot be."""
+        return await self.reader().lend(lambda: read_hidden(question))

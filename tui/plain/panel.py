@@ -148,7 +148,8 @@ async def _action(context: Lines, panel: Panel, row: PanelRow) -> PanelAction | 
 async def _do(context: Lines, panel: Panel, action: PanelAction, row: PanelRow) -> Taken | None:
     words = ""
     if action.asks is not None:
-        words = (await context.ask(action.asks.question)).strip()
+        hidden = action.asks.is_hidden
+        words = (await (context.ask_hidden if hidden else context.ask)(action.asks.question)).strip()
         if not words:
             return None
         words = "" if words == action.asks.nothing else words
@@ -156,6 +157,8 @@ async def _do(context: Lines, panel: Panel, action: PanelAction, row: PanelRow) 
         return Taken(row.value, action.word)
     if panel.watch is not None and panel.now is not None:
         panel.watch(_heads(context, panel, panel.now))
+    if action.asks is not None and action.asks.meanwhile:
+        context.say((action.asks.meanwhile,))
     try:
         outcome = await action.do(row, words)
     except AgentError as error:

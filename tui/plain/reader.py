@@ -1,5 +1,7 @@
 """How lines come in and go out, whatever kind of terminal there is. A reader knows no session."""
 
+import getpass
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
@@ -63,6 +65,16 @@ class PromptReader(Protocol):
 
     def close(self) -> None:
         """Lets `read` raise `EOFError`."""
+
+
+def read_hidden(question: str) -> str:
+    """A line from the terminal that is not shown as it is typed; empty where there is none, or that cannot be."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", getpass.GetPassWarning)  # it would be shown
+        try:
+            return getpass.getpass(question)
+        except (getpass.GetPassWarning, EOFError):
+            return ""
 
 
 def joined(lines: Sequence[str]) -> str:

@@ -348,6 +348,8 @@ class PanelScreen(GuardedScreen[Taken | None]):
 
     async def _do(self, action: PanelAction, row: PanelRow, words: str = "") -> None:
         assert action.do is not None
+        if action.asks is not None and action.asks.meanwhile:
+            self._tell(action.asks.meanwhile, "dim")
         try:
             outcome = await action.do(row, words)
         except AgentError as error:
@@ -375,6 +377,7 @@ class PanelScreen(GuardedScreen[Taken | None]):
         assert asks is not None
         self._editing = (action, row)
         note.value, note.placeholder, note.select_on_focus = asks.begin(row), asks.placeholder(row), asks.replaces
+        note.password = asks.is_hidden
         note.cursor_position = len(note.value)
         note.display = True
         note.focus()

@@ -1,18 +1,20 @@
 """What somebody can do who starts for the first time, as lines."""
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 from agent.config.settings import Settings
-from agent.providers.first_run import KeyFound
+from agent.providers.first_run import KeyFound, LocalServer
 from agent.providers.setup import FIRST_CHOICE
 from tui.text.inks import Line
 from tui.text.sanitise import visible_line
-from tui.view.panel import Outcome, Panel, PanelAction, PanelRow, Taken, Told, heading
+from tui.view.panel import Asks, Outcome, Panel, PanelAction, PanelRow, Taken, Told, heading
 
 DEMO, CHOOSE = "demo", "choose"
-USE, WITH_KEY, TELL = "use:", "key:", "tell:"
-"""How the values begin of what can be chosen: a model, a provider with the variable of its key, something to read."""
+USE, SERVED, WITH_KEY, GIVE, TELL = "use:", "served:", "key:", "give:", "tell:"
+"""How the values begin of what can be chosen: a model, one of another server on this machine, a provider with the
+variable of its key, a provider whose key is to be written, something to read."""
 
+OLLAMA = "Ollama"
 _AGAIN = "then start `ebb` again"
 
 
@@ -29,14 +31,36 @@ def chosen_by_key(model: str, settings: Settings | None) -> tuple[str, ...]:
     return (f"{chosen} chose the model{too}", "/model switches to another, /settings agent.model keeps one")
 
 
-def first_panel(keys: Sequence[KeyFound], local: Sequence[str] | None, file: str) -> Panel:
-    """What there is, what is needed, and a way on. `file`: where the choice is written."""
+def first_panel(
+    keys: Sequence[KeyFound],
+    local: Sequence[LocalServer],
+    file: str,
+    hand_over: Callable[[str, str], Awaitable[None]],
+) -> Panel:
+    """What there is, what is needed, and a way on. `file`: where the choice is written. `hand_over` tries a key of a
+    provider and keeps it. Raises `AgentError`."""
 
     async def take(row: PanelRow, _: str) -> Outcome:
         if row.value.startswith(TELL):
             return Told("Do this outside of Ebbtide first.", "warn")
         return Taken(row.value)
 
+    async def take_key(row: PanelRow, key: str) -> Outcome:
+        provider = row.value.removeprefix(GIVE)
+        await hand_over(provider, key)
+        return Taken(f"{WITH_KEY}{provider}:")
+
+    def is_key(row: PanelRow) -> bool:
+        return row.value.startswith(GIVE)
+
+    asks = Asks(
+        lambda row: "",
+        "Enter tries it with one short request and keeps it   Esc cancels",
+        "The key, which is not shown; an empty line cancels: ",
+        placeholder=lambda row: f"the key for {row.value.removeprefix(GIVE)}: type or paste it, it is not shown",
+        is_hidden=True,
+        meanwhile="trying the key …",
+    )
     said = f"  choose a model once; it is written to {file}"
     return Panel(
         "first-run",
@@ -44,30 +68,36 @@ def first_panel(keys: Sequence[KeyFound], local: Sequence[str] | None, file: str
         first_steps(keys, local),
         "Up, Down   Enter goes on   Esc cancels",
         empty="Nothing like it.",
-        actions=(PanelAction(("enter",), "take", take),),
+        actions=(
+            PanelAction(("enter",), "take", take, can=lambda row: not is_key(row)),
+            PanelAction(("enter",), "key", take_key, can=is_key, asks=asks),
+        ),
     )
 
 
-def first_steps(keys: Sequence[KeyFound], local: Sequence[str] | None) -> tuple[PanelRow, ...]:
-    """`local`: the models of a server on this machine; None when none answers."""
+def first_steps(keys: Sequence[KeyFound], local: Sequence[LocalServer]) -> tuple[PanelRow, ...]:
+    """`local`: the servers on this machine that answer."""
     entries: list[PanelRow] = [heading("Go on with")]
-    for name in local or ():
-        entries.append(_entry(f"{USE}ollama/{name}", f"ollama/{name}", "on this machine, free of charge"))
     for key in keys:
         what = f"its key is in {key.variable}"
         entries.append(_entry(f"{WITH_KEY}{key.provider}:{key.variable}", key.provider, what))
-    name = "another model" if local or keys else "a model by its name"
-    entries.append(_entry(CHOOSE, name, "PROVIDER/NAME, from the list or as you write it"))
-    entries.append(_entry(DEMO, "the demo", "a scripted model mends a real bug, without a key"))
-    entries.append(heading(f"What a model needs, {_AGAIN}"))
+    for at, server in enumerate(local):
+        is_ollama = server.name == OLLAMA
+        for name in server.models:
+            value, shown = (f"{USE}ollama/{name}", f"ollama/{name}") if is_ollama else (f"{SERVED}{at}:{name}", name)
+            entries.append(_entry(value, shown, f"{server.name} on this machine, free of charge"))
     for variable, model in FIRST_CHOICE:
         provider = model.partition("/")[0]
-        said, advice = f"a key: ebb key set {provider}", f"ebb key set {provider}, or export {variable}=…   {_AGAIN}"
-        entries.append(_entry(f"{TELL}{provider}", provider, said, advice))
-    if local is None:
+        about = f"it is tried, kept for you alone, and sent to {provider} only; {variable} works, too"
+        entries.append(_entry(f"{GIVE}{provider}", provider, "type or paste its key", about))
+    entries.append(_entry(CHOOSE, "another model", "PROVIDER/NAME, from the list or as you write it"))
+    entries.append(_entry(DEMO, "the demo", "a scripted model mends a real bug, without a key"))
+    entries.append(heading(f"What others need, {_AGAIN}"))
+    ollama = next((server for server in local if server.name == OLLAMA), None)
+    if ollama is None:
         advice = f"install it from ollama.com, then `ollama pull qwen3`, {_AGAIN}"
         entries.append(_entry(f"{TELL}ollama", "ollama", "a server on this machine: none answers", advice))
-    elif not local:
+    elif not ollama.models:
         entries.append(_entry(f"{TELL}ollama", "ollama", "a model: ollama pull qwen3", f"ollama pull qwen3   {_AGAIN}"))
     advice = 'in config.toml: [providers.openai-chat] base_url = "https://…/v1" and api_key_env = "NAME"'
     entries.append(_entry(f"{TELL}other", "another server", "any that speaks as OpenAI's chat API does", advice))
@@ -76,5 +106,5 @@ def first_steps(keys: Sequence[KeyFound], local: Sequence[str] | None) -> tuple[
 
 def _entry(value: str, name: str, said: str, about: str = "") -> PanelRow:
     name, said = visible_line(name), visible_line(said)
-    line: Line = (("  ", "text"), (f"{name:<24}", "text"), (said, "dim"))
+    line: Line = (("  ", "text"), (f"{name:<24} ", "text"), (said, "dim"))
     return PanelRow(value, line, searched=f"{name} {said}", about=(((about, "text"),),) if about else ())

@@ -1,6 +1,7 @@
 """Models as lines: what each takes and costs, and what it costs to go on with it."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 from agent.providers.choices import ModelChoice, offer_of, offers, price_of_switch
@@ -8,7 +9,7 @@ from tools.outputs.extent import shortened
 from tui.text.inks import Ink, Line
 from tui.text.numbers import dollars, tokens
 from tui.text.sanitise import visible_line
-from tui.view.panel import Panel, PanelAction, PanelRow
+from tui.view.panel import Panel, PanelAction, PanelRow, heading
 
 if TYPE_CHECKING:  # a type only
     from agent.config.settings import Settings
@@ -46,16 +47,7 @@ def models_panel(
     return Panel(
         "model",
         (HEADING,),
-        tuple(
-            PanelRow(
-                offer.model,
-                model_line(offer, offer.model == current),
-                in_words(offer, current),
-                f"{offer.model} {'' if offer.has_key else 'no key'}",
-                lines_about(offer, current, used),
-            )
-            for offer in listed
-        ),
+        tuple(_rows(listed, current, used)),
         "Enter goes on with it   or type PROVIDER/NAME   Esc cancels",
         empty="Not in the list: write it as PROVIDER/NAME.",
         said="Go on with a model; `/model PROVIDER/NAME` takes any other. Prices are in $ per million tokens.",
@@ -65,6 +57,20 @@ def models_panel(
         looks=asks,
         besides=written,
     )
+
+
+def _rows(listed: Sequence[ModelChoice], current: str, used: int) -> Iterator[PanelRow]:
+    """The models, each provider's below its name."""
+    for name, group in groupby(listed, lambda offer: "Yours" if offer.is_own else offer.provider):
+        yield heading(visible_line(name))
+        for offer in group:
+            yield PanelRow(
+                offer.model,
+                model_line(offer, offer.model == current),
+                in_words(offer, current),
+                f"{offer.model} {'' if offer.has_key else 'no key'}",
+                lines_about(offer, current, used),
+            )
 
 
 def offers_here(

@@ -124,6 +124,10 @@ class Asks:
     placeholder: Callable[[PanelRow], str] = lambda row: ""
     nothing: str = ""
     """What is typed for no words where there are no keys: an empty line leaves."""
+    is_hidden: bool = False
+    """What is written is not shown."""
+    meanwhile: str = ""
+    """What is said while something is done with the words."""
 
 
 def always(row: PanelRow) -> bool:

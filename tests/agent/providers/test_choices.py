@@ -1,0 +1,38 @@
+"""The models to choose from, and their order."""
+
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from agent.config.load import load_config
+from agent.providers.choices import offers, version_of
+
+
+@pytest.mark.parametrize(
+    ("model", "version"),
+    [
+        ("anthropic/claude-haiku-4-5-20251001", (4, 5)),
+        ("openai/gpt-6.1-sol", (6, 1)),
+        ("openai/gpt-4o-2024-05-13", (0, 0)),
+        ("openai/gpt-4-0613", (4, 0)),
+        ("ollama/qwen3:8b", (0, 0)),
+        ("ollama/llama-3.3-70b", (3, 3)),
+    ],
+)
+def test_a_version_is_told_by_the_name_without_dates_and_sizes(model: str, version: tuple[int, int]) -> None:
+    assert version_of(model) == version
+
+
+def test_models_stand_by_provider_those_that_can_be_asked_first_and_the_newest_above(tmp_path: Path) -> None:
+    (tmp_path / "config").mkdir()
+    (tmp_path / "config" / "config.toml").write_text('[agent]\nmodel = "openai/gpt-5"\n')
+    found = offers(load_config(tmp_path, {"EBB_HOME": str(tmp_path)}, {}), {"ANTHROPIC_API_KEY": "x"}, ("ollama/q",))
+    assert found[0].model == "openai/gpt-5"
+    assert list(dict.fromkeys((one.provider, one.has_key) for one in found[1:])) == [
+        ("anthropic", True),
+        ("ollama", True),
+        ("openai", False),
+    ]
+    for one, other in pairwise(found[1:]):
+        assert one.provider != other.provider or version_of(one.model) >= version_of(other.model)
