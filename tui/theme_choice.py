@@ -10,7 +10,7 @@ from textual.driver import Driver
 from textual.theme import Theme
 
 from agent.config.options import ThemeName
-from tui.text.themes import ANSI, THEMES, Ground, theme_for
+from tui.text.themes import ANSI, Ground, theme_for
 
 
 def driver_class() -> type[Driver] | None:
@@ -31,8 +31,6 @@ class ThemeChoice:
         self.chosen = chosen
         self.colorless = colorless
         self._ground: Ground | None = None
-        for theme in THEMES:
-            app.register_theme(theme)
         self._begin_with(self._fitting)
 
     def ask(self, write: Callable[[str], object]) -> None:
@@ -49,6 +47,7 @@ class ThemeChoice:
 
     def wear(self, name: ThemeName) -> None:
         self.chosen = name
+        self._app.register_theme(self._fitting)
         self._app.theme = self._fitting.name
 
     @property
@@ -58,6 +57,7 @@ class ThemeChoice:
     def _begin_with(self, theme: Theme) -> None:
         """Wears a theme before anything is drawn: set as any other, all style sheets would be read once more."""
         app = self._app
+        app.register_theme(theme)
         app.set_reactive(App.theme, theme.name)
         app.stylesheet.set_variables(app.get_css_variables())
         app._refresh_truecolor_filter(app.ansi_theme)  # nothing else begins with another theme than Textual's own

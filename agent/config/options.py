@@ -1,7 +1,7 @@
 """The keys that may be set, what each may hold and what it is for."""
 
 from collections.abc import Callable
-from typing import Literal, TypeAlias, cast
+from typing import Literal, TypeAlias, cast, get_args
 
 from agent.config.option_values import (
     command_words,
@@ -35,13 +35,27 @@ Mode: TypeAlias = Literal["ask", "accept-edits", "plan", "auto"]
 
 MODES: tuple[Mode, ...] = ("ask", "accept-edits", "plan", "auto")
 
-ThemeName: TypeAlias = Literal["auto", "dark", "light", "high-contrast", "ansi"]
+ThemeName: TypeAlias = Literal[
+    "auto",
+    "dark",
+    "light",
+    "high-contrast",
+    "ansi",
+    "catppuccin-mocha",
+    "catppuccin-latte",
+    "dracula",
+    "gruvbox",
+    "nord",
+    "solarized-dark",
+    "solarized-light",
+    "tokyo-night",
+]
 
 KeysName: TypeAlias = Literal["usual", "vim"]
 
 KEY_NAMES: tuple[KeysName, ...] = ("usual", "vim")
 
-THEMES: tuple[ThemeName, ...] = ("auto", "dark", "light", "high-contrast", "ansi")
+THEMES: tuple[ThemeName, ...] = get_args(ThemeName)
 
 DetailName: TypeAlias = Literal["compact", "normal", "full"]
 

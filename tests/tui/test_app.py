@@ -401,7 +401,7 @@ async def test_a_message_may_have_lines() -> None:
 
 async def test_unknown_commands_name_the_closest() -> None:
     async with terminal() as t:
-        await t.type("/modle", shows="there is no `/modle`; did you mean `/mode` or `/model`?")
+        await t.type("/modle", shows="there is no /modle; did you mean /mode or /model?")
 
 
 async def test_tab_completes_a_command_and_enter_runs_it() -> None:

@@ -1,10 +1,11 @@
 """Pictures of the context screen: the list, what an act would cost, an item that is open, in every kind of theme."""
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
+from agent.config.options import ThemeName
 from agent.context.edit_cost import ViewEditPlan
 from agent.context.view_items import ViewItem
 from agent.messages import Conversation, Usage
@@ -15,6 +16,7 @@ from tests.tui.doubles import FakeSession, FakeSessions, FakeShelf, overview
 from tests.tui.picturing import SIZES, Picture
 from tui.app import EbbApp
 from tui.screens.context import ContextScreen
+from tui.text.themes import Ground
 
 TEXT = "\n".join(f"{number}\tdef parse_{number}(text: str) -> Tree:" for number in range(1, 90))
 
@@ -136,6 +138,9 @@ def test_the_context_in_other_themes(picture: Picture, theme: str) -> None:
     app = app_of()
 
     def wear() -> None:
-        app.theme = next(name for name in app.available_themes if name in (theme, f"ebb-{theme}"))
+        name, _, ground = theme.partition("ansi-")
+        app.looks.wear(cast(ThemeName, name or "ansi"))
+        if ground:
+            app.looks.told(cast(Ground, ground))
 
     assert shown(picture, app, *DOWN, start=wear, size=(100, 30))

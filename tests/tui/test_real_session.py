@@ -142,7 +142,7 @@ async def test_why_shows_where_a_text_is_and_brings_back_what_left_the_view(tmp_
         await t.type("/why 1500", until=lambda: list_on(t.app, "why"))
         content = t.reads("content").splitlines()
         assert content[:2] == ["1499", "1500"]
-        await t.press("enter", shows="the model sees `r1` again")
+        await t.press("enter", shows="the model sees r1 again")
         await t.rests()
         assert t.app.controller.view.used > before
         session = t.session

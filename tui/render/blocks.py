@@ -15,14 +15,17 @@ from tui.render.diff_lines import Drawn, SegmentLine
 from tui.render.diff_rows import WIDE, FileRow, layout_of
 from tui.render.markdown import advance_pieces
 from tui.render.prose import PaletteConsole, highlighted, prose
+from tui.text.inks import Ink, coded
 from tui.text.numbers import seconds
 from tui.text.sanitise import visible, visible_line
-from tui.text.styles import Palette, painted
+from tui.text.styles import Palette, inked, painted
 from tui.text.unified_diff import Hunk, Remark, files_of
 from tui.view import receipts
 from tui.view.advice import advice_for
 from tui.view.blocks import (
     MARGIN,
+    MODEL_BAR,
+    USER_BAR,
     AnswerText,
     Block,
     Call,
@@ -77,13 +80,13 @@ def paint(block: Block, detail: Detail, width: int, console: PaletteConsole) -> 
         case Retry(delay=delay, reason=reason, attempts=attempts, left=left):
             end = " Esc stops it." if left is None and not attempts else ""
             note = f"{reason} Trying again in {seconds(round(delay))} ({block.which}).{end}"
-            return _note("↻", note, palette.warn, palette.dim, width, console)
+            return _note("↻", note, palette.warn, "dim", width, console)
         case Notice(text=text):
-            return _note("·", text, palette.dim, palette.dim, width, console)
+            return _note("·", text, palette.dim, "dim", width, console)
         case Failure(code=code, message=message, cause=cause):
-            failed = _note("✗", message, palette.bad, palette.text, width, console)
+            failed = _note("✗", message, palette.bad, "text", width, console)
             advice = advice_for(code, message, cause)
-            return failed + (_note(" ", advice, palette.dim, palette.dim, width, console) if advice else [])
+            return failed + (_note(" ", advice, palette.dim, "dim", width, console) if advice else [])
         case Compaction():
             return _receipt(block, opened, width, console)
         case RunningCompaction() | UndoneReceipt():
@@ -130,12 +133,15 @@ class AnswerPainter:
 
     def _plain(self, text: str) -> list[SegmentLine]:
         words = Text(text.expandtabs(4), self._console.palette.text, end="")
-        return _indented(self._console.lines(words, self._width), MARGIN)
+        return self._beside_bar(self._console.lines(words, self._width))
 
     def _piece(self, source: str, gap: bool) -> list[SegmentLine]:
         lines = self._console.lines(prose(source, self._console.palette), self._width)
-        above: list[SegmentLine] = [[]] if gap and self._drawn else []
-        return above + _indented(lines, MARGIN)
+        return self._beside_bar(([[]] if gap and self._drawn else []) + lines)
+
+    def _beside_bar(self, lines: list[SegmentLine]) -> list[SegmentLine]:
+        bar = Segment(f"{MODEL_BAR} ", self._console.palette.model_bar)
+        return [[bar, *line] for line in lines]
 
 
 def _broken(text: str) -> list[str]:
@@ -156,9 +162,8 @@ def _said(text: str, width: int, console: PaletteConsole) -> list[SegmentLine]:
     palette = console.palette
     words = Text(visible(_middle_cut(text)).expandtabs(4).strip("\n"), palette.text, end="")
     lines = []
-    for index, line in enumerate(console.lines(words, max(1, width - MARGIN - 1))):
-        mark = Segment("› " if index == 0 else "  ", palette.accent)
-        padded = Segment.adjust_line_length([mark, *line], width)
+    for line in console.lines(words, max(1, width - MARGIN - 1)):
+        padded = Segment.adjust_line_length([Segment(f"{USER_BAR} ", palette.user_bar), *line], width)
         lines.append(list(Segment.apply_style(padded, palette.user)))
     return lines
 
@@ -186,10 +191,10 @@ def _earlier(messages: int, problem: str, palette: Palette) -> Text:
     return Text.assemble(("≋ ", palette.accent), (f"{counted(messages, 'earlier message')}  ", palette.dim), how)
 
 
-def _note(mark: str, text: str, ink: Style, style: Style, width: int, console: PaletteConsole) -> list[SegmentLine]:
-    words = Text(visible(_middle_cut(text)).expandtabs(4).strip("\n"), style, end="")
+def _note(mark: str, text: str, style: Style, ink: Ink, width: int, console: PaletteConsole) -> list[SegmentLine]:
+    words = inked(coded(visible(_middle_cut(text)).expandtabs(4).strip("\n"), ink), console.palette)
     lines = console.lines(words, max(1, width - MARGIN))
-    return [[Segment(f"{mark} " if index == 0 else "  ", ink), *line] for index, line in enumerate(lines)]
+    return [[Segment(f"{mark} " if index == 0 else "  ", style), *line] for index, line in enumerate(lines)]
 
 
 def _receipt(block: Compaction, opened: bool, width: int, console: PaletteConsole) -> list[SegmentLine]:
@@ -371,11 +376,7 @@ def _quoted(text: str, style: Style, width: int, console: PaletteConsole, wrap: 
 
 
 def _ruled(lines: list[SegmentLine], palette: Palette) -> list[SegmentLine]:
-    return [[Segment("  │ ", palette.faint), *line] for line in lines]
-
-
-def _indented(lines: list[SegmentLine], columns: int) -> list[SegmentLine]:
-    return [[Segment(" " * columns), *line] for line in lines]
+    return [[Segment("  │ ", palette.rule), *line] for line in lines]
 
 
 def _line(text: Text, width: int, console: PaletteConsole) -> SegmentLine:

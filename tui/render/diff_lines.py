@@ -105,7 +105,7 @@ class Drawn:
     def _pair(self, old: LineRow | None, new: LineRow | None) -> list[SegmentLine]:
         right = self._width - self._side - 1
         left_lines, right_lines = self._half(old, self._side, self._console), self._half(new, right, self._console)
-        rule = Segment("│", self._palette.faint)
+        rule = Segment("│", self._palette.rule)
         blank, new_blank = [Segment(" " * self._side)], [Segment(" " * right)]
         height = max(len(left_lines), len(right_lines))
         left_lines += [_ground_line(old, self._side, self._palette) or blank] * (height - len(left_lines))

@@ -1,21 +1,30 @@
 """Markdown as lines of the terminal. Prose knows how text looks, not who said it."""
 
+import re
 from collections.abc import Iterator
 from functools import lru_cache
 from typing import ClassVar
 from urllib.parse import unquote
 
 from markdown_it.token import Token
+from rich.box import Box
 from rich.console import Console, ConsoleOptions, RenderResult
-from rich.markdown import CodeBlock, Heading, HorizontalRule, ListItem, Markdown, MarkdownElement
+from rich.markdown import CodeBlock, Heading, HorizontalRule, ListItem, Markdown, MarkdownElement, TableElement
 from rich.segment import Segment
 from rich.style import Style
 from rich.syntax import Syntax, SyntaxTheme
+from rich.table import Table
 from rich.text import Text
 
 from tui.render.markdown import PARSER
 from tui.text.sanitise import visible
 from tui.text.styles import Palette
+
+BOXES = ("☐", "☑")
+"""Of a task that is to be done, and of one that is done."""
+_TASK = "is a done task"
+_TASK_MARK = re.compile(r"\[([ xX])\]\s+")
+_LIGHT_RULES = Box("    \n  │ \n ─┼ \n  │ \n ─┼ \n ─┼ \n  │ \n    \n")
 
 
 def prose(source: str, palette: Palette) -> Markdown:
@@ -74,7 +83,7 @@ class _Code(CodeBlock):
         palette = _palette_of(console)
         code = highlighted(str(self.text).rstrip("\n"), self.lexer_name, palette)
         inner = options.update(width=max(1, options.max_width - 2))
-        yield from _behind_rule(console.render_lines(code, inner, pad=False), palette.faint)
+        yield from _behind_rule(console.render_lines(code, inner, pad=False), palette.rule)
 
 
 class _Heading(Heading):
@@ -90,14 +99,50 @@ class _Rule(HorizontalRule):
 
 
 class _Item(ListItem):
+    """An item of a list, which may be a task: then a box stands before it."""
+
+    def __init__(self, is_done: bool | None) -> None:
+        super().__init__()
+        self._is_done = is_done
+
+    @classmethod
+    def create(cls, markdown: Markdown, token: Token) -> "_Item":
+        return cls(token.meta.get(_TASK))
+
+    def render_bullet(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        if self._is_done is None:
+            yield from self._behind(" • ", console.get_style("markdown.item.bullet"), console, options)
+        else:
+            box, palette = BOXES[self._is_done], _palette_of(console)
+            yield from self._behind(f" {box}  ", palette.good if self._is_done else palette.dim, console, options)
+
     def render_number(self, console: Console, options: ConsoleOptions, number: int, last_number: int) -> RenderResult:
-        style = console.get_style("markdown.item.number")
         numeral = f"{number}.".rjust(len(str(last_number)) + 2) + " "
-        inner = options.update(width=max(1, options.max_width - len(numeral)))
+        if self._is_done is not None:
+            numeral += f" {BOXES[self._is_done]}  "
+        yield from self._behind(numeral, console.get_style("markdown.item.number"), console, options)
+
+    def _behind(self, mark: str, style: Style, console: Console, options: ConsoleOptions) -> RenderResult:
+        inner = options.update(width=max(1, options.max_width - len(mark)))
         for index, line in enumerate(console.render_lines(self.elements, inner, style=self.style)):
-            yield Segment(" " * len(numeral) if index else numeral, style)
+            yield Segment(" " * len(mark) if index else mark, style)
             yield from line
             yield Segment.line()
+
+
+class _Table(TableElement):
+    """A table with a light rule under its head and between its columns."""
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        table = Table(box=_LIGHT_RULES, pad_edge=False, style="markdown.table.border", show_edge=False)
+        cells = self.header.row.cells if self.header is not None and self.header.row is not None else []
+        for cell in cells:
+            heading = cell.content.copy()
+            heading.stylize("markdown.table.header")
+            table.add_column(heading, justify=cell.justify)
+        for row in self.body.rows if self.body is not None else []:
+            table.add_row(*(cell.content for cell in row.cells))
+        yield table
 
 
 def _behind_rule(lines: list[list[Segment]], style: Style) -> Iterator[Segment]:
@@ -142,6 +187,18 @@ def _is_blank(line: list[Segment]) -> bool:
     return all(not segment.text or segment.text.isspace() for segment in line)
 
 
+def _with_tasks(tokens: list[Token]) -> list[Token]:
+    """The tokens with the items of lists told that are tasks, which are written with `[ ]` or `[x]` before them."""
+    for item, paragraph, inline in zip(tokens, tokens[1:], tokens[2:], strict=False):
+        if item.type == "list_item_open" and paragraph.type == "paragraph_open" and inline.children:
+            first = inline.children[0]
+            task = _TASK_MARK.match(first.content) if first.type == "text" else None
+            if task is not None:
+                item.meta[_TASK] = task.group(1) != " "
+                first.content = first.content[task.end() :]
+    return tokens
+
+
 def _with_addresses(tokens: list[Token]) -> list[Token]:
     """The tokens with the address behind each link whose words are another: nobody follows one that is not to be seen.
     Only links into the web can be followed."""
@@ -174,12 +231,13 @@ class _Prose(Markdown):
         "heading_open": _Heading,
         "hr": _Rule,
         "list_item_open": _Item,
+        "table_open": _Table,
     }
 
     def __init__(self, markup: str, palette: Palette) -> None:
         # Not `super().__init__`: it builds a parser of its own, which takes longer than drawing a paragraph.
         self.markup = markup
-        self.parsed = _with_addresses(PARSER.parse(markup))
+        self.parsed = _with_tasks(_with_addresses(PARSER.parse(markup)))
         self.style = palette.text
         self.hyperlinks = True
         self.justify = None

@@ -9,6 +9,7 @@ from rich.text import Text
 from rich.theme import Theme as RichTheme
 from textual.color import Color
 
+from tui.text.contrast import LEAST, SPREAD, readable, tinted
 from tui.text.inks import Ink, Line
 
 
@@ -18,6 +19,9 @@ class Palette:
     strong: Style
     dim: Style
     faint: Style
+    """Words that are hardly looked at, such as numbers of lines: as pale as words may be."""
+    rule: Style
+    """Lines that divide and frame. They are no words, and paler than any."""
     accent: Style
     link: Style
     good: Style
@@ -25,6 +29,10 @@ class Palette:
     bad: Style
     user: Style
     """Behind what the user said."""
+    user_bar: Style
+    """The bar beside it."""
+    model_bar: Style
+    """The one beside what the model says."""
     code: Style
     """Code in a sentence."""
     marked: Style
@@ -49,28 +57,28 @@ class Palette:
     def markdown_theme(self) -> RichTheme:
         return RichTheme(
             {
-                "markdown.h1": self.strong + Style(underline=True),
-                "markdown.h2": self.strong,
+                "markdown.h1": self.accent + Style(underline=self.accent.color == self.text.color),
+                "markdown.h2": self.code + Style(bold=True),
                 "markdown.h3": self.strong,
                 "markdown.h4": self.strong + Style(italic=True),
-                "markdown.h5": Style(italic=True),
-                "markdown.h6": self.dim,
+                "markdown.h5": self.text + Style(italic=True),
+                "markdown.h6": self.dim + Style(italic=True),
                 "markdown.code": self.code,
                 "markdown.code_block": self.text,
                 "markdown.block_quote": self.dim,
                 "markdown.list": self.text,
-                "markdown.item.bullet": self.dim,
-                "markdown.item.number": self.dim,
-                "markdown.hr": self.faint,
+                "markdown.item.bullet": self.user_bar,
+                "markdown.item.number": self.user_bar,
+                "markdown.hr": self.rule,
                 "markdown.link": self.link,
                 "markdown.link_url": self.link,
-                "markdown.table.border": self.faint,
+                "markdown.table.border": self.rule,
                 "markdown.table.header": self.strong,
             }
         )
 
 
-_PARTS = {"dim": 0.62, "comment": 0.5, "faint": 0.42, "selected": 0.30, "found": 0.27}
+_PARTS = {"dim": 0.62, "faint": 0.5, "user": 0.08, "selected": 0.26, "found": 0.24, "word": 0.26}
 """How much of the text's colour is in what is paler, and of a colour in the ground that is made of it. A theme may say
 otherwise, by variables such as `dim-part`."""
 
@@ -86,37 +94,48 @@ def _palette_of(variables: tuple[tuple[str, str], ...]) -> Palette:
     ground, front = Color.parse(colors["background"]), Color.parse(colors["foreground"])
     if ground.ansi is not None or front.ansi is not None:
         return _without_grounds(colors, front)
-    names = ("primary", "accent", "success", "warning", "error")
-    primary, accent, good, warn, bad = (_readable(Color.parse(colors[name]), ground, front) for name in names)
+    least = float(colors.get("least-contrast", LEAST)) * SPREAD
 
     def part(name: str) -> float:
         return float(colors.get(f"{name}-part", _PARTS[name]))
 
+    def ink(color: Color) -> Color:
+        return readable(color, ground, least)
+
+    def behind(color: Color, share: float) -> Style:
+        return Style(bgcolor=tinted(ground, color, share).rich_color)
+
+    names = ("primary", "accent", "success", "warning", "error")
+    primary, accent, good, warn, bad = (ink(Color.parse(colors[name])) for name in names)
+    faint = ink(ground.blend(front, part("faint")))
     return Palette(
         text=_ink(front),
         strong=_ink(front, bold=True),
-        dim=_ink(ground.blend(front, part("dim"))),
-        faint=_ink(ground.blend(front, part("faint"))),
+        dim=_ink(ink(ground.blend(front, part("dim")))),
+        faint=_ink(faint),
+        rule=_ink(Color.parse(colors.get("border", faint.hex))),
         accent=_ink(primary, bold=True),
         link=_ink(primary, underline=True),
         good=_ink(good),
         warn=_ink(warn),
         bad=_ink(bad),
-        user=_ground(ground.blend(front, 0.08)),
+        user=behind(primary, part("user")),
+        user_bar=_ink(primary),
+        model_bar=_ink(ground.blend(accent, 0.5)),
         code=_ink(accent),
-        marked=_ground(ground.blend(primary, 0.16)),
-        selected=_ground(ground.blend(primary, part("selected"))),
-        found=_ground(ground.blend(warn, part("found"))) + Style(underline=True),
+        marked=behind(primary, 0.16),
+        selected=behind(primary, part("selected")),
+        found=behind(warn, part("found")) + Style(underline=True),
         here=Style(color=ground.rich_color, bgcolor=warn.rich_color),
-        added=_ink(good) + _ground(ground.blend(good, 0.12)),
-        removed=_ink(bad) + _ground(ground.blend(bad, 0.12)),
-        added_line=_ground(ground.blend(good, 0.10)),
-        removed_line=_ground(ground.blend(bad, 0.10)),
-        added_word=_ground(ground.blend(good, 0.26)),
-        removed_word=_ground(ground.blend(bad, 0.26)),
+        added=_ink(good) + behind(good, 0.14),
+        removed=_ink(bad) + behind(bad, 0.14),
+        added_line=behind(good, 0.13),
+        removed_line=behind(bad, 0.13),
+        added_word=behind(good, part("word")),
+        removed_word=behind(bad, part("word")),
         keyword=_ink(primary),
         literal=_ink(good),
-        comment=_ink(ground.blend(front, part("comment")), italic=True),
+        comment=_ink(faint, italic=True),
         named=_ink(warn),
     )
 
@@ -132,12 +151,15 @@ def _without_grounds(colors: Mapping[str, str], front: Color) -> Palette:
         strong=_ink(front, bold=True),
         dim=dim,
         faint=dim,
+        rule=dim,
         accent=_ink(primary, bold=True),
         link=_ink(primary, underline=True),
         good=_ink(good),
         warn=_ink(warn),
         bad=_ink(bad),
         user=Style(bold=True),
+        user_bar=_ink(primary, bold=True),
+        model_bar=_ink(accent),
         code=_ink(accent),
         marked=Style(bold=True, underline=True),
         selected=Style(reverse=True),
@@ -156,43 +178,21 @@ def _without_grounds(colors: Mapping[str, str], front: Color) -> Palette:
     )
 
 
-LEAST = 4.5
-"""The contrast that text needs with its ground, so that it can be read."""
-
-
-def contrast(one: Color, other: Color) -> float:
-    """How far two colours differ in brightness, from 1 to 21, as the guidelines for accessible content count it."""
-    brighter, darker = sorted((luminance(one), luminance(other)), reverse=True)
-    return (brighter + 0.05) / (darker + 0.05)
-
-
-def luminance(color: Color) -> float:
-    """The brightness of a colour as eyes see it, from 0 to 1."""
-    red, green, blue = (
-        part / 12.92 if part <= 0.03928 else ((part + 0.055) / 1.055) ** 2.4 for part in color.normalized
-    )
-    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
-
-
-def _readable(color: Color, ground: Color, front: Color) -> Color:
-    """The colour, moved towards the text's own until it stands out from the ground."""
-    for _ in range(8):
-        if contrast(color, ground) >= LEAST:
-            break
-        color = color.blend(front, 0.2)
-    return color
-
-
 def _ink(color: Color, bold: bool | None = None, italic: bool | None = None, underline: bool | None = None) -> Style:
     return Style(color=color.rich_color, bold=bold, italic=italic, underline=underline)
 
 
-def _ground(color: Color) -> Style:
-    return Style(bgcolor=color.rich_color)
-
-
 def painted(lines: Sequence[Line], palette: Palette) -> Text:
     """The lines as they are drawn, each cut where the screen ends."""
+    text = Text(no_wrap=True, overflow="ellipsis", end="")
+    for index, line in enumerate(lines):
+        text.append("\n" if index else "")
+        text.append_text(inked(line, palette))
+    return text
+
+
+def inked(line: Line, palette: Palette) -> Text:
+    """The words of a line in their colours, to be wrapped."""
     inks: Mapping[Ink, Style] = {
         "text": palette.text,
         "strong": palette.strong,
@@ -201,10 +201,9 @@ def painted(lines: Sequence[Line], palette: Palette) -> Text:
         "good": palette.good,
         "warn": palette.warn,
         "bad": palette.bad,
+        "code": palette.code,
     }
-    text = Text(no_wrap=True, overflow="ellipsis", end="")
-    for index, line in enumerate(lines):
-        text.append("\n" if index else "")
-        for words, ink in line:
-            text.append(words, inks[ink])
+    text = Text(end="")
+    for words, ink in line:
+        text.append(words, inks[ink])
     return text

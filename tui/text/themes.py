@@ -1,11 +1,14 @@
 """The themes, as a table: what each is called, whom it is for and its colours."""
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Literal, TypeAlias
 
-from textual.theme import Theme
+from textual.color import Color
+from textual.theme import BUILTIN_THEMES, Theme
 
 from agent.config.options import ThemeName
+from tui.text.contrast import LEAST, SPREAD, luminance, readable, tinted
 
 Ground: TypeAlias = Literal["dark", "light"]
 """What the terminal draws on."""
@@ -24,52 +27,68 @@ def _edges(border: str, blurred: str, dragged: str, *, ground: str) -> dict[str,
     }
 
 
+def _marked(ground: str, front: str, style: str = "none") -> dict[str, str]:
+    """The line of a list that the keyboard points at, and what is selected."""
+    return {
+        "block-cursor-background": ground,
+        "block-cursor-foreground": front,
+        "block-cursor-text-style": style,
+        "block-cursor-blurred-background": ground,
+        "block-cursor-blurred-foreground": front,
+        "block-cursor-blurred-text-style": style,
+        "input-selection-background": ground,
+        "input-selection-foreground": front,
+        "screen-selection-background": ground,
+        "screen-selection-foreground": front,
+    }
+
+
 DARK = Theme(
     name="ebb-dark",
-    primary="#7aa2c8",
-    secondary="#8f9fb3",
-    accent="#8bc0a8",
-    foreground="#d3d7dc",
-    background="#14171a",
-    surface="#1a1e22",
-    panel="#22272c",
-    success="#8fbf86",
-    warning="#d9b26f",
-    error="#d98080",
+    primary="#6cc5bd",
+    secondary="#8ea3b5",
+    accent="#9ab8e8",
+    foreground="#d9e1e8",
+    background="#10171d",
+    surface="#161f27",
+    panel="#1b2630",
+    success="#9cc98b",
+    warning="#e2bd7e",
+    error="#ec8f86",
     dark=True,
     variables={
-        **_edges("#3a4149", "#2b3137", "#4a535c", ground="#14171a"),
-        "block-cursor-background": "#2f3b46",
-        "block-cursor-foreground": "#e6e9ec",
-        "block-cursor-text-style": "none",
+        **_edges("#3d4f5c", "#2a3742", "#55707f", ground="#10171d"),
+        **_marked("#1d2d36", "#eef3f6"),
+        "text-muted": "#94a2ae",
+        "text-disabled": "#94a2ae",
     },
 )
+"""The sea at night: greys with a little blue in them, and one accent of the colour of shallow water."""
 
 LIGHT = Theme(
     name="ebb-light",
-    primary="#2b5f8f",
-    secondary="#56677c",
-    accent="#1f6b52",
-    foreground="#22272c",
-    background="#fbfaf8",
-    surface="#f1efec",
-    panel="#e8e6e2",
-    success="#2c6b2f",
-    warning="#7a5200",
-    error="#a62f2f",
+    primary="#0b6a72",
+    secondary="#566a78",
+    accent="#3a5a9c",
+    foreground="#1f2b33",
+    background="#fbf9f4",
+    surface="#f3f0e8",
+    panel="#ebe7dd",
+    success="#376b2e",
+    warning="#845208",
+    error="#ab372f",
     dark=False,
     variables={
-        **_edges("#b4b8bd", "#d5d7d9", "#979ca2", ground="#fbfaf8"),
-        "block-cursor-background": "#d3e0ec",
-        "block-cursor-foreground": "#14181c",
-        "block-cursor-text-style": "none",
-        "dim-part": "0.68",
-        "comment-part": "0.66",
-        "faint-part": "0.50",
-        "selected-part": "0.20",
-        "found-part": "0.18",
+        **_edges("#b3b9b6", "#d8d8d0", "#93a09f", ground="#fbf9f4"),
+        **_marked("#dbe7e4", "#12191e"),
+        "text-muted": "#56636c",
+        "text-disabled": "#56636c",
+        "dim-part": "0.72",
+        "faint-part": "0.68",
+        "word-part": "0.20",
     },
 )
+"""The shore at noon: paper with a little sand in it, ink, and the same water, deeper."""
 
 HIGH_CONTRAST = Theme(
     name="ebb-high-contrast",
@@ -86,14 +105,12 @@ HIGH_CONTRAST = Theme(
     dark=True,
     variables={
         **_edges("#ffffff", "#b0b0b0", "#ffffff", ground="#000000"),
-        "block-cursor-background": "#0f3350",
-        "block-cursor-foreground": "#ffffff",
-        "block-cursor-text-style": "bold",
-        "dim-part": "0.80",
-        "comment-part": "0.70",
-        "faint-part": "0.60",
-        "selected-part": "0.22",
-        "found-part": "0.20",
+        **_marked("#0f3350", "#ffffff", "bold"),
+        "text-muted": "#dcdcdc",
+        "text-disabled": "#dcdcdc",
+        "least-contrast": "7",
+        "dim-part": "0.84",
+        "faint-part": "0.80",
     },
 )
 
@@ -144,7 +161,7 @@ ANSI_DARK = _ansi(
 )  # fmt: skip
 ANSI_LIGHT = _ansi("ebb-ansi-light", "light", "ansi_blue", "ansi_magenta", "ansi_blue", "ansi_magenta", "ansi_red")
 
-THEMES = (DARK, LIGHT, HIGH_CONTRAST, ANSI, ANSI_DARK, ANSI_LIGHT)
+OWN = (DARK, LIGHT, HIGH_CONTRAST, ANSI, ANSI_DARK, ANSI_LIGHT)
 
 
 _FIXED: Mapping[ThemeName, Theme] = {"dark": DARK, "light": LIGHT, "high-contrast": HIGH_CONTRAST}
@@ -156,4 +173,40 @@ def theme_for(name: ThemeName, ground: Ground | None) -> Theme:
         return ANSI if ground is None else ANSI_LIGHT if ground == "light" else ANSI_DARK
     if name == "auto":
         return LIGHT if ground == "light" else DARK
-    return _FIXED[name]
+    return _FIXED.get(name) or _adopted(name)
+
+
+_INKS = ("primary", "secondary", "accent", "success", "warning", "error")
+_WORDS = 1.35
+"""How much more contrast plain text has than the least that any words have: it is read for longest."""
+
+
+@lru_cache
+def _adopted(name: str) -> Theme:
+    """A well-known theme, as Textual has it, with its colours so far apart that all words can be read."""
+    known = BUILTIN_THEMES[name].to_color_system().generate()
+    ground = Color.parse(known["background"])
+    front = readable(Color.parse(known["foreground"]), ground, LEAST * SPREAD * _WORDS)
+    muted = readable(ground.blend(front, 0.6), ground, LEAST * SPREAD).hex
+    inks = {name: readable(Color.parse(known[name]), ground, LEAST * SPREAD).hex for name in _INKS}
+    marked = tinted(ground, Color.parse(inks["primary"]), 0.22).hex
+    return Theme(
+        name=f"ebb-{name}",
+        primary=inks["primary"],
+        secondary=inks["secondary"],
+        accent=inks["accent"],
+        foreground=front.hex,
+        background=ground.hex,
+        surface=tinted(ground, Color.parse(known["surface"]), 1.0, 1.12).hex,
+        panel=tinted(ground, Color.parse(known["panel"]), 1.0, 1.2).hex,
+        success=inks["success"],
+        warning=inks["warning"],
+        error=inks["error"],
+        dark=luminance(ground) < 0.18,
+        variables={
+            **_edges(*(ground.blend(front, part).hex for part in (0.3, 0.18, 0.4)), ground=ground.hex),
+            **_marked(marked, front.hex),
+            "text-muted": muted,
+            "text-disabled": muted,
+        },
+    )

@@ -15,6 +15,8 @@ if TYPE_CHECKING:  # types only: events and messages are loaded behind the first
 
 MARGIN = 2
 """Columns left free at the left of everything but marks."""
+USER_BAR, MODEL_BAR = "▌", "▏"
+"""What stands there beside what somebody said. Whoever copies the lines gets blanks in place of it."""
 
 Detail: TypeAlias = Literal["compact", "normal", "full"]
 """How much of a block is shown: its line, also the part of it that tells most, or all of it."""

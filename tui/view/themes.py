@@ -18,10 +18,18 @@ class OfferedTheme:
 
 OFFERED: tuple[OfferedTheme, ...] = (
     OfferedTheme("auto", "light or dark, as the terminal is"),
-    OfferedTheme("dark", "quiet colours on a dark ground"),
-    OfferedTheme("light", "quiet colours on a light ground"),
+    OfferedTheme("dark", "the sea at night: blue greys, shallow water"),
+    OfferedTheme("light", "the shore at noon: paper, ink, deep water"),
     OfferedTheme("high-contrast", "bright on black"),
     OfferedTheme("ansi", "the 16 colours of the terminal itself"),
+    OfferedTheme("catppuccin-mocha", "pastels on a dark ground"),
+    OfferedTheme("catppuccin-latte", "pastels on a light ground"),
+    OfferedTheme("dracula", "violet and pink on slate"),
+    OfferedTheme("gruvbox", "warm, as an old screen"),
+    OfferedTheme("nord", "cold and calm"),
+    OfferedTheme("solarized-dark", "sixteen colours on deep blue"),
+    OfferedTheme("solarized-light", "the same on cream"),
+    OfferedTheme("tokyo-night", "neon on midnight blue"),
 )
 
 
@@ -36,7 +44,7 @@ def themes_panel(chosen: ThemeName, colorless: bool, wear: Callable[[ThemeName],
                 offered.name,
                 (
                     ("● " if offered.name == chosen else "  ", "good"),
-                    (f"{offered.name:<15}", "text"),
+                    (f"{offered.name:<18}", "text"),
                     (offered.help, "dim"),
                 ),
                 searched=f"{offered.name} {offered.help}",

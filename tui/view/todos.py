@@ -11,7 +11,7 @@ from tui.view.panel import Panel, PanelAction, PanelRow, Taken
 if TYPE_CHECKING:  # a type only: messages are loaded behind the first paint
     from agent.context.control_calls import TodoItem
 
-_MARKS: dict[str, tuple[str, Ink]] = {"done": ("●", "good"), "doing": ("○", "accent"), "pending": ("·", "dim")}
+_MARKS: dict[str, tuple[str, Ink]] = {"done": ("☑", "good"), "doing": ("☐", "accent"), "pending": ("☐", "dim")}
 
 
 def todos_in(blocks: Sequence[Block]) -> "tuple[TodoItem, ...] | None":

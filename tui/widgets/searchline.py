@@ -1,5 +1,6 @@
 """The line in which words to look for are written."""
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from rich.text import Text
@@ -7,7 +8,7 @@ from textual.app import ComposeResult
 from textual.containers import Horizontal
 from textual.widgets import Static
 
-from tui.text.styles import painted, palette_of
+from tui.text.styles import Palette, painted, palette_of
 from tui.view.key_hints import key_lines
 from tui.widgets.field import Field
 
@@ -25,6 +26,12 @@ class SearchLine(Horizontal):
     SearchLine > Static { width: auto; height: 1; }
     SearchLine > #sought { width: 1fr; height: 1; border: none; padding: 0; background: $surface; }
     """
+
+    _said: "Callable[[Palette], Text]" = staticmethod(lambda palette: Text())
+    """What stands at the right, in the colours of a theme."""
+
+    def on_mount(self) -> None:
+        self.app.theme_changed_signal.subscribe(self, lambda _: self._draw())
 
     def compose(self) -> ComposeResult:
         yield Static(id="search-mark")
@@ -46,21 +53,30 @@ class SearchLine(Horizontal):
 
     def begin(self) -> None:
         """Takes the keys, and what is typed stands in the place of what was written before."""
-        palette = palette_of(self.app.theme_variables)
-        self.query_one("#search-mark", Static).update(Text("find ", palette.dim))
+        self._draw()
         self.write()
         self._field.action_select_all()
 
     def tell(self, found: "FoundWords", columns: int) -> None:
         """Says what was found, and which keys there are where so many columns have room for that."""
-        palette = palette_of(self.app.theme_variables)
         count = f"{found.at:,} of {found.of:,}" if found.of else "not found" if self.words else ""
-        keys = painted(key_lines(_KEYS, columns) if columns >= _WIDE else [], palette)
-        self.query_one("#places", Static).update(Text(f"{count}   " if keys else count, palette.text).append_text(keys))
+        keys = key_lines(_KEYS, columns) if columns >= _WIDE else []
+        self._say(
+            lambda palette: Text(f"{count}   " if keys else count, palette.text).append_text(painted(keys, palette))
+        )
 
     def tell_reading(self) -> None:
         """Says that it takes a while."""
-        self.query_one("#places", Static).update(Text("reading … ", palette_of(self.app.theme_variables).dim))
+        self._say(lambda palette: Text("reading … ", palette.dim))
+
+    def _say(self, said: "Callable[[Palette], Text]") -> None:
+        self._said = said
+        self._draw()
+
+    def _draw(self) -> None:
+        palette = palette_of(self.app.theme_variables)
+        self.query_one("#search-mark", Static).update(Text("find ", palette.dim))
+        self.query_one("#places", Static).update(self._said(palette))
 
     @property
     def _field(self) -> Field:

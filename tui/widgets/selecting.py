@@ -8,6 +8,7 @@ from textual.selection import Selection
 from textual.strip import Strip
 
 from tui.text.styles import Palette
+from tui.view.blocks import MODEL_BAR, USER_BAR
 from tui.widgets.row_stack import Stack
 
 
@@ -51,7 +52,8 @@ class SelectableRows(ScrollView):
     def _plain(self, y: int) -> str:
         index, line = self._stack.locate(y)
         strips = self._stack.draw(index)
-        return strips[line].text if line < len(strips) else ""
+        text = strips[line].text if line < len(strips) else ""
+        return f" {text[1:]}" if text[:1] in (USER_BAR, MODEL_BAR) else text
 
 
 def over(strip: Strip, style: Style) -> Strip:

@@ -10,7 +10,7 @@ INKS = PaletteConsole(palette_of(BUILTIN_THEMES["textual-dark"].to_color_system(
 
 
 def plain(painter: AnswerPainter, text: str) -> list[str]:
-    return ["".join(segment.text for segment in line).strip() for line in painter.draw(text)]
+    return ["".join(segment.text for segment in line).removeprefix("▏").strip() for line in painter.draw(text)]
 
 
 def test_an_answer_of_a_megabyte_is_drawn_to_its_end() -> None:

@@ -59,15 +59,15 @@ def test_a_line_that_never_ends_is_cut_at_the_edge_between_characters() -> None:
 
 def test_a_list_is_shown_as_it_stands() -> None:
     kept = todo(("read", "done"), ("mend \x1b[2J", "doing"), ("test", "pending"))
-    assert drawn(kept) == ["● todo  1 of 3 done", "  │ ● read", "  │ ○ mend ␛[2J", "  │ · test"]
+    assert drawn(kept) == ["● todo  1 of 3 done", "  │ ☑ read", "  │ ☐ mend ␛[2J", "  │ ☐ test"]
     many = todo(*((f"item {n}", "done" if n < 50 else "pending") for n in range(200)))
     assert drawn(many) == [
         "● todo  50 of 200 done",
         "  │ … 46 before these",
-        *(f"  │ {'●' if n < 50 else '·'} item {n}" for n in range(46, 58)),
+        *(f"  │ {'☑' if n < 50 else '☐'} item {n}" for n in range(46, 58)),
         "  │ … 142 more",
     ]
-    assert drawn(many, "full")[1:201] == [f"  │ {'●' if n < 50 else '·'} item {n}" for n in range(200)]
+    assert drawn(many, "full")[1:201] == [f"  │ {'☑' if n < 50 else '☐'} item {n}" for n in range(200)]
 
 
 @pytest.mark.parametrize("items", [None, "x", [1, None], [{"text": 3}], {}])

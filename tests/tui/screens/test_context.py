@@ -205,11 +205,11 @@ async def test_acts_are_commands_too(tmp_path: Path) -> None:
     async with looking_at(tmp_path, "a.txt") as (t, _):
         await t.press("escape")
         for written, told in (
-            ("/context pin r1", "`r1` is pinned: it stays whatever leaves the view"),
-            ("/context drop r1", "`r1` is pinned: unpin it first"),
-            ("/context unpin r1", "`r1` is not pinned any more"),
-            ("/context drop r1", "`r1` left the view: a line stands for it"),
-            ("/context frob r1", "`/context frob r1` is nothing that can be done"),
+            ("/context pin r1", "r1 is pinned: it stays whatever leaves the view"),
+            ("/context drop r1", "r1 is pinned: unpin it first"),
+            ("/context unpin r1", "r1 is not pinned any more"),
+            ("/context drop r1", "r1 left the view: a line stands for it"),
+            ("/context frob r1", "/context frob r1 is nothing that can be done"),
             ("/context pin", "nothing that can be done"),
         ):
             await t.type(written, shows=told)

@@ -49,7 +49,7 @@ async def test_the_newest_place_that_is_out_of_view_is_marked_and_one_key_brings
             assert t.reads("content") == "␛[2Jfind the needle"
             await t.press(key)
             assert session.said == ["bring msg-1"]
-            await t.shows("the model sees `msg-1` again, at the end of the conversation (1,200 tokens)")
+            await t.shows("the model sees msg-1 again, at the end of the conversation (1,200 tokens)")
 
 
 async def test_what_is_in_view_says_so_and_stays_where_it_is() -> None:
@@ -91,7 +91,7 @@ async def test_what_was_not_searched_stands_above_the_list() -> None:
 
 async def test_a_text_that_was_never_seen_opens_no_list() -> None:
     async with terminal(FakeSession()) as t:
-        await t.type("/why needle", shows="the model has never seen `needle` in this session")
+        await t.type("/why needle", shows="the model has never seen needle in this session")
         assert not list_on(t.app, "why")
 
 

@@ -111,7 +111,7 @@ async def test_one_key_shows_the_log_and_takes_it_away() -> None:
 
 async def test_without_servers_it_says_how_to_get_one() -> None:
     async with terminal(FakeSession()) as t:
-        await t.type("/mcp", shows="no server is declared; `ebb mcp add` declares one")
+        await t.type("/mcp", shows="no server is declared; ebb mcp add declares one")
 
 
 async def test_a_prompt_of_a_server_is_a_message() -> None:

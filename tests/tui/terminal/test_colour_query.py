@@ -87,7 +87,7 @@ def test_a_terminal_that_says_what_it_draws_on_has_nothing_typed_by_it(tmp_path:
         screen.child.send(f"fix{WHITE[:9]}")
         screen.send(f"{WHITE[9:]} it\r", until="May edit change calc.py?")
         assert b"48;5;231m" in screen.sent  # white, of the 256 colours that this terminal has
-        assert "› fix it" in screen.text
+        assert "▌ fix it" in screen.text
 
 
 REPLIES = (
@@ -202,7 +202,7 @@ def test_a_late_reply_is_not_typed_and_esc_right_before_a_command_is_esc(tmp_pat
     slow = '[[reply]]\ntext = "one two three four five six seven eight nine"\npause_between = 0.5\n'
     with ready(tmp_path, slow) as screen:
         screen.send("hel\x1b[?1;2c\x1bP>|tmux 3.3a\x1b\\lo\r", until="two")
-        assert "› hello" in screen.text
+        assert "▌ hello" in screen.text
         screen.send("\x1b/help\r", until="Esc closes")
         screen.send("\x1b", until="interrupted")
 

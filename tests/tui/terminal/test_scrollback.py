@@ -55,7 +55,7 @@ def test_all_of_it_is_in_the_scrollback_and_enter_goes_back(tmp_path: Path) -> N
         before = len(terminal.sent)
         terminal.send("\x1bOQ", until="Enter goes back")
         shown = re.sub(rb"\x1b\[[\d;]*m", b"", terminal.sent[before:].rsplit(b"\x1b[?1049l", 1)[1])
-        for words in ("› what is wrong?", "return a - b", "https://example.org/x"):
+        for words in ("▌ what is wrong?", "return a - b", "https://example.org/x"):
             assert words.encode() in shown
         assert b"\x1b]0;owned" not in shown
         assert b"\x1b[2J" not in shown

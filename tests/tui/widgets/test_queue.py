@@ -115,7 +115,7 @@ async def test_a_message_goes_in_at_the_next_step_and_one_for_later_waits_for_th
 async def test_later_with_nothing_going_on_is_said_at_once_and_with_nothing_to_say_explained() -> None:
     session = FakeSession([[DONE]])
     async with terminal(session) as t:
-        await t.type("/later", shows="write a message after `/later`")
+        await t.type("/later", shows="write a message after /later")
         await t.type("/later hello", until=lambda: session.said == ["hello"])
         await t.rests()
 

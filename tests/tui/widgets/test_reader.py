@@ -92,4 +92,4 @@ async def test_jumping_from_the_prompt() -> None:
         await t.pilot.press("alt+up")
         await t.pilot.press("ctrl+down")
         assert t.transcript.visible_text().split("\n")[0] == top
-        assert top.startswith("› question")
+        assert top.startswith("▌ question")

@@ -105,7 +105,7 @@ async def test_home_and_end_reach_both_ends() -> None:
     async with stage(*controller(200)) as (transcript, pilot):
         transcript.go_home()
         await pilot.pause()
-        assert transcript.visible_text().startswith("› question 0")
+        assert transcript.visible_text().startswith("▌ question 0")
         transcript.go_end()
         await pilot.pause()
         assert "answer 199" in transcript.visible_text()
@@ -199,7 +199,7 @@ async def test_blocks_that_are_dropped_disappear() -> None:
 async def test_a_selection_is_what_is_on_the_screen() -> None:
     async with stage(UserText("first line"), AnswerText("second **bold** line")) as (transcript, _):
         assert transcript.get_selection(Selection(Offset(2, 0), Offset(8, 2))) == ("first line\n\n  second", "\n")
-        assert transcript.get_selection(Selection(None, None)) == ("› first line\n\n  second bold line", "\n")
+        assert transcript.get_selection(Selection(None, None)) == ("  first line\n\n  second bold line", "\n")
 
 
 async def test_dragging_selects_and_opens_nothing() -> None:
@@ -232,11 +232,11 @@ async def test_jumps_go_from_message_to_message() -> None:
             await pilot.pause()
             tops.append(transcript.visible_text().split("\n")[0])
         first = int(tops[0].rsplit(" ", 1)[1])
-        assert tops == [f"› question {first + step}" for step in (0, -1, -2, -1, 0)]
+        assert tops == [f"▌ question {first + step}" for step in (0, -1, -2, -1, 0)]
         for _ in range(40):
             transcript.jump(-1)
         await pilot.pause()
-        assert transcript.visible_text().startswith("› question 0")
+        assert transcript.visible_text().startswith("▌ question 0")
         for _ in range(45):
             transcript.jump(1)
             await pilot.pause()
@@ -308,19 +308,19 @@ def lines_of(transcript: Transcript) -> list[str]:
 async def test_reads_in_a_row_are_one_line_that_opens() -> None:
     titles = [f"● read  {call.call_id}  1 line" for call in READS]
     async with stage(UserText("go"), *READS[:2]) as (transcript, pilot):
-        assert lines_of(transcript) == ["› go", "● Read 2 files  a.py, b.py"]
+        assert lines_of(transcript) == ["▌ go", "● Read 2 files  a.py, b.py"]
         transcript.show((UserText("go"),), READS)
         await pilot.pause()
-        assert lines_of(transcript) == ["› go", "● Read 3 files  a.py, b.py, c.py"]
+        assert lines_of(transcript) == ["▌ go", "● Read 3 files  a.py, b.py, c.py"]
         toggle_last(transcript)
         await pilot.pause()
-        assert lines_of(transcript) == ["› go", *titles]
+        assert lines_of(transcript) == ["▌ go", *titles]
         toggle_last(transcript)
         await pilot.pause()
-        assert lines_of(transcript) == ["› go", titles[0], "│ path: a.py", "│", "│ text of a.py", *titles[1:]]
+        assert lines_of(transcript) == ["▌ go", titles[0], "│ path: a.py", "│", "│ text of a.py", *titles[1:]]
         transcript.show_in("normal")
         await pilot.pause()
-        assert lines_of(transcript) == ["› go", "● Read 3 files  a.py, b.py, c.py"]
+        assert lines_of(transcript) == ["▌ go", "● Read 3 files  a.py, b.py, c.py"]
 
 
 async def test_words_in_a_folded_call_are_found_and_shown_while_they_are_looked_at() -> None:
