@@ -288,8 +288,8 @@ class Composer:
         closing.callback(shutil.rmtree, scratch, ignore_errors=True)
         ours, shown = (folders.config, folders.data, folders.logs), (self.root, outputs)
         has_network, roots = self.config.sandboxed != "allow", roots_of(self.config)
-        unwanted = tuple(filter(None, map(redirection, (self.root, *roots))))
-        return Sandbox(self.root, scratch, roots, ours, shown, has_network=has_network, unwanted=unwanted)
+        unwanted = list(filter(None, map(redirection, (self.root, *roots))))
+        return Sandbox(self.root, scratch, list(roots), ours, shown, has_network=has_network, unwanted=unwanted)
 
     def _outputs(self, session: str, closing: AsyncExitStack) -> Path:
         """The folder for what commands print until it is stored."""

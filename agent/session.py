@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Concatenate, ParamSpec, Protocol, TypeVar
 
 from agent.archive.listing import ArchiveListing
+from agent.calls.boundary import SessionBoundary
 from agent.channel import Answer, Channel, Interrupt
 from agent.checkpoints.session_checkpoints import SessionCheckpoints
 from agent.config.options import Mode
@@ -95,10 +96,9 @@ class Session:
         return self._env.call_runner.approval.policy.mode
 
     @property
-    def is_sandboxed(self) -> bool:
-        """Whether commands of the model run in a sandbox. The first who asks waits some 10 ms."""
-        sandbox = self._env.call_runner.workspace.sandbox
-        return sandbox is not None and sandbox.is_there
+    def boundary(self) -> SessionBoundary:
+        """What its commands and tools may reach."""
+        return SessionBoundary(self._env.call_runner.approval, self._env.call_runner.workspace)
 
     async def change_mode(self, mode: Mode) -> None:
         """What runs without a question from now on, also in a turn that runs. The model is told with what is sent

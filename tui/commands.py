@@ -47,6 +47,12 @@ COMMANDS: tuple[Command, ...] = (
         "thinking", "[how]", "the model's thoughts: `line`, `open` or `hidden`; without it the next one", when_busy=True
     ),
     Command("mode", "[name]", "ask, accept-edits, plan or auto; without a name the next one", when_busy=True),
+    Command(
+        "add-dir",
+        "[FOLDER]",
+        "work in a further folder as in this one; without one: which, and remove one",
+        when_busy=True,
+    ),
     Command("clear", "", "start a new session"),
     Command("rename", "TITLE", "give the session another title", when_busy=True),
     Command("fork", "", "go on in a copy of the session, which stays as it is"),

@@ -57,7 +57,7 @@ class Presenter:
         self._is_over = False
         self._pace = Pace()
         self._branch = ""
-        self._is_sandboxed = False
+        self._sandbox = ""
         self.wanted: tuple[StatusPart, ...] = STATUS
         """The parts of the status line."""
         self.advice: Callable[[str], Sequence[str]] = lambda model: ()
@@ -114,6 +114,7 @@ class Presenter:
             # After the paint: an SDK takes long to load, and the user sees the prompt meanwhile.
             self._app.call_after_refresh(self._app.run_worker, session.prepare, group="aside")
             self._app.call_after_refresh(self._app.run_worker, self._controller.measure, group="aside")
+            self._app.call_after_refresh(self._app.run_worker, self._look_at_sandbox, group="aside")
 
     def _restart(self) -> None:
         self._app.query_one(Transcript).restart(self._controller.view.blocks)
@@ -158,12 +159,18 @@ class Presenter:
         """Reads which branch is checked out: where somebody comes back, and each second while something runs."""
         session = self._controller.session
         self._branch = branch_of(session.root) if session is not None else ""
-        self._is_sandboxed = session is not None and session.mode == "auto" and session.is_sandboxed
+
+    async def _look_at_sandbox(self) -> None:
+        """Finds out what holds commands, which takes some 10 ms the first time."""
+        if (session := self._controller.session) is not None:
+            self._sandbox = await asyncio.to_thread(lambda: session.boundary.state)
+            if self._app.is_running and not self._is_over:
+                self._status()
 
     def _status(self) -> None:
         now, view = monotonic(), self._controller.view
         pace = self._pace.at(view.streamed, now) if view.busy else 0
-        took, boxed = self._elapsed.at(view, now), self._is_sandboxed
+        took, boxed = self._elapsed.at(view, now), self._sandbox
         shown = Shown(view, took, self._hint, self._branch, pace, self.wanted, boxed)
         self._app.query_one(StatusLine).show(shown)
 

@@ -47,6 +47,8 @@ class Surroundings:
     """Tools that are held back."""
     hosted: bool = False
     """Whether the provider's own search finds them."""
+    folders: str = ""
+    """Those besides the working folder that are worked in, a line each."""
     served: str = ""
     """How what servers offer differs from the model's list of tools."""
     epoch: int = 0
@@ -64,6 +66,7 @@ def notes_for(now: Surroundings, told: Surroundings, note_at: float = 0.80) -> t
         _presence(now.attended) if now.attended != told.attended else Note(""),
         Note(f"[The date is now {now.date}.]" if now.date != told.date else ""),
         Note(f"[The git branch is now {now.branch}.]" if now.branch and now.branch != told.branch else ""),
+        Note(_folders(now.folders) if now.folders != told.folders else "", kind="folders", name=now.folders),
         Note(f"[Open todos:\n{now.todos}]" if rewritten and now.todos else ""),
         Note(f"[Your notes:\n{now.scratchpad}]" if rewritten and now.scratchpad else ""),
         _deferred(now.deferred, now.hosted) if _is_news_of_deferred(now, told) else Note(""),
@@ -95,10 +98,10 @@ def after_telling(now: Surroundings, told: Surroundings, note_at: float = 0.80) 
 def told_in(conversation: Conversation, start: Surroundings) -> Surroundings:
     """What the model has been told, in a session that is gone on with: what its system text says, and what the newest
     notes said of the permission mode, of whether somebody is there, of how full the context was, how many tools were
-    held back and how they are found, and how the tools of servers had changed."""
+    held back and how they are found, which folders there were besides, and how the tools of servers had changed."""
     used, served = _newest(conversation, "context"), _newest(conversation, "servers")
     deferred, mode = _newest(conversation, "deferred", "searched"), _newest(conversation, "mode")
-    presence = _newest(conversation, "presence")
+    presence, folders = _newest(conversation, "presence"), _newest(conversation, "folders")
     return replace(
         start,
         mode=mode.name if mode else start.mode,
@@ -107,6 +110,7 @@ def told_in(conversation: Conversation, start: Surroundings) -> Surroundings:
         deferred=int(deferred.name) if deferred else start.deferred,
         hosted=deferred.kind == "searched" if deferred else start.hosted,
         served=served.name if served else start.served,
+        folders=folders.name if folders else start.folders,
     )
 
 
@@ -134,6 +138,12 @@ def _mode(mode: str) -> str:
     meaning = f": {MODES[mode]}" if mode in MODES else ""
     unlisted = " It takes `plan`, Markdown; call it even if your list lacks it." if mode == "plan" else ""
     return f"[The permission mode is now `{mode}`{meaning}.{unlisted}]" if mode else ""
+
+
+def _folders(folders: str) -> str:
+    if not folders:
+        return "[Work in the working folder alone again.]"
+    return f"[Besides the working folder you may work in: {', '.join(f'`{each}`' for each in folders.splitlines())}.]"
 
 
 def _presence(attended: bool) -> Note:

@@ -80,7 +80,7 @@ def make_server(declared: Declared, handlers: ClientHandlers, config: Config) ->
     if declared.owner == "project" and spec.command and config.sandbox != "off":
         folders = config.folders
         scratch, ours = folders.data / "mcp" / "tmp" / spec.prefix, (folders.config, folders.data, folders.logs)
-        spec = replace(spec, sandbox=Sandbox(config.project, scratch, (), ours, (config.project,)))
+        spec = replace(spec, sandbox=Sandbox(config.project, scratch, [], ours, (config.project,)))
     return Server(spec, handlers, log_of(declared, config), login_of(declared, config))
 
 

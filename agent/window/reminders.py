@@ -33,7 +33,7 @@ class Reminders:
         self._note_at = note_at
         now = surroundings()
         there = now.attended if attended is None else attended
-        self._start = replace(now, deferred=0, served="", mode=mode or now.mode, attended=there)
+        self._start = replace(now, deferred=0, served="", folders="", mode=mode or now.mode, attended=there)
         self._told = told_in(conversation or Conversation(), self._start)
 
     def correction(self, conversation: Conversation, used: float, epoch: int) -> Note | None:
@@ -68,6 +68,7 @@ def surroundings_now(
     return replace(
         outside(),
         mode=approval.policy.mode,
+        folders="\n".join(approval.policy.roots),
         deferred=held,
         hosted=hosted,
         served=served.news(),

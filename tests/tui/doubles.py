@@ -9,6 +9,7 @@ from typing import Any
 from agent.archive.library import Library, SessionMatch
 from agent.archive.listing import ArchiveItem, ArchiveListing, ContentPage
 from agent.archive.tree import Tree
+from agent.calls.boundary import SessionBoundary
 from agent.checkpoints.session_checkpoints import SessionCheckpoints
 from agent.config.options import Mode
 from agent.context.provenance import Occurrence, Trace
@@ -42,6 +43,7 @@ from agent.window.compact import CompactResult
 from agent.window.env import TurnLimits
 from agent.window.triggers import unheard
 from tools.outputs.recalled import no_progress
+from tools.sandbox.boundary import SandboxState
 
 COMPACTED = CompactResult(90_000, 9_000, 120, 8, ("summary",))
 
@@ -149,6 +151,18 @@ class FakeCheckpoints(SessionCheckpoints):
         return ()
 
 
+class FakeBoundary(SessionBoundary):
+    """Nothing is missing, and there are no further folders."""
+
+    def __init__(self) -> None: ...
+
+    def __repr__(self) -> str:
+        return "FakeBoundary()"
+
+    state: SandboxState = "bubblewrap"
+    folders: tuple[str, ...] = ()
+
+
 @dataclass
 class FakeSession(Session):
     """A turn is a list of events. A question among them waits for its answer, `Hold` waits until it is let go, `Hears`
@@ -158,7 +172,7 @@ class FakeSession(Session):
     id: str = "abc123"
     model: str = "scripted/demo"
     mode: str = "ask"
-    is_sandboxed: bool = True
+    boundary: SessionBoundary = FakeBoundary()  # noqa: RUF009  # nothing of it changes
     title: str = ""
     root: Path = Path("/home/me/project")
     history: Conversation = Conversation()  # noqa: RUF009  # frozen values

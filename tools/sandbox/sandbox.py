@@ -4,6 +4,7 @@ import os
 import shutil
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -29,21 +30,16 @@ class Sandbox:
     root: Path
     scratch: Path
     """A folder of the session's own, which commands see as /tmp."""
-    roots: tuple[Path, ...] = ()
-    """Further folders that commands may write."""
+    roots: list[Path] = field(default_factory=list)
+    """Further folders that commands may write. They may change while the session lasts."""
     ours: tuple[Path, ...] = ()
     """Where this program keeps its own files: commands do not see them."""
     shown: tuple[Path, ...] = ()
     """Folders among those that commands may read."""
     has_network: bool = True
     """Whether commands reach every address, or none."""
-    unwanted: tuple[Path, ...] = ()
-    """Files that were not there when the session began, and that no command may make."""
-
-    @property
-    def is_there(self) -> bool:
-        """Whether this system has what it takes. The first who asks waits some 10 ms."""
-        return not isinstance(found_sandbox(), Missing)
+    unwanted: list[Path] = field(default_factory=list)
+    """Files that were not there when a folder was taken in, and that no command may make."""
 
     def around(self, launch: Launch, folder: Path, *, may_write: bool = True, terminal: bool = False) -> Launch:
         """The command inside the boundary; as it is where the system has no sandbox. Raises `OSError`."""

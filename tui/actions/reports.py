@@ -25,7 +25,7 @@ async def show_status(context: CommandContext, _: str) -> None:
         str(session.root),
         branch_of(session.root),
         session.mode,
-        session.is_sandboxed,
+        await asyncio.to_thread(lambda: session.boundary.state),
         (context.settings.config.reasoning_effort or "") if context.settings is not None else "",
         await _changed(session),
         len(session.running_jobs),

@@ -20,6 +20,7 @@ from tui.view.blocks import AnswerText, SessionView, UserText
 from tui.view.compaction_preview import draft_text, gate_lines, headline, plan_lines
 from tui.view.context import overview_lines
 from tui.view.first_run import chosen_by_key
+from tui.view.folders import said_of_sandbox
 from tui.view.panel import Panel, PanelRow, Taken
 from tui.view.permission import changeable, changed
 from tui.view.plan import FILE
@@ -153,12 +154,13 @@ def greet(context: Lines) -> None:
     session = context.controller.session
     if session is not None:
         where = (
-            f"Ebbtide in {visible_line(str(session.root))}, model {visible_line(session.model)}, mode {session.mode}."
+            f"Ebbtide in {visible_line(str(session.root))}, model {visible_line(session.model)}, mode {session.mode}"
         )
+        held = said_of_sandbox(session.boundary.state, session.mode)[0]
         advice = chosen_by_key(session.model, context.settings)
         context.say(
             (
-                where,
+                f"{where}, {held}." if held else f"{where}.",
                 *advice,
                 "`/help` lists what can be typed.",
                 *before_this(context.controller.view),

@@ -17,7 +17,7 @@ AREAS: tuple[tuple[str, tuple[str, ...]], ...] = (
                  "find", "diff", "print", "copy", "export")),
     ("What the model sees", ("Ctrl-X", "context", "compact", "archive", "why", "bring")),
     ("Sessions", ("resume", "sessions", "clear", "rewind", "undo", "redo", "fork", "rename", "delete", "files",
-                  "tree")),
+                  "tree", "add-dir")),
     ("Models, servers, settings", ("Ctrl-P", "model", "mcp", "settings", "theme", "notify", "commands", "setup")),
     ("The program", ("F1", "Ctrl-Z", "Ctrl-C", "Ctrl-D", "help", "quit")),
 )  # fmt: skip

@@ -24,7 +24,8 @@ class SessionFacts:
     folder: str
     branch: str
     mode: str
-    is_sandboxed: bool
+    sandbox: str
+    """What holds commands, as a `SandboxState`."""
     effort: str
     """How hard the model is told to think; empty where nobody has said."""
     files: tuple[int, int, int]
@@ -53,7 +54,9 @@ def _told(overview: Overview, facts: SessionFacts) -> Iterator[tuple[str, str, s
     yield "id", overview.session, ""
     effort = f", effort {facts.effort}" if facts.effort else ""
     yield "model", visible_line(overview.model) + effort, "/model"
-    boxed = "commands in a sandbox" if facts.is_sandboxed else "commands without a sandbox"
+    boxed = (
+        f"commands held by {facts.sandbox}" if facts.sandbox not in ("none", "off") else "commands without a sandbox"
+    )
     yield "mode", f"{facts.mode}, {boxed}", "/mode"
     yield "folder", visible_line(facts.folder) + (f"   {visible_line(facts.branch)}" if facts.branch else ""), ""
     share = 100 * overview.used / max(overview.effective, 1)

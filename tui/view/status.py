@@ -13,6 +13,7 @@ from tui.text.numbers import dollars, seconds, tokens
 from tui.text.sanitise import visible_line
 from tui.view.blocks import Retry, SessionView
 from tui.view.elapsed import Took
+from tui.view.folders import said_of_sandbox
 from tui.view.key_hints import key_lines
 
 if TYPE_CHECKING:  # a type only: settings are loaded behind the first paint
@@ -40,8 +41,8 @@ class Shown:
     """Tokens a second that stream in, about."""
     wanted: "tuple[StatusPart, ...]" = ()
     """The parts that are shown, those first that give way first."""
-    is_sandboxed: bool = False
-    """Whether commands run in a sandbox."""
+    sandbox: str = ""
+    """What holds commands; empty while that is not known."""
 
 
 def status_line(shown: Shown, width: int, keys: str = "") -> Line:
@@ -49,6 +50,8 @@ def status_line(shown: Shown, width: int, keys: str = "") -> Line:
     `keys`: those to be named where nothing goes on."""
     left = _left(shown, keys, width)
     said = [part for name in shown.wanted if (part := _part(name, shown))]
+    if (held := said_of_sandbox(shown.sandbox, shown.view.mode))[0]:
+        said.append((held,))
     while said and _cells(left) + sum(_cells(part) + 2 for part in said) > width:
         said.pop(0)
     gap = width - _cells(left) - sum(_cells(part) for part in said) - 2 * max(0, len(said) - 1)
@@ -113,10 +116,7 @@ def _countdown(shown: Shown) -> str:
 
 
 def _mode(shown: Shown) -> Line:
-    """Where commands run without a question, that nothing holds them either, if so."""
     mode = shown.view.mode
-    if mode == "auto" and not shown.is_sandboxed:
-        return (("auto, no sandbox", "warn"),)
     return ((visible_line(mode), "accent" if mode == "plan" else "dim"),)
 
 

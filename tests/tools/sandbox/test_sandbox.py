@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import socket
 import subprocess
@@ -14,6 +15,10 @@ from pathlib import Path
 
 import pytest
 
+from agent.calls.approval import Approval
+from agent.calls.boundary import SessionBoundary
+from agent.calls.policy import PermissionRequest, Policy, decide
+from agent.errors import ConfigError
 from tests.kit.hostile_repository import git, hostile_repository, ran
 from tests.running import ROOT
 from tests.tools.sandbox import probes
@@ -243,13 +248,35 @@ async def test_settings_of_another_folder_are_taken_away_again(boxed: Workspace)
     missing = redirection(boxed.root)
     assert missing == boxed.root / ".git" / "commondir"
     assert boxed.sandbox is not None
-    watched = replace(boxed, sandbox=replace(boxed.sandbox, unwanted=(missing,)))
+    watched = replace(boxed, sandbox=replace(boxed.sandbox, unwanted=[missing]))
     result = await bash(watched, "mkdir evil; echo ../evil > .git/commondir")
     assert result.blocked == f"`{missing}` may not be made, and was removed"
     await bash(watched, "true; (sleep 0.1; mkdir .git/commondir) &")
     await soon(missing.exists)
     await bash(watched, "true")
     assert not missing.exists()
+
+
+async def test_a_further_folder_is_written_while_it_is_one(boxed: Workspace, home: Path, place: Path) -> None:
+    approval, more = Approval(Policy(str(boxed.root))), place / "more"
+    boundary = SessionBoundary(approval, boxed)
+    git(more.parent, "init", "more")
+    assert boundary.add("../more") == more
+    asked = PermissionRequest("read", "read", (str(more / "a"),))
+    told = await bash(boxed, "echo x > ../more/a; cat ../more/a; git -C ../more config a.b c 2>/dev/null || echo kept")
+    assert told.text == "x\nkept\nexit code 0"
+    assert decide(asked, approval.policy).verdict == "allow"
+    for wrong, said in (
+        ("../not-there", f"there is no folder `{place}/not-there`"),
+        ("sub/../../more/.git", f"`{more}/.git` is worked in already"),
+        (".", f"`{boxed.root}` is worked in already"),
+        ("~/.config", f"`{home}/.config` holds this program's own files, which no session may change"),
+    ):
+        with pytest.raises(ConfigError, match=re.escape(said)):
+            boundary.add(wrong)
+    assert (boundary.folders, boundary.remove(str(more)), boundary.folders) == ((str(more),), more, ())
+    assert (await bash(boxed, "echo x > ../more/b")).blocked == f"it may not write `{more}/b`"
+    assert decide(asked, approval.policy).verdict == "ask"
 
 
 async def test_without_network_a_command_says_so(boxed: Workspace) -> None:

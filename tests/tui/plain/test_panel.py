@@ -7,6 +7,9 @@ from typing import Any
 import pytest
 
 from agent.archive.listing import ArchiveItem
+from agent.calls.approval import Approval
+from agent.calls.boundary import SessionBoundary
+from agent.calls.policy import Policy
 from agent.checkpoints.project import ProjectCheckpoints
 from agent.checkpoints.undo_points import TurnPlace
 from agent.messages import ToolCall
@@ -26,6 +29,7 @@ from tests.tui.screens.test_rewind import TREE
 from tests.tui.screens.test_servers import FakeBoard
 from tests.tui.set_up import Setup
 from tests.waiting import until
+from tools.base import Workspace
 from tui.plain.panel import PAGE
 
 CHOOSE = "Number, or words to find; an empty line closes: "
@@ -144,6 +148,22 @@ async def test_a_setting_is_changed_and_put_back(tmp_path: Path) -> None:
             await answers(controller, "New value, or `none` for the default; an empty line cancels: ", value)
             await controller.rests()
             assert setup.written == written
+
+
+async def test_folders_are_added_listed_and_removed(tmp_path: Path) -> None:
+    (tmp_path / "more").mkdir()
+    boundary = SessionBoundary(Approval(Policy("/w")), Workspace(Path("/w"), tmp_path))
+    async with talking(FakeSession(boundary=boundary)) as controller:
+        await controller.rests()
+        controller.type("/add-dir")
+        await controller.shows("Work goes on in the working folder alone.")
+        controller.type(f"/add-dir {tmp_path}/less")
+        await controller.shows(f"there is no folder `{tmp_path}/less`")
+        controller.type(f"/add-dir {tmp_path}/more")
+        await controller.shows(f"`{tmp_path}/more` is worked in as the working folder is, until you leave")
+        await chooses(controller, "/add-dir", "remove 1")
+        await controller.shows(f"{tmp_path}/more is worked in no longer")
+        assert boundary.folders == ()
 
 
 async def test_a_model_that_is_not_in_the_list_may_be_typed() -> None:

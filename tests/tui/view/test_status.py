@@ -86,8 +86,18 @@ def test_the_bar_shrinks_with_what_is_used_before_it_is_measured_anew() -> None:
 
 
 def test_where_nothing_holds_commands_it_says_so() -> None:
-    assert status_line(Shown(SessionView(mode="auto")), 20)[0] == ("auto, no sandbox", "warn")
-    assert status_line(Shown(SessionView(mode="auto"), is_sandboxed=True), 20)[0] == ("auto", "dim")
+    for mode, state, last in (
+        ("ask", "", ("ask", "dim")),
+        ("ask", "bubblewrap", ("ask", "dim")),
+        ("auto", "bubblewrap", ("sandboxed", "dim")),
+        ("ask", "landlock", ("Landlock only", "warn")),
+        ("ask", "none", ("no sandbox", "warn")),
+        ("ask", "off", ("sandbox off", "dim")),
+        ("auto", "off", ("sandbox off", "warn")),
+    ):
+        line = status_line(Shown(SessionView(mode=mode, cost=1.0), sandbox=state), 30)
+        assert [span for span in line if span[0].strip()][-1] == last
+        assert line[0] == (mode, "dim")
     assert plain(status_line(Shown(SessionView(mode="plan", busy=True), wanted=("mode",)), 60)).endswith("  plan")
 
 

@@ -1,0 +1,68 @@
+"""What a session's commands and file tools may reach, as the user changes it while the session lasts: further folders
+that are worked in as in the working folder, for the policy and for the sandbox alike."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+from agent.calls.approval import Approval
+from agent.errors import ConfigError
+from tools.base import Workspace
+from tools.lazy import dataclass
+from tools.sandbox.boundary import SandboxState
+from tools.sandbox.git_metadata import redirection
+from tools.sandbox.system import sandbox_kind
+
+
+@dataclass(frozen=True, slots=True)
+class SessionBoundary:
+    """The boundary of one session."""
+
+    approval: Approval
+    workspace: Workspace
+
+    @property
+    def state(self) -> SandboxState:
+        """What holds commands of the model. The first who asks waits some 10 ms."""
+        return "off" if self.workspace.sandbox is None else sandbox_kind()
+
+    @property
+    def folders(self) -> tuple[str, ...]:
+        """The further folders."""
+        return self.approval.policy.roots
+
+    def add(self, written: str) -> Path:
+        """Takes a folder in, as it may be written in a prompt, until the program ends. Raises `ConfigError`."""
+        folder = self._named(written)
+        sandbox = self.workspace.sandbox
+        if not folder.is_dir():
+            raise ConfigError(f"there is no folder `{folder}`")
+        if any(folder.is_relative_to(each) for each in (self.workspace.root, *map(Path, self.folders))):
+            raise ConfigError(f"`{folder}` is worked in already")
+        ours = sandbox.ours if sandbox is not None else ()
+        if any(folder.is_relative_to(each.resolve()) or each.resolve().is_relative_to(folder) for each in ours):
+            raise ConfigError(f"`{folder}` holds this program's own files, which no session may change")
+        self._set(lambda folders: (*folders, str(folder)))
+        if sandbox is not None:
+            sandbox.roots.append(folder)
+            sandbox.unwanted.extend(filter(None, (redirection(folder),)))
+        return folder
+
+    def remove(self, written: str) -> Path:
+        """Takes a further folder out again. Raises `ConfigError`."""
+        folder = self._named(written)
+        if str(folder) not in self.folders:
+            raise ConfigError(f"`{folder}` is none of the further folders; `/add-dir` lists them")
+        self._set(lambda folders: tuple(each for each in folders if each != str(folder)))
+        if self.workspace.sandbox is not None:
+            self.workspace.sandbox.roots.remove(folder)
+        return folder
+
+    def _named(self, written: str) -> Path:
+        try:
+            return (self.workspace.root / Path(written.strip()).expanduser()).resolve()
+        except (OSError, RuntimeError, ValueError) as error:
+            raise ConfigError(f"`{written.strip()}` is no folder: {error}") from error
+
+    def _set(self, changed: Callable[[tuple[str, ...]], tuple[str, ...]]) -> None:
+        self.approval.policy = replace(self.approval.policy, roots=changed(self.folders))

@@ -1,0 +1,37 @@
+"""The further folders that a session works in, as a list, and what holds its commands, in words. Pure."""
+
+from collections.abc import Awaitable, Callable, Sequence
+
+from tui.text.inks import Span
+from tui.text.sanitise import visible_line
+from tui.view.panel import Outcome, Panel, PanelAction, PanelRow
+
+
+def folders_panel(folders: Sequence[str], remove: Callable[[PanelRow, str], Awaitable[Outcome]]) -> Panel:
+    """`remove`: takes the folder of a row out."""
+    return Panel(
+        "add-dir",
+        ((("Further folders", "strong"), ("  `/add-dir FOLDER` adds one, until you leave", "dim")),),
+        tuple(PanelRow(folder, ((visible_line(folder), "text"),)) for folder in folders),
+        "Up, Down   x removes   Esc closes",
+        empty="Work goes on in the working folder alone.",
+        actions=(PanelAction(("x",), "remove", remove),),
+        search="",
+        most=16,
+    )
+
+
+def said_of_sandbox(state: str, mode: str) -> Span:
+    """What holds commands, in a word or two; nothing where it is all that there could be, unless nobody asks. `state`:
+    a `SandboxState`, or nothing while it is not known."""
+    match state:
+        case "":
+            return ("", "dim")
+        case "none":
+            return ("no sandbox", "warn")
+        case "off":
+            return ("sandbox off", "warn" if mode == "auto" else "dim")
+        case "landlock":
+            return ("Landlock only", "warn")
+        case _:
+            return ("sandboxed" if mode == "auto" else "", "dim")
