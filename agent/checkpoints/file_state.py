@@ -6,8 +6,8 @@ from typing import Literal, TypeAlias
 
 from tools.lazy import dataclass
 
-Kind: TypeAlias = Literal["absent", "file", "link", "folder", "large", "unreadable", "special", "unknown"]
-KEPT: frozenset[Kind] = frozenset(("absent", "file", "link", "folder"))
+Kind: TypeAlias = Literal["absent", "file", "link", "folder", "staged", "large", "unreadable", "special", "unknown"]
+KEPT: frozenset[Kind] = frozenset(("absent", "file", "link", "folder", "staged"))
 
 WHY: Mapping[Kind, str] = {
     "large": "it was too large to be kept",
@@ -25,7 +25,8 @@ class FileState:
     mode: int = 0
     """Permission bits of files and folders."""
     digest: str = ""
-    """The SHA-256 of a file's bytes, or of where a link points; what tells others apart from each other."""
+    """The SHA-256 of a file's bytes, or of where a link points; what is staged; what tells others apart from each
+    other."""
 
     @property
     def is_kept(self) -> bool:
@@ -47,7 +48,8 @@ def read_state(text: str) -> FileState:
 
 @dataclass(frozen=True, slots=True)
 class PathChange:
-    """A path that was changed. Paths are relative to the workspace, with `/`, or absolute where they lie outside it."""
+    """A path that was changed. Paths are relative to the workspace, with `/`, or absolute where they lie outside it;
+    that of what is staged is the path of the index, a NUL, and the path in the repository."""
 
     path: str
     before: FileState
@@ -86,6 +88,7 @@ class RestorePlan:
 
 BETWEEN = "it was changed in between, and not by this agent"
 SINCE = "it was changed since, and not by this agent"
+MOVED = "commits were made or another branch is there: these stay"
 IN_JOB = "it changed while a command ran in the background"
 
 
@@ -120,10 +123,19 @@ def planned(points: Sequence[int], changes: Iterable[PathChange], now: Mapping[s
     return RestorePlan(tuple(points), tuple(_planned(change, now[change.path]) for change in changes))
 
 
+def _planned_staged(change: PathChange, now: FileState) -> PlannedPath:
+    """Staged again only if nobody else has had a hand in it, and it is held against the same commit."""
+    heads = {state.digest.partition("|")[0] for state in (change.before, change.after, now)}
+    why = WHY.get(now.kind, "") or (MOVED if len(heads) > 1 else change.doubt or ("" if now == change.after else SINCE))
+    return PlannedPath(change.path, now, change.before, "cannot" if why else "restore", why)
+
+
 def _planned(change: PathChange, now: FileState) -> PlannedPath:
     back = change.before
     if now == back:
         return PlannedPath(change.path, now, back, "as_before")
+    if "staged" in (now.kind, back.kind):
+        return _planned_staged(change, now)
     if not back.is_kept:
         return PlannedPath(change.path, now, back, "cannot", WHY[back.kind])
     if not now.is_kept:
@@ -137,3 +149,12 @@ def _planned(change: PathChange, now: FileState) -> PlannedPath:
     if now != change.after:
         return PlannedPath(change.path, now, back, "ask", SINCE)
     return PlannedPath(change.path, now, back, "restore")
+
+
+def shown_path(path: str) -> str:
+    """A path as people read it."""
+    index, is_staged, entry = path.partition("\0")
+    if not is_staged:
+        return path
+    above = index.removesuffix(".git/index") if index.endswith(".git/index") else ""
+    return f"{above}{entry} (staged)" if entry else f"{above or '.'} (commits and branches)"

@@ -36,8 +36,8 @@ class PointLog:
         if point is None:
             return ()
         changes = [change for change in composed(self.changes(point)) if change.before != change.after]
-        with self._store.transaction():
-            self._store.set_state({point: "done" if changes else "empty"})
+        with self._store.transaction():  # that commits were made can be told, not taken back
+            self._store.set_state({point: "done" if any(not one.path.endswith("\0") for one in changes) else "empty"})
         return tuple(changes)
 
     def finish_cut_off(self, session: str, found: Mapping[str, Change], is_at_work: Callable[[str], bool]) -> None:

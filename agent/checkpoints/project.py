@@ -14,6 +14,7 @@ from agent.checkpoints.folder_record import Folder, decoded_folder
 from agent.checkpoints.places import state_at
 from agent.checkpoints.point_log import PointLog
 from agent.checkpoints.recovery import Recovery
+from agent.checkpoints.staged import StagedFiles, described
 from agent.checkpoints.undo_points import PointKind, Restored, TurnPlace, UndoPoint
 from agent.checkpoints.work_tree import Limits, Stopped, TooMuch, WorkTree
 from agent.errors import StoreFailed
@@ -44,7 +45,8 @@ class ProjectCheckpoints:
         self._in_use = os.open(folder / "in-use", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         fcntl.flock(self._in_use, fcntl.LOCK_SH)  # nothing is removed that somebody is about to need
         self._log = PointLog(self._store)
-        self._recovery = Recovery(self._root, folder, self._store, self._log, self._states)
+        self._staged = StagedFiles(self._root)
+        self._recovery = Recovery(self._root, folder, self._store, self._log, self._staged, self._states)
         self._tree: WorkTree | None = None
         self._is_first = True
         """Whether nothing was looked at yet as a whole."""
@@ -132,7 +134,9 @@ class ProjectCheckpoints:
         """The files that the turn changed, at its end."""
         with _told():
             changes = self._log.finish(turn)
-        return tuple(change.path for change in changes if "folder" not in (change.before.kind, change.after.kind))
+        return tuple(
+            change.path for change in changes if not {"folder", "staged"} & {change.before.kind, change.after.kind}
+        )
 
     # Going back
 
@@ -155,11 +159,13 @@ class ProjectCheckpoints:
             return planned(points, changes, self._states(change.path for change in changes))
 
     def contents(self, plan: RestorePlan) -> dict[str, tuple[bytes | None, bytes | None]]:
-        """What each path of a plan holds now, and would hold."""
+        """What each path of a plan holds now, and would hold; of what is staged, which content that is."""
         return {one.path: (self.content(one.now), self.content(one.back)) for one in plan.paths[:MOST_SHOWN]}
 
     def content(self, state: FileState) -> bytes | None:
         """What a file held, or where a link pointed; None where nothing was, or it is not kept."""
+        if state.kind == "staged":
+            return described(state)
         if state.kind not in ("file", "link"):
             return None
         with suppress(StoreError):
@@ -191,6 +197,7 @@ class ProjectCheckpoints:
         try:
             with self._store.keeping() as keep:
                 self._last = self._tree.look(self._limits, keep, stopped)
+            self._last.changes |= self._staged.look(self._tree.repositories)
         except TooMuch as error:
             self._too_much = str(error)
             return self._too_much
@@ -219,8 +226,11 @@ class ProjectCheckpoints:
         return folders if "" in folders else {}
 
     def _states(self, paths: Iterable[str]) -> dict[str, FileState]:
+        paths = tuple(paths)
         with self._store.keeping() as keep:
-            return {path: state_at(self._root, path, self._limits.file_bytes, keep) for path in paths}
+            files = [path for path in paths if "\0" not in path]
+            found = {path: state_at(self._root, path, self._limits.file_bytes, keep) for path in files}
+        return found | self._staged.states(path for path in paths if path not in found)
 
     def _name(self, path: str) -> str:
         root = self._root.rstrip("/")

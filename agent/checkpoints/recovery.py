@@ -3,13 +3,15 @@
 import fcntl
 import hashlib
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import groupby
 from pathlib import Path
 
 from agent.checkpoints.file_state import FileState, PathChange, PlannedPath, RestorePlan, is_half_way
 from agent.checkpoints.point_log import PointLog
 from agent.checkpoints.restore import Restore, moves_for
+from agent.checkpoints.staged import StagedFiles
 from agent.checkpoints.undo_points import PointKind, Restored, TurnPlace
 from agent.errors import RestoreFailed
 from store.checkpoints import CheckpointStore, PointRow
@@ -25,6 +27,7 @@ class Recovery:
         folder: Path,
         store: CheckpointStore,
         log: PointLog,
+        staged: StagedFiles,
         states: Callable[[Iterable[str]], dict[str, FileState]],
     ) -> None:
         """`folder`: where the checkpoints are. `states`: what stands at paths now, kept."""
@@ -32,6 +35,7 @@ class Recovery:
         self._folder = folder
         self._store = store
         self._log = log
+        self._staged = staged
         self._states = states
 
     def restore(self, plan: RestorePlan, turn: TurnPlace, kind: PointKind, *, forced: bool) -> Restored:
@@ -39,18 +43,30 @@ class Recovery:
         with self.alone() as is_alone:
             if not is_alone:
                 raise RestoreFailed("nothing was changed: another program brings files of this folder back just now")
-            moves = moves_for(self._root, plan.chosen(forced=forced))
+            chosen = plan.chosen(forced=forced)
+            moves = moves_for(self._root, (one for one in chosen if one.back.kind != "staged"))
+            staged = [PathChange(one.path, one.now, one.back) for one in chosen if one.back.kind == "staged"]
             changes = [PathChange(move.path, move.now, move.back) for move in moves]
-            point = self._log.add_restore(turn, kind, plan.points, changes)
+            point = self._log.add_restore(turn, kind, plan.points, [*changes, *staged])
             try:
                 Restore(self._root, point, self._read).run(moves)
             except RestoreFailed:
                 self._log.end_restore(point, plan.points, failed=True)
                 raise
+            unstaged = self._stage_again(point, staged)
             self._log.end_restore(point, plan.points)
-        left = (*plan.of("cannot"), *(() if forced else plan.of("ask")))
+        left = (*plan.of("cannot"), *(() if forced else plan.of("ask")), *unstaged)
         files = [move.path for move in moves if not {move.now.kind, move.back.kind} <= {"folder", "absent"}]
-        return Restored(point, tuple(files), left)
+        return Restored(point, tuple(files), left, len(staged) - len(unstaged))
+
+    def _stage_again(self, point: int, changes: Sequence[PathChange]) -> list[PlannedPath]:
+        """What of it was left as it is. Files come back without it."""
+        left = []
+        for index, group in groupby(sorted(changes, key=_index_of), key=_index_of):
+            those = list(group)
+            if why := self._staged.put(index, those, point):
+                left += [PlannedPath(one.path, one.before, one.after, "cannot", why) for one in those]
+        return left
 
     def finish(self) -> tuple[str, ...]:
         """Finishes what a killed process has left half-way; which files that was about. Nothing is done while another
@@ -78,14 +94,17 @@ class Recovery:
     def _finished(self, row: PointRow) -> list[str]:
         changes = tuple(self._log.changes(row.id))
         restore = Restore(self._root, row.id, self._read)
-        restore.clear(change.path for change in changes)
+        restore.clear(change.path for change in changes if change.after.kind != "staged")
+        for index in {_index_of(change) for change in changes if change.after.kind == "staged"}:
+            self._staged.clear(index, row.id)
         now = self._states(change.path for change in changes)
-        paths = [
-            PlannedPath(change.path, now[change.path], change.after, "restore")
-            for change in changes
-            if now[change.path] != change.after and is_half_way(change, now[change.path])
+        half = [
+            change for change in changes if now[change.path] != change.after and is_half_way(change, now[change.path])
         ]
+        files = [one for one in half if one.after.kind != "staged"]
+        paths = [PlannedPath(one.path, now[one.path], one.after, "restore") for one in files]
         restore.run(moves_for(self._root, paths))
+        self._stage_again(row.id, [one for one in half if one.after.kind == "staged"])
         self._log.end_restore(row.id, row.others)
         return [change.path for change in changes]
 
@@ -97,3 +116,7 @@ class Recovery:
         if hashlib.sha256(content).hexdigest() != digest:
             raise RestoreFailed("what the file held is damaged where it was kept")
         return content
+
+
+def _index_of(change: PathChange) -> str:
+    return change.path.partition("\0")[0]

@@ -46,6 +46,8 @@ class Restored:
     files: tuple[str, ...]
     left: tuple[PlannedPath, ...] = ()
     """What was not brought back."""
+    staged: int = 0
+    """Paths at which is staged again what was staged before."""
 
 
 def to_undo(points: Sequence[UndoPoint]) -> UndoPoint | None:

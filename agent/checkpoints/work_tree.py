@@ -66,6 +66,11 @@ class WorkTree:
         self._ruled_anew: set[str] = set()
         self._seen = self._bytes = self._since = 0
 
+    @property
+    def repositories(self) -> list[str]:
+        """Folders that may be the work tree of a repository."""
+        return [name for name, folder in self.folders.items() if folder.rules]
+
     def look(self, limits: Limits, keep: Keep, stopped: Callable[[], bool]) -> Found:
         """What has changed since the last look; nothing, where there was none. Raises `TooMuch` and `Stopped`, and
         `OSError` where the folder itself cannot be read; then nothing is kept of it. `stopped` is asked at every file

@@ -23,17 +23,15 @@ def git_places(folder: Path, writable: Sequence[str]) -> dict[str, Access]:
     """What may be done to the metadata of the repository that a folder lies in: commits can be made, and what Git runs
     cannot be changed. `writable`: what can be written otherwise."""
     top = next((each for each in (folder, *folder.parents) if os.path.lexists(each / ".git")), None)
-    if top is None:
+    found = _metadata(top) if top is not None else None
+    if top is None or found is None:
         return {}
     dot, places = top / ".git", dict[str, Access]()
-    metadata = Path(os.path.realpath(dot if dot.is_dir() else top / _first_line(dot).removeprefix("gitdir:").strip()))
-    if not os.path.isdir(metadata):
-        return {}
-    common = Path(os.path.realpath(metadata / (_first_line(metadata / "commondir") or ".")))
+    metadata, common = found
     is_linked = metadata != common
     if dot.is_file() and _is_in(str(dot), writable):
         places[str(dot)] = "read"
-    if (dot.is_dir() and not dot.is_symlink()) or _points_back(metadata, dot):
+    if _is_own(metadata, dot):
         places[str(metadata)] = "write"
         if is_linked and dot.is_file() and metadata.parent == common / "worktrees":
             places[str(common)] = "write"
@@ -44,6 +42,25 @@ def git_places(folder: Path, writable: Sequence[str]) -> dict[str, Access]:
             if _is_in(path, writable) and path not in roots:
                 places[path] = access
     return places
+
+
+def own_metadata(top: Path) -> tuple[Path, Path] | None:
+    """The metadata of the repository with a work tree at a folder, and what it shares with other work trees; None where
+    there is none, or it is only the work tree that says so."""
+    found = _metadata(top)
+    return found if found is not None and _is_own(found[0], top / ".git") else None
+
+
+def _metadata(top: Path) -> tuple[Path, Path] | None:
+    dot = top / ".git"
+    metadata = Path(os.path.realpath(dot if dot.is_dir() else top / _first_line(dot).removeprefix("gitdir:").strip()))
+    if not os.path.isdir(metadata):
+        return None
+    return metadata, Path(os.path.realpath(metadata / (_first_line(metadata / "commondir") or ".")))
+
+
+def _is_own(metadata: Path, dot: Path) -> bool:
+    return (dot.is_dir() and not dot.is_symlink()) or _points_back(metadata, dot)
 
 
 def redirection(folder: Path) -> Path | None:

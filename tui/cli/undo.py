@@ -4,7 +4,7 @@ import sys
 import time
 from collections.abc import Sequence
 
-from agent.checkpoints.file_state import PlannedPath, RestorePlan
+from agent.checkpoints.file_state import PlannedPath, RestorePlan, shown_path
 from agent.checkpoints.project import ProjectCheckpoints
 from agent.checkpoints.session_checkpoints import open_project
 from agent.checkpoints.undo_points import PointKind, UndoPoint, chosen_point
@@ -15,8 +15,8 @@ from tui.cli.arguments import parsed, parser_of, told_settings
 from tui.text.sanitise import visible_line
 
 NOT_COVERED = (
-    "What it cannot take back: ignored files that commands changed, other folders, git's own data, databases, and "
-    "whatever went over the network."
+    "What it cannot take back: ignored files that commands changed, other folders, commits and branches, databases, "
+    "and whatever went over the network."
 )
 
 
@@ -37,7 +37,7 @@ def undo(arguments: Sequence[str]) -> int:
     project = open_project(config, root.resolve())
     try:
         for path in project.recover():
-            print(f"ebb: an undo that was cut off was finished: {visible_line(path)}", file=sys.stderr)
+            print(f"ebb: an undo that was cut off was finished: {visible_line(shown_path(path))}", file=sys.stderr)
         points = project.points()
         if options.list:
             _list(project, points, as_json=options.json)
@@ -65,7 +65,7 @@ def _refuse_unasked(plan: RestorePlan, *, asked: bool) -> None:
 
 def _list(project: ProjectCheckpoints, points: Sequence[UndoPoint], *, as_json: bool) -> None:
     for point in reversed(points):
-        files = [change.path for change in project.changes_of((point.id,))]
+        files = [shown_path(change.path) for change in project.changes_of((point.id,))]
         if as_json:
             print_json(
                 sys.stdout,
@@ -89,14 +89,17 @@ def _list(project: ProjectCheckpoints, points: Sequence[UndoPoint], *, as_json: 
 def _tell(point: UndoPoint, plan: RestorePlan, forced: bool, made: int, *, as_json: bool) -> None:
     chosen = {one.path for one in plan.chosen(forced=forced)}
     if as_json:
-        rows = [{"path": one.path, "outcome": _outcome(one, one.path in chosen), "why": one.why} for one in plan.paths]
+        rows = [
+            {"path": shown_path(one.path), "outcome": _outcome(one, one.path in chosen), "why": one.why}
+            for one in plan.paths
+        ]
         print_json(sys.stdout, {"point": point.id, "kind": point.kind, "made": made or None, "paths": rows})
         return
     done = "took back" if made else "would take back"
     print(visible_line(f"{done} {point.kind} {point.id}: {point.title}"))
     for one in plan.paths:
         why = f" ({one.why})" if one.why else ""
-        print(visible_line(f"  {_outcome(one, one.path in chosen):<10} {one.path}{why}"))
+        print(visible_line(f"  {_outcome(one, one.path in chosen):<10} {shown_path(one.path)}{why}"))
     if made:
         print(f"`ebb undo {made}` brings it back")
 

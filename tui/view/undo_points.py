@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
-from agent.checkpoints.file_state import FileState, PlannedPath, RestorePlan
+from agent.checkpoints.file_state import FileState, PlannedPath, RestorePlan, shown_path
 from agent.checkpoints.undo_points import Restored, UndoPoint
 from agent.records.file_change import FileChange
 from tools.outputs.extent import counted, listed
@@ -16,7 +16,7 @@ from tui.view.panel import DiffText, Panel, PanelAction, PanelRow
 KEYS = "Enter does it  a also over what is not the agent's  PgUp, PgDn read  Esc leaves everything as it is"
 PLAIN_KEYS = "Enter does it  PgUp, PgDn read  Esc leaves everything as it is"
 LIST_KEYS = "Enter shows what taking it back would do  Esc closes"
-LIMITS = "Ignored files, other folders, git's own data, databases and the network are not covered."
+LIMITS = "Ignored files, other folders, commits and branches, databases and the network are not covered."
 MOST = 5
 
 Contents = Mapping[str, tuple[bytes | None, bytes | None]]
@@ -28,8 +28,11 @@ def plan_panel(name: str, title: str, plan: RestorePlan, contents: Contents) -> 
     asked = plan.of("ask")
     shown = [one for one in plan.paths if one.outcome != "as_before" and "folder" not in (one.now.kind, one.back.kind)]
     shown = shown or [one for one in plan.paths if one.outcome != "as_before"]
-    doing = len([one for one in shown if one.outcome == "restore"])
-    head: list[Line] = [((f"{name.capitalize()}  ", "strong"), (f"{counted(doing, 'file')} would change", "text"))]
+    doing = [one for one in shown if one.outcome == "restore"]
+    staged = sum(1 for one in doing if one.back.kind == "staged")
+    told = f"{counted(len(doing) - staged, 'file')} would change"
+    told += f", and what is staged at {counted(staged, 'path')}" if staged else ""
+    head: list[Line] = [((f"{name.capitalize()}  ", "strong"), (told, "text"))]
     if title:
         head.append(((visible_line(title), "dim"),))
     if asked:
@@ -61,9 +64,9 @@ def _path_row(one: PlannedPath, contents: Contents) -> PanelRow:
 def _changed(one: PlannedPath, contents: Contents) -> FileChangeRow:
     now, back = contents.get(one.path, (None, None))
     if one.outcome == "cannot":
-        return row_of(FileChange(one.path, unknown=f"it is left as it is: {one.why}", by_tool=False))
+        return row_of(FileChange(shown_path(one.path), unknown=f"it is left as it is: {one.why}", by_tool=False))
     note = "; ".join(part for part in (one.why, _kinds(one.now, one.back)) if part)
-    return row_of(FileChange(one.path, now, back, note=note, by_tool=one.outcome == "restore"), other="")
+    return row_of(FileChange(shown_path(one.path), now, back, note=note, by_tool=one.outcome == "restore"), other="")
 
 
 def _kinds(now: FileState, back: FileState) -> str:
@@ -92,7 +95,7 @@ def points_panel(points: Sequence[UndoPoint], files: Callable[[int], Sequence[st
 def _point_row(point: UndoPoint, files: Sequence[str], now: float) -> PanelRow:
     kind = "" if point.kind == "turn" else f"{point.kind} of "
     line = f"{kind}{visible_line(point.title) or 'a turn'}  {counted(len(files), 'path')}  {age(now - point.at)}"
-    about: tuple[Line, ...] = tuple(((f"  {visible_line(path)}", "text"),) for path in files[:50])
+    about: tuple[Line, ...] = tuple(((f"  {visible_line(shown_path(path))}", "text"),) for path in files[:50])
     return PanelRow(
         str(point.id), ((line, "dim" if point.is_undone else "text"),), about=about,
         at_end=("taken back", "dim") if point.is_undone else None,
@@ -107,6 +110,8 @@ def restored_told(done: Restored, *, is_redone: bool) -> str:
         if is_redone
         else f"{count} as before; `/redo` brings {them} back"
     )
+    if done.staged:
+        told += f". What is staged is as before, too, at {counted(done.staged, 'path')}"
     if done.left:
-        told += f". Left as they are: {listed([visible_line(one.path) for one in done.left], MOST)}"
+        told += f". Left as they are: {listed([visible_line(shown_path(one.path)) for one in done.left], MOST)}"
     return told

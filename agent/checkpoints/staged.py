@@ -1,0 +1,236 @@
+"""What is staged in the repositories of a folder: seen, and brought back. Git is not run for it: it would run what a
+repository says."""
+
+import hashlib
+import os
+import secrets
+import stat
+import time
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from agent.checkpoints.comparison import Change
+from agent.checkpoints.file_state import FileState, PathChange
+from agent.checkpoints.git_index import read_index, read_staged, staged_in, with_staged
+from agent.checkpoints.places import parent_of
+from agent.checkpoints.restore import PREFIX
+from agent.checkpoints.work_tree import TICK
+from tools.files.bounded import beginning_of
+from tools.sandbox.git_metadata import own_metadata
+
+MOST = 100_000_000
+"""Bytes of an index that are read."""
+_UNDER_WAY = ("MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD", "rebase-merge", "rebase-apply")
+BUSY = "git is at work in it, or an `index.lock` was left behind"
+OTHERS = "what is staged was changed meanwhile"
+
+Identity = tuple[int, int, int, int] | tuple[()]
+"""Inode, size, time of the last change, and of the last writing."""
+CHANGED, WRITTEN = 2, 3
+
+
+@dataclass(slots=True)
+class _Seen:
+    """What is staged in one repository."""
+
+    identity: Identity
+    """Of the file; empty where it may change again without becoming another."""
+    head: str
+    staged: Mapping[bytes, bytes] | None
+    """None where that cannot be said."""
+
+
+class StagedFiles:
+    """The path of what is staged is that of the index, a NUL, and the path in the repository."""
+
+    def __init__(self, root: str) -> None:
+        self._root = root
+        self._seen: dict[str, _Seen] = {}
+
+    def look(self, folders: Iterable[str]) -> dict[str, Change]:
+        """What was staged since the last look, and where the head moved, in the repositories at folders and around the
+        root. Nothing of one that was not there then."""
+        before, self._seen = self._seen, {}
+        found: dict[str, Change] = {}
+        for index, metadata, common in self._repositories(folders):
+            name = _name(self._root, index)
+            old = before.get(name)
+            new = self._seen[name] = _look(index, metadata, common, old)
+            if old is None or old.staged is None or new.staged is None:
+                continue
+            if old.head != new.head:
+                found[f"{name}\0"] = (_state(old.head, b""), _state(new.head, b""))
+            elif old.staged is not new.staged:
+                for path in old.staged.keys() | new.staged.keys():
+                    was, now = old.staged.get(path, b""), new.staged.get(path, b"")
+                    if was != now:
+                        found[f"{name}\0{os.fsdecode(path)}"] = (_state(old.head, was), _state(new.head, now))
+        return found
+
+    def states(self, paths: Iterable[str]) -> dict[str, FileState]:
+        """What is staged at such paths now."""
+        found: dict[str, FileState] = {}
+        seen: dict[str, _Seen | None] = {}
+        for path in paths:
+            name, _, entry = path.partition("\0")
+            if name not in seen:
+                seen[name] = self._now(name)
+            now = seen[name]
+            if now is None or now.staged is None:
+                found[path] = FileState("unreadable")
+            else:
+                found[path] = _state(now.head, now.staged.get(os.fsencode(entry), b""))
+        return found
+
+    def put(self, name: str, changes: Iterable[PathChange], point: int) -> str:
+        """Stages at the paths of one index again what was staged there, `after`, where that is still `before`. Why that
+        was not done, if so: it is all of them or none."""
+        wanted = {os.fsencode(change.path.partition("\0")[2]): change for change in changes}
+        now = self._now(name)
+        if now is None or now.staged is None:
+            return "the index cannot be read"
+        if any(_state(now.head, now.staged.get(path, b"")) != change.before for path, change in wanted.items()):
+            return OTHERS
+        temporary = f"{PREFIX}{point}-{secrets.token_hex(3)}"
+        try:
+            with parent_of(self._root, name) as (folder, index):
+                content, identity = _read(folder, index)
+                staged = {path: _entry(one.after) for path, one in wanted.items()}
+                body = with_staged(content, staged, identity[WRITTEN] // 10**9)
+                mode = stat.S_IMODE(os.stat(index, dir_fd=folder).st_mode) if content else 0o644
+                _write(folder, temporary, body, mode)
+                try:
+                    os.link(temporary, f"{index}.lock", src_dir_fd=folder, dst_dir_fd=folder)
+                    if _identity(folder, index) != identity:  # nobody else writes it from here on
+                        os.unlink(f"{index}.lock", dir_fd=folder)
+                        return OTHERS
+                    os.rename(f"{index}.lock", index, src_dir_fd=folder, dst_dir_fd=folder)
+                finally:
+                    os.unlink(temporary, dir_fd=folder)
+        except FileExistsError:
+            return BUSY
+        except (OSError, ValueError) as error:
+            return f"the index cannot be written: {error}"
+        return ""
+
+    def clear(self, name: str, point: int) -> None:
+        """Removes what a program that was killed in `put` has left, its lock, too."""
+        with suppress(OSError), parent_of(self._root, name) as (folder, index):
+            lock = _identity(folder, f"{index}.lock")
+            for each in os.listdir(folder):
+                if each.startswith(f"{PREFIX}{point}-"):
+                    if _identity(folder, each) == lock:
+                        os.unlink(f"{index}.lock", dir_fd=folder)
+                    os.unlink(each, dir_fd=folder)
+
+    def _repositories(self, folders: Iterable[str]) -> list[tuple[str, Path, Path]]:
+        """Index, metadata and what they share with other work trees, of each that has metadata of its own."""
+        tops = [Path(self._root), *Path(self._root).parents]
+        top = next((each for each in tops if os.path.lexists(each / ".git")), None)
+        inner = [Path(self._root, name) for name in folders if name and os.path.lexists(f"{self._root}/{name}/.git")]
+        found = {}
+        for each in (top, *inner) if top is not None else inner:
+            if (own := own_metadata(each)) is not None:
+                found[str(own[0] / "index")] = (str(own[0] / "index"), *own)
+        return list(found.values())
+
+    def _now(self, name: str) -> _Seen | None:
+        """What is staged in a repository, of those that were seen."""
+        index = Path(self._root, name)
+        seen = self._seen.get(name)
+        shared = os.fsdecode(_text(index.parent / "commondir").strip())
+        return _look(str(index), index.parent, Path(os.path.realpath(index.parent / (shared or "."))), seen)
+
+
+def described(state: FileState) -> bytes | None:
+    """Mode and content of what is staged, as `git ls-files -s` names them; None where nothing is."""
+    staged = read_staged(_entry(state))
+    return b"".join(b"%o %s\n" % (mode, oid.hex().encode()) for mode, oid in staged) or None
+
+
+def _look(index: str, metadata: Path, common: Path, known: _Seen | None) -> _Seen:
+    head = _head(metadata, common)
+    now = time.time_ns()
+    try:
+        with parent_of("/", index) as (folder, name):
+            identity = _identity(folder, name)
+            if known is not None and known.identity == identity:
+                return _Seen(identity, head, known.staged)
+            content, identity = _read(folder, name)
+            staged: Mapping[bytes, bytes] = staged_in(read_index(content))
+    except (OSError, ValueError):
+        return _Seen((), head, None)
+    if known is not None and known.staged == staged:
+        staged = known.staged  # only the times of files in it became others
+    return _Seen(identity if identity[CHANGED] + TICK < now else (), head, staged)
+
+
+def _head(metadata: Path, common: Path) -> str:
+    """What tells whether commits were made, another branch is there, or a merge began or ended."""
+    told = [_text(metadata / "HEAD")]
+    if told[0].startswith(b"ref: "):
+        name = told[0][5:].strip()
+        loose = _text(common / os.fsdecode(name))
+        if not loose:
+            packed = _text(common / "packed-refs", MOST)
+            at = packed.find(b" " + name + b"\n")
+            loose = packed[packed.rfind(b"\n", 0, at) + 1 : at] if at >= 0 else _text(common / "reftable/tables.list")
+        told.append(loose)
+    told += [name.encode() + _text(metadata / name) for name in _UNDER_WAY if os.path.lexists(metadata / name)]
+    return hashlib.sha256(b"\0".join(told)).hexdigest()[:16]
+
+
+def _text(path: Path, most: int = 4096) -> bytes:
+    try:
+        return beginning_of(str(path), most)
+    except (OSError, ValueError):
+        return b""
+
+
+def _state(head: str, staged: bytes) -> FileState:
+    return FileState("staged", 0, f"{head}|{staged.hex()}")
+
+
+def _entry(state: FileState) -> bytes:
+    return bytes.fromhex(state.digest.partition("|")[2])
+
+
+def _identity(folder: int, name: str) -> Identity:
+    """What tells whether a file is still the same; zeros where there is none."""
+    try:
+        return _identity_of(os.stat(name, dir_fd=folder, follow_symlinks=False))
+    except FileNotFoundError:
+        return 0, 0, 0, 0
+
+
+def _identity_of(status: os.stat_result) -> Identity:
+    return status.st_ino, status.st_size, status.st_ctime_ns, status.st_mtime_ns
+
+
+def _read(folder: int, index: str) -> tuple[bytes, Identity]:
+    """The bytes of an index; none where there is none yet."""
+    try:
+        handle = os.open(index, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
+    except FileNotFoundError:
+        return b"", (0, 0, 0, 0)
+    with os.fdopen(handle, "rb") as file:
+        status = os.fstat(handle)
+        if not stat.S_ISREG(status.st_mode) or status.st_size > MOST:
+            raise ValueError("no index")
+        return file.read(), _identity_of(status)
+
+
+def _write(folder: int, name: str, body: bytes, mode: int) -> None:
+    handle = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=folder)
+    with os.fdopen(handle, "wb") as file:
+        file.write(body)
+        file.flush()
+        os.fchmod(handle, mode)
+        os.fsync(handle)
+
+
+def _name(root: str, path: str) -> str:
+    base = root.rstrip("/")
+    return path[len(base) + 1 :] if path.startswith(f"{base}/") else path

@@ -1,0 +1,204 @@
+"""What is staged is taken back with the files, by a real git and beside it."""
+
+import os
+import signal
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent.checkpoints.file_state import MOVED, SINCE, shown_path
+from agent.checkpoints.git_index import entry_of, read_index, staged_in, with_staged
+from agent.checkpoints.project import ProjectCheckpoints
+from agent.checkpoints.staged import BUSY
+from agent.checkpoints.undo_points import Restored, to_redo, to_undo
+from tests.agent.checkpoints.trees import Agent, project_in
+
+GIT = ("git", "-c", "user.name=x", "-c", "user.email=x@x", "-c", "protocol.file.allow=always")
+
+
+def git(work: Path, *arguments: str) -> str:
+    return subprocess.run([*GIT, *arguments], cwd=work, check=True, capture_output=True, text=True).stdout
+
+
+def status(work: Path) -> list[str]:
+    return git(work, "status", "--porcelain").splitlines()
+
+
+def repository(work: Path, *options: str) -> Path:
+    work.mkdir(parents=True)
+    git(work, "init", "-q", *options)
+    for name in ("a", "b", "sub dir/c"):
+        (work / name).parent.mkdir(exist_ok=True)
+        (work / name).write_text(f"{name}\n")
+    git(work, "add", "-A")
+    git(work, "commit", "-qm", "x")
+    return work
+
+
+def back(project: ProjectCheckpoints, *, redo: bool = False, forced: bool = False) -> Restored:
+    points = project.points()
+    point = to_redo(points) if redo else to_undo(points)
+    assert point is not None
+    return project.restore(project.plan((point.id,)), point.place, "redo" if redo else "undo", forced=forced)
+
+
+@pytest.mark.parametrize("version", ["2", "4", "sha256"])
+def test_what_the_agent_staged_is_taken_back_and_brought_back(tmp_path: Path, version: str) -> None:
+    work = repository(tmp_path / "work", *(("--object-format=sha256",) if version == "sha256" else ()))
+    if version == "4":
+        git(work, "update-index", "--index-version=4")
+    (work / "b").write_text("staged by the user\n")
+    git(work, "add", "b")
+    before = status(work)
+    project = project_in(tmp_path)
+    agent = Agent(project)
+    place = agent.begin()
+    (work / "a").write_text("agent\n")
+    (work / "new").write_text("new\n")
+    git(work, "add", "a", "new")
+    git(work, "rm", "-q", "--cached", "sub dir/c")
+    git(work, "add", "-N", "sub dir/c")
+    after = status(work)
+    assert agent.end(place) == ("a", "new")
+    done = back(project)
+    assert (status(work), done.files, done.staged, done.left) == (before, ("a", "new"), 3, ())
+    assert git(work, "fsck", "--no-dangling") == ""
+    assert back(project, redo=True).left == ()
+    assert status(work) == after
+    project.close()
+
+
+def test_what_others_staged_and_commits_stay(tmp_path: Path) -> None:
+    work = repository(tmp_path / "work")
+    project = project_in(tmp_path)
+    agent = Agent(project)
+    place = agent.begin()
+    for name in ("a", "b"):
+        (work / name).write_text("agent\n")
+    git(work, "add", "a", "b")
+    agent.end(place)
+    (work / "b").write_text("user\n")
+    git(work, "add", "b")
+    done = back(project, forced=True)
+    assert [(shown_path(one.path), one.why) for one in done.left] == [("b (staged)", SINCE)]
+    assert status(work) == ["MM b"]
+    git(work, "commit", "-qm", "of the user")
+
+    place = agent.begin()
+    (work / "a").write_text("agent\n")
+    git(work, "commit", "-qam", "of the agent")
+    git(work, "rm", "-q", "--cached", "b")
+    assert agent.end(place) == ("a",)
+    git(work, "commit", "-qm", "of the user")
+    done = back(project)
+    assert [(shown_path(one.path), one.why) for one in done.left] == [(". (commits and branches)", MOVED)]
+    assert status(work) == [" M a", "?? b"]
+    place = agent.begin()
+    git(work, "commit", "-qam", "nothing but a commit")
+    assert agent.end(place) == ()
+    project.close()
+
+
+def test_submodules_work_trees_and_folders_in_a_repository_have_their_own_index(tmp_path: Path) -> None:
+    inner, main = repository(tmp_path / "inner"), repository(tmp_path / "main")
+    git(main, "submodule", "--quiet", "add", str(inner), "module")
+    git(main, "commit", "-qm", "module")
+    git(main, "worktree", "add", "-q", str(tmp_path / "work"))
+    work = tmp_path / "work"
+    git(work, "submodule", "--quiet", "update", "--init")
+    nested = repository(work / "sub dir" / "nested")
+    project = project_in(tmp_path)
+    agent = Agent(project)
+    place = agent.begin()
+    for folder in (work, work / "module", nested):
+        (folder / "a").write_text("agent\n")
+        git(folder, "add", "a")
+    agent.end(place)
+    assert status(nested) == ["M  a"]
+    done = back(project)
+    assert (done.staged, done.left) == (3, ())
+    assert [status(folder) for folder in (work, work / "module", nested)] == [['?? "sub dir/nested/"'], [], []]
+    below = ProjectCheckpoints(tmp_path / "data", main / "sub dir", project._limits, 100_000_000)
+    agent = Agent(below)
+    place = agent.begin()
+    (main / "b").write_text("outside of the folder\n")
+    git(main, "add", "b")
+    agent.end(place)
+    assert (back(below).staged, status(main)) == (1, [" M b"])
+    below.close()
+    project.close()
+
+
+def test_metadata_that_only_the_work_tree_claims_is_not_touched(tmp_path: Path) -> None:
+    other, work = repository(tmp_path / "other"), tmp_path / "work"
+    work.mkdir()
+    (work / ".git").write_text(f"gitdir: {other}/.git\n")
+    project = project_in(tmp_path)
+    agent = Agent(project)
+    place = agent.begin()
+    (other / "a").write_text("user\n")
+    git(other, "add", "a")
+    agent.end(place)
+    assert to_undo(project.points()) is None
+    project.close()
+
+
+def test_a_lock_of_git_is_respected_and_files_come_back_without_the_index(tmp_path: Path) -> None:
+    work = repository(tmp_path / "work")
+    project = project_in(tmp_path)
+    agent = Agent(project)
+    place = agent.begin()
+    (work / "a").write_text("agent\n")
+    git(work, "add", "a")
+    agent.end(place)
+    (work / ".git/index.lock").touch()
+    done = back(project)
+    assert ((work / "a").read_text(), [one.why for one in done.left]) == ("a\n", [BUSY])
+    assert (work / ".git/index.lock").exists()
+    assert not list((work / ".git").glob(".ebb*"))
+    (work / ".git/index.lock").unlink()
+    assert status(work) == ["MM a"]
+    project.close()
+
+
+@pytest.mark.parametrize("call", ["link", "rename", "fsync", "unlink"])
+def test_a_kill_while_it_is_staged_again_leaves_no_lock_behind(tmp_path: Path, call: str) -> None:
+    work = repository(tmp_path / "work")
+    project = project_in(tmp_path)
+    agent = Agent(project)
+    place = agent.begin()
+    git(work, "rm", "-q", "--cached", "a")
+    agent.end(place)
+    project.close()
+    child = os.fork()
+    if child == 0:
+        real: Any = getattr(os, call)
+
+        def killing(*args: Any, **kwargs: Any) -> None:
+            real(*args, **kwargs) if call in ("link", "fsync") else None
+            os.kill(os.getpid(), signal.SIGKILL)
+
+        setattr(os, call, killing)
+        back(project_in(tmp_path))
+        os._exit(1)
+    assert os.WIFSIGNALED(os.waitpid(child, 0)[1])
+    project = project_in(tmp_path)
+    project.recover()
+    assert status(work) == []
+    assert sorted(each.name for each in (work / ".git").iterdir() if "lock" in each.name or "ebb" in each.name) == []
+    project.close()
+
+
+def test_an_index_is_written_as_it_was_read(tmp_path: Path) -> None:
+    work = repository(tmp_path / "work")
+    data = (work / ".git/index").read_bytes()
+    entries = read_index(data)
+    assert [entry.path for entry in entries] == [b"a", b"b", b"sub dir/c"]
+    assert read_index(with_staged(data, {}, 1 << 31)) == entries
+    (one,) = (entry for entry in entries if entry.path == b"b")
+    assert staged_in([entry_of(b"b", one.staged)]) == {b"b": one.staged}
+    for cut in (b"DIRC", data[:-1], b"X" + data[1:], data[:40] + b"\xff" + data[41:]):
+        with pytest.raises(ValueError, match="index"):
+            read_index(cut)
