@@ -62,7 +62,7 @@ conformance: .venv/conformance/ready
 	$(BIN)/python -m tests.conformance.suite .venv/conformance
 
 demo: .venv/ready
-	$(BIN)/ebb demo
+	$(BIN)/ebb demo --print
 
 run: .venv/ready
 	$(BIN)/ebb

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shlex
 import signal
 import socket
@@ -17,6 +18,7 @@ from tests.fake_provider import Call, FakeProvider, Turn
 from tests.kit.session import call, calls
 from tests.kit.user import User
 from tests.running import Run, command, ebb, environment
+from tui.session import demo
 
 HAIKU = "anthropic/claude-haiku-5-5"
 NOW = {"retry-after-ms": "1"}
@@ -513,6 +515,21 @@ def test_the_demo_repairs_its_project(user: User) -> None:
     assert '\n  * read  prices.py\n    1\t"""Prices of an order' in run.out
     assert "\n  * grep  def test_\n    test_prices.py\n" in run.out
     assert "price * quantity" in (user.project / "demo" / "prices.py").read_text()
+
+
+def test_the_demo_of_the_terminal_mends_its_project_and_compacts_once(user: User) -> None:
+    """Its script with no pauses and nobody to ask; the terminal itself shows what any session does."""
+    (user.project / "orders.log").write_text(demo.log_of_orders())
+    for name in ("prices.py", "test_prices.py"):
+        (user.project / name).write_text((demo.FILES / f"{name}.txt").read_text())
+    script = user.home / "tour.toml"
+    script.write_text(re.sub(r"^pause.*$", "", (demo.FILES / "tour.toml").read_text(), flags=re.MULTILINE))
+    flags = (*demo.FLAGS, "--allow", "edit(prices.py)", "--output-format", "stream-json")
+    run = user.ebb("-p", demo.PROMPT, "-m", f"scripted/{script}", *flags)
+    events = [json.loads(line) for line in run.out.splitlines()]
+    assert [event["strategies"] for event in events if event["type"] == "context_compacted"] == [["summary"]]
+    assert "price * quantity" in (user.project / "prices.py").read_text()
+    assert "Try these before you leave" in events[-1]["result"]
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])

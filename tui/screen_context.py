@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from time import time
 from typing import Any, Protocol
@@ -183,14 +182,12 @@ class ScreenContext:
             self.app.query_one(Transcript).show_in(thoughts=self.settings.config.tui_thoughts)
 
     async def play_demo(self) -> None:
-        """Plays the demo where the terminal was before, and comes back."""
-        from tui.session.demo import run_demo  # noqa: PLC0415  # deferred: see above
+        """Plays the demo in the place of this, and comes back."""
+        from tui.session.demo import show_demo  # noqa: PLC0415  # deferred: see above
         from tui.terminal.edit_text import keys_left_to_it  # noqa: PLC0415  # deferred: see above
 
         try:
             with given_away(self.app), keys_left_to_it():
-                await asyncio.to_thread(run_demo, None)
-                with suppress(EOFError):  # the terminal is gone
-                    await asyncio.to_thread(input, "\nEnter goes back. ")
+                await asyncio.to_thread(show_demo, None)
         except SuspendNotSupported:
             self.controller.notice("the demo needs a terminal: `ebb demo` plays it in one")

@@ -248,13 +248,17 @@ def _permissions(arguments: Sequence[str]) -> int:
 
 def _demo(arguments: Sequence[str]) -> int:
     parser = parser_of(
-        "demo", "A scripted model repairs a real bug with the real tools. No key and no network are needed."
+        "demo",
+        "A scripted model repairs a real bug with the real tools: in the terminal, or printed where there is none. No "
+        "key and no network are needed.",
     )
+    parser.add_argument("--print", action="store_true", help="print it, also in a terminal")
     parser.add_argument("--keep", metavar="DIR", help="leave the repaired project in this new folder")
     options = parser.parse_args(arguments)
-    from tui.session.demo import run_demo  # noqa: PLC0415  # deferred: only this command needs it
+    from tui.session.demo import print_demo, show_demo  # noqa: PLC0415  # deferred: only this command needs it
 
-    return run_demo(options.keep)
+    is_seen = sys.stdin is not None and sys.stdin.isatty() and sys.stdout is not None and sys.stdout.isatty()
+    return (show_demo if is_seen and not options.print else print_demo)(options.keep)
 
 
 _OF_SESSIONS: dict[str, Callable[[Sequence[str]], int]] = {

@@ -56,9 +56,9 @@ class LineContext(Lines):
         return (await self.ask(f"y {yes}; an empty line cancels: ")).strip().lower() == "y"
 
     async def play_demo(self) -> None:
-        from tui.session.demo import run_demo  # noqa: PLC0415  # deferred: few see it
+        from tui.session.demo import print_demo  # noqa: PLC0415  # deferred: few see it
 
-        await self.reader().lend(lambda: str(run_demo(None)))
+        await self.reader().lend(lambda: str(print_demo(None)))
 
     def hint(self, text: str) -> None:
         self.say((text,))

@@ -1,4 +1,5 @@
-"""`ebb demo`: a scripted model repairs a real bug with the real tools, in a new folder, with no key and no network."""
+"""`ebb demo`: a scripted model repairs a real bug with the real tools, in a new folder, with no key and no network: in
+the terminal, or printed."""
 
 import asyncio
 import os
@@ -6,7 +7,8 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 from agent.config.load import load_config
@@ -23,15 +25,43 @@ from agent.events import (
 )
 from agent.sessions import Sessions
 from tools.outputs.extent import counted
+from tui.terminal.own_command import own_command
 from tui.text.sanitise import visible
 from tui.view.titles import title_of
 
 PROMPT = "The tests fail. Find out why and fix it."
-_FILES = Path(__file__).parent / "demo_project"
+FLAGS = (
+    "--permission-mode", "ask", "--allow", "bash(python3 -m unittest -q)", "--allow", "bash(cat orders.log)",
+    "--config", "agent.tail_tokens=300",
+)  # fmt: skip
+"""Only the change is asked about, and a short session has something to compact."""
+_WRONG = 2345
+FILES = Path(__file__).parent / "demo_project"
 
 
-def run_demo(keep: str | None) -> int:
-    """Plays the demo and says whether the tests pass afterwards: exit code 0 when they do."""
+def print_demo(keep: str | None) -> int:
+    """Plays the demo in print and says whether the tests pass afterwards: exit code 0 when they do. Raises
+    `UsageError`."""
+    with _project(keep) as folder:
+        print(f"A scripted model works on a small project in {folder}\n\n> {PROMPT}")
+        asyncio.run(_play(folder))
+        return _verdict(folder)
+
+
+def show_demo(keep: str | None) -> int:
+    """Plays the demo in this terminal, as a session of its own: a change to agree to, a large output, a compaction.
+    The exit code of that. Raises `UsageError`."""
+    with _project(keep) as folder, tempfile.TemporaryDirectory(prefix="ebb-demo-home-") as home:
+        (folder / "orders.log").write_text(log_of_orders(), encoding="utf-8")
+        flags = ("-C", str(folder), "-m", f"scripted/{FILES / 'tour.toml'}", *FLAGS, PROMPT)
+        # A home of its own: as in print. A process of its own: this one may be in the middle of something.
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("EBB_")}
+        return subprocess.run(own_command(flags), env={**environment, "EBB_HOME": home}, check=False).returncode
+
+
+@contextmanager
+def _project(keep: str | None) -> Iterator[Path]:
+    """A folder with a small project in it."""
     folder = Path(keep).expanduser() if keep else Path(tempfile.mkdtemp(prefix="ebb-demo-"))
     if keep:
         try:
@@ -40,17 +70,24 @@ def run_demo(keep: str | None) -> int:
             raise UsageError(f"cannot make the folder `{keep}`: {error.strerror}; name a new one") from error
     try:
         for name in ("prices.py", "test_prices.py"):
-            shutil.copyfile(_FILES / f"{name}.txt", folder / name)
-        print(f"A scripted model works on a small project in {folder}\n\n> {PROMPT}")
-        asyncio.run(_play(folder))
-        return _verdict(folder)
+            shutil.copyfile(FILES / f"{name}.txt", folder / name)
+        yield folder
     finally:
         if not keep:
             shutil.rmtree(folder, ignore_errors=True)
 
 
+def log_of_orders() -> str:
+    """4,000 lines, one of which matters."""
+    lines = [
+        f"2026-11-22T{order // 240:02d}:{order // 4 % 60:02d} INFO order {order} is priced" for order in range(4000)
+    ]
+    lines[_WRONG] = f"2026-11-22T09:46 ERROR: order {_WRONG} is 350 cents, but 800 were paid"
+    return "\n".join(lines) + "\n"
+
+
 async def _play(folder: Path) -> None:
-    flags = {"agent.model": f"scripted/{_FILES / 'script.toml'}", "agent.permission_mode": "auto"}
+    flags = {"agent.model": f"scripted/{FILES / 'script.toml'}", "agent.permission_mode": "auto"}
     # A home of its own: the demo must not depend on the user's configuration, nor leave anything in it.
     config = load_config(folder, {"EBB_HOME": str(folder / ".ebb-home")}, flags)
     sessions = Sessions(config, folder, os.environ, interactive=False, ephemeral=True)

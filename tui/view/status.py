@@ -4,6 +4,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
+from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 from rich.cells import cell_len
@@ -134,7 +135,9 @@ def _part(name: "StatusPart", shown: Shown) -> Line:
         case "mode":
             return _mode(shown) if view.busy and view.mode not in ("", "ask") else ()
         case "model":
-            return ((visible_line(view.model), "dim"),) if view.model else ()
+            # The name of a scripted model is a path: its end says which one.
+            model = f"scripted/{PurePath(view.model).name}" if view.model.startswith("scripted/") else view.model
+            return ((visible_line(model), "dim"),) if view.model else ()
         case "turn":
             spent = view.turn_cost
             turn = f"turn {dollars(spent)}" if spent and view.cost and spent < view.cost else ""

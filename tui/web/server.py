@@ -18,10 +18,9 @@ from textual_serve.app_service import AppService
 from textual_serve.server import Server
 
 from agent.errors import UsageError
+from tui.terminal.own_command import own_command
 from tui.web.access import COOKIE_LASTS, BrowserAccess
 from tui.web.driver import NAME as DRIVER
-
-_START = "import sys; sys.path.insert(0, {!r}); from tui.cli.main import main; sys.exit(main())"
 
 _REFUSED = (
     "Open the address that `ebb serve` has printed. It lets one browser in, once, within ten minutes; "
@@ -161,8 +160,7 @@ def serve(arguments: Sequence[str], port: int) -> int:
         except (OSError, OverflowError) as error:
             raise UsageError(f"cannot serve on port {port}: {error}; leave `--port` out to use any free one") from error
         gate = BrowserAccess(listening.getsockname()[1], secrets.token_urlsafe(24), time.monotonic())
-        command = [sys.executable, "-c", _START.format(str(Path(__file__).parents[2])), *arguments]
-        asyncio.run(_serve(LocalServer(command, gate), gate, listening))
+        asyncio.run(_serve(LocalServer(own_command(arguments), gate), gate, listening))
     return 0
 
 

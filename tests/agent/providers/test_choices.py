@@ -14,7 +14,7 @@ from agent.providers.choices import offers, version_of
     [
         ("anthropic/claude-haiku-4-5-20251001", (4, 5)),
         ("openai/gpt-6.1-sol", (6, 1)),
-        ("openai/gpt-4o-2024-05-13", (0, 0)),
+        ("openai/gpt-4o-2024-05-13", (4, 0)),
         ("openai/gpt-4-0613", (4, 0)),
         ("ollama/qwen3:8b", (0, 0)),
         ("ollama/llama-3.3-70b", (3, 3)),
