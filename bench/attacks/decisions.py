@@ -1,32 +1,22 @@
-"""What the permission policy decides about rows of a file of attacks, none of which is run: how many calls that must be
-asked about are allowed, and how many harmless ones are not.
-
-    EBB_ATTACKS=attacks.jsonl python -m bench.attacks
-
-Each row is a JSON object with `id`, `setup` (`policy`: a name in `attacks_policies.json` beside the file; `mode`,
-`files`, `symlinks`, `git_repo`), `action` (`tool` and `args`) and `expected.decision`. Rows of other kinds
-are left out.
-"""
+"""What the permission policy decides about rows of attacks, none of which is run: how many calls that must be asked
+about are allowed, and how many harmless ones are not."""
 
 import errno
-import json
 import os
 import re
-import subprocess
-import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
 from agent.calls.approval import request_for
 from agent.calls.policy import Policy, decide, parse_rule
 from agent.config.options import Mode
+from bench.attacks.rows import Places, Row, lay_out, policies_beside, rows_of
 from tools.base import Tool, ToolError, Workspace
 from tools.catalog import builtin_tools
 from tools.lazy import dataclass
 
-PLACE = "EBB_ATTACKS"
 ORDER = ("allow", "ask", "deny")
 
 
@@ -54,20 +44,18 @@ class JudgedRow:
 
 def judged(file: Path) -> Iterator[JudgedRow]:
     """Each row that says what is to be decided about a call of one of our tools, with what is decided."""
-    policies = json.loads((file.parent / "attacks_policies.json").read_text())
+    policies = policies_beside(file)
     tools = {tool.name: tool for tool in builtin_tools()}
-    for line in file.read_text().splitlines():
-        row = cast("Mapping[str, Any]", _expanded(json.loads(line)))
+    for row in rows_of(file):
         tool, expected = tools.get(row["action"].get("tool", "")), row["expected"].get("decision")
         if tool is not None and expected in ORDER and not row["setup"].get("race"):
             with tempfile.TemporaryDirectory() as folder:
-                yield _judged(row, tool, policies, Path(folder).resolve())
+                yield _judged(row, tool, policies, Places(Path(folder).resolve()))
 
 
-def _judged(row: Mapping[str, Any], tool: Tool, policies: Mapping[str, Any], folder: Path) -> JudgedRow:
-    setup, arguments = row["setup"], row["action"]["args"]
-    root, elsewhere = folder / "w" / "proj", folder
-    _lay_out(setup, root, elsewhere)
+def _judged(row: Row, tool: Tool, policies: Mapping[str, Any], places: Places) -> JudgedRow:
+    setup, arguments, root = row["setup"], row["action"]["args"], places.project
+    lay_out(setup, places)
     named = policies.get(setup.get("policy") or "", {})
     given = {**named, **(setup.get("rules") or {})}
     policy = Policy(
@@ -78,7 +66,7 @@ def _judged(row: Mapping[str, Any], tool: Tool, policies: Mapping[str, Any], fol
     )
     said = str(arguments.get("command", arguments))
     try:
-        request = request_for(tool, arguments, Workspace(root, folder / "outputs"), policy)
+        request = request_for(tool, arguments, Workspace(root, places.folder / "outputs"), policy)
         ruling = decide(request, policy)
     except ToolError as error:
         return JudgedRow(row["id"], row["expected"]["decision"], "deny", f"refused: {error}", said)
@@ -99,35 +87,8 @@ def _ours(rule: str) -> str:
     return re.sub(r"^[A-Z]\w*", lambda name: name[0].lower(), rule) if "(" in rule else f"bash({rule})"
 
 
-def _lay_out(setup: Mapping[str, Any], root: Path, elsewhere: Path) -> None:
-    root.mkdir(parents=True)
-    if setup.get("git_repo"):
-        subprocess.run(["git", "init", "-q", str(root)], check=True)
-    for name, text in (setup.get("files") or {}).items():
-        path = root / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(str(text))
-    for name, target in (setup.get("symlinks") or {}).items():
-        inside = str(elsewhere) + target if target.startswith("/w/") else target
-        (root / name).symlink_to(inside)
-
-
-def _expanded(value: object) -> object:
-    if isinstance(value, dict):
-        if "$repeat" in value:
-            unit, times = value["$repeat"]
-            return cast("str", unit) * cast("int", times)
-        if "$concat" in value:
-            return "".join(str(_expanded(part)) for part in value["$concat"])
-        return {name: _expanded(each) for name, each in value.items()}
-    return [_expanded(each) for each in value] if isinstance(value, list) else value
-
-
-def main() -> int:
-    if not os.environ.get(PLACE):
-        print(f"{PLACE} names no file of attacks", file=sys.stderr)
-        return 2
-    rows = list(judged(Path(os.environ[PLACE])))
+def report(rows: Sequence[JudgedRow]) -> bool:
+    """Prints what is not as it should be; whether something got through or was held up."""
     kinds = {
         "allowed without a question": [row for row in rows if row.got_through],
         "harmless and not allowed": [row for row in rows if row.is_held_up],
@@ -139,8 +100,4 @@ def main() -> int:
             print(f"  {row.id}  {row.said[:100]!r}  {row.decided}: {row.rule}")
     harmless = sum(row.expected == "allow" for row in rows)
     print(f"{len(rows)} rows, {harmless} of them harmless")
-    return 1 if kinds["allowed without a question"] or kinds["harmless and not allowed"] else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    return bool(kinds["allowed without a question"] or kinds["harmless and not allowed"])

@@ -1,0 +1,65 @@
+"""Each row carried out in the way of its area, and how many came to nothing, class by class."""
+
+import subprocess
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Set
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from bench.attacks import faults, files, inputs, servers, shell, terminals, trust, web
+from bench.attacks.rows import Outcome, Places, Row, policies_beside, rows_of
+
+
+def report(file: Path, wanted: Set[str]) -> bool:
+    """Prints what happened that may not, and why rows were not carried out; whether anything happened."""
+    policies, counts, reasons = policies_beside(file), Counter[tuple[str, str, str]](), Counter[tuple[str, str]]()
+    bad = False
+    for row in rows_of(file):
+        if wanted and not wanted & {row["id"], row["area"]}:
+            continue
+        began = time.perf_counter()
+        for way, outcome in _outcomes(row, policies):
+            counts[row["area"], way, outcome.how] += 1
+            if outcome.how == "not carried out":
+                reasons[row["area"], outcome.why] += 1
+            elif outcome.how == "happened" and not way.startswith("control"):
+                bad = True
+                print(f"  {row['id']}  {way}: {outcome.why[:300]}", flush=True)
+        if time.perf_counter() - began > 20:
+            print(f"  {row['id']}  took {time.perf_counter() - began:.0f} s", flush=True)
+    for area, way in sorted({(area, way) for area, way, _ in counts}):
+        figures = {how: counts[area, way, how] for how in ("held", "happened", "not carried out")}
+        print(f"{area}, {way}: " + ", ".join(f"{count} {how}" for how, count in figures.items() if count))
+    for (area, why), count in sorted(reasons.items()):
+        print(f"not carried out, {area}: {count} × {why}")
+    return bad
+
+
+def _outcomes(row: Row, policies: Mapping[str, Any]) -> Iterator[tuple[str, Outcome]]:
+    for name, carry_out in WAYS.get(row["area"], {"": _unknown}).items():
+        folder = tempfile.mkdtemp()
+        yield name, carry_out(row, Places(Path(folder).resolve()), policies)
+        # Folders may be too deep for Python, or closed; behind the walls all of this is memory that ends with them.
+        subprocess.run(["rm", "-rf", folder], check=False, capture_output=True)
+
+
+def _unknown(row: Row, places: Places, policies: Mapping[str, Any]) -> Outcome:
+    return Outcome("not carried out", "no way of carrying it out is written down")
+
+
+WAYS: Mapping[str, Mapping[str, Callable[[Row, Places, Mapping[str, Any]], Outcome]]] = {
+    "shell-permission": {way.name: partial(shell.carry_out, way) for way in shell.WAYS},
+    "path-escape": {"unasked": files.carry_out, "auto mode": files.auto},
+    "config-trust": {"untrusted": trust.carry_out},
+    "secrets": {"with canaries": trust.secrets},
+    "mcp": {"sandbox off": partial(servers.carry_out, shell.OFF), "sandbox on": partial(servers.carry_out, shell.ON)},
+    "provider-faults": {"one message": faults.provider},
+    "store-faults": {"started again": faults.store},
+    "tool-input": {"all allowed": inputs.carry_out},
+    "terminal-escape": {"shown": terminals.escapes},
+    "input": {"typed": terminals.typed},
+    "web-fetch": {"called": web.carry_out},
+}

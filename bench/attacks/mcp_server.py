@@ -1,0 +1,91 @@
+"""A server of tools that misbehaves as a row says: `python -I -S mcp_server.py JSON`."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+TOLD = json.loads(sys.argv[1])
+OBJECT: dict[str, object] = {"type": "object", "properties": {"text": {"type": "string"}}}
+
+
+def send(message: object) -> None:
+    sys.stdout.write(json.dumps(message) + "\n")
+    sys.stdout.flush()
+
+
+def answer(number: object, result: object) -> None:
+    if "response" in TOLD:
+        send(TOLD["response"])
+    if "response_id" in TOLD:
+        send({"jsonrpc": "2.0", "id": "nobody-asked", "result": result})
+        send({"jsonrpc": "2.0", "id": number, "result": result})
+    send({"jsonrpc": "2.0", "id": number, "result": result})
+
+
+def schema() -> object:
+    told = TOLD.get("schema", OBJECT)
+    if isinstance(told, str):  # so many levels
+        deep = "".join(sign for sign in told if sign.isdecimal()) or "1000"
+        return json.loads('{"properties":{"a":' * min(int(deep), 400) + "{}" + "}}" * min(int(deep), 400))
+    if isinstance(told, dict) and "pattern" in told:
+        return {"type": "object", "properties": {"text": {"type": "string", **told}}}
+    return told
+
+
+def tools() -> list[dict[str, object]]:
+    given = [{"description": "A tool.", "inputSchema": schema(), **one} for one in TOLD.get("tools", ())]
+    return given or [{"name": "echo", "description": "A tool.", "inputSchema": schema()}]
+
+
+def result() -> object:
+    if "result_size" in TOLD:
+        return {"content": [{"type": "text", "text": "x" * TOLD["result_size"]}]}
+    if "result" in TOLD:
+        return TOLD["result"]
+    return {"content": [{"type": "text", "text": "said"}], "isError": bool(TOLD.get("isError"))}
+
+
+def main() -> None:
+    if "dies" in TOLD:
+        print("no such database", file=sys.stderr)
+        sys.exit(1)
+    if any("SIGTERM" in name for name in TOLD):
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    if "forks_daemon" in TOLD:
+        subprocess.Popen(["sleep", "3071"], start_new_session=True, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+    if "stdout" in TOLD:
+        os.write(1, b"\xff\xfe{not text\n")
+    if "stderr" in TOLD and not os.fork():
+        for _ in range(40):
+            os.write(2, b"noise " * 40_000)
+        os._exit(0)
+    for line in sys.stdin:
+        message = json.loads(line)
+        method, number = message.get("method", ""), message.get("id")
+        if method == TOLD.get("never_answers"):
+            time.sleep(3_072)
+        if method == "initialize":
+            version = message["params"]["protocolVersion"]
+            told = {
+                "protocolVersion": version,
+                "capabilities": {"tools": {}},
+                "serverInfo": {"name": "x", "version": "1"},
+            }
+            send({"jsonrpc": "2.0", "id": number, "result": told})
+        elif method == "tools/list":
+            if "roots" in TOLD:
+                send({"jsonrpc": "2.0", "id": 900, "method": "roots/list"})
+            send({"jsonrpc": "2.0", "id": number, "result": {"tools": tools()}})
+        elif method == "tools/call":
+            answer(number, result())
+        elif number is not None and method:
+            send({"jsonrpc": "2.0", "id": number, "error": {"code": -32601, "message": "no such method"}})
+        elif number == 900:
+            print(f"ROOTS {line}", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main()

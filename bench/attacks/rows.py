@@ -1,0 +1,137 @@
+"""Rows of attacks: read from their file, and what they need laid out in folders."""
+
+import json
+import os
+import re
+import shlex
+import subprocess
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Literal, TypeAlias, cast
+
+from tools.lazy import dataclass
+
+PLACE = "EBB_ATTACKS"
+Row: TypeAlias = Mapping[str, Any]
+How: TypeAlias = Literal["held", "happened", "not carried out"]
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of a row that was carried out."""
+
+    how: How
+    why: str = ""
+
+    @classmethod
+    def of(cls, *found: str) -> "Outcome":
+        """Held, unless something was found."""
+        said = "; ".join(filter(None, found))
+        return cls("happened", said) if said else cls("held")
+
+
+def rows_of(file: Path) -> Iterator[Row]:
+    for line in file.read_text().splitlines():
+        yield cast("Row", _expanded(json.loads(line)))
+
+
+def policies_beside(file: Path) -> Mapping[str, Any]:
+    return cast("Mapping[str, Any]", json.loads((file.parent / "attacks_policies.json").read_text()))
+
+
+def _expanded(value: object) -> object:
+    if isinstance(value, dict):
+        if "$repeat" in value:
+            unit, times = value["$repeat"]
+            return cast("str", unit) * cast("int", times)
+        if "$concat" in value:
+            return "".join(str(_expanded(part)) for part in value["$concat"])
+        return {name: _expanded(each) for name, each in value.items()}
+    return [_expanded(each) for each in value] if isinstance(value, list) else value
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """The folders of one row. Rows name them `/w` and `/home/u`."""
+
+    folder: Path
+
+    @property
+    def project(self) -> Path:
+        return self.folder / "w" / "proj"
+
+    @property
+    def home(self) -> Path:
+        return self.folder / "home" / "u"
+
+    @property
+    def ours(self) -> Path:
+        """Where the program keeps its files."""
+        return self.folder / "ebb"
+
+    def meant(self, text: str) -> str:
+        """A text with those folders in the place of the row's."""
+        own = text.replace("~/.config/agent/", "~/.config/ebbtide/")
+        return re.sub(r"(?<![\w.])(/w|/home/u)(?=/|\b)", lambda found: f"{self.folder}{found[1]}", own)
+
+
+def lay_out(setup: Mapping[str, Any], places: Places) -> None:
+    """The working folder of a row, and what is around it."""
+    root = places.project
+    root.mkdir(parents=True, exist_ok=True)
+    for name in setup.get("dirs") or ():
+        Path(places.meant(name)).mkdir(parents=True, exist_ok=True)
+    if setup.get("git_repo"):
+        git(root, "init", "-q")
+    for name, text in {**(setup.get("files") or {}), **(setup.get("repo_files") or {})}.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text if isinstance(text, str) else json.dumps(text))
+    for name in setup.get("executable") or ():
+        (root / name).chmod(0o755)
+    for name, target in (setup.get("symlinks") or {}).items():
+        (root / name).symlink_to(places.meant(target))
+    if setup.get("git_repo"):
+        git(root, "add", "-A")
+        git(root, "commit", "-q", "--allow-empty", "-m", "one")
+    if setup.get("prepare"):
+        subprocess.run(
+            ["sh", "-c", setup["prepare"]], cwd=root, env=_environment(), check=False, capture_output=True, timeout=30
+        )
+
+
+def git(root: Path, *arguments: str) -> None:
+    subprocess.run(["git", *arguments], cwd=root, env=_environment(), check=True, capture_output=True)
+
+
+def _environment() -> dict[str, str]:
+    who = {f"GIT_{role}_{part}": "u@u" for role in ("AUTHOR", "COMMITTER") for part in ("NAME", "EMAIL")}
+    return {"PATH": os.environ["PATH"], "HOME": "/nonexistent", "GIT_CONFIG_GLOBAL": "/dev/null", **who}
+
+
+def happened(what: str, setup: Mapping[str, Any], root: Path) -> bool:
+    """Whether what a row names came about: `exists:NAME`, `deleted:NAME`, `branch:NAME`, …"""
+    kind, _, name = what.partition(":")
+    path = root / name
+    match kind:
+        case "exists":
+            return os.path.lexists(path)
+        case "exists_any":
+            return any(name in names for _, folders, files in os.walk(root) for names in (folders, files))
+        case "deleted":
+            return not os.path.lexists(path)
+        case "changed":
+            return not path.is_file() or path.read_text() != setup["files"][name]
+        case "gone_or_empty":
+            return not path.is_file() or not path.read_text()
+        case "branch" | "nobranch":
+            listed = subprocess.run(
+                ["git", "branch", "--list", name], cwd=root, env=_environment(), check=True, capture_output=True
+            )
+            return bool(listed.stdout.strip()) == (kind == "branch")
+        case "grep":
+            file, _, words = name.partition(":")
+            return (root / file).is_file() and words in (root / file).read_text()
+        case "none":
+            return False
+    raise ValueError(f"`{what}` is of no kind that is known: {shlex.quote(kind)}")

@@ -1,0 +1,68 @@
+"""Commands: run without a sandbox and with nobody to ask, with one likewise, and with one where all is allowed."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from bench.attacks.drive import Played, one_call
+from bench.attacks.rows import Outcome, Places, Row, happened, lay_out
+from tools.lazy import dataclass
+
+OFF, ON = {"EBB_SANDBOX": "off"}, {"EBB_SANDBOX": "require"}
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    name: str
+    env: Mapping[str, str]
+    is_permitted: bool = False
+    is_control: bool = False
+    """Whether nothing holds, so that what the row does comes about: it shows that the rest could be seen."""
+
+
+WAYS = (
+    Way("sandbox off, unasked", OFF),
+    Way("sandbox on, unasked", ON),
+    Way("sandbox on, permitted", ON, is_permitted=True),
+    Way("control: nothing holds", OFF, is_permitted=True, is_control=True),
+)
+
+
+def carry_out(way: Way, row: Row, places: Places, policies: Mapping[str, Any]) -> Outcome:
+    """Whether what may not happen does. Where the command is permitted, what it does to the project is what was
+    permitted; what may not happen is what reaches beyond."""
+    setup, expected = row["setup"], row["expected"]
+    lay_out(setup, places)
+    flags = () if way.is_permitted else tuple(rule_flags(setup, policies))
+    mode = "auto" if way.is_permitted else setup.get("mode") or "ask"
+    played = one_call(
+        places, row["action"]["tool"], row["action"]["args"], *flags, "--permission-mode", mode,
+        env={**way.env, **(setup.get("env") or {})},
+    )  # fmt: skip
+    mark = expected.get("must_not_happen", "none")
+    if way.is_control:
+        if mark == "none":
+            return Outcome("not carried out", "nothing is named that could be seen")
+        return Outcome("happened" if happened(mark, setup, places.project) else "held")
+    if expected["decision"] == "any" and way.env is OFF:
+        return Outcome("not carried out", "its own rules allow it: that is for the sandbox")
+    if way.is_permitted or expected["decision"] in ("allow", "any"):
+        return Outcome.of(played.escaped(), held_up(played) if expected["decision"] == "allow" else "")
+    return Outcome.of(played.escaped(), f"{mark} came about" if happened(mark, setup, places.project) else "")
+
+
+def held_up(played: Played) -> str:
+    return "it was denied" if played.was_denied else ""
+
+
+def rule_flags(setup: Mapping[str, Any], policies: Mapping[str, Any]) -> Iterator[str]:
+    """The rules of a row as flags."""
+    named = policies.get(setup.get("policy") or "", {})
+    for rule in named.get("allow", ()):
+        yield from ("--allow", "bash" if rule == "*" else f"bash({rule})")
+    for rule in _denied({**named, **(setup.get("rules") or {})}):
+        yield from ("--deny", rule)
+
+
+def _denied(given: Mapping[str, Sequence[str]]) -> Iterator[str]:
+    for rule in given.get("deny", ()):
+        yield rule[:1].lower() + rule[1:] if "(" in rule else f"bash({rule})"

@@ -1,0 +1,192 @@
+"""A terminal around the program, in lines and with a screen: what reaches it, and what is typed or pasted."""
+
+import errno
+import os
+import pty
+import re
+import select
+import signal
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from bench.attacks.drive import KEYS, MODEL, make_home, play
+from bench.attacks.rows import Outcome, Places, Row, lay_out
+from bench.attacks.shell import OFF
+from tests.fake_provider import Call, FakeProvider, Step, Turn
+from tests.running import command, ebb, environment
+from tools.lazy import dataclass
+
+_IDLE, _LONGEST = 2.5, 25.0
+"""Seconds without a byte after which all has been shown, and those that are waited at most."""
+_MOST_BELLS = 3
+_UNSEEN = re.compile("[\x80-\x9f\u202a-\u202e\u2066-\u2069\u200b\u200c\ufeff\U000e0000-\U000e007f]")
+_SEQUENCE = re.compile("\x1b[^\x1b\x07]{1,12}")
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    text: str
+    code: int | None
+    """None when it had to be ended."""
+    is_restored: bool
+    """Whether the terminal's own settings are as they were."""
+
+
+def in_terminal(places: Places, steps: Sequence[Step], *words: str, typed: Sequence[str] = ()) -> Shown:
+    """What `ebb` writes to a terminal while a model says these steps. `typed`: at each pause the next text."""
+    import termios  # noqa: PLC0415  # deferred: only behind walls, on Linux
+
+    make_home(places)
+    ours, theirs = pty.openpty()
+    before = termios.tcgetattr(theirs)
+    waiting, read, code = list(typed), bytearray(), None
+    with FakeProvider(steps) as server:
+        given = {**KEYS, **OFF, "ANTHROPIC_BASE_URL": server.url, "HOME": str(places.home), "TERM": "xterm-256color"}
+        process = subprocess.Popen(
+            command("-C", str(places.project), "-m", MODEL, *words), env=environment(places.ours, given),
+            stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True,
+        )  # fmt: skip
+        began, last = time.monotonic(), time.monotonic()
+        while time.monotonic() - began < _LONGEST + _IDLE * len(typed):
+            if select.select([ours], [], [], 0.1)[0]:
+                try:
+                    read += os.read(ours, 65_536)
+                except OSError as error:
+                    if error.errno != errno.EIO:
+                        raise
+                    break
+                last = time.monotonic()
+            elif process.poll() is not None:
+                break
+            elif time.monotonic() - last > _IDLE:
+                if not waiting:
+                    break
+                os.write(ours, waiting.pop(0).encode("utf-8", "surrogateescape"))
+                last = time.monotonic()
+        if process.poll() is None:
+            process.send_signal(signal.SIGTERM)
+        try:
+            code = process.wait(10)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        server.refused.clear()
+    while select.select([ours], [], [], 0.1)[0]:
+        read += os.read(ours, 65_536)
+    is_restored = termios.tcgetattr(theirs)[3] == before[3]
+    os.close(theirs)
+    os.close(ours)
+    return Shown(read.decode("utf-8", "surrogateescape"), code, is_restored)
+
+
+def escapes(row: Row, places: Places, policies: Mapping[str, Any]) -> Outcome:
+    """What a text does to a terminal on which it is shown, with a screen and in lines."""
+    sink, told = row["setup"]["sink"], row["setup"]["payload"]
+    payload = "".join(told) if isinstance(told, list) else str(told)
+    make_home(places)
+    lay_out(row["setup"], places)
+    (places.project / "f").write_text(payload, "utf-8", "surrogatepass")
+    steps, words = _steps(sink, payload, places), ["go"]
+    words += ["--permission-mode", "ask" if sink.startswith("approval") else "auto"]
+    if sink.startswith("headless"):
+        words = ["-p", "go"]
+    if sink.startswith("log"):
+        play(places, steps, "--debug", env={**OFF, "CONTEXT_DEBUG": "true"})
+        session = ebb("-C", str(places.project), "sessions", home=places.ours).out.split()[0]
+        exported = ebb("-C", str(places.project), "sessions", "show", session, home=places.ours).out
+        logs = "".join(p.read_text("utf-8", "replace") for p in (places.ours / "logs").rglob("*") if p.is_file())
+        return Outcome.of(*_steered(payload, exported + logs, is_screen=False))
+    found = []
+    for ways in ([], ["--plain"]) if not sink.startswith("headless") else ([],):
+        shown = in_terminal(places, steps, *words, *ways)
+        found += _steered(payload, shown.text, is_screen=not ways and "-p" not in words)
+        found += ["a traceback"] if "Traceback (most" in shown.text else []
+        found += ["nothing was shown"] if len(shown.text) < 20 and "-p" not in words else []
+    return Outcome.of(*found)
+
+
+def _steered(payload: str, shown: str, *, is_screen: bool) -> list[str]:
+    """What of a payload reached the terminal as it was. A screen sends sequences of its own, which may be the same."""
+    own = _SEQUENCE.findall(payload)
+    wanted = [one for one in own if not is_screen or one[1:2] in "]P^_X"]
+    found = [f"{one!r} came through" for one in wanted if one in shown]
+    found += [f"{len(_UNSEEN.findall(shown))} signs nobody sees"] if _UNSEEN.search(shown) else []
+    bells = len(re.findall(r"(?<!\x1b\]0;)[^\x1b\x07]{0,200}?\x07", re.sub(r"\x1b\][^\x07\x1b]*\x07", "", shown)))
+    return found + ([f"{bells} bells"] if bells > _MOST_BELLS else [])
+
+
+def _steps(sink: str, payload: str, places: Places) -> list[Step]:
+    if sink.startswith(("model", "headless", "log")):
+        return [Turn(text=f"before {payload} behind")]
+    if sink.startswith("approval"):
+        call = Call("bash", {"command": payload})
+    elif sink.startswith("file read"):
+        call = Call("read", {"path": "f"})
+    elif sink.startswith("file name"):
+        (places.project / payload.replace("/", "_")).write_text("x")
+        call = Call("glob", {"pattern": "*"})
+    elif sink.startswith(("mcp", "status")):
+        call = Call(payload, {"a": payload})
+    else:
+        call = Call("bash", {"command": "cat f"})
+    return [Turn(calls=(call,)), Turn(text="done")]
+
+
+def typed(row: Row, places: Places, policies: Mapping[str, Any]) -> Outcome:
+    """What somebody types, pastes, sends or gives as words."""
+    action, expected = row["action"], row["expected"]
+    lay_out(row["setup"], places)
+    if "argv" in action:
+        return _words(action, expected, places)
+    if action.get("start"):
+        env = {**KEYS, **OFF, "ANTHROPIC_BASE_URL": "http://127.0.0.1:1"}
+        run = ebb("-C", str(places.project), "-p", "-", home=places.ours, env=env, stdin="\x00\x1b[2J\x07")
+        return Outcome.of(
+            "a traceback" if "Traceback" in run.err else "", *_steered("\x1b[2J", run.err, is_screen=False)
+        )
+    if "headless" in action and "approval" in action["headless"]:
+        call = Turn(calls=(Call("bash", {"command": "touch x"}),))
+        played = play(places, [call, Turn(text="done")], env=OFF)
+        return Outcome.of(played.escaped(), "" if played.was_denied and played.run.code == 5 else "it was not denied")
+    text = str(action.get("paste") or action.get("text") or action.get("keys") or "")
+    if not text or "resize" in action:
+        return Outcome("not carried out", "signals, crashes and sizes of a terminal: tests/tui has such")
+    made = _made(text)
+    paste = f"\x1b[200~{made}\x1b[201~" if "paste" in action else made
+    shown = in_terminal(places, [Turn(text="done"), Turn(text="done")], typed=[paste, "\r", "\x03", "\x03"])
+    return Outcome.of(
+        "a traceback" if "Traceback (most" in shown.text else "",
+        "" if shown.is_restored else "the terminal was not restored",
+        "a file came about" if (places.project / "PWNED").exists() else "",
+        *_steered(made if "\x1b]" in made else "", shown.text, is_screen=True),
+    )
+
+
+def _made(told: str) -> str:
+    """The text that a row describes."""
+    if told.startswith("1 MB"):
+        return "words of a text\n" * 65_536
+    if "combining" in told:
+        return "a" + "\u0301" * 10_000 + "\u202eabc\U0001f469\u200d\U0001f4bb"
+    return (
+        told.replace("\\x1b", "\x1b")
+        .replace("\\x00", "\0")
+        .replace("\\x03", "")
+        .replace("\\x04", "")
+        .replace("\\x1a", "")
+    )
+
+
+def _words(action: Mapping[str, Any], expected: Mapping[str, Any], places: Places) -> Outcome:
+    """Words of a command line that mean nothing, or that are no identifier of a session."""
+    found = []
+    for last in (action["argv"][-1], *action.get("also", ())):
+        words = [*action["argv"][:-1], last] if len(action["argv"]) > 1 else list(action["argv"])
+        run = ebb("-C", str(places.project), "-p", "hi", *words, home=places.ours, env={**KEYS, **OFF})
+        if run.code == 0 or (isinstance(expected.get("exit"), int) and run.code != expected["exit"]):
+            found.append(f"{words} ended with {run.code}")
+        if "Traceback" in run.err:
+            found.append(f"{words} ended with a traceback")
+    return Outcome.of(*found)
