@@ -10,6 +10,7 @@ from pathlib import Path
 from tools.base import Arguments, Effect, PrintedLog, ReadOnlyAccess, Result, ToolError, Workspace, description_beside
 from tools.commands.viewers import shown_names
 from tools.files.change import note_looks
+from tools.files.obeyed import Obeyed, obeyed_in, told_of_changes
 from tools.files.paths import locate
 from tools.files.read_write import undivided
 from tools.outputs.plain_text import printable
@@ -72,8 +73,9 @@ class Bash:
         command, folder = command_line(arguments), _folder(text(arguments, "workdir", ""), workspace)
         if flag(arguments, "background") or flag(arguments, "terminal"):
             return _run_in_background(command, folder, workspace, terminal=flag(arguments, "terminal"))
-        launched = await _launched(command, folder, workspace)
+        launched, before = await _launched(command, folder, workspace), _obeyed(workspace)
         result = await _run_in_time(command, folder, number(arguments, "timeout", DEFAULT_SECONDS), workspace, launched)
+        result = _with_changes(result, before, workspace)
         names = shown_names(command)
         if names:
             await undivided(lambda: note_looks((folder / name for name in names), workspace))
@@ -94,6 +96,23 @@ def _folder(written: str, workspace: Workspace) -> Path:
     if written and not folder.is_dir():
         raise ToolError(f"`{printable(written)}` is no folder, so nothing was run: check `workdir`")
     return folder
+
+
+def _obeyed(workspace: Workspace) -> Obeyed:
+    """Files that something obeys by itself, as they are before a command and after it."""
+    if workspace.read_only:
+        return {}
+    roots = workspace.sandbox.roots if workspace.sandbox is not None else ()
+    return obeyed_in(map(str, (workspace.root, *roots)))
+
+
+def _with_changes(result: Result, before: Obeyed, workspace: Workspace) -> Result:
+    """The result, with what became of those files: a command that was let run may have changed any of them."""
+    told = told_of_changes(before, _obeyed(workspace), str(workspace.root))
+    if not told or result.program is None:
+        return result
+    program = replace(result.program, told=f"{result.program.told}\n{told}")
+    return replace(result, text=f"{result.text}\n{told}", program=program)
 
 
 async def _written_to(job: Job, words: str) -> Result:

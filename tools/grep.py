@@ -16,6 +16,7 @@ from tools.outputs.extent import Extent, counted
 from tools.outputs.plain_text import cut_line, plain
 from tools.schema import flag, number, object_of, text
 from tools.search import globs
+from tools.secrets.files import holds_secrets
 
 if TYPE_CHECKING:  # a type only: see `Grep.run`
     from tools.search.files import Detail, FoundLine, SearchEnd, WalkWish
@@ -72,6 +73,8 @@ class Grep:
             page.shown.append(
                 f"(there are more: these are the first {page.count}{of}; narrow `pattern`, `path` or `glob`)"
             )
+        if page.secret:
+            page.shown.append(f"({page.kept_secret()})")
         if end.given_up:
             page.shown.append(f"({page.left_out(end)})")
         if end.how == "late":
@@ -132,6 +135,12 @@ class _Page:
     """The file whose lines were taken last."""
     in_file: int = 0
     """Lines that match in it, so far."""
+    secret: dict[str, None] = field(default_factory=dict)
+    """Files left out: what was allowed is to search the folder, not to show passwords and keys that lie in it."""
+    is_folder: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.is_folder = kind_of(self.root) == "folder"
 
     @property
     def unit(self) -> Literal["matches", "files"]:
@@ -145,6 +154,9 @@ class _Page:
     def take(self, lines: "Sequence[FoundLine]") -> "WalkWish":
         """What is wanted after these lines of a file."""
         path = lines[0].path
+        if self.is_folder and holds_secrets(path):
+            self.secret[path] = None
+            return "more"
         if self.wanted is not None and not self.wanted.covers(path):
             return "more"
         is_new, matches = path != self.path, sum(line.is_match for line in lines)
@@ -172,6 +184,14 @@ class _Page:
         if kind_of(self.root) == "file":
             return f"{where}: `tail -n +{end.line} FILE | grep` in bash goes on"
         return f"{where}: narrow `path` or `glob`"
+
+    def kept_secret(self) -> str:
+        """Which files with lines that match are not shown, and how they would be."""
+        first, *others = map(self._name, self.secret)
+        more = f" and {counted(len(others), 'other file')}" if others else ""
+        return (
+            f"left out, since it may hold secrets: `{first}`{more}; give the file as `path`, so that the user is asked"
+        )
 
     def left_out(self, end: "SearchEnd") -> str:
         """Which lines the pattern takes too long on, and what to do."""

@@ -28,6 +28,7 @@ from agent.messages import ToolCall
 from agent.plan_events import PlanDecision, PlanSubmitted
 from tools.base import Previews, ReadOnlyAccess, ReadsOnly, Tool, ToolError, Workspace
 from tools.commands.dangers import Danger, dangers_in
+from tools.files.command_paths import CommandPaths, command_paths
 from tools.files.diff import unified
 from tools.files.paths import has_other_names
 from tools.lazy import dataclass
@@ -254,7 +255,10 @@ def request_for(tool: Tool, arguments: Mapping[str, object], workspace: Workspac
     subjects = tool.subjects(arguments, workspace)
     linked = tuple(path for path in subjects if has_other_names(path)) if tool.effect == "write" else ()
     shown = _shown_by(tool, arguments, workspace, policy) if isinstance(tool, ReadsOnly) else None
-    return PermissionRequest(tool.name, tool.effect, subjects, shown, linked)
+    named = CommandPaths()
+    if tool.effect == "run" and policy.mode != "plan":
+        named = command_paths("\n".join(subjects), str(workspace.root))
+    return PermissionRequest(tool.name, tool.effect, subjects, shown, linked, named)
 
 
 def _shown_by(

@@ -12,7 +12,7 @@ be read in the call; one that denies, all that may be meant by it.
 
 import posixpath
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from functools import lru_cache
@@ -24,6 +24,7 @@ from agent.errors import ConfigError
 from tools.base import Effect, ReadOnlyAccess
 from tools.commands.nested import hides_a_command, readings
 from tools.files.autorun import first_that_runs_later, folded, runs_later
+from tools.files.command_paths import CommandPaths
 from tools.lazy import dataclass, regex
 from tools.secrets.files import holds_secrets
 
@@ -113,6 +114,8 @@ class PermissionRequest:
     """What a command shows in plan mode, where it is proved that it does nothing else."""
     linked: tuple[str, ...] = ()
     """Those of the files to change that have several names (hard links): the other one may be any file."""
+    named: CommandPaths = CommandPaths()
+    """Files that a command names and that are always asked about."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,6 +168,9 @@ def _by_mode(asked: PermissionRequest, policy: Policy) -> Ruling:
             return Ruling("ask", f"`{asked.linked[0]}` has another name, and what changes here changes there")
     if asked.effect == "none":
         return Ruling("allow", "it stays inside the session")
+    doubt = _always_asked(asked, policy, ())
+    if doubt:
+        return Ruling("ask", doubt)
     if policy.mode == "auto":
         return _unheld(asked, policy) if asked.effect == "run" and policy.unheld else Ruling("allow", "auto mode")
     if asked.effect == "run":
@@ -178,9 +184,6 @@ def _by_mode(asked: PermissionRequest, policy: Policy) -> Ruling:
     inside = (policy.root, *policy.roots)
     outside = next((path for path in asked.subjects if not is_within(path, inside)), None)
     if asked.effect == "read":
-        secret = next(filter(holds_secrets, (_shown(path, policy.root) for path in asked.subjects)), None)
-        if secret is not None:
-            return Ruling("ask", f"`{secret}` may hold secrets")
         if all(is_within(path, (*inside, *policy.readable)) for path in asked.subjects):
             return Ruling("allow", "reading inside the working folder")
         return Ruling("ask", f"`{outside}` is outside the working folder")
@@ -209,6 +212,22 @@ def as_placed(asked: PermissionRequest, policy: Policy) -> tuple[PermissionReque
     allow, deny = (tuple(rule for rule in rules if rule.tool == OUTSIDE) for rules in (policy.allow, policy.deny))
     named = tuple(rule for rule in allow if rule.prefix)  # one for every command would be another setting
     return replace(asked, tool=OUTSIDE), Policy(policy.root, "ask", named, deny, policy.readable)
+
+
+def _always_asked(asked: PermissionRequest, policy: Policy, named: Collection[str]) -> str:
+    """Why a call is asked about in every mode: it reads a file that may hold secrets, or a command names one, or one
+    to change that something obeys by itself. `named`: paths that a rule allows by itself."""
+    root = policy.root
+    if asked.effect == "read":
+        secret = next(filter(holds_secrets, (_shown(path, root) for path in asked.subjects)), None)
+        return f"`{secret}` may hold secrets" if secret is not None else ""
+    if asked.effect != "run":
+        return ""
+    for path in asked.named.secret:
+        if path not in named:
+            return f"`{_shown(path, root)}` may hold secrets"
+    later = first_that_runs_later((path for path in asked.named.obeyed if path not in named), root)
+    return f"`{_shown(later[0], root)}` can make other programs run commands: {later[1]}" if later is not None else ""
 
 
 def concerns(rule: Rule, asked: PermissionRequest, root: str) -> bool:
@@ -327,7 +346,7 @@ def _allows(rule: Rule, asked: PermissionRequest, policy: Policy) -> bool:
         is_about_such = is_exact or (bool(rule.prefix) and not asked.linked and bool(runs_later(place, policy.root)))
         return asked.effect != "write" or is_about_such or not any_runs_later(asked, policy.root)
     if not rule.prefix:
-        return True
+        return not asked.named.obeyed
     if rule.line is not None:
         return all(subject == rule.line and can_be_read(subject, policy.root) for subject in asked.subjects)
     return False  # beginnings are covered together, by `_by_beginnings`
@@ -343,6 +362,7 @@ def _by_beginnings(asked: PermissionRequest, policy: Policy) -> Ruling | None:
         return None
     used = " and ".join(f"{asked.tool}({' '.join(prefix)})" for prefix in dict.fromkeys(prefixes) if prefix)
     doubt = file_in_doubt(covered, policy.root, policy.readable) or _led_elsewhere(asked, covered, policy)
+    doubt = doubt or _always_asked(asked, policy, named_files(covered, policy.root))
     if doubt:
         return Ruling("ask", doubt)
     searches = asked.read_only is not None and asked.read_only.tool == "grep"
@@ -351,12 +371,13 @@ def _by_beginnings(asked: PermissionRequest, policy: Policy) -> Ruling | None:
 
 def _led_elsewhere(asked: PermissionRequest, covered: Sequence[Coverage], policy: Policy) -> str:
     """Why a tool that reads would ask about a file that links lead to."""
-    shown = asked.read_only
-    if shown is None:
-        return ""
-    named = named_files(covered, policy.root)
-    others = [path for path in shown.paths if path not in named]
-    if shown.secret and posixpath.normpath(posixpath.join(policy.root, shown.secret)) not in named:
+    named, shown = named_files(covered, policy.root), asked.read_only
+    others = [path for path in (*asked.named.led, *(shown.paths if shown is not None else ())) if path not in named]
+    if (
+        shown is not None
+        and shown.secret
+        and posixpath.normpath(posixpath.join(policy.root, shown.secret)) not in named
+    ):
         return f"`{shown.secret}` may hold secrets"
     outside = next((path for path in others if not is_within(path, (policy.root, *policy.readable))), None)
     return f"`{outside}` is outside the working folder" if outside is not None else ""

@@ -55,7 +55,7 @@ class Played:
         """What came about outside the working folder; empty where nothing did."""
         called = () if may_call else tuple(one.split("\r\n")[0] for one in self.hit)
         found = (("changed outside", self.changed), ("called", called), ("keys in", self.leaked))
-        traceback = "a traceback" if "Traceback (most recent" in self.run.err + self.run.out else ""
+        traceback = "a traceback" if "Traceback (most recent" in self.run.err else ""
         return "; ".join(filter(None, (*(f"{name}: {', '.join(what)}" for name, what in found if what), traceback)))
 
 

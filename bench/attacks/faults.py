@@ -115,7 +115,7 @@ class _Damage:
                 for path in (database, database.parent):
                     path.chmod(0o500 if path.is_dir() else 0o400)
             case "missing":
-                os.rename(places.ours, places.folder / "away")
+                os.rename(places.ours, f"{places.ours}-away")
                 places.ours.write_text("a file")
 
 

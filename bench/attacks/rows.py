@@ -66,8 +66,8 @@ class Places:
 
     @property
     def ours(self) -> Path:
-        """Where the program keeps its files."""
-        return self.folder / "ebb"
+        """Where the program keeps its files: on a disk of its own, which no row fills."""
+        return Path("/var/tmp") / self.folder.name
 
     def meant(self, text: str) -> str:
         """A text with those folders in the place of the row's."""

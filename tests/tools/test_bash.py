@@ -304,3 +304,14 @@ def test_secrets_and_what_bash_would_run_do_not_reach_a_command(name: str, value
 def test_the_user_passes_on_variables_by_their_beginning_too() -> None:
     passed = child_environment({"EBB_PASS_ENV": "APP_*", "APP_A": "1", "APP_B": "2", "AP": "3"})
     assert {name for name in passed if name.startswith("AP")} == {"APP_A", "APP_B"}
+
+
+async def test_a_command_says_which_files_that_others_obey_it_changed(workspace: Workspace) -> None:
+    (workspace.root / ".npmrc").write_text("a=1\n")
+    hidden = "import os; os.makedirs('.github/workflows'); open('.github/workflows/ci.yml', 'w'); os.remove('.npmrc')"
+    result = await bash(workspace, f'python3 -c "{hidden}"; touch a.py')
+    obeyed = "`.npmrc`, `.github/workflows/ci.yml`, which other programs obey by themselves: say so in your answer"
+    assert result.text == f"no output\nexit code 0\nit changed {obeyed}"
+    assert result.program is not None
+    assert result.program.printed_in(result.text) == ""
+    assert (await bash(workspace, "touch b.py")).text == "no output\nexit code 0"

@@ -361,3 +361,13 @@ async def test_a_file_that_changes_while_it_is_searched_was_not_looked_at(
 def test_stars_behind_stars_mean_no_more_than_one() -> None:
     pattern = tools.search.globs.parse("**/" * 2000 + "x")
     assert [pattern.matches(path) for path in ("x", "a/b/x", "a/b")] == [True, True, False]
+
+
+async def test_a_search_of_a_folder_shows_no_lines_of_files_with_secrets(workspace: Workspace) -> None:
+    for name in (".env", "deploy/server.key", "a.py"):
+        (workspace.root / name).parent.mkdir(exist_ok=True)
+        (workspace.root / name).write_text("word = 12\n")
+    found = await Grep().run({"pattern": "word"}, workspace)
+    hint = "give the file as `path`, so that the user is asked"
+    assert found.text == f"a.py\n1:word = 12\n(left out, since it may hold secrets: `.env` and 1 other file; {hint})"
+    assert (await Grep().run({"pattern": "word", "path": ".env"}, workspace)).text == ".env\n1:word = 12"

@@ -39,7 +39,7 @@ def _dangers(text: str, root: str, depth: int) -> Iterator[Danger]:
         for why in _whys(command.texts, is_fed=command.joint in ("|", "|&")):
             yield Danger(command.start, command.end, why)
         for word in command.words:
-            if depth < _DEEPEST and not word.is_bare and re.search(r"\s", word.text) and _runs_texts(command):
+            if depth < _DEEPEST and not word.is_bare and re.search(r"\s", word.text) and runs_texts(command):
                 for danger in _dangers(word.text, root, depth + 1):
                     yield Danger(command.start, command.end, danger.why)
     for one in (*line.redirections, *(each for command in line.commands for each in command.redirections)):
@@ -47,7 +47,7 @@ def _dangers(text: str, root: str, depth: int) -> Iterator[Danger]:
             yield Danger(one.start, one.end, f"writes outside the working folder, to `{one.target.text}`")
 
 
-def _runs_texts(command: Command) -> bool:
+def runs_texts(command: Command) -> bool:
     """Whether its arguments may be commands: they are for those that run others, and a message of git is none."""
     name = program_of(command.texts)
     return name in _INTERPRETERS | _AS_ROOT | {

@@ -226,6 +226,9 @@ class _Reader:
                 continue
             if node.is_named and kind not in _JOINED and kind != "comment":
                 self.doubt(f"there is a {kind.replace('_', ' ')} in it")
+            if kind == "file_redirect":  # beside a text in the line
+                self.redirections.append(self.redirection(node))
+                continue
             if kind == "&":
                 self.is_in_background = True
                 self.doubt("it goes on in the background")

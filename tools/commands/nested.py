@@ -66,11 +66,11 @@ def readings(text: str, depth: int = 0) -> Iterator[tuple[str, ...]]:
         yield command.texts
         for word in command.words:
             if depth < _DEEPEST and not word.is_bare:
-                for inner in _texts_in(word.text):
+                for inner in texts_in(word.text):
                     yield from readings(inner, depth + 1)
 
 
-def _texts_in(word: str) -> Iterator[str]:
+def texts_in(word: str) -> Iterator[str]:
     """What in a word may be a command line: all of it, what stands behind the letters of an option, or behind a `!`."""
     if len(word) > _LONGEST_TEXT:
         return

@@ -386,7 +386,7 @@ def test_what_one_tool_may_not_change_no_other_may_change() -> None:
     calls = [PermissionRequest(tool, "write", (f"{ROOT}/.env",)) for tool in ("write", "edit", "apply_patch")]
     assert [decide(call, rules).verdict for call in calls] == ["deny"] * 3
     assert decide(edit(f"{ROOT}/a.py"), rules).verdict == "allow"
-    assert decide(read(f"{ROOT}/.env"), rules).verdict == "allow"
+    assert decide(read(f"{ROOT}/.env"), rules).verdict == "ask"
 
 
 def test_shell_can_be_ruled_out_altogether() -> None:

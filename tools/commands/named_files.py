@@ -1,0 +1,126 @@
+"""The files that a command line names, and whether it reads or changes them, as far as its text tells. It runs nothing
+and decides nothing; what a program makes of the names that it is not told cannot be seen here."""
+
+import posixpath
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import islice
+
+from tools.commands.dangers import runs_texts
+from tools.commands.grammar import Command, Redirection, Word, read
+from tools.commands.nested import behind_assignments, program_of, texts_in, wrapped_at
+from tools.commands.programs import set_of
+from tools.commands.proof import proof_of
+from tools.lazy import dataclass, regex
+
+_NAMES_ONLY = set_of(
+    "echo printf test true false : ls stat file du df find fd tree basename dirname realpath readlink mkdir rmdir which"
+    " type command cd pushd kill pkill export unset"
+)
+"""What stands behind them is told again, or looked up, but not shown."""
+_COPIERS = set_of("cp mv ln install rsync scp")
+"""Their last word is where it goes."""
+_CHANGERS = set_of("tee touch truncate rm unlink shred chmod chown patch ed ex vi vim nano")
+_IN_PLACE = set_of("sed perl ruby gawk awk yq")
+"""They change files where an option says so."""
+_TO_FILE = {"curl": ("-o", "--output"), "wget": ("-O", "--output-document"), "sort": ("-o", "--output")}
+_ARROW = regex(r"([<>])[>|&]*[ \t]*[\"']?([^\s<>|&;\"'()]+)")
+_MOST = 500
+"""Names in a line that are told: in as many characters as are read there are few more."""
+_DEEPEST = 3
+
+
+@dataclass(frozen=True, slots=True)
+class NamedFile:
+    path: str
+    """As it is written, behind the folder that the line goes to before."""
+    changes: bool = False
+    globs: bool = False
+    is_sure: bool = False
+    """Whether it is known to be read, and not just a word that may be a name."""
+    folder: str = ""
+    """A word that has to be a folder for this to be meant."""
+
+
+def named_files(text: str) -> tuple[NamedFile, ...]:
+    """The files that a line names, each once. Of a line that nobody reads to its end it is those behind its arrows."""
+    if read(text).is_broken:
+        return tuple(NamedFile(one[2], one[1] == ">") for one in _ARROW.finditer(text))[:_MOST]
+    return tuple(islice(dict.fromkeys(_named(text, 0)), _MOST))
+
+
+def _named(text: str, depth: int) -> Iterator[NamedFile]:
+    line, place = read(text), ""
+    for one in line.redirections:
+        yield from _redirected(one, place)
+    for command in line.commands:
+        for one in command.redirections:
+            yield from _redirected(one, place)
+        words = command.words[behind_assignments(command.texts) :]
+        for at, word in enumerate(words):
+            if depth < _DEEPEST and at and not word.is_bare and runs_texts(command):
+                for inner in texts_in(word.text):
+                    yield from _named(inner, depth + 1)
+        for file in _of_command(words):
+            folder = file.folder and posixpath.join(place, file.folder)
+            yield replace(file, path=posixpath.join(place, file.path), folder=folder)
+        place = _entered(command, place)
+
+
+def _redirected(one: Redirection, place: str) -> Iterator[NamedFile]:
+    if one.sign in ("<", ">", ">>", ">|", "&>", "&>>", "<>") and not one.target.expands:
+        yield NamedFile(posixpath.join(place, one.target.text), one.sign != "<", one.target.globs)
+
+
+def _entered(command: Command, place: str) -> str:
+    given = [word for word in command.texts[1:] if word[:1] != "-"]
+    return posixpath.join(place, given[0]) if command.texts[:1] == ("cd",) and len(given) == 1 else place
+
+
+def _of_command(words: Sequence[Word]) -> Iterator[NamedFile]:
+    texts = [word.text for word in words]
+    inner = wrapped_at(texts)
+    if inner is not None:
+        yield from _of_command(words[inner:])
+        return
+    name = program_of(texts)
+    operands = [word for word in words[1:] if word.text[:1] != "-"]
+    if name in _NAMES_ONLY or not name:
+        return
+    if name in _COPIERS:
+        yield from _copied(words, operands)
+    elif name in _CHANGERS or (name in _IN_PLACE and any(_is_in_place(text) for text in texts[1:])):
+        yield from (NamedFile(word.text, changes=True, globs=word.globs) for word in operands)
+    proof = proof_of(words, is_fed=True)
+    if proof is not None and proof.only_looks:
+        yield from (NamedFile(file.text, globs=file.globs, is_sure=True) for file in proof.files)
+    else:
+        yield from _unknown(name, words)
+
+
+def _copied(words: Sequence[Word], operands: Sequence[Word]) -> Iterator[NamedFile]:
+    """Where files go: to that name, or into the folder of that name."""
+    told = [word.text for at, word in enumerate(words) if at and words[at - 1].text in ("-t", "--target-directory")]
+    targets = told or [word.text for word in operands[-1:]]
+    for target in targets:
+        yield NamedFile(target, changes=True)
+        for word in operands:
+            name = posixpath.basename(word.text.rstrip("/"))
+            yield NamedFile(posixpath.join(target, name), changes=True, folder=target)
+    if words[0].text == "mv":
+        yield from (NamedFile(word.text, changes=True, globs=word.globs) for word in operands[:-1])
+
+
+def _is_in_place(text: str) -> bool:
+    return text.startswith(("--in-place", "-i")) or (text[:1] == "-" and text[1:2] != "-" and "i" in text[1:4])
+
+
+def _unknown(name: str, words: Sequence[Word]) -> Iterator[NamedFile]:
+    """What may be names of files in the words of a program that is not known: words, and values of options."""
+    for at, word in enumerate(words[1:], 1):
+        before, sign, value = word.text.partition("=")
+        changes = (name == "dd" and before == "of") or before in _TO_FILE.get(name, ())
+        changes = changes or words[at - 1].text in _TO_FILE.get(name, ())
+        for text in {word.text, value if sign else "", word.text.rpartition("@")[2]}:
+            if text and text[:1] != "-" and not any(blank in text for blank in " \n\t"):
+                yield NamedFile(text, changes, word.globs)

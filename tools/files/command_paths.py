@@ -1,0 +1,64 @@
+"""The files that a command names, made absolute and real, of those that are always asked about: files with secrets,
+files that something obeys by itself, and names that links lead elsewhere."""
+
+import os
+import posixpath
+from collections.abc import Iterator
+from fnmatch import fnmatchcase
+
+from tools.commands.named_files import NamedFile, named_files
+from tools.files.autorun import runs_later
+from tools.lazy import dataclass
+from tools.secrets.files import holds_secrets
+
+_MOST_NAMES = 2_000
+"""Names in a folder that a pattern is tried on."""
+
+
+@dataclass(frozen=True, slots=True)
+class CommandPaths:
+    """Absolute resolved paths."""
+
+    secret: tuple[str, ...] = ()
+    """Files that by their names hold passwords or keys, and that the command may show."""
+    obeyed: tuple[str, ...] = ()
+    """Files to change that something obeys by itself."""
+    led: tuple[str, ...] = ()
+    """Where links lead that the command reads."""
+
+
+def command_paths(line: str, root: str) -> CommandPaths:
+    """Those of one command line. `root`: the working folder, absolute and resolved."""
+    secret, obeyed, led = dict[str, None](), dict[str, None](), dict[str, None]()
+    for file in named_files(line):
+        if file.folder and not os.path.isdir(posixpath.join(root, os.path.expanduser(file.folder))):
+            continue
+        for written in _expanded(file, root):
+            meant = posixpath.normpath(posixpath.join(root, os.path.expanduser(written)))
+            path = _real(meant)
+            if file.changes and (runs_later(path, root) or runs_later(meant, root)):
+                obeyed[path if runs_later(path, root) else meant] = None
+            if not file.changes and (holds_secrets(path) or holds_secrets(meant)):
+                secret[path if holds_secrets(path) else meant] = None
+            elif not file.changes and file.is_sure and path != meant:
+                led[path] = None
+    return CommandPaths(tuple(secret), tuple(obeyed), tuple(led))
+
+
+def _real(path: str) -> str:
+    try:
+        return os.path.realpath(path) if os.path.lexists(path) or os.path.islink(os.path.dirname(path)) else path
+    except (OSError, ValueError):  # a name that is none, or a link that is replaced while it is followed
+        return path
+
+
+def _expanded(file: NamedFile, root: str) -> Iterator[str]:
+    """The name as it is, and those that a pattern stands for."""
+    yield file.path
+    folder, pattern = posixpath.split(file.path)
+    if file.globs and pattern and not any(sign in folder for sign in "*?["):
+        try:
+            names = os.listdir(posixpath.join(root, folder))[:_MOST_NAMES]
+        except (OSError, ValueError):
+            return
+        yield from (posixpath.join(folder, name) for name in names if fnmatchcase(name, pattern))
