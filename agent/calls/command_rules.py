@@ -2,12 +2,14 @@
 and paths, and touches no file."""
 
 import posixpath
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from tools.commands.grammar import Command, Word, read
 from tools.commands.known_tools import is_the_same_anywhere, reaches_further
 from tools.commands.nested import SHELLS, behind_assignments, hides_a_command, program_of, wrapped_at
 from tools.commands.proof import proof_of
+from tools.files.autorun import first_that_runs_later
+from tools.files.command_paths import CommandPaths
 from tools.lazy import dataclass
 from tools.secrets.files import holds_secrets
 
@@ -119,11 +121,27 @@ def file_in_doubt(covered: Sequence[Coverage], root: str, readable: Sequence[str
     return ""
 
 
+def asked_in_every_mode(
+    read_: Sequence[str], named: CommandPaths, root: str, allowed: Collection[str] = frozenset()
+) -> str:
+    """Why a call is asked about in every mode: it reads a file that may hold secrets, or a command names one, or one to
+    change that something obeys by itself. `allowed`: paths that a rule names."""
+    secret = (path for path in (*read_, *named.secret) if path not in allowed and holds_secrets(_shown(path, root)))
+    if (path := next(secret, None)) is not None:
+        return f"`{_shown(path, root)}` may hold secrets"
+    later = first_that_runs_later((path for path in named.obeyed if path not in allowed), root)
+    return f"`{_shown(later[0], root)}` can make other programs run commands: {later[1]}" if later is not None else ""
+
+
 def named_files(covered: Sequence[Coverage], root: str) -> set[str]:
     """The files that the rules themselves name."""
     return {
         posixpath.normpath(posixpath.join(root, text)) for one in covered for text in (*(one.prefix or ()), "/dev/null")
     }
+
+
+def _shown(path: str, root: str) -> str:
+    return posixpath.relpath(path, root) if is_within(path, (root,)) else path
 
 
 def is_within(path: str, folders: Sequence[str]) -> bool:

@@ -12,13 +12,22 @@ be read in the call; one that denies, all that may be meant by it.
 
 import posixpath
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from functools import lru_cache
 from typing import Literal, TypeAlias
 
-from agent.calls.command_rules import Coverage, can_be_read, coverage_of, file_in_doubt, is_within, named_files, stays
+from agent.calls.command_rules import (
+    Coverage,
+    asked_in_every_mode,
+    can_be_read,
+    coverage_of,
+    file_in_doubt,
+    is_within,
+    named_files,
+    stays,
+)
 from agent.config.options import Mode
 from agent.errors import ConfigError
 from tools.base import Effect, ReadOnlyAccess
@@ -26,7 +35,6 @@ from tools.commands.nested import hides_a_command, readings
 from tools.files.autorun import first_that_runs_later, folded, runs_later
 from tools.files.command_paths import CommandPaths
 from tools.lazy import dataclass, regex
-from tools.secrets.files import holds_secrets
 
 Verdict: TypeAlias = Literal["allow", "ask", "deny"]
 
@@ -168,7 +176,7 @@ def _by_mode(asked: PermissionRequest, policy: Policy) -> Ruling:
             return Ruling("ask", f"`{asked.linked[0]}` has another name, and what changes here changes there")
     if asked.effect == "none":
         return Ruling("allow", "it stays inside the session")
-    doubt = _always_asked(asked, policy, ())
+    doubt = asked_in_every_mode(asked.subjects if asked.effect == "read" else (), asked.named, policy.root)
     if doubt:
         return Ruling("ask", doubt)
     if policy.mode == "auto":
@@ -212,22 +220,6 @@ def as_placed(asked: PermissionRequest, policy: Policy) -> tuple[PermissionReque
     allow, deny = (tuple(rule for rule in rules if rule.tool == OUTSIDE) for rules in (policy.allow, policy.deny))
     named = tuple(rule for rule in allow if rule.prefix)  # one for every command would be another setting
     return replace(asked, tool=OUTSIDE), Policy(policy.root, "ask", named, deny, policy.readable)
-
-
-def _always_asked(asked: PermissionRequest, policy: Policy, named: Collection[str]) -> str:
-    """Why a call is asked about in every mode: it reads a file that may hold secrets, or a command names one, or one
-    to change that something obeys by itself. `named`: paths that a rule allows by itself."""
-    root = policy.root
-    if asked.effect == "read":
-        secret = next(filter(holds_secrets, (_shown(path, root) for path in asked.subjects)), None)
-        return f"`{secret}` may hold secrets" if secret is not None else ""
-    if asked.effect != "run":
-        return ""
-    for path in asked.named.secret:
-        if path not in named:
-            return f"`{_shown(path, root)}` may hold secrets"
-    later = first_that_runs_later((path for path in asked.named.obeyed if path not in named), root)
-    return f"`{_shown(later[0], root)}` can make other programs run commands: {later[1]}" if later is not None else ""
 
 
 def concerns(rule: Rule, asked: PermissionRequest, root: str) -> bool:
@@ -362,7 +354,7 @@ def _by_beginnings(asked: PermissionRequest, policy: Policy) -> Ruling | None:
         return None
     used = " and ".join(f"{asked.tool}({' '.join(prefix)})" for prefix in dict.fromkeys(prefixes) if prefix)
     doubt = file_in_doubt(covered, policy.root, policy.readable) or _led_elsewhere(asked, covered, policy)
-    doubt = doubt or _always_asked(asked, policy, named_files(covered, policy.root))
+    doubt = doubt or asked_in_every_mode((), asked.named, policy.root, named_files(covered, policy.root))
     if doubt:
         return Ruling("ask", doubt)
     searches = asked.read_only is not None and asked.read_only.tool == "grep"
@@ -388,10 +380,6 @@ def covered_by_rules(asked: PermissionRequest, policy: Policy) -> tuple[Coverage
     prefixes = [tuple(rule.words) for rule in policy.allow if _names(rule, asked) and rule.prefix and rule.line is None]
     covered = [coverage_of(line, prefixes) for line in asked.subjects]
     return tuple(one for line in covered for one in line) if all(covered) else ()
-
-
-def _shown(path: str, root: str) -> str:
-    return posixpath.relpath(path, root) if is_within(path, (root,)) else path
 
 
 def _place(rule: Rule, root: str) -> str:
