@@ -18,6 +18,7 @@ from tests.running import Run, command, environment
 
 Script = list[dict[str, Any]]
 
+SHELL_KEY = "correct-horse-7-battery"
 TABLES = ("sessions", "messages", "usage", "rewrites", "snapshots", "situation", "outputs", "summaries", "accesses")
 
 
@@ -74,6 +75,39 @@ def here(tmp_path: Path) -> Owner:
 @pytest.fixture
 def there(tmp_path: Path) -> Owner:
     return Owner(tmp_path / "there")
+
+
+def test_secrets_are_masked_in_a_file_for_others_and_outputs_keep_their_size(here: Owner, there: Owner) -> None:
+    github, pem = (
+        "ghp_aB3dE5fG7hI9jK1lM3nO5pQ7rS9tU1vW3xY5",
+        "-----BEGIN PRIVATE KEY-----\nMIIEvQIBADANBgkq\nhkiG9w0BAQEFAASCBKcwggSjkeyABC1\n-----END PRIVATE KEY-----",
+    )
+    (here.project / "key.pem").write_text(pem)
+    printed = (
+        f"seq 99999; printf 'x%.0s' $(seq 262100); echo; cat key.pem; echo; echo {github}; seq 9; echo {SHELL_KEY}"
+    )
+    script = [calls(bash(printed), call("read", path="key.pem")), {"text": f"It is {github}."}]
+    session = here.say(script)
+    masked, raw = here.project.parent / "masked.zip", here.project.parent / "raw.zip"
+    told = here.ebb("sessions", "export", session, str(masked), env={"API_TOKEN": SHELL_KEY})
+    as_json = here.run("export", session, str(raw), "--raw", "--json")
+    assert (told.code, as_json.result["masked"]) == (0, None)
+    assert "secrets masked; a password that looks like any word cannot be told" in told.out
+    for secret in (github, "MIIEvQIBADANBgkq", "keyABC1", SHELL_KEY):
+        assert secret.encode() in unpacked(raw)
+        assert secret.encode() not in unpacked(masked)
+    brought = there.run("import", str(masked), "--json").result["session"]
+    mine, theirs = here.bytes_of(session, "r1"), there.bytes_of(brought, "r1")
+    assert (len(mine), mine.count(b"\n")) == (len(theirs), theirs.count(b"\n"))
+    assert theirs == mine.replace(github.encode(), b"*" * 40).replace(
+        SHELL_KEY.encode(), b"*" * len(SHELL_KEY)
+    ).replace(pem.encode(), "\n".join("*" * len(line) for line in pem.split("\n")).encode())
+
+
+def unpacked(file: Path) -> bytes:
+    """All that is in it."""
+    with zipfile.ZipFile(file) as bundle:
+        return b"".join(map(bundle.read, bundle.namelist()))
 
 
 def exported(place: Owner, session: str, file: Path) -> Path:

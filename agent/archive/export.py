@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import IO, Any, cast
 
 from agent.archive.archive import FORMER
-from agent.archive.bundle import Bundle, BundleWriter, UnreadableContent, bundle_line
-from agent.archive.content import LogFile
+from agent.archive.bundle import Bundle, BundleWriter, bundle_line
+from agent.archive.export_mask import ExportMask
+from agent.archive.exported_outputs import ExportedOutputs
 from agent.config.options import MODES, stricter_mode
 from agent.config.values import Config
 from agent.errors import StoreFailed, UsageError
@@ -50,6 +51,8 @@ class Exported:
     """How many outputs and pictures stand in the file besides those in messages."""
     left_out: tuple[str, ...]
     """References of outputs whose bytes are not there any more or are damaged."""
+    masked: int | None = None
+    """How many secrets were masked; None: everything is as it was."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,15 +66,24 @@ class Imported:
     """False: the same session was here already, and nothing was changed."""
 
 
-def export_session(config: Config, prefix: str, file: IO[bytes] | Path | None, *, force: bool = False) -> Exported:
+def export_session(
+    config: Config,
+    prefix: str,
+    file: IO[bytes] | Path | None,
+    *,
+    force: bool = False,
+    environment: Mapping[str, str] | None = None,
+) -> Exported:
     """Writes a session to a file, or to a new one named after it in the current folder. A path is only there when all
-    of it is, and an existing one is replaced only with `force`. Raises `AgentError`."""
+    of it is, and an existing one is replaced only with `force`. With an environment its secrets are masked, and those
+    that are told by their form; without one everything is written as it was. Raises `AgentError`."""
+    mask = None if environment is None else ExportMask(environment)
     with opened_store(config.folders) as store:
         row = find_session(store, prefix, project_of(config))
         if file is not None and not isinstance(file, Path):
-            return _write(store, row.id, file)
+            return _write(store, row.id, file, mask)
         with _written(file or default_name(row.id), force=force) as opened:
-            return _write(store, row.id, opened)
+            return _write(store, row.id, opened, mask)
 
 
 def default_name(session: str) -> Path:
@@ -119,97 +131,37 @@ def _written(path: Path, *, force: bool) -> Iterator[IO[bytes]]:
                 path.unlink(missing_ok=True)
 
 
-def _write(store: SessionStore, session: str, file: IO[bytes]) -> Exported:
+def _write(store: SessionStore, session: str, file: IO[bytes], mask: ExportMask | None) -> Exported:
     rows = TransferStore(store).read(session)
     if rows is None:
         raise StoreFailed(f"session `{session}` was deleted meanwhile", "missing")
     with closing(BundleWriter(file)) as writer:
-        return _filled(store, rows, writer)
+        return _filled(store, rows, writer, mask)
 
 
-def _filled(store: SessionStore, rows: Rows, writer: BundleWriter) -> Exported:
+def _filled(store: SessionStore, rows: Rows, writer: BundleWriter, mask: ExportMask | None) -> Exported:
     transfer = TransferStore(store)
     files: dict[tuple[int, str], str] = {}
     """Outputs of earlier versions that were kept in plain files: where, by their message and call."""
+    keeper = ExportedOutputs(store.blobs, writer, files, mask)
+    keeper.look_ahead(rows.tables["outputs"])
+    shown = mask.row if mask is not None else lambda row: row
 
     def noticed() -> Iterator[TransferRow]:
         for row in transfer.messages(rows.session.id, rows.session.messages):
             files.update(whole_files(_message_row(row)))
-            yield _plain(row)
+            yield shown(_plain(row))
 
     writer.rows(MESSAGES, noticed())
-    keeper = _Keeper(store.blobs, writer, files)
     outputs = tuple(map(keeper.kept, rows.tables["outputs"]))
     for table in COLUMNS:
         if table != MESSAGES:
-            writer.rows(table, outputs if table == "outputs" else rows.tables[table])
+            writer.rows(table, outputs if table == "outputs" else map(shown, rows.tables[table]))
     row = rows.session
     fields = ("id", "project", "title", "model", "mode", "created", "updated", "parent", "forked", "family")
-    manifest = writer.finish({field: getattr(row, field) for field in fields}, time.time())
-    return Exported(row.id, row.title, row.messages, len(manifest.blobs), tuple(keeper.left_out))
-
-
-class _Keeper:
-    """Puts the bytes of outputs into a bundle, each once."""
-
-    def __init__(self, blobs: Blobs | None, writer: BundleWriter, files: Mapping[tuple[int, str], str]) -> None:
-        self._blobs = blobs
-        self._writer = writer
-        self._files = files
-        self._done: dict[str, bool] = {}
-        self.left_out: list[str] = []
-
-    def kept(self, row: TransferRow) -> TransferRow:
-        """The row as it is exported, when its bytes are in the bundle. What cannot be read counts as removed."""
-        digest = row["digest"]
-        if digest is None:
-            return self._from_file(row)
-        if self._has(str(digest)):
-            return row
-        self.left_out.append(f"r{row['number']}")
-        return {**row, "digest": None, "removed": time.time()}
-
-    def _has(self, digest: str) -> bool:
-        if digest not in self._done:
-            self._done[digest] = self._put(digest)
-        return self._done[digest]
-
-    def _put(self, digest: str) -> bool:
-        if self._blobs is None:
-            return False
-        try:
-            reader = self._blobs.open(digest)
-            try:
-                self._writer.blob(digest, reader.size, reader.chunks())
-            finally:
-                reader.close()
-        except UnreadableContent:
-            return False
-        except StoreError as error:
-            if error.reason not in ("missing", "corrupt", "unreadable"):
-                raise
-            return False
-        return True
-
-    def _from_file(self, row: TransferRow) -> TransferRow:
-        """An output in a plain file becomes one like all others, since the file's path means nothing elsewhere."""
-        path = self._files.get((int(row["position"] or 0), str(row["call"])))
-        log = LogFile.opened(Path(path)) if path and row["part"] == 0 and row["removed"] is None else None
-        if log is None:
-            return row
-        try:
-            digest = hashlib.sha256()
-            for chunk in log.chunks():
-                digest.update(chunk)
-            name = digest.hexdigest()
-            if name not in self._done:
-                self._writer.blob(name, log.size, log.chunks())
-                self._done[name] = True
-            return {**row, "digest": name, "size": log.size, "lines": log.lines}
-        except UnreadableContent:  # it grew meanwhile
-            return row
-        finally:
-            log.close()
+    manifest = writer.finish(shown({field: getattr(row, field) for field in fields}), time.time())
+    masked = mask.count if mask is not None else None
+    return Exported(row.id, row.title, row.messages, len(manifest.blobs), tuple(keeper.left_out), masked)
 
 
 def _read(store: SessionStore, bundle: Bundle, config: Config) -> Imported:

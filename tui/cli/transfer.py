@@ -1,5 +1,6 @@
 """`ebb sessions export` and `ebb sessions import`: what they take and what they print."""
 
+import os
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -9,6 +10,7 @@ from typing import BinaryIO, cast
 from agent.archive.export import default_name, export_session, import_session
 from agent.errors import UsageError
 from agent.headless import print_json
+from agent.providers.keys import with_kept_keys
 from tools.outputs.extent import counted
 from tui.cli.arguments import parsed, parser_of, read_settings
 from tui.text.sanitise import visible, visible_line
@@ -18,21 +20,24 @@ def export(arguments: Sequence[str]) -> int:
     """`ebb sessions export ID [FILE]`; the exit code."""
     parser = parser_of(
         "sessions export",
-        "Writes a session with everything it has kept to one file, which `ebb sessions import` reads.",
+        "Writes a session with everything it has kept to one file, which `ebb sessions import` reads. Keys and "
+        "passwords that can be told are masked in it.",
     )
     parser.add_argument("id", help="the beginning of the session's id")
     parser.add_argument("file", nargs="?", help=f"`-` is standard output; without it `{default_name('ID')}`")
     parser.add_argument("--force", action="store_true", help="replace the file if it is there")
+    parser.add_argument("--raw", action="store_true", help="mask nothing: keys that were read or printed stand in it")
     options = parsed(parser, arguments, "one JSON object")
     _, config = read_settings(options)
+    environment = None if options.raw else with_kept_keys(config.folders.config, os.environ)
     if options.file == "-":
         if sys.stdout.isatty():
             raise UsageError("the file is not for a terminal: name one, or send the output somewhere")
-        export_session(config, options.id, cast(BinaryIO, _Forward(sys.stdout.buffer)))
+        export_session(config, options.id, cast(BinaryIO, _Forward(sys.stdout.buffer)), environment=environment)
         sys.stdout.buffer.flush()
         return 0
     path = Path(options.file) if options.file else None
-    exported = export_session(config, options.id, path, force=options.force)
+    exported = export_session(config, options.id, path, force=options.force, environment=environment)
     path = path or default_name(exported.session)
     for ref in exported.left_out:
         print(f"ebb: the bytes of `{ref}` are gone, so the file does not hold them", file=sys.stderr)
@@ -41,10 +46,16 @@ def export(arguments: Sequence[str]) -> int:
     else:
         print(
             f"exported {exported.session}  {visible_line(exported.title)}\n{counted(exported.messages, 'message')} and "
-            f"{counted(exported.outputs, 'stored output')} are in {visible(str(path))}, as they were: a key or "
-            "password that an output showed is among them"
+            f"{counted(exported.outputs, 'stored output')} are in {visible(str(path))}, {_masked_told(exported.masked)}"
         )
     return 0
+
+
+def _masked_told(count: int | None) -> str:
+    if count is None:
+        return "as they were: a key or password that an output showed is among them"
+    masked = f"with {counted(count, 'secret')} masked" if count else "in which no secret was found"
+    return f"{masked}; a password that looks like any word cannot be told"
 
 
 def bring_in(arguments: Sequence[str]) -> int:

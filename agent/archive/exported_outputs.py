@@ -1,0 +1,106 @@
+"""The outputs of a session on their way into a bundle: each once, with its secrets masked where that is wanted."""
+
+import hashlib
+import time
+from collections.abc import Iterable, Mapping
+from contextlib import closing, suppress
+from pathlib import Path
+
+from agent.archive.bundle import BundleWriter, UnreadableContent
+from agent.archive.content import LogFile
+from agent.archive.export_mask import ExportMask
+from store.blobs import Blobs
+from store.errors import StoreError
+from store.transfer import TransferRow
+
+
+class ExportedOutputs:
+    """Puts the bytes of outputs into a bundle, each once."""
+
+    def __init__(
+        self,
+        blobs: Blobs | None,
+        writer: BundleWriter,
+        files: Mapping[tuple[int, str], str],
+        mask: ExportMask | None = None,
+    ) -> None:
+        """`files`: where outputs of earlier versions are, by message and call. It may be filled later."""
+        self._blobs = blobs
+        self._writer = writer
+        self._files = files
+        self._mask = mask
+        self._done: dict[str, bool] = {}
+        self.left_out: list[str] = []
+
+    def look_ahead(self, rows: Iterable[TransferRow]) -> None:
+        """Finds out which outputs are others once they are masked: messages name them by what they are."""
+        if self._mask is None or self._blobs is None:
+            return
+        for digest in dict.fromkeys(str(row["digest"]) for row in rows if row["digest"] is not None):
+            with suppress(UnreadableContent, StoreError), closing(self._blobs.open(digest)) as reader:
+                masked = _digest_of(self._mask.chunks(reader.chunks()))
+                if masked != digest:
+                    self._mask.digests[digest] = masked
+        self._mask.count = 0  # each is counted when it is written
+
+    def kept(self, row: TransferRow) -> TransferRow:
+        """The row as it is exported, when its bytes are in the bundle. What cannot be read counts as removed."""
+        digest = row["digest"]
+        if digest is None:
+            return self._from_file(row)
+        if self._has(str(digest)):
+            return {**row, "digest": self._masked_digest(str(digest))}
+        self.left_out.append(f"r{row['number']}")
+        return {**row, "digest": None, "removed": time.time()}
+
+    def _has(self, digest: str) -> bool:
+        if digest not in self._done:
+            self._done[digest] = self._put(digest)
+        return self._done[digest]
+
+    def _put(self, digest: str) -> bool:
+        if self._blobs is None:
+            return False
+        try:
+            reader = self._blobs.open(digest)
+            try:
+                self._writer.blob(self._masked_digest(digest), reader.size, self._shown(reader.chunks()))
+            finally:
+                reader.close()
+        except UnreadableContent:
+            return False
+        except StoreError as error:
+            if error.reason not in ("missing", "corrupt", "unreadable"):
+                raise
+            return False
+        return True
+
+    def _from_file(self, row: TransferRow) -> TransferRow:
+        """An output in a plain file becomes one like all others, since the file's path means nothing elsewhere."""
+        path = self._files.get((int(row["position"] or 0), str(row["call"])))
+        log = LogFile.opened(Path(path)) if path and row["part"] == 0 and row["removed"] is None else None
+        if log is None:
+            return row
+        try:
+            name = _digest_of(self._shown(log.chunks()))
+            if name not in self._done:
+                self._writer.blob(name, log.size, self._shown(log.chunks()))
+                self._done[name] = True
+            return {**row, "digest": name, "size": log.size, "lines": log.lines}
+        except UnreadableContent:  # it grew meanwhile
+            return row
+        finally:
+            log.close()
+
+    def _masked_digest(self, digest: str) -> str:
+        return self._mask.digests.get(digest, digest) if self._mask is not None else digest
+
+    def _shown(self, chunks: Iterable[bytes]) -> Iterable[bytes]:
+        return self._mask.chunks(chunks) if self._mask is not None else chunks
+
+
+def _digest_of(chunks: Iterable[bytes]) -> str:
+    digest = hashlib.sha256()
+    for chunk in chunks:
+        digest.update(chunk)
+    return digest.hexdigest()
