@@ -18,6 +18,7 @@ from agent.context.estimate import decode_estimator
 from agent.context.last_request import Mark
 from agent.context.secret_tokens import SecretTokens
 from agent.errors import StoreFailed
+from agent.input.instructions import instruction_files
 from agent.messages import Conversation
 from agent.providers.factory import (
     fallbacks_of,
@@ -158,6 +159,10 @@ class Sessions:
         thread, store = await self._store()
         rows = await thread.run(store.recent, None if everywhere else self._project, limit)
         return tuple(info_of(row) for row in rows)
+
+    def instruction_files(self) -> tuple[Path, ...]:
+        """The files whose instructions a new session is given."""
+        return instruction_files(self._root, Path(self._project), self.config.folders.config)
 
     async def find(self, prefix: str) -> SessionInfo:
         """The one session whose id starts so. Raises `UsageError`."""

@@ -99,7 +99,6 @@ class EbbApp(CaretApp, App[str]):
         from tui.presenter import Presenter  # noqa: PLC0415  # deferred: see above
         from tui.screen_context import ScreenContext  # noqa: PLC0415  # deferred: see above
         from tui.session.controller import SessionController  # noqa: PLC0415  # deferred: see above
-        from tui.view.first_run import chosen_by_key  # noqa: PLC0415  # deferred: see above
 
         self.stylesheet.read(Path(__file__).with_name("dialogs.tcss"))  # before the first of them, and not sooner
         controller = SessionController(loaded(self._sessions), lambda: showing.view_soon(), self._drafts, self._pastes)
@@ -109,8 +108,8 @@ class EbbApp(CaretApp, App[str]):
         if self._status is not None:
             showing.wanted = self._status
         settings = self._settings() if self._settings is not None else None
-        showing.advice = lambda model: chosen_by_key(model, settings)
         jobs = self.jobs
+        jobs.greeter.settings, showing.greeter = settings, jobs.greeter
         return ScreenContext(
             self, controller, showing, jobs.first.model, jobs.send, jobs.invoke, self.looks, settings, jobs.leave
         )

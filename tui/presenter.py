@@ -5,17 +5,17 @@ from collections.abc import Callable, Sequence
 from time import monotonic
 from typing import Any
 
-from rich.text import Text
 from textual.app import App
 from textual.timer import Timer
 
 from agent.config.options import STATUS, StatusPart
 from tui.session.controller import SessionController
 from tui.session.git_branch import branch_of
-from tui.text.sanitise import visible_line
-from tui.text.styles import palette_of
+from tui.session.greeter import Greeter
+from tui.text.styles import painted, palette_of
 from tui.view.blocks import SessionView
 from tui.view.elapsed import Elapsed, Pace
+from tui.view.greeting import greeting_lines
 from tui.view.status import Shown
 from tui.widgets.prompt import PromptInput
 from tui.widgets.queue import QueueLines
@@ -60,8 +60,7 @@ class Presenter:
         self._sandbox = ""
         self.wanted: tuple[StatusPart, ...] = STATUS
         """The parts of the status line."""
-        self.advice: Callable[[str], Sequence[str]] = lambda model: ()
-        """What else a new session is greeted with, by its model: lines."""
+        self.greeter = Greeter(lambda: controller)
         controller.queue.watch(self.queue)
         controller.glimpsed = self._restart
         controller.grown = self._begin_earlier
@@ -114,6 +113,7 @@ class Presenter:
             # After the paint: an SDK takes long to load, and the user sees the prompt meanwhile.
             self._app.call_after_refresh(self._app.run_worker, session.prepare, group="aside")
             self._app.call_after_refresh(self._app.run_worker, self._controller.measure, group="aside")
+            self._app.call_after_refresh(self._app.run_worker, self._look, group="aside")
             self._app.call_after_refresh(self._app.run_worker, self._look_at_sandbox, group="aside")
 
     def _restart(self) -> None:
@@ -130,13 +130,15 @@ class Presenter:
         self.queue()
 
     def _greet(self) -> None:
-        session, palette = self._controller.session, palette_of(self._app.theme_variables)
-        if session is not None:
-            self._app.query_one(Transcript).greeting = Text.assemble(
-                ("Ebbtide\n", palette.accent),
-                (f"{visible_line(str(session.root))}\n", palette.text),
-                ("\n".join((*self.advice(session.model), "/help shows keys and commands")), palette.dim),
+        palette, said = palette_of(self._app.theme_variables), self.greeter.greeting()
+        if said is not None:
+            self._app.query_one(Transcript).greet(
+                lambda width, height: painted(greeting_lines(said, width, height), palette)
             )
+
+    async def _look(self) -> None:
+        if await self.greeter.look():
+            self._greet()
 
     def queue(self) -> None:
         if self._app.is_running and not self._is_over:

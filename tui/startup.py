@@ -73,5 +73,6 @@ async def open_first(context: "ScreenContext", first: First) -> First:
         await context.controller.open(first.resume, first.model)
     else:
         await context.controller.begin(first.resume, first.model)
+    await context.showing.greeter.look()
     context.showing.session()
     return first

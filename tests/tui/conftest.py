@@ -17,5 +17,8 @@ def no_time_passes(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def picture(snap_compare: Callable[..., bool], request: pytest.FixtureRequest) -> Picture:
+def picture(
+    snap_compare: Callable[..., bool], request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> Picture:
+    monkeypatch.setattr("tui.view.greeting.TIPS", ("Ctrl-O shows less or more of the work",))  # one every day
     return Picture(snap_compare, getattr(request, "param", (80, 24)))

@@ -340,6 +340,9 @@ class FakeSessions(Sessions):
     async def recent(self, *, everywhere: bool = False, limit: int = 100) -> tuple[SessionInfo, ...]:
         return self.infos
 
+    def instruction_files(self) -> tuple[Path, ...]:
+        return ()
+
     async def earlier(self, prefix: str, position: int, limit: int, /) -> ReadableMessages:
         return ReadableMessages(self.said_before.get(prefix, ())[:position][-limit:])
 

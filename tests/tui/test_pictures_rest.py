@@ -18,7 +18,7 @@ from agent.events import (
 )
 from agent.mcp.elicitation import fields_of
 from agent.messages import Conversation, Summary
-from tests.tui.doubles import FakeFiles, FakeSession, FakeSessions, conversation, measured
+from tests.tui.doubles import FakeFiles, FakeSession, FakeSessions, conversation, measured, session_info
 from tests.tui.picturing import SIZES, Picture, asks
 from tests.tui.piloting import list_on
 from tests.tui.test_pictures_diffs import CHANGED
@@ -33,9 +33,15 @@ def app_with(*turn: Event) -> EbbApp:
 
 
 @SIZES
-def test_a_session_that_begins(picture: Picture) -> None:
-    app = EbbApp(FakeSessions([FakeSession(root=Path("/home/me/project"))]), guard=0.0)
-    assert picture(app)
+def test_a_session_that_begins(picture: Picture, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tui.session.greeter.time", lambda: 1_000_000.0)
+    infos = (
+        session_info("s1", "the last token of a line gets lost", updated_at=995_000.0),
+        session_info("s2", "make the parser accept trailing commas, and say so in the changelog", updated_at=640_000.0),
+    )
+    monkeypatch.setattr("tui.session.greeter._seen", lambda *_: ("main", (("AGENT.md", 4_200),)))
+    sessions = FakeSessions([FakeSession(root=Path("/home/me/project"))], infos)
+    assert picture(EbbApp(sessions, guard=0.0))
 
 
 FORM = {

@@ -10,14 +10,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent.errors import EXIT_CODES, UsageError
+from tui.text.version import VERSION
 
 if TYPE_CHECKING:  # types only: `--help` should import nothing it does not need
     from _typeshed import SupportsWrite
 
     from agent.config.values import Config
     from agent.sessions import Sessions
-
-VERSION = "0.1.0"
 
 _TAKES_VALUE = {
     "-p", "--prompt", "--output-format", "--output-schema", "--max-turns", "--max-cost", "--permission-mode", "--allow",

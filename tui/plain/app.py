@@ -94,8 +94,10 @@ class PlainFront(LineJobs):
             self.invoke,
             settings,
             self.leave,
+            self.greeter,
             self._read_by,
         )
+        self.greeter.settings = settings
         self.model = model
         self._history = history
         self._given, self._choose = session, choose
@@ -172,6 +174,7 @@ class PlainFront(LineJobs):
             if self._choose and not resume:
                 self.is_held = True  # what was to be said in an earlier session is not said in a new one unasked
             await self.controller.open(resume or None, self.model)
+        await self.greeter.look()
         greet(self.context)
         if self.controller.session is not None:
             self.aside(self.controller.session.prepare())

@@ -15,12 +15,11 @@ from tui.session.compaction import ManualCompaction, size_of
 from tui.session.view_edits import carry_out_written, propose_written
 from tui.terminal.edit_text import changed_by, editor_of, keys_left_to_it
 from tui.text.inks import Line
-from tui.text.sanitise import visible, visible_line
+from tui.text.sanitise import visible
 from tui.view.blocks import AnswerText, SessionView, UserText
 from tui.view.compaction_preview import draft_text, gate_lines, headline, plan_lines
 from tui.view.context import overview_lines
-from tui.view.first_run import chosen_by_key
-from tui.view.folders import said_of_sandbox
+from tui.view.greeting import greeting_words
 from tui.view.panel import Panel, PanelRow, Taken
 from tui.view.permission import changeable, changed
 from tui.view.plan import FILE
@@ -151,22 +150,9 @@ async def compact(context: Lines, by_hand: ManualCompaction) -> None:
 
 def greet(context: Lines) -> None:
     """Says which session is open, and how it ended when it goes on."""
-    session = context.controller.session
-    if session is not None:
-        where = (
-            f"Ebbtide in {visible_line(str(session.root))}, model {visible_line(session.model)}, mode {session.mode}"
-        )
-        held = said_of_sandbox(session.boundary.state, session.mode)[0]
-        advice = chosen_by_key(session.model, context.settings)
-        context.say(
-            (
-                f"{where}, {held}." if held else f"{where}.",
-                *advice,
-                "`/help` lists what can be typed.",
-                *before_this(context.controller.view),
-                *last_said(context.controller.view),
-            )
-        )
+    said, view = context.greeter.greeting(), context.controller.view
+    if said is not None:
+        context.say((*greeting_words(said), *before_this(view), *last_said(view)))
         if draft := context.controller.take_draft():
             context.write(draft, unsent=True)
 

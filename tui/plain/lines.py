@@ -9,6 +9,7 @@ from tui.commands import Invocation
 from tui.plain.reader import PromptReader, read_hidden
 from tui.prompt.history import History
 from tui.session.controller import SessionController
+from tui.session.greeter import Greeter
 
 
 class SendLine(Protocol):
@@ -37,6 +38,7 @@ class Lines:
     invoke: Callable[[Invocation], None]
     settings: Settings | None
     close: Callable[[], None]
+    greeter: Greeter
     reader: Callable[[], PromptReader]
     """Who reads lines now."""
 

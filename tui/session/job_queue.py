@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from agent.errors import AgentError
 from tui.commands import Invocation, Unknown, parse
+from tui.session.greeter import Greeter
 from tui.session.keep_alive import CacheKeeper
 
 if TYPE_CHECKING:  # a type only: what a session is made of is loaded behind the first paint
@@ -33,6 +34,7 @@ class JobQueue(ABC):
         """What waits is not sent before the user wants it."""
         self._job: RunningJob | None = None
         self._cache = CacheKeeper(lambda: self.controller)
+        self.greeter = Greeter(lambda: self.controller)
 
     # What a front end says
 
@@ -99,7 +101,7 @@ class JobQueue(ABC):
 
     def take(self, text: str) -> None:
         """Does what was written: a command, or something to say."""
-        match parse(text):
+        match parse(self.greeter.meant(text)):
             case Unknown() as unknown:
                 self.controller.notice(unknown.message)
             case Invocation() as invocation:

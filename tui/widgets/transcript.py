@@ -1,12 +1,13 @@
 """The transcript on the screen: its blocks, which of them are open and which is marked."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 from rich.style import Style
 from rich.text import Text
 from textual import events
 from textual.binding import Binding, BindingType
+from textual.geometry import Size
 from textual.message import Message
 from textual.strip import Strip
 
@@ -66,8 +67,9 @@ class Transcript(SearchedRows, can_focus=True):
         self._seen = self._unseen = 0
         """How many of the rows have been on the screen at one time or another, and how many news are behind them."""
         self._marked: BlockRow | None = None
-        self.greeting = Text()
-        """What is shown before the first block."""
+        self._greeting: Callable[[int, int], Text] = lambda width, height: Text()
+        self._greeted: tuple[Size, list[Text]] = Size(0, 0), []
+        """The lines of the greeting as they are in that much room."""
 
     # What others ask of it
 
@@ -195,8 +197,15 @@ class Transcript(SearchedRows, can_focus=True):
             strip = over(strip, self._palette.marked)
         return self._with_selection(self._with_found(strip, index, line), y).apply_offsets(0, y)
 
+    def greet(self, greeting: Callable[[int, int], Text]) -> None:
+        """Shows this before the first block, by columns and lines."""
+        self._greeting, self._greeted = greeting, (Size(0, 0), [])
+        self.refresh()
+
     def _greeting_line(self, y: int, width: int, base: Style) -> Strip:
-        lines = self.greeting.split("\n")
+        if self._greeted[0] != self.size:
+            self._greeted = self.size, list(self._greeting(*self.size).split("\n"))
+        lines = self._greeted[1]
         y -= max(0, self.size.height - len(lines) - 1)
         if not 0 <= y < len(lines):
             return Strip.blank(width, base)

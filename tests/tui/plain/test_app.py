@@ -22,6 +22,7 @@ from tui.plain.command_context import COMMAND, EDITING, PRINTING
 from tui.plain.reader import PROMPT, goes_on, joined
 from tui.prompt.history import History
 from tui.prompt.key_arrivals import GUARD, Arrival
+from tui.text.version import VERSION
 from tui.view.blocks import Notice
 
 ASKED = PermissionAsked("q1", "1", "bash", {"command": "ls"}, "ask mode", offers=("bash(ls)",))
@@ -357,7 +358,7 @@ async def test_a_session_is_chosen_by_number_after_it_was_found_by_words() -> No
     async with talking(FakeSession(), infos=infos, choose=True) as controller:
         await controller.shows("10 more: type words to find them.")
         await controller.says("talk 27", shows="28: talk 27")
-        await controller.says("28", shows="Ebbtide in")
+        await controller.says("28", shows=f"Ebbtide {VERSION} in")
         assert controller.sessions.opened == [("id27", None)]
 
 

@@ -10,6 +10,7 @@ from rich.cells import cell_len
 from textual.widgets import Input
 
 from agent.errors import StoreFailed
+from agent.events import TextDelta, TurnFinished
 from agent.messages import Assistant, Text, ToolCall, User
 from tests.tui.doubles import FakeLibrary, FakeSession, FakeSessions, conversation, session_info
 from tests.tui.inked import plain
@@ -203,3 +204,15 @@ def test_the_headline_counts() -> None:
     assert plain(told) == "Sessions  200+ listed, of all projects"
     told = headline(3, False, everywhere=False, words="x", searching="reading …", doomed=2)
     assert plain(told) == "Sessions  3 found, of this project · reading … · 2 to be deleted when you close this list"
+
+
+async def test_the_number_of_a_session_that_is_offered_opens_it_until_something_is_said() -> None:
+    infos = (session_info("s1", "mend the lexer"), session_info("s2", "speak French"))
+    talk = FakeSession([[TextDelta(f"Answer {n}."), TurnFinished("answered", "x")] for n in (1, 2)], id="s2")
+    async with terminal(FakeSession(), talk, infos=infos) as t:
+        await t.shows("speak French")
+        await t.type("2", until=lambda: t.session.id == "s2")
+        await t.rests()
+        await t.says("hello", shows="Answer 1.")
+        await t.says("1", shows="Answer 2.")
+        assert t.session.id == "s2"

@@ -1,0 +1,89 @@
+"""What a new session is greeted with: all of it where there is room, what matters most where there is little."""
+
+import re
+from dataclasses import replace
+
+import pytest
+
+from tests.tui.doubles import session_info
+from tests.tui.inked import plain
+from tui.commands import COMMANDS
+from tui.keys import KEYS
+from tui.text.version import VERSION
+from tui.view.greeting import MARK, TIPS, Greeting, chosen, greeting_lines, greeting_words, tip_of
+
+SESSIONS = (
+    session_info("s1", "mend the lexer", updated_at=1_000_000.0 - 7_200),
+    session_info("s2", "", updated_at=1_000_000.0 - 86_400 * 3),
+)
+FULL = Greeting(
+    "anthropic/claude",
+    "/home/me/project",
+    "main",
+    "ask",
+    (("AGENT.md", 4_200),),
+    (),
+    SESSIONS,
+    "`!` runs it",
+    1_000_000.0,
+)
+
+
+def said(greeting: Greeting, width: int, height: int, **how: bool) -> list[str]:
+    return [plain(line).rstrip() for line in greeting_lines(greeting, width, height, **how)]
+
+
+def test_with_room_all_is_said() -> None:
+    assert said(FULL, 100, 30) == [
+        MARK[0].rstrip(),
+        MARK[1].rstrip(),
+        f"{MARK[2]}  {VERSION}",
+        "",
+        "model    anthropic/claude",
+        "folder   /home/me/project   main",
+        "read     AGENT.md 4.2 kB",
+        "",
+        "go on with   type its number, or /resume for all",
+        f"  1  {'mend the lexer':56}  2 h ago",
+        f"  2  {'(nothing said yet)':56}  3 d ago",
+        "",
+        "tip      ! runs it",
+        "/help shows keys and commands",
+    ]
+
+
+@pytest.mark.parametrize("height", range(1, 30))
+def test_no_more_lines_are_said_than_there_is_room_for_and_help_is_always_named(height: int) -> None:
+    lines = said(FULL, 40, height)
+    assert len(lines) <= max(height, 2)
+    assert lines[-1] == "/help shows keys and commands"
+
+
+def test_a_terminal_of_letters_gets_letters() -> None:
+    assert said(FULL, 100, 30, can_draw=False)[0] == f"Ebbtide  {VERSION}"
+    assert all(line.isascii() for line in said(FULL, 100, 30, can_draw=False))
+
+
+def test_in_lines_it_takes_three_or_four() -> None:
+    assert greeting_words(FULL) == (
+        f"Ebbtide {VERSION} in /home/me/project, branch main, model anthropic/claude, mode ask. "
+        "Read AGENT.md (4.2 kB).",
+        "Go on by number: 1 mend the lexer (2 h ago); 2 (nothing said yet) (3 d ago).",
+        "Tip: `!` runs it. `/help` lists what can be typed.",
+    )
+    assert len(greeting_words(replace(FULL, sessions=(), tip=""))) == 2
+
+
+def test_only_a_number_that_is_offered_chooses_a_session() -> None:
+    found = {text: chosen(text, SESSIONS) for text in ("1", " 2 ", "0", "3", "12", "1.", "one", "", "²")}
+    assert {text: info.id for text, info in found.items() if info is not None} == {"1": "s1", " 2 ": "s2"}
+
+
+def test_tips_name_what_there_is_and_change_by_day_and_by_session() -> None:
+    commands = {command.name for command in COMMANDS}
+    keys = " ".join(key.shown for key in KEYS)
+    for tip in TIPS:
+        assert {word for word in re.findall(r"`/([a-z]+)", tip)} <= commands, tip
+        assert all(key in keys for key in re.findall(r"(?:Ctrl|Shift)-\w+", tip)), tip
+    assert tip_of(0, 0) != tip_of(1, 0)
+    assert tip_of(0, 0) != tip_of(0, 1)

@@ -1,0 +1,93 @@
+"""What a new session is greeted with, looked up once it is open."""
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from time import time
+from typing import TYPE_CHECKING
+
+from agent.errors import AgentError
+
+if TYPE_CHECKING:  # types only: what a session is made of is loaded behind the first paint
+    from agent.config.settings import Settings
+    from agent.records.session_lookup import SessionInfo
+    from tui.session.controller import SessionController
+    from tui.view.greeting import Greeting
+
+_DAY = 86_400
+
+
+class Greeter:
+    """Knows what to say once it has looked; before that, and where nothing is found, it says less."""
+
+    def __init__(self, controller: "Callable[[], SessionController]") -> None:
+        self._controller = controller
+        self.settings: Settings | None = None
+        self._looked_for = ""
+        self._sessions: tuple[SessionInfo, ...] = ()
+        self._read: tuple[tuple[str, int], ...] = ()
+        self._branch = ""
+
+    async def look(self) -> bool:
+        """Looks up what can be said of the session that is open. Tells whether that may be something new."""
+        from tui.view.greeting import MOST  # noqa: PLC0415  # deferred: behind the first paint
+
+        controller = self._controller()
+        session = controller.session
+        if session is None or controller.view.blocks or session.id == self._looked_for:
+            return False
+        self._looked_for = session.id
+        sessions = controller.sessions
+        try:
+            found = await sessions.recent(limit=MOST + 1)
+        except AgentError:
+            found = ()  # it is said where sessions are listed
+        self._sessions = tuple(info for info in found if info.id != session.id and info.messages)[:MOST]
+        self._branch, self._read = await asyncio.to_thread(_seen, session.root, sessions.instruction_files())
+        return True
+
+    def greeting(self) -> "Greeting | None":
+        """None where no session is open."""
+        from tui.view.first_run import chosen_by_key  # noqa: PLC0415  # deferred: behind the first paint
+        from tui.view.greeting import Greeting, tip_of  # noqa: PLC0415  # deferred: as above
+
+        controller = self._controller()
+        session = controller.session
+        if session is None:
+            return None
+        now = time()
+        return Greeting(
+            model=session.model,
+            folder=str(session.root),
+            branch=self._branch,
+            mode=session.mode,
+            read=self._read,
+            advice=chosen_by_key(session.model, self.settings),
+            sessions=() if controller.view.blocks else self._sessions,
+            tip=tip_of(int(now) // _DAY, len(self._sessions)),
+            now=now,
+        )
+
+    def meant(self, text: str) -> str:
+        """What was written; where it is the number of a session that the greeting offers, the command that opens it."""
+        from tui.view.greeting import chosen  # noqa: PLC0415  # deferred: behind the first paint
+
+        controller = self._controller()
+        if controller.session is None or controller.view.blocks:
+            return text
+        info = chosen(text, self._sessions)
+        return f"/resume {info.id}" if info is not None else text
+
+
+def _seen(root: Path, files: tuple[Path, ...]) -> tuple[str, tuple[tuple[str, int], ...]]:
+    """The branch, and each file with its size, named from the folder where it lies there."""
+    from tui.session.git_branch import branch_of  # noqa: PLC0415  # deferred: behind the first paint
+
+    read = []
+    for path in files:
+        try:
+            count = path.stat().st_size
+        except OSError:
+            continue  # it went meanwhile
+        read.append((str(path.relative_to(root) if path.is_relative_to(root) else path), count))
+    return branch_of(root), tuple(read)

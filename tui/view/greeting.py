@@ -1,0 +1,138 @@
+"""What a new session is greeted with: the name, what it works with, where one may go on, one tip. Pure: values in,
+lines out."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from agent.records.session_lookup import SessionInfo
+from tui.text.cells import fitted
+from tui.text.inks import Line, coded
+from tui.text.numbers import age, size
+from tui.text.sanitise import visible_line
+from tui.text.version import VERSION
+from tui.view.sessions import UNTITLED
+
+MARK = ("▄▀▀▄ █    █     ▄  ▀    █ ▄▀▀▄", "█▀▀▀ █▀▀▄ █▀▀▄ ▀█▀ █ ▄▀▀█ █▀▀▀", "▀▄▄▀ █▄▄▀ █▄▄▀  █▄ █ ▀▄▄█ ▀▄▄▀")
+NAME = "Ebbtide"
+MOST = 3
+"""Sessions to go on with that are named."""
+HELP = "`/help` shows keys and commands"
+_LABEL = 9
+_TITLE = 56
+
+TIPS = (
+    "`@` and the name of a file shows the model that file; `@a.py:10-50` some of its lines",
+    "a line that begins with `!` is run in the shell, and the model sees what it printed",
+    "`# TEXT` is remembered for later sessions",
+    "Ctrl-X shows what fills the window, what each part costs, and takes out what is not needed",
+    "Esc twice goes back to before one of your messages, the files with it if you want",
+    "what you write while it works goes in at its next step; `/later` waits for the end of the turn",
+    "`/undo` takes back what the last turn changed in files, after a look at it",
+    "Ctrl-O shows less or more of the work; Enter or a click opens one call alone",
+    "`/why TEXT` tells whether the model still sees a text, and brings it back if not",
+    "Shift-Tab goes through the modes: ask, accept-edits, plan",
+    "Ctrl-P finds everything that can be done: commands, sessions, models, themes, settings",
+    "`/theme` has twelve looks, each worn while it is marked",
+    "Ctrl-F finds words in the whole conversation, and opens what is folded where they are",
+    "`/fork` goes on in a copy, and the session stays as it is",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Greeting:
+    model: str
+    folder: str
+    branch: str = ""
+    mode: str = ""
+    read: tuple[tuple[str, int], ...] = ()
+    """Files of instructions that the model was given, with their bytes."""
+    advice: tuple[str, ...] = ()
+    """What else is to be known of the model."""
+    sessions: tuple[SessionInfo, ...] = ()
+    """Those to go on with, newest first."""
+    tip: str = ""
+    now: float = 0.0
+    """Unix seconds."""
+
+
+def greeting_lines(greeting: Greeting, width: int, height: int, *, can_draw: bool = True) -> tuple[Line, ...]:
+    """The greeting in so many columns and lines: what tells least is left out first. `can_draw`: the terminal has more
+    than letters."""
+    name: Line = ((NAME, "accent"), (f"  {VERSION}", "dim"))
+    drawn: list[Line] = [((line, "accent"),) for line in MARK]
+    drawn[-1] = (*drawn[-1], (f"  {VERSION}", "dim"))
+    mark = tuple(drawn) if can_draw and width >= len(MARK[-1]) + len(VERSION) + 2 else (name,)
+    known = _known(greeting)
+    sessions = _sessions(greeting, width)
+    tip: tuple[Line, ...] = ((("tip".ljust(_LABEL), "dim"), *coded(greeting.tip, "text")),) if greeting.tip else ()
+    ask: Line = coded(HELP, "dim")
+    for parts in (
+        (mark, known, sessions, (*tip, ask)),
+        (mark, known, sessions, (ask,)),
+        (mark, known, (ask,)),
+        ((name, *known, ask),),
+        ((name, ask),),
+    ):
+        blocks = [part for part in parts if part]
+        if sum(map(len, blocks)) + len(blocks) <= height:
+            break
+    lines: tuple[Line, ...] = ()
+    for block in blocks:
+        lines = (*lines, ((" ", "text"),), *block) if lines else block
+    return lines
+
+
+def _known(greeting: Greeting) -> tuple[Line, ...]:
+    branch: Line = ((f"   {visible_line(greeting.branch)}", "accent"),) if greeting.branch else ()
+    read = ", ".join(f"{visible_line(name)} {size(count)}" for name, count in greeting.read)
+    return (
+        (("model".ljust(_LABEL), "dim"), (visible_line(greeting.model), "text")),
+        (("folder".ljust(_LABEL), "dim"), (visible_line(greeting.folder), "text"), *branch),
+        *(((("read".ljust(_LABEL), "dim"), (read, "text")),) if read else ()),
+        *(coded(visible_line(line), "dim") for line in greeting.advice),
+    )
+
+
+def _sessions(greeting: Greeting, width: int) -> tuple[Line, ...]:
+    if not greeting.sessions:
+        return ()
+    head: Line = (("go on with", "dim"), ("   type its number, or ", "dim"), ("/resume", "code"), (" for all", "dim"))
+    room = max(8, min(_TITLE, width - 24))
+    return (
+        head,
+        *(
+            ((f"  {at}  ", "accent"), (f"{fitted(title_of(info), room)}  ", "text"), (_when(greeting, info), "dim"))
+            for at, info in enumerate(greeting.sessions, 1)
+        ),
+    )
+
+
+def title_of(info: SessionInfo) -> str:
+    return visible_line(info.title) or UNTITLED
+
+
+def _when(greeting: Greeting, info: SessionInfo) -> str:
+    return age(greeting.now - info.updated_at)
+
+
+def greeting_words(greeting: Greeting) -> tuple[str, ...]:
+    """The same in a few lines that are read aloud."""
+    branch = f", branch {visible_line(greeting.branch)}" if greeting.branch else ""
+    read = [f"{visible_line(name)} ({size(count)})" for name, count in greeting.read]
+    where = f"{NAME} {VERSION} in {visible_line(greeting.folder)}{branch}, model {visible_line(greeting.model)}"
+    said = f"{where}, mode {greeting.mode}." + (f" Read {', '.join(read)}." if read else "")
+    on = [f"{at} {title_of(info)} ({_when(greeting, info)})" for at, info in enumerate(greeting.sessions, 1)]
+    sessions = (f"Go on by number: {'; '.join(on)}.",) if on else ()
+    tip = f"Tip: {greeting.tip}. " if greeting.tip else ""
+    return (said, *greeting.advice, *sessions, f"{tip}`/help` lists what can be typed.")
+
+
+def tip_of(day: int, sessions: int) -> str:
+    """The tip of a day, another one where there is another session."""
+    return TIPS[(day + sessions) % len(TIPS)]
+
+
+def chosen(text: str, sessions: Sequence[SessionInfo]) -> SessionInfo | None:
+    """The session whose number was written, if that is all that was."""
+    number = text.strip()
+    return sessions[int(number) - 1] if number in map(str, range(1, len(sessions) + 1)) else None
