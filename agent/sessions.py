@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AsyncExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -181,6 +182,10 @@ class Sessions:
         thread, store = await self._store()
         row = await self._find(prefix)
         return await thread.run(readable, await thread.run(store.messages, row.id))
+
+    def visible(self, conversation: Conversation) -> Conversation:
+        """The conversation as people are shown it: with tokens in the place of secrets, as its models are."""
+        return replace(conversation, messages=self._secrets.messages(conversation.messages))
 
     async def earlier(self, prefix: str, position: int, limit: int, /) -> ReadableMessages:
         """At most `limit` messages of a session, those just before a position, in order; one for each position, and

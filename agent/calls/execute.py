@@ -14,7 +14,7 @@ from agent.calls.outside import again_outside
 from agent.calls.plan_approval import BEHIND, approve_plan, was_decided
 from agent.calls.policy import PermissionRequest, runs_outside
 from agent.calls.resolve import as_meant
-from agent.calls.secret_arguments import hidden, with_secrets
+from agent.calls.secret_arguments import with_secrets
 from agent.channel import Interrupt
 from agent.context.control_calls import PLAN
 from agent.context.offload import moved
@@ -248,7 +248,7 @@ async def _finish(
 
 
 def _emit_finished(call: ToolCall, output: ToolOutput, changed: tuple[str, ...], call_runner: CallRunner) -> None:
-    text, inserted = hidden(output.text, output.inserted, call_runner.secrets)
+    text, inserted = call_runner.secrets.hide_in(output.text, output.inserted)
     lines = output.stored.lines if output.stored is not None else None
     call_runner.emit(ToolFinished(call.id, call.name, output.status, text, changed, lines, inserted, output.program))
 

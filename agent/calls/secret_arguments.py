@@ -1,10 +1,10 @@
-"""Secrets in calls: put back where a tool works on files of this machine, and hidden in what people are shown."""
+"""Secrets in calls: put back where a tool works on files of this machine."""
 
 from collections.abc import Mapping
 from typing import cast
 
 from agent.context.secret_tokens import SecretTokens, UnknownToken, has_tokens
-from agent.messages import Ranges, ToolCall
+from agent.messages import ToolCall
 from tools.base import Effect, Tool, ToolError
 
 _PUT_BACK: tuple[Effect, ...] = ("read", "write")
@@ -27,17 +27,3 @@ def with_secrets(call: ToolCall, tool: Tool, secrets: SecretTokens) -> Mapping[s
         return cast(Mapping[str, object], secrets.reveal(call.arguments))
     except UnknownToken as error:
         raise ToolError(f"`{error}` stands for nothing that is known any more: look at where it was again") from error
-
-
-def hidden(text: str, ranges: Ranges, secrets: SecretTokens) -> tuple[str, Ranges]:
-    """A text without its secrets, and ranges of it where they are now."""
-    if secrets.hide(text) is text:
-        return text, ranges
-    shown, moved, at = "", [], 0
-    for start, end in ranges:
-        shown += secrets.hide(text[at:start])
-        begin = len(shown)
-        shown += secrets.hide(text[start:end])
-        moved.append((begin, len(shown)))
-        at = end
-    return shown + secrets.hide(text[at:]), tuple(moved)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TypeVar, cast
 
-from agent.messages import Assistant, Message, Note, Text, ToolCall, ToolOutput, User
+from agent.messages import Assistant, Message, Note, Ranges, Text, ToolCall, ToolOutput, User
 from tools.lazy import regex
 from tools.secrets.key_formats import forms_of, known_secrets, may_go_on, secrets_in
 
@@ -60,6 +60,19 @@ class SecretTokens:
             pieces += [text[at : one.start], self._token(one.name, text[one.start : one.end])]
             at = one.end
         return "".join([*pieces, text[at:]])
+
+    def hide_in(self, text: str, ranges: Ranges) -> tuple[str, Ranges]:
+        """A text without its secrets, and ranges of it where they are now."""
+        if self.hide(text) is text:
+            return text, ranges
+        shown, moved, at = "", [], 0
+        for start, end in ranges:
+            shown += self.hide(text[at:start])
+            begin = len(shown)
+            shown += self.hide(text[start:end])
+            moved.append((begin, len(shown)))
+            at = end
+        return shown + self.hide(text[at:]), tuple(moved)
 
     def stream(self) -> Callable[[str], str]:
         """Hides in a text that comes in pieces: given each, what may be shown by then. What may be the beginning of a
@@ -133,7 +146,10 @@ class SecretTokens:
             return cast(P, known[1])
         shown: object = part
         match part:
-            case Text(native=None, text=text) | Note(text=text) | ToolOutput(text=text):
+            case ToolOutput(text=text, inserted=inserted):
+                hidden, moved = self.hide_in(text, inserted)
+                shown = part if hidden is text else replace(part, text=hidden, inserted=moved)
+            case Text(native=None, text=text) | Note(text=text):
                 hidden = self.hide(text)
                 shown = part if hidden is text else replace(part, text=hidden)
             case ToolCall(source=source, arguments=arguments):

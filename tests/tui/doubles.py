@@ -321,6 +321,9 @@ class FakeSessions(Sessions):
     may_open: asyncio.Event | None = None
     """Keeps that session from being open until the test sets it."""
 
+    def visible(self, conversation: Conversation) -> Conversation:
+        return conversation
+
     async def open(
         self, resume: str | None = None, model: str | None = None, glimpse: Callable[[Conversation], None] | None = None
     ) -> FakeSession:

@@ -112,14 +112,15 @@ class SessionController:
 
     def _glimpse(self, end: Conversation) -> None:
         """Shows the end of a session that is being opened."""
-        shown = view_of(end)
+        shown = view_of(self.sessions.visible(end))
         self._show(replace(shown, busy=True, activity=self.view.activity))
         self.glimpsed()
 
     async def adopt(self, session: "Session") -> None:
         """Shows a session from its history on."""
         # Of a long one that takes a while.
-        shown = await asyncio.to_thread(view_of, session.history, is_at_question=session.is_at_question)
+        history = await asyncio.to_thread(self.sessions.visible, session.history)
+        shown = await asyncio.to_thread(view_of, history, is_at_question=session.is_at_question)
         self.session = session
         session.listen(self.advance)
         self._show(replace(shown, model=session.model, mode=session.mode, cost=session.cost))
@@ -145,7 +146,10 @@ class SessionController:
                     self.notice(str(error))
                 return
             whole = whole_steps(read.messages) if position > limit else read.messages
-            blocks = (await asyncio.to_thread(view_of, Conversation(whole))).past  # of many that takes a while
+            read_here = await asyncio.to_thread(
+                self.sessions.visible, Conversation(whole)
+            )  # of many that takes a while
+            blocks = (await asyncio.to_thread(view_of, read_here)).past  # as above
             if self.session is not session or self.view.earlier != position:
                 return
             shown = len(self.view.past)

@@ -4,12 +4,16 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from agent.context.provenance import Occurrence, Trace
+from agent.context.secret_tokens import SecretTokens
 from agent.errors import AgentError, StoreFailed
 from agent.events import ContextMeasured, Event
 from agent.messages import Usage
 from agent.view_events import BroughtBack, CompactionStarted, ContextCompacted, NothingCompacted
 from agent.window.compact import CompactResult
 from agent.window.triggers import unheard
+from tests.kit.project import Project
+from tests.kit.session import bash, calls
+from tests.tools.secrets.test_key_formats import KEYS
 from tests.tui.doubles import COMPACTED, FakeSession, FakeSessions, conversation
 from tui.session.controller import SessionController
 from tui.view.blocks import Failure, Notice
@@ -172,3 +176,18 @@ async def test_a_session_that_cannot_be_closed_makes_room_for_another_all_the_sa
     assert await controller.open()
     assert controller.session is not None
     assert (controller.session.id, controller.view.blocks) == ("next", (Notice("the disk is full"),))
+
+
+async def test_a_session_that_is_opened_again_shows_tokens_in_the_place_of_secrets(project: Project) -> None:
+    key = KEYS["stripe-key"]
+    token = SecretTokens().hide(key)
+    (project.root / "key.txt").write_text(f"key {key}\n")
+    first = await project.session({**calls(bash("cat key.txt")), "text": key}, {"text": "done"}, mode="auto")
+    async for _ in first.send(f"use {key}"):
+        pass
+    await project.close()
+    controller = SessionController(project.sessions(), lambda: None)
+    await controller.begin(first.id, None)
+    shown = repr(controller.view)
+    assert (key in shown, shown.count(token)) == (False, 3)
+    await controller.close()
