@@ -50,6 +50,16 @@ class Forks:
             str(id) for (id,) in self._store.query(f"select s.id from sessions s where s.draft and not {IS_LISTED}")
         )
 
+    def line(self, session: str) -> dict[str, int]:
+        """The ids of a session and of those that it was forked from, each with how many of its messages are in it; a
+        position below is in all of them."""
+        found, id, most = {}, session, 1 << 62
+        while id and id not in found:
+            found[id] = most
+            row = self._store.session(id)
+            id, most = (row.parent or "", min(most, row.forked or 0)) if row is not None else ("", 0)
+        return found
+
     def family(self, session: str) -> tuple[str, ...]:
         """The ids of a session and of all that were forked from each other with it, the oldest first."""
         rows = self._store.query(

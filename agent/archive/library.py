@@ -122,6 +122,10 @@ class Library:
         """The user's messages of a session and of all that were forked from each other with it."""
         return await self._thread.run(tree_of, self._store, id)
 
+    async def line(self, id: str) -> dict[str, int]:
+        """A session and those that it was forked from, each with how many of its messages are in it."""
+        return await self._thread.run(lambda: Forks(self._store).line(id))
+
     async def delete(self, prefix: str) -> SessionInfo:
         """Deletes a session with its outputs; one that is open elsewhere stays."""
         row = await self._find(prefix)

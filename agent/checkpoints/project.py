@@ -162,6 +162,11 @@ class ProjectCheckpoints:
         """What each path of a plan holds now, and would hold; of what is staged, which content that is."""
         return {one.path: (self.content(one.now), self.content(one.back)) for one in plan.paths[:MOST_SHOWN]}
 
+    def shown(self, point: int) -> tuple[tuple[PathChange, bytes | None, bytes | None], ...]:
+        """What a point changed, with what each path held before and after."""
+        changes = self.changes_of((point,))[:MOST_SHOWN]
+        return tuple((change, self.content(change.before), self.content(change.after)) for change in changes)
+
     def content(self, state: FileState) -> bytes | None:
         """What a file held, or where a link pointed; None where nothing was, or it is not kept."""
         if state.kind == "staged":

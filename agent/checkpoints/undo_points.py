@@ -1,6 +1,6 @@
 """The points to which files can be taken back, and which of them `/undo` and `/redo` mean. Plain values."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Literal, TypeAlias
 
 from agent.checkpoints.file_state import PlannedPath
@@ -48,6 +48,11 @@ class Restored:
     """What was not brought back."""
     staged: int = 0
     """Paths at which is staged again what was staged before."""
+
+
+def of_line(points: Sequence[UndoPoint], line: Mapping[str, int]) -> tuple[UndoPoint, ...]:
+    """Those of a session and of the sessions that it was forked from. `line`: how many messages of each are in it."""
+    return tuple(point for point in points if point.position < line.get(point.session, 0))
 
 
 def to_undo(points: Sequence[UndoPoint]) -> UndoPoint | None:

@@ -102,6 +102,7 @@ def test_drafts_are_listed_when_something_was_said_in_them(store: SessionStore) 
     assert found is not None
     assert found.is_unused
     assert Forks(store).drafts() == (FORK.id,)
+    assert Forks(store).line(FORK.id) == {FORK.id: 1 << 62, ROW.id: 2}
     assert [row.id for row in store.recent("/p")] == [ROW.id]
     store.write(FORK.id, [message(2)])
     assert Forks(store).drafts() == ()

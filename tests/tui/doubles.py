@@ -82,6 +82,9 @@ class FakeLibrary(Library):
     async def last_said(self, id: str, count: int, /) -> tuple[Message, ...]:
         return self.said.get(id, ())[-count:]
 
+    async def line(self, id: str, /) -> dict[str, int]:
+        return {id: 1 << 62}
+
     async def rename(self, id: str, title: str, /) -> SessionInfo:
         if not title.strip():
             raise UsageError("a session's title cannot be empty: write one")

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from agent.checkpoints.undo_points import UndoPoint, of_line
 from agent.messages import Note, User
 from tests.tui.piloting import Driven, list_on
 from tests.tui.test_real_session import Reply, calls, working
@@ -104,6 +105,32 @@ async def test_any_turn_of_the_session_can_be_taken_back(tmp_path: Path) -> None
         await t.press("y", shows="Too.")
         await t.rests()
         await t.type("/undo list", lists="undo")
-        await t.press("down", "enter", until=lambda: shows_diffs(t, "undo"))
+        await t.press("down", until=lambda: "+# more" in t.reads("said"))
+        await t.press("enter", until=lambda: shows_diffs(t, "undo"))
         await agrees(t)
         assert ((project / "calc.py").read_text(), (project / "b").read_text()) == (BEFORE, "b\n")
+
+
+async def test_a_fork_takes_back_what_its_parent_did_up_to_there(tmp_path: Path) -> None:
+    project = tmp_path / "project"
+    async with working(tmp_path, calls("bash", command=COMMAND), {"text": "Done."}) as t:
+        await changes_files(t)
+        parent = t.session.id
+        await t.type("/fork", until=lambda: t.app.controller.session is not None and t.session.id != parent)
+        await t.rests()
+        await t.type("/undo", lists="undo")
+        await agrees(t)
+        assert ((project / "calc.py").read_text(), (project / "made").exists()) == (BEFORE, False)
+        await t.type("/undo", shows="there is nothing to undo")
+        await t.type("/redo", lists="redo")
+        await agrees(t)
+        assert (project / "made" / "new.txt").read_text() == "new\n"
+
+
+def test_what_the_parent_did_since_then_is_not_the_forks() -> None:
+    points = tuple(
+        UndoPoint(number, session, position, 0.0, "turn", False, "")
+        for number, (session, position) in enumerate((("a", 0), ("b", 1), ("a", 4), ("b", 4), ("c", 0), ("a", 3)))
+    )
+    line = {"c": 1 << 62, "b": 4, "a": 3}
+    assert [point.id for point in of_line(points, line)] == [0, 1, 4]

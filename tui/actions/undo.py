@@ -5,12 +5,15 @@ from dataclasses import dataclass
 from time import time
 
 from agent.checkpoints.file_state import RestorePlan
-from agent.checkpoints.undo_points import PointKind, UndoPoint, to_redo, to_undo
+from agent.checkpoints.session_checkpoints import SessionCheckpoints
+from agent.checkpoints.undo_points import PointKind, UndoPoint, of_line, to_redo, to_undo
 from agent.errors import AgentError
 from agent.input.restored_files import told_of_files
+from agent.session import Session
 from tui.actions.command_context import CommandContext
 from tui.session.memory import take_back_note
-from tui.view.undo_points import plan_panel, points_panel, restored_told
+from tui.text.inks import Line
+from tui.view.undo_points import change_lines, plan_panel, points_panel, restored_told
 
 NOTHING = (
     "there is nothing to undo: no turn of this session has changed a file. `/context undo` takes back the last change "
@@ -24,8 +27,8 @@ async def undo(context: CommandContext, written: str) -> None:
     session = context.controller.session
     if await take_back_note(context.controller) or session is None:
         return
-    points = await session.checkpoints.run(lambda project: project.points(session.id))
-    point = await _picked(context, points) if written.strip() == "list" else to_undo(points)
+    points = await _points_here(context, session)
+    point = await _picked(context, session.checkpoints, points) if written.strip() == "list" else to_undo(points)
     if point is None:
         if not written.strip():
             context.controller.notice(NOTHING)
@@ -38,21 +41,30 @@ async def redo(context: CommandContext, _: str) -> None:
     session = context.controller.session
     if session is None:
         return
-    point = to_redo(await session.checkpoints.run(lambda project: project.points(session.id)))
+    point = to_redo(await _points_here(context, session))
     if point is None:
         context.controller.notice(NOTHING_TO_REDO)
     else:
         await take_back(context, (point,), "redo")
 
 
-async def _picked(context: CommandContext, points: Sequence[UndoPoint]) -> UndoPoint | None:
-    session = context.controller.session
-    if session is None:
-        return None
-    files = await session.checkpoints.run(
+async def _points_here(context: CommandContext, session: Session) -> tuple[UndoPoint, ...]:
+    """Those of the session, and of what it was forked from up to there."""
+    library = await context.controller.sessions.library()
+    line = await library.line(session.id)
+    return of_line(await session.checkpoints.run(lambda project: project.points()), line)
+
+
+async def _picked(context: CommandContext, kept: SessionCheckpoints, points: Sequence[UndoPoint]) -> UndoPoint | None:
+    """The point that the user picks from the list, in which each shows what it changed."""
+    files = await kept.run(
         lambda project: {point.id: [change.path for change in project.changes_of((point.id,))] for point in points}
     )
-    taken = await context.show(points_panel(points, lambda id: files[id], time()))
+
+    async def diff(id: int) -> tuple[Line, ...]:
+        return change_lines(await kept.run(lambda project: project.shown(id)))
+
+    taken = await context.show(points_panel(points, lambda id: files[id], diff, time()))
     return next((point for point in points if taken is not None and str(point.id) == taken.value), None)
 
 

@@ -1,26 +1,29 @@
 """What taking changes of files back would do, and the points to which that is possible, as rows of lists."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 
-from agent.checkpoints.file_state import FileState, PlannedPath, RestorePlan, shown_path
+from agent.checkpoints.file_state import FileState, PathChange, PlannedPath, RestorePlan, shown_path
 from agent.checkpoints.undo_points import Restored, UndoPoint
 from agent.records.file_change import FileChange
+from tools.files.change import diff_lines
 from tools.outputs.extent import counted, listed
-from tui.text.inks import Line
+from tui.text.inks import Ink, Line
 from tui.text.numbers import age
 from tui.text.sanitise import visible_line
 from tui.view.file_changes import FileChangeRow, change_line, change_text, row_of
-from tui.view.panel import DiffText, Panel, PanelAction, PanelRow
+from tui.view.panel import DiffText, LoadedText, Panel, PanelAction, PanelRow
 
 KEYS = "Enter does it  a also over what is not the agent's  PgUp, PgDn read  Esc leaves everything as it is"
 PLAIN_KEYS = "Enter does it  PgUp, PgDn read  Esc leaves everything as it is"
-LIST_KEYS = "Enter shows what taking it back would do  Esc closes"
+LIST_KEYS = "Enter shows what taking it back would do  PgUp, PgDn read  Esc closes"
 LIMITS = "Ignored files, other folders, commits and branches, databases and the network are not covered."
 MOST = 5
+MOST_LINES = 1000
 
 Contents = Mapping[str, tuple[bytes | None, bytes | None]]
 """What each path holds now, and would hold."""
+_INKS: Mapping[str, Ink] = {"+": "good", "-": "bad", " ": "text"}
 
 
 def plan_panel(name: str, title: str, plan: RestorePlan, contents: Contents) -> Panel:
@@ -77,9 +80,15 @@ def _kinds(now: FileState, back: FileState) -> str:
     return ""
 
 
-def points_panel(points: Sequence[UndoPoint], files: Callable[[int], Sequence[str]], now: float) -> Panel:
-    """The points of a session, the newest first. `files`: what each changed. `now` is in Unix seconds."""
-    rows = tuple(_point_row(point, files(point.id), now) for point in reversed(points))
+def points_panel(
+    points: Sequence[UndoPoint],
+    files: Callable[[int], Sequence[str]],
+    diff: Callable[[int], Awaitable[Sequence[Line]]],
+    now: float,
+) -> Panel:
+    """The points of a session, the newest first. `files`: what each changed, and `diff` how. `now` is in Unix
+    seconds."""
+    rows = tuple(_point_row(point, files(point.id), diff, now) for point in reversed(points))
     return Panel(
         "undo",
         ((("Undo  ", "strong"), (counted(len(rows), "point"), "dim")), ((LIMITS, "dim"),)),
@@ -89,17 +98,40 @@ def points_panel(points: Sequence[UndoPoint], files: Callable[[int], Sequence[st
         actions=(PanelAction(("enter",), "show", can=lambda row: not row.at_end),),
         reads=True,
         looks=True,
+        beside=100,
+        most=8,
     )
 
 
-def _point_row(point: UndoPoint, files: Sequence[str], now: float) -> PanelRow:
+def _point_row(
+    point: UndoPoint, files: Sequence[str], diff: Callable[[int], Awaitable[Sequence[Line]]], now: float
+) -> PanelRow:
     kind = "" if point.kind == "turn" else f"{point.kind} of "
     line = f"{kind}{visible_line(point.title) or 'a turn'}  {counted(len(files), 'path')}  {age(now - point.at)}"
-    about: tuple[Line, ...] = tuple(((f"  {visible_line(shown_path(path))}", "text"),) for path in files[:50])
     return PanelRow(
-        str(point.id), ((line, "dim" if point.is_undone else "text"),), about=about,
+        str(point.id), ((line, "dim" if point.is_undone else "text"),), content=LoadedText(diff, (point.id,)),
         at_end=("taken back", "dim") if point.is_undone else None,
     )  # fmt: skip
+
+
+def change_lines(changes: Sequence[tuple[PathChange, bytes | None, bytes | None]]) -> tuple[Line, ...]:
+    """What a point changed, file by file, each with its diff."""
+    lines: list[Line] = []
+    for change, before, after in changes:
+        note = "; ".join(part for part in (change.doubt, _kinds(change.before, change.after)) if part)
+        kinds = (change.before.kind, change.after.kind)
+        what = "made" if kinds[0] == "absent" else "removed" if kinds[1] == "absent" else "changed"
+        what += " (a folder)" if "folder" in kinds else ""
+        lines.append(((visible_line(shown_path(change.path)), "strong"), (f"  {what}", "dim")))
+        lines += [((note, "warn"),)] if note else []
+        if not {"large", "unreadable", "special", "unknown"}.isdisjoint(kinds):
+            lines.append((("what it held is not kept", "dim"),))
+        elif before != after:
+            diff = [visible_line(line) for line in diff_lines(change.path, before, after)]
+            lines += [((line, _INKS.get(line[:1], "dim")),) for line in diff if not line.startswith(("---", "+++"))]
+        if len(lines) > MOST_LINES:
+            return (*lines[:MOST_LINES], (("and more: Enter shows it file by file", "dim"),))
+    return tuple(lines)
 
 
 def restored_told(done: Restored, *, is_redone: bool) -> str:
