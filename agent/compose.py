@@ -74,6 +74,7 @@ from store.sessions import SessionStore
 from tools.base import ReadLimits, Workspace, nobody_to_ask
 from tools.lazy import dataclass
 from tools.sandbox.git_metadata import redirection
+from tools.sandbox.network import SessionNetwork
 from tools.sandbox.sandbox import Sandbox
 from tools.submit_plan import SubmitPlan
 from tools.tool_output_cache import unlisted_tools
@@ -174,7 +175,7 @@ class Composer:
         note = archive.files.note
         runner = CallRunner(
             callable_tools, workspace, approval, interrupt, emit, ingest, note, progress, LoopGuard(), self.secrets,
-            guard,
+            guard, config.web_private,
         )  # fmt: skip
 
         conversation, resumed = Conversation(), None
@@ -253,6 +254,7 @@ class Composer:
         earlier = partial(earlier_calls, self.thread, self.store, row.project, row.id)
         ask, about_plan = channel.questions.permission, channel.questions.plan
         approval = Approval(policy, ask, earlier, rules, progress.asked, kept_here, about_plan, why_unheld=unheld)
+        approval.is_heard = lambda: channel.is_open
         return approval, kept.problem
 
     def _checkpoints(self, recorder: Recorder, workspace: Workspace, channel: Channel) -> SessionCheckpoints | None:
@@ -287,9 +289,13 @@ class Composer:
         folders, scratch = self.config.folders, outputs / "tmp"
         closing.callback(shutil.rmtree, scratch, ignore_errors=True)
         ours, shown = (folders.config, folders.data, folders.logs), (self.root, outputs)
-        has_network, roots = self.config.sandboxed != "allow", roots_of(self.config)
+        roots = roots_of(self.config)
         unwanted = list(filter(None, map(redirection, (self.root, *roots))))
-        return Sandbox(self.root, scratch, list(roots), ours, shown, has_network=has_network, unwanted=unwanted)
+        network = SessionNetwork(self.config.web_private)
+        closing.push_async_callback(network.close)
+        return Sandbox(
+            self.root, scratch, list(roots), ours, shown, has_network=False, network=network, unwanted=unwanted
+        )
 
     def _outputs(self, session: str, closing: AsyncExitStack) -> Path:
         """The folder for what commands print until it is stored."""

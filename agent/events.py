@@ -219,6 +219,8 @@ class PermissionAsked:
     """The first of the offers is for exactly this command line or this file; the others go further."""
     dangers: tuple[Danger, ...] = ()
     """What in the command may do harm that cannot be taken back."""
+    host: str = ""
+    """What of the network the command wants to reach, which runs and waits; empty where it has not begun."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,6 +248,17 @@ class CallDenied:
     name: str
     arguments: Mapping[str, object]
     rule: str
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkRefused:
+    """A command in the sandbox was kept from a place of the network; it runs on. Headless runs list these."""
+
+    call_id: str
+    host: str
+    """With its port, where that is not the usual one."""
+    rule: str
+    """What decided."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -377,6 +390,7 @@ Event: TypeAlias = (
     | PermissionAnswered
     | CallEdited
     | CallDenied
+    | NetworkRefused
     | QuestionAsked
     | QuestionAnswered
     | PlanEvent

@@ -22,6 +22,7 @@ from agent.events import (
     CallDenied,
     Event,
     ModelSwitched,
+    NetworkRefused,
     Noticed,
     ReplyFinished,
     Resumed,
@@ -95,6 +96,8 @@ class RunOutcome:
     steps: int = 0
     files_changed: dict[str, None] = field(default_factory=dict)
     denied: list[dict[str, object]] = field(default_factory=list)
+    refused_hosts: dict[str, str] = field(default_factory=dict)
+    """What of the network commands in the sandbox wanted to reach and did not, with what decided."""
     rewrites: list[ContextCompacted] = field(default_factory=list)
     sandbox: str | None = None
     """What held commands: a kind of sandbox, `off` or `none`; None where no command asked for one."""
@@ -116,6 +119,8 @@ class RunOutcome:
                 self.files_changed.update(dict.fromkeys(changed))
             case CallDenied(name=name, arguments=arguments, rule=rule):
                 self.denied.append({"tool": name, "arguments": arguments, "rule": rule})
+            case NetworkRefused(host=host, rule=rule):
+                self.refused_hosts.setdefault(host, rule)
             case ContextCompacted():
                 self.rewrites.append(event)
             case CompactionFailed(model=model, reason=reason):
@@ -170,6 +175,7 @@ class RunOutcome:
             "steps": self.steps,
             "files_changed": list(self.files_changed),
             "denied": self.denied,
+            "refused_hosts": [{"host": host, "rule": rule} for host, rule in self.refused_hosts.items()],
             "sandbox": self.sandbox,
             "rewrites": {
                 "count": len(self.rewrites),
@@ -350,6 +356,8 @@ def _print_outcome(outcome: RunOutcome, job: HeadlessJob, out: TextIO, tell: Cal
         tell(f"ebb: denied {call['tool']}: {call['rule']}")
     if outcome.denied:
         tell("ebb: allow it with `--permission-mode auto` or a rule such as `--allow 'bash(pytest)'`")
+    for host, rule in outcome.refused_hosts.items():
+        tell(f"ebb: `{host}` was kept from a command: {rule}")
     if outcome.error is not None:
         tell(f"ebb: {outcome.error['message']}")
 

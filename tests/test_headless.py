@@ -85,6 +85,7 @@ def test_json_prints_one_object(user: User) -> None:
             "files_changed": [],
             "denied": [],
             "rewrites": {"count": 0, "removed_tokens": 0, "strategies": {}},
+            "refused_hosts": [],
             "sandbox": "off",
             "unused_summaries": [],
             "error": None,

@@ -47,6 +47,23 @@ def test_it_says_what_would_be_decided_and_why(
     assert capsys.readouterr().out == said
 
 
+@pytest.mark.parametrize(
+    ("host", "code", "said"),
+    [
+        ("Example.org.", 0, "allow: allow rule network(example.org)\n"),
+        ("example.org:22", 1, "ask: no rule opens the network to `example.org:22`\n"),
+        ("evil.net", 5, "deny: deny rule network(evil.net)\n"),
+        ("[::1]", 5, "deny: `[::1]` is not on the public network, which is all that commands reach\n"),
+    ],
+)
+def test_it_says_what_would_be_decided_about_a_host(
+    rules: Path, capsys: pytest.CaptureFixture[str], host: str, code: int, said: str
+) -> None:
+    rules.write_text('allow = ["network(example.org)"]\ndeny = ["network(evil.net)"]\n')
+    assert main(["permissions", "test", "--host", host, "--rules", str(rules)]) == code
+    assert capsys.readouterr().out == said
+
+
 def test_a_script_reads_one_object(rules: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["permissions", "test", "--json", "--mode", "plan", "cat a | head -1"]) == 0
     assert json.loads(capsys.readouterr().out) == {

@@ -16,6 +16,7 @@ from tools.process.state import ProgramState
 from tools.seen_files import SeenFiles
 
 if TYPE_CHECKING:  # types only: who runs a command pays for it
+    from tools.sandbox.network import Reach
     from tools.sandbox.sandbox import Sandbox
 
 Effect: TypeAlias = Literal["none", "read", "write", "run", "serve", "fetch"]
@@ -137,6 +138,8 @@ class Workspace:
     jobs: BackgroundJobs = field(default_factory=BackgroundJobs)
     sandbox: "Sandbox | None" = None
     """The boundary that commands run in; None where they run without one."""
+    reach: "Reach | None" = None
+    """What the running call may reach of the network from inside that; None where that was not said."""
     reads: ReadLimits = ReadLimits()
     kept: Callable[[str], Awaitable[KeptContent]] = nothing_kept
     """Finds what a reference stands for, of outputs and messages that are not in view. Raises `ToolError`."""

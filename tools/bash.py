@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tools.base import Arguments, Effect, PrintedLog, ReadOnlyAccess, Result, ToolError, Workspace, description_beside
 from tools.commands.viewers import shown_names
@@ -20,6 +21,9 @@ from tools.process.shell import Launch, in_shell
 from tools.process.state import ProgramState, state_of
 from tools.program_output import job_of, news_of, with_log
 from tools.schema import flag, number, object_of, text
+
+if TYPE_CHECKING:  # a type only: few commands reach anything
+    from tools.sandbox.network import NetworkAccess
 
 DEFAULT_SECONDS, MOST_SECONDS = 120, 600
 _LAST_WORDS = 16_384
@@ -71,10 +75,12 @@ class Bash:
         if text(arguments, "job", ""):
             return await _written_to(job_of(arguments, workspace), text(arguments, "command"))
         command, folder = command_line(arguments), _folder(text(arguments, "workdir", ""), workspace)
+        access = await _access(workspace)
         if flag(arguments, "background") or flag(arguments, "terminal"):
-            return _run_in_background(command, folder, workspace, terminal=flag(arguments, "terminal"))
-        launched, before = await _launched(command, folder, workspace), _obeyed(workspace)
-        result = await _run_in_time(command, folder, number(arguments, "timeout", DEFAULT_SECONDS), workspace, launched)
+            return _run_in_background(command, folder, workspace, access, terminal=flag(arguments, "terminal"))
+        launched, before = await _launched(command, folder, workspace, access), _obeyed(workspace)
+        seconds = number(arguments, "timeout", DEFAULT_SECONDS)
+        result = await _run_in_time(command, folder, seconds, workspace, launched, access)
         result = _with_changes(result, before, workspace)
         names = shown_names(command)
         if names:
@@ -128,48 +134,87 @@ async def _written_to(job: Job, words: str) -> Result:
     return news_of(job)
 
 
-def _run_in_background(command: str, folder: Path, workspace: Workspace, *, terminal: bool) -> Result:
-    launched = _confined(in_shell(command), folder, workspace, terminal=terminal)
+async def _access(workspace: Workspace) -> "NetworkAccess | None":
+    """The way to the network out of the sandbox; None where commands run without one, or cannot be given a way."""
+    network = workspace.sandbox.network if workspace.sandbox is not None else None
+    if network is None or workspace.reach is None or workspace.read_only:
+        return None
+    return await network.access(workspace.reach)
+
+
+def _run_in_background(
+    command: str, folder: Path, workspace: Workspace, access: "NetworkAccess | None", *, terminal: bool
+) -> Result:
+    launched = _confined(in_shell(command), folder, workspace, access, terminal=terminal)
     job = workspace.jobs.add(command, _started(command, launched, folder, workspace, None, terminal=terminal))
     told = f"{job.id} is running; bash_output gives what it prints, bash_kill ends it"
     return Result(told, program=ProgramState(told, job=job.id, is_silent=True))
 
 
-async def _launched(command: str, folder: Path, workspace: Workspace) -> Launch:
+async def _launched(command: str, folder: Path, workspace: Workspace, access: "NetworkAccess | None") -> Launch:
     """The command as a shell runs it, or, where it may only look, without one; in the sandbox, if there is one."""
     if not workspace.read_only:
-        return _confined(in_shell(command), folder, workspace)
+        return _confined(in_shell(command), folder, workspace, access)
     from tools.read_only_run import launch  # noqa: PLC0415  # deferred: few sessions plan
 
-    return _confined(await undivided(lambda: launch(command, workspace)), folder, workspace)
+    return _confined(await undivided(lambda: launch(command, workspace)), folder, workspace, access)
 
 
-def _confined(launch: Launch, folder: Path, workspace: Workspace, *, terminal: bool = False) -> Launch:
-    if workspace.sandbox is None:
+def _confined(
+    launch: Launch, folder: Path, workspace: Workspace, access: "NetworkAccess | None", *, terminal: bool = False
+) -> Launch:
+    sandbox, may_write = workspace.sandbox, not workspace.read_only
+    if sandbox is None:
         return launch
+    if access is None and may_write and workspace.reach is not None and workspace.reach.is_open:
+        sandbox = replace(sandbox, has_network=True)  # no place is kept from it, so none has to be told apart
     try:
-        return workspace.sandbox.around(launch, folder, may_write=not workspace.read_only, terminal=terminal)
+        return sandbox.around(launch, folder, may_write=may_write, terminal=terminal, access=access)
     except OSError as error:
         raise ToolError(f"the sandbox could not be made: {error}; ask the user what to do") from error
 
 
-async def _run_in_time(command: str, folder: Path, seconds: int, workspace: Workspace, launched: Launch) -> Result:
+async def _run_in_time(
+    command: str,
+    folder: Path,
+    seconds: int,
+    workspace: Workspace,
+    launched: Launch,
+    access: "NetworkAccess | None",
+) -> Result:
     """What the command did to its end, or, where its time was too short, so far: it goes on as a job."""
     program = _started(command, launched, folder, workspace, workspace.progress)
     try:
-        in_time = await program.wait(seconds)
+        in_time = await _in_time(program, seconds, access)
         if program.problem:
             await program.end()
     except BaseException:
         await program.close()
+        await _leave(access, workspace)
         raise
     if not in_time and not program.problem:
         return _goes_on(workspace.jobs.add(command, program), seconds)
     if program.is_over or program.problem:
         await program.close()
+        await _leave(access, workspace)
     else:
         workspace.jobs.look_after(program)
-    return _told(program, _blocked(program, folder, workspace) if launched.is_confined else "")
+    return _told(program, _blocked(program, folder, workspace, access) if launched.is_confined else "", access)
+
+
+async def _in_time(program: Program, seconds: float, access: "NetworkAccess | None") -> bool:
+    """Whether it ended in its time, in which no question about it is open."""
+    asked = 0.0
+    while not await program.wait(seconds):
+        if access is None or access.reach.seconds_asked <= asked:
+            return False
+        seconds, asked = max(access.reach.seconds_asked - asked, 0.05), access.reach.seconds_asked
+    return True
+
+
+async def _leave(access: "NetworkAccess | None", workspace: Workspace) -> None:
+    if access is not None and workspace.sandbox is not None and workspace.sandbox.network is not None:
+        await workspace.sandbox.network.leave(access)
 
 
 def _goes_on(job: Job, seconds: int) -> Result:
@@ -183,7 +228,7 @@ def _goes_on(job: Job, seconds: int) -> Result:
     return with_log(log, "no output yet", ProgramState(told, job=job.id), failed=False)
 
 
-def _blocked(program: Program, folder: Path, workspace: Workspace) -> str:
+def _blocked(program: Program, folder: Path, workspace: Workspace, access: "NetworkAccess | None") -> str:
     """What the sandbox has kept from a program, or taken back; from one that failed, by the end of what it printed."""
     assert workspace.sandbox is not None
     removed = workspace.sandbox.remove_unwanted()
@@ -194,16 +239,19 @@ def _blocked(program: Program, folder: Path, workspace: Workspace) -> str:
     with program.log.open("rb") as log:
         log.seek(max(program.kept - _LAST_WORDS, 0))
         printed = log.read(_LAST_WORDS).decode("utf-8", "replace")
-    boundary = workspace.sandbox.boundary(may_write=not workspace.read_only)
+    boundary = workspace.sandbox.boundary(may_write=not workspace.read_only, access=access)
+    if access is not None and access.noted:  # what it did not reach is told already
+        boundary = replace(boundary, network="open")
     return what_was_blocked(printed, boundary, str(folder), os.path.lexists)
 
 
-def _told(program: Program, blocked: str) -> Result:
+def _told(program: Program, blocked: str, access: "NetworkAccess | None") -> Result:
     state = state_of(program.code or 0)
     others = "" if program.is_over else "what it started in the background still runs, until the session ends"
     log = PrintedLog(program.log, 0, program.kept, program.is_over, program.kept >= program.size)
     kept = f"it ran in a sandbox, where {blocked}: do without, or tell the user what it needs" if blocked else ""
-    state = replace(state, told="\n".join(filter(None, (program.problem, state.how, kept, others))))
+    refused = (f"`{place}` was not reached: {why}" for place, why in access.noted.items()) if access else ()
+    state = replace(state, told="\n".join(filter(None, (program.problem, state.how, kept, *refused, others))))
     result = with_log(log, "no output", state, failed=state.code != 0 or bool(program.problem))
     return replace(result, blocked=blocked)
 

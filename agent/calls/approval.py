@@ -86,6 +86,8 @@ class Approval:
     """The rules that the user keeps for the session alone."""
     ask_about_plan: AskAboutPlan | None = None
     """None when nobody is there to decide about plans."""
+    is_heard: Callable[[], bool] = lambda: True
+    """Whether somebody would hear a question now: none is heard between two turns."""
     note_mode: Callable[[Mode], Awaitable[None]] = nothing_noted
     """Told of each change of the mode."""
     why_unheld: Callable[[], str] = held
@@ -232,7 +234,7 @@ async def approve(call: ToolCall, context: ApprovalContext) -> Permit:
         elif decision.verdict == "edit":
             continue
         elif decision.rule in question.offers:
-            keep_rule(decision, context)
+            keep_rule(decision, context.approval, context.emit)
         if is_edited:
             context.emit(CallEdited(reviewed.call.id, reviewed.call.name, reviewed.call.arguments))
         return Permit(reviewed.call, reviewed.tool, reviewed.as_it_runs, is_edited=is_edited)
@@ -342,16 +344,16 @@ def _as_asked(calls: Sequence[ToolCall], context: ApprovalContext) -> Iterator[P
             yield _request_of(call, context)[1]
 
 
-def keep_rule(decision: Decision, context: ApprovalContext) -> None:
+def keep_rule(decision: Decision, approval: Approval, emit: Callable[[Event], None]) -> None:
     """Keeps the rule; one that cannot be written down for the project holds for the session, and that is said."""
-    context.approval.keep(decision.rule)
-    if decision.kept == "project" and context.approval.rules is not None:
+    approval.keep(decision.rule)
+    if decision.kept == "project" and approval.rules is not None:
         try:
-            context.approval.rules.keep(decision.rule)
+            approval.rules.keep(decision.rule)
             return
         except ConfigError as error:
-            context.emit(Noticed(f"the rule holds for this session only: {error}"))
-    context.approval.kept_here.append(parse_rule(decision.rule))
+            emit(Noticed(f"the rule holds for this session only: {error}"))
+    approval.kept_here.append(parse_rule(decision.rule))
 
 
 _SHORT = 200

@@ -93,6 +93,8 @@ class CallRunner:
     secrets: SecretTokens = field(default_factory=SecretTokens)
     """What stands for secrets in what the model was shown."""
     guard: Guard = unguarded
+    private_hosts: Sequence[str] = ()
+    """Those on private networks that rules may open to commands."""
 
 
 async def run_calls(
@@ -208,7 +210,7 @@ async def _watched(allowed: Permit, call_runner: CallRunner, *, is_outside: bool
         shown = allowed.asked.read_only
         granted = frozenset((*allowed.asked.subjects, *(shown.paths if shown is not None else ())))
         workspace = replace(call_runner.workspace, progress=show, granted=granted, read_only=shown is not None)
-        workspace = replace(workspace, sandbox=None) if is_outside else workspace
+        workspace = replace(workspace, sandbox=None) if is_outside else _reaching(workspace, allowed, call_runner)
         arguments = with_secrets(allowed.call, allowed.tool, call_runner.secrets)
         reads_only = allowed.asked.read_only is not None
         effect, subjects = allowed.tool.effect, allowed.asked.subjects
@@ -216,6 +218,15 @@ async def _watched(allowed: Permit, call_runner: CallRunner, *, is_outside: bool
             return await call_runner.interrupt.race(allowed.tool.run(arguments, workspace))
     finally:
         is_over = True
+
+
+def _reaching(workspace: Workspace, allowed: Permit, call_runner: CallRunner) -> Workspace:
+    if workspace.sandbox is None or allowed.tool.effect != "run":
+        return workspace
+    from agent.calls.reach import CallReach  # noqa: PLC0415  # deferred: some runs start no commands
+
+    private = call_runner.private_hosts
+    return replace(workspace, reach=CallReach(allowed.call, call_runner.approval, call_runner.emit, private))
 
 
 async def _finish(

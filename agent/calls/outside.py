@@ -41,5 +41,5 @@ async def again_outside(
     if decision is None or decision.verdict != "allow" or decision.arguments not in (None, call.arguments):
         return result
     if decision.rule in offers:
-        keep_rule(decision, context)
+        keep_rule(decision, context.approval, context.emit)
     return await run()

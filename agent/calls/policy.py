@@ -3,7 +3,8 @@
 A rule is `TOOL` or `TOOL(PREFIX)`. TOOL may hold `*`. For a tool that works on files, PREFIX is a file or folder,
 relative to the working folder. For shell, it is the beginning of a command, in whole words: `bash(git status)`; or,
 behind `=`, one whole line as it is written: `bash(=make test)`.
-For what is fetched from the web, PREFIX is a host, `example.org`, or those below one, `*.example.org`.
+For what is fetched from the web, PREFIX is a host, `example.org`, or those below one, `*.example.org`; `network(HOST)`
+is about what commands reach as well.
 `mcp__SERVER` stands for all tools of a server; what their calls are about is not known, so such rules have no PREFIX.
 `outside(PREFIX)` says where such commands run, and not whether they may: outside the sandbox.
 Deny rules come first, then what always asks, then allow rules, then the mode. A rule that allows covers only what can
@@ -28,6 +29,7 @@ from agent.calls.command_rules import (
     named_files,
     stays,
 )
+from agent.calls.network_rules import NETWORK, check_place, means_place
 from agent.config.options import Mode
 from agent.errors import ConfigError
 from tools.base import Effect, ReadOnlyAccess
@@ -77,7 +79,10 @@ def parse_rule(text: str) -> Rule:
     match = _RULE.fullmatch(text.strip())
     if match is None or (match["prefix"] or "").strip() == "=":
         raise ConfigError(f"`{text}` is not a rule; write `TOOL` or `TOOL(PREFIX)`, such as `bash(git status)`")
-    return Rule(match["tool"], (match["prefix"] or "").removesuffix(":*").strip())
+    rule = Rule(match["tool"], (match["prefix"] or "").removesuffix(":*").strip())
+    if rule.tool == NETWORK:
+        check_place(rule.prefix)
+    return rule
 
 
 def says_itself(text: str) -> bool:
@@ -105,7 +110,7 @@ class Policy:
     roots: tuple[str, ...] = ()
     """Folders that count as the working folder does, absolute and resolved."""
     sandboxed: bool = False
-    """Whether commands need no question, since a sandbox without network holds them."""
+    """Whether commands need no question, since a sandbox holds them."""
     unheld: str = ""
     """Why nothing holds commands, where the user has not said that it may be so: none runs unasked then."""
 
@@ -179,11 +184,13 @@ def _by_mode(asked: PermissionRequest, policy: Policy) -> Ruling:
     doubt = asked_in_every_mode(asked.subjects if asked.effect == "read" else (), asked.named, policy.root)
     if doubt:
         return Ruling("ask", doubt)
+    if asked.tool == NETWORK:
+        return Ruling("ask", f"no rule opens the network to `{asked.subjects[0]}`")
     if policy.mode == "auto":
         return _unheld(asked, policy) if asked.effect == "run" and policy.unheld else Ruling("allow", "auto mode")
     if asked.effect == "run":
         if policy.sandboxed and not runs_outside(asked, policy):
-            return Ruling("allow", "it runs in the sandbox, without network")
+            return Ruling("allow", "it runs in the sandbox")
         return Ruling("ask", f"{policy.mode} mode asks before a command runs")
     if asked.effect == "serve":
         return Ruling("ask", f"{policy.mode} mode asks before a server does something")
@@ -228,7 +235,7 @@ def concerns(rule: Rule, asked: PermissionRequest, root: str) -> bool:
     if not _names(rule, asked):
         return False
     if asked.effect == "fetch":
-        return _means_host(rule, asked, any_port=True)
+        return means_place(rule.prefix, asked.subjects, any_port=True)
     rule = Rule(rule.tool, rule.prefix.removesuffix("*"))
     if asked.effect == "run":
         wanted = [word.casefold() for word in rule.words]
@@ -238,7 +245,8 @@ def concerns(rule: Rule, asked: PermissionRequest, root: str) -> bool:
 
 
 def _names(rule: Rule, asked: PermissionRequest) -> bool:
-    return fnmatchcase(asked.tool, rule.tool) or rule.tool == server_of(asked.tool)
+    is_reached = rule.tool == NETWORK and asked.effect == "fetch"
+    return is_reached or fnmatchcase(asked.tool, rule.tool) or rule.tool == server_of(asked.tool)
 
 
 def server_of(tool: str) -> str:
@@ -254,7 +262,7 @@ def _denies(rule: Rule, asked: PermissionRequest, root: str) -> bool:
     if not rule.prefix:
         return True
     if asked.effect == "fetch":
-        return _means_host(rule, asked, any_port=True)
+        return means_place(rule.prefix, asked.subjects, any_port=True)
     if asked.effect != "run":
         place = _place(rule, root)
         is_inside = any(_is_same_or_within(path, place) for path in asked.subjects)
@@ -266,8 +274,11 @@ def _denies(rule: Rule, asked: PermissionRequest, root: str) -> bool:
 
 
 def _forbids(rule: Rule, asked: PermissionRequest) -> bool:
-    """Whether a deny rule is about such a call. What one tool may not change, no other one may change either."""
-    return _names(rule, asked) or (rule.tool in _WRITERS and asked.effect == "write")
+    """Whether a deny rule is about such a call. What one tool may not change, no other one may change either, and of
+    which host no page may be fetched, that no command reaches."""
+    if _names(rule, asked) or (rule.tool in _WRITERS and asked.effect == "write"):
+        return True
+    return rule.tool == "web_fetch" and bool(rule.prefix) and asked.tool == NETWORK
 
 
 def _may_deny(rule: Rule, asked: PermissionRequest, root: str) -> bool:
@@ -317,19 +328,9 @@ def _after(words: Sequence[str], at: int, wanted: str) -> int:
     return at + 1
 
 
-def _means_host(rule: Rule, asked: PermissionRequest, *, any_port: bool = False) -> bool:
-    """Whether what is fetched comes from the host of a rule, or one below it. Without `any_port` a rule that names no
-    port means the usual one."""
-    wanted, places = rule.prefix.casefold().rstrip("."), set(asked.subjects)
-    if any_port:
-        places |= {re.sub(r":\d+\Z", "", place) for place in places}
-    is_below = wanted.startswith("*.")
-    return not wanted or any(place.endswith(wanted[1:]) if is_below else place == wanted for place in places)
-
-
 def _allows(rule: Rule, asked: PermissionRequest, policy: Policy) -> bool:
     if asked.effect == "fetch":
-        return _means_host(rule, asked)
+        return means_place(rule.prefix, asked.subjects)
     if asked.effect != "run":
         place = _place(rule, policy.root)
         if rule.prefix and not (asked.subjects and all(is_within(path, (place,)) for path in asked.subjects)):

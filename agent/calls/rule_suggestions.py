@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from agent.calls.command_rules import is_within, only_begins
+from agent.calls.network_rules import NETWORK
 from agent.calls.policy import (
     PermissionRequest,
     Policy,
@@ -95,7 +96,10 @@ def _wider(asked: PermissionRequest, policy: Policy) -> Iterator[str]:
     if asked.effect == "run":
         yield from _beginnings(asked, policy)
     elif asked.effect == "fetch":
-        yield from (str(Rule(asked.tool, place)) for place in asked.subjects or ("",))
+        # None for all below a host: who may have such a name is not known here, and often anybody.
+        yield from (str(Rule(NETWORK, place)) for place in asked.subjects)
+        if not asked.subjects:
+            yield asked.tool
     elif asked.effect == "serve":
         yield asked.tool
         yield server_of(asked.tool)

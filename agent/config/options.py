@@ -264,7 +264,12 @@ OPTIONS: tuple[Option, ...] = (
         search_command,
         "the program that `web_search` runs, with its words; the query replaces `{query}` or comes last",
     ),
-    Option("web.private", (), texts, "hosts on private networks that `web_fetch` may reach, as `HOST` or `HOST:PORT`"),
+    Option(
+        "web.private",
+        (),
+        texts,
+        "hosts on private networks that `web_fetch` may reach, and commands by rule, as `HOST` or `HOST:PORT`",
+    ),
     Option("agent.max_turns", None, optional_count, "requests that one turn may make"),
     Option("agent.max_cost", None, dollars, "US dollars one run may cost"),
     Option(
@@ -304,7 +309,7 @@ OPTIONS: tuple[Option, ...] = (
         "permissions.sandboxed",
         "ask",
         one_of("ask", "allow"),
-        "`allow`: commands need no question where a sandbox holds them, which has no network then",
+        "`allow`: commands need no question where a sandbox holds them",
     ),
 )
 

@@ -31,6 +31,7 @@ from store.errors import StoreError
 from store.session_rows import OutputRow
 from store.sessions import SessionStore
 from tools.outputs.extent import counted, listed
+from tools.sandbox.network_namespace import why_no_namespace
 from tools.sandbox.system import Missing, SandboxProgram, found_sandbox
 
 CheckState: TypeAlias = Literal["well", "note", "broken"]
@@ -79,8 +80,16 @@ def _sandbox(config: Config) -> Finding:
         return Finding("sandbox", "well", "commands run without one, as `agent.sandbox` says")
     match found_sandbox():
         case SandboxProgram(kind=kind, note=note):
+            closed = why_no_namespace()
             told = f"commands run in one: {kind}"
-            return Finding("sandbox", "note" if note else "well", "; ".join(filter(None, (told, note))))
+            network = (
+                f"they have no network, but with the rule `network` all of it: {closed}"
+                if closed
+                else "rules such as `network(example.org)` open the network to them"
+            )
+            return Finding(
+                "sandbox", "note" if note or closed else "well", "; ".join(filter(None, (told, note, network)))
+            )
         case Missing(why=why):
             if config.sandbox == "require":
                 return Finding("sandbox", "broken", f"commands are refused, since there is none: {why}")

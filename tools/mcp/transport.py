@@ -21,10 +21,10 @@ from tools.mcp.client_handlers import ClientHandlers
 from tools.mcp.log import ServerLog
 from tools.mcp.oauth import authorisation
 from tools.mcp.spec import ServerSpec
+from tools.network.name_lookup import look_up_aside
 from tools.process.child import Child, started
 from tools.process.lines import OutputLine, TooLong
 from tools.process.shell import Launch
-from tools.web.name_lookup import look_up_aside
 
 _INHERITED = ("HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER", "LANG", "LC_ALL", "LC_CTYPE", "TMPDIR", "TZ")
 """What a server finds in its environment without being given it. Keys and tokens of ours are not among it."""

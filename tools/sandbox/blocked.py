@@ -49,8 +49,8 @@ def _found(printed: str, boundary: Boundary, folder: str) -> Iterator[str]:
         path = next((path for path in paths if boundary.access_to(path) != "write"), "")
         yield f"it may not write `{path}`" if path else "it may write only in the working folder and in /tmp"
         break
-    if not boundary.network and _NETWORK.search(printed):
-        yield "it has no network"
+    if boundary.network != "open" and _NETWORK.search(printed):
+        yield "it has no network" if boundary.network == "none" else "only programs that use `HTTPS_PROXY` have network"
     if _DOCKER.search(printed):
         yield "it does not reach Docker or Podman"
     if _SUDO.search(printed):

@@ -12,6 +12,9 @@ SandboxKind: TypeAlias = Literal["bubblewrap", "landlock", "seatbelt"]
 SandboxState: TypeAlias = Literal["bubblewrap", "landlock", "seatbelt", "none", "off"]
 """What holds commands: nothing where there is no sandbox, or where the user wants none."""
 
+Network: TypeAlias = Literal["open", "proxy", "none"]
+"""Every address can be reached; or the proxy of the session, and what its other commands serve; or nothing."""
+
 
 @dataclass(frozen=True, slots=True)
 class Boundary:
@@ -21,8 +24,7 @@ class Boundary:
     """Absolute resolved paths. The deepest that a path lies in decides."""
     scratch: str
     """The folder that stands for /tmp."""
-    network: bool
-    """Whether every address can be reached."""
+    network: Network
     kind: SandboxKind = "bubblewrap"
     """What holds it."""
 

@@ -27,7 +27,7 @@ def bubblewrap(
     return (
         *program,
         *NAMESPACES,
-        *(() if boundary.network else ("--unshare-net",)),
+        *(("--unshare-net",) if boundary.network == "none" else ()),
         *("--seccomp", str(system_calls)),
         *SYSTEM,
         *(word for path in _ALSO_SEEN for word in ("--ro-bind-try", path, path)),

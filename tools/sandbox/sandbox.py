@@ -14,6 +14,7 @@ from tools.sandbox.system import Missing, SandboxProgram, found_sandbox, readabl
 
 if TYPE_CHECKING:  # types only: sessions that run no command load nothing of it
     from tools.sandbox.boundary import Boundary
+    from tools.sandbox.network import NetworkAccess, SessionNetwork
 
 _OUTSIDE_ONLY = frozenset(
     """
@@ -37,20 +38,32 @@ class Sandbox:
     shown: tuple[Path, ...] = ()
     """Folders among those that commands may read."""
     has_network: bool = True
-    """Whether commands reach every address, or none."""
+    """Whether commands reach every address, or what `network` lets them reach."""
+    network: "SessionNetwork | None" = None
+    """None where commands that do not reach every address reach none."""
     unwanted: list[Path] = field(default_factory=list)
     """Files that were not there when a folder was taken in, and that no command may make."""
 
-    def around(self, launch: Launch, folder: Path, *, may_write: bool = True, terminal: bool = False) -> Launch:
+    def around(
+        self,
+        launch: Launch,
+        folder: Path,
+        *,
+        may_write: bool = True,
+        terminal: bool = False,
+        access: "NetworkAccess | None" = None,
+    ) -> Launch:
         """The command inside the boundary; as it is where the system has no sandbox. Raises `OSError`."""
         found = found_sandbox()
         if isinstance(found, Missing):
             return launch
-        boundary, environment = self.boundary(may_write=may_write), inside(launch.environment)
+        boundary, environment = self.boundary(may_write=may_write, access=access), inside(launch.environment)
         match found.kind:
             case "bubblewrap":
                 argv = (*_TAKES_TERMINAL, *launch.argv) if terminal else launch.argv
-                return _in_bubblewrap(found.argv, boundary, folder, argv, environment)
+                environment = environment if access is None else access.environment(environment)
+                held = _in_bubblewrap(found.argv, boundary, folder, argv, environment)
+                return held if access is None else access.launch(held)
             case "landlock":
                 return _in_landlock(boundary, launch.argv, environment | {"TMPDIR": boundary.scratch})
             case "seatbelt":
@@ -66,9 +79,9 @@ class Sandbox:
             path.unlink() if path.is_symlink() or not path.is_dir() else shutil.rmtree(path)
         return ", ".join(f"`{path}`" for path in removed)
 
-    def boundary(self, *, may_write: bool) -> "Boundary":
+    def boundary(self, *, may_write: bool, access: "NetworkAccess | None" = None) -> "Boundary":
         """What a command that is started now may do. Raises `OSError`."""
-        from tools.sandbox.boundary import Boundary, without_writing  # noqa: PLC0415  # deferred: as above
+        from tools.sandbox.boundary import Boundary, Network, without_writing  # noqa: PLC0415  # deferred: as above
         from tools.sandbox.places import places_of  # noqa: PLC0415  # deferred: as above
 
         self.remove_unwanted()  # a command in the background may have made it
@@ -77,7 +90,8 @@ class Sandbox:
         found = found_sandbox()
         kind = found.kind if isinstance(found, SandboxProgram) else "bubblewrap"
         held = places if may_write else without_writing(places)
-        return Boundary(held, str(self.scratch), self.has_network, kind)
+        network: Network = "open" if self.has_network else "none" if access is None else "proxy"
+        return Boundary(held, str(self.scratch), network, kind)
 
 
 def _in_bubblewrap(
@@ -95,7 +109,7 @@ def _in_landlock(boundary: "Boundary", argv: Sequence[str], environment: Mapping
     from tools.sandbox.landlock import command_line, ruleset_of  # noqa: PLC0415  # deferred: where bubblewrap is missing
     from tools.sandbox.system_calls import system_call_filter  # noqa: PLC0415  # deferred: as above
 
-    calls = system_call_filter(os.uname().machine, "local" if boundary.network else "none")
+    calls = system_call_filter(os.uname().machine, "local" if boundary.network == "open" else "none")
     ruleset = ruleset_of(boundary.places, boundary.scratch)
     return Launch(command_line(ruleset, calls, argv), environment, (ruleset,), is_confined=True)
 

@@ -30,7 +30,7 @@ def _profile(boundary: Boundary) -> Iterator[str]:
             case "hidden folder" | "hidden file":
                 yield f"(deny file-read* file-write* (subpath {_quoted(path)}))"
     yield f"(allow file-read* file-write* (subpath {_quoted(boundary.scratch)}))"
-    if not boundary.network:
+    if boundary.network != "open":
         yield "(deny network*)"
 
 

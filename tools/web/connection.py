@@ -3,7 +3,6 @@ one that was judged. What a name stands for a moment later changes nothing."""
 
 import asyncio
 import os
-import socket
 from collections.abc import Iterable
 from contextlib import suppress
 from typing import TYPE_CHECKING
@@ -14,18 +13,14 @@ import httpcore2
 import httpx2
 
 from tools.base import ToolError
-from tools.web.addresses import IpAddress, WebAddress, is_local_name, is_public, literal
-from tools.web.name_lookup import look_up_aside
+from tools.network.name_lookup import NameNotKnown, look_up_aside, public_addresses
+from tools.web.addresses import WebAddress
 
 if TYPE_CHECKING:
     import ssl
 
 MOST_TRIED = 4
 """Addresses of a name that are tried, one after the other."""
-
-
-class PrivateAddress(Exception):
-    """A host that stands for something on a private network."""
 
 
 class GuardedBackend(httpcore2.AsyncNetworkBackend):
@@ -43,30 +38,16 @@ class GuardedBackend(httpcore2.AsyncNetworkBackend):
         socket_options: Iterable[httpcore2.SOCKET_OPTION] | None = None,
     ) -> httpcore2.AsyncNetworkStream:
         problem: Exception = httpcore2.ConnectError(f"{host} has no address")
-        for found in (await public_addresses(host, port))[:MOST_TRIED]:
+        try:
+            addresses = await public_addresses(host, port)
+        except NameNotKnown as error:
+            raise httpcore2.ConnectError(str(error)) from error
+        for found in addresses[:MOST_TRIED]:
             try:
                 return await self._inner.connect_tcp(str(found), port, timeout, local_address, socket_options)
             except (httpcore2.ConnectError, httpcore2.ConnectTimeout) as error:
                 problem = error
         raise problem
-
-
-async def public_addresses(host: str, port: int) -> list[IpAddress]:
-    """The addresses of a host, all of them public. Raises `PrivateAddress` when one of them is not, and `ConnectError`
-    when it has none."""
-    if is_local_name(host):
-        raise PrivateAddress(f"`{host}` is this machine")
-    try:
-        loop = asyncio.get_running_loop()
-        found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    except OSError as error:
-        raise httpcore2.ConnectError(f"the name is not known: {error.strerror or error}") from error
-    addresses = [address for *_, place in found if (address := literal(str(place[0]))) is not None]
-    for address in addresses:
-        if not is_public(address):
-            what = "" if str(address) == host else f" is {address}, which"
-            raise PrivateAddress(f"`{host}`{what} is on a private network")
-    return list(dict.fromkeys(addresses))
 
 
 async def pool_for(address: WebAddress, *, may_be_private: bool) -> httpcore2.AsyncConnectionPool:
@@ -80,7 +61,7 @@ async def pool_for(address: WebAddress, *, may_be_private: bool) -> httpcore2.As
         backend = None if may_be_private else GuardedBackend()
         return httpcore2.AsyncConnectionPool(ssl_context=context, network_backend=backend)
     if not may_be_private:
-        with suppress(httpcore2.ConnectError):  # only the proxy knows such a name, and it decides what it reaches
+        with suppress(NameNotKnown):  # only the proxy knows such a name, and it decides what it reaches
             await public_addresses(address.host, address.port)
     return _through(proxy, context)
 

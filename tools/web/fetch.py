@@ -9,9 +9,11 @@ import httpcore2
 
 from tools.base import ToolError
 from tools.lazy import dataclass
+from tools.network.addresses import is_private
+from tools.network.name_lookup import PrivateAddress
 from tools.outputs.plain_text import printable
-from tools.web.addresses import WebAddress, behind, is_allowed, is_private
-from tools.web.connection import PrivateAddress, pool_for
+from tools.web.addresses import WebAddress, behind, is_allowed
+from tools.web.connection import pool_for
 
 MOST = 5_000_000
 """Bytes of a page that are looked at, packed and unpacked."""

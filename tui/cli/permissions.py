@@ -10,6 +10,7 @@ from pathlib import Path
 from agent.calls.approval import request_for
 from agent.calls.policy import PermissionRequest, Policy, Ruling, decide, parse_rule, runs_outside
 from agent.calls.project_rules import ProjectRules
+from agent.calls.reach import ruling_on
 from agent.config.options import MODES
 from agent.errors import UsageError
 from agent.headless import print_json
@@ -18,6 +19,7 @@ from tools.base import ToolError, Workspace
 from tools.bash import Bash
 from tools.commands.dangers import dangers_in
 from tools.commands.grammar import read
+from tools.network.places import USUAL, place_of
 from tools.sandbox.system import sandbox_kind
 from tui.cli.arguments import first_word, parsed, parser_of, told_settings
 from tui.text.sanitise import visible_line
@@ -36,14 +38,16 @@ def run(arguments: Sequence[str]) -> int:
     rest = [*arguments[:first], *arguments[first + 1 :]] if first is not None and arguments[first] == "test" else None
     parser = parser_of(
         "permissions test" if rest is not None else "permissions",
-        "Says what would be decided about a command, and why, as in the terminal. Nothing is run.",
+        "Says what would be decided about a command or a host, and why, as in the terminal. Nothing is run.",
         "Exit codes: 0 it would run, 1 it would be asked about, 2 usage, 5 it would be denied.",
     )
     if rest is None:
         parser.add_argument("action", choices=("test",), help="`ebb permissions test COMMAND`")
         parsed(parser, arguments, "one JSON object")  # ends here with `--help` or a wrong word
         raise UsageError("write `ebb permissions test COMMAND`")
-    parser.add_argument("command", metavar="COMMAND", help="a command line, in one word: quote it")
+    wanted = parser.add_mutually_exclusive_group(required=True)
+    wanted.add_argument("command", metavar="COMMAND", nargs="?", help="a command line, in one word: quote it")
+    wanted.add_argument("--host", metavar="HOST[:PORT]", help="what commands and web_fetch want to reach")
     parser.add_argument("--rules", metavar="FILE", help="`allow` and `deny` of this TOML file, in place of yours")
     parser.add_argument("--mode", choices=MODES, help="another mode than yours")
     options = parsed(parser, rest, "one JSON object")
@@ -60,6 +64,8 @@ def _test(options: argparse.Namespace) -> int:
     policy = replace(policy, allow=(*policy.allow, *map(parse_rule, kept.allow)))
     if options.rules:
         policy = _with_rules(policy, Path(options.rules))
+    if options.host is not None:
+        return _test_host(options.host, policy, config.web_private, as_json=options.json)
     try:
         asked = request_for(Bash(), {"command": options.command}, Workspace(root, root), policy)
         ruling = decide(asked, policy)
@@ -67,6 +73,19 @@ def _test(options: argparse.Namespace) -> int:
         asked, ruling = PermissionRequest("bash", "run", (options.command,)), Ruling("deny", str(error))
     place = "off" if config.sandbox == "off" else "outside" if runs_outside(asked, policy) else sandbox_kind()
     _print(options, policy, asked, ruling, place)
+    return _CODES[ruling.verdict]
+
+
+def _test_host(host: str, policy: Policy, private: Sequence[str], *, as_json: bool) -> int:
+    try:
+        place = place_of(host, USUAL[-1])
+    except ValueError as error:
+        raise UsageError(f"`{host}` is no host: {error}") from error
+    ruling = ruling_on(place, policy, private)
+    if as_json:
+        print_json(sys.stdout, {"decision": ruling.verdict, "why": ruling.rule, "place": str(place)})
+    else:
+        print(visible_line(f"{ruling.verdict}: {ruling.rule}"))
     return _CODES[ruling.verdict]
 
 

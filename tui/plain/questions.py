@@ -134,6 +134,8 @@ def _about_plan(question: PlanSubmitted, words: str) -> PlanDecision | None:
 
 def _headline(question: PermissionAsked) -> str:
     name, path = visible_line(question.name), visible_line(path_of(question.arguments))
+    if question.host:
+        return f"Question: may {name}, which runs this command, reach {visible_line(question.host)}?"
     if command_of(question.arguments):
         return f"Question: may {name} run this command?"
     if question.preview:

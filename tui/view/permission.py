@@ -26,6 +26,8 @@ def headline_of(question: PermissionAsked, added: int, removed: int) -> Line:
     path = visible_line(path_of(question.arguments))
     name: Span = (visible_line(question.name), "strong")
     start: tuple[Span, ...] = (("? ", "warn"), ("May ", "text"), name)
+    if question.host:
+        return (*start, (" reach ", "text"), (visible_line(question.host), "strong"), ("?", "text"))
     if command_of(question.arguments):
         return (*start, (" run this?", "text"), *_edited(question))
     if question.preview:
@@ -168,7 +170,7 @@ def decision_for(key: str, question: PermissionAsked, *, for_project: bool) -> D
 
 def changeable(question: PermissionAsked) -> str:
     """The argument that the user may change; empty when there is none."""
-    name = _CHANGEABLE.get(question.name, "")
+    name = _CHANGEABLE.get(question.name, "") if not question.host else ""
     return name if isinstance(question.arguments.get(name), str) else ""
 
 

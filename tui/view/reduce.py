@@ -14,6 +14,7 @@ from agent.events import (
     Event,
     FinalTurn,
     ModelSwitched,
+    NetworkRefused,
     Noticed,
     PermissionAnswered,
     PermissionAsked,
@@ -104,6 +105,8 @@ def advance(view: SessionView, event: Event) -> SessionView:
             return _change_call(view, Call(id, name), _edit_call(arguments))
         case CallDenied(call_id=id, name=name, arguments=arguments, rule=rule):
             return _change_call(view, Call(id, name, arguments), _deny_call(arguments, rule))
+        case NetworkRefused():
+            return view  # the command goes on, and its output says so
         case QuestionAsked():
             return replace(view, asked=(*view.asked, event), activity="waiting for you")
         case QuestionAnswered(id=id):
@@ -300,7 +303,7 @@ def _permission_asked(view: SessionView, event: PermissionAsked) -> SessionView:
 def _permission_answered(view: SessionView, id: str, verdict: Literal["allow", "deny", "edit"]) -> SessionView:
     question = next((asked for asked in view.asked if asked.id == id), None)
     view = replace(_answered(view, id), activity="thinking")
-    if verdict != "allow" or not isinstance(question, PermissionAsked):
+    if not isinstance(question, PermissionAsked) or (verdict != "allow" and not question.host):
         return view  # a denial is shown when `CallDenied` says that it took effect
     view = replace(view, activity=f"running {question.name}")
     call = Call(question.call_id, question.name, question.arguments)

@@ -197,7 +197,7 @@ def open_client(origin: Origin) -> "httpx2.AsyncClient":
 
     from agent.providers.wires import proxies  # noqa: PLC0415 - deferred: as above
     from agent.providers.wires.bounded_errors import bound_error  # noqa: PLC0415 - deferred: as above
-    from tools.web.name_lookup import look_up_aside  # noqa: PLC0415 - deferred: as above
+    from tools.network.name_lookup import look_up_aside  # noqa: PLC0415 - deferred: as above
 
     look_up_aside(asyncio.get_running_loop())
     endpoint = origin.endpoint

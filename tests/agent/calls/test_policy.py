@@ -63,7 +63,7 @@ def test_a_command_that_a_sandbox_holds_needs_no_question_where_the_user_says_so
     modes: tuple[Mode, ...] = ("ask", "accept-edits", "plan")
     decided = [decide(shell("make"), replace(policy(mode, deny=("bash(git)",)), sandboxed=True)) for mode in modes]
     assert [(ruling.verdict, ruling.rule) for ruling in decided] == [
-        *[("allow", "it runs in the sandbox, without network")] * 2,
+        *[("allow", "it runs in the sandbox")] * 2,
         ("deny", IN_PLAN["run"]),
     ]
     assert decide(shell("git push"), replace(policy(deny=("bash(git)",)), sandboxed=True)).verdict == "deny"
@@ -506,6 +506,9 @@ def test_what_is_fetched_from_the_web_is_asked_about_but_in_auto_mode() -> None:
         ("web_fetch(example.org:8443)", "example.org:8443", "example.org:8443"),
         ("web_fetch(*.example.org)", "www.example.org a.b.example.org", "www.example.org www.example.org:8443"),
         ("web_*(example.org)", "example.org", "example.org"),
+        ("network(example.org)", "example.org", "example.org example.org:8443"),
+        ("network(EXAMPLE.org.:443)", "example.org", "example.org"),
+        ("network(*.example.org)", "www.example.org a.b.example.org", "www.example.org www.example.org:8443"),
         ("read(example.org)", "", ""),
     ],
 )
@@ -525,3 +528,43 @@ def test_a_rule_for_a_host_covers_it_and_with_a_star_those_below(rule: str, allo
     forbidden = {host for host in hosts if decide(fetched(host), policy("auto", deny=(rule,))).verdict == "deny"}
     assert forbidden >= set(denied.split())
     assert not {"badexample.org", "org", "example.org.evil.com"} & forbidden or rule == "web_fetch"
+
+
+def reached(place: str) -> PermissionRequest:
+    return PermissionRequest("network", "fetch", (place,))
+
+
+@pytest.mark.parametrize(
+    ("rule", "place", "verdict"),
+    [
+        ("network(github.com)", "github.com", "allow"),
+        ("network(github.com)", "github.com:22", "ask"),
+        ("network(github.com)", "gist.github.com", "ask"),
+        ("network(ssh://git@GitHub.com)", "github.com:22", "allow"),
+        ("network(ssh://github.com:2222)", "github.com:2222", "allow"),
+        ("network(ssh://github.com)", "github.com", "ask"),
+        ("network(bücher.de)", "xn--bcher-kva.de", "allow"),
+        ("network(*)", "anything.net:70", "allow"),
+        ("network", "anything.net:70", "allow"),
+        ("web_fetch(github.com)", "github.com", "ask"),
+        ("bash", "github.com", "ask"),
+    ],
+)
+def test_rules_for_the_network_open_places_to_commands(rule: str, place: str, verdict: str) -> None:
+    assert decide(reached(place), policy(allow=(rule,))).verdict == verdict
+
+
+@pytest.mark.parametrize("rule", ["network(evil.net)", "network(*.evil.net)", "network", "web_fetch(evil.net)"])
+def test_what_a_rule_forbids_of_the_network_no_other_opens(rule: str) -> None:
+    forbidden = policy("auto", allow=("network",), deny=(rule,))
+    assert decide(reached("www.evil.net:22" if "*" in rule else "evil.net:22"), forbidden).verdict == "deny"
+
+
+def test_no_mode_opens_the_network_to_commands() -> None:
+    assert {decide(reached("example.org"), policy(mode)).verdict for mode in MODES} == {"ask"}
+
+
+@pytest.mark.parametrize("rule", ["network(https://example.org/x)", "network(a b)", "network(*.*.org)", "network(/)"])
+def test_a_rule_for_the_network_names_a_host(rule: str) -> None:
+    with pytest.raises(ConfigError, match=r"names no host: write one, such as `network\(example.org\)`"):
+        parse_rule(rule)

@@ -217,6 +217,6 @@ def test_programs_that_do_whatever_they_are_told_are_offered_with_all_they_are_t
 
 def test_what_is_fetched_is_offered_by_its_host() -> None:
     asked = PermissionRequest("web_fetch", "fetch", ("example.org:8443",))
-    assert offers_for(asked, Policy(ROOT)) == ("web_fetch(example.org:8443)",)
+    assert offers_for(asked, Policy(ROOT)) == ("network(example.org:8443)",)
     assert exact_rule(asked, ROOT) == ""
     assert offers_for(PermissionRequest("web_search", "fetch", ()), Policy(ROOT)) == ("web_search",)

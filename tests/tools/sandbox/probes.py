@@ -103,6 +103,19 @@ def maps_other_users() -> None:
     system_call(272, 0x10000000)
 
 
+def left_namespaces() -> None:
+    """By descriptors that were open when the command began."""
+    for number in range(3, 200):
+        try:
+            kind = os.readlink(f"/proc/self/fd/{number}")
+        except OSError:
+            continue
+        if kind.startswith("user:"):
+            system_call(308, number, 0)
+            return
+    raise OSError("there is none")
+
+
 def sets_clock() -> None:
     system_call(227, 0, array.array("l", [0, 0]).tobytes())
 
@@ -145,6 +158,7 @@ PROBES: dict[str, Callable[[], object]] = {
     "unmount": lambda: system_call(166, f"{HOME}/.ssh".encode(), 2),
     "make namespaces": maps_other_users,
     "join a namespace": lambda: system_call(308, os.open("/proc/self/ns/user", os.O_RDONLY), 0),
+    "use the namespaces that it was left": left_namespaces,
     "become somebody else by a program": gains_rights,
     "change the owner": lambda: os.chown(f"{ROOT}/.git/config", 65534, 65534),
     "set the clock": sets_clock,
@@ -174,7 +188,8 @@ PROBES: dict[str, Callable[[], object]] = {
 
 def main() -> None:
     came_through = {}
-    for name, probe in PROBES.items():
+    wanted = OUTSIDE.get("only", PROBES)
+    for name, probe in ((name, PROBES[name]) for name in wanted):
         try:
             probe()
         except (OSError, AssertionError) as error:

@@ -107,6 +107,16 @@ def test_the_headline_hides_nothing() -> None:
     assert text == "? May write change a␛]0;x\N{REPLACEMENT CHARACTER}.py?  +2 −1  as you changed it"
 
 
+def test_what_a_running_command_wants_to_reach_is_named_and_the_command_cannot_be_changed() -> None:
+    asked = PermissionAsked("q", "1", "bash", {"command": "npm i"}, "", offers=("network(a.org)",), host="a.org\x1b[2J")
+    assert plain(headline_of(asked, 0, 0)) == "? May bash reach a.org␛[2J?"
+    assert changeable(asked) == ""
+    assert words(answers_in(asked, for_project=False, width=90, height=4)) == [
+        " y once    n no    d no, and say why    Esc stop",
+        " 1 in this session: network(a.org)",
+    ]
+
+
 NOT_KEPT = PermissionAsked("q", "1", "bash", {"command": "ls"}, "", "", ("bash(ls)",))
 CHANGED = {"command": "pytest -x -q\nls", "timeout": 5}
 

@@ -1,10 +1,38 @@
-"""Names of hosts looked up in threads that nobody has to wait for."""
+"""Names of hosts looked up in threads that nobody has to wait for, and what they stand for judged."""
 
 import asyncio
 import socket
 from contextlib import suppress
 from threading import Thread
 from typing import Any
+
+from tools.network.addresses import IpAddress, is_local_name, is_public, literal
+
+
+class PrivateAddress(Exception):
+    """A host that stands for something on a private network."""
+
+
+class NameNotKnown(Exception):
+    """A host without an address."""
+
+
+async def public_addresses(host: str, port: int) -> list[IpAddress]:
+    """The addresses of a host, all of them public. Raises `PrivateAddress` when one of them is not, and `NameNotKnown`
+    when it has none."""
+    if is_local_name(host):
+        raise PrivateAddress(f"`{host}` is this machine")
+    try:
+        loop = asyncio.get_running_loop()
+        found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except OSError as error:
+        raise NameNotKnown(f"the name is not known: {error.strerror or error}") from error
+    addresses = [address for *_, place in found if (address := literal(str(place[0]))) is not None]
+    for address in addresses:
+        if not is_public(address):
+            what = "" if str(address) == host else f" is {address}, which"
+            raise PrivateAddress(f"`{host}`{what} is on a private network")
+    return list(dict.fromkeys(addresses))
 
 
 def look_up_aside(loop: asyncio.AbstractEventLoop) -> None:

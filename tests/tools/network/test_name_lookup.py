@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tools.web.name_lookup import look_up_aside
+from tools.network.name_lookup import look_up_aside
 
 ADDRESS = (socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", 80))
 

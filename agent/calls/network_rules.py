@@ -1,0 +1,54 @@
+"""Rules about places of the network, for commands and for `web_fetch`. Pure: nothing is looked up.
+
+A place is a host, or a host and its port where that is not the usual one of the web, as `tools.web.addresses` writes
+them. A rule names one, `example.org`, `example.org:8080`, `ssh://example.org`, or all hosts below one, `*.example.org`.
+"""
+
+from collections.abc import Iterable
+
+from agent.errors import ConfigError
+from tools.lazy import regex
+
+NETWORK = "network"
+"""The tool of rules about what commands and `web_fetch` reach."""
+
+_PORT = regex(r":[0-9]{1,5}\Z")
+_USUAL = regex(r":(?:80|443)\Z")
+_PLACE = regex(r"(?:\*\.)?(?:[a-z0-9_](?:[a-z0-9_.-]*[a-z0-9_])?|\[[0-9a-f:.]+\])(?::[0-9]{1,5})?")
+
+
+def place_in(written: str) -> str:
+    """The place that a rule names, as places are written; empty where it means all. It may be none."""
+    text = written.strip().casefold()
+    if text.startswith("ssh://"):
+        text = text.removeprefix("ssh://").rpartition("@")[2]
+        text = text if _PORT.search(text) else f"{text}:22"
+    port = found[0] if (found := _PORT.search(text)) else ""
+    below, host = ("*.", text[2:]) if text.startswith("*.") else ("", text)
+    host = host.removesuffix(port).rstrip(".")
+    if not host.isascii():
+        try:
+            host = host.encode("idna").decode()
+        except UnicodeError:
+            return text
+    return "" if host == "*" and not below else below + host + _USUAL.sub("", port)
+
+
+def check_place(written: str) -> None:
+    """Raises `ConfigError` where a rule for the network names no place."""
+    place = place_in(written)
+    if place and not _PLACE.fullmatch(place):
+        raise ConfigError(
+            f"`{NETWORK}({written})` names no host: write one, such as `{NETWORK}(example.org)`, all below one, "
+            f"`{NETWORK}(*.example.org)`, or another port than that of the web, `{NETWORK}(example.org:8080)`"
+        )
+
+
+def means_place(written: str, places: Iterable[str], *, any_port: bool = False) -> bool:
+    """Whether one of the places is that of a rule, or below it. Without `any_port` a rule that names no port means the
+    usual one."""
+    wanted, meant = place_in(written), set(places)
+    if any_port:
+        meant |= {_PORT.sub("", place) for place in meant}
+    is_below = wanted.startswith("*.")
+    return not wanted or any(place.endswith(wanted[1:]) if is_below else place == wanted for place in meant)

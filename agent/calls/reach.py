@@ -1,0 +1,135 @@
+"""May a running command reach a place of the network? Rules say so, and where they do not, the user, once a place."""
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+
+from agent.calls.approval import Approval, keep_rule
+from agent.calls.network_rules import NETWORK
+from agent.calls.policy import PermissionRequest, Policy, Ruling, decide
+from agent.calls.rule_suggestions import offers_for
+from agent.events import Event, NetworkRefused, PermissionAnswered, PermissionAsked
+from agent.messages import ToolCall
+from tools.network.connection import is_named
+from tools.network.places import NetworkPlace
+
+PATIENCE = 300.0
+"""Seconds that a command waits for the answer to a question."""
+
+
+def ruling_on(place: NetworkPlace, policy: Policy, private: Sequence[str] = ()) -> Ruling:
+    """What is decided about a place. `private`: those on private networks that the user has named."""
+    ruling = decide(_asked(place), policy)
+    if ruling.verdict != "deny" and place.is_private and not is_named(place, private):
+        return Ruling("deny", f"`{place}` is not on the public network, which is all that commands reach")
+    return ruling
+
+
+def _asked(place: NetworkPlace) -> PermissionRequest:
+    return PermissionRequest(NETWORK, "fetch", (str(place),))
+
+
+class CallReach:
+    """What the command of one call may reach."""
+
+    def __init__(
+        self,
+        call: ToolCall,
+        approval: Approval,
+        emit: Callable[[Event], None],
+        private: Sequence[str] = (),
+        patience: float = PATIENCE,
+    ) -> None:
+        self._call = call
+        self._approval = approval
+        self._emit = emit
+        self._private = private
+        self._patience = patience
+        self._said = dict[str, asyncio.Task[str]]()
+        """What the user says of each place that was asked about, by its name in rules. It holds for this command."""
+        self._told = set[str]()
+        """The places whose refusal was told: programs try again."""
+        self._open_since: float | None = None
+        self._open_count = 0
+        self._asked_before = 0.0
+
+    @property
+    def is_open(self) -> bool:
+        """Whether rules open every place."""
+        policy, everywhere = self._approval.policy, PermissionRequest(NETWORK, "fetch", ("*",))
+        is_narrowed = any(rule.tool in (NETWORK, "web_fetch") and rule.prefix for rule in policy.deny)
+        return decide(everywhere, policy).verdict == "allow" and not is_narrowed
+
+    @property
+    def seconds_asked(self) -> float:
+        running = time.monotonic() - self._open_since if self._open_since is not None else 0.0
+        return self._asked_before + running
+
+    async def refusal(self, place: NetworkPlace) -> str:
+        """Why the command may not reach it; nothing where it may."""
+        ruling = ruling_on(place, self._approval.policy, self._private)
+        if ruling.verdict == "allow":
+            return ""
+        if ruling.verdict == "deny":
+            return self._refused(place, ruling.rule)
+        if self._approval.ask is None:
+            how = f"nobody is there to ask; the user can start with `--allow '{NETWORK}({place})'`"
+            return self._refused(place, f"{ruling.rule}, and {how}")
+        if str(place) not in self._said:
+            if not self._approval.is_heard():
+                how = f"no turn was running in which to ask; the user can allow `{NETWORK}({place})`"
+                return self._refused(place, f"{ruling.rule}, and {how}")
+            self._said[str(place)] = asyncio.create_task(self._answer(place, ruling))
+        said = await asyncio.shield(self._said[str(place)])
+        return self._refused(place, said) if said else ""
+
+    async def close(self) -> None:
+        for task in self._said.values():
+            task.cancel()
+        await asyncio.gather(*self._said.values(), return_exceptions=True)
+
+    def _refused(self, place: NetworkPlace, why: str) -> str:
+        if str(place) not in self._told:
+            self._told.add(str(place))
+            self._emit(NetworkRefused(self._call.id, str(place), why))
+        return why
+
+    async def _answer(self, place: NetworkPlace, ruling: Ruling) -> str:
+        """Why not; nothing where the user allows it."""
+        approval, call, asked = self._approval, self._call, _asked(place)
+        offers = offers_for(asked, approval.policy)
+        question = PermissionAsked(
+            f"network-{call.id}-{place}",
+            call.id,
+            call.name,
+            call.arguments,
+            f"the command runs and waits: {ruling.rule}",
+            offers=offers,
+            rules_file=approval.rules.place if approval.rules is not None and offers else "",
+            host=str(place),
+        )
+        self._note_asking(1)
+        is_answered = False
+        try:
+            async with asyncio.timeout(self._patience):
+                decision = await approval.answer_to(question, asked, self._emit)
+            is_answered = True
+        except TimeoutError:
+            return f"{ruling.rule}, and the user did not answer within {self._patience:.0f} s"
+        finally:
+            self._note_asking(-1)
+            if not is_answered:
+                self._emit(PermissionAnswered(question.id, "deny"))
+        if decision.verdict != "allow":
+            return f"the user does not allow `{place}`" + (f": {decision.note}" if decision.note else "")
+        if decision.rule:
+            keep_rule(decision, approval, self._emit)
+        return ""
+
+    def _note_asking(self, more: int) -> None:
+        """Counts the open questions, and the time in which there are some."""
+        now = time.monotonic()
+        if self._open_since is not None:
+            self._asked_before += now - self._open_since
+        self._open_count += more
+        self._open_since = now if self._open_count else None

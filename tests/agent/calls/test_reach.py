@@ -1,0 +1,156 @@
+"""What a running command may reach: by rules, by the user's answer, and where nobody is there."""
+
+import asyncio
+from dataclasses import dataclass, field
+
+import pytest
+
+from agent.calls.approval import Approval
+from agent.calls.policy import Policy, parse_rule
+from agent.calls.reach import CallReach
+from agent.config.options import Mode
+from agent.events import Decision, Event, NetworkRefused, PermissionAnswered, PermissionAsked
+from agent.messages import ToolCall
+from tests.waiting import until
+from tools.network.places import NetworkPlace, place_of
+
+CALL = ToolCall("c1", "bash", {"command": "pip install x"})
+PYPI, FILES = place_of("pypi.org:443"), place_of("files.pythonhosted.org:443")
+YES = Decision("allow")
+NO_RULE = "no rule opens the network to `pypi.org`"
+
+
+@dataclass
+class RulesInMemory:
+    place: str = "/home/me/rules.json"
+    kept: list[str] = field(default_factory=list)
+
+    def keep(self, rule: str) -> None:
+        self.kept.append(rule)
+
+
+@dataclass
+class User:
+    """Answers when the test says so."""
+
+    decision: Decision = YES
+    questions: list[PermissionAsked] = field(default_factory=list)
+    is_there: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def ask(self, question: PermissionAsked) -> Decision:
+        self.questions.append(question)
+        await self.is_there.wait()
+        return self.decision
+
+
+@dataclass
+class Reaching:
+    approval: Approval
+    events: list[Event] = field(default_factory=list)
+    private: tuple[str, ...] = ()
+    patience: float = 20.0
+
+    def call(self) -> CallReach:
+        return CallReach(CALL, self.approval, self.events.append, self.private, self.patience)
+
+    async def refusal(self, place: NetworkPlace = PYPI) -> str:
+        return await self.call().refusal(place)
+
+
+def reaching(
+    user: User | None, mode: Mode = "ask", allow: tuple[str, ...] = (), deny: tuple[str, ...] = ()
+) -> Reaching:
+    policy = Policy("/app", mode, tuple(map(parse_rule, allow)), tuple(map(parse_rule, deny)))
+    return Reaching(Approval(policy, user.ask if user else None, rules=RulesInMemory()))
+
+
+async def test_a_rule_opens_a_place_without_a_question_and_another_closes_it() -> None:
+    assert await reaching(None, allow=("network(pypi.org)",)).refusal() == ""
+    closed = reaching(User(), allow=("network",), deny=("network(pypi.org)",))
+    reach = closed.call()
+    assert [await reach.refusal(PYPI), await reach.refusal(PYPI)] == ["deny rule network(pypi.org)"] * 2
+    assert closed.events == [NetworkRefused("c1", "pypi.org", "deny rule network(pypi.org)")]
+
+
+@pytest.mark.parametrize("mode", ["ask", "auto"])
+async def test_where_nobody_is_there_the_refusal_names_the_rule_and_the_flag(mode: Mode) -> None:
+    said = await reaching(None, mode).refusal()
+    assert said == f"{NO_RULE}, and nobody is there to ask; the user can start with `--allow 'network(pypi.org)'`"
+
+
+async def test_the_user_is_asked_once_a_place_however_often_a_command_tries() -> None:
+    user = User()
+    reach = reaching(user, "auto").call()
+    tries = [asyncio.create_task(reach.refusal(place)) for place in (PYPI, PYPI, FILES, place_of("PyPI.org.:80"))]
+    await until(lambda: len(user.questions) == 2)
+    assert [(one.host, one.arguments, one.offers, one.rules_file) for one in user.questions] == [
+        (host, CALL.arguments, (f"network({host})",), "/home/me/rules.json")
+        for host in ("pypi.org", "files.pythonhosted.org")
+    ]
+    user.is_there.set()
+    assert await asyncio.gather(*tries) == [""] * 4
+    assert (await reach.refusal(PYPI), len(user.questions)) == ("", 2)
+    assert 0 < reach.seconds_asked == reach.seconds_asked
+
+
+async def test_yes_holds_for_the_command_and_a_rule_for_those_that_come() -> None:
+    user = User()
+    user.is_there.set()
+    once = reaching(user)
+    assert [await once.refusal(), await once.refusal(), len(user.questions)] == ["", "", 2]
+    user.decision = Decision("allow", rule="network(pypi.org)", kept="project")
+    assert [await once.refusal(), await once.refusal(), len(user.questions)] == ["", "", 3]
+    assert isinstance(once.approval.rules, RulesInMemory)
+    assert once.approval.rules.kept == ["network(pypi.org)"]
+
+
+async def test_no_is_told_with_the_users_words_and_not_asked_again() -> None:
+    user = User(Decision("deny", note="use the wheels in vendor/"))
+    user.is_there.set()
+    reach = reaching(user).call()
+    said = [await reach.refusal(PYPI) for _ in range(3)]
+    assert said == ["the user does not allow `pypi.org`: use the wheels in vendor/"] * 3
+    assert len(user.questions) == 1
+
+
+async def test_a_question_that_nobody_answers_is_withdrawn() -> None:
+    asked = reaching(User())
+    asked.patience = 0.01
+    assert await asked.refusal() == f"{NO_RULE}, and the user did not answer within 0 s"
+    assert asked.events[0] == PermissionAnswered("network-c1-pypi.org", "deny")
+
+
+async def test_a_question_goes_with_its_command() -> None:
+    user = User()
+    asked = reaching(user)
+    reach = asked.call()
+    waiting = asyncio.create_task(reach.refusal(PYPI))
+    await until(lambda: bool(user.questions))
+    await reach.close()
+    assert asked.events == [PermissionAnswered(user.questions[0].id, "deny")]
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+
+
+async def test_between_two_turns_nobody_is_asked() -> None:
+    user = User()
+    asked = reaching(user)
+    asked.approval.is_heard = lambda: False
+    said = "no turn was running in which to ask; the user can allow `network(pypi.org)`"
+    assert await asked.refusal() == f"{NO_RULE}, and {said}"
+    assert user.questions == []
+
+
+@pytest.mark.parametrize("place", ["localhost:5432", "10.0.0.5:80", "169.254.169.254:80", "[::1]:80"])
+async def test_private_places_are_closed_unless_the_user_has_named_them_and_a_rule_opens_them(place: str) -> None:
+    asked = reaching(User(), allow=("network",))
+    why = "is not on the public network, which is all that commands reach"
+    assert await asked.refusal(place_of(place)) == f"`{place_of(place)}` {why}"
+    asked.private = (place,)
+    assert await asked.refusal(place_of(place)) == ""
+
+
+def test_everything_is_open_only_where_no_rule_narrows_it() -> None:
+    assert reaching(None, allow=("network",)).call().is_open
+    assert not reaching(None, allow=("network",), deny=("network(evil.net)",)).call().is_open
+    assert not reaching(None, allow=("network(example.org)", "network(*.org)")).call().is_open

@@ -1,0 +1,180 @@
+"""What commands in a real sandbox reach of the network, and of each other's servers. It needs bubblewrap."""
+
+import asyncio
+import json
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.running import ROOT
+from tests.tools.sandbox import probes
+from tests.waiting import soon
+from tools.base import Result, Workspace
+from tools.bash import Bash
+from tools.network.places import NetworkPlace
+from tools.network.proxy import Connection
+from tools.sandbox.network import SessionNetwork
+from tools.sandbox.network_namespace import why_no_namespace
+from tools.sandbox.sandbox import Sandbox
+from tools.sandbox.system import Missing, SandboxProgram, trial_of_landlock
+
+WHY_NOT = why_no_namespace()
+pytestmark = pytest.mark.skipif(bool(WHY_NOT), reason=f"the network of a sandbox is not tried: {WHY_NOT}")
+PYTHON = os.path.realpath(sys.executable)
+LANDLOCK = Missing("") if trial_of_landlock() else SandboxProgram("landlock", ())
+
+
+class Rules:
+    """Open example.org."""
+
+    def __init__(self) -> None:
+        self.asked, self.closed = list[str](), 0
+        self.answer: asyncio.Event | None = None
+        self.is_open, self.seconds_asked = False, 0.0
+
+    async def refusal(self, place: NetworkPlace) -> str:
+        self.asked.append(str(place))
+        if self.answer is not None:
+            await self.answer.wait()
+        return "" if place.host == "example.org" else f"no rule opens the network to `{place}`"
+
+    async def close(self) -> None:
+        self.closed += 1
+
+
+@pytest.fixture
+def root(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A folder that is not in /tmp, which is another one in a sandbox."""
+    cache = ROOT / ".pytest_cache"
+    cache.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=Path.home() if cache.is_relative_to("/tmp") else cache) as place:
+        monkeypatch.setenv("HOME", place)
+        yield Path(place).resolve()
+
+
+@pytest.fixture
+async def boxed(root: Path) -> AsyncIterator[Workspace]:
+    """A working folder whose commands reach a server of the test by the name of example.org."""
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nhi\n")
+        writer.close()
+
+    async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+
+        async def connect(place: NetworkPlace, is_tunnel: bool) -> Connection:
+            return Connection(*await asyncio.open_connection("127.0.0.1", port))
+
+        network = SessionNetwork((), connect)
+        sandbox = Sandbox(root, root / "out" / "tmp", has_network=False, network=network)
+        made = Workspace(root, root / "out", sandbox=sandbox, reach=Rules())
+        yield made
+        await made.jobs.close()
+        await network.close()
+
+
+async def bash(workspace: Workspace, command: str, **more: object) -> Result:
+    return await Bash().run({"command": command, **more}, workspace)
+
+
+def rules(workspace: Workspace) -> Rules:
+    assert isinstance(workspace.reach, Rules)
+    return workspace.reach
+
+
+async def test_commands_reach_what_rules_open_by_the_proxy_of_their_environment(boxed: Workspace) -> None:
+    told = await bash(boxed, "curl -sS http://example.org/a; curl -sS -p http://example.org:8080/b")
+    assert told.text == "hi\nhi\nexit code 0"
+    assert (rules(boxed).asked, rules(boxed).closed) == (["example.org", "example.org:8080"], 1)
+
+
+async def test_what_was_refused_is_told_to_the_model_and_not_asked_about_again(boxed: Workspace) -> None:
+    told = await bash(boxed, "git clone -q https://other.net/a /tmp/a; curl -sS http://other.net/; false")
+    assert told.text.splitlines()[-2:] == [
+        "exit code 1",
+        "`other.net` was not reached: no rule opens the network to `other.net`",
+    ]
+    assert "no rule opens the network to `other.net`\n" in told.text
+    assert "CONNECT tunnel failed, response 403" in told.text
+    assert told.blocked == ""
+
+
+async def test_past_the_proxy_there_is_nothing(boxed: Workspace) -> None:
+    told = await bash(boxed, "curl -sS --noproxy '*' http://example.org/")
+    assert told.blocked == "only programs that use `HTTPS_PROXY` have network"
+    assert rules(boxed).asked == []
+
+
+async def test_servers_of_a_job_are_reached_by_later_commands(boxed: Workspace) -> None:
+    (boxed.root / "index.html").write_text("served\n")
+    await bash(boxed, f"{PYTHON} -m http.server --bind 127.0.0.1 8123", background=True)
+    waits = "for i in $(seq 200); do (exec 3<>/dev/tcp/127.0.0.1/8123) 2>&- && break; sleep 0.02; done"
+    told = await bash(boxed, f"{waits}; curl -sS http://127.0.0.1:8123/ http://localhost:8123/")
+    assert told.text.startswith("served\nserved\n")
+    assert rules(boxed).asked == []
+
+
+async def test_the_time_of_a_command_rests_while_the_user_is_asked(boxed: Workspace) -> None:
+    asked = rules(boxed)
+    asked.answer = asyncio.Event()
+    running = asyncio.create_task(bash(boxed, "curl -sS http://example.org/", timeout=1))
+    await soon(lambda: asked.asked == ["example.org"])
+    asked.seconds_asked = 1.5
+    await asyncio.wait({running}, timeout=1.2)
+    assert not running.done()
+    asked.answer.set()
+    assert (await running).text == "hi\nexit code 0"
+
+
+async def test_a_command_that_is_ended_leaves_no_question(boxed: Workspace) -> None:
+    asked = rules(boxed)
+    asked.answer = asyncio.Event()
+    running = asyncio.create_task(bash(boxed, "curl -sS http://example.org/"))
+    await soon(lambda: asked.asked == ["example.org"])
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+    assert asked.closed == 1
+
+
+async def test_hostile_programs_reach_nothing_but_the_proxy(boxed: Workspace) -> None:
+    script = boxed.root / "probes.py"
+    shutil.copy(probes.__file__, script)
+    listening = await asyncio.start_server(lambda _, writer: writer.close(), "127.0.0.1", 0)
+    outside = {"tcp": listening.sockets[0].getsockname()[1], "udp": 53, "abstract": "x", "named": "/tmp/x"}
+    wanted = [
+        "reach a server here", "send a datagram", "reach a socket without a file", "reach the world", "use raw sockets",
+        "join a namespace", "make namespaces", "use the namespaces that it was left",
+    ]  # fmt: skip
+    only = f"{PYTHON} probes.py '{json.dumps(outside | {'only': wanted})}'"
+    result = await bash(boxed, only)
+    assert {name: told.startswith("no: ") for name, told in json.loads(result.text.splitlines()[0]).items()} == (
+        dict.fromkeys(wanted, True)
+    )
+    listening.close()
+
+
+async def test_commands_that_may_only_look_have_no_network(boxed: Workspace) -> None:
+    assert boxed.sandbox is not None
+    boundary = boxed.sandbox.boundary(may_write=False)
+    assert boundary.network == "none"
+
+
+@pytest.mark.skipif(isinstance(LANDLOCK, Missing), reason="the kernel has no Landlock that could be tried")
+async def test_where_places_cannot_be_told_apart_all_are_closed_unless_all_are_open(
+    boxed: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert boxed.sandbox is not None
+    monkeypatch.setattr("tools.sandbox.sandbox.found_sandbox", lambda: LANDLOCK)
+    alone = replace(boxed, sandbox=replace(boxed.sandbox, network=None))
+    opens = f"{PYTHON} -c 'import socket; socket.socket(socket.AF_INET); print(1)'"
+    assert "PermissionError" in (await bash(alone, opens)).text
+    rules(boxed).is_open = True
+    assert (await bash(alone, opens)).text == "1\nexit code 0"

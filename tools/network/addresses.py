@@ -1,0 +1,45 @@
+"""Which hosts and addresses belong to the public network. Pure: nothing is looked up."""
+
+from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address, ip_network
+from typing import TypeAlias
+
+IpAddress: TypeAlias = IPv4Address | IPv6Address
+
+_REFUSED = tuple(
+    map(ip_network, ("192.0.0.0/24", "192.88.99.0/24", "198.18.0.0/15", "2001::/23", "fec0::/10", "64:ff9b:1::/48"))
+)
+"""Of no use on the web, though not everything knows it."""
+_NAT64, _SIX_TO_FOUR = IPv6Network("64:ff9b::/96"), IPv6Network("2002::/16")
+
+
+def is_private(host: str) -> bool:
+    """Whether a host is none of the public network, as far as that can be told without looking its name up."""
+    address = literal(host)
+    return is_local_name(host) or (address is not None and not is_public(address))
+
+
+def is_local_name(host: str) -> bool:
+    """Whether a name stands for this machine, whatever it resolves to."""
+    return host == "localhost" or host.endswith((".localhost", ".localdomain"))
+
+
+def literal(host: str) -> IpAddress | None:
+    try:
+        return ip_address(host.partition("%")[0])
+    except ValueError:
+        return None
+
+
+def is_public(address: IpAddress) -> bool:
+    """Whether an address belongs to the public network, those that stand in another one included."""
+    if isinstance(address, IPv6Address):
+        if address.ipv4_mapped is not None:
+            return is_public(address.ipv4_mapped)
+        if address in _NAT64:
+            return is_public(IPv4Address(int(address) & 0xFFFFFFFF))
+        if address in _SIX_TO_FOUR:
+            return is_public(IPv4Address(int(address) >> 80 & 0xFFFFFFFF))
+        if int(address) >> 32 == 0:
+            return False
+    refused = any(address.version == network.version and address in network for network in _REFUSED)
+    return address.is_global and not address.is_multicast and not address.is_reserved and not refused

@@ -1,0 +1,116 @@
+"""Connections for commands: to an address that was judged, or through the proxy that the user's environment names."""
+
+import asyncio
+import base64
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TypeAlias
+from urllib.parse import unquote, urlsplit
+
+from tools.network.addresses import IpAddress
+from tools.network.name_lookup import NameNotKnown, PrivateAddress, look_up_aside, public_addresses
+from tools.network.places import NetworkPlace
+from tools.network.proxy import Connection, NotAllowed, NotReached
+
+SECONDS = 15.0
+MOST_TRIED = 4
+"""Addresses of a name that are tried, one after the other."""
+_READ_AHEAD = 65_536
+
+Resolve: TypeAlias = Callable[[str, int], Awaitable[Sequence[IpAddress]]]
+"""The addresses of a host that may be connected to. Raises `NotReached`."""
+
+
+def is_named(place: NetworkPlace, private: Sequence[str]) -> bool:
+    """Whether the user has named it as one on a private network that may be reached."""
+    return bool({place.host, place.authority, place.authority.rpartition(":")[0]} & set(private))
+
+
+async def public(host: str, port: int) -> Sequence[IpAddress]:
+    """Those of a host on the public network; all of them have to be."""
+    look_up_aside(asyncio.get_running_loop())
+    try:
+        async with asyncio.timeout(SECONDS):
+            return await public_addresses(host, port)
+    except PrivateAddress as error:
+        raise NotAllowed(f"{error}: commands reach the public network alone") from error
+    except NameNotKnown as error:
+        raise NotReached(f"`{host}` cannot be reached: {error}") from error
+    except TimeoutError as error:
+        raise NotReached(f"`{host}` cannot be reached: its name was not found in {SECONDS:.0f} s") from error
+
+
+async def connect(
+    place: NetworkPlace, is_tunnel: bool, resolve: Resolve = public, private: Sequence[str] = ()
+) -> Connection:
+    """To one of the addresses that a name stands for now, each judged; a proxy of the environment is given those names
+    that only it may know. `private`: what the user has named is connected to wherever it is. Raises `NotReached`."""
+    if is_named(place, private):
+        return await _opened(place.host, place.port, str(place))
+    proxy = _proxy(place, is_tunnel)
+    if not proxy:
+        return await _direct(place, await resolve(place.host, place.port))
+    try:
+        await resolve(place.host, place.port)
+    except NotAllowed:
+        raise
+    except NotReached:  # the proxy may know it, and decides what it reaches
+        pass
+    return await _through(proxy, place, is_tunnel)
+
+
+async def _direct(place: NetworkPlace, addresses: Sequence[IpAddress]) -> Connection:
+    problem = NotReached(f"`{place}` cannot be reached: it has no address")
+    for address in addresses[:MOST_TRIED]:
+        try:
+            return await _opened(str(address), place.port, str(place))
+        except NotReached as error:
+            problem = error
+    raise problem
+
+
+async def _opened(host: str, port: int, named: str, *, is_tls: bool = False) -> Connection:
+    try:
+        async with asyncio.timeout(SECONDS):
+            reader, writer = await asyncio.open_connection(host, port, limit=_READ_AHEAD, ssl=is_tls or None)
+    except TimeoutError as error:
+        raise NotReached(f"`{named}` did not answer in {SECONDS:.0f} s") from error
+    except OSError as error:
+        raise NotReached(f"`{named}` cannot be reached: {error.strerror or error}") from error
+    return Connection(reader, writer)
+
+
+def _proxy(place: NetworkPlace, is_tunnel: bool) -> str:
+    from urllib.request import getproxies, proxy_bypass  # noqa: PLC0415  # deferred: it loads much
+
+    if proxy_bypass(place.authority):
+        return ""
+    known = getproxies()
+    return known.get("https" if is_tunnel else "http") or known.get("all") or ""
+
+
+async def _through(proxy: str, place: NetworkPlace, is_tunnel: bool) -> Connection:
+    try:
+        parts = urlsplit(proxy if "://" in proxy else f"http://{proxy}")
+        port = parts.port or (443 if parts.scheme == "https" else 80)
+    except ValueError as error:
+        raise NotReached("the environment names a proxy whose address cannot be used: tell the user") from error
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise NotReached("commands in the sandbox cannot use the proxy of the environment, only one of HTTP")
+    connection = await _opened(parts.hostname, port, "the proxy", is_tls=parts.scheme == "https")
+    words = f"{unquote(parts.username or '')}:{unquote(parts.password or '')}"
+    secret = f"Proxy-Authorization: Basic {base64.b64encode(words.encode()).decode()}\r\n" if parts.username else ""
+    if not is_tunnel and not secret:
+        return Connection(connection.reader, connection.writer, is_proxy=True)
+    head = f"CONNECT {place.authority} HTTP/1.1\r\nHost: {place.authority}\r\n{secret}\r\n"
+    try:
+        async with asyncio.timeout(SECONDS):
+            connection.writer.write(head.encode())
+            said = await connection.reader.readuntil(b"\r\n\r\n")
+    except (OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError) as error:
+        connection.writer.close()
+        raise NotReached("the proxy of the environment did not answer") from error
+    status = said.split(b"\r\n", 1)[0].decode("latin-1")[:100]
+    if status.split(" ")[1:2] != ["200"]:
+        connection.writer.close()
+        raise NotReached(f"the proxy of the environment refuses `{place}`: {status}")
+    return connection

@@ -1,0 +1,124 @@
+"""The head of a request to a proxy and of a response, read strictly: what two programs could read in two ways is
+refused. Pure."""
+
+from collections.abc import Sequence
+
+from tools.lazy import dataclass, regex
+from tools.network.places import NetworkPlace, place_of
+
+END = b"\r\n\r\n"
+LONGEST = 32_768
+"""Bytes of a head."""
+
+_REQUEST = regex(r"([A-Z][A-Z-]{0,30}) ([\x21-\x7e]+) (HTTP/1\.[01])")
+_STATUS = regex(r"HTTP/1\.[01] ([1-9][0-9]{2})(?: [^\r\n]*)?")
+_NAME = regex(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_CONTROL = regex(r"[\x00-\x08\x0a-\x1f\x7f]")
+_NUMBER = regex(r"[0-9]{1,18}")
+_ONE_STEP = frozenset({"connection", "keep-alive", "te", "trailer", "upgrade", "http2-settings"})
+"""Fields that hold between two programs, not to the end."""
+
+
+class BadHead(Exception):
+    """It is none that can be read in one way."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProxyRequest:
+    method: str
+    place: NetworkPlace
+    head: bytes = b""
+    """What its server is sent; nothing where a tunnel is asked for."""
+    absolute_head: bytes = b""
+    """What another proxy on the way is sent."""
+    length: int | None = 0
+    """Bytes of its body; None where it comes in chunks."""
+
+
+@dataclass(frozen=True, slots=True)
+class ResponseHead:
+    status: int
+    head: bytes
+    """What the client is sent."""
+
+
+def request_of(head: bytes) -> ProxyRequest:
+    """What a client wants. The place stands in the first line and nowhere else: a `Host` that says another one is
+    replaced. Raises `BadHead`."""
+    line, fields = _taken_apart(head)
+    match = _REQUEST.fullmatch(line)
+    if match is None:
+        raise BadHead("the first line is no request")
+    method, target, version = match.groups()
+    try:
+        if method == "CONNECT":
+            return ProxyRequest(method, place_of(target))
+        if target[:7].lower() != "http://":
+            raise BadHead("this is a proxy for `http://` and for tunnels")
+        authority, path = _parted(target[7:])
+        place = place_of(authority, 80)
+    except ValueError as error:
+        raise BadHead(f"the address is not understood: {error}") from error
+    length, kept = _length(fields), _to_the_end(fields)
+    host = place.authority.removesuffix(":80")
+    lines = [f"Host: {host}", *(f"{name}: {value}" for name, value in kept), "Connection: close", "", ""]
+    rest = "\r\n".join(lines)
+    sent = [f"{method} {start}{path} {version}\r\n{rest}".encode("latin-1") for start in ("", f"http://{host}")]
+    return ProxyRequest(method, place, sent[0], sent[1], length)
+
+
+def response_of(head: bytes) -> ResponseHead:
+    """What a server answers; its client is told that nothing else comes on this connection. Raises `BadHead`."""
+    line, fields = _taken_apart(head)
+    match = _STATUS.fullmatch(line)
+    if match is None:
+        raise BadHead("the first line is no answer")
+    kept = (f"{name}: {value}" for name, value in _to_the_end(fields, keeps_host=True))
+    return ResponseHead(int(match[1]), "\r\n".join([line, *kept, "Connection: close", "", ""]).encode("latin-1"))
+
+
+def _taken_apart(head: bytes) -> tuple[str, Sequence[tuple[str, str]]]:
+    line, *lines = head.decode("latin-1").removesuffix("\r\n\r\n").split("\r\n")
+    fields = []
+    for each in (line, *lines):
+        if _CONTROL.search(each):
+            raise BadHead("there is a control character in it")
+    for each in lines:
+        name, separator, value = each.partition(":")
+        if not separator or not _NAME.fullmatch(name):
+            raise BadHead("one of its lines is no field")
+        fields.append((name, value.strip(" \t")))
+    return line, fields
+
+
+def _parted(rest: str) -> tuple[str, str]:
+    """The authority, and the path with its query."""
+    end = next((index for index, sign in enumerate(rest) if sign in "/?#"), len(rest))
+    authority, path = rest[:end], rest[end:].partition("#")[0]
+    if "@" in authority:
+        raise BadHead("its address holds a name or password")
+    return authority, path if path.startswith("/") else f"/{path}"
+
+
+def _length(fields: Sequence[tuple[str, str]]) -> int | None:
+    lengths = [value for name, value in fields if name.lower() == "content-length"]
+    codings = [value.lower() for name, value in fields if name.lower() == "transfer-encoding"]
+    if codings:
+        if codings != ["chunked"] or lengths:
+            raise BadHead("how long its body is can be read in two ways")
+        return None
+    if len(lengths) > 1 or not all(map(_NUMBER.fullmatch, lengths)):
+        raise BadHead("how long its body is can be read in two ways")
+    return int(lengths[0]) if lengths else 0
+
+
+def _to_the_end(fields: Sequence[tuple[str, str]], *, keeps_host: bool = False) -> list[tuple[str, str]]:
+    named = {
+        word.strip().lower() for name, value in fields if name.lower() == "connection" for word in value.split(",")
+    }
+    left_out = _ONE_STEP | (named - {"content-length", "transfer-encoding"}) | (set() if keeps_host else {"host"})
+    return [
+        (name, value)
+        for name, value in fields
+        if name.lower() not in left_out and not name.lower().startswith("proxy-")
+    ]

@@ -1,0 +1,66 @@
+"""Places that commands want to reach, taken apart once: what is judged is what is connected to. Pure."""
+
+from tools.lazy import dataclass, regex
+from tools.network.addresses import is_private, literal
+
+USUAL = (80, 443)
+_LONGEST = 253
+_HOST = regex(r"[a-z0-9_](?:[a-z0-9_-]*[a-z0-9_])?(?:\.[a-z0-9_](?:[a-z0-9_-]*[a-z0-9_])?)*")
+_NUMBER = regex(r"(?:0x[0-9a-f]*|[0-9]+)\Z")
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkPlace:
+    host: str
+    """In small letters and ASCII, without brackets and without a dot at its end."""
+    port: int
+
+    @property
+    def authority(self) -> str:
+        return f"{self._host}:{self.port}"
+
+    @property
+    def _host(self) -> str:
+        return f"[{self.host}]" if ":" in self.host else self.host
+
+    @property
+    def is_private(self) -> bool:
+        """Whether it is none of the public network, as far as that can be told without looking its name up."""
+        return is_private(self.host)
+
+    def __str__(self) -> str:
+        """As permission rules name it: without a port that is usual."""
+        return self._host if self.port in USUAL else self.authority
+
+
+def place_of(authority: str, port: int | None = None) -> NetworkPlace:
+    """The place that `HOST:PORT` means; `port`: where it names none. Numbers in other forms than that of an address,
+    which some programs take for one, are no host. Raises `ValueError`."""
+    host, separator, written = authority.rpartition(":")
+    if not separator or authority.endswith("]"):
+        host, written = authority, ""
+    if written:
+        if not (written.isascii() and written.isdecimal() and len(written) <= 5):
+            raise ValueError("the port is no number")
+        port = int(written)
+    if port is None or not 0 < port < 65536:
+        raise ValueError("it names no port")
+    return NetworkPlace(_host_of(host), port)
+
+
+def _host_of(written: str) -> str:
+    if written.startswith("[") and written.endswith("]"):
+        address = literal(written[1:-1])
+        if address is None or address.version != 6 or "%" in written:
+            raise ValueError("it is no address")
+        return str(address)
+    try:
+        name = written if written.isascii() else written.encode("idna").decode()
+    except UnicodeError as error:
+        raise ValueError("it is no name of a host") from error
+    name = name.lower().removesuffix(".")
+    if (address := literal(name)) is not None and address.version == 4 and "%" not in name:
+        return str(address)
+    if len(name) > _LONGEST or not _HOST.fullmatch(name) or _NUMBER.match(name.rpartition(".")[2]):
+        raise ValueError("it is no name of a host")
+    return name

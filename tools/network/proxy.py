@@ -1,0 +1,259 @@
+"""The proxy that commands in the sandbox reach the network through: HTTP, and tunnels for everything else.
+
+Each request is asked about by itself, and one connection carries one request or one tunnel, so that nothing can be
+smuggled behind one that was allowed. A name is looked up when its place is allowed, not before: looking it up tells.
+"""
+
+import asyncio
+import re
+import socket
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import Protocol, TypeAlias
+
+from tools.lazy import dataclass
+from tools.network.http_head import END, LONGEST, BadHead, ProxyRequest, request_of, response_of
+from tools.network.places import NetworkPlace
+
+MOST = 128
+"""Connections at once; others are told so and closed."""
+PATIENCE = 10.0
+"""Seconds in which the head of a request is there."""
+SILENCE = 300.0
+"""Seconds in which an answer without a tunnel goes on."""
+_CHUNK = 65_536
+_LONGEST_REASON = 300
+_LINGERING = 2.0
+"""Seconds in which who is refused may finish what it says."""
+_MOST_UNREAD = 1 << 20
+_CHUNK_SIZE = re.compile(rb"([0-9A-Fa-f]{1,10})(?:[ \t]*;[^\r\n]*)?\r\n")
+
+
+@dataclass(frozen=True, slots=True)
+class Connection:
+    """To a place, or to another proxy on the way to it."""
+
+    reader: asyncio.StreamReader
+    writer: asyncio.StreamWriter
+    is_proxy: bool = False
+    """What takes whole addresses of HTTP."""
+
+
+class NotReached(Exception):
+    """A place that was allowed could not be connected to. Its text says why."""
+
+
+class NotAllowed(NotReached):
+    """What an allowed name stands for may not be connected to."""
+
+
+Connect: TypeAlias = Callable[[NetworkPlace, bool], Awaitable[Connection]]
+"""Connects to a place, for a tunnel or not. Raises `NotReached`."""
+
+
+class Client(Protocol):
+    """Who wants to reach something."""
+
+    async def refusal(self, place: NetworkPlace) -> str:
+        """Why it may not; nothing where it may."""
+
+    def note(self, place: NetworkPlace, why: str) -> None:
+        """Told why a place was refused or not reached."""
+
+
+class Proxy:
+    """Serves what connects to a listening socket, until it is closed."""
+
+    def __init__(self, connect: Connect, client_at: Callable[[str], Client | None], patience: float = PATIENCE) -> None:
+        """`client_at`: who was told the address that a connection came to."""
+        self._connect = connect
+        self._client_at = client_at
+        self._patience = patience
+        self._server: asyncio.Server | None = None
+        self._running = set[asyncio.Task[None]]()
+
+    async def start(self, listener: socket.socket) -> None:
+        self._server = await asyncio.start_server(self._accepted, sock=listener, limit=LONGEST)
+
+    async def close(self) -> None:
+        if self._server is not None:
+            self._server.close()
+        for task in self._running:
+            task.cancel()
+        await asyncio.gather(*self._running, return_exceptions=True)
+
+    def _accepted(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if len(self._running) >= 2 * MOST:
+            return writer.transport.abort()
+        task = asyncio.create_task(self._served(reader, writer, is_too_much=len(self._running) >= MOST))
+        self._running.add(task)
+        task.add_done_callback(self._running.discard)
+
+    async def _served(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, is_too_much: bool) -> None:
+        try:
+            if is_too_much:
+                await _answer(reader, writer, 503, "too many connections at once: wait for others to end")
+            else:
+                await self._serve(reader, writer)
+        except OSError:  # who hangs up is told nothing
+            pass
+        finally:
+            await _close(writer)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        client = self._client_at(writer.get_extra_info("sockname")[0])
+        try:
+            async with asyncio.timeout(self._patience):
+                request = request_of(await reader.readuntil(END))
+        except TimeoutError:
+            return await _answer(reader, writer, 408, "the request did not come in time")
+        except asyncio.LimitOverrunError:
+            return await _answer(reader, writer, 431, "the head of the request is too long")
+        except asyncio.IncompleteReadError:
+            return None
+        except BadHead as error:
+            return await _answer(reader, writer, 400, str(error))
+        if client is None:
+            return await _answer(reader, writer, 403, "use the proxy that the environment of the command names")
+        if refusal := await client.refusal(request.place):
+            client.note(request.place, refusal)
+            return await _answer(reader, writer, 403, refusal)
+        try:
+            connection = await self._connect(request.place, request.method == "CONNECT")
+        except NotReached as error:
+            client.note(request.place, str(error))
+            return await _answer(reader, writer, 403 if isinstance(error, NotAllowed) else 502, str(error))
+        try:
+            if request.method == "CONNECT":
+                writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
+                await _tunnel(Connection(reader, writer), connection)
+            else:
+                await _exchange(request, Connection(reader, writer), connection)
+        finally:
+            await _close(connection.writer)
+
+
+async def _tunnel(client: Connection, server: Connection) -> None:
+    """Carries bytes both ways. Who has said all is answered for as long as that does not rest."""
+    ways = ((client.reader, server.writer), (server.reader, client.writer))
+    both = [asyncio.create_task(_carry(*way)) for way in ways]
+    try:
+        await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in both:
+            task.cancel()
+        ends = await asyncio.gather(*both, return_exceptions=True)
+    if OSError not in map(type, ends) and ends.count(None) == 1:
+        with suppress(TimeoutError):
+            await _carry(*ways[1 - ends.index(None)], SILENCE)
+
+
+async def _carry(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, silence: float | None = None) -> None:
+    """Until the end of what is read."""
+    while True:
+        async with asyncio.timeout(silence):
+            data = await reader.read(_CHUNK)
+        if not data:
+            break
+        writer.write(data)
+        await writer.drain()
+    if writer.can_write_eof():
+        writer.write_eof()
+
+
+async def _exchange(request: ProxyRequest, client: Connection, server: Connection) -> None:
+    """One request and its answer."""
+    server.writer.write(request.absolute_head if server.is_proxy else request.head)
+    sending = asyncio.create_task(_send_body(client.reader, server.writer, request.length))
+    answering = asyncio.create_task(_give_back(server.reader, client.writer))
+    try:
+        await asyncio.wait({sending, answering}, return_when=asyncio.FIRST_COMPLETED)
+        if not (sending.done() and isinstance(sending.exception(), BadHead)):
+            await asyncio.wait({answering})
+    finally:
+        for task in (sending, answering):
+            task.cancel()
+        sent, answered = await asyncio.gather(sending, answering, return_exceptions=True)
+    if isinstance(sent, BadHead):
+        await _answer(client.reader, client.writer, 400, str(sent))
+    elif isinstance(answered, BadHead):
+        why = f"`{request.place}` answers in a way that is not HTTP: {answered}"
+        await _answer(client.reader, client.writer, 502, why)
+    elif isinstance(answered, asyncio.IncompleteReadError | asyncio.LimitOverrunError):
+        await _answer(client.reader, client.writer, 502, f"`{request.place}` gave no answer")
+
+
+async def _send_body(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, length: int | None) -> None:
+    """So many bytes and not one more; or its chunks, each as it was counted. Raises `BadHead`."""
+    if length is not None:
+        return await _copy(reader, writer, length)
+    while True:
+        size = await _size_of_chunk(reader)
+        writer.write(b"%x\r\n" % size)
+        await _copy(reader, writer, size)
+        if size and await reader.read(1) + await reader.read(1) != b"\r\n":
+            raise BadHead("a chunk is not as long as it says")
+        writer.write(b"\r\n")
+        if not size:  # what may follow the last one is for nobody
+            return await writer.drain()
+
+
+async def _size_of_chunk(reader: asyncio.StreamReader) -> int:
+    try:
+        match = _CHUNK_SIZE.match(await reader.readuntil(b"\r\n"))
+    except (asyncio.IncompleteReadError, asyncio.LimitOverrunError):
+        match = None
+    if match is None:
+        raise BadHead("a chunk does not say how long it is")
+    return int(match[1], 16)
+
+
+async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, left: int) -> None:
+    while left:
+        data = await reader.read(min(left, _CHUNK))
+        if not data:
+            raise BadHead("its body broke off")
+        left -= len(data)
+        writer.write(data)
+        await writer.drain()
+
+
+async def _give_back(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """The answer, with what may come before it."""
+    while True:
+        async with asyncio.timeout(SILENCE):
+            answer = response_of(await reader.readuntil(END))
+        if answer.status == 101:
+            raise BadHead("it changes the protocol")
+        writer.write(answer.head if answer.status >= 200 else answer.head.replace(b"Connection: close\r\n", b""))
+        if answer.status >= 200:
+            return await _carry(reader, writer, SILENCE)
+
+
+async def _answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, status: int, why: str) -> None:
+    """A refusal. Many programs show its first line and nothing else, so the reason stands there, too."""
+    reason = "".join(sign if " " <= sign <= "~" else "?" for sign in why)[:_LONGEST_REASON]
+    body = f"{why}\n".encode()
+    head = f"HTTP/1.1 {status} {reason}\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: {len(body)}\r\n"
+    writer.write(f"{head}Connection: close\r\n\r\n".encode() + body)
+    writer.write_eof()
+    left = _MOST_UNREAD
+    with suppress(TimeoutError):  # closed while something comes, the answer would be lost
+        async with asyncio.timeout(_LINGERING):
+            while left > 0 and (data := await reader.read(_CHUNK)):
+                left -= len(data)
+
+
+async def _close(writer: asyncio.StreamWriter) -> None:
+    """What was written is still sent, within bounds, unless the session ends."""
+    task = asyncio.current_task()
+    if task is not None and task.cancelling():
+        return writer.transport.abort()
+    writer.close()
+    try:
+        async with asyncio.timeout(PATIENCE):
+            await writer.wait_closed()
+    except (OSError, TimeoutError):
+        pass
+    finally:
+        writer.transport.abort()

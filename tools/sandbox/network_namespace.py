@@ -1,0 +1,124 @@
+"""A network of its own for the commands of a session: nothing but its own loopback device is in it, and one socket that
+this process listens on. Linux, with bubblewrap."""
+
+import array
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Sequence
+from functools import cache
+
+from tools.lazy import dataclass
+from tools.sandbox.bubblewrap import NAMESPACES, SYSTEM
+from tools.sandbox.system import Missing, SandboxProgram, found_sandbox
+
+_ENTERS = ("/usr/bin/nsenter", "/bin/nsenter", "/run/current-system/sw/bin/nsenter")
+"""Places that only an administrator changes."""
+_SECONDS = 5.0
+_BACKLOG = 128
+_MADE_BY = """
+import array, os, socket, sys
+ours = socket.socket(fileno=int(sys.argv[1]))
+listener = socket.socket()
+listener.bind(("0.0.0.0", 0))
+listener.listen(int(sys.argv[2]))
+held = [listener.fileno(), *(os.open(f"/proc/self/ns/{kind}", os.O_RDONLY) for kind in ("user", "net"))]
+ours.sendmsg([b"."], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", held))])
+"""
+"""Makes the socket inside and hands it out, with what leads inside: no process has to stay there."""
+
+
+class NoNamespace(Exception):
+    """None can be made here. Its text says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkNamespace:
+    """What lasts as long as somebody holds one of these descriptors."""
+
+    listener: socket.socket
+    user: int
+    network: int
+    enters: str
+
+    @property
+    def port(self) -> int:
+        return int(self.listener.getsockname()[1])
+
+    def entered(self, argv: Sequence[str]) -> tuple[tuple[str, ...], tuple[int, ...]]:
+        """What runs bubblewrap inside, and the descriptors that it has to find open, which are the caller's."""
+        user, network = os.dup(self.user), os.dup(self.network)
+        ways = (f"--user=/proc/self/fd/{user}", f"--net=/proc/self/fd/{network}")
+        return (self.enters, *ways, "--preserve-credentials", "--", *argv), (user, network)
+
+    def close(self) -> None:
+        self.listener.close()
+        os.close(self.user)
+        os.close(self.network)
+
+
+def new_namespace() -> NetworkNamespace:
+    """It takes some 30 ms. Raises `NoNamespace`."""
+    if why := why_no_namespace():
+        raise NoNamespace(why)
+    return _made()
+
+
+@cache
+def why_no_namespace() -> str:
+    """What is missing here; nothing where it works: it was tried."""
+    found = found_sandbox()
+    if isinstance(found, Missing):
+        return found.why
+    if found.kind != "bubblewrap":
+        return f"{found.kind} cannot tell places of the network apart"
+    try:
+        made = _made()
+    except NoNamespace as error:
+        return str(error)
+    line, held = made.entered((*found.argv, *NAMESPACES, *SYSTEM, "--", "/bin/sh", "-c", ":"))
+    try:
+        ran = subprocess.run(
+            line, env={}, stdin=subprocess.DEVNULL, capture_output=True, timeout=_SECONDS, check=False, pass_fds=held
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return f"a network of its own cannot be entered: {error}"
+    finally:
+        made.close()
+        for each in held:
+            os.close(each)
+    said = ran.stderr.decode(errors="replace").strip().split("\n")[0][:200]
+    return "" if ran.returncode == 0 else f"a network of its own cannot be entered: {said or ran.returncode}"
+
+
+def _made() -> NetworkNamespace:
+    found = found_sandbox()
+    enters = next((path for path in _ENTERS if os.access(path, os.X_OK)), None)
+    if enters is None or not isinstance(found, SandboxProgram):
+        raise NoNamespace("`nsenter` of util-linux is not installed")
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        python = (os.path.realpath(sys.executable), "-I", "-S", "-c", _MADE_BY, str(theirs.fileno()), str(_BACKLOG))
+        flags = ("--unshare-user", "--unshare-net", "--cap-drop", "ALL", "--ro-bind", "/", "/", "--")
+        try:
+            ran = subprocess.run(
+                (found.argv[0], *flags, *python),
+                env={},
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                timeout=_SECONDS,
+                check=False,
+                pass_fds=(theirs.fileno(),),
+            )
+        except (OSError, subprocess.TimeoutExpired) as error:
+            raise NoNamespace(f"a network of its own cannot be made: {error}") from error
+        if ran.returncode:
+            said = ran.stderr.decode(errors="replace").strip().split("\n")[-1][:200]
+            raise NoNamespace(f"a network of its own cannot be made: {said or ran.returncode}")
+        ours.setblocking(False)
+        _, [(_, _, data), *_], *_ = ours.recvmsg(1, socket.CMSG_SPACE(12), socket.MSG_CMSG_CLOEXEC)
+    held = array.array("i", data)
+    listener = socket.socket(fileno=held[0])
+    listener.setblocking(False)
+    return NetworkNamespace(listener, held[1], held[2], enters)
