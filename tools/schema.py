@@ -69,7 +69,9 @@ def _errors_of(validator: "jsonschema_rs.Validator", value: object) -> "Sequence
 def is_nested(value: object, levels: int) -> bool:
     """Whether the value is nested deeper than this, which neither a schema nor a copy of it can follow."""
     inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    return any(levels == 0 or is_nested(item, levels - 1) for item in inner)
+    if levels == 0:
+        return bool(inner)
+    return any(is_nested(item, levels - 1) for item in inner if isinstance(item, dict | list))
 
 
 def _not_fetched(uri: str) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import MISSING, asdict, fields, replace
+from dataclasses import MISSING, asdict, fields, is_dataclass, replace
 from functools import cache
 from typing import Any, cast, get_args
 
@@ -81,8 +81,21 @@ def _empty(kind: type) -> Mapping[str, str]:
     return {one.name: "" for one in fields(kind) if one.type is str and one.default is MISSING}
 
 
+@cache
+def _names(kind: str) -> tuple[str, ...]:
+    return tuple(one.name for one in fields(_PARTS[kind]))
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, tuple):
+        return tuple(map(_plain, value))
+    return asdict(value) if is_dataclass(value) and not isinstance(value, type) else value
+
+
 def encode_part(part: UserPart | AssistantPart) -> dict[str, object]:
-    written = {name: value for name, value in asdict(part).items() if value not in (None, "", (), 0)}
+    # Not by `asdict`, which copies all there is: arguments may be large.
+    held = ((name, getattr(part, name)) for name in _names(_KINDS[type(part)]))
+    written = {name: _plain(value) for name, value in held if value not in (None, "", (), 0)}
     # What is none is written, too, where it could be read out of the words: records of earlier versions are without it.
     if isinstance(part, Note | Text) and _GAP in part.text:
         written["gap"] = part.gap and asdict(part.gap)
