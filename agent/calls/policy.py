@@ -307,6 +307,8 @@ def _all_readings(command: str) -> tuple[Sequence[str], ...]:
 
 def _holds(words: Sequence[str], wanted: Sequence[str]) -> bool:
     """Whether a program and what it is told stand in the words, options of the program in between or not."""
+    if wanted[0] not in "\n".join(words):
+        return False
     for start, word in enumerate(words):
         if word.endswith(wanted[0]) and wanted[0] in (word, posixpath.basename(word)):
             at = start + 1

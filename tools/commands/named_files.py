@@ -45,7 +45,8 @@ class NamedFile:
 def named_files(text: str) -> tuple[NamedFile, ...]:
     """The files that a line names, each once. Of a line that nobody reads to its end it is those behind its arrows."""
     if read(text).is_broken:
-        return tuple(NamedFile(one[2], one[1] == ">") for one in _ARROW.finditer(text))[:_MOST]
+        found = islice(dict.fromkeys(_ARROW.findall(text)), _MOST)
+        return tuple(NamedFile(name, sign == ">") for sign, name in found)
     return tuple(islice(dict.fromkeys(_named(text, 0)), _MOST))
 
 

@@ -8,6 +8,8 @@ from tools.commands.grammar import Word
 from tools.commands.programs import AWK_WORDS, FIND_ALONE, FIND_WITH_FILE, FIND_WITH_TEXT
 from tools.lazy import dataclass, regex
 
+_LONGEST = 1_000
+"""Characters of a program for sed or awk, beyond which nobody reads on."""
 _SED_ADDRESS = r"(?:\d+|\$|/(?:[^\\/\n]|\\.)*/I?)"
 _SED_SWAP = r"s(?P<m>[/|#,:@!])(?:(?!(?P=m))[^\\\n]|\\.)*(?P=m)(?:(?!(?P=m))[^\\\n]|\\.)*(?P=m)[gpiI0-9]*"
 _SED_COMMAND = regex(rf" *(?:{_SED_ADDRESS}(?:,(?:{_SED_ADDRESS}|[+~]\d+))?)? ?!?(?:[pdq=]|{_SED_SWAP}) *")
@@ -113,6 +115,8 @@ def prove_sed(words: Sequence[Word], proof: Proof) -> None:
 
 
 def _is_tame(script: str) -> bool:
+    if len(script) > _LONGEST:
+        return False
     return bool(_SED_COMMAND.fullmatch(script)) or all(map(_SED_COMMAND.fullmatch, re.split(r"[;\n]", script)))
 
 
@@ -138,6 +142,8 @@ def prove_awk(words: Sequence[Word], proof: Proof) -> None:
 
 def _is_tame_awk(program: str) -> bool:
     """Whether it only computes and prints: no program, no file and no function is called but those that are known."""
+    if len(program) > _LONGEST:
+        return False
     code = _AWK_QUOTED.sub("0", program)
     if re.search(r"[@\\#\"]|(?<!\|)\|(?!\|)", code) or ("/" in code and '"' in program):
         return False  # where a text begins cannot be told from a pattern

@@ -94,6 +94,8 @@ def first_that_runs_later(paths: Iterable[str], root: str) -> tuple[str, str] | 
 def folded(path: str) -> str:
     """A path such that names which some file system holds for the same are equal: letters of either case, signs that
     cannot be seen, letters made of parts."""
+    if path.isascii():
+        return path.lower()
     visible = "".join(sign for sign in path if unicodedata.category(sign) != "Cf")
     return unicodedata.normalize("NFC", unicodedata.normalize("NFC", visible).casefold())
 
