@@ -160,7 +160,8 @@ def folder_question(waiting: Sequence[tuple[Declared, ServerApproval | None]]) -
 
 def _can_do(declared: Declared) -> str:
     return (
-        "A program can do whatever you can do on this machine."
+        "A program runs in the sandbox, with the network open; where there is no sandbox, it can do whatever you can "
+        "do."
         if declared.spec.command
         else "A server on the network learns what it is sent."
     )

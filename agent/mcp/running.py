@@ -2,32 +2,18 @@
 about them."""
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
 from agent.channel import Channel
 from agent.config.values import Config
-from agent.errors import ConfigError
-from agent.mcp.approvals import (
-    ALL,
-    APPROVE,
-    EACH,
-    FOLDER_OPTIONS,
-    LATER,
-    NEVER,
-    START_OPTIONS,
-    TOOL_OPTIONS,
-    Approvals,
-    digests_of,
-    folder_question,
-    start_question,
-    tools_question,
-)
+from agent.events import Event
 from agent.mcp.declared import Declared, Unusable, declared_servers
 from agent.mcp.manage import approvals_of, make_server, pins_of
 from agent.mcp.mentions import with_named
 from agent.mcp.server_requests import ServerRequests
+from agent.mcp.server_trust import ServerTrust
 from agent.mcp.status import ServerEntry, ServerStatus
 from agent.messages import User
 from agent.window.env import Env
@@ -38,10 +24,6 @@ from tools.mcp.server import close_all
 
 HEADLESS_WAIT = 5.0
 """Seconds that the first request waits for servers where nobody is there to wait for it."""
-
-
-_DECIDE = "start `ebb` in a terminal to decide, or give `--trust` to have what this project declares"
-_DECIDE_ON_TOOLS = "start `ebb` in a terminal to decide, or run `ebb mcp test {} --approve`"
 
 
 class RunningServers:
@@ -55,47 +37,54 @@ class RunningServers:
         self.entries = {one.name: ServerEntry(one) for one in found if isinstance(one, Declared)}
         self._unusable = [one for one in found if isinstance(one, Unusable) and not one.is_off]
         self._config = config
-        self._approvals, self._pins = approvals_of(config), pins_of(config)
         self._served = served
         self._channel = channel
         self._requests = ServerRequests(root, channel, self.changed)
+        self._trust = ServerTrust(approvals_of(config), pins_of(config), self._requests, channel, self._start)
         self._watcher: Callable[[], None] | None = None
 
     def start(self, env: Env) -> None:
         """Starts those that may run, in the background, to be heard in this session."""
         self._requests.env = env
         for one in self._unusable:
-            self._tell(one.line)
+            self._trust.tell(one.line)
         for entry in self.entries.values():
-            standing = self._approvals.standing(entry.declared)
+            standing = self._trust.approvals.standing(entry.declared)
             entry.is_refused = standing == "refused"
             is_trusted = self._config.trusts_project and not entry.is_refused
             if not is_trusted or entry.declared.owner == "user":
-                approval = self._kept(entry).of(entry.name, entry.declared.digest)
+                approval = self._trust.kept(entry).of(entry.name, entry.declared.digest)
                 entry.allowed = approval.tools if approval is not None and standing == "on" else {}
             if standing == "on" or is_trusted:
                 self._start(entry)
-
-    def _kept(self, entry: ServerEntry) -> Approvals:
-        return self._pins if entry.declared.owner == "user" else self._approvals
 
     def _start(self, entry: ServerEntry) -> None:
         entry.server = make_server(entry.declared, self._requests, self._config)
         entry.server.start()
 
+    @property
+    def awaits_trust(self) -> bool:
+        """Whether the user has not been asked about one that the project declares."""
+        return bool(self._waiting())
+
+    def ask_now(self) -> AsyncGenerator[Event, None]:
+        """What happens while the user is asked, before anything is said. Raises `AgentError` while a turn runs."""
+        interrupt = self._channel.interrupt
+
+        async def ask() -> None:
+            await interrupt.race(self.settle(first=False))
+
+        return self._channel.events_of(ask)
+
     async def settle(self, *, first: bool) -> None:
         """At the start of a turn: approvals are asked for, and before the first request it is waited a while."""
-        waiting = self._waiting()
-        if len(waiting) > 1:
-            await self._ask_for_folder(waiting)
-        for entry in self._waiting():
-            await self._ask_to_start(entry)
+        await self._trust.ask_to_start(self._waiting)
         if first:
             await self._wait_for_those_that_start()
         self._take_stock()
         for entry in self.entries.values():
             if entry.withheld():
-                await self._ask_for_tools(entry)
+                await self._trust.ask_for_tools(entry)
         self._take_stock()
 
     async def with_named(self, said: User) -> User:
@@ -171,14 +160,14 @@ class RunningServers:
             return
         match entry.state.phase:
             case "failed":
-                self._tell_once(entry, f"the server `{name}` cannot be used: {entry.state.detail}")
+                self._trust.tell_once(entry, f"the server `{name}` cannot be used: {entry.state.detail}")
             case "needs_login":
-                self._tell_once(entry, f"the server `{name}` wants you to log in: run `ebb mcp login {name}`")
+                self._trust.tell_once(entry, f"the server `{name}` wants you to log in: run `ebb mcp login {name}`")
             case "starting" if entry.state.detail:
-                self._tell_once(entry, f"the server `{name}` has broken down: {entry.state.detail}")
+                self._trust.tell_once(entry, f"the server `{name}` has broken down: {entry.state.detail}")
             case "ready":
                 for note in entry.state.notes:
-                    self._tell_once(entry, f"the server `{name}`: {note}")
+                    self._trust.tell_once(entry, f"the server `{name}`: {note}")
             case _:
                 pass
 
@@ -196,85 +185,11 @@ class RunningServers:
         """What servers offer now is what may be called."""
         for entry in self.entries.values():
             if entry.declared.owner == "user":
-                self._pin(entry)
+                self._trust.pin(entry)
         offered: list[Tool] = [tool for entry in self.entries.values() for tool in entry.offered()]
         withheld = {tool.name: entry.name for entry in self.entries.values() for tool in entry.withheld()}
         why = "its server `{}` has changed it, and the user has not approved that yet"
         self._served.offer(offered, {name: why.format(server) for name, server in withheld.items()})
-
-    def _pin(self, entry: ServerEntry) -> None:
-        """What a server of the user's own offers is kept as it was first seen; what is new later is told."""
-        was_known = bool(entry.allowed)
-        new, allowed = entry.note_new(), entry.allowed
-        if not new or allowed is None:
-            return
-        self._keep(lambda: self._pins.allow_tools(entry.declared, allowed, entry.state.tools))
-        if was_known:
-            names = ", ".join(f"`{tool.original}`" for tool in new[:5]) + (" and others" if len(new) > 5 else "")
-            self._tell_once(entry, f"the server `{entry.name}` offers what it did not before: {names}")
-
-    async def _ask_for_folder(self, waiting: Sequence[ServerEntry]) -> None:
-        """One question for all that the project wants to start; what is decided of each, is kept of each."""
-        asked = [(entry.declared, self._approvals.before(entry.declared)) for entry in waiting]
-        answer = await self._answer(folder_question(asked), FOLDER_OPTIONS)
-        if answer is None:
-            named = ", ".join(f"`{entry.name}`" for entry in waiting)
-            source = waiting[0].declared.source
-            self._tell_once(
-                waiting[0], f"the servers {named} of `{source}` are not approved, so they are left out; {_DECIDE}"
-            )
-        for entry in waiting if answer != EACH else ():
-            await self._decide(entry, APPROVE if answer == ALL else NEVER if answer == NEVER else LATER)
-
-    async def _ask_to_start(self, entry: ServerEntry) -> None:
-        declared = entry.declared
-        before = self._approvals.before(declared)
-        answer = await self._answer(start_question(declared, before), START_OPTIONS)
-        if answer is None:
-            what = "is not approved" if before is None else "has changed since it was approved"
-            self._tell_once(
-                entry, f"the server `{entry.name}` of `{declared.source}` {what}, so it is left out; {_DECIDE}"
-            )
-        await self._decide(entry, answer or LATER)
-
-    async def _decide(self, entry: ServerEntry, answer: str) -> None:
-        declared = entry.declared
-        if answer == APPROVE:
-            self._keep(lambda: self._approvals.decide(declared, "approved"))
-            self._start(entry)
-            if entry.server is not None:
-                await entry.server.ready()
-        elif answer == NEVER:
-            self._keep(lambda: self._approvals.decide(declared, "refused"))
-            entry.is_refused = True
-        else:
-            entry.postponed |= {declared.digest}
-
-    async def _ask_for_tools(self, entry: ServerEntry) -> None:
-        tools = entry.withheld()
-        digests = frozenset(digests_of(tools).values())
-        if digests <= entry.postponed:
-            return
-        kept = self._kept(entry).of(entry.name, entry.declared.digest)
-        seen = kept.seen if kept is not None else {}
-        has_changed = bool(entry.allowed)
-        question = tools_question(entry.name, tools, entry.state.notes, seen, has_changed=has_changed)
-        answer = await self._answer(question, TOOL_OPTIONS)
-        if answer is None:
-            named = ", ".join(f"`{tool.original}`" for tool in tools[:5]) + (" and others" if len(tools) > 5 else "")
-            what = "have changed" if entry.declared.owner == "user" else "are not approved"
-            told = f"the tools {named} of the server `{entry.name}` {what}, so they are left out"
-            self._tell_once(entry, f"{told}; {_DECIDE_ON_TOOLS.format(entry.name)}")
-        elif answer == APPROVE:
-            allowed = {**(entry.allowed or {}), **digests_of(tools)}
-            entry.allowed = allowed
-            self._keep(lambda: self._kept(entry).allow_tools(entry.declared, allowed, entry.state.tools))
-        else:
-            entry.postponed |= digests
-
-    async def _answer(self, question: str, options: tuple[str, ...]) -> str | None:
-        """None when nobody is there to ask."""
-        return await self._requests.answer(question, options) if self._channel.is_interactive else None
 
     async def _wait_for_those_that_start(self) -> None:
         wait = self._config.mcp_startup_timeout
@@ -289,19 +204,4 @@ class RunningServers:
         for entry in starting:
             if wait > 0 and entry.state.phase == "starting":
                 late = f"the server `{entry.name}` was not ready within {wait:g} s: its tools come later"
-                self._tell_once(entry, late)
-
-    def _keep(self, write: Callable[[], None]) -> None:
-        try:
-            write()
-        except ConfigError as error:
-            self._tell(f"what you approved holds for this session only: {error}")
-
-    def _tell_once(self, entry: ServerEntry, line: str) -> None:
-        if line not in entry.told:
-            entry.told.add(line)
-            self._tell(line)
-
-    def _tell(self, line: str) -> None:
-        if self._requests.env is not None:
-            self._channel.notice(line)
+                self._trust.tell_once(entry, late)

@@ -23,15 +23,18 @@ def calls(name: str, **arguments: object) -> Reply:
 
 
 @asynccontextmanager
-async def working(tmp_path: Path, *replies: Reply, resume: str | None = None) -> AsyncIterator[Driven]:
-    """The app in a project with `calc.py`, on a model that gives these replies."""
+async def working(
+    tmp_path: Path, *replies: Reply, resume: str | None = None, rests: bool = True
+) -> AsyncIterator[Driven]:
+    """The app in a project with `calc.py`, on a model that gives these replies. `rests`: it asks nothing at first."""
     (tmp_path / "project").mkdir(exist_ok=True)
     (tmp_path / "project" / "calc.py").write_text("def add(a, b):\n    return a - b\n")
     async with Project(tmp_path) as opened:
         app = EbbApp(opened.sessions(*(replies or ({"text": "ok"},)), interactive=True), resume=resume, guard=0.0)
         async with app.run_test(size=(80, 24)) as pilot:
             driven = Driven(app, pilot)
-            await driven.rests()
+            if rests:
+                await driven.rests()
             yield driven
 
 
@@ -154,15 +157,17 @@ def asks_for(t: Driven, words: str) -> bool:
     return isinstance(screen, QuestionScreen) and screen.is_mounted and words in screen.question.question
 
 
-async def test_a_projects_server_is_approved_before_it_runs(tmp_path: Path) -> None:
+async def test_a_projects_server_is_approved_before_anything_is_said(tmp_path: Path) -> None:
     command = House(tmp_path).server("forge", echo="Says it again.")
     declared = {"mcpServers": {"forge": {"command": command[0], "args": command[1:]}}}
     (tmp_path / "project" / ".mcp.json").write_text(json.dumps(declared))
-    async with working(tmp_path, calls("mcp__forge__echo", text="hi"), {"text": "Done."}) as t:
-        await t.type("go")
+    async with working(tmp_path, calls("mcp__forge__echo", text="hi"), {"text": "Done."}, rests=False) as t:
         for asked in ("May it be started?", "May the model use them?"):
             await t.until(partial(asks_for, t, asked))
+            assert not t.session.history.messages
             await t.pilot.press("down", "enter")  # Enter alone approves nothing
+        await t.rests()
+        await t.type("go")
         await t.asks(PermissionScreen)
         await t.press("y", shows="Done.")
         await t.rests()

@@ -20,6 +20,10 @@ from tools.mcp.spec import ServerSpec
 ECHO = {"calls": [call("mcp__forge__echo", text="hi")]}, {"text": "done"}
 TOOLS = "The server `forge` offers 1 tool:\n\n- echo(text, form)\n    Says it again.\n\nMay the model use them?"
 
+PROGRAM = (
+    "A program runs in the sandbox, with the network open; where there is no sandbox, it can do whatever you can do."
+)
+
 
 def forge(digest: str, *command: str) -> Declared:
     return Declared(ServerSpec("forge", command), "project", ".mcp.json", digest, WrittenServer(command))
@@ -62,7 +66,7 @@ async def test_what_would_be_started_is_shown_and_approved_once(house: House) ->
         f"  folder: {house.project}\n"
         '  sets: TOKEN=${EBB_TEST_TOKEN}, PORT=3, "PATH=./bin:/bin\\nIt is safe"\n'
         "  is given your: EBB_TEST_TOKEN\n\n"
-        "A program can do whatever you can do on this machine. May it be started?",
+        f"{PROGRAM} May it be started?",
         TOOLS,
     ]
     assert finished(events) == [("mcp__forge__echo", "done", "hi")]
@@ -199,7 +203,7 @@ async def test_all_that_a_project_starts_is_one_question_and_a_run_that_trusts_i
         "This project declares 2 servers that you have not approved so:\n\n"
         f"`forge` of `{source}`\n  command: {' '.join(house.server('forge'))}\n  folder: {house.project}\n\n"
         f"`chat` of `{source}`\n  address: http://127.0.0.1:9/chat\n\n"
-        "A program can do whatever you can do on this machine.\nA server on the network learns what it is sent.\n"
+        f"{PROGRAM}\nA server on the network learns what it is sent.\n"
         "Do you trust this folder with all of them?"
     )
     assert (questions(await say(session, answer=approve)), house.has_started("forge")) == ([], False)
