@@ -27,9 +27,10 @@ class Model(ThreadingHTTPServer):
 
     daemon_threads = True
 
-    def __init__(self, tokens: int, pace: float) -> None:
+    def __init__(self, tokens: int, pace: float, silence: float = 0.0) -> None:
+        """`silence`: seconds before its first token."""
         super().__init__(("127.0.0.1", 0), _Handler)
-        self.tokens, self.pace = tokens, pace
+        self.tokens, self.pace, self.silence = tokens, pace, silence
         self.said: dict[int, float] = {}
         """When each mark in the text was sent, by its number."""
         self.late = 0.0
@@ -52,7 +53,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_response(200)
         self.send_header("content-type", "text/event-stream")
         self.end_headers()
-        began = time.monotonic()
+        began = time.monotonic() + self.server.silence
         for number, token in enumerate(tokens(self.server.tokens)):
             due = began + number / self.server.pace
             self.server.late = max(self.server.late, time.monotonic() - due)

@@ -52,6 +52,8 @@ class Terminal:
         self._stream = pyte.ByteStream(self._screen)
         self.began = 0.0
         """`time.monotonic()` before the program was started."""
+        self.written = 0
+        """Bytes that the program has written so far."""
 
     def __enter__(self) -> Self:
         size = (self._screen.lines, self._screen.columns)
@@ -133,6 +135,7 @@ class Terminal:
         while select.select([self._fd], [], [], 0.001 if drawn else seconds)[0]:
             drawn += os.read(self._fd, 1 << 16)
             moment = time.monotonic()
+        self.written += len(drawn)
         self._stream.feed(drawn)  # at the end: to work out a screen takes longer than to draw it
         return moment
 

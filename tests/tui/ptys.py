@@ -13,6 +13,7 @@ from typing import Any
 
 import pexpect
 import pyte
+from pyte.screens import Char
 
 ROOT = Path(__file__).parents[2]
 START = "import sys; from tui.cli.main import main; sys.exit(main(sys.argv[1:]))"
@@ -25,6 +26,12 @@ GIVEN_BACK = ("?1049l", "?25h", "?1000l", "?1003l", "?1006l", "?2004l", "?1004l"
 
 SAYS = '[[reply]]\ntext = "Said."'
 STREAMS = f'[[reply]]\ntext = "{"many words, " * 60_000}"'
+
+
+def seen(char: Char) -> Char:
+    """All that is to be seen of a cell: nobody sees in which ink a blank is drawn."""
+    is_drawn = char.data != " " or char.reverse or char.underscore or char.strikethrough
+    return char if is_drawn else Char(" ", bg=char.bg)
 
 
 class Screen:
@@ -42,6 +49,23 @@ class Screen:
     @property
     def text(self) -> str:
         return "\n".join(self._screen.display)
+
+    @property
+    def cells(self) -> list[list[Char]]:
+        """What is in each cell, and how it looks."""
+        buffer = self._screen.buffer
+        return [[buffer[y][x] for x in range(self._screen.columns)] for y in range(self._screen.lines)]
+
+    def scribble(self, text: bytes) -> None:
+        """Writes to the terminal what the child has not written."""
+        self._stream.feed(text)
+
+    def rest(self) -> None:
+        """Reads until the child has been silent for a while."""
+        before = -1
+        while before != len(self.sent):
+            before = len(self.sent)
+            self.read_some(1.0)
 
     @property
     def cursor(self) -> tuple[int, int]:

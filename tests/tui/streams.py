@@ -16,8 +16,11 @@ _PIECE = re.compile(
     re.DOTALL,
 )
 _COLOR = r"(?:[34]8;(?:2;\d+;\d+;\d+|5;\d+))"
-_STYLE = re.compile(rf"\x1b\[(?:(?:0|1|2|3|4|7|9|[34]\d|9\d|10\d|{_COLOR})(?:;|(?=m)))*m")
-_MOVE = re.compile(r"\x1b\[(\d+);(\d+)H")
+_STYLE = re.compile(rf"\x1b\[(?:(?:0|1|2|3|4|7|9|2[2-9]|[34]\d|9\d|10\d|{_COLOR})(?:;|(?=m)))*m")
+_MOVE = re.compile(r"\x1b\[(\d+)(?:;(\d+))?H")
+_STEP = re.compile(r"\x1b\[(\d*)[CD]")
+_LINES = re.compile(r"\x1b\[(?:(\d*)[LM]|(\d+);(\d+)r|r|K)")
+"""Lines that are moved, or erased from the cursor on."""
 _MODE = re.compile(
     r"\x1b\[(?:\?(?:1049|1000|1003|1006|1015|25|1004|2004|7|2026)[hl]|\?2026\$p|\?2048\$p|>\d+u|<u|2[23];2t)"
 )
@@ -63,7 +66,11 @@ def _is_ours(piece: str, columns: int, lines: int) -> bool:
         return piece in "\r\n" or is_shown(piece)
     moved = _MOVE.fullmatch(piece)
     if moved:
-        return int(moved[1]) <= lines and int(moved[2]) <= columns
+        return int(moved[1]) <= lines and int(moved[2] or 1) <= columns
+    if step := _STEP.fullmatch(piece):
+        return int(step[1] or 1) <= columns
+    if changed := _LINES.fullmatch(piece):
+        return all(int(number or 1) <= lines for number in changed.groups())
     if _TITLE.fullmatch(piece) or _NEWS.fullmatch(piece):
         return is_shown(piece[2:-1])
     return piece in (_GROUND, _POINTER) or any(form.fullmatch(piece) for form in (_STYLE, _MODE, _COPIED))

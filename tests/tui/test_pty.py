@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.tui.ptys import Screen, left_behind, ready, running
+from tests.tui.ptys import Screen, left_behind, ready, running, seen
 
 SCRIPT = """
 [[reply]]
@@ -55,6 +55,11 @@ def test_what_steers_a_terminal_is_drawn_and_not_sent(tmp_path: Path) -> None:
         left_behind(terminal)
     for hostile in ("\x1b]0;owned", "\x1b]52;", "\x9b31m", "\u202e"):
         assert hostile.encode() not in terminal.sent
+
+
+PAGES = """
+[[reply]]
+text = """ + json.dumps("".join(f"- line {number} of *many* 日本\n" for number in range(30)) + "\nThe end.")
 
 
 def test_ten_columns_and_a_storm_of_sizes(tmp_path: Path) -> None:
@@ -116,6 +121,21 @@ def test_the_last_of_two_sizes_is_the_one_that_stays(tmp_path: Path) -> None:
     with ready(tmp_path, HOSTILE, 100, 30, start=RESTLESS) as terminal:
         terminal.child.setwinsize(20, 60)
         terminal.until("─" * 80 + " ")
+
+
+def test_the_screen_is_drawn_anew_over_what_somebody_else_wrote_and_is_what_it_was(tmp_path: Path) -> None:
+    with ready(tmp_path, PAGES, 60, 16) as terminal:
+        terminal.send("go\r", until="The end.")
+        terminal.send("\x1b[5~", until="line 12")
+        terminal.send("\x10", until="Enter")
+        terminal.send("\x1b", until="Ask, or")
+        terminal.send("\x1b[6~/mo", until="/model")
+        terminal.rest()
+        before = terminal.cells
+        terminal.scribble(b"\x1b[H\x1b[2Jsomebody else\x1b[7;31m\x1b[J")
+        terminal.child.send("\x0c")
+        while [list(map(seen, line)) for line in terminal.cells] != [list(map(seen, line)) for line in before]:
+            terminal.read_more("the same screen")
 
 
 def test_noise_from_a_mouse_writes_nothing_and_takes_no_key(tmp_path: Path) -> None:

@@ -27,6 +27,7 @@ from textual.geometry import Size
 from textual.message import Message
 
 from tui.prompt.key_arrivals import Arrival, stamp
+from tui.terminal.display import Display
 from tui.terminal.signals import has_terminal, is_told_to_end
 from tui.terminal.window import POP_TITLE, PUSH_TITLE
 from tui.text.themes import Ground
@@ -51,7 +52,7 @@ _MODIFIED_ENTER = re.compile(r"\x1b(?:[\r\n]|\[27;([2-8]);13~)")
 """Alt-Enter as most terminals send it, and Enter with Shift, Alt or Ctrl as xterm does: the usual parser drops what is
 held with it."""
 _GIVEN_BACK = (
-    "\x1b[?2004l\x1b[?7h\x1b[?2048l\x1b[?1000l\x1b[?1003l\x1b[?1015l\x1b[?1006l\x1b[?2026l"
+    "\x1b[m\x1b[r\x1b[?2004l\x1b[?7h\x1b[?2048l\x1b[?1000l\x1b[?1003l\x1b[?1015l\x1b[?1006l\x1b[?2026l"
     f"{POP_TITLE}\x1b[<u\x1b[?1049l\x1b[?25h\x1b[?1004l"
 )
 """Switches off what the driver switches on, and what is drawn in between."""
@@ -226,8 +227,10 @@ class TerminalInput:
 class _Lasting:
     """A terminal to write to, also when it is gone: who writes would end otherwise, and who draws wait for it."""
 
-    def __init__(self, file: IO[str]) -> None:
+    def __init__(self, file: IO[str], rested: Callable[[], object]) -> None:
+        """`rested` is called, by whoever writes, when the terminal has taken everything."""
         self._file = file
+        self._rested = rested
         self.fileno = file.fileno
 
     def write(self, text: str) -> None:
@@ -237,6 +240,7 @@ class _Lasting:
     def flush(self) -> None:
         with suppress(OSError):
             self._file.flush()
+        self._rested()
 
 
 class AnsweringDriver(linux_driver.LinuxDriver):
@@ -251,7 +255,8 @@ class AnsweringDriver(linux_driver.LinuxDriver):
         super().__init__(app, **options)
         terminal: Any = self._file
         self._output: int = terminal.fileno()
-        self._file = _Lasting(terminal)  # type: ignore[assignment]  # all of a file that is used of it
+        self.display = Display(self.write, lambda: self._app.call_later(self.display.draw))
+        self._file = _Lasting(terminal, self.display.rested)  # type: ignore[assignment]  # all of a file that is used of it
 
     def write(self, data: str) -> None:
         writer = self._writer_thread
@@ -261,6 +266,7 @@ class AnsweringDriver(linux_driver.LinuxDriver):
 
     def start_application_mode(self) -> None:
         self._is_away = False
+        self.display.begin()
         super().start_application_mode()  # type: ignore[no-untyped-call]  # Textual's
         self.write(PUSH_TITLE)
         # In the event loop. A signal's own handler may be stopped by the next signal, between asking for the size and
@@ -276,6 +282,7 @@ class AnsweringDriver(linux_driver.LinuxDriver):
         return super()._get_terminal_size()
 
     def _tell_size(self) -> None:
+        self.display.forget()
         if not self._in_band_window_resize:
             size = Size(*self._get_terminal_size())
             self._app.post_message(Resize(size, size))
@@ -288,7 +295,7 @@ class AnsweringDriver(linux_driver.LinuxDriver):
                         termios.tcsetattr(self.fileno, termios.TCSANOW, self.attrs_before)
                 self.abandon()
             return
-        self.write(POP_TITLE)
+        self.write(f"\x1b[m{POP_TITLE}")
         super().stop_application_mode()
         self._is_away = True
 
@@ -306,6 +313,7 @@ class AnsweringDriver(linux_driver.LinuxDriver):
             if has_terminal() or not is_told_to_end():  # to touch the shell's terminal would stop it again, for ever
                 super().resume_application_mode()
         else:
+            self.display.forget()
             self._app.call_later(self._app.refresh, layout=True)
 
     def _sigtstp_application(self, *_: object) -> None:
@@ -314,6 +322,11 @@ class AnsweringDriver(linux_driver.LinuxDriver):
             self.suspend_application_mode()
             self._must_signal_resume = True
         os.killpg(os.getpgrp(), signal.SIGSTOP)
+
+    def process_message(self, message: Message) -> None:
+        if isinstance(message, Resize):  # told by the terminal itself
+            self.display.forget()
+        super().process_message(message)
 
     def run_input_thread(self) -> None:
         """Hears what is typed, whatever bytes that are, until the app wants no more or the terminal is gone."""

@@ -10,6 +10,8 @@ from textual.widget import Widget
 from textual.widgets import Input, TextArea
 from textual.worker import WorkerFailed
 
+from tui.terminal.display import DisplayApp
+
 
 class CrashingApp(App[Any]):
     """Leaves the screen without a word at a fault of its own, and whoever ran it tells: Textual's own screen for such
@@ -33,7 +35,7 @@ def _cause_of(error: BaseException) -> BaseException:
     return error.error if isinstance(error, WorkerFailed) else error
 
 
-class CaretApp(CrashingApp):
+class CaretApp(CrashingApp, DisplayApp):
     """Has the terminal's own cursor where what is typed next appears: input methods write there. Looks for the place
     whenever something is drawn: a widget that was moved by another does not tell."""
 

@@ -1,0 +1,314 @@
+"""A screen as cells, and the least that a terminal is told to turn one into another."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from operator import ne
+from typing import NamedTuple, TypeAlias
+
+from rich.cells import split_graphemes
+from rich.color import ColorSystem
+from rich.segment import Segment
+from textual.strip import Strip
+
+from tools.lazy import regex
+
+
+class Look(NamedTuple):
+    """How a character looks, in the numbers that a terminal is told."""
+
+    flags: tuple[str, ...] = ()
+    ink: str = ""
+    """Empty: the terminal's own colour."""
+    ground: str = ""
+    link: str = ""
+
+
+PLAIN = Look()
+
+Cell: TypeAlias = tuple[str, Look]
+"""What stands in it: a character with all that is drawn over it. The second half of a wide one is empty."""
+
+Row: TypeAlias = list[Cell]
+
+BLANK: Cell = (" ", PLAIN)
+
+_SEEN_ON_BLANKS = {"4", "7", "9", "21", "51", "52", "53"}
+_ENDS = {"1": "22", "2": "22", "3": "23", "4": "24", "7": "27", "9": "29"}
+"""What ends a flag."""
+_UNSURE = regex(
+    "[^ -~\xa1-\xac\xae-\u02ff\u0370-\u0377\u037a-\u037f\u0384-\u0482\u048a-\u052f\u2010-\u2027\u2030-\u205e"
+    "\u20a0-\u20c0\u2190-\u22ff\u2500-\u25fc\u2713\u2714\u2717\u2718\u2800-\u28ff\u3041-\u3096\u30a1-\u30ff"
+    "\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7a3\uff01-\uff60]"
+)
+"""What some terminals draw in another width than others: emoji, what is joined, rare scripts."""
+_NEAR = 3
+"""Cells that are rather written again than passed over."""
+_ERASED = 8
+"""Cells that must be spared before a line is erased."""
+_SCROLLED = 3
+"""Lines that must have moved by the same way before the terminal is told to move them."""
+
+_looks: dict[tuple[str, str], tuple[Look, Cell]] = {}
+_blanks: dict[Look, Look] = {PLAIN: PLAIN}
+"""Of each look that there is, that of a blank which is written in it."""
+_turns: dict[tuple[Look, Look], str] = {}
+
+
+def put(row: Row, x: int, strip: Iterable[Segment], color_system: ColorSystem) -> None:
+    """Has the segments in a line from that column on."""
+    cells: Row = []
+    for text, style, control in strip:
+        if control:
+            continue
+        codes, link = "", ""
+        if style is not None:
+            known = style._ansi  # as Textual's strips ask for it
+            codes = Strip.render_ansi(style, color_system) if known is None else known
+            link = style._link or ""
+        look, blank = _looks.get((codes, link)) or _learned(codes, link)
+        if text.isascii():
+            cells += [(char, look) if char != " " else blank for char in text]
+            continue
+        for start, end, width in split_graphemes(text)[0]:
+            if width:
+                char = text[start:end]
+                cells.append((char, look) if char != " " else blank)
+                if width == 2:
+                    cells.append(("", look))
+            elif cells:
+                _draw_over(cells, len(cells) - 1, text[start:end])
+            elif x:
+                _draw_over(row, x - 1, text[start:end])
+    end, columns = x + len(cells), len(row)
+    if x < columns and not row[x][0]:  # as in a terminal, nothing is left of a character that half is left of
+        row[x - 1] = (" ", row[x - 1][1])
+    if end < columns and not row[end][0]:
+        row[end] = (" ", row[end][1])
+    row[x:end] = cells
+    del row[columns:]
+
+
+def _draw_over(row: Row, x: int, text: str) -> None:
+    """Adds what takes no room to what stands in a column."""
+    x -= not row[x][0] and x > 0
+    row[x] = (row[x][0] + text, row[x][1])
+
+
+def _learned(codes: str, link: str) -> tuple[Look, Cell]:
+    flags, ink, ground = list[str](), "", ""
+    numbers = iter(codes.split(";") if codes else ())
+    for number in numbers:
+        if number in ("38", "48"):
+            kind = next(numbers)
+            color = ";".join((number, kind, *(next(numbers) for _ in range(3 if kind == "2" else 1))))
+        else:
+            color = number
+        if len(number) > 1 and number != "21" and (number[0] == "3" or number[:-1] == "9"):
+            ink = "" if number == "39" else color
+        elif len(number) > 1 and (number[0] == "4" or number[:-1] == "10"):
+            ground = "" if number == "49" else color
+        else:
+            flags.append(number)
+    look = Look(tuple(flags), ink, ground, link)
+    look = next((known for known in _blanks if known == look), look)
+    if look not in _blanks:
+        blank = look if link or not _SEEN_ON_BLANKS.isdisjoint(flags) else Look(ground=ground)
+        blank = next((known for known in _blanks if known == blank), blank)
+        _blanks[blank] = blank
+        _blanks[look] = blank
+    learned = _looks[codes, link] = look, (" ", _blanks[look])
+    return learned
+
+
+def _turned(before: Look, after: Look) -> str:
+    """What makes the one look the other."""
+    known = _turns.get((before, after))
+    if known is None:
+        known = _turns[before, after] = _sequence(before, after)
+    return known
+
+
+def _sequence(before: Look, after: Look) -> str:
+    link = "" if before.link == after.link else f"\x1b]8;;{after.link}\x1b\\"
+    colors = [code for code in (after.ink, after.ground) if code]
+    anew = ";".join(("0", *after.flags, *colors)) if after.flags or colors else ""
+    if before[:3] == after[:3]:
+        return link
+    ends = {_ENDS.get(flag, "0") for flag in before.flags if flag not in after.flags}
+    if "0" in ends:
+        return f"{link}\x1b[{anew}m"
+    # What ends bold ends faint, too.
+    codes = [*sorted(ends), *(flag for flag in after.flags if flag not in before.flags or _ENDS.get(flag) in ends)]
+    codes += [after.ink or "39"] * (after.ink != before.ink) + [after.ground or "49"] * (after.ground != before.ground)
+    changed = ";".join(codes)
+    return f"{link}\x1b[{min(changed, anew, key=len)}m"
+
+
+def text_of(row: Iterable[Cell]) -> str:
+    return "".join([text for text, _ in row])
+
+
+class Changes:
+    """What is written to a terminal: where its cursor is, and how it draws."""
+
+    def __init__(self, cursor: tuple[int, int] | None, look: Look | None, *, erases_in_color: bool) -> None:
+        """`cursor`: column and line, and how the terminal draws; None when nobody knows. `erases_in_color`: what is
+        erased has the ground that is written on."""
+        self.cursor = cursor
+        self.look = look or PLAIN
+        self._erases_in_color = erases_in_color
+        self._written = [] if look is not None else ["\x1b[m"]
+
+    def end(self, cursor: tuple[int, int]) -> str:
+        """All of it; the cursor is there in the end."""
+        self._go(*cursor)
+        return "".join(self._written)
+
+    def turn(self, shown: list[Row | None], wanted: Sequence[Row], lines: Iterable[int]) -> None:
+        """Makes the terminal show what is wanted in these lines. `shown` is what it shows, and is kept up to date."""
+        changed = [y for y in lines if shown[y] != wanted[y]]
+        if len(changed) > _SCROLLED and self._scroll(shown, wanted, changed):
+            changed = [y for y, row in enumerate(wanted) if shown[y] != row]
+        for y in changed:
+            row = wanted[y]
+            for start, end in _runs(self._erased(shown[y], row, y), row):
+                self._write(row, y, start, end)
+            shown[y] = row
+
+    def _erased(self, before: Row | None, after: Row, y: int) -> Row | None:
+        """What the line is after it was erased from its first difference on, if that leaves less to write."""
+        first = next((x for x, differs in enumerate(map(ne, before, after)) if differs), 0) if before else 0
+        blanks = Counter(cell for cell in after[first:] if cell[0] == " ")
+        if not blanks:
+            return before
+        blank, count = blanks.most_common(1)[0]
+        look = blank[1]
+        if count <= _ERASED or look.flags or look.link or (look.ground and not self._erases_in_color):
+            return before
+        erased = [*after[:first], *[blank] * (len(after) - first)]
+        if _distance(erased, after) + _ERASED >= _distance(before, after):
+            return before
+        self._go(first, y)
+        self._wear(look)
+        self._written.append("\x1b[K")
+        return erased
+
+    def _scroll(self, shown: list[Row | None], wanted: Sequence[Row], changed: Sequence[int]) -> bool:
+        """Moves the lines that are wanted further up or down, if that leaves less to write."""
+        move = moved(shown, wanted, changed)
+        if move is None:
+            return False
+        top, bottom, by = move
+        before = sum(_distance(shown[y], wanted[y]) for y in range(top, bottom + 1))
+        blank: list[Row | None] = [[BLANK] * len(wanted[top]) for _ in range(abs(by))]
+        rows = shown[top : bottom + 1]
+        rows = [*rows[by:], *blank] if by > 0 else [*blank, *rows[:by]]
+        after = sum(_distance(row, wanted[y]) for y, row in enumerate(rows, top))
+        if after + 40 > before:
+            return False
+        self._wear(PLAIN)
+        count = "" if abs(by) == 1 else str(abs(by))
+        self._written.append(f"\x1b[{top + 1};{bottom + 1}r\x1b[{top + 1}H\x1b[{count}{'M' if by > 0 else 'L'}\x1b[r")
+        self.cursor = None  # some take the cursor to the first cell with it, some leave it
+        shown[top : bottom + 1] = rows
+        return True
+
+    def _write(self, row: Row, y: int, start: int, end: int) -> None:
+        self._go(start, y)
+        look, append = self.look, self._written.append
+        is_unsure = bool(_UNSURE.search(text_of(row[start:end])))
+        for x in range(start, end):
+            text, wanted = row[x]
+            if wanted is not look and not (text == " " and _blanks[look] is wanted):
+                append(_turned(look, wanted))
+                look = wanted
+            append(text)
+            if is_unsure and text and (len(text) > 1 or _UNSURE.match(text)):
+                self.cursor = None
+                following = x + 1 if x + 1 >= end or row[x + 1][0] else x + 2
+                if following < end:
+                    self._go(following, y)
+        self.look = look
+        # Where the cursor is behind the last column, and behind what has no sure width, terminals do not agree.
+        is_sure = end < len(row) and not (is_unsure and self.cursor is None)
+        self.cursor = (end, y) if is_sure else None
+
+    def _wear(self, look: Look) -> None:
+        if look is not self.look:
+            self._written.append(_turned(self.look, look))
+            self.look = look
+
+    def _go(self, x: int, y: int) -> None:
+        if self.cursor == (x, y):
+            return
+        if self.cursor is not None and self.cursor[1] == y:
+            by = x - self.cursor[0]
+            self._written.append(f"\x1b[{'' if abs(by) == 1 else abs(by)}{'C' if by > 0 else 'D'}")
+        else:
+            self._written.append(f"\x1b[{y + 1};{x + 1}H" if x else f"\x1b[{y + 1}H")
+        self.cursor = (x, y)
+
+
+def moved(shown: Sequence[Row | None], wanted: Sequence[Row], changed: Sequence[int]) -> tuple[int, int, int] | None:
+    """Lines of the screen that most of what is wanted is in already, elsewhere: the first, the last, and by how many
+    they are to move up, or down when it is less than 0."""
+    left, right = _width(shown, wanted, changed)
+    places: dict[tuple[Cell, ...], list[int]] = {}
+    for y in range(changed[0], changed[-1] + 1):
+        row = shown[y]
+        if row is not None and (key := tuple(row[left:right])).count(key[0]) < len(key):
+            places.setdefault(key, []).append(y)
+    votes = Counter[int]()
+    found = list[tuple[int, int]]()
+    for y in changed:
+        for place in places.get(tuple(wanted[y][left:right]), ()):
+            votes[place - y] += 1
+            found.append((y, place))
+    if not votes:
+        return None
+    by, count = votes.most_common(1)[0]
+    if not by or count < _SCROLLED:
+        return None
+    lines = [line for y, place in found if place - y == by for line in (y, place)]
+    return min(lines), max(lines), by
+
+
+def _width(shown: Sequence[Row | None], wanted: Sequence[Row], changed: Sequence[int]) -> tuple[int, int]:
+    """The columns in which these lines differ: the first, and the one behind the last."""
+    left, right = len(wanted[changed[0]]), 0
+    for y in changed:
+        row, new = shown[y], wanted[y]
+        if row is None or len(row) != len(new):
+            return 0, len(new)
+        differing = [x for x, differs in enumerate(map(ne, row, new)) if differs]
+        left, right = min(left, differing[0]), max(right, differing[-1] + 1)
+    return left, right
+
+
+def _distance(row: Row | None, other: Row) -> int:
+    """In how many cells they differ."""
+    return len(other) if row is None or len(row) != len(other) else sum(map(ne, row, other))
+
+
+def _runs(before: Row | None, after: Row) -> Iterator[tuple[int, int]]:
+    """The columns in which the one line is not the other, from each first to the one behind each last. A line with
+    what terminals draw in various widths is taken for another from its first difference on."""
+    if before is None or len(before) != len(after):
+        yield 0, len(after)
+        return
+    differing = [x for x, differs in enumerate(map(ne, before, after)) if differs]
+    if not differing:
+        return
+    if _UNSURE.search(text_of(before)) or _UNSURE.search(text_of(after)):
+        yield differing[0], len(after)
+        return
+    start = end = differing[0]
+    for x in differing:
+        look = after[end - 1][1]
+        if x - end > _NEAR or any(
+            kind is not look and (text != " " or kind is not _blanks[look]) for text, kind in after[end:x]
+        ):
+            yield start, end
+            start = x
+        end = x + 1
+    yield start, end

@@ -1,0 +1,173 @@
+"""What the terminal shows, and how it comes to show what an app draws: no cell is written twice, and no picture that is
+not the last."""
+
+import os
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, ClassVar
+
+from rich.color import ColorSystem
+from rich.console import Console, RenderableType
+from textual._ansi_sequences import SYNC_END, SYNC_START  # told by which a picture begins and ends
+from textual._compositor import ChopsUpdate, LayoutUpdate  # what an app draws
+from textual.app import App
+from textual.binding import Binding, BindingType
+from textual.screen import Screen
+from textual.strip import Strip
+
+from tui.terminal.cells import BLANK, Changes, Look, Row, put
+
+
+def erases_in_color(environment: Mapping[str, str]) -> bool:
+    """Whether what is erased gets the ground that is written on: not in every terminal inside of a terminal."""
+    return environment.get("TERM", "").startswith(
+        ("xterm", "alacritty", "kitty", "foot", "wezterm", "ghostty", "linux")
+    )
+
+
+class Display:
+    """The cells of one terminal: as they are wanted, and as they are. While it is still busy with what was written,
+    nothing more is; then it gets the last picture, and none of those in between."""
+
+    def __init__(self, write: Callable[[str], object], draw_soon: Callable[[], object]) -> None:
+        """`write`: to the terminal, which tells by `rested` when it has all of it. `draw_soon` is called from any
+        thread, and has `draw` called in the app's."""
+        self._write = write
+        self._draw_soon = draw_soon
+        self._erases_in_color = erases_in_color(os.environ)
+        self._wanted: list[Row] = []
+        self._strips: list[dict[int, Strip | None]] = []
+        """What each line is made of, by its column; None for what was not drawn as a whole."""
+        self._shown: list[Row | None] = []
+        """None: nobody knows."""
+        self._changed = set[int]()
+        self._cursor = (0, 0)
+        self._at: tuple[int, int] | None = None
+        self._look: Look | None = None
+        self._is_synchronized = False
+        self._is_busy = False
+        self._is_due = False
+        """There is something to draw for which the terminal was too busy."""
+        self._is_forgotten = False
+
+    def begin(self) -> None:
+        """The terminal is ours, for the first time or again."""
+        self._is_forgotten, self._is_busy = True, False
+
+    def forget(self) -> None:
+        """Somebody else has drawn on the terminal, or its size has changed: all of it is written with the next picture.
+        May be called from any thread."""
+        self._is_forgotten = True
+
+    def rested(self) -> None:
+        """The terminal has taken all that was written."""
+        self._is_busy = False
+        if self._is_due:
+            self._draw_soon()
+
+    def show(
+        self, update: LayoutUpdate | ChopsUpdate, cursor: tuple[int, int], colors: ColorSystem, *, synchronized: bool
+    ) -> None:
+        """Shows what has been drawn, with the cursor there. `synchronized`: the terminal can hold a picture back until
+        all of it is there."""
+        self._cursor, self._is_synchronized = cursor, synchronized
+        if isinstance(update, LayoutUpdate):
+            self._take_all(update, colors)
+        else:
+            self._take_some(update, colors)
+        self.draw()
+
+    def draw(self) -> None:
+        """Writes what has changed, if the terminal is ready for it, or else when it is."""
+        self._is_due = True  # before it is asked whether it is busy: another thread says when it is not any more
+        if self._is_busy:
+            return
+        self._is_due = False
+        if self._is_forgotten:
+            self._is_forgotten, self._at, self._look = False, None, None
+            self._shown = [None] * len(self._wanted)
+            self._changed = set(range(len(self._wanted)))
+        changes = Changes(self._at, self._look, erases_in_color=self._erases_in_color)
+        changes.turn(self._shown, self._wanted, sorted(self._changed))
+        self._changed.clear()
+        text = changes.end(self._cursor)
+        self._at, self._look = changes.cursor, changes.look
+        if text:
+            self._is_busy = True
+            self._write(f"{SYNC_START}{text}{SYNC_END}" if self._is_synchronized else text)
+
+    def _take_all(self, update: LayoutUpdate, colors: ColorSystem) -> None:
+        left, top, width, height = update.region
+        if (len(self._wanted[0]) if self._wanted else 0, len(self._wanted)) != (left + width, top + height):
+            self._wanted = [[BLANK] * (left + width) for _ in range(top + height)]
+            self._strips = [{} for _ in self._wanted]
+            self._is_forgotten = True
+        for y, strips in enumerate(update.strips, top):
+            x, line = left, dict[int, Strip | None]()
+            for strip in strips:
+                line[x] = strip
+                x += strip.cell_length
+            if line != self._strips[y]:
+                self._put(y, line.items(), colors)
+                self._strips[y] = line
+
+    def _take_some(self, update: ChopsUpdate, colors: ColorSystem) -> None:
+        for y, first, last in update.spans:
+            if y >= len(self._wanted):
+                continue  # all of another size is yet to come
+            line = update.chops[y]
+            if line.keys() != self._strips[y].keys():
+                self._strips[y] = dict.fromkeys(line)
+            known, new = self._strips[y], dict[int, Strip]()
+            for end, (x, strip) in zip(update.chop_ends[y], line.items(), strict=False):
+                if strip is None or x > last or end <= first:
+                    continue
+                is_whole = x >= first and end <= last
+                if not is_whole:
+                    new[x] = strip.crop(0, min(end, last) - x)
+                elif known[x] != strip:
+                    new[x] = strip
+                known[x] = strip if is_whole else None
+            self._put(y, new.items(), colors)
+
+    def _put(self, y: int, strips: Iterable[tuple[int, Strip | None]], colors: ColorSystem) -> None:
+        """Has the strips at their columns of a line."""
+        row = self._wanted[y].copy()
+        for x, strip in strips:
+            put(row, x, strip or (), colors)
+        self._wanted[y] = row
+        self._changed.add(y)
+
+
+class DisplayApp(App[Any]):
+    """An app of whose pictures only what changes is written, where the driver has a `display`. Ctrl-L, as everywhere,
+    writes all of it anew."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("ctrl+l", "repaint", show=False, priority=True)]
+
+    @property
+    def _shown_on(self) -> Display | None:
+        return getattr(self._driver, "display", None)
+
+    def _display(self, screen: Screen[Any], renderable: RenderableType | None) -> None:
+        display = self._shown_on
+        if display is None or self._batch_count or not isinstance(renderable, LayoutUpdate | ChopsUpdate):
+            super()._display(screen, renderable)
+            return
+        try:
+            if self._running and not self._closed:
+                cursor = self.screen.outer_size.clamp_offset(self.cursor_position)
+                display.show(renderable, cursor, _colors(self.console), synchronized=self._sync_available)
+        except Exception as error:  # noqa: BLE001  # as Textual does: what goes wrong while drawing ends the app
+            self._handle_exception(error)
+        finally:
+            self.post_display_hook()
+
+    def action_repaint(self) -> None:
+        """Writes all of the screen anew: somebody else has written to the terminal."""
+        if self._shown_on is not None:
+            self._shown_on.forget()
+        self.screen.refresh()
+
+
+def _colors(console: Console) -> ColorSystem:
+    return console._color_system or ColorSystem.TRUECOLOR  # as Textual's strips ask for it
