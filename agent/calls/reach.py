@@ -13,6 +13,9 @@ from agent.messages import ToolCall
 from tools.network.connection import is_named
 from tools.network.places import NetworkPlace
 
+MOST_ASKED = 20
+"""Places that the user is asked about for one command."""
+_MOST_TOLD = 100
 PATIENCE = 300.0
 """Seconds that a command waits for the answer to a question."""
 
@@ -79,6 +82,8 @@ class CallReach:
             if not self._approval.is_heard():
                 how = f"no turn was running in which to ask; the user can allow `{NETWORK}({place})`"
                 return self._refused(place, f"{ruling.rule}, and {how}")
+            if len(self._said) >= MOST_ASKED:
+                return self._refused(place, f"{ruling.rule}, and one command is asked about {MOST_ASKED} at most")
             self._said[str(place)] = asyncio.create_task(self._answer(place, ruling))
         said = await asyncio.shield(self._said[str(place)])
         return self._refused(place, said) if said else ""
@@ -89,7 +94,7 @@ class CallReach:
         await asyncio.gather(*self._said.values(), return_exceptions=True)
 
     def _refused(self, place: NetworkPlace, why: str) -> str:
-        if str(place) not in self._told:
+        if str(place) not in self._told and len(self._told) < _MOST_TOLD:
             self._told.add(str(place))
             self._emit(NetworkRefused(self._call.id, str(place), why))
         return why

@@ -135,17 +135,19 @@ class Proxy:
 
 async def _tunnel(client: Connection, server: Connection) -> None:
     """Carries bytes both ways. Who has said all is answered for as long as that does not rest."""
-    ways = ((client.reader, server.writer), (server.reader, client.writer))
-    both = [asyncio.create_task(_carry(*way)) for way in ways]
+    up, down = (client.reader, server.writer), (server.reader, client.writer)
+    both = [asyncio.create_task(_carry(*way)) for way in (up, down)]
     try:
         await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
     finally:
         for task in both:
             task.cancel()
-        ends = await asyncio.gather(*both, return_exceptions=True)
-    if OSError not in map(type, ends) and ends.count(None) == 1:
-        with suppress(TimeoutError):
-            await _carry(*ways[1 - ends.index(None)], SILENCE)
+        sent, given_back = await asyncio.gather(*both, return_exceptions=True)
+    with suppress(TimeoutError):
+        if isinstance(given_back, asyncio.CancelledError):  # also where it takes no more: it may have said why
+            await _carry(*down, SILENCE)
+        elif given_back is None and isinstance(sent, asyncio.CancelledError):
+            await _carry(*up, SILENCE)
 
 
 async def _carry(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, silence: float | None = None) -> None:

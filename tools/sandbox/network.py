@@ -2,8 +2,12 @@
 whose wish a request is."""
 
 import asyncio
+import os
+import shlex
+import sys
 from collections.abc import Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from tools.process.shell import Launch
@@ -14,8 +18,12 @@ if TYPE_CHECKING:  # types only: sessions that run no command load nothing of it
     from tools.sandbox.network_namespace import NetworkNamespace
 
 HERE = "localhost,127.0.0.1,::1"
-_MOST_NOTED = 20
+_MOST_NOTED = 8
 """Places that are told of one command."""
+_PYTHON = os.path.realpath(sys.executable)
+_TUNNEL = Path(__file__).parents[1] / "network" / "tunnel.py"
+_SSH = shlex.join(("ssh", "-o", f"ProxyCommand={shlex.join((_PYTHON, '-I', '-S', str(_TUNNEL)))} %h %p"))
+"""Git's way to hosts by SSH, which knows no proxies of the environment."""
 
 
 class Reach(Protocol):
@@ -65,12 +73,13 @@ class NetworkAccess:
         found = {name: value for name, value in before.items() if not name.lower().endswith("_proxy")}
         found |= {each: proxy for name in names for each in (name, name.lower())} | {"NO_PROXY": HERE, "no_proxy": HERE}
         count = int(found.get("GIT_CONFIG_COUNT", "0"))
-        return found | {
+        found |= {
             "NODE_USE_ENV_PROXY": "1",
             "GIT_CONFIG_COUNT": str(count + 1),
             f"GIT_CONFIG_KEY_{count}": "http.proxy",
             f"GIT_CONFIG_VALUE_{count}": proxy,
         }
+        return found if "GIT_SSH" in found else {"GIT_SSH_COMMAND": _SSH} | found
 
 
 class SessionNetwork:

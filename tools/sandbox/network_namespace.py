@@ -59,43 +59,50 @@ class NetworkNamespace:
 
 
 def new_namespace() -> NetworkNamespace:
-    """It takes some 30 ms. Raises `NoNamespace`."""
-    if why := why_no_namespace():
-        raise NoNamespace(why)
-    return _made()
+    """One that was tried. It takes some 40 ms. Raises `NoNamespace`."""
+    made = _made()
+    if why := _trial(made):
+        made.close()
+        raise NoNamespace(f"a network of its own cannot be entered: {why}")
+    return made
 
 
 @cache
 def why_no_namespace() -> str:
     """What is missing here; nothing where it works: it was tried."""
-    found = found_sandbox()
-    if isinstance(found, Missing):
-        return found.why
-    if found.kind != "bubblewrap":
-        return f"{found.kind} cannot tell places of the network apart"
     try:
-        made = _made()
+        new_namespace().close()
     except NoNamespace as error:
         return str(error)
+    return ""
+
+
+def _trial(made: NetworkNamespace) -> str:
+    """What it says when it cannot be entered; nothing when it can."""
+    found = found_sandbox()
+    assert isinstance(found, SandboxProgram)
     line, held = made.entered((*found.argv, *NAMESPACES, *SYSTEM, "--", "/bin/sh", "-c", ":"))
     try:
         ran = subprocess.run(
             line, env={}, stdin=subprocess.DEVNULL, capture_output=True, timeout=_SECONDS, check=False, pass_fds=held
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        return f"a network of its own cannot be entered: {error}"
+        return str(error)
     finally:
-        made.close()
         for each in held:
             os.close(each)
     said = ran.stderr.decode(errors="replace").strip().split("\n")[0][:200]
-    return "" if ran.returncode == 0 else f"a network of its own cannot be entered: {said or ran.returncode}"
+    return "" if ran.returncode == 0 else said or f"exit code {ran.returncode}"
 
 
 def _made() -> NetworkNamespace:
     found = found_sandbox()
+    if isinstance(found, Missing):
+        raise NoNamespace(found.why)
+    if found.kind != "bubblewrap":
+        raise NoNamespace(f"{found.kind} cannot tell places of the network apart")
     enters = next((path for path in _ENTERS if os.access(path, os.X_OK)), None)
-    if enters is None or not isinstance(found, SandboxProgram):
+    if enters is None:
         raise NoNamespace("`nsenter` of util-linux is not installed")
     ours, theirs = socket.socketpair()
     with ours, theirs:

@@ -7,7 +7,7 @@ import pytest
 
 from agent.calls.approval import Approval
 from agent.calls.policy import Policy, parse_rule
-from agent.calls.reach import CallReach
+from agent.calls.reach import MOST_ASKED, CallReach
 from agent.config.options import Mode
 from agent.events import Decision, Event, NetworkRefused, PermissionAnswered, PermissionAsked
 from agent.messages import ToolCall
@@ -111,6 +111,15 @@ async def test_no_is_told_with_the_users_words_and_not_asked_again() -> None:
     said = [await reach.refusal(PYPI) for _ in range(3)]
     assert said == ["the user does not allow `pypi.org`: use the wheels in vendor/"] * 3
     assert len(user.questions) == 1
+
+
+async def test_one_command_is_not_asked_about_without_end() -> None:
+    user = User()
+    user.is_there.set()
+    reach = reaching(user).call()
+    said = [await reach.refusal(place_of(f"{number}.org.example:443")) for number in range(MOST_ASKED + 1)]
+    assert [bool(each) for each in said] == [False] * MOST_ASKED + [True]
+    assert len(user.questions) == MOST_ASKED
 
 
 async def test_a_question_that_nobody_answers_is_withdrawn() -> None:

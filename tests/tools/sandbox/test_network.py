@@ -17,6 +17,7 @@ from tests.tools.sandbox import probes
 from tests.waiting import soon
 from tools.base import Result, Workspace
 from tools.bash import Bash
+from tools.network import tunnel
 from tools.network.places import NetworkPlace
 from tools.network.proxy import Connection
 from tools.sandbox.network import SessionNetwork
@@ -105,6 +106,14 @@ async def test_what_was_refused_is_told_to_the_model_and_not_asked_about_again(b
     assert "no rule opens the network to `other.net`\n" in told.text
     assert "CONNECT tunnel failed, response 403" in told.text
     assert told.blocked == ""
+
+
+async def test_git_reaches_by_ssh_what_a_rule_opens_at_that_port(boxed: Workspace) -> None:
+    told = await bash(boxed, "git ls-remote ssh://git@other.net/a.git")
+    assert told.text.endswith("`other.net:22` was not reached: no rule opens the network to `other.net:22`")
+    direct = f"printf 'GET / HTTP/1.0\\r\\n\\r\\n' | {PYTHON} -I -S {tunnel.__file__} example.org 22"
+    assert (await bash(boxed, f"{direct} | tail -1")).text == "hi\nexit code 0"
+    assert rules(boxed).asked == ["other.net:22", "example.org:22"]
 
 
 async def test_past_the_proxy_there_is_nothing(boxed: Workspace) -> None:
