@@ -53,6 +53,7 @@ COMMANDS: tuple[Command, ...] = (
         "work in a further folder as in this one; without one: which, and remove one",
         when_busy=True,
     ),
+    Command("sandbox", "", "what holds commands: what they may write and do not see, and the network", when_busy=True),
     Command("clear", "", "start a new session"),
     Command("rename", "TITLE", "give the session another title", when_busy=True),
     Command("fork", "", "go on in a copy of the session, which stays as it is"),

@@ -9,9 +9,9 @@ from agent.calls.approval import Approval
 from agent.errors import ConfigError
 from tools.base import Workspace
 from tools.lazy import dataclass
-from tools.sandbox.boundary import SandboxState
+from tools.sandbox.boundary import Boundary, SandboxState
 from tools.sandbox.git_metadata import redirection
-from tools.sandbox.system import sandbox_kind
+from tools.sandbox.system import Missing, found_sandbox, sandbox_kind
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +25,23 @@ class SessionBoundary:
     def state(self) -> SandboxState:
         """What holds commands of the model. The first who asks waits some 10 ms."""
         return "off" if self.workspace.sandbox is None else sandbox_kind()
+
+    @property
+    def note(self) -> str:
+        """What is to be known of the sandbox, or why there is none."""
+        if self.workspace.sandbox is None:
+            return ""
+        found = found_sandbox()
+        return found.why if isinstance(found, Missing) else found.note
+
+    def limits(self) -> Boundary | None:
+        """What a command that starts now may do in the mode that holds; None where nothing holds it. Raises
+        `OSError`."""
+        sandbox = self.workspace.sandbox
+        if sandbox is None or isinstance(found_sandbox(), Missing):
+            return None
+        limits = sandbox.boundary(may_write=self.approval.policy.mode != "plan")
+        return limits if sandbox.network is None or sandbox.has_network else replace(limits, network="proxy")
 
     @property
     def folders(self) -> tuple[str, ...]:

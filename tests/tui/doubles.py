@@ -165,6 +165,13 @@ class FakeBoundary(SessionBoundary):
     state: SandboxState = "bubblewrap"
     folders: tuple[str, ...] = ()
 
+    @property
+    def note(self) -> str:
+        return ""
+
+    def limits(self) -> None:
+        return None
+
 
 @dataclass
 class FakeSession(Session):

@@ -1,11 +1,14 @@
-"""The command that takes further folders in, lists them and takes them out again."""
+"""Commands about what a session works in: further folders, and what holds its commands."""
 
+import asyncio
 from dataclasses import replace
+from pathlib import Path
 
 from agent.errors import AgentError
 from tui.actions.command_context import CommandContext
 from tui.view.folders import folders_panel
 from tui.view.panel import Outcome, PanelRow, Told
+from tui.view.sandbox import sandbox_panel
 
 
 async def add_folder(context: CommandContext, written: str) -> None:
@@ -26,4 +29,18 @@ async def add_folder(context: CommandContext, written: str) -> None:
         return replace(folders_panel(boundary.folders, remove), told=Told(f"{removed} is worked in no longer"))
 
     await context.show(folders_panel(boundary.folders, remove))
+    return None
+
+
+async def show_sandbox(context: CommandContext, _: str) -> None:
+    """Shows what holds commands, and what they may do."""
+    session = context.controller.session
+    if session is None:
+        return context.controller.notice("there is no session yet whose commands something could hold")
+    boundary = session.boundary
+    try:
+        state, note, limits = await asyncio.to_thread(lambda: (boundary.state, boundary.note, boundary.limits()))
+    except OSError as error:
+        return context.controller.notice(f"what commands may do cannot be found out: {error}")
+    await context.show(sandbox_panel(state, note, limits, str(Path.home())))
     return None

@@ -6,7 +6,7 @@ from tui.actions.command_context import CommandContext
 from tui.actions.context import bring, compact, show_archive, show_context, show_plan, show_todos, why
 from tui.actions.diff import show_session, show_turn
 from tui.actions.export import export
-from tui.actions.folders import add_folder
+from tui.actions.folders import add_folder, show_sandbox
 from tui.actions.messages import (
     copy_answer,
     later,
@@ -40,6 +40,7 @@ ACTIONS: Mapping[str, Callable[[CommandContext, str], Awaitable[None]]] = {
     "thinking": choose_thoughts,
     "mode": change_mode,
     "add-dir": add_folder,
+    "sandbox": show_sandbox,
     "clear": clear,
     "rename": rename,
     "fork": fork,

@@ -166,6 +166,14 @@ async def test_folders_are_added_listed_and_removed(tmp_path: Path) -> None:
         assert boundary.folders == ()
 
 
+async def test_what_holds_commands_is_told(tmp_path: Path) -> None:
+    boundary = SessionBoundary(Approval(Policy("/w")), Workspace(Path("/w"), tmp_path))
+    async with talking(FakeSession(boundary=boundary)) as controller:
+        await controller.rests()
+        controller.type("/sandbox")
+        await controller.shows("nothing holds commands, as `agent.sandbox` says")
+
+
 async def test_a_model_that_is_not_in_the_list_may_be_typed() -> None:
     async with talking(FakeSession()) as controller:
         await controller.rests()

@@ -1,0 +1,35 @@
+"""What holds commands, as lines: what is written there follows from what holds them."""
+
+from tools.sandbox.boundary import Boundary
+from tui.view.sandbox import sandbox_panel
+
+
+def test_what_commands_may_write_reach_and_do_not_see_is_told() -> None:
+    places = {
+        "/home/me/work": "write",
+        "/home/me/work/.git/config": "read",
+        "/home/me/.ssh": "hidden folder",
+        "/": "read",
+    }
+    limits = Boundary(places, "/x", "proxy")  # type: ignore[arg-type]  # mypy takes the words for any others
+    panel = sandbox_panel("bubblewrap", "", limits, "/home/me")
+    assert panel.said.splitlines() == [
+        "commands of the model run in bubblewrap",
+        "network: closed, but for domains that a rule opens, such as `network(example.org)`",
+        "may be written: 1 path",
+        "  ~/work",
+        "can only be read in there: 1 path",
+        "  ~/work/.git/config",
+        "is not seen: 1 path",
+        "  ~/.ssh",
+        "/tmp is a folder of the session's own",
+        "everything else can be read, as far as you can read it",
+        "`/add-dir` takes a further folder in; `agent.sandbox` and `permissions.sandboxed` are settings",
+    ]
+
+
+def test_that_nothing_holds_commands_is_told_with_the_reason() -> None:
+    panel = sandbox_panel("none", "bubblewrap is not installed", None, "/home/me")
+    assert (
+        panel.said == "nothing holds commands: what is asked about is all the protection\nbubblewrap is not installed"
+    )

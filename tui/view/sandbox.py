@@ -1,0 +1,74 @@
+"""What holds the commands of a session, and what they may do, in lines. Pure."""
+
+from collections.abc import Iterator, Sequence
+
+from tools.outputs.extent import counted
+from tools.sandbox.boundary import Access, Boundary, Network, SandboxState
+from tui.text.inks import Ink, Line
+from tui.text.sanitise import visible_line
+from tui.view.panel import Panel, report_panel
+
+_MOST = 40
+"""Paths of a kind that are listed."""
+_WORDS: tuple[tuple[str, tuple[Access, ...]], ...] = (
+    ("may be written", ("write",)),
+    ("can only be read in there", ("read",)),
+    ("is not seen", ("hidden folder", "hidden file")),
+)
+
+
+def sandbox_panel(state: SandboxState, note: str, limits: Boundary | None, home: str) -> Panel:
+    """`note`: what is to be known of it, or why there is none."""
+    told = tuple(_told(state, note, limits, home))
+    lines: list[Line] = [((("  " if deep else "") + text, ink),) for deep, text, ink in told]
+    head: Line = (("Sandbox  ", "strong"), (_KINDS[state], "text" if limits is not None else "warn"))
+    said = [_KINDS[state], *(("  " if deep else "") + text for deep, text, _ in told)]
+    return report_panel("sandbox", head, lines, said)
+
+
+_KINDS: dict[SandboxState, str] = {
+    "bubblewrap": "commands of the model run in bubblewrap",
+    "landlock": "commands of the model are held by Landlock, which holds less than bubblewrap",
+    "seatbelt": "commands of the model are held by the system's sandbox",
+    "none": "nothing holds commands: what is asked about is all the protection",
+    "off": "nothing holds commands, as `agent.sandbox` says",
+}
+
+
+_REACHED: dict[Network, str] = {
+    "open": "every address can be reached",
+    "proxy": "closed, but for domains that a rule opens, such as `network(example.org)`",
+    "none": "closed",
+}
+
+
+def _told(state: SandboxState, note: str, limits: Boundary | None, home: str) -> Iterator[tuple[bool, str, Ink]]:
+    """Whether a line belongs to the one above, and the line."""
+    if note:
+        yield False, visible_line(note), "warn"
+    if limits is None:
+        return
+    yield False, f"network: {_REACHED[limits.network]}", "text"
+    for words, kinds in _WORDS:
+        paths = sorted(path for path, access in limits.places.items() if access in kinds)
+        if kinds == ("read",):
+            paths = [path for path in paths if any(_is_in(path, each) for each in _written(limits))]
+        yield False, f"{words}: {counted(len(paths), 'path')}", "text"
+        yield from ((True, _short(path, home), "dim") for path in paths[:_MOST])
+        if len(paths) > _MOST:
+            yield True, f"and {len(paths) - _MOST} more", "dim"
+    yield False, "/tmp is a folder of the session's own", "text"
+    yield False, "everything else can be read, as far as you can read it", "text"
+    yield False, "`/add-dir` takes a further folder in; `agent.sandbox` and `permissions.sandboxed` are settings", "dim"
+
+
+def _written(limits: Boundary) -> Sequence[str]:
+    return [path for path, access in limits.places.items() if access == "write"]
+
+
+def _is_in(path: str, folder: str) -> bool:
+    return path == folder or path.startswith(folder.rstrip("/") + "/")
+
+
+def _short(path: str, home: str) -> str:
+    return visible_line("~" + path[len(home) :] if _is_in(path, home) and home != "/" else path)
