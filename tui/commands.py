@@ -73,6 +73,7 @@ COMMANDS: tuple[Command, ...] = (
     Command("todos", "", "the list that the model works through", when_busy=True),
     Command("plan", "", "the last plan that was handed in, and what was decided about it", when_busy=True),
     Command("commands", "", "everything that can be done, in one list", when_busy=True),
+    Command("panel", "", "the panel beside the conversation on a wide screen: show it or not", when_busy=True),
     Command("theme", "[name]", "the colours of the terminal", when_busy=True),
     Command("settings", "[words]", "every setting, to look at and to change", when_busy=True),
     Command("doctor", "", "whether settings, keys, folders and the store are well", when_busy=True),

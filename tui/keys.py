@@ -47,6 +47,7 @@ KEYS: tuple[Key, ...] = (
     Key("ctrl+x", "Ctrl-X", "command('context')", "what fills the window, and what to do about it", True),
     Key("", "Shift-Tab", "", "the next mode: ask, accept-edits, plan"),
     Key("f1", "F1, ?", "command('help')", "this help (? in an empty prompt)"),
+    Key("f5", "F5", "command('panel')", "the panel beside the conversation: show it or not"),
     Key("f2", "F2", "command('print')", "print all of it into the terminal's scrollback"),
     Key("", "Ctrl+_, Ctrl-Y", "", "undo, redo in the prompt"),
     Key("ctrl+z", "Ctrl-Z", "suspend", "back to the shell; `fg` goes on", True),

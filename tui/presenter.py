@@ -1,6 +1,7 @@
 """The session on the screen: its view, what waits to be said, the status line."""
 
 import asyncio
+import os
 from collections.abc import Callable, Sequence
 from time import monotonic
 from typing import Any
@@ -12,19 +13,25 @@ from agent.config.options import STATUS, StatusPart
 from tui.session.controller import SessionController
 from tui.session.git_branch import branch_of
 from tui.session.greeter import Greeter
+from tui.terminal.letters import draws_letters_only
 from tui.text.styles import painted, palette_of
 from tui.view.blocks import SessionView
 from tui.view.elapsed import Elapsed, Pace
 from tui.view.greeting import greeting_lines
+from tui.view.side import ServerFacts
 from tui.view.status import Shown
 from tui.widgets.prompt import PromptInput
 from tui.widgets.queue import QueueLines
 from tui.widgets.reader import Reader
+from tui.widgets.side import SidePanel
 from tui.widgets.status import StatusLine
 from tui.widgets.transcript import Transcript
 
 FLUSH = 1 / 12
 """Seconds from one drawing of what streams in to the next."""
+
+BEAT = 0.5
+"""Seconds from one picture of the mark that moves to the next."""
 
 MOMENT = 2.0
 """Seconds for which a hint is shown."""
@@ -51,6 +58,12 @@ class Presenter:
         self._due: asyncio.TimerHandle | None = None
         """The drawing that is to come."""
         self._tick_timer: Timer | None = None
+        self._beat = 0
+        """How often it has ticked since something runs."""
+        self.is_animated = False
+        """The mark of what goes on moves."""
+        self._panel: SidePanel | None = None
+        """Beside the conversation, once there is something to be told."""
         self._elapsed = Elapsed()
         self._hint = ""
         self._hint_timer: Timer | None = None
@@ -93,6 +106,7 @@ class Presenter:
         self._app.query_one(Transcript).show(view.past, view.turn)
         self._keep_time(view.busy)
         self._status()
+        self._beside()
         for drawn in self._drawn:
             drawn(view)
         self._draw_at = next_drawing(began, monotonic())
@@ -106,6 +120,7 @@ class Presenter:
         self.look_at_branch()
         self._restart()
         self._status()
+        self._beside()
         draft = self._controller.take_draft()
         if draft:
             self._app.query_one(PromptInput).put_first(draft)
@@ -132,8 +147,9 @@ class Presenter:
     def _greet(self) -> None:
         palette, said = palette_of(self._app.theme_variables), self.greeter.greeting()
         if said is not None:
+            can_draw = not draws_letters_only(os.environ)
             self._app.query_one(Transcript).greet(
-                lambda width, height: painted(greeting_lines(said, width, height), palette)
+                lambda width, height: painted(greeting_lines(said, width, height, can_draw=can_draw), palette)
             )
 
     async def _look(self) -> None:
@@ -144,6 +160,30 @@ class Presenter:
         if self._app.is_running and not self._is_over:
             self._app.query_one(QueueLines).show(self._controller.queue.items)
             self._app.query_one(PromptInput).queued = bool(self._controller.queue)
+            self._beside()
+
+    @property
+    def has_panel(self) -> bool:
+        return self._panel is not None
+
+    @has_panel.setter
+    def has_panel(self, wanted: bool) -> None:
+        """Whether there is a panel beside the conversation, where the screen is wide enough for one."""
+        if wanted and self._panel is None:
+            self._panel = SidePanel(id="side")
+            self._app.screen_stack[0].mount(self._panel)
+            self._app.call_after_refresh(self._beside)
+        elif not wanted and self._panel is not None:
+            self._panel.remove()
+            self._panel = None
+
+    def _beside(self) -> None:
+        if self._panel is None or not self._app.is_running or self._is_over:
+            return
+        controller = self._controller
+        servers = controller.session.servers.servers() if controller.session and controller.session.servers else ()
+        facts = tuple(ServerFacts(each.name, each.state.phase, len(each.state.tools)) for each in servers)
+        self._panel.show(controller.view, facts, len(controller.queue.items))
 
     def for_a_moment(self, hint: str) -> None:
         self._hint = hint
@@ -173,18 +213,23 @@ class Presenter:
         now, view = monotonic(), self._controller.view
         pace = self._pace.at(view.streamed, now) if view.busy else 0
         took, boxed = self._elapsed.at(view, now), self._sandbox
-        shown = Shown(view, took, self._hint, self._branch, pace, self.wanted, boxed)
+        beat = self._beat if self.is_animated else None
+        shown = Shown(view, took, self._hint, self._branch, pace, self.wanted, boxed, beat)
         self._app.query_one(StatusLine).show(shown)
 
     def _tick(self) -> None:
-        self.look_at_branch()
+        self._beat += 1
+        if not self.is_animated or self._beat % 2 == 0:
+            self.look_at_branch()
+            self._beside()
         self._status()
 
     def _keep_time(self, busy: bool) -> None:
         """Counts seconds while there is something to wait for, and wakes nobody otherwise."""
         if busy and self._tick_timer is None:
-            self._tick_timer = self._app.query_one(StatusLine).set_interval(1.0, self._tick)
+            wait = BEAT if self.is_animated else 1.0
+            self._tick_timer = self._app.query_one(StatusLine).set_interval(wait, self._tick)
         elif not busy and self._tick_timer is not None:
             self._tick_timer.stop()
-            self._tick_timer = None
+            self._tick_timer, self._beat = None, 0
             self.look_at_branch()

@@ -44,7 +44,8 @@ class ScreenContext:
     leave: Callable[[], Awaitable[None]]
 
     def __post_init__(self) -> None:
-        self.applied("tui.detail")
+        for key in ("tui.panel", "tui.animation", "tui.detail"):
+            self.applied(key)
         self.applied("tui.thoughts")
 
     @property
@@ -174,6 +175,10 @@ class ScreenContext:
     def applied(self, key: str) -> None:
         if self.settings is not None and key == "tui.theme":
             self.looks.wear(self.settings.config.tui_theme)
+        if self.settings is not None and key == "tui.panel":
+            self.showing.has_panel = self.settings.config.tui_panel
+        if self.settings is not None and key == "tui.animation":
+            self.showing.is_animated = self.settings.config.tui_animation
         if self.settings is not None and key == "tui.keys":
             self.prompt.use_vim(self.settings.config.tui_keys == "vim")
         if self.settings is not None and key == "tui.detail":

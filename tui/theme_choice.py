@@ -1,5 +1,6 @@
 """Which theme is worn: what was chosen, and what the terminal draws on."""
 
+import os
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -10,6 +11,7 @@ from textual.driver import Driver
 from textual.theme import Theme
 
 from agent.config.options import ThemeName
+from tui.terminal.letters import Letters, draws_letters_only
 from tui.text.themes import ANSI, Ground, theme_for
 
 
@@ -31,6 +33,8 @@ class ThemeChoice:
         self.chosen = chosen
         self.colorless = colorless
         self._ground: Ground | None = None
+        if draws_letters_only(os.environ):
+            app._filters.append(Letters())
         self._begin_with(self._fitting)
 
     def ask(self, write: Callable[[str], object]) -> None:

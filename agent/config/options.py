@@ -281,6 +281,8 @@ OPTIONS: tuple[Option, ...] = (
     Option("mcp.disabled", (), texts, "servers that are not started", tightens=_also_names),
     Option("tui.keys", "usual", one_of(*KEY_NAMES), "keys of the prompt; `vim`: those of vi"),
     Option("tui.theme", "auto", one_of(*THEMES), "the terminal's colours; `auto`: light or dark, as the terminal is"),
+    Option("tui.panel", True, flag, "list, files, context and servers beside the conversation, from 140 columns on"),
+    Option("tui.animation", True, flag, "a mark that moves in the status line while it works"),
     Option(
         "tui.detail",
         "normal",

@@ -112,6 +112,8 @@ class Config:
     hooks_after_tool: tuple[AfterTool, ...]
     tui_keys: KeysName
     tui_theme: ThemeName
+    tui_panel: bool
+    tui_animation: bool
     tui_detail: DetailName
     tui_thoughts: ThoughtsName
     tui_notify: NotifyName

@@ -145,39 +145,30 @@ def looked_at(name: str, id: str, **arguments: str) -> tuple[Event, Event]:
     return ToolStarted(id, name, arguments), ToolFinished(id, name, "done", "1  import decimal\n2  import enum")
 
 
+STEPS = ("read the lexer", "done"), ("let it keep the last token", "doing"), ("run the tests", "pending")
+LISTED = {"items": [{"text": text, "status": status} for text, status in STEPS]}
+OLD = "def tokens(line):\n    found = scan(line)\n    return found[:-1]"
+EDIT = {"path": "src/lexer.py", "old": OLD, "new": OLD.replace("[:-1]", "")}
+PRINTED = "\n".join([*(f"tests/test_lexer.py::test_{n} PASSED" for n in range(9)), "9 passed in 0.31s"])
+WORK: list[Event] = [
+    measured(),
+    *looked_at("read", "1", path="src/lexer.py"),
+    *looked_at("read", "2", path="src/parser.py"),
+    *looked_at("grep", "3", pattern="def tokens"),
+    ToolStarted("4", "todo", LISTED),
+    ToolFinished("4", "todo", "done", "kept"),
+    ToolStarted("5", "edit", EDIT),
+    ToolFinished("5", "edit", "done", "edited", ("src/lexer.py",)),
+    ToolStarted("6", "bash", {"command": "pytest -v tests/test_lexer.py"}),
+    ToolFinished("6", "bash", "done", PRINTED),
+    TextDelta("The last token is kept now."),
+    DONE,
+]
+
+
 @SIZES
 @pytest.mark.parametrize("theme", ["dark", "light"])
 def test_the_work_in_view(picture: Picture, theme: ThemeName) -> None:
-    steps = ("read the lexer", "done"), ("let it keep the last token", "doing"), ("run the tests", "pending")
-    listed = {"items": [{"text": text, "status": status} for text, status in steps]}
-    old = "def tokens(line):\n    found = scan(line)\n    return found[:-1]"
-    edit = {"path": "src/lexer.py", "old": old, "new": old.replace("[:-1]", "")}
-    output = "\n".join([*(f"tests/test_lexer.py::test_{n} PASSED" for n in range(9)), "9 passed in 0.31s"])
-    app = EbbApp(
-        FakeSessions(
-            [
-                FakeSession(
-                    [
-                        [
-                            measured(),
-                            *looked_at("read", "1", path="src/lexer.py"),
-                            *looked_at("read", "2", path="src/parser.py"),
-                            *looked_at("grep", "3", pattern="def tokens"),
-                            ToolStarted("4", "todo", listed),
-                            ToolFinished("4", "todo", "done", "kept"),
-                            ToolStarted("5", "edit", edit),
-                            ToolFinished("5", "edit", "done", "edited", ("src/lexer.py",)),
-                            ToolStarted("6", "bash", {"command": "pytest -v tests/test_lexer.py"}),
-                            ToolFinished("6", "bash", "done", output),
-                            TextDelta("The last token is kept now."),
-                            DONE,
-                        ]
-                    ]
-                )
-            ]
-        ),
-        first_message="the last token of a line gets lost",
-        guard=0.0,
-        theme=theme,
-    )
+    said = "the last token of a line gets lost"
+    app = EbbApp(FakeSessions([FakeSession([WORK])]), first_message=said, guard=0.0, theme=theme)
     assert picture(app)

@@ -19,7 +19,7 @@ from tui.actions.messages import (
 from tui.actions.reports import examine, show_status, show_tasks
 from tui.actions.servers import show_servers
 from tui.actions.sessions import change_mode, choose_model, clear, fork, rename, resume, rewind, show_sessions
-from tui.actions.settings import choose_effort, choose_theme, choose_thoughts, show_settings
+from tui.actions.settings import choose_effort, choose_theme, choose_thoughts, show_settings, switch_panel
 from tui.actions.undo import redo, undo
 
 ACTIONS: Mapping[str, Callable[[CommandContext, str], Awaitable[None]]] = {
@@ -58,6 +58,7 @@ ACTIONS: Mapping[str, Callable[[CommandContext, str], Awaitable[None]]] = {
     "todos": show_todos,
     "plan": show_plan,
     "commands": lambda context, _: context.show_palette(),
+    "panel": switch_panel,
     "theme": choose_theme,
     "settings": show_settings,
     "doctor": examine,

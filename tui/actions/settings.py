@@ -35,6 +35,18 @@ async def choose_theme(context: CommandContext, name: str) -> None:
     return None
 
 
+async def switch_panel(context: CommandContext, _: str) -> None:
+    settings = context.settings
+    if settings is None or context.looks is None:
+        return context.hint("There is no panel here. `/files`, `/todos` and `/context` show what is in it.")
+    try:
+        told = settings.put("tui.panel", "false" if settings.config.tui_panel else "true")
+    except AgentError as error:
+        return context.controller.notice(str(error))
+    context.applied("tui.panel")
+    return context.hint(told)
+
+
 async def show_settings(context: CommandContext, words: str) -> None:
     settings = context.settings
     if settings is None:

@@ -32,6 +32,8 @@ class MainScreen(Screen[None]):
     """Where one reads and writes. What is sent leaves it as `Prompt.Submitted`."""
 
     AUTO_FOCUS = "#prompt"
+    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (140, "-wide")]  # noqa: RUF012  # as Textual declares it
+    """Where a panel has room beside the conversation."""
     BINDINGS: ClassVar[list[BindingType]] = bindings("main")
 
     def __init__(

@@ -20,6 +20,9 @@ from tui.view.key_hints import key_lines
 if TYPE_CHECKING:  # a type only: settings are loaded behind the first paint
     from agent.config.options import StatusPart
 
+_TIDE = "▁▂▃▄▃▂"
+"""A mark that rises and falls while something goes on."""
+
 CELLS = 10
 """Of the bar that shows what fills the room for a request."""
 
@@ -44,6 +47,8 @@ class Shown:
     """The parts that are shown, those first that give way first."""
     sandbox: str = ""
     """What holds commands; empty while that is not known."""
+    beat: int | None = None
+    """Which picture of the moving mark is due; None where it does not move."""
 
 
 def status_line(shown: Shown, width: int, keys: str = "") -> Line:
@@ -104,7 +109,8 @@ def _left(shown: Shown, keys: str, width: int) -> Line:
     activity = _countdown(shown) or visible_line(view.activity or "working")
     part, turn = shown.took.part, shown.took.turn
     took = seconds(part) if part == turn else f"{seconds(part)} of {seconds(turn)}"
-    return (("● ", "accent"), (activity, "text"), (f"  {took}  Esc interrupts", "dim"))
+    mark = "●" if shown.beat is None else _TIDE[shown.beat % len(_TIDE)]
+    return ((f"{mark} ", "accent"), (activity, "text"), (f"  {took}  Esc interrupts", "dim"))
 
 
 def _countdown(shown: Shown) -> str:

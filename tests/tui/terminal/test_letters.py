@@ -1,0 +1,55 @@
+"""Where a terminal draws letters only, so do we: each mark has one that is as wide."""
+
+import re
+from pathlib import Path
+
+import pytest
+from rich.cells import cell_len
+from rich.segment import Segment
+from textual.color import Color
+
+from tests.tui.doubles import FakeSession
+from tests.tui.piloting import terminal
+from tests.tui.test_pictures_rest import WORK
+from tui.terminal.letters import Letters, draws_letters_only
+
+ROOT = Path(__file__).parents[3]
+
+
+def lettered(text: str) -> str:
+    return "".join(segment.text for segment in Letters().apply([Segment(text)], Color.parse("black")))
+
+
+@pytest.mark.parametrize(
+    ("environment", "expected"),
+    [
+        ({}, False),
+        ({"LANG": "C"}, True),
+        ({"LANG": "POSIX"}, True),
+        ({"LANG": "de_DE"}, True),
+        ({"LANG": "C.UTF-8"}, False),
+        ({"LANG": "C", "LC_CTYPE": "en_US.utf8"}, False),
+        ({"LC_ALL": "C", "LANG": "en_US.UTF-8"}, True),
+        ({"LC_ALL": "", "LANG": "en_US.UTF-8"}, False),
+    ],
+)
+def test_the_locale_says_what_a_terminal_draws(environment: dict[str, str], expected: bool) -> None:
+    assert draws_letters_only(environment) is expected
+
+
+def test_marks_become_letters_as_wide_and_the_words_of_others_stay() -> None:
+    assert [lettered(" ☑  done"), lettered(" ☐  日本 é"), lettered("● ─┼│▌")] == ["[x] done", "[ ] 日本 é", "* -+||"]
+    drawn = {sign for file in (ROOT / "tui").rglob("*.py") for sign in re.findall(r"[─-➿≋⋯−×→…·]", file.read_text())}
+    left = {sign for sign in drawn if not lettered(sign).isascii() or cell_len(lettered(sign)) != cell_len(sign)}
+    assert left == set()
+
+
+async def test_a_whole_screen_is_drawn_in_letters(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LC_ALL", "C")
+    async with terminal(FakeSession([WORK])) as t:
+        strips = t.app.screen._compositor.render_strips()
+        assert "Ebbtide" in "".join(strip.text for strip in strips)
+        await t.says("go", shows="kept now.")
+        shown = "\n".join(strip.text for strip in t.app.screen._compositor.render_strips())
+        assert "* edit  src/lexer.py" in shown
+        assert [sign for sign in shown if not sign.isascii()] == []

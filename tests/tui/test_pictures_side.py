@@ -1,0 +1,50 @@
+"""Pictures of the panel beside the conversation. Look at every one that changes."""
+
+from pathlib import Path
+
+import pytest
+
+from agent.config.options import ThemeName
+from tests.tui.doubles import FakeSession, FakeSessions
+from tests.tui.picturing import Picture
+from tests.tui.piloting import Driven
+from tests.tui.screens.test_servers import FakeBoard
+from tests.tui.set_up import Setup
+from tests.tui.test_pictures_rest import WORK
+from tui.app import EbbApp
+from tui.widgets.side import SidePanel
+
+
+def app_in(folder: Path, theme: ThemeName) -> EbbApp:
+    session = FakeSession([WORK], servers=FakeBoard())
+    said = "the last token of a line gets lost"
+    settings = Setup(folder, f'[tui]\ntheme = "{theme}"\n').settings
+    return EbbApp(FakeSessions([session]), first_message=said, guard=0.0, theme=theme, settings=lambda: settings)
+
+
+@pytest.mark.parametrize(("theme", "picture"), [("dark", (160, 44)), ("light", (200, 60))], indirect=["picture"])
+def test_the_work_beside_the_conversation(picture: Picture, theme: ThemeName, tmp_path: Path) -> None:
+    assert picture(app_in(tmp_path, theme))
+
+
+async def test_it_is_there_where_there_is_room_and_wanted_and_a_click_on_a_file_shows_the_changes(
+    tmp_path: Path,
+) -> None:
+    app = app_in(tmp_path, "dark")
+    async with app.run_test(size=(160, 40)) as pilot:
+        t = Driven(app, pilot)
+        await t.shows("kept now")
+        await t.rests()
+        panel = app.screen.query_one(SidePanel)
+        assert (panel.display, app.main.transcript.size.width < 125) == (True, True)
+        at = next(at for at, line in enumerate(panel.lines) if "src/lexer.py" in line[0][0])
+        await pilot.click(SidePanel, offset=(6, at + 1))
+        await t.lists("diff")
+        await t.press("escape")
+        await t.pilot.resize_terminal(139, 40)
+        await t.until(lambda: not panel.display)
+        assert app.main.transcript.size.width > 130
+        await t.pilot.resize_terminal(160, 40)
+        await t.until(lambda: panel.display)
+        await t.press("f5", until=lambda: not app.screen.query(SidePanel))
+        await t.press("f5", until=lambda: app.screen.query(SidePanel))

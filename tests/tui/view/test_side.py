@@ -1,0 +1,58 @@
+"""What stands beside the conversation: told by what calls have done, and cut to its width."""
+
+from tests.tui.inked import plain
+from tui.view.blocks import Block, Call, SessionView, UserText
+from tui.view.side import Done, FileWork, ServerFacts, done_in, is_file_line, side_lines, side_of, together
+
+
+def edit(call_id: str, name: str, old: str, new: str) -> Call:
+    return Call(call_id, "edit", {"path": name, "old": old, "new": new}, "done", changed=(name,))
+
+
+LIST = Call("9", "todo", {"items": [{"text": "read", "status": "done"}, {"text": "mend", "status": "doing"}]}, "done")
+BEFORE: tuple[Block, ...] = (UserText("go"), edit("1", "src/a.py", "x = 1", "x = 2\ny = 3"), LIST)
+NOW: tuple[Block, ...] = (edit("2", "src/a.py", "y = 3", "y = 4"), Call("3", "bash", {}, "done", changed=("b", "c")))
+
+
+def test_calls_leave_files_with_what_each_of_them_did_and_the_last_list() -> None:
+    done = together(done_in(BEFORE), done_in(NOW))
+    assert done.files == (FileWork("src/a.py", 3, 2), FileWork("b"), FileWork("c"))
+    assert done.todos is not None
+    assert [item.status for item in done.todos] == ["done", "doing"]
+    assert together(done_in(BEFORE), Done(())).todos == ()
+
+
+def test_each_thing_that_there_is_has_a_head_and_no_line_is_too_wide() -> None:
+    done = together(done_in(BEFORE), done_in(NOW))
+    view = SessionView(used=24_100, room=180_000)
+    side = side_of(view, done, (ServerFacts("forge", "ready", 12), ServerFacts("chat", "failed", 0)), 2)
+    lines = side_lines(side, 30)
+    assert [plain(line).rstrip() for line in lines] == [
+        "Context",
+        "━───────── 13%  24.1k of 180k",
+        "",
+        "To do  1 of 2 done",
+        "☑ read",
+        "☐ mend",
+        "",
+        "Files  +3 −2",
+        "c",
+        "b",
+        "src/a.py                 +3 −2",
+        "",
+        "Servers",
+        "● forge               12 tools",
+        "✗ chat                  failed",
+        "",
+        "Waiting  2 messages",
+    ]
+    assert [at for at in range(len(lines)) if is_file_line(lines, at)] == [7, 8, 9, 10]
+    assert [plain(line) for line in side_lines(side_of(SessionView(), Done(), (), 0), 30)] == [
+        "Context",
+        "nothing counted yet",
+    ]
+
+
+def test_of_a_long_name_the_end_is_kept() -> None:
+    done = Done((), (FileWork("a/very/long/way/to/some/file.py", 1, 0),))
+    assert plain(side_lines(side_of(SessionView(), done, (), 0), 26)[-1]) == "…/to/some/file.py    +1 −0"
