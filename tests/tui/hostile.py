@@ -29,10 +29,14 @@ HOSTILE = "bad " + " ".join(PAYLOADS.values())
 LINES = "\n".join(PAYLOADS.values())
 
 
+_FOR_TYPES_ONLY: dict[str, Any] = dict.fromkeys(("SessionNetwork", "NetworkAccess", "Boundary"), NoneType)
+"""Parts of a sandbox that its module knows for types only. They hold no text."""
+
+
 def filled(hint: Any, text: str) -> Any:
     """A value of a type, with this text wherever it holds one."""
     origin, arguments = get_origin(hint), get_args(hint)
-    if getattr(hint, "_is_protocol", False):
+    if hint is NoneType or getattr(hint, "_is_protocol", False):
         return None
     if hint is str or hint is object:
         return text
@@ -45,7 +49,7 @@ def filled(hint: Any, text: str) -> Any:
     if origin is tuple:
         return tuple(filled(each, text) for each in arguments if each is not ...)
     if is_dataclass(hint) and isinstance(hint, type):
-        hints = get_type_hints(hint)
+        hints = get_type_hints(hint, localns=_FOR_TYPES_ONLY)
         return hint(**{field.name: filled(hints[field.name], text) for field in fields(hint)})
     if origin is not None and issubclass_of(origin, Mapping):
         return {"command": text, "path": text, text: text}
