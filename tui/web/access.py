@@ -58,7 +58,7 @@ class BrowserAccess:
             return "refuse"
         if origin is not None and origin != self.origin:
             return "refuse"
-        if path == "/ws" and origin is None:
+        if path.startswith("/ws") and origin is None:
             return "refuse"
         given = cookies.get(self.cookie, "")
         if any(_same(given, cookie) and now < until for cookie, until in self.cookies.items()):

@@ -18,6 +18,17 @@ class ServedDriver(WebDriver):
     gathers: Callable[[], bool] = staticmethod(lambda: False)
     """Whether what comes at once is one read, however many it takes."""
 
+    def on_meta(self, packet_type: str, payload: dict[str, object]) -> None:
+        """As the driver does it, and: another page shows the session, which begins as an empty terminal."""
+        if packet_type != "shown":
+            return super().on_meta(packet_type, payload)
+        self.write("\x1b[?1049h\x1b[?25l")
+        self._enable_mouse_support()
+        self._enable_bracketed_paste()
+        super().on_meta("resize", payload)
+        self._app.call_later(self._app.refresh, layout=True)
+        return None
+
     def run_input_thread(self) -> None:
         """Hears what is typed, as at a terminal, until there is nothing more to come: with its server the session is
         over, too."""

@@ -28,14 +28,56 @@ _REFUSED = (
 )
 _PATIENCE = 5.0
 """Seconds that a session has to end by itself."""
+WAITS = 300.0
+"""Seconds that a session goes on without a page: a reload, a lost connection, a laptop that slept."""
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
+async def _unseen(data: object = None) -> None:
+    """Takes what a terminal shows while no page shows it: the next one is drawn anew."""
+
+
 class _Session(AppService):
-    """One terminal, in a process of its own."""
+    """One terminal, in a process of its own. One page at a time shows it."""
 
     argv: tuple[str, ...] = ()
+    page: web.WebSocketResponse | None = None
+    leaving: asyncio.Task[None] | None = None
+    """Ends it, unless a page comes back in time."""
+
+    @property
+    def is_over(self) -> bool:
+        return self._process is not None and (self._task is None or self._task.done())
+
+    async def show(self, page: web.WebSocketResponse, width: int, height: int) -> None:
+        """From now on this page shows it, in the place of the one before."""
+        before, self.page = self.page, page
+        if self.leaving is not None:
+            self.leaving.cancel()
+
+        async def close() -> None:
+            await page.close()
+
+        async def write(data: bytes) -> None:
+            with suppress(ConnectionError):  # it is gone, which is told elsewhere; the session goes on
+                await page.send_bytes(data)
+
+        async def tell(text: str) -> None:
+            with suppress(ConnectionError):
+                await page.send_str(text)
+
+        self.remote_write_bytes, self.remote_write_str, self.remote_close = write, tell, close
+        if before is not None:
+            await before.close()
+        if self._process is None:
+            await self.start(width, height)
+        else:
+            await self.send_meta({"type": "shown", "width": width, "height": height})
+
+    def leave(self) -> None:
+        """No page shows it any more."""
+        self.page, self.remote_write_bytes, self.remote_write_str, self.remote_close = None, _unseen, _unseen, _unseen
 
     def _build_environment(self, width: int = 80, height: int = 24) -> dict[str, str]:
         return {**super()._build_environment(width, height), "TEXTUAL_DRIVER": DRIVER}
@@ -81,11 +123,15 @@ class LocalServer(Server):
         )
         self._argv = tuple(argv)
         self._gate = gate
-        self._open: set[web.WebSocketResponse] = set()
+        self._sessions: dict[str, _Session] = {}
+        """By the tabs that have them."""
+        self._is_closing = False
 
     async def make(self) -> web.Application:
         """What answers requests."""
         app = await self._make_app()
+        app.router.add_get("/ws/{tab:[0-9a-f]{32}}", self.handle_websocket)
+        app.router.add_get("/page.js", self._script)
 
         @web.middleware
         async def guard(request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -98,34 +144,54 @@ class LocalServer(Server):
         """Whoever started it says where it is."""
 
     async def on_shutdown(self, app: web.Application) -> None:
-        for opened in list(self._open):
-            await opened.close()
+        self._is_closing = True
+        for session in list(self._sessions.values()):
+            if session.page is not None:
+                await session.page.close()
+            await self._end(session)
 
     async def handle_websocket(self, request: web.Request) -> web.WebSocketResponse:
+        """A page comes: to the session that its tab has, or to a new one. When it goes, the session waits for it."""
         opened = web.WebSocketResponse(heartbeat=15)
         await opened.prepare(request)
-        self._open.add(opened)
-
-        async def close() -> None:
-            await opened.close()
-
-        session = _Session(
-            self.command,
-            write_bytes=opened.send_bytes,
-            write_str=opened.send_str,
-            close=close,
-            download_manager=self.download_manager,
-        )
-        session.argv = self._argv
+        tab = request.match_info.get("tab") or secrets.token_hex(16)
+        session = self._sessions.get(tab)
+        if session is None or session.is_over:
+            session = self._sessions[tab] = self._session()
+        comes_back = "tab" in request.match_info
         try:
-            await session.start(_cells(request, "width", 80), _cells(request, "height", 24))
+            await session.show(opened, _cells(request, "width", 80), _cells(request, "height", 24))
             await self._process_messages(opened, session)
         except (ConnectionError, ValueError, TypeError, KeyError, IndexError, AttributeError, AssertionError):
+            comes_back = False
             await opened.close()  # gone, or not what our own page sends
         finally:
-            self._open.discard(opened)
-            await session.stop()
+            if session.page is opened:
+                session.leave()
+                if comes_back and not session.is_over and not self._is_closing:
+                    session.leaving = asyncio.create_task(self._end_later(session))
+                else:
+                    await self._end(session)
         return opened
+
+    def _session(self) -> _Session:
+        manager = self.download_manager
+        session = _Session(
+            self.command, write_bytes=_unseen, write_str=_unseen, close=_unseen, download_manager=manager
+        )
+        session.argv = self._argv
+        return session
+
+    async def _end_later(self, session: _Session) -> None:
+        await asyncio.sleep(WAITS)
+        await self._end(session)
+
+    async def _end(self, session: _Session) -> None:
+        self._sessions = {tab: each for tab, each in self._sessions.items() if each is not session}
+        await session.stop()
+
+    async def _script(self, request: web.Request) -> web.FileResponse:
+        return web.FileResponse(Path(__file__).parent / "page" / "page.js")
 
     async def _guarded(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         headers = {name.lower(): value for name, value in request.headers.items()}

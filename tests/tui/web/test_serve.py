@@ -130,6 +130,36 @@ async def test_what_is_no_message_of_the_page_ends_the_session(address: str) -> 
             assert socket.closed
 
 
+async def test_a_connection_that_comes_back_finds_the_session_and_its_question(address: str) -> None:
+    origin, tab = address.split("/?")[0], "0123456789abcdef" * 2
+    async with ClientSession() as client:
+        async with client.get(address, allow_redirects=False) as answer:
+            cookie = next(iter(SimpleCookie(answer.headers["Set-Cookie"]).values()))
+        headers = {"Cookie": f"{cookie.key}={cookie.value}", "Origin": origin}
+
+        async def connected(words: str, *typed: str) -> str:
+            """What an empty terminal shows that connects, once it shows the words; then the connection is lost."""
+            screen = pyte.Screen(100, 30)
+            stream = pyte.ByteStream(screen)
+            socket = await client.ws_connect(f"{origin}/ws/{tab}?width=100&height=30", headers=headers)
+            for text in typed:
+                await socket.send_json(["stdin", text])
+            async with asyncio.timeout(PATIENCE):
+                async for message in socket:
+                    stream.feed(message.data)
+                    if words in "\n".join(screen.display):
+                        break
+            connection = socket._response.connection
+            assert connection is not None
+            assert connection.transport is not None
+            connection.transport.abort()
+            return "\n".join(screen.display)
+
+        await connected("Ask, or / for commands")
+        await connected("An answer in a browser.", "hello again", "\r")
+        assert "hello again" in await connected("An answer in a browser.")
+
+
 def test_a_port_that_is_taken_is_told(address: str, tmp_path: Path) -> None:
     port = address.split(":")[2].split("/")[0]
     told = ebb("serve", "--port", port, home=tmp_path / "other")
@@ -192,6 +222,10 @@ class Page:
                 await asyncio.sleep(0.1)
         return text
 
+    def clear(self) -> None:
+        """What comes next is shown by an empty terminal, as a page that is loaded begins."""
+        self._screen.reset()
+
     async def type(self, text: str) -> None:
         await self.value("document.querySelector('.xterm-helper-textarea').focus()")
         for character in text:
@@ -238,5 +272,12 @@ async def test_a_browser_shows_the_terminal_and_talks_to_it(address: str, tmp_pa
         assert await page.value("window.location.href") == address.split("?")[0]
         assert await page.value("document.body.classList.contains('-first-byte')")
         assert await page.value("document.querySelector('.xterm-screen').clientHeight") > 300
+        page.clear()
+        await page.call("Page.reload")
+        shown = await page.until(lambda text: "An answer in a browser." in text)
+        assert "hello from a browser" in shown, "a reload shows the session that the tab had"
+        await page.press("x", ord("X"), "x")
+        await page.until(lambda text: "x" in text.splitlines()[-4:][1] or " x" in text)
+        assert await page.value("document.activeElement.className") == "xterm-helper-textarea"
         origin = address.split("/?")[0]
         assert [url for url in page.asked if not url.startswith((origin, origin.replace("http", "ws"), "data:"))] == []

@@ -1,0 +1,22 @@
+// Before the terminal connects: which tab this is, so that a reload shows the session that it had. And the keyboard
+// belongs to the terminal from the first key on.
+const NAME = "ebbtide-tab";
+
+function tab() {
+  let name = sessionStorage.getItem(NAME);
+  if (!name) {
+    name = Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, "0")).join("");
+    sessionStorage.setItem(NAME, name);
+  }
+  return name;
+}
+
+document.addEventListener("DOMContentLoaded", () => {
+  const terminal = document.getElementById("terminal");
+  terminal.dataset.sessionWebsocketUrl += "/" + tab();
+  const focus = () => document.querySelector(".xterm-helper-textarea")?.focus();
+  new MutationObserver(() => {
+    if (document.body.classList.contains("-first-byte")) focus();
+  }).observe(document.body, { attributes: true, attributeFilter: ["class"] });
+  window.addEventListener("focus", focus);
+});
