@@ -2,7 +2,10 @@
 package managers, what tells Git to run something, and where people keep keys."""
 
 import os
+import stat
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from itertools import repeat
 from pathlib import Path
 
 from tools.sandbox.boundary import Access
@@ -20,6 +23,8 @@ CACHES = (
 )  # fmt: skip
 """Below the home folder: what builds keep for each other. Those that are there can be written."""
 
+WITH_SOCKETS = ("/tmp", "/var/tmp", "/run")
+"""Folders that somebody may work in, and other programs have sockets in."""
 OTHERS_SOCKETS = ("/var/tmp",)
 """Where other programs leave what one can connect to; /tmp and /run are other ones in a sandbox anyway."""
 
@@ -42,13 +47,17 @@ def places_of(
         if folder.is_dir():
             places[str(folder.resolve())] = "hidden folder"
     for folder in shown:
-        places[str(folder)] = "read"
+        if folder != folder.parent:  # all of the disk is read anyway; mounted once more, it would cover what hides some
+            places[str(folder)] = "read"
     for name in CACHES:
         real = os.path.realpath(home / name)
         if os.path.isdir(real):
             places.setdefault(real, "write")
     for path in _writable(root, more, home):
         places[path] = "write"
+    for folder in (root, *more):
+        if str(folder) in WITH_SOCKETS:
+            places.update(dict.fromkeys(_with_sockets(folder), "hidden folder"))
     writable = [path for path, access in places.items() if access == "write"]
     for folder in (root, *more):
         for path, access in git_places(folder, writable).items():
@@ -68,6 +77,18 @@ def _writable(root: Path, more: Sequence[Path], home: Path) -> Iterator[str]:
             for entry in os.scandir(home):
                 if not entry.name.startswith(".") and not entry.is_symlink():
                     yield entry.path
+
+
+def _with_sockets(folder: Path) -> Iterator[str]:
+    """The folders in one that other programs' sockets lie in: of shared terminals, of SSH agents, of screens."""
+    for entry in os.scandir(folder):
+        with suppress(OSError):
+            if entry.is_dir(follow_symlinks=False) and any(map(_is_socket, os.listdir(entry.path), repeat(entry.path))):
+                yield entry.path
+
+
+def _is_socket(name: str, folder: str) -> bool:
+    return stat.S_ISSOCK(os.lstat(os.path.join(folder, name)).st_mode)
 
 
 def _pinned(places: dict[str, Access]) -> Iterator[tuple[str, Access]]:

@@ -279,6 +279,31 @@ async def test_a_further_folder_is_written_while_it_is_one(boxed: Workspace, hom
     assert decide(asked, approval.policy).verdict == "ask"
 
 
+async def test_all_of_the_disk_as_working_folder_shows_nothing_that_is_hidden(
+    home: Path, outside: dict[str, object]
+) -> None:
+    outputs = home / "outputs"
+    made = Workspace(Path("/"), outputs, sandbox=Sandbox(Path("/"), outputs / "tmp", shown=(Path("/"), outputs)))
+    told = await bash(
+        made, f"cat /dev/null; ls -A /run; ls -d {outside['named']}; ls {home}/.ssh; echo x > /tmp/x && echo written"
+    )
+    assert [line for line in told.text.splitlines() if "cannot access" not in line] == ["written", "exit code 0"]
+
+
+async def test_sockets_of_others_are_hidden_where_they_lie_in_the_working_folder(
+    home: Path, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = place / "desk"
+    monkeypatch.setattr("tools.sandbox.places.WITH_SOCKETS", (str(root),))
+    (root / "tmux-0").mkdir(parents=True)
+    monkeypatch.chdir(root)  # a path of a socket is short
+    with socket.socket(socket.AF_UNIX) as other:
+        other.bind("tmux-0/default")
+        made = Workspace(root, home / "out", sandbox=Sandbox(root, home / "out" / "tmp", shown=(root,)))
+        told = await bash(made, "ls tmux-0; touch a && ls")
+    assert told.text.splitlines() == ["a", "tmux-0", "exit code 0"]
+
+
 async def test_without_network_a_command_says_so(boxed: Workspace) -> None:
     assert boxed.sandbox is not None
     alone = replace(boxed, sandbox=replace(boxed.sandbox, has_network=False))
