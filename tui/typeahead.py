@@ -33,6 +33,8 @@ class TypeAhead:
         self._arrivals = Arrivals(guard)
         self._drops_click = False
         """The button was pressed too soon: that it is let go makes no click."""
+        self._gave_away_in: int | None = None
+        """The read that brought what was put into the prompt last."""
 
     def attend(self, driver: Driver) -> None:
         """Has the driver take what comes at once for one read while something is asked."""
@@ -64,7 +66,8 @@ class TypeAhead:
         asking, arrival = self._asking(), arrival_of(key, key.time)
         if asking is None or not asking.could_answer(key):
             self._arrivals.saw(arrival)
-            return False
+            # A line that arrives as a whole is not sent: it was begun at a question.
+            return key.key == "enter" and arrival.read is not None and arrival.read == self._gave_away_in
         purpose = self._arrivals.take(arrival, asking.painted)
         if key.key in _ALWAYS:
             return False
@@ -72,10 +75,14 @@ class TypeAhead:
             if asking.means(key):
                 return False
             self._arrivals.meant_nothing()
+            if not key.is_printable:
+                asking.gave_away(key)
         elif purpose == "text" and asking.is_written_in and (key.is_printable or key.key == "backspace"):
-            return False
+            return asking.wrote(key)
         if key.character and key.is_printable:
             self._prompt().insert(key.character)
+            self._gave_away_in = arrival.read
+            asking.gave_away(key)
         return True
 
     def _takes_paste(self, paste: events.Paste) -> bool:
@@ -88,6 +95,7 @@ class TypeAhead:
             return False
         self._arrivals.meant_nothing()
         self._prompt().post_message(events.Paste(paste.text))
+        asking.gave_away(None)
         return True
 
     def _takes_click(self, event: events.MouseDown | events.MouseUp) -> bool:

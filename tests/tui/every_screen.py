@@ -34,24 +34,22 @@ from tests.tui.doubles import (
     session_info,
 )
 from tests.tui.hostile import filled
-from tests.tui.piloting import Driven
+from tests.tui.piloting import Driven, ScreenType
 from tests.tui.screens.test_servers import FakeBoard
 from tests.tui.set_up import Setup
 from tests.tui.test_pictures_rewind import preview
 from tui.app import EbbApp
 from tui.commands import Invocation, named
 from tui.screens.compaction import CompactionScreen
-from tui.screens.confirm import ConfirmScreen
 from tui.screens.context import ContextScreen
 from tui.screens.panel import PanelScreen
-from tui.screens.permission import PermissionScreen
-from tui.screens.plan import PlanScreen
-from tui.screens.question import QuestionScreen
-from tui.view.blocks import Call
+from tui.view.blocks import Call, OpenQuestion
 from tui.view.first_run import first_panel
 from tui.view.models import models_panel
 from tui.view.plan import plan_panel
+from tui.view.questions import panel_of
 from tui.view.todos import todos_panel
+from tui.widgets.question_panel import QuestionPanel
 
 
 @dataclass
@@ -181,7 +179,7 @@ async def _undoes(t: Driven) -> None:
 @dataclass(frozen=True, slots=True)
 class Shown:
     name: str
-    screen: type[Screen[Any]] | str
+    screen: ScreenType | str
     """What is shown, or the command whose list is."""
     open: Open
 
@@ -206,12 +204,19 @@ def _todos(text: str) -> PanelScreen:
     )
 
 
-def _question(text: str) -> QuestionScreen:
-    return QuestionScreen(QuestionAsked("q", text, (text, "blue")), (text,))
+def asks(make: Callable[[str], OpenQuestion]) -> Open:
+    async def open(t: Driven) -> None:
+        t.app.main.ask(panel_of(make(played(t).title)), lambda answer: t.app.main.has_asked())
+
+    return open
 
 
-def _plan(text: str) -> PlanScreen:
-    return PlanScreen(PlanSubmitted("plan-1", "1", text, ("ask", "accept-edits", "auto"), is_edited=True), (text,))
+def _question(text: str) -> QuestionAsked:
+    return QuestionAsked("q", text, (text, "blue"))
+
+
+def _plan(text: str) -> PlanSubmitted:
+    return PlanSubmitted("plan-1", "1", text, ("ask", "accept-edits", "auto"), is_edited=True)
 
 
 SCREENS = (
@@ -229,14 +234,14 @@ SCREENS = (
     Shown("diff", "diff", does("diff")),
     Shown("files", "diff", does("files")),
     Shown("compaction", CompactionScreen, _compacts),
-    Shown("confirm", ConfirmScreen, _undoes),
+    Shown("confirm", QuestionPanel, _undoes),
     Shown("first run", "first-run", shows(_first)),
     Shown("todos", "todos", shows(_todos)),
-    Shown("permission", PermissionScreen, shows(lambda text: PermissionScreen(asked(text)))),
-    Shown("permission of a diff", PermissionScreen, shows(lambda text: PermissionScreen(asked_about_diff(text)))),
-    Shown("plan", PlanScreen, shows(_plan)),
+    Shown("permission", PermissionAsked, asks(asked)),
+    Shown("permission of a diff", PermissionAsked, asks(asked_about_diff)),
+    Shown("plan", PlanSubmitted, asks(_plan)),
     Shown("last plan", "plan", shows(lambda text: PanelScreen(plan_panel(Call("1", "submit_plan", {"plan": text}))))),
-    Shown("question", QuestionScreen, shows(_question)),
+    Shown("question", QuestionAsked, asks(_question)),
 )
 
 
@@ -257,6 +262,9 @@ async def opened(t: Driven, shown: Shown) -> Screen[Any]:
 
 async def closed(t: Driven) -> None:
     """Back to the main screen, by the key for that. A second one would do something there."""
+    if t.app.main.question is not None:
+        t.prompt.put("")  # what was typed beside it
+        t.app.main.action_to_question()
     await t.pilot.press("escape")
-    await t.until(lambda: len(t.app.screen_stack) == 1)
+    await t.until(lambda: len(t.app.screen_stack) == 1 and t.app.main.question is None)
     await t.rests()

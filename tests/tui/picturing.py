@@ -3,12 +3,11 @@
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from inspect import isawaitable
-from typing import Any
 
 import pytest
 from textual.pilot import Pilot
-from textual.screen import Screen
 
+from tests.tui.piloting import ScreenType, asks_on
 from tui.app import EbbApp
 from tui.terminal.colour_query import GroundTold
 from tui.text.themes import Ground
@@ -72,6 +71,6 @@ def ready(app: EbbApp, condition: Callable[[], bool]) -> Callable[[Pilot[str]], 
     return wait
 
 
-def asks(app: EbbApp, screen: type[Screen[Any]]) -> Callable[[], bool]:
-    """Whether such a screen takes keys."""
-    return lambda: isinstance(app.screen, screen) and app.screen.is_mounted
+def asks(app: EbbApp, screen: ScreenType) -> Callable[[], bool]:
+    """Whether such a screen takes keys, or a question of such a kind does."""
+    return lambda: asks_on(app, screen)

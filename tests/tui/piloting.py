@@ -17,9 +17,11 @@ from tests.tui.doubles import FakeLibrary, FakeSession, FakeSessions
 from tui.app import EbbApp
 from tui.screens.panel import PanelScreen
 from tui.widgets.prompt import PromptInput
+from tui.widgets.question_panel import QuestionPanel
 from tui.widgets.transcript import Transcript
 
-ScreenType: TypeAlias = type[Screen[Any]]
+ScreenType: TypeAlias = type[Any]
+"""A screen, or what a question is about."""
 
 PATIENCE = 20
 """Seconds after which a test that waits has failed."""
@@ -29,6 +31,16 @@ def list_on(app: App[Any], name: str) -> bool:
     """Whether the list of a command is on the screen, with all that was asked for."""
     screen = app.screen
     return isinstance(screen, PanelScreen) and screen.panel.name == name and screen.is_mounted and screen.settled
+
+
+def asks_on(app: App[Any], kind: ScreenType) -> bool:
+    """Whether such a screen takes keys, or a question of such a kind does: `QuestionPanel` for any of them."""
+    screen = app.screen
+    if issubclass(kind, Screen):
+        return isinstance(screen, kind) and screen.is_mounted
+    asked = next(iter(screen.query(QuestionPanel)), None)
+    is_it = asked is not None and (kind is QuestionPanel or isinstance(asked.spec.about, kind))
+    return is_it and asked is not None and asked.has_focus_within and not asked.is_over
 
 
 @dataclass
@@ -62,8 +74,14 @@ class Driven:
                 await self.pilot.pause()
 
     async def asks(self, screen: ScreenType) -> None:
-        """Waits for a screen that takes keys: those from before it was mounted are not meant for it."""
-        await self.until(lambda: isinstance(self.app.screen, screen) and self.app.screen.is_mounted)
+        """Waits for a screen that takes keys, or for a question of such a kind: keys from before it was mounted are
+        not meant for it."""
+        await self.until(lambda: asks_on(self.app, screen))
+
+    @property
+    def asked(self) -> QuestionPanel:
+        """The question that is on the screen."""
+        return self.app.screen.query_one(QuestionPanel)
 
     async def lists(self, name: str) -> PanelScreen:
         """Waits for the list of a command with all that is to be seen on it."""

@@ -33,8 +33,6 @@ from tests.tui.every_screen import SCREENS, asked_about_diff, closed, opened, pl
 from tests.tui.hostile import HOSTILE, LINES, filled
 from tests.tui.idle import find_idle_soon
 from tests.tui.piloting import Driven
-from tui.screens.permission import PermissionScreen
-from tui.screens.question import QuestionScreen
 from tui.widgets.past_message import Past
 
 TOOLS = (
@@ -112,10 +110,10 @@ async def play(t: Driven, shown: list[str]) -> None:
     ]
     app.post_message(AppBlur())
     await t.type("go")
-    await t.asks(PermissionScreen)
+    await t.asks(PermissionAsked)
     app.post_message(AppBlur())
     await pilot.press("y")
-    await t.asks(QuestionScreen)
+    await t.asks(QuestionAsked)
     await pilot.press("enter")
     await t.until(lambda: len(app.screen_stack) == 1)
     app.post_message(AppFocus())

@@ -24,10 +24,8 @@ from agent.events import (
 from agent.messages import Conversation, Text, User
 from agent.records.session_lookup import SessionInfo
 from tests.tui.doubles import FakeSession, FakeSessions, Hold, conversation, measured, session_info
-from tests.tui.piloting import Driven, Terminal, list_on, started, terminal
+from tests.tui.piloting import Driven, Terminal, asks_on, list_on, started, terminal
 from tui.app import EbbApp
-from tui.screens.permission import PermissionScreen
-from tui.screens.question import QuestionScreen
 from tui.startup import Later
 from tui.view.blocks import AnswerText, Call, Failure, Notice, UserText
 
@@ -110,9 +108,12 @@ async def test_the_keyboard_walks_the_calls() -> None:
 @pytest.mark.parametrize(
     ("keys", "decision"),
     [
-        pytest.param("x y", Decision("allow"), id="it may run once"),
-        pytest.param("1", Decision("allow", rule="edit(calc.py)"), id="a rule is kept"),
-        pytest.param("2", Decision("allow", rule="edit(*)"), id="a wider rule is kept"),
+        pytest.param("y", Decision("allow"), id="it may run once"),
+        pytest.param("1", Decision("allow"), id="by its number"),
+        pytest.param("enter", Decision("allow"), id="what is marked at first"),
+        pytest.param("x tab y", Decision("allow"), id="text is for the prompt until the question is gone back to"),
+        pytest.param("2 enter", Decision("allow", rule="edit(calc.py)"), id="a rule is kept"),
+        pytest.param("down down enter", Decision("allow", rule="edit(*)"), id="a wider rule is kept"),
         pytest.param("d n o y enter", Decision("deny", note="noy"), id="it is denied with a word"),
         pytest.param("d n o escape y", Decision("allow"), id="a word that was not meant is taken back"),
     ],
@@ -120,16 +121,16 @@ async def test_the_keyboard_walks_the_calls() -> None:
 async def test_a_question_is_answered_by_keys(keys: str, decision: Decision) -> None:
     session = FakeSession([[QUESTION, ToolStarted("1", "edit", {}), ToolFinished("1", "edit", "done", "ok"), DONE]])
     async with terminal(session) as t:
-        await t.type("go", asks=PermissionScreen)
+        await t.type("go", asks=PermissionAsked)
         await t.press(*keys.split())
         assert session.answers == {"q": decision}
-        assert not isinstance(t.app.screen, PermissionScreen)
+        assert not asks_on(t.app, PermissionAsked)
 
 
 async def test_quitting_works_while_a_question_is_open() -> None:
     session = FakeSession([[QUESTION, DONE]])
     async with terminal(session) as t:
-        await t.type("go", asks=PermissionScreen)
+        await t.type("go", asks=PermissionAsked)
         await t.press("ctrl+c", "ctrl+c", "ctrl+c", until=lambda: session.closed)
         assert session.answers == {}
 
@@ -146,10 +147,10 @@ async def test_a_session_is_picked_before_the_first_message() -> None:
 async def test_esc_stops_the_turn_with_its_question() -> None:
     session = FakeSession([[QUESTION, DONE]])
     async with terminal(session) as t:
-        await t.type("go", asks=PermissionScreen)
+        await t.type("go", asks=PermissionAsked)
         await t.press("escape")
         assert (session.interrupted, session.answers) == (1, {})
-        assert not isinstance(t.app.screen, PermissionScreen)
+        assert not asks_on(t.app, PermissionAsked)
 
 
 async def test_ctrl_c_clears_the_prompt_and_what_is_not_sent_is_kept() -> None:
@@ -171,10 +172,10 @@ async def test_ctrl_c_clears_the_prompt_and_what_is_not_sent_is_kept() -> None:
 async def test_what_was_typed_ahead_does_not_answer() -> None:
     session = FakeSession([[QUESTION, DONE]])
     async with terminal(session, guard=3_600.0) as t:
-        await t.type("go", asks=PermissionScreen)
+        await t.type("go", asks=PermissionAsked)
         await t.pilot.press("y", "e", "s", "enter", "escape", "n")
         assert session.answers == {}
-        assert isinstance(t.app.screen, PermissionScreen)
+        assert asks_on(t.app, PermissionAsked)
 
 
 async def test_a_question_answered_elsewhere_goes_away() -> None:
@@ -183,17 +184,16 @@ async def test_a_question_answered_elsewhere_goes_away() -> None:
     async with terminal(session) as t:
         await t.type("go", until=lambda: t.app.controller.view.busy)
         t.app.controller.advance(QUESTION)
-        await t.asks(PermissionScreen)
+        await t.asks(PermissionAsked)
         hold.event.set()
-        await t.until(lambda: not isinstance(t.app.screen, PermissionScreen))
+        await t.until(lambda: not asks_on(t.app, PermissionAsked))
         await t.rests()
         assert session.answers == {}
 
 
 def asked(t: Terminal, question: PermissionAsked) -> Callable[[], bool]:
     def is_asked() -> bool:
-        screen = t.app.screen
-        return isinstance(screen, PermissionScreen) and screen.is_mounted and screen.question == question
+        return asks_on(t.app, PermissionAsked) and t.asked.spec.about == question
 
     return is_asked
 
@@ -213,11 +213,13 @@ async def test_two_questions_come_one_after_the_other() -> None:
         await t.rests()
 
 
-@pytest.mark.parametrize(("keys", "words"), [("down enter", "two"), ("h m enter", "hm"), ("escape", "")])
+@pytest.mark.parametrize(
+    ("keys", "words"), [("down enter", "two"), ("h m enter", "hm"), ("2", "two"), ("down down 1 2 enter", "12")]
+)
 async def test_the_model_gets_the_words_of_the_user(keys: str, words: str) -> None:
     session = FakeSession([[QuestionAsked("q", "Which?", ("one", "two")), DONE]])
     async with terminal(session) as t:
-        await t.type("go", asks=QuestionScreen)
+        await t.type("go", asks=QuestionAsked)
         await t.press(*keys.split())
         assert session.answers == {"q": words}
 
@@ -483,9 +485,9 @@ async def test_control_characters_reach_no_sink() -> None:
     session = FakeSession([turn], model=evil, mode=evil)
     shots: list[str] = []
     async with terminal(session, infos=[session_info("1", evil)], size=(120, 40)) as t:
-        await t.type(evil, asks=PermissionScreen)
+        await t.type(evil, asks=PermissionAsked)
         shots.append(t.app.export_screenshot())
-        await t.press("y", asks=QuestionScreen)
+        await t.press("y", asks=QuestionAsked)
         shots.append(t.app.export_screenshot())
         await t.press("escape")
         await t.pilot.press("ctrl+o")
@@ -514,16 +516,16 @@ async def test_a_call_that_runs_shows_the_end_of_its_output() -> None:
 @pytest.mark.parametrize("theme", ["ansi-dark", "ansi-light", "solarized-light"])
 async def test_other_themes_can_draw_everything(theme: str) -> None:
     text = "# Title\n\n`code` and [link](http://example.org)\n\n```python\nx = 1  # note\n```\n\n> quote\n\n---\n"
-    async with terminal(FakeSession([[TextDelta(text), QUESTION, DONE]])) as t:
+    async with terminal(FakeSession([[TextDelta(text), QUESTION, DONE]]), size=(80, 60)) as t:
         t.app.theme = theme
-        await t.type("go", asks=PermissionScreen)
+        await t.type("go", asks=PermissionAsked)
         assert "Title" in t.transcript.visible_text()
         await t.press("n")
 
 
 async def test_a_storm_of_sizes_breaks_nothing() -> None:
     async with terminal(FakeSession([[TextDelta("日本語 " * 40), QUESTION, DONE]], history=conversation(30))) as t:
-        await t.type("go", asks=PermissionScreen)
+        await t.type("go", asks=PermissionAsked)
         for size in ((10, 4), (1, 1), (200, 60), (3, 50), (80, 2), (80, 24)):
             await t.pilot.resize_terminal(*size)
             await t.pilot.pause()

@@ -14,12 +14,8 @@ from tools.mcp.client_handlers import ClientHandlers
 from tools.mcp.offers import McpTool
 from tools.mcp.server import Server
 from tools.mcp.spec import ServerSpec
-from tui.dialogs import told_just_before
-from tui.screens.question import QuestionScreen
 from tui.view.advice import ADVICE, advice_for
-from tui.view.blocks import AnswerText, Call, Notice, SessionView
 from tui.widgets.pages import place_of
-from tui.widgets.told_lines import ToldLines
 
 
 def codes(error: type[AgentError]) -> set[str]:
@@ -44,25 +40,16 @@ async def test_a_failure_says_what_to_do() -> None:
         await t.type("go", shows="send the message again in a moment")
 
 
-def test_notices_before_a_question_are_told_with_it() -> None:
-    view = SessionView(turn=(Notice("old"), AnswerText("I ask."), Notice("one"), Notice("two")))
-    assert told_just_before(view) == ("one", "two")
-    waits, ended = Call("1", "bash", status="asking"), Call("2", "bash", status="done")
-    assert told_just_before(SessionView(turn=(Notice("old"), ended, Notice("one"), waits, Notice("two")))) == (
-        "one",
-        "two",
-    )
-    assert told_just_before(SessionView()) == ()
-
-
 async def test_a_long_question_shows_what_came_before_and_can_be_read_to_its_end() -> None:
     question = QuestionAsked("q", "\n".join(f"line {n}" for n in range(200)), ("not now", "approve"))
     turn: list[Event] = [TextDelta("Wait."), Noticed("the server has changed\x1b[2J"), question]
     async with terminal(FakeSession([turn])) as t:
-        await t.type("go", asks=QuestionScreen)
-        assert "· the server has changed␛[2J" in str(t.app.screen.query_one(ToldLines).render())
+        await t.type("go", asks=QuestionAsked)
+        assert "· the server has changed␛[2J" in t.transcript.visible_text()
         subject = t.app.screen.query_one("#subject", VerticalScroll)
-        await t.until(lambda: subject.max_scroll_y > 0)
+        assert "Ctrl-O shows 1" in t.reads("answers")
+        await t.press("ctrl+o", until=lambda: subject.size.height > 12)
+        assert t.transcript.region.height <= 1
         for _ in range(30):
             await t.pilot.press("pagedown")
         assert subject.scroll_offset.y == subject.max_scroll_y

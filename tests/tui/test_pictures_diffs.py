@@ -21,7 +21,6 @@ from tests.tui.picturing import SIZES, Picture, asks
 from tests.tui.piloting import list_on
 from tools.files.change import diff_lines
 from tui.app import EbbApp
-from tui.screens.permission import PermissionScreen
 
 BEFORE = '''"""Prices."""
 
@@ -100,30 +99,30 @@ def asking(question: PermissionAsked, theme: ThemeName = "dark") -> EbbApp:
 @SIZES
 def test_a_question_about_a_diff(picture: Picture) -> None:
     app = asking(EDIT)
-    assert picture(app, asks(app, PermissionScreen))
+    assert picture(app, asks(app, PermissionAsked))
 
 
 @SIZES
 def test_a_question_about_a_command(picture: Picture) -> None:
     app = asking(COMMAND)
-    assert picture(app, asks(app, PermissionScreen))
+    assert picture(app, asks(app, PermissionAsked))
 
 
 def test_rules_for_the_project(picture: Picture) -> None:
     app = asking(COMMAND)
-    assert picture(app, asks(app, PermissionScreen), "p", size=(120, 40))
+    assert picture(app, asks(app, PermissionAsked), "p", size=(120, 40))
 
 
 @SIZES
 def test_a_command_that_is_changed(picture: Picture) -> None:
     app = asking(COMMAND)
-    assert picture(app, asks(app, PermissionScreen), "e", "space", "minus", "x")
+    assert picture(app, asks(app, PermissionAsked), "e", "space", "minus", "x")
 
 
 @pytest.mark.parametrize("theme", ["light", "high-contrast", "ansi"])
 def test_a_diff_in_other_themes(picture: Picture, theme: ThemeName) -> None:
     app = asking(EDIT, theme)
-    assert picture(app, asks(app, PermissionScreen), size=(80, 40))
+    assert picture(app, asks(app, PermissionAsked), size=(80, 40))
 
 
 CHANGED = (

@@ -8,7 +8,6 @@ from tests.tui.doubles import FakeSession, FakeSessions, measured
 from tests.tui.picturing import SIZES, Picture, asks
 from tools.submit_plan import ACCEPTED
 from tui.app import EbbApp
-from tui.screens.plan import PlanScreen
 
 PLAN = """\
 # Round prices to cents
@@ -41,7 +40,7 @@ def shown(picture: Picture, question: PlanSubmitted, *keys: str) -> bool:
     started = ToolStarted("1", "submit_plan", {"plan": question.plan})
     turn: list[Event] = [measured(), TextDelta("I have read the shop."), told, started, question]
     app = EbbApp(FakeSessions([FakeSession([turn])]), first_message="plan it", guard=0.0)
-    return picture(app, asks(app, PlanScreen), *keys)
+    return picture(app, asks(app, PlanSubmitted), *keys)
 
 
 @SIZES

@@ -7,7 +7,6 @@ from tests.tui.doubles import FakeSession, FakeSessions, measured
 from tests.tui.picturing import SIZES, Picture, asks
 from tools.commands.dangers import dangers_in
 from tui.app import EbbApp
-from tui.screens.permission import PermissionScreen
 
 COMMAND = "cd packages/calc && pytest -q --no-header 2>&1 | tail -20"
 ASKED = PermissionAsked(
@@ -49,7 +48,7 @@ def shown(picture: Picture, question: PermissionAsked, *keys: str) -> bool:
     told = Noticed("`forge` was lost: it ended with exit code 1; `/mcp` starts it again")
     turn: list[Event] = [measured(), TextDelta("I run the tests of the package."), told, question]
     app = EbbApp(FakeSessions([FakeSession([turn])]), first_message="do the tests pass?", guard=0.0)
-    return picture(app, asks(app, PermissionScreen), *keys)
+    return picture(app, asks(app, PermissionAsked), *keys)
 
 
 @SIZES

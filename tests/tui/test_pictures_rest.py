@@ -23,7 +23,6 @@ from tests.tui.picturing import SIZES, Picture, asks
 from tests.tui.piloting import list_on
 from tests.tui.test_pictures_diffs import CHANGED
 from tui.app import EbbApp
-from tui.screens.question import QuestionScreen
 
 DONE = TurnFinished("answered", "x")
 
@@ -60,7 +59,7 @@ FORM = {
 def test_a_question_of_a_server(picture: Picture) -> None:
     field = fields_of(FORM)[0]
     app = app_with(QuestionAsked("q", f"`forge` asks for {field.question()}", field.options))
-    assert picture(app, asks(app, QuestionScreen), "down")
+    assert picture(app, asks(app, QuestionAsked), "down")
 
 
 @SIZES

@@ -20,10 +20,10 @@ from tests.tui.piloting import list_on
 from tui.app import EbbApp
 from tui.commands import Invocation, named
 from tui.screens.compaction import CompactionScreen
-from tui.screens.confirm import ConfirmScreen
 from tui.screens.panel import PanelScreen
 from tui.session.session_list import SessionList
 from tui.view.session_tree import tree_panel
+from tui.widgets.question_panel import QuestionPanel
 
 OLDER = "older than the newest steps; a model's summary stands for it"
 ITEMS = (
@@ -85,7 +85,7 @@ def test_a_summary_to_be_edited(picture: Picture) -> None:
 def test_an_undo_with_its_price(picture: Picture) -> None:
     app = app_with(UndoOffer(Conversation(), 1, RewriteUndone(9_800, 84_300, 63_000, 0.2363, 180_000)))
     undo = Invocation(named("context"), "undo")
-    assert picture(app, asks(app, ConfirmScreen), start=lambda: app.jobs.invoke(undo))
+    assert picture(app, asks(app, QuestionPanel), start=lambda: app.jobs.invoke(undo))
 
 
 SESSIONS = (

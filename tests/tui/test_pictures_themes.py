@@ -1,11 +1,11 @@
 """Pictures of a conversation in every theme. Look at every one that changes."""
 
 from agent.config.options import ThemeName
+from agent.events import PermissionAsked
 from tests.tui.doubles import FakeSession, FakeSessions
 from tests.tui.picturing import WORN, Picture, asks
 from tests.tui.test_snapshots import QUESTION, REST, TURN
 from tui.app import EbbApp
-from tui.screens.permission import PermissionScreen
 from tui.text.themes import Ground
 
 
@@ -19,4 +19,4 @@ def test_a_conversation(picture: Picture, theme: ThemeName, ground: Ground | Non
 @WORN
 def test_a_question_with_a_diff(picture: Picture, theme: ThemeName, ground: Ground | None) -> None:
     app = EbbApp(FakeSessions([FakeSession([TURN])]), first_message="the tests fail", guard=0.0, theme=theme)
-    assert picture(app, asks(app, PermissionScreen), ground=ground)
+    assert picture(app, asks(app, PermissionAsked), ground=ground)

@@ -6,13 +6,12 @@ from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 
+from agent.events import PermissionAsked, QuestionAsked
 from agent.messages import User
 from tests.agent.mcp.serving import House
 from tests.kit.project import Project
-from tests.tui.piloting import Driven, list_on
+from tests.tui.piloting import Driven, asks_on, list_on
 from tui.app import EbbApp
-from tui.screens.permission import PermissionScreen
-from tui.screens.question import QuestionScreen
 from tui.view.blocks import AnswerText, Call, Failure, Notice
 
 Reply = dict[str, object]
@@ -49,7 +48,7 @@ def call_of(t: Driven, number: int = 0) -> Call:
 async def test_an_edit_that_is_allowed_happens(tmp_path: Path) -> None:
     edit = calls("edit", path="calc.py", old="a - b", new="a + b")
     async with working(tmp_path, calls("read", path="calc.py"), edit, {"text": "Done."}) as t:
-        await t.type("fix it", asks=PermissionScreen)
+        await t.type("fix it", asks=PermissionAsked)
         await t.press("y", shows="Done.")
         await t.rests()
         assert (call_of(t, 1).status, call_of(t, 1).changed) == ("done", ("calc.py",))
@@ -58,7 +57,7 @@ async def test_an_edit_that_is_allowed_happens(tmp_path: Path) -> None:
 
 async def test_a_denial_tells_the_model_why(tmp_path: Path) -> None:
     async with working(tmp_path, calls("bash", command="echo hi"), {"text": "Then not."}) as t:
-        await t.type("go", asks=PermissionScreen)
+        await t.type("go", asks=PermissionAsked)
         await t.press("d", "w", "h", "y", "enter", shows="Then not.")
         await t.rests()
         assert call_of(t).status == "denied"
@@ -68,7 +67,7 @@ async def test_a_denial_tells_the_model_why(tmp_path: Path) -> None:
 
 async def test_esc_stops_a_command_that_runs(tmp_path: Path) -> None:
     async with working(tmp_path, calls("bash", command="echo started; sleep 600"), {"text": "never"}) as t:
-        await t.type("go", asks=PermissionScreen)
+        await t.type("go", asks=PermissionAsked)
         await t.press("y", shows="│ started")
         await t.press("escape")
         assert call_of(t).status == "interrupted"
@@ -78,7 +77,7 @@ async def test_esc_stops_a_command_that_runs(tmp_path: Path) -> None:
 async def test_the_model_asks_and_is_answered(tmp_path: Path) -> None:
     asks = calls("ask_user", question="Which one?", options=["red", "blue"])
     async with working(tmp_path, asks, {"text": "Good."}) as t:
-        await t.type("go", asks=QuestionScreen)
+        await t.type("go", asks=QuestionAsked)
         await t.press("down", "enter", shows="Good.")
         await t.rests()
         assert "blue" in call_of(t).text
@@ -126,7 +125,7 @@ async def test_the_archive_is_looked_through_and_a_reference_goes_into_the_promp
         await t.type("/archive", until=lambda: list_on(t.app, "archive"))
         assert t.reads("said") == "nothing was kept yet"
         await t.press("escape")
-        await t.type("count", asks=PermissionScreen)
+        await t.type("count", asks=PermissionAsked)
         await t.press("y", shows="Counted.")
         await t.rests()
         await t.type("/archive", until=lambda: list_on(t.app, "archive"))
@@ -138,7 +137,7 @@ async def test_the_archive_is_looked_through_and_a_reference_goes_into_the_promp
 async def test_why_shows_where_a_text_is_and_brings_back_what_left_the_view(tmp_path: Path) -> None:
     command = calls("bash", command="seq 3000")
     async with working(tmp_path, command, {"text": "Done."}) as t:
-        await t.type("print", asks=PermissionScreen)
+        await t.type("print", asks=PermissionAsked)
         await t.press("y", shows="Done.")
         await t.rests()
         before = t.app.controller.view.used
@@ -153,8 +152,10 @@ async def test_why_shows_where_a_text_is_and_brings_back_what_left_the_view(tmp_
 
 
 def asks_for(t: Driven, words: str) -> bool:
-    screen = t.app.screen
-    return isinstance(screen, QuestionScreen) and screen.is_mounted and words in screen.question.question
+    if not asks_on(t.app, QuestionAsked):
+        return False
+    question = t.asked.spec.about
+    return isinstance(question, QuestionAsked) and words in question.question
 
 
 async def test_a_projects_server_is_approved_before_anything_is_said(tmp_path: Path) -> None:
@@ -168,7 +169,7 @@ async def test_a_projects_server_is_approved_before_anything_is_said(tmp_path: P
             await t.pilot.press("down", "enter")  # Enter alone approves nothing
         await t.rests()
         await t.type("go")
-        await t.asks(PermissionScreen)
+        await t.asks(PermissionAsked)
         await t.press("y", shows="Done.")
         await t.rests()
         assert (call_of(t).name, call_of(t).status, call_of(t).text) == ("mcp__forge__echo", "done", "hi")

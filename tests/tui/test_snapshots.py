@@ -28,7 +28,6 @@ from tools.process.state import ProgramState
 from tui.app import EbbApp
 from tui.commands import Invocation, named
 from tui.screens.panel import PanelScreen
-from tui.screens.permission import PermissionScreen
 from tui.view.archive import archive_panel, rows_of
 
 pytestmark = pytest.mark.usefixtures("no_time_passes")
@@ -158,7 +157,7 @@ def test_a_compaction_that_runs(picture: Picture) -> None:
 @SIZES
 def test_the_permission_question_with_a_diff(picture: Picture) -> None:
     app = app_with(TURN)
-    assert picture(app, asks(app, PermissionScreen))
+    assert picture(app, asks(app, PermissionAsked))
 
 
 def test_the_permission_question_with_a_command(picture: Picture) -> None:
@@ -170,7 +169,7 @@ def test_the_permission_question_with_a_command(picture: Picture) -> None:
             )
         ]
     )
-    assert picture(app, asks(app, PermissionScreen))
+    assert picture(app, asks(app, PermissionAsked))
 
 
 KEPT = (

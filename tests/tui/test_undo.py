@@ -3,11 +3,11 @@
 from pathlib import Path
 
 from agent.checkpoints.undo_points import UndoPoint, of_line
+from agent.events import PermissionAsked
 from agent.messages import Note, User
 from tests.tui.piloting import Driven, list_on
 from tests.tui.test_real_session import Reply, calls, working
 from tui.screens.panel import PanelScreen
-from tui.screens.permission import PermissionScreen
 from tui.view.blocks import Notice
 
 BEFORE = "def add(a, b):\n    return a - b\n"
@@ -23,7 +23,7 @@ def shows_diffs(t: Driven, name: str) -> bool:
 
 
 async def changes_files(t: Driven, *answers: Reply) -> None:
-    await t.type("go", asks=PermissionScreen)
+    await t.type("go", asks=PermissionAsked)
     await t.press("y", shows="Done.")
     await t.rests()
     assert told(t) == "2 files changed; `/undo` takes them back"
@@ -101,7 +101,7 @@ async def test_any_turn_of_the_session_can_be_taken_back(tmp_path: Path) -> None
     more: tuple[Reply, ...] = (calls("bash", command="echo b > b"), {"text": "Too."})
     async with working(tmp_path, calls("bash", command=COMMAND), {"text": "Done."}, *more) as t:
         await changes_files(t)
-        await t.type("again", asks=PermissionScreen)
+        await t.type("again", asks=PermissionAsked)
         await t.press("y", shows="Too.")
         await t.rests()
         await t.type("/undo list", lists="undo")

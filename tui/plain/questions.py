@@ -1,6 +1,8 @@
 """Questions as lines to be read aloud, and what a line that was typed answers."""
 
 import re
+from collections.abc import Mapping
+from typing import Literal
 
 from agent.events import Decision, PermissionAsked, QuestionAsked
 from agent.plan_events import PlanDecision, PlanSubmitted
@@ -10,14 +12,18 @@ from tui.plain.print_events import lines_of_text
 from tui.text.sanitise import visible, visible_line
 from tui.text.unified_diff import DiffLine, Hunk, Remark, counted, files_of
 from tui.view.blocks import OpenQuestion
-from tui.view.permission import changeable, dangers_told, dry_run_of, numbered, said_of_rule
-from tui.view.plan import HEADLINE, choice_for, choices_in
+from tui.view.permission import SCOPES, dangers_told
+from tui.view.plan import HEADLINE
+from tui.view.question import Choice, typed_choice
+from tui.view.questions import panel_of
+from tui.view.rule_wording import words_of_rule
 from tui.view.titles import command_of, path_of
 
 ANSWER = "Answer: "
 
-_NUMBER = re.compile(r"(p?) *([0-9]{1,2})")
-"""That of a rule, for the project behind a `p`."""
+_FOR_PROJECT = re.compile(r"p *([0-9]{1,2})")
+"""The number of a rule that is to hold for the project."""
+_WORDS: Mapping[str, str] = {"yes": "y", "ok": "y", "accept": "y", "no": "n", "always": "a"}
 
 
 def lines_of_question(question: OpenQuestion) -> tuple[str, ...]:
@@ -34,52 +40,79 @@ def lines_of_question(question: OpenQuestion) -> tuple[str, ...]:
         case PlanSubmitted(plan=plan, is_edited=is_edited):
             changed = ("You have changed it. It is now:",) if is_edited else ()
             return (f"Question: {HEADLINE}", *changed, *lines_of_text(plan), *how_to_answer(question))
-        case QuestionAsked(question=text, options=options):
+        case QuestionAsked(question=text):
             first, *rest = lines_of_text(text) or ("",)
-            listed = (f"{number}: {visible_line(option)}" for number, option in enumerate(options, 1))
-            return (f"Question: {first}", *rest, *listed, *how_to_answer(question))
+            return (f"Question: {first}", *rest, *how_to_answer(question))
 
 
 def how_to_answer(question: OpenQuestion) -> tuple[str, ...]:
-    """What may be typed, and what it means."""
+    """What may be typed, and what it means: the numbers and letters of the panel on the screen."""
+    listed = tuple(_choice(number, choice) for number, choice in enumerate(panel_of(question).choices, 1))
     match question:
-        case PermissionAsked():
-            return _answers(question)
-        case PlanSubmitted(modes=modes):
-            numbered = [f"{choice.key}: {choice.says}." for choice in choices_in(question)[: len(modes)]]
-            return (*numbered, "e: change the plan first. n: no. Other words: no, and the model is told them.")
+        case PermissionAsked(rules_file=file, offers=offers):
+            place = visible_line(file)
+            rules = (f"p and such a number: in this project, from now on; kept in {place}",) if offers and place else ()
+            return (*listed, *rules, "Other words: no, and the model is told them.")
+        case PlanSubmitted():
+            return (*listed, "Other words: no, and the model is told them.")
         case QuestionAsked(options=options):
             how = "Type a number or your own words" if options else "Type your answer"
-            return (f"{how}; an empty line leaves it unanswered.",)
+            return (*listed, f"{how}; an empty line leaves it unanswered.")
+
+
+def _choice(number: int, choice: Choice) -> str:
+    letter = f" or {choice.key}" if choice.key else ""
+    rule = f"; the rule is {visible_line(choice.beside)}" if choice.is_lasting and choice.beside else ""
+    more = f"; it {visible_line(choice.more)}" if choice.more else ""
+    return f"{number}{letter}: {visible_line(choice.says)}{rule}{more}"
 
 
 def wants_to_change(question: OpenQuestion, line: str) -> bool:
     """Whether a line says that the call is to be changed first."""
-    is_meant = line.strip().lower() in ("e", "edit")
-    can_be = isinstance(question, PlanSubmitted) or (isinstance(question, PermissionAsked) and changeable(question))
-    return is_meant and bool(can_be)
+    choice = typed_choice("e" if line.strip().lower() == "edit" else line, panel_of(question))
+    return choice is not None and choice.writes is not None and choice.writes.how != "words"
 
 
 def answer_of(question: OpenQuestion, line: str) -> Decision | PlanDecision | str | None:
     """What a line answers; None when it is no answer: nothing that was typed for something else allows a call."""
     words = line.strip()
-    match question:
-        case PermissionAsked():
-            return _decision(question, words)
-        case PlanSubmitted():
-            return _about_plan(question, words)
-        case QuestionAsked(options=options):
-            if words.isdecimal() and 0 < int(words) <= len(options):
-                return options[int(words) - 1]
-            return visible(words)
+    if isinstance(question, QuestionAsked):
+        choice = typed_choice(words, panel_of(question))
+        return str(choice.answer) if choice is not None else visible(words)
+    chosen = _chosen(question, words)
+    if isinstance(chosen, Decision | PlanDecision):
+        return chosen
+    word = words.lower()
+    if len(word) <= 1 or word.isdecimal() or chosen == "nothing":
+        return None  # a slip of the finger is not told to the model
+    if isinstance(question, PlanSubmitted) and parse(words) is not None:
+        return None  # a command was meant for something else
+    note = visible((words[1:] if word.startswith(("n ", "d ")) else words).strip())
+    return Decision("deny", note=note) if isinstance(question, PermissionAsked) else PlanDecision("reject", note=note)
+
+
+def _chosen(
+    question: PermissionAsked | PlanSubmitted, words: str
+) -> Decision | PlanDecision | Literal["nothing"] | None:
+    """What a number, a letter or one of a few words decides; None where the line is none of them."""
+    word, panel = words.lower(), panel_of(question)
+    typed = _FOR_PROJECT.fullmatch(word)
+    if typed is not None and isinstance(question, PermissionAsked):
+        choice = typed_choice(typed[1], panel, for_project=True) if panel.for_project else None
+        return (
+            choice.answer
+            if choice is not None and isinstance(choice.answer, Decision) and choice.is_lasting
+            else "nothing"
+        )
+    choice = typed_choice(_WORDS.get(word, word), panel)
+    return choice.answer if choice is not None and isinstance(choice.answer, Decision | PlanDecision) else None
 
 
 def answer_text(answer: Decision | PlanDecision | str) -> tuple[str, ...]:
     """What is said when an answer was taken; a denial is told where it takes effect."""
     match answer:
         case Decision(verdict="allow", rule=rule, kept=kept):
-            where = "in this project, from now on" if kept == "project" else "always in this session"
-            return (f"Allowed, and {where}: {said_of_rule(rule)}." if rule else "Allowed.",)
+            return (f"Allowed, and {words_of_rule(rule)}, {SCOPES[kept]}." if rule else "Allowed.",)
         case PlanDecision(verdict="accept", mode=mode):
             return (f"Accepted. The mode is now {mode}.",)
         case PlanDecision(verdict="reject"):
@@ -91,45 +124,6 @@ def answer_text(answer: Decision | PlanDecision | str) -> tuple[str, ...]:
 def is_short(line: str) -> bool:
     """Whether a line looks like an answer, not like a message."""
     return len(line.strip()) <= 2
-
-
-def _decision(question: PermissionAsked, words: str) -> Decision | None:
-    rules, word = dict(numbered(question)), words.lower()
-    match word:
-        case "":
-            return None
-        case "y" | "yes":
-            return Decision("allow")
-        case "n" | "no":
-            return Decision("deny")
-        case "a" | "always":
-            return Decision("allow", rule=rules[1]) if 1 in rules else None
-        case _ if typed := _NUMBER.fullmatch(word):
-            rule, for_project = rules.get(int(typed[2])), bool(typed[1])
-            if rule is None or (for_project and not question.rules_file):
-                return None
-            return Decision("allow", rule=rule, kept="project" if for_project else "session")
-        case _ if len(word) == 1:
-            return None  # a slip of the finger is not told to the model
-        case _:
-            note = words[1:] if word.startswith(("n ", "d ")) else words
-            return Decision("deny", note=visible(note.strip()))
-
-
-def _about_plan(question: PlanSubmitted, words: str) -> PlanDecision | None:
-    """What a line decides about a plan. A command is none, since it was meant for something else."""
-    word = words.lower()
-    if not word or parse(words) is not None:
-        return None
-    if word in ("yes", "ok", "accept"):
-        word = "y"
-    choice = choice_for("n" if word == "no" else word, question)
-    if choice is not None and choice.decision is not None:
-        return choice.decision
-    if len(word) == 1 or word.isdecimal():
-        return None  # a slip of the finger is not told to the model
-    note = words[1:] if word.startswith(("n ", "d ")) else words
-    return PlanDecision("reject", note=visible(note.strip()))
 
 
 def _headline(question: PermissionAsked) -> str:
@@ -183,15 +177,3 @@ def _dangers(question: PermissionAsked) -> tuple[str, ...]:
 
 def _reason(question: PermissionAsked) -> tuple[str, ...]:
     return tuple(f"Reason: {line}" for line in lines_of_text(question.reason)[:1]) + lines_of_text(question.reason)[1:]
-
-
-def _answers(question: PermissionAsked) -> tuple[str, ...]:
-    done = {one.rule: f"; it {dry_run_of(one)}" for one in question.tried if one.of}
-    always = tuple(
-        f"{number}: always in this session: {said_of_rule(offer)}{done.get(offer, '')}"
-        for number, offer in numbered(question)
-    )
-    place = visible_line(question.rules_file)
-    for_project = (f"p and such a number: in this project, from now on; kept in {place}",) if always and place else ()
-    change = " e: change it first." if changeable(question) else ""
-    return (f"y: yes, once. n: no.{change} Other words: no, and the model is told them.", *always, *for_project)

@@ -38,6 +38,13 @@ class Guarded(Screen[Answer]):
         came earlier was looked at."""
         return True
 
+    def wrote(self, key: events.Key) -> bool:
+        """Takes a key as text and as nothing else. Tells whether it did: otherwise it goes where all keys go."""
+        return False
+
+    def gave_away(self, key: events.Key | None) -> None:
+        """Something was not for the question: where it is a character, or a paste, it is in the prompt."""
+
     def await_painting(self) -> None:
         """What is asked now can be read only when it is painted."""
         self.painted = None

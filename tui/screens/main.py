@@ -1,18 +1,18 @@
 """The main screen: the transcript, what waits, the prompt and the status line, and how one gets from one to another."""
 
 from collections.abc import Callable
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
-from textual import on
+from textual import events, on
 from textual.app import ComposeResult
-from textual.binding import BindingType
+from textual.binding import Binding, BindingType
 from textual.containers import Vertical
-from textual.screen import Screen
 from textual.timer import Timer
 
 from tui.bindings import bindings
 from tui.prompt.history import History
 from tui.prompt.pastes import Pastes
+from tui.screens.guarded import Guarded
 from tui.session.completion import Offers
 from tui.session.queue import Queue
 from tui.view.blocks import DETAILS, told_of
@@ -24,17 +24,24 @@ from tui.widgets.status import StatusLine
 from tui.widgets.todos import TodoLine
 from tui.widgets.transcript import Transcript
 
+if TYPE_CHECKING:  # types only: nothing is asked before the first paint
+    from tui.view.question import Answer, QuestionSpec
+    from tui.widgets.question_panel import QuestionPanel
+
 REST = 1.0
 """Seconds after which it is told what has been written."""
+ROOMY, CRAMPED, TINY, LOWEST = 30, 18, 9, 6
+"""Lines of the screen below which a question leaves few to the transcript, none to it and to the prompt, below which it
+is not seen while something is written, and below which there is no status line beside it."""
 
 
-class MainScreen(Screen[None]):
-    """Where one reads and writes. What is sent leaves it as `Prompt.Submitted`."""
+class MainScreen(Guarded[None]):
+    """Where one reads and writes, and is asked. What is sent leaves it as `Prompt.Submitted`."""
 
     AUTO_FOCUS = "#prompt"
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (140, "-wide")]  # noqa: RUF012  # as Textual declares it
     """Where a panel has room beside the conversation."""
-    BINDINGS: ClassVar[list[BindingType]] = bindings("main")
+    BINDINGS: ClassVar[list[BindingType]] = [*bindings("main"), Binding("tab", "to_question", show=False)]
 
     def __init__(
         self,
@@ -57,6 +64,8 @@ class MainScreen(Screen[None]):
         self._telling: Timer | None = None
         """Tells soon what is in the prompt."""
         self._vim = vim
+        self.question: QuestionPanel | None = None
+        """What is asked above the prompt."""
 
     def compose(self) -> ComposeResult:
         offered = Completions(id="completions")
@@ -89,10 +98,90 @@ class MainScreen(Screen[None]):
     def todos(self) -> TodoLine:
         return self.query_one(TodoLine)
 
+    # What is asked
+
+    def ask(
+        self, spec: "QuestionSpec", answered: "Callable[[Answer | None], None]", place: str = ""
+    ) -> "QuestionPanel":
+        """Asks this above the prompt. `answered` is given the answer, or None where Esc was pressed."""
+        from tui.widgets.question_panel import QuestionPanel  # noqa: PLC0415  # deferred: see above
+
+        self.question = QuestionPanel(spec, answered, self._room, place)
+        self.mount(self.question, before=self.query_one(Completions))
+        self.await_painting()
+        self.question.take_focus_soon()
+        return self.question
+
+    def has_asked(self) -> None:
+        """Takes the question away."""
+        if (asked := self.question) is not None:
+            self.question = None
+            self.set_focus(self.prompt)  # first: what goes with the focus gives it to the transcript
+            asked.remove()
+            self._refit()
+
+    def _room(self, is_whole: bool) -> int:
+        """Lines that a question may take: some of the transcript stay, where there are enough."""
+        height = self.size.height
+        beside = (child for child in self.query_one("#desk").children if child is not self.question)
+        others = sum(child.outer_size.height for child in beside if child.display and child.id != "reader")
+        keep = 0 if is_whole or height < CRAMPED else 3 if height < ROOMY else height // 4
+        return max(1, height - others - keep)
+
+    def _refit(self) -> None:
+        """Where there are few lines, what is not asked gives way to what is."""
+        asking = self.question
+        is_cramped = asking is not None and self.size.height < CRAMPED
+        is_writing = self.focused is self.prompt
+        self.set_class(is_cramped and not is_writing, "cramped")
+        self.query_one(StatusLine).display = asking is None or self.size.height >= LOWEST
+        if asking is not None:
+            asking.display = not (is_cramped and is_writing and self.size.height < TINY)
+            asking.fit()
+            self.call_after_refresh(asking.fit)  # what stands beside it has its height by then
+
+    def on_resize(self) -> None:
+        self._refit()
+
+    def on_descendant_focus(self) -> None:
+        self._refit()
+
+    def action_to_question(self) -> None:
+        """Goes back to what is asked; where nothing is, on to whatever else takes keys."""
+        if self.question is not None:
+            self.question.take_focus()
+            self.await_painting()
+        elif self.focused is not self.prompt:
+            self.focus_next()
+
+    @property
+    def is_asking(self) -> bool:
+        return self.question is not None and self.question.has_focus_within
+
+    @property
+    def is_written_in(self) -> bool:
+        return self.question is not None and self.question.is_written_in
+
+    def means(self, key: events.Key) -> bool:
+        return self.question is None or self.question.means(key)
+
+    def wrote(self, key: events.Key) -> bool:
+        return self.question is not None and self.question.write(key)
+
+    def gave_away(self, key: events.Key | None) -> None:
+        """What is a text goes on in the prompt. One character may be an answer that came too soon."""
+        if self.question is not None:
+            is_text = key is None or self.question.is_beside or not self.question.means(key)
+            self.question.is_beside = True
+            if is_text or len(self.prompt.text) > 1:
+                self.set_focus(self.prompt)  # at once: the next character is for it
+
     # What is written, and what waits
 
     @on(PromptInput.Changed)
     def _is_writing(self) -> None:
+        if not self.prompt.text and self.focused is self.prompt and self.question is not None:
+            self.action_to_question()  # what was begun beside it is sent, or is not wanted
         if not self.prompt.text:
             self._tell_written()  # at once: it was sent, or is not wanted
         elif self._telling is None:
@@ -140,6 +229,8 @@ class MainScreen(Screen[None]):
         self.prompt.focus()
         if message.typed:
             self.prompt.insert(self._pastes.fold(message.typed))
+        elif self.question is not None:
+            self.action_to_question()
         else:
             await self.run_action("app.escape")
 

@@ -6,3 +6,19 @@ from rich.cells import cell_len, set_cell_size
 def fitted(text: str, width: int) -> str:
     """The text in just so many cells: with blanks behind it, or cut, which its last cell says."""
     return set_cell_size(text if cell_len(text) <= width else f"{set_cell_size(text, max(width - 1, 0))}…", width)
+
+
+def wrapped(text: str, width: int) -> list[str]:
+    """The text in lines of at most so many cells, broken between words where that can be."""
+    lines, line = list[str](), ""
+    for word in text.split(" "):
+        if line and cell_len(line) + 1 + cell_len(word) <= width:
+            line = f"{line} {word}"
+            continue
+        lines += [line] if line else []
+        line = word
+        while cell_len(line) > width > 0:
+            at = next((at for at in range(1, len(line)) if cell_len(line[: at + 1]) > width), len(line))
+            lines.append(line[:at])
+            line = line[at:]
+    return [*lines, line] if line or not lines else lines

@@ -1,16 +1,15 @@
-"""What a question about a call says, and what may be answered. Plain values: it knows no screen."""
+"""A question about a call: what it says, and what may be answered. Plain values: it knows no screen."""
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from textwrap import wrap
-
-from rich.cells import cell_len
+from collections.abc import Mapping
 
 from agent.events import Decision, PermissionAsked, Tried
 from tools.outputs.extent import counted as so_many
 from tools.outputs.extent import shortened
 from tui.text.inks import Line, Span
 from tui.text.sanitise import visible, visible_line
+from tui.text.unified_diff import counted
+from tui.view.question import Choice, QuestionSpec, Subject, Writing
+from tui.view.rule_wording import words_of_rule
 from tui.view.titles import command_of, path_of
 
 _CHANGEABLE: Mapping[str, str] = {"bash": "command", "write": "content", "edit": "new", "apply_patch": "patch"}
@@ -19,6 +18,83 @@ _MOST_DANGERS = 3
 """Lines about what is dangerous in a command."""
 _LONGEST_PART = 60
 """Characters of a part of a command that are told again."""
+SCOPES: Mapping[str, str] = {"session": "for this session", "project": "in this project, from now on"}
+OUTSIDE = "outside-"
+"""How the id of a question begins that is about a second run, outside the sandbox."""
+
+
+def panel_of_call(question: PermissionAsked) -> QuestionSpec:
+    """The question as it is asked."""
+    headline = headline_of(question, *counted(question.preview))
+    choices = _choices(question, "session")
+    for_project = _choices(question, "project") if question.rules_file and question.offers else ()
+    return QuestionSpec(headline, _subject(question), choices, reason_of(question), for_project)
+
+
+def _subject(question: PermissionAsked) -> Subject:
+    """All that the call would do: the whole command line, the diff, or every argument."""
+    command = command_of(question.arguments)
+    if command:
+        return Subject("code", command, "bash", tuple((one.start, one.end) for one in question.dangers))
+    if question.preview:
+        return Subject("diff", question.preview)
+    return Subject("arguments", arguments=question.arguments)
+
+
+def _choices(question: PermissionAsked, kept: str) -> tuple[Choice, ...]:
+    """The answers in their order: the narrowest yes first, then what keeps a rule, a change, and the ways to say no."""
+    once = "Yes, once"
+    if question.host:
+        once = "Yes, for as long as this command runs"
+    elif question.id.startswith(OUTSIDE):
+        once = "Yes, once more, outside the sandbox"
+    note = Writing("words", _denied, "why not, or what to do instead; Enter denies, Esc goes back")
+    return (
+        Choice(once, "y", Decision("allow"), brief="Yes"),
+        *(_lasting(question, number, kept) for number in range(len(question.offers))),
+        *((Choice("Change it first", "e", writes=_change(question)),) if changeable(question) else ()),
+        Choice("No", "n", Decision("deny")),
+        Choice("No, and say what to do instead", "d", writes=note, brief="No, because"),
+    )
+
+
+def _denied(words: str) -> Decision:
+    return Decision("deny", note=visible(words.strip()))
+
+
+def _lasting(question: PermissionAsked, number: int, kept: str) -> Choice:
+    rule, is_exact = question.offers[number], question.offers_exact and number == 0
+    done = {one.rule: dry_run_of(one) for one in question.tried}
+    place = f"kept in {question.rules_file}" if kept == "project" else ""
+    words = words_of_rule(rule, is_exact=is_exact)
+    return Choice(
+        f"Yes, and {words}, {SCOPES[kept]}",
+        "a" if is_exact else "",
+        Decision("allow", rule=rule, kept="project" if kept == "project" else "session"),
+        is_lasting=True,
+        beside=rule,
+        more="; ".join(part for part in (done.get(rule, ""), place) if part),
+        brief=f"Yes, {words}",
+    )
+
+
+def _change(question: PermissionAsked) -> Writing:
+    """A command that can be seen is changed in place, anything else in the user's editor."""
+    before = str(question.arguments[changeable(question)])
+    if changeable(question) == "command" and visible(before) == before:
+        return Writing("command", lambda text: _as_written(question, before, text), before=before)
+
+    def edited(text: str) -> Decision | None:
+        return Decision("edit", arguments=changed(question, text)) if text != before else None
+
+    return Writing("editor", edited, before=before, file=path_of(question.arguments))
+
+
+def _as_written(question: PermissionAsked, before: str, text: str) -> Decision | None:
+    """What is run is what is there to be read: the field shows it all."""
+    if not text.strip():
+        return None
+    return Decision("allow") if text == before else Decision("allow", arguments=changed(question, visible(text)))
 
 
 def headline_of(question: PermissionAsked, added: int, removed: int) -> Line:
@@ -28,6 +104,8 @@ def headline_of(question: PermissionAsked, added: int, removed: int) -> Line:
     start: tuple[Span, ...] = (("? ", "warn"), ("May ", "text"), name)
     if question.host:
         return (*start, (" reach ", "text"), (visible_line(question.host), "strong"), ("?", "text"))
+    if question.id.startswith(OUTSIDE):
+        return (*start, (" run this again, outside the sandbox?", "text"))
     if command_of(question.arguments):
         return (*start, (" run this?", "text"), *_edited(question))
     if question.preview:
@@ -39,17 +117,6 @@ def headline_of(question: PermissionAsked, added: int, removed: int) -> Line:
 
 def _edited(question: PermissionAsked) -> tuple[Span, ...]:
     return (("  as you changed it", "warn"),) if question.is_edited else ()
-
-
-@dataclass(frozen=True, slots=True)
-class AnswerKeys:
-    """The keys that answer, as lines."""
-
-    lines: tuple[Line, ...]
-    height: int
-    """How many lines they take on the screen."""
-    has_rules: bool
-    """Whether the rules are among them: what is not shown is not offered."""
 
 
 def dangers_told(question: PermissionAsked) -> tuple[str, ...]:
@@ -70,79 +137,6 @@ def reason_of(question: PermissionAsked) -> tuple[Line, ...]:
     return (*dangers, *(((line, "dim"),) for line in visible(question.reason).split("\n")))
 
 
-def answers_in(question: PermissionAsked, *, for_project: bool, width: int, height: int) -> AnswerKeys:
-    """As much about the answers as so many lines hold: what rules would have done is left out first, then the rules,
-    and then what the keys mean."""
-    *longer, shortest = _keys(question)
-    keys = next((line for line in longer if len(_words(line)) <= width), shortest)
-    for brief in (False, True):
-        rules = _rules(question, for_project=for_project, brief=brief)
-        lines = (keys, *(line for rule in rules for line in _hung(rule, width)))
-        taken = sum(lines_taken(_words(line), width) for line in lines)
-        if taken <= height:
-            return AnswerKeys(lines, taken, has_rules=True)
-    return AnswerKeys((keys,), lines_taken(_words(keys), width), has_rules=False)
-
-
-def numbered(question: PermissionAsked) -> tuple[tuple[int, str], ...]:
-    """The rules that are offered, each with the number that keeps it. 1 is always for exactly this: who presses it by
-    habit allows no more."""
-    return tuple(enumerate(question.offers, 1 if question.offers_exact else 2))
-
-
-def said_of_rule(rule: str) -> str:
-    """A rule as the user reads it."""
-    return "exactly this" if "(=" in rule else visible_line(rule)
-
-
-def lines_taken(text: str, width: int) -> int:
-    """How many lines a text takes at most, words kept whole."""
-    return max(1, len(wrap(text, max(1, width))), -(-cell_len(text) // max(1, width)))
-
-
-def _keys(question: PermissionAsked) -> tuple[Line, ...]:
-    """The keys that answer in a word, with more and more of their meaning left out."""
-    keys = [("y", "once", "once"), ("n", "no", "no"), ("d", "no, and say why", "why not")]
-    if changeable(question):
-        keys.append(("e", "edit first", "edit"))
-    keys.append(("Esc", "stop", "stop"))
-    return (
-        tuple(span for key, meaning, _ in keys for span in _key(key, f"{meaning}   ")),
-        tuple(span for key, _, meaning in keys for span in _key(key, f"{meaning} ")),
-        tuple(span for key, _, meaning in keys[:-1] for span in _key(key, f"{meaning} ")),
-        tuple((f"{key} ", "accent") for key, _, _ in keys[:-1]),
-    )
-
-
-def _rules(question: PermissionAsked, *, for_project: bool, brief: bool) -> Iterator[Line]:
-    how_long = "in this project, from now on" if for_project else "in this session"
-    known = {one.rule: one for one in question.tried}
-    for number, offer in numbered(question):
-        yield (*_key(str(number), f"{how_long}: "), (said_of_rule(offer), "strong"))
-        if not brief and offer in known:
-            yield (("   ", "dim"), (dry_run_of(known[offer]), "dim"))
-    if question.rules_file:
-        other = "only in this session" if for_project else "in this project, from now on"
-        place = f" ({visible_line(question.rules_file)})" if for_project and not brief else ""
-        yield (*_key("p", f"those rules {other}"), (place, "dim"))
-
-
-def _hung(line: Line, width: int) -> tuple[Line, ...]:
-    """The line; where it is moved in, its further lines are, too."""
-    before, (text, ink) = line[0], line[1]
-    if before[0].strip():
-        return (line,)
-    return tuple((before, (part, ink)) for part in wrap(text, max(1, width - len(before[0]))))
-
-
-def _words(line: Line) -> str:
-    return "".join(text for text, _ in line).rstrip()
-
-
-def _key(key: str, meaning: str) -> tuple[Span, Span]:
-    return ((f" {key} ", "accent"), (meaning, "text"))
-
-
 def dry_run_of(rule: Tried) -> str:
     """What a rule would have allowed so far, in a sentence."""
     if not rule.of:
@@ -154,23 +148,10 @@ def dry_run_of(rule: Tried) -> str:
     return f"would have allowed {rule.allowed:,} of {calls}" + (f", e.g. {examples}" if examples else ", all like this")
 
 
-def decision_for(key: str, question: PermissionAsked, *, for_project: bool) -> Decision | None:
-    """What a key answers; None when it answers nothing."""
-    rule = dict(numbered(question)).get(int(key) if key.isdecimal() and key.isascii() else 0)
-    match key:
-        case "y":
-            return Decision("allow")
-        case "n":
-            return Decision("deny")
-        case _ if rule is not None:
-            return Decision("allow", rule=rule, kept="project" if for_project else "session")
-        case _:
-            return None
-
-
 def changeable(question: PermissionAsked) -> str:
     """The argument that the user may change; empty when there is none."""
-    name = _CHANGEABLE.get(question.name, "") if not question.host else ""
+    is_fixed = question.host or question.id.startswith(OUTSIDE)
+    name = "" if is_fixed else _CHANGEABLE.get(question.name, "")
     return name if isinstance(question.arguments.get(name), str) else ""
 
 

@@ -1,7 +1,6 @@
 """A plan as it is shown, and what it may be answered with. Plain values: it knows no screen."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from agent.context.control_calls import PLAN
 from agent.plan_events import PlanDecision, PlanSubmitted
@@ -10,6 +9,7 @@ from tui.text.sanitise import visible
 from tui.view.blocks import Block, Call
 from tui.view.outcomes import outcome_of
 from tui.view.panel import Panel
+from tui.view.question import Choice, QuestionSpec, Subject, Writing
 
 FILE = "plan.md"
 """How the name of the file ends in which a plan is changed."""
@@ -21,54 +21,42 @@ _MODES: Mapping[str, str] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class PlanChoice:
-    """One of the answers."""
-
-    key: str
-    says: str
-    brief: str
-    """The same in a word or two."""
-    decision: PlanDecision | None = None
-    """None where something has to be written first."""
-
-    def row(self, width: int) -> Line:
-        """Key and meaning, in so many columns."""
-        says = self.says if len(self.says) + 3 <= width else self.brief
-        return ((f"{self.key}  ", "accent"), (says, "text"))
-
-
-def choices_in(question: PlanSubmitted) -> tuple[PlanChoice, ...]:
-    """All answers, each with its key."""
+def panel_of_plan(question: PlanSubmitted) -> QuestionSpec:
+    """The question as it is asked."""
     accepted = (
-        PlanChoice(str(number), _MODES[mode], mode, PlanDecision("accept", mode))
-        for number, mode in enumerate(question.modes, 1)
+        Choice(
+            _MODES[mode].capitalize(),
+            "y" if not number else "",
+            PlanDecision("accept", mode),
+            is_lasting=mode == "auto",
+            beside=f"mode {mode}",
+            brief=f"Yes, {mode}",
+        )
+        for number, mode in enumerate(question.modes)
     )
-    return (
+    note = Writing("words", _rejected, "what to do instead; Enter rejects the plan, Esc goes back")
+    edit = Writing("editor", lambda text: _edited(question, text), before=question.plan, file=FILE)
+    choices = (
         *accepted,
-        PlanChoice("e", "change the plan first", "edit"),
-        PlanChoice("d", "no, and say what to do instead", "why not"),
-        PlanChoice("n", "no", "no", PlanDecision("reject")),
+        Choice("Change the plan first", "e", writes=edit, brief="Change it"),
+        Choice("No", "n", PlanDecision("reject")),
+        Choice("No, and say what to do instead", "d", writes=note, brief="No, because"),
     )
+    return QuestionSpec(headline_of(question), Subject("markdown", question.plan), choices)
 
 
-def choice_for(key: str, question: PlanSubmitted) -> PlanChoice | None:
-    """What a key chooses; None when it chooses nothing. `y` is the yes that allows the least."""
-    return next((choice for choice in choices_in(question) if choice.key == ("1" if key == "y" else key)), None)
+def _rejected(words: str) -> PlanDecision:
+    return PlanDecision("reject", note=visible(words.strip()))
+
+
+def _edited(question: PlanSubmitted, text: str) -> PlanDecision | None:
+    return PlanDecision("edit", plan=text) if text.strip() and text != question.plan else None
 
 
 def headline_of(question: PlanSubmitted) -> Line:
     """What is asked, in a line."""
     changed: Line = (("  as you changed it", "warn"),) if question.is_edited else ()
     return (("? ", "warn"), (HEADLINE, "strong"), *changed)
-
-
-def brief_keys(question: PlanSubmitted, width: int) -> str:
-    """The answers in a line, for a screen that has no room for more; only the keys where that is too long."""
-    choices = choices_in(question)
-    said = "  ".join(f"{choice.key} {choice.brief}" for choice in choices)
-    keys = " ".join(choice.key for choice in choices)
-    return next((line for line in (f"{said}  Esc stop", said) if len(line) <= width), keys)
 
 
 def plan_in(blocks: Sequence[Block]) -> Call | None:

@@ -10,8 +10,9 @@ class Field(Input):
 
     def on_mount(self) -> None:
         self.cursor_blink = False
+        self.select_on_focus = False  # what is written in it would be written over
 
     def go_on_with(self, character: str) -> None:
         """Writes on here what was begun elsewhere."""
-        self.focus()
+        self.screen.set_focus(self)  # at once: the next character is for it
         self.insert_text_at_cursor(character)

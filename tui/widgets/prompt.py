@@ -273,7 +273,7 @@ class PromptInput(TextArea):
             case "ctrl+v":
                 self.run_worker(self._paste_picture(), group="clipboard", exclusive=True)
             case "tab":
-                pass
+                return False
             case "question_mark" if not self.text:
                 self.call_later(self.run_action, "app.command('help')")
             case "ctrl+d" if not self.text:

@@ -26,10 +26,14 @@ def test_all_that_a_call_would_do_is_read_out() -> None:
         "rm -r build",
         "make ␛[2J",
         "Reason: ask mode asks",
-        "y: yes, once. n: no. e: change it first. Other words: no, and the model is told them.",
-        "1: always in this session: exactly this",
-        "2: always in this session: bash(make)",
+        "1 or y: Yes, once",
+        "2 or a: Yes, and exactly this command, for this session; the rule is bash(=rm -r build)",
+        "3: Yes, and every command that begins with `make`, for this session; the rule is bash(make)",
+        "4 or e: Change it first",
+        "5 or n: No",
+        "6 or d: No, and say what to do instead",
         "p and such a number: in this project, from now on; kept in /home/me/rules.json",
+        "Other words: no, and the model is told them.",
     )
 
 
@@ -47,7 +51,12 @@ def test_a_change_is_read_out_line_by_line() -> None:
 def test_arguments_of_other_tools_are_read_out() -> None:
     lines = lines_of_question(PermissionAsked("q", "1", "forge__open", {"title": "a", "body": "b\nc"}, ""))
     assert lines[:2] == ("Question: may forge__open run with these arguments?", "title: a")
-    assert "y: yes, once." in lines[-1]
+    assert lines[3:] == (
+        "1 or y: Yes, once",
+        "2 or n: No",
+        "3 or d: No, and say what to do instead",
+        "Other words: no, and the model is told them.",
+    )
 
 
 @pytest.mark.parametrize(
@@ -57,14 +66,20 @@ def test_arguments_of_other_tools_are_read_out() -> None:
         (" Yes ", Decision("allow")),
         ("n", Decision("deny")),
         ("a", Decision("allow", rule="bash(=rm -r build)")),
-        ("1", Decision("allow", rule="bash(=rm -r build)")),
-        ("p2", Decision("allow", rule="bash(make)", kept="project")),
-        ("P 1", Decision("allow", rule="bash(=rm -r build)", kept="project")),
-        ("p3", None),
+        ("1", Decision("allow")),
+        ("2", Decision("allow", rule="bash(=rm -r build)")),
+        ("p3", Decision("allow", rule="bash(make)", kept="project")),
+        ("P 2", Decision("allow", rule="bash(=rm -r build)", kept="project")),
+        ("p1", None),
+        ("p5", None),
+        ("p9", None),
+        ("5", Decision("deny")),
+        ("6", None),
         ("p", None),
         ("x", None),
-        ("2", Decision("allow", rule="bash(make)")),
-        ("3", None),
+        ("3", Decision("allow", rule="bash(make)")),
+        ("7", None),
+        ("12", None),
         ("", None),
         ("n use make clean", Decision("deny", note="use make clean")),
         ("yes please", Decision("deny", note="yes please")),
@@ -77,17 +92,19 @@ def test_only_what_is_meant_as_a_yes_allows(line: str, decision: Decision | None
 
 def test_where_nothing_is_kept_or_nothing_says_exactly_this_a_line_answers_nothing() -> None:
     question = replace(RUN, rules_file="", offers=("bash(make)",), offers_exact=False)
-    lines = ("1", "a", "2", "p2")
-    assert [answer_of(question, line) for line in lines] == [None, None, Decision("allow", rule="bash(make)"), None]
-    assert how_to_answer(question)[1:] == ("2: always in this session: bash(make)",)
+    lines = ("a", "2", "p2")
+    assert [answer_of(question, line) for line in lines] == [None, Decision("allow", rule="bash(make)"), None]
+    rule = "2: Yes, and every command that begins with `make`, for this session; the rule is bash(make)"
+    assert how_to_answer(question)[1] == rule
     assert [wants_to_change(question, line) for line in ("e", " Edit ", "edit it")] == [True, True, False]
     assert not wants_to_change(replace(question, name="read"), "e")
 
 
 def test_what_is_kept_is_told() -> None:
     kept = Decision("allow", rule="bash(=ls)", kept="project")
-    assert answer_text(kept) == ("Allowed, and in this project, from now on: exactly this.",)
-    assert answer_text(Decision("allow", rule="bash(ls)")) == ("Allowed, and always in this session: bash(ls).",)
+    assert answer_text(kept) == ("Allowed, and exactly this command, in this project, from now on.",)
+    told = "Allowed, and every command that begins with `ls`, for this session."
+    assert answer_text(Decision("allow", rule="bash(ls)")) == (told,)
 
 
 def test_without_an_offer_nothing_is_allowed_for_good() -> None:
@@ -127,9 +144,12 @@ def test_a_plan_is_read_whole_and_a_line_decides() -> None:
         "# Mine",
         "",
         visible("1. \x1b[2JDo it."),
-        "1: yes, asking before each change.",
-        "2: yes, changing files without asking.",
-        "e: change the plan first. n: no. Other words: no, and the model is told them.",
+        "1 or y: Yes, asking before each change",
+        "2: Yes, changing files without asking",
+        "3 or e: Change the plan first",
+        "4 or n: No",
+        "5 or d: No, and say what to do instead",
+        "Other words: no, and the model is told them.",
     )
     accepted, rejected = PlanDecision("accept", "ask"), PlanDecision("reject")
     decided: dict[str, PlanDecision | None] = {
@@ -138,6 +158,8 @@ def test_a_plan_is_read_whole_and_a_line_decides() -> None:
         "Yes": accepted,
         "2": PlanDecision("accept", "accept-edits"),
         "3": None,
+        "4": PlanDecision("reject"),
+        "5": None,
         "": None,
         "x": None,
         "n": rejected,

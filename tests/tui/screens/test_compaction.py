@@ -12,10 +12,10 @@ from tests.tui.inked import plain
 from tests.tui.piloting import Driven
 from tests.tui.test_real_session import Reply, calls, working
 from tui.screens.compaction import CompactionScreen
-from tui.screens.confirm import ConfirmScreen
 from tui.view.blocks import Notice
 from tui.view.compaction_preview import gate_lines, quote_text
 from tui.view.receipts import Compaction, UndoneReceipt
+from tui.widgets.question_panel import QuestionPanel
 from tui.widgets.transcript import Transcript
 
 READS: list[Reply] = [calls("read", path=f"{name}.py") for name in "abcd"]
@@ -59,11 +59,11 @@ async def test_it_is_looked_at_written_edited_done_and_taken_back(tmp_path: Path
         assert receipt.event.model.endswith(", edited by you")
 
         t.transcript.focus()
-        await t.press("u", asks=ConfirmScreen)
+        await t.press("u", asks=QuestionPanel)
         await t.press("escape")
         assert t.session.history.summary.summary
         t.prompt.focus()
-        await t.type("/context undo", asks=ConfirmScreen)
+        await t.type("/context undo", asks=QuestionPanel)
         await t.press("enter", until=lambda: isinstance(t.app.controller.view.blocks[-1], UndoneReceipt))
         assert replace(t.session.history, held=0) == before
         await t.type("/context undo", shows="there is nothing to undo")

@@ -6,16 +6,16 @@ from pathlib import Path
 
 import pytest
 
+from agent.events import PermissionAsked
 from agent.messages import User
 from tests.tui.doubles import FakeSession
 from tests.tui.piloting import Driven, terminal
 from tests.tui.test_real_session import Reply, calls, working
-from tui.screens.confirm import ConfirmScreen
 from tui.screens.context import KEYS_SURE, ContextScreen
-from tui.screens.permission import PermissionScreen
 from tui.view.blocks import Notice
 from tui.widgets.keyline import KeyLine
 from tui.widgets.listing import Listing
+from tui.widgets.question_panel import QuestionPanel
 
 LONG = "".join(f"{number} row of a long file\n" for number in range(400))
 
@@ -190,7 +190,7 @@ async def test_while_a_turn_runs_acts_say_that_they_have_to_wait(tmp_path: Path)
     slow = calls("bash", command="echo started; sleep 600")
     async with working(prepared(tmp_path), calls("read", path="a.txt"), {"text": "one"}, slow, {"text": "end"}) as t:
         await t.says("read it", shows="one")
-        await t.type("go on", asks=PermissionScreen)
+        await t.type("go on", asks=PermissionAsked)
         await t.press("y", shows="│ started")
         screen = await looking(t)
         mark(screen, "r1")
@@ -213,7 +213,7 @@ async def test_acts_are_commands_too(tmp_path: Path) -> None:
             ("/context pin", "nothing that can be done"),
         ):
             await t.type(written, shows=told)
-        await t.type("/context undo", asks=ConfirmScreen)
+        await t.type("/context undo", asks=QuestionPanel)
         await t.press("enter", shows="undone: ")
         await t.type("/context undo", shows="there is nothing to undo")
 

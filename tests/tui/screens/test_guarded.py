@@ -1,10 +1,10 @@
 """A question is answered only by what was typed at it: decided by when it came, whenever somebody has time for it."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -13,14 +13,13 @@ from textual.widgets import Input
 
 from agent.events import Decision, PermissionAsked, QuestionAsked, TurnFinished
 from tests.tui.doubles import FakeSession, Hold
-from tests.tui.piloting import Terminal, terminal
+from tests.tui.piloting import ScreenType, Terminal, asks_on, terminal
 from tests.tui.ptys import ready
 from tui.prompt.key_arrivals import GUARD, Arrival, Arrivals, Purpose, purpose_of
-from tui.screens.confirm import ConfirmScreen
 from tui.screens.guarded import Guarded
-from tui.screens.permission import PermissionScreen
-from tui.screens.question import QuestionScreen
 from tui.terminal.colour_query import TerminalInput
+from tui.widgets.choices import ChoiceList
+from tui.widgets.question_panel import QuestionPanel
 
 QUESTION = PermissionAsked(
     "q", "1", "bash", {"command": "make"}, "asks", "", ("bash(=make)",), (), "/home/me/.config/ebbtide/rules.json"
@@ -139,12 +138,18 @@ class Hands:
         self.now[0] = LATER + at
         self.reads.hear(typed)
 
-    async def asked(self, screen: type[Guarded[Any]]) -> None:
+    async def asked(self, screen: ScreenType) -> None:
         await self.terminal.asks(screen)
         shown = self.terminal.app.screen
         assert isinstance(shown, Guarded)
         await self.terminal.until(lambda: shown.painted is not None)
         shown.painted = LATER + 100.0
+
+    async def goes_back(self, at: float, asked: ScreenType) -> None:
+        """Goes back from the prompt to the question, which is painted then."""
+        self.sends(at, b"\t")
+        await self.terminal.until(lambda: asks_on(self.terminal.app, asked))
+        await self.asked(asked)
 
     @property
     def prompt(self) -> str:
@@ -152,7 +157,7 @@ class Hands:
 
 
 @asynccontextmanager
-async def hands(session: FakeSession, asked: type[Guarded[Any]] | None = None) -> AsyncIterator[Hands]:
+async def hands(session: FakeSession, asked: ScreenType | None = None) -> AsyncIterator[Hands]:
     """At a terminal that shows a question when the user has said something; None: where nothing was said."""
     async with terminal(session, guard=GUARD) as t:
         driver, now = t.app._driver, [0.0]
@@ -184,28 +189,55 @@ async def test_a_text_that_arrives_in_one_write_answers_nothing_and_is_in_the_pr
     typed: bytes, in_prompt: str
 ) -> None:
     session = FakeSession([[QUESTION, DONE]])
-    async with hands(session, PermissionScreen) as user:
+    async with hands(session, PermissionAsked) as user:
         t = user.terminal
         at = 102.0 if len(typed) > 1 else 100.1
         user.sends(at, typed)
         await t.until(lambda: user.prompt.strip() == in_prompt.strip())
         user.sends(at + 0.2, b"1")  # and what comes at once behind it
         await t.until(lambda: user.prompt.endswith("1"))
+        user.sends(103.0, b"y")  # however long somebody thinks
+        await t.until(lambda: user.prompt.endswith("1y"))
         assert session.answers == {}
-        assert isinstance(t.app.screen, PermissionScreen)
-        user.sends(103.0, b"y")
+        await user.goes_back(104.0, PermissionAsked)
+        user.sends(105.0, b"y")
         await t.until(lambda: session.answers == {"q": Decision("allow")})
+
+
+@pytest.mark.parametrize("early", [b"n", b"1", b"y", b"x"])
+async def test_enter_behind_a_key_that_came_too_soon_answers_nothing(early: bytes) -> None:
+    session = FakeSession([[QUESTION, DONE]])
+    async with hands(session, PermissionAsked) as user:
+        t = user.terminal
+        user.sends(100.1, early)
+        await t.until(lambda: user.prompt == early.decode())
+        user.sends(102.0, b"\r")
+        await t.until(lambda: t.prompt.has_focus)
+        assert session.answers == {}
+        user.sends(103.0, b"\x7f")
+        await t.until(lambda: asks_on(t.app, PermissionAsked))
+        user.sends(104.0, b"\r")
+        await t.until(lambda: session.answers == {"q": Decision("allow")})
+
+
+async def test_an_answer_that_came_too_soon_is_given_again() -> None:
+    session = FakeSession([[QUESTION, DONE]])
+    async with hands(session, PermissionAsked) as user:
+        user.sends(100.1, b"n")
+        user.sends(101.0, b"n")
+        await user.terminal.until(lambda: session.answers == {"q": Decision("deny")})
 
 
 async def test_a_question_that_came_between_the_key_and_its_handling_is_not_answered_by_it() -> None:
     session = FakeSession([[QUESTION, DONE]])
-    async with hands(session, PermissionScreen) as user:
+    async with hands(session, PermissionAsked) as user:
         t = user.terminal
         user.sends(98.0, b"y")  # two seconds before; nobody had time for it
         user.sends(99.0, b"\r")
         user.sends(99.5, b"\x1b[B")
         await t.until(lambda: user.prompt == "y")
-        assert (session.answers, isinstance(t.app.screen, PermissionScreen)) == ({}, True)
+        await t.pilot.pause()
+        assert (session.answers, asks_on(t.app, PermissionAsked)) == ({}, True)
 
 
 async def test_the_key_for_one_question_does_not_answer_the_next() -> None:
@@ -216,22 +248,23 @@ async def test_the_key_for_one_question_does_not_answer_the_next() -> None:
         await t.type("go", until=lambda: t.app.controller.view.busy)
         t.app.controller.advance(QUESTION)
         t.app.controller.advance(SECOND)
-        await user.asked(PermissionScreen)
+        await user.asked(PermissionAsked)
         user.sends(102.0, b"y")
         await t.until(lambda: session.answers == {"q": Decision("allow")})
-        await t.until(lambda: isinstance(t.app.screen, PermissionScreen) and t.app.screen.question == SECOND)
-        await user.asked(PermissionScreen)
+        await t.until(lambda: asks_on(t.app, PermissionAsked) and t.asked.spec.about == SECOND)
+        await user.asked(PermissionAsked)
         user.sends(99.9, b"y")  # a key that is held
         user.sends(100.2, b"y")
         await t.until(lambda: user.prompt == "yy")
-        user.sends(100.6, b"y")
+        await user.goes_back(100.6, PermissionAsked)
+        user.sends(101.6, b"y")
         await t.until(lambda: session.answers.get("q2") == Decision("allow"))
         hold.event.set()
 
 
 async def test_two_answers_that_nobody_had_time_for_are_one() -> None:
     session = FakeSession([[QUESTION, DONE]])
-    async with hands(session, PermissionScreen) as user:
+    async with hands(session, PermissionAsked) as user:
         t = user.terminal
         user.sends(102.0, b"y")
         user.sends(103.0, b"y")
@@ -243,7 +276,7 @@ async def test_two_answers_that_nobody_had_time_for_are_one() -> None:
 
 async def test_keys_that_the_question_takes_may_follow_each_other_at_once() -> None:
     session = FakeSession([[WORDS, DONE]])
-    async with hands(session, QuestionScreen) as user:
+    async with hands(session, QuestionAsked) as user:
         t = user.terminal
         for at, typed in ((102.0, b"\x1b[B"), (102.05, b"\x1b[B"), (102.1, b"\r")):
             user.sends(at, typed)
@@ -252,9 +285,11 @@ async def test_keys_that_the_question_takes_may_follow_each_other_at_once() -> N
 
 async def test_text_for_a_field_may_come_in_one_read_and_enter_behind_it_may_not() -> None:
     session = FakeSession([[WORDS, DONE]])
-    async with hands(session, QuestionScreen) as user:
+    async with hands(session, QuestionAsked) as user:
         t = user.terminal
         user.sends(100.1, b"later ")
+        await t.until(lambda: user.prompt == "later " and t.prompt.has_focus)
+        await user.goes_back(101.0, QuestionAsked)
         user.sends(102.0, b"both of\r")
         user.sends(102.2, b"\r")
         user.sends(103.0, b"\x1b[200~ them\x1b[201~")
@@ -264,24 +299,29 @@ async def test_text_for_a_field_may_come_in_one_read_and_enter_behind_it_may_not
         assert user.prompt == "later "
 
 
-async def test_a_confirmation_is_guarded_too() -> None:
+async def test_a_confirmation_is_guarded_too_over_whatever_is_shown() -> None:
     async with hands(FakeSession()) as user:
         t = user.terminal
-        answers = list[bool | None]()
-        t.app.push_screen(ConfirmScreen("Sure?", (), "does it"), answers.append)
-        await user.asked(ConfirmScreen)
-        user.sends(102.0, b"why not\r")
-        await t.until(lambda: user.prompt == "why not")
-        assert answers == []
-        user.sends(103.0, b"\r")
-        await t.until(lambda: answers == [True])
+        for number, over in enumerate((False, True)):
+            if over:
+                await t.opens("/help")
+            asked = asyncio.create_task(t.app.context.confirm("Sure?", (), "do it"))
+            await user.asked(QuestionPanel)
+            user.sends(102.0 + 10 * number, b"why not\r")
+            await t.until(lambda: user.prompt == "why not")
+            assert not asked.done()
+            if not over:
+                await user.goes_back(103.0, QuestionPanel)
+            user.sends(104.0 + 10 * number, b"\r")
+            assert await asked
+            t.prompt.put("")
 
 
 async def test_a_click_too_soon_or_with_keys_chooses_nothing() -> None:
     session = FakeSession([[WORDS, DONE]])
-    async with hands(session, QuestionScreen) as user:
+    async with hands(session, QuestionAsked) as user:
         t = user.terminal
-        options = t.app.screen.query_one("#options").region
+        options = t.app.screen.query_one(ChoiceList).region
         click = f"\x1b[<0;{options.x + 2};{options.y + 1}M".encode()
         release = click[:-1] + b"m"
         user.sends(100.1, click)
@@ -290,8 +330,12 @@ async def test_a_click_too_soon_or_with_keys_chooses_nothing() -> None:
         user.sends(102.1, release)
         await t.until(lambda: t.app.screen.query_one("#words", Input).value == "x")
         assert session.answers == {}
-        user.sends(104.0, click)
-        user.sends(104.1, release)
+        for at in (104.0, 106.0):  # the first one marks
+            assert session.answers == {}
+            user.sends(at, click)
+            user.sends(at + 0.1, release)
+            await t.until(lambda: t.asked.has_focus)
+            await t.pilot.pause()
         await t.until(lambda: session.answers == {"w": "the first"})
 
 
@@ -307,9 +351,10 @@ text = "It is done."
 def test_at_a_terminal_a_text_in_one_write_runs_nothing_and_a_key_by_itself_does(tmp_path: Path, text: str) -> None:
     with ready(tmp_path, RUNS) as screen:
         screen.send("go\r", until="touch ran")
-        screen.press_until("p", "p those rules only in this session")  # the question takes keys by now
+        screen.press_until("p", "p keeps rules for this session")  # the question takes keys by now
         screen.send(text, until=text)
-        screen.child.send("\r\x1b")
+        screen.child.send("\x15\x1b[3~\x7f")  # and whoever does not want it takes it back
         assert not (tmp_path / "project" / "ran").exists()
+        screen.press_until("\t", "Enter chooses")
         screen.press_until("y", "It is done.")
         assert (tmp_path / "project" / "ran").exists()

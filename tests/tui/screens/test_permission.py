@@ -1,17 +1,21 @@
 """The question about a call: what it says, and what each key answers."""
 
-from dataclasses import replace
+from typing import get_args
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from agent.events import Decision, Noticed, PermissionAsked, Tried, TurnFinished
+from agent.events import Decision, Noticed, PermissionAsked, TextDelta, Tried, TurnFinished
 from tests.tui.doubles import FakeSession
 from tests.tui.inked import plain
-from tests.tui.piloting import terminal
-from tui.screens.permission import CommandField, PermissionScreen
-from tui.view.permission import AnswerKeys, answers_in, changeable, decision_for, dry_run_of, headline_of, lines_taken
+from tests.tui.piloting import asks_on, terminal
+from tui.view.permission import changeable, dry_run_of, headline_of, panel_of_call
+from tui.view.question import Marked, Part, Pressed, allotted, pressed, rows_of
+from tui.view.rule_wording import words_of_rule
+from tui.widgets.choices import ChoiceList
+from tui.widgets.command_field import CommandField
 from tui.widgets.diffview import DiffView
-from tui.widgets.told_lines import ToldLines
 
 TRIED = (Tried("bash(=pytest -x)", 0, 31), Tried("bash(pytest)", 7, 31, ("pytest -q", "pytest tests\n--x\x1b[2J")))
 QUESTION = PermissionAsked(
@@ -21,71 +25,90 @@ QUESTION = PermissionAsked(
 DONE = TurnFinished("answered", "ok")
 
 
-def words(answers: AnswerKeys) -> list[str]:
-    return [plain(line).rstrip() for line in answers.lines]
+def listed(question: PermissionAsked, width: int, at: int = 0, *, for_project: bool = False) -> list[str]:
+    """The list with the choice `at` marked."""
+    rows = rows_of(panel_of_call(question), Marked(at, for_project=for_project), width)
+    return [plain(line).rstrip() for _, line in rows]
 
 
-def test_each_rule_says_what_it_would_have_allowed() -> None:
-    assert words(answers_in(QUESTION, for_project=False, width=90, height=7)) == [
-        " y once    n no    d no, and say why    e edit first    Esc stop",
-        " 1 in this session: exactly this",
-        "   would have allowed none of 31 earlier calls",
-        " 2 in this session: bash(pytest)",
-        "   would have allowed 7 of 31 earlier calls, e.g. `pytest -q`, `pytest tests --x␛[2J`",
-        " p those rules in this project, from now on",
+def test_rules_stand_in_words_beside_their_text_and_say_what_they_would_have_allowed() -> None:
+    assert listed(QUESTION, 100) == [
+        "❯ 1 y Yes, once",
+        "  2 a Yes, and exactly this command, for this session   bash(=pytest -x)",
+        "  3   Yes, and every command that begins with `pytest`, for this session   bash(pytest)",
+        "  4 e Change it first",
+        "  5 n No",
+        "  6 d No, and say what to do instead",
     ]
-    assert words(answers_in(QUESTION, for_project=True, width=80, height=4))[1:] == [
-        " 1 in this project, from now on: exactly this",
-        " 2 in this project, from now on: bash(pytest)",
-        " p those rules only in this session",
+    assert listed(QUESTION, 80, 2)[2:5] == [
+        "❯ 3   Yes, and every command that begins with `pytest`, for this session",
+        "      bash(pytest). would have allowed 7 of 31 earlier calls, e.g. `pytest -q`,",
+        "      `pytest tests --x␛[2J`",
+    ]
+    assert listed(QUESTION, 40)[2] == "  3   Yes, every command that begins wi…"
+    assert listed(QUESTION, 100, 1, for_project=True)[1:3] == [
+        "❯ 2 a Yes, and exactly this command, in this project, from now on   bash(=pytest -x)",
+        "      would have allowed none of 31 earlier calls; kept in /home/me/.config/ebbtide/rules.json",
     ]
     assert dry_run_of(Tried("x", 0, 0)) == "nothing like this was asked about so far"
     assert dry_run_of(Tried("x", 1, 1)) == "would have allowed 1 of 1 earlier call, all like this"
 
 
 @pytest.mark.parametrize(
-    ("width", "height", "keys", "has_rules"),
+    ("rule", "is_exact", "words"),
     [
-        (80, 3, " y once    n no    d no, and say why    e edit first    Esc stop", False),
-        (64, 0, " y once    n no    d no, and say why    e edit first    Esc stop", False),
-        (63, 9, " y once  n no  d why not  e edit  Esc stop", True),
-        (41, 9, " y once  n no  d why not  e edit", True),
-        (20, 3, "y n d e", False),
-        (7, 9, "y n d e", False),
-        (1, 1, "y n d e", False),
+        ("bash(=make)", True, "exactly this command"),
+        ("bash(git status)", False, "every command that begins with `git status`"),
+        ("bash", False, "every command"),
+        ("edit(src/a.py)", True, "every edit of src/a.py"),
+        ("edit(src)", False, "every edit in src/"),
+        ("write(src/a.py)", True, "every rewrite of src/a.py"),
+        ("apply_patch(.)", False, "every patch in this project"),
+        ("read(/etc)", False, "every call of read in /etc/"),
+        ("web_fetch(*.example.org)", False, "every page from *.example.org"),
+        ("mcp__forge__open", False, "every call of open on forge"),
+        ("outside(=make)", True, "exactly this command, outside the sandbox"),
+        ("outside(docker)", False, "every command that begins with `docker`, outside the sandbox"),
+        ("network(pypi.org)", False, "every connection to pypi.org"),
+        ("mcp__forge", False, "everything on the server forge"),
+        ("odd((\x1b", False, "odd((␛"),
     ],
 )
-def test_where_there_is_no_room_the_rules_are_neither_shown_nor_offered(
-    width: int, height: int, keys: str, has_rules: bool
-) -> None:
-    answers = answers_in(QUESTION, for_project=False, width=width, height=height)
-    assert (words(answers)[0], answers.has_rules, len(answers.lines) > 1) == (keys, has_rules, has_rules)
-    assert answers.height == sum(lines_taken(line, width) for line in words(answers))
+def test_a_rule_in_words(rule: str, is_exact: bool, words: str) -> None:
+    assert words_of_rule(rule, is_exact=is_exact) == words
+
+
+@given(st.integers(1, 80), st.dictionaries(st.sampled_from(get_args(Part)), st.integers(0, 300)))
+def test_parts_get_no_more_lines_than_there_are_and_than_they_want(lines: int, wanted: dict[Part, int]) -> None:
+    shares = allotted(lines, wanted)
+    assert sum(shares.values()) <= lines
+    assert all(count <= wanted.get(part, 0) for part, count in shares.items())
+    assert shares["list"] or not wanted.get("list") or lines == 1
 
 
 @pytest.mark.parametrize(
-    ("key", "decision"),
+    ("key", "did", "at"),
     [
-        ("y", Decision("allow")),
-        ("n", Decision("deny")),
-        ("a", None),
-        ("1", Decision("allow", rule="bash(=pytest -x)")),
-        ("2", Decision("allow", rule="bash(pytest)")),
-        ("3", None),
-        ("0", None),
-        ("²", None),
-        ("x", None),
+        ("y", "chosen", 0),
+        ("1", "chosen", 0),
+        ("n", "chosen", 4),
+        ("5", "chosen", 4),
+        ("2", "moved", 1),
+        ("a", "moved", 1),
+        ("3", "moved", 2),
+        ("enter", "chosen", 0),
+        ("down", "moved", 1),
+        ("up", "moved", 5),
+        ("7", "text", 0),
+        ("0", "text", 0),
+        ("²", "text", 0),
+        ("x", "text", 0),
+        ("space", "text", 0),
+        ("f5", "nothing", 0),
     ],
 )
-def test_keys_answer(key: str, decision: Decision | None) -> None:
-    assert decision_for(key, QUESTION, for_project=False) == decision
-
-
-def test_the_first_number_is_for_exactly_this_or_for_nothing() -> None:
-    question = replace(QUESTION, offers=("bash(pytest)",), offers_exact=False)
-    answers = {key: decision_for(key, question, for_project=False) for key in ("1", "a", "2")}
-    assert answers == {"1": None, "a": None, "2": Decision("allow", rule="bash(pytest)")}
-    assert words(answers_in(question, for_project=False, width=80, height=9))[1] == " 2 in this session: bash(pytest)"
+def test_a_key_alone_keeps_no_rule(key: str, did: Pressed, at: int) -> None:
+    assert pressed(key, panel_of_call(QUESTION), Marked()) == (did, Marked(at))
 
 
 def test_only_what_can_be_changed_is_offered_to_be_changed() -> None:
@@ -111,9 +134,11 @@ def test_what_a_running_command_wants_to_reach_is_named_and_the_command_cannot_b
     asked = PermissionAsked("q", "1", "bash", {"command": "npm i"}, "", offers=("network(a.org)",), host="a.org\x1b[2J")
     assert plain(headline_of(asked, 0, 0)) == "? May bash reach a.org␛[2J?"
     assert changeable(asked) == ""
-    assert words(answers_in(asked, for_project=False, width=90, height=4)) == [
-        " y once    n no    d no, and say why    Esc stop",
-        " 1 in this session: network(a.org)",
+    assert listed(asked, 90) == [
+        "❯ 1 y Yes, for as long as this command runs",
+        "  2 a Yes, and every connection to a.org, for this session   network(a.org)",
+        "  3 n No",
+        "  4 d No, and say what to do instead",
     ]
 
 
@@ -124,8 +149,10 @@ CHANGED = {"command": "pytest -x -q\nls", "timeout": 5}
 @pytest.mark.parametrize(
     ("question", "keys", "decision"),
     [
-        pytest.param(QUESTION, "p 2", Decision("allow", rule="bash(pytest)", kept="project"), id="for the project"),
-        pytest.param(NOT_KEPT, "p 1", Decision("allow", rule="bash(ls)"), id="where nothing is kept for projects"),
+        pytest.param(
+            QUESTION, "p 3 enter", Decision("allow", rule="bash(pytest)", kept="project"), id="for the project"
+        ),
+        pytest.param(NOT_KEPT, "2 enter", Decision("allow", rule="bash(ls)"), id="for the session"),
         pytest.param(
             QUESTION, "e space minus q ctrl+j l s enter", Decision("allow", arguments=CHANGED), id="changed in place"
         ),
@@ -135,7 +162,7 @@ CHANGED = {"command": "pytest -x -q\nls", "timeout": 5}
 async def test_a_call_is_allowed_by_keys(question: PermissionAsked, keys: str, decision: Decision) -> None:
     session = FakeSession([[question, DONE]])
     async with terminal(session) as t:
-        await t.type("go", asks=PermissionScreen)
+        await t.type("go", asks=PermissionAsked)
         await t.press(*keys.split())
         assert session.answers == {"q": decision}
 
@@ -143,7 +170,7 @@ async def test_a_call_is_allowed_by_keys(question: PermissionAsked, keys: str, d
 async def test_a_command_that_was_not_changed_is_run_as_it_is_and_an_empty_one_is_not() -> None:
     session = FakeSession([[QUESTION, DONE]])
     async with terminal(session) as t:
-        await t.type("go", asks=PermissionScreen)
+        await t.type("go", asks=PermissionAsked)
         await t.pilot.press("e")
         field = t.app.screen.query_one(CommandField)
         field.text = "  "
@@ -158,61 +185,83 @@ async def test_without_a_terminal_that_can_be_given_away_an_editor_is_refused() 
     question = PermissionAsked("q", "1", "write", {"path": "a.py", "content": "x"}, "asks", "diff")
     session = FakeSession([[question, DONE]])
     async with terminal(session) as t:
-        await t.type("go", asks=PermissionScreen)
+        await t.type("go", asks=PermissionAsked)
         await t.pilot.press("e")
-        assert "cannot be given to an editor" in t.reads("reason")
+        assert "cannot be given to an editor" in t.reads("answers")
         await t.press("n")
         assert session.answers == {"q": Decision("deny")}
 
 
-async def test_what_is_told_meanwhile_stands_in_the_question() -> None:
-    session = FakeSession([[Noticed("told before"), QUESTION, DONE]])
+async def test_the_transcript_goes_on_and_is_scrolled_while_a_question_is_open() -> None:
+    session = FakeSession([[TextDelta("\n\n".join(f"line {n}" for n in range(60))), QUESTION, DONE]])
     async with terminal(session) as t:
-        await t.type("go", asks=PermissionScreen)
-        told = t.app.screen.query_one(ToldLines)
-        await t.until(lambda: str(told.render()) == "· told before")
+        await t.type("go", asks=PermissionAsked)
         t.app.controller.notice("told\x1b[2J meanwhile")
-        await t.until(lambda: "meanwhile" in str(told.render()))
-        assert str(told.render()) == "· told before\n· told␛[2J meanwhile"
+        await t.shows("told␛[2J meanwhile")
+        assert t.transcript.region.bottom <= t.asked.region.y < t.asked.region.bottom <= t.prompt.region.y
+        before = t.transcript.scroll_offset.y
+        await t.press("pageup", until=lambda: t.transcript.scroll_offset.y < before)
         await t.press("y")
         assert session.answers == {"q": Decision("allow")}
 
 
+@pytest.mark.parametrize("size", [(80, 24), (80, 60), (10, 3)])
+async def test_a_click_marks_and_a_second_one_chooses(size: tuple[int, int]) -> None:
+    session = FakeSession([[QUESTION, DONE]])
+    async with terminal(session, size=size) as t:
+        await t.type("go", asks=PermissionAsked)
+        listed = t.app.screen.query_one(ChoiceList)
+        await t.pilot.click(listed, offset=(5, 0))
+        assert (session.answers, t.asked.marked) == ({}, panel_of_call(QUESTION).choices[0])
+        await t.pilot.click(listed, offset=(5, 0))
+        await t.until(lambda: session.answers == {"q": Decision("allow")})
+
+
+async def test_text_beside_a_question_answers_nothing_however_slowly_it_is_typed() -> None:
+    session = FakeSession([[QUESTION, DONE]])
+    async with terminal(session) as t:
+        await t.type("go", asks=PermissionAsked)
+        await t.pilot.press("w", "h", "y", "n", "1", "a", "enter")
+        await t.until(lambda: t.app.controller.queue.items and asks_on(t.app, PermissionAsked))
+        assert ([item.text for item in t.app.controller.queue.items], session.answers) == (["whyn1a"], {})
+        await t.pilot.press("w", "backspace", "n")
+        await t.until(lambda: session.answers == {"q": Decision("deny")})
+
+
 @pytest.mark.parametrize(
-    ("size", "shown"),
+    ("size", "lines"),
     [
-        ((10, 5), ["? May bas…", "pytest -x", "y n d e"]),
-        ((20, 6), ["May bash run this?", "pytest -x", "y n d e"]),
-        ((40, 3), ["May bash run this?", "pytest -x", "y once  n no  d why not  e edit"]),
-        ((80, 3), ["May bash run this?", "pytest -x", "y once    n no    d no, and say why    e edit first"]),
-        ((80, 11), ["pytest -x", "1 in this session: exactly this", "2 in this session: bash(pytest)"]),
+        ((10, 3), ["? May bash", "pytest -x", "❯ 3   Yes"]),
+        ((20, 6), ["? May bash run this?", "pytest -x", "❯ 3   Yes, and"]),
+        ((40, 3), ["? May bash run this?", "pytest -x", "❯ 3   Yes, and every command that"]),
+        ((80, 11), ["pytest -x", "2 a Yes, and exactly this command, for this session", "bash(pytest). would have"]),
     ],
 )
-async def test_where_there_is_hardly_any_room_a_question_shows_what_it_is_about_and_the_keys(
-    size: tuple[int, int], shown: list[str]
+async def test_where_there_is_hardly_any_room_what_it_is_about_and_the_marked_choice_are_seen(
+    size: tuple[int, int], lines: list[str]
 ) -> None:
     session = FakeSession([[QUESTION, DONE]])
     async with terminal(session, size=size) as t:
-        await t.type("go", asks=PermissionScreen)
+        await t.type("go", asks=PermissionAsked)
+        await t.pilot.press("3")
         await t.pilot.pause()
-        lines = [strip.text for strip in t.app.screen._compositor.render_strips()]
-        assert len(lines) == size[1]
-        for words in shown:
-            assert words in "\n".join(lines)
-        await t.pilot.press("2")
-        has_rules = "bash(pytest)" in "\n".join(lines)
-        assert session.answers == ({"q": Decision("allow", rule="bash(pytest)")} if has_rules else {})
-        await t.press("n")
+        seen = [strip.text for strip in t.app.screen._compositor.render_strips()]
+        assert len(seen) == size[1]
+        for words in lines:
+            assert words in "\n".join(seen)
+        assert session.answers == {}
+        await t.press("enter")
+        assert session.answers == {"q": Decision("allow", rule="bash(pytest)")}
 
 
 async def test_where_there_is_hardly_any_room_a_command_is_changed_all_the_same() -> None:
     session = FakeSession([[QUESTION, DONE]])
     async with terminal(session, size=(20, 6)) as t:
-        await t.type("go", asks=PermissionScreen)
+        await t.type("go", asks=PermissionAsked)
         await t.pilot.press("e", "l")
         await t.pilot.pause()
         lines = [strip.text.strip() for strip in t.app.screen._compositor.render_strips()]
-        assert lines == ["? May bash run this?", "pytest -xl", "", "", "", "Enter runs  Esc back"]
+        assert (lines[0], "pytest -xl" in lines, "Enter runs it" in lines) == ("? May bash run this?", True, True)
         await t.press("enter")
         assert session.answers == {"q": Decision("allow", arguments={"command": "pytest -xl", "timeout": 5})}
 
@@ -221,7 +270,7 @@ async def test_where_there_is_hardly_any_room_a_command_is_changed_all_the_same(
 async def test_questions_survive_small_screens(size: tuple[int, int]) -> None:
     session = FakeSession([[QUESTION, DONE]])
     async with terminal(session, size=size) as t:
-        await t.type("go", asks=PermissionScreen)
+        await t.type("go", asks=PermissionAsked)
         await t.pilot.press("p", "e", "x", "escape", "d", "x", "escape")
         await t.pilot.resize_terminal(80, 24)
         await t.press("y")
@@ -232,9 +281,10 @@ async def test_a_huge_diff_is_scrolled_through_and_shown_in_part_first() -> None
     diff = "--- /dev/null\n+++ b/a.txt\n@@ -0,0 +1,10500 @@\n" + "\n".join(f"+line {n}" for n in range(10_500))
     question = PermissionAsked("q", "1", "write", {"path": "a.txt", "content": ""}, "asks", diff)
     async with terminal(FakeSession([[question, DONE]])) as t:
-        await t.type("go", asks=PermissionScreen)
+        await t.type("go", asks=PermissionAsked)
         view = t.app.screen.query_one(DiffView)
         await t.until(lambda: view.virtual_size.height == 5_001)
+        await t.pilot.press("ctrl+o")
         await t.press("end", "m", until=lambda: view.virtual_size.height == 10_001)
         await t.press("m", "m", "end", until=lambda: view.virtual_size.height == 10_501)
         await t.until(lambda: view.scroll_offset.y == view.max_scroll_y)
@@ -242,11 +292,16 @@ async def test_a_huge_diff_is_scrolled_through_and_shown_in_part_first() -> None
         await t.press("n")
 
 
-@pytest.mark.parametrize("size", [(80, 24), (60, 17), (60, 16), (60, 12), (60, 11), (30, 12), (20, 6), (10, 5)])
-async def test_the_keys_that_answer_are_on_the_screen_whatever_was_told(size: tuple[int, int]) -> None:
+@pytest.mark.parametrize("size", [(80, 24), (60, 18), (60, 17), (60, 11), (30, 12), (20, 6), (10, 5)])
+async def test_the_marked_choice_is_on_the_screen_whatever_stands_beside_it(size: tuple[int, int]) -> None:
     told = Noticed("`forge` was lost: it ended with exit code 1; `/mcp` starts it again, `/mcp` shows what it printed")
     async with terminal(FakeSession([[told, QUESTION]]), size=size) as t:
-        await t.type("go", asks=PermissionScreen)
-        await t.until(lambda: t.app.screen.query_one("#answers").region.height > 0)
+        t.prompt.put("a draft\n\n\nof many lines\n\n")
+        t.app.jobs.send("go")
+        await t.asks(PermissionAsked)
+        await t.pilot.press("up", "up", "down")
         await t.pilot.pause()
-        assert t.app.screen.query_one("#answers").region.bottom <= size[1]
+        listed = t.app.screen.query_one(ChoiceList)
+        assert listed.region.height > 0
+        assert listed.region.bottom <= size[1]
+        assert any("❯" in listed.render_line(y).text for y in range(listed.size.height))

@@ -5,16 +5,17 @@ from dataclasses import replace
 from functools import partial
 
 import pytest
-from textual.widgets import Input, OptionList
+from textual.widgets import Input
 
 from agent.events import TurnFinished
 from agent.plan_events import PlanDecision, PlanSubmitted
 from tests.tui.doubles import FakeSession
-from tests.tui.piloting import terminal
+from tests.tui.piloting import asks_on, terminal
 from tests.tui.screens.test_guarded import hands
 from tui.app import EbbApp
-from tui.screens.plan import PlanScreen
+from tui.widgets.choices import ChoiceList
 from tui.widgets.markdown_view import MarkdownView
+from tui.widgets.question_panel import QuestionPanel
 
 PLAN = "# Mend the sum\n\n" + "\n".join(f"- step {number}" for number in range(60))
 QUESTION = PlanSubmitted("p", "1", PLAN, ("ask", "accept-edits", "auto"))
@@ -26,12 +27,13 @@ KEYS: Sequence[tuple[Sequence[str], PlanDecision]] = (
     (["1"], PlanDecision("accept", "ask")),
     (["y"], PlanDecision("accept", "ask")),
     (["2"], PlanDecision("accept", "accept-edits")),
-    (["3"], PlanDecision("accept", "auto")),
+    (["3", "enter"], PlanDecision("accept", "auto")),
     (["n"], PlanDecision("reject")),
     (["enter"], PlanDecision("accept", "ask")),
     (["down", "enter"], PlanDecision("accept", "accept-edits")),
-    (["up", "enter"], PlanDecision("reject")),
-    (["pagedown", "space", "end", "home", "x", "4", "2"], PlanDecision("accept", "accept-edits")),
+    (["up", "up", "enter"], PlanDecision("reject")),
+    (["ctrl+o", "pagedown", "space", "end", "home", "2"], PlanDecision("accept", "accept-edits")),
+    (["x", "4", "tab", "2"], PlanDecision("accept", "accept-edits")),
     (["d", "n", "o", "enter"], PlanDecision("reject", note="no")),
     (["d", "x", "escape", "1"], PlanDecision("accept", "ask")),
     (["d", "escape", "d", "enter"], PlanDecision("reject")),
@@ -42,7 +44,7 @@ async def test_what_keys_decide() -> None:
     questions = [replace(QUESTION, id=f"p{number}") for number, _ in enumerate(KEYS)]
     session = FakeSession([[*questions, DONE]])
     async with terminal(session) as t:
-        await t.type("go", asks=PlanScreen)
+        await t.type("go", asks=PlanSubmitted)
         for question, (keys, decision) in zip(questions, KEYS, strict=True):
             await t.until(partial(is_asked, t.app, question))
             await t.pilot.press(*keys)
@@ -51,14 +53,13 @@ async def test_what_keys_decide() -> None:
 
 
 def is_asked(app: EbbApp, question: PlanSubmitted) -> bool:
-    screen = app.screen
-    return isinstance(screen, PlanScreen) and screen.is_mounted and screen.question == question
+    return asks_on(app, PlanSubmitted) and app.query_one(QuestionPanel).spec.about == question
 
 
 async def test_esc_stops_the_turn() -> None:
     session = FakeSession([[QUESTION, DONE]])
     async with terminal(session) as t:
-        await t.type("go", asks=PlanScreen)
+        await t.type("go", asks=PlanSubmitted)
         await t.press("escape")
         await t.rests()
         assert (session.answers, session.interrupted, t.app.screen) == ({}, 1, t.app.main)
@@ -68,9 +69,9 @@ async def test_an_editor_that_is_not_there_or_leaves_nothing_decides_nothing(mon
     monkeypatch.setenv("VISUAL", "/nowhere/editor")
     session = FakeSession([[QUESTION, DONE]])
     async with terminal(session) as t:
-        await t.type("go", asks=PlanScreen)
+        await t.type("go", asks=PlanSubmitted)
         await t.pilot.press("e")
-        assert (session.answers, isinstance(t.app.screen, PlanScreen)) == ({}, True)
+        assert (session.answers, asks_on(t.app, PlanSubmitted)) == ({}, True)
         await t.press("2")
         await t.until(lambda: session.answers == {"p": PlanDecision("accept", "accept-edits")})
 
@@ -80,23 +81,26 @@ TYPED = (b"12\r", b"y\r", b"2y", b"\x1b[B\r", b"why", b"\x1b[200~1\r\x1b[201~", 
 
 async def test_a_text_that_arrives_in_one_write_decides_nothing() -> None:
     session = FakeSession([[QUESTION, DONE]])
-    async with hands(session, PlanScreen) as user:
+    async with hands(session, PlanSubmitted) as user:
         t = user.terminal
-        for number, typed in enumerate(TYPED, 1):
+        for number, typed in enumerate(TYPED):
             user.sends(101.0 + number, typed)
             user.sends(101.2 + number, b"z")  # and what comes at once behind it
-            await t.until(lambda: user.prompt.count("z") == number)  # noqa: B023  # waited for right here
-            assert (session.answers, isinstance(t.app.screen, PlanScreen)) == ({}, True), typed
+            await t.until(lambda: user.prompt.endswith("z"))
+            assert session.answers == {}, typed
+            t.prompt.put("")
+            await t.until(lambda: asks_on(t.app, PlanSubmitted))
         user.sends(120.0, b"2")
         await t.until(lambda: session.answers == {"p": PlanDecision("accept", "accept-edits")})
 
 
 async def test_keys_that_came_before_the_plan_could_be_read_decide_nothing() -> None:
     session = FakeSession([[QUESTION, DONE]])
-    async with hands(session, PlanScreen) as user:
+    async with hands(session, PlanSubmitted) as user:
         t = user.terminal
-        user.sends(98.0, b"2")
-        user.sends(99.9, b"\r")
+        user.sends(99.9, b"\x1b[B")
+        user.sends(99.95, b"\r")
+        user.sends(100.0, b"2")
         user.sends(100.1, b"y")
         await t.until(lambda: user.prompt == "2y")
         assert session.answers == {}
@@ -104,12 +108,12 @@ async def test_keys_that_came_before_the_plan_could_be_read_decide_nothing() -> 
 
 async def test_words_for_the_model_may_come_in_one_read_and_enter_behind_them_may_not() -> None:
     session = FakeSession([[QUESTION, DONE]])
-    async with hands(session, PlanScreen) as user:
+    async with hands(session, PlanSubmitted) as user:
         t = user.terminal
         user.sends(102.0, b"d")
-        await t.until(lambda: t.app.screen.query_one("#note", Input).display)
+        await t.until(lambda: t.app.screen.query_one("#words", Input).has_focus)
         user.sends(103.0, b"later\r")
-        await t.until(lambda: t.app.screen.query_one("#note", Input).value == "later")
+        await t.until(lambda: t.app.screen.query_one("#words", Input).value == "later")
         assert session.answers == {}
         user.sends(104.0, b"\r")
         await t.until(lambda: session.answers == {"p": LATER})
@@ -117,23 +121,26 @@ async def test_words_for_the_model_may_come_in_one_read_and_enter_behind_them_ma
 
 async def test_a_click_chooses() -> None:
     session = FakeSession([[QUESTION, DONE]])
-    async with hands(session, PlanScreen) as user:
+    async with hands(session, PlanSubmitted) as user:
         t = user.terminal
-        options = t.app.screen.query_one("#options").region
+        options = t.app.screen.query_one(ChoiceList).region
         click = f"\x1b[<0;{options.x + 2};{options.y + 2}M".encode()
-        user.sends(104.0, click)
-        user.sends(104.1, click[:-1] + b"m")
+        for at in (104.0, 106.0):
+            assert session.answers == {}
+            user.sends(at, click)
+            user.sends(at + 0.1, click[:-1] + b"m")
+            await t.until(lambda: t.asked.marked == t.asked.spec.choices[1])
         await t.until(lambda: session.answers == {"p": PlanDecision("accept", "accept-edits")})
 
 
 async def test_what_was_read_and_marked_stays_when_the_window_changes_its_size() -> None:
     session = FakeSession([[QUESTION, DONE]])
     async with terminal(session, size=(80, 24)) as t:
-        await t.type("go", asks=PlanScreen)
-        await t.pilot.press("end", "down")
+        await t.type("go", asks=PlanSubmitted)
+        await t.pilot.press("ctrl+o", "end", "down")
         for size in ((40, 12), (10, 3), (200, 60), (80, 24)):
             await t.pilot.resize_terminal(*size)
-        subject, listed = t.app.screen.query_one(MarkdownView), t.app.screen.query_one(OptionList)
-        assert (listed.highlighted, subject.scroll_offset.y > 0) == (1, True)
+        subject = t.app.screen.query_one(MarkdownView)
+        assert (t.asked.marked, subject.scroll_offset.y > 0) == (t.asked.spec.choices[1], True)
         await t.press("enter")
         await t.until(lambda: session.answers == {"p": PlanDecision("accept", "accept-edits")})

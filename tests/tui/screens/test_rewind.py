@@ -3,11 +3,11 @@
 from pathlib import Path
 
 from agent.archive.tree import Branch, Said, Tree, rows_of
+from agent.events import PermissionAsked
 from tests.tui.doubles import FakeLibrary, FakeSession, FakeSessions, conversation
 from tests.tui.inked import plain
 from tests.tui.piloting import list_on, started
 from tests.tui.test_real_session import Reply, calls, working
-from tui.screens.permission import PermissionScreen
 from tui.view.blocks import Notice
 from tui.view.panel import in_words
 from tui.view.session_tree import FILES, MOST_FILES, file_lines, rewound, tree_line
@@ -26,7 +26,7 @@ async def test_a_message_comes_back_to_the_prompt_and_the_branch_that_was_left_i
     replies: list[Reply] = [{"text": "Hello."}, calls("read", path="calc.py"), edit, {"text": "Mended."}]
     async with working(tmp_path, *replies) as t:
         await t.says("hi", shows="Hello.")
-        await t.type("mend it", asks=PermissionScreen)
+        await t.type("mend it", asks=PermissionAsked)
         await t.press("y", shows="Mended.")
         await t.rests()
         first = t.session

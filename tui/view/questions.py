@@ -1,0 +1,46 @@
+"""Every open question as it is asked. Plain values."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from agent.events import PermissionAsked, QuestionAsked
+from agent.plan_events import PlanSubmitted
+from tui.text.inks import Line
+from tui.text.sanitise import visible
+from tui.view.blocks import OpenQuestion
+from tui.view.permission import panel_of_call
+from tui.view.plan import panel_of_plan
+from tui.view.question import Choice, QuestionSpec, Subject, Writing
+
+OWN_WORDS = "or your own words"
+
+
+def panel_of(question: OpenQuestion) -> QuestionSpec:
+    """The question as it is asked."""
+    return replace(_panel_of(question), about=question)
+
+
+def _panel_of(question: OpenQuestion) -> QuestionSpec:
+    match question:
+        case PermissionAsked():
+            return panel_of_call(question)
+        case PlanSubmitted():
+            return panel_of_plan(question)
+        case QuestionAsked():
+            return _in_words(question)
+
+
+def _in_words(question: QuestionAsked) -> QuestionSpec:
+    first, *rest = visible(question.question).strip("\n").split("\n")
+    choices = tuple(Choice(option, answer=option) for option in question.options)
+    hint = OWN_WORDS if choices else "your answer"
+    words = Writing("words", lambda text: text.strip() or None, hint)
+    headline: Line = (("? ", "warn"), (first, "strong"))
+    return QuestionSpec(headline, Subject("words", "\n".join(rest).strip("\n")), choices, words=words)
+
+
+def panel_to_confirm(question: str, lines: Sequence[Line], yes: str) -> QuestionSpec:
+    """Shall this be done? `yes`: what that does, in a word or two."""
+    choices = (Choice(f"Yes, {yes}", "y", answer=True), Choice("No", "n", answer=False))
+    headline: Line = (("? ", "warn"), (question, "strong"))
+    return QuestionSpec(headline, Subject("lines", lines=tuple(lines)), choices, stop="cancels")

@@ -1,0 +1,65 @@
+"""The list of a question's choices, one of which is marked. It knows not what they answer."""
+
+from collections.abc import Sequence
+
+from textual import events
+from textual.geometry import Size
+from textual.message import Message
+from textual.scroll_view import ScrollView
+from textual.strip import Strip
+
+from tui.text.inks import Line
+from tui.text.styles import painted, palette_of
+
+
+class ChoiceList(ScrollView, can_focus=False):
+    """Lines, each of a choice. It shows where the marked one is, however few lines there are."""
+
+    DEFAULT_CSS = """
+    ChoiceList { height: auto; overflow-x: hidden; scrollbar-size-vertical: 1; background: $background; }
+    """
+
+    class Clicked(Message):
+        """A choice was clicked at."""
+
+        def __init__(self, index: int) -> None:
+            super().__init__()
+            self.index = index
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._rows: Sequence[tuple[int, Line]] = ()
+        self._marked = 0
+
+    def show(self, rows: Sequence[tuple[int, Line]], marked: int) -> None:
+        """Shows these lines in place of those before, of which those of the `marked` choice are seen."""
+        self._rows, self._marked = rows, marked
+        self.virtual_size = Size(self.size.width, len(rows))
+        self._reveal()
+        self.refresh()
+
+    def _reveal(self) -> None:
+        height = self.size.height
+        mine = [y for y, (index, _) in enumerate(self._rows) if index == self._marked]
+        if height and mine:
+            top = self.scroll_offset.y
+            top = min(mine[0], max(top, mine[-1] - height + 1))
+            self.scroll_to(y=max(0, min(top, len(self._rows) - height)), animate=False, force=True, immediate=True)
+
+    def on_resize(self) -> None:
+        self.virtual_size = Size(self.size.width, len(self._rows))
+        self._reveal()
+
+    def on_click(self, event: events.Click) -> None:
+        y = event.y + self.scroll_offset.y
+        if 0 <= y < len(self._rows):
+            self.post_message(self.Clicked(self._rows[y][0]))
+
+    def render_line(self, y: int) -> Strip:
+        index, width = y + self.scroll_offset.y, self.scrollable_content_region.width
+        if index >= len(self._rows):
+            return Strip.blank(width, self.rich_style)
+        choice, line = self._rows[index]
+        palette = palette_of(self.app.theme_variables)
+        strip = Strip(painted([line], palette).render(self.app.console)).adjust_cell_length(width)
+        return strip.apply_style(self.rich_style + palette.selected if choice == self._marked else self.rich_style)

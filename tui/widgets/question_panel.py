@@ -1,0 +1,450 @@
+"""The panel that asks: what it is about, what may be answered, and which keys do what. It knows not who asked."""
+
+from collections.abc import Callable
+
+from rich.text import Text
+from textual import events
+from textual.app import ComposeResult
+from textual.containers import Vertical, VerticalScroll
+from textual.scroll_view import ScrollView
+from textual.widget import Widget
+from textual.widgets import Input, Static
+
+from agent.errors import UsageError
+from tui.render.blocks import arguments_text
+from tui.terminal.editor_screen import edited
+from tui.text.sanitise import visible
+from tui.text.styles import painted, palette_of
+from tui.text.unified_diff import files_of
+from tui.view.key_hints import key_lines
+from tui.view.question import (
+    Answer,
+    Choice,
+    Marked,
+    QuestionSpec,
+    Subject,
+    Writing,
+    allotted,
+    choices_of,
+    height_of,
+    is_known,
+    pressed,
+    rows_of,
+    ticked_answer,
+)
+from tui.widgets.choices import ChoiceList
+from tui.widgets.command_field import CommandField
+from tui.widgets.diffview import DiffView
+from tui.widgets.field import Field
+from tui.widgets.keyline import KeyLine
+from tui.widgets.markdown_view import MarkdownView
+
+_SCROLLING = ("pageup", "pagedown", "home", "end", "space")
+_EDITING = "Enter runs it  Ctrl-J begins a line  Esc goes back"
+_AWAY = "Tab goes back to the question"
+
+
+class QuestionPanel(Vertical, can_focus=True):
+    """Gives the answer once: None where Esc was pressed. It takes as many lines as it is given."""
+
+    DEFAULT_CSS = """
+    QuestionPanel { height: auto; padding: 0 1; border-top: solid $warning; background: $background; }
+    QuestionPanel.bare { border: none; padding: 0; }
+    QuestionPanel > #headline, QuestionPanel > #reason { height: auto; }
+    QuestionPanel > #command { border: none; padding: 0; background: $surface; }
+    QuestionPanel > #words { height: 1; border: none; padding: 0 0 0 2; background: $surface; }
+    QuestionPanel > #subject { scrollbar-size-vertical: 1; }
+    QuestionPanel > #subject > Static { width: 100%; height: auto; }
+    """
+
+    def __init__(
+        self,
+        spec: QuestionSpec,
+        answered: Callable[[Answer | None], None],
+        room: Callable[[bool], int],
+        place: str = "",
+    ) -> None:
+        """`room`: lines that it may take, asked for with whether it is to be seen whole. `place`: which of several
+        questions it is."""
+        super().__init__()
+        self.spec = spec
+        self._answered = answered
+        self._room = room
+        self._place = place
+        self._marked = Marked()
+        self._clicked: int | None = None
+        """The choice that was marked by the mouse."""
+        self._writing: Writing | None = None
+        """What is written in place of a choice."""
+        self._is_whole = self.is_over = self._is_ready = False
+        self.is_beside = False
+        """Something was typed beside it: Enter may be meant for that until it takes another key."""
+        self._hidden = 0
+        """Lines of what it is about that there is no room for."""
+
+    def compose(self) -> ComposeResult:
+        yield Static(id="headline")
+        yield _widget_of(self.spec.subject)
+        yield CommandField(id="command", compact=True)
+        yield Static(id="reason")
+        yield ChoiceList()
+        yield Field(placeholder=self.spec.words.hint if self.spec.words else "", id="words")
+        yield KeyLine(id="answers")
+
+    def on_mount(self) -> None:
+        subject = self.spec.subject
+        view = self.query_one("#subject")
+        if isinstance(view, DiffView):
+            if subject.kind == "diff":
+                view.show_diff(files_of(subject.text))
+            elif subject.kind == "code":
+                view.show_code(subject.text, subject.language, subject.marks)
+            else:
+                view.show_code(arguments_text(subject.arguments), "json")
+        self._is_ready = True
+        self.fit()
+
+    @property
+    def marked(self) -> Choice | None:
+        choices = choices_of(self.spec, self._marked)
+        return choices[self._marked.at] if self._marked.at < len(choices) else None
+
+    def take_focus(self) -> None:
+        """Takes keys from now on."""
+        self.is_beside = False
+        self._to(self if self.spec.choices else self._field)
+
+    def _is_in(self, widget: Widget) -> bool:
+        """Whether keys are for it, also where it was not told yet."""
+        return self.screen.focused is widget
+
+    def _to(self, widget: Widget) -> None:
+        """At once, not when somebody has time for it: the next key is for it."""
+        self.screen.set_focus(widget)
+
+    def take_focus_soon(self) -> None:
+        """The same as soon as it is there; what is typed until then is not for it."""
+        self.call_after_refresh(self.take_focus)
+
+    def stands(self, place: str) -> None:
+        """Says which of several questions it is."""
+        if place != self._place:
+            self._place = place
+            self.fit()
+
+    # What keys are for
+
+    @property
+    def is_written_in(self) -> bool:
+        """Whether text is for a field of it."""
+        return self.spec.words is not None or self._writing is not None
+
+    def means(self, key: events.Key) -> bool:
+        """Whether a key is for it: a character that is not is text for somebody else."""
+        if key.key == "enter" and self.is_beside:
+            return False
+        if not key.is_printable or self.is_written_in:
+            return True
+        return is_known(key.key, self.spec, self._marked) or (self._is_whole and key.key in ("space", "m"))
+
+    def write(self, key: events.Key) -> bool:
+        """Takes a key as text, whatever else it means. Tells whether it did."""
+        if self.spec.words is None or self._is_in(self._field) or self._writing is not None:
+            return False
+        if key.character and key.is_printable:
+            self._field.go_on_with(key.character)
+        return True
+
+    # How it is drawn
+
+    @property
+    def _field(self) -> Field:
+        return self.query_one(Field)
+
+    def fit(self) -> None:
+        """Gives each part the lines that there are for it."""
+        if not self._is_ready or self.is_over:
+            return
+        width = max(1, self.screen.size.width)
+        lines = max(1, self._room(self._is_whole))
+        inside = width if width < _NARROW or lines < _LOW else width - 2
+        palette, spec = palette_of(self.app.theme_variables), self.spec
+        is_command = self._writing is not None and self._writing.how == "command"
+        has_field = spec.words is not None or (self._writing is not None and self._writing.how == "words")
+        headline = painted([(*spec.headline, (f"  {self._place}" if self._place else "", "dim"))], palette)
+        headline.no_wrap, headline.overflow = False, "fold"
+        reason = painted(spec.reason, palette)
+        reason.no_wrap, reason.overflow = False, "fold"
+        subject = self.query_one("#subject")
+        about = 0 if is_command else self._height_of(subject, inside)
+        keys = self._keys(0)
+        given = allotted(
+            lines,
+            {
+                "headline": len(headline.wrap(self.app.console, inside)),
+                "subject": max(3, self.query_one(CommandField).document.line_count) if is_command else about,
+                "list": 0 if self._writing is not None else height_of(spec, self._marked, inside),
+                "field": int(has_field),
+                "keys": len(key_lines(keys, inside)),
+                "border": 1,
+                "reason": len(reason.wrap(self.app.console, inside)) if spec.reason else 0,
+            },
+        )
+        self.set_class(not given["border"], "bare")
+        self._hidden = max(0, about - given["subject"])
+        self.query_one("#headline", Static).update(headline)
+        self.query_one("#reason", Static).update(reason)
+        shown = {"#headline": "headline", "#subject": "subject", "#reason": "reason", "#words": "field"}
+        for name, part in (*shown.items(), ("ChoiceList", "list"), ("#answers", "keys"), ("#command", "subject")):
+            one = self.query_one(name)
+            is_its_turn = (name == "#command") == is_command or part != "subject"
+            one.display = bool(given[part]) and is_its_turn  # type: ignore[index]  # the parts of `allotted`
+            one.styles.height = one.styles.max_height = given[part]  # type: ignore[index]  # as above
+        self.query_one(KeyLine).show(self._keys(self._hidden))
+        self._list(inside - (height_of(spec, self._marked, inside) > given["list"]))
+
+    def _height_of(self, subject: Widget, width: int) -> int:
+        if isinstance(subject, ScrollView):
+            return subject.get_content_height(self.screen.size, self.screen.size, width)
+        said = _said(self.spec.subject, self.app.theme_variables)
+        return len(said.wrap(self.app.console, max(1, width - 1))) if said.plain else 0
+
+    def _list(self, width: int) -> None:
+        self.query_one(ChoiceList).show(rows_of(self.spec, self._marked, width), self._marked.at)
+
+    def _keys(self, hidden: int) -> str:
+        """The keys that mean something now, in phrases."""
+        if not self.has_focus_within and self.is_attached and self.screen.focused is not None:
+            return _AWAY
+        if self._writing is not None:
+            return _EDITING if self._writing.how == "command" else "Enter sends it  Esc goes back"
+        spec, said = self.spec, ["Space ticks", "Enter sends"] if self.spec.several else ["Enter chooses"]
+        said.append(f"Esc {spec.stop}")
+        if self._is_whole:
+            said.append("Ctrl-O folds  PgUp, PgDn read")
+        elif hidden:
+            said.append(f"Ctrl-O shows {hidden:,} more lines" if hidden > 1 else "Ctrl-O shows one more line")
+        if spec.for_project:
+            said.append("p keeps rules " + ("for this session" if self._marked.for_project else "for the project"))
+        return "  ".join(said)
+
+    def on_focus(self) -> None:
+        self._tell_keys()
+
+    def on_blur(self) -> None:
+        self._tell_keys()
+
+    def on_descendant_focus(self) -> None:
+        self._tell_keys()
+
+    def on_descendant_blur(self) -> None:
+        self._tell_keys()
+
+    def _tell_keys(self) -> None:
+        if self._is_ready and not self.is_over:
+            self.query_one(KeyLine).show(self._keys(self._hidden))
+
+    # What the user does
+
+    def on_key(self, event: events.Key) -> None:
+        if self._is_in(self.query_one(CommandField)):
+            took = event.key == "escape"
+            if took:
+                self._go_back()
+        elif self._is_in(self._field):
+            took = self._takes_beside_words(event.key)
+        else:
+            took = self._takes(event)
+        if took:
+            event.stop()
+            event.prevent_default()
+
+    def _takes(self, event: events.Key) -> bool:
+        """Does what a key means at the list. Tells whether it means anything."""
+        if event.key == "escape":
+            self._give(None)
+            return True
+        if self._is_whole and event.key in _SCROLLING and not (event.key == "space" and self.spec.several):
+            return self._scroll(event.key)
+        if self._is_whole and event.key == "m":
+            view = self.query_one("#subject")
+            if isinstance(view, DiffView):
+                view.action_more()
+            return True
+        if event.key == "down" and self.spec.words is not None and self._marked.at == len(self.spec.choices) - 1:
+            self._to(self._field)
+            return True
+        did, marked = pressed(event.key, self.spec, self._marked)
+        match did:
+            case "moved":
+                self._mark(marked)
+            case "chosen":
+                self._mark(marked)
+                self._choose()
+            case "whole":
+                self._is_whole = not self._is_whole
+                self.fit()
+            case "text" if self.spec.words is not None and event.character:
+                self._field.go_on_with(event.character)
+            case _:
+                return False
+        return True
+
+    def _takes_beside_words(self, key: str) -> bool:
+        match key:
+            case "escape" if self._writing is not None:
+                self._go_back()
+            case "escape" if self._field.value and self.spec.choices:
+                self._field.value = ""
+                self._to(self)
+            case "escape":
+                self._give(None)
+            case "up" | "down" if self._writing is None and self.spec.choices:
+                self._to(self)
+                self._mark(Marked(len(self.spec.choices) - 1 if key == "up" else 0, self._marked.ticked))
+            case "ctrl+o":
+                self._is_whole = not self._is_whole
+                self.fit()
+            case "pageup" | "pagedown" if self._is_whole:
+                self._scroll(key)
+            case _:
+                return False
+        return True
+
+    def on_paste(self, event: events.Paste) -> None:
+        if self.spec.words is not None and not self._is_in(self._field):
+            event.stop()
+            self._to(self._field)
+            self._field.post_message(events.Paste(event.text))
+
+    def on_choice_list_clicked(self, event: ChoiceList.Clicked) -> None:
+        """The first click marks, the second one chooses."""
+        event.stop()
+        self._to(self)
+        again = self._clicked == event.index == self._marked.at
+        self._mark(Marked(event.index, self._marked.ticked, self._marked.for_project))
+        self._clicked = event.index
+        if again:
+            self._choose()
+
+    def _mark(self, marked: Marked) -> None:
+        self._marked, self._clicked, self.is_beside = marked, None, False
+        self._list(self.query_one(ChoiceList).scrollable_content_region.width)
+        self._tell_keys()
+
+    def _scroll(self, key: str) -> bool:
+        view = self.query_one("#subject")
+        page = max(1, view.size.height - 1)
+        match key:
+            case "home":
+                view.scroll_home(animate=False)
+            case "end":
+                view.scroll_end(animate=False)
+            case _:
+                view.scroll_relative(y=-page if key == "pageup" else page, animate=False)
+        return True
+
+    def _choose(self) -> None:
+        choice = self.marked
+        if choice is None:
+            return
+        if self.spec.several:
+            self._give(ticked_answer(self.spec, self._marked, self._field.value.strip()))
+        elif choice.writes is not None:
+            self._write(choice.writes)
+        else:
+            self._give(choice.answer)
+
+    def _write(self, writing: Writing) -> None:
+        if writing.how == "editor":
+            return self._edit(writing)
+        self._writing = writing
+        if writing.how == "command":
+            field = self.query_one(CommandField)
+            field.text = writing.before
+            field.move_cursor(field.document.end)
+            self.fit()
+            self._to(field)
+        else:
+            self._field.placeholder = writing.hint
+            self.fit()
+            self._to(self._field)
+        return None
+
+    def _go_back(self) -> None:
+        self._writing = None
+        self._field.value = ""
+        self.fit()
+        self._to(self)
+
+    def _edit(self, writing: Writing) -> None:
+        try:
+            text = edited(self.app, writing.before, writing.file)
+        except UsageError as error:
+            self._warn(str(error))
+            return
+        answer = writing.answer(text)
+        if answer is not None:
+            self._give(answer)
+        else:
+            self._warn("nothing was changed")
+
+    def _warn(self, text: str) -> None:
+        self.query_one(KeyLine).tell(visible(text), "warn")
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        event.stop()
+        writing, value = self._writing or self.spec.words, visible(event.value)
+        if self.spec.several:
+            value = ticked_answer(self.spec, self._marked, value.strip())
+        answer = writing.answer(value) if writing is not None else None
+        if answer is not None:
+            self._give(answer)
+
+    def on_command_field_taken(self, event: CommandField.Taken) -> None:
+        event.stop()
+        answer = self._writing.answer(event.text) if self._writing is not None else None
+        if answer is not None:
+            self._give(answer)
+
+    def _give(self, answer: Answer | None) -> None:
+        """Once: a second key may be on its way when the first one answers."""
+        if not self.is_over:
+            self.is_over = True
+            self._answered(answer)
+
+
+_LOW, _NARROW = 6, 30
+"""Sizes below which it has no edge."""
+
+
+def _widget_of(subject: Subject) -> Widget:
+    match subject.kind:
+        case "code" | "diff" | "arguments":
+            view = DiffView(id="subject")
+            view.can_focus = False
+            return view
+        case "markdown":
+            return MarkdownView(subject.text, id="subject")
+        case "words" | "lines":
+            return _Words(subject, id="subject")
+
+
+class _Words(VerticalScroll, can_focus=False):
+    """Words or lines that may be scrolled through."""
+
+    def __init__(self, subject: Subject, *, id: str) -> None:
+        super().__init__(id=id)
+        self._subject = subject
+
+    def compose(self) -> ComposeResult:
+        yield Static(_said(self._subject, self.app.theme_variables))
+
+
+def _said(subject: Subject, variables: dict[str, str]) -> Text:
+    palette = palette_of(variables)
+    if subject.kind == "words":
+        return Text(visible(subject.text), palette.text)
+    said = painted(subject.lines, palette)
+    said.no_wrap, said.overflow = False, "fold"
+    return said
