@@ -15,6 +15,9 @@ _NETWORK = regex(
     r"|Network is unreachable|ENETUNREACH|EAI_AGAIN|getaddrinfo|No address associated with hostname|ENOTFOUND"
     r"|failed to lookup address|dial tcp: lookup|Could not connect to server"
 )
+_HERE = r"(?:localhost|127\.0\.0\.1|\[::1\]|::1:)"
+_NOBODY_THERE = r"(?:refused|ECONNREFUSED|ould ?n[o']t connect|Failed to connect|Can't connect)"
+_SERVERS = regex(rf"{_HERE}[^\n]{{0,200}}{_NOBODY_THERE}|{_NOBODY_THERE}[^\n]{{0,200}}{_HERE}")
 _LONGEST = 800
 """Characters of a line that are looked at."""
 _DOCKER = regex(r"docker\.sock|Cannot connect to the Docker daemon|Cannot connect to Podman|podman\.sock")
@@ -51,6 +54,8 @@ def _found(printed: str, boundary: Boundary, folder: str) -> Iterator[str]:
         break
     if boundary.network != "open" and _NETWORK.search(printed):
         yield "it has no network" if boundary.network == "none" else "only programs that use `HTTPS_PROXY` have network"
+    elif boundary.network != "open" and _SERVERS.search(printed):
+        yield "of servers on this machine only those are reached that commands of this session started"
     if _DOCKER.search(printed):
         yield "it does not reach Docker or Podman"
     if _SUDO.search(printed):

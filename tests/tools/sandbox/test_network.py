@@ -122,6 +122,11 @@ async def test_past_the_proxy_there_is_nothing(boxed: Workspace) -> None:
     assert rules(boxed).asked == []
 
 
+async def test_a_server_of_this_machine_that_is_not_seen_is_told_so(boxed: Workspace) -> None:
+    told = await bash(boxed, "curl -sS http://localhost:8124/")
+    assert told.blocked == "of servers on this machine only those are reached that commands of this session started"
+
+
 async def test_servers_of_a_job_are_reached_by_later_commands(boxed: Workspace) -> None:
     (boxed.root / "index.html").write_text("served\n")
     await bash(boxed, f"{PYTHON} -m http.server --bind 127.0.0.1 8123", background=True)
