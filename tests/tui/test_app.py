@@ -321,6 +321,22 @@ async def test_what_was_to_be_said_in_an_earlier_session_is_not_sent_when_none_i
         assert t.prompt.text == "go on with the parser"
 
 
+async def test_what_is_asked_for_while_a_session_is_being_opened_is_done_in_that_one() -> None:
+    end, second = conversation(40), FakeSession(id="new2")
+    sessions = FakeSessions([FakeSession(), FakeSession(id="old1", history=end), second])
+    async with started(sessions) as t:
+        await t.rests()
+        sessions.end, sessions.may_open = end, asyncio.Event()
+        await t.type("/resume old1", until=lambda: len(sessions.opened) == 2)
+        await t.type("/clear", until=lambda: t.prompt.text == "")
+        await t.type("hello", until=lambda: t.prompt.text == "")
+        assert len(sessions.opened) == 2
+        sessions.end = None
+        sessions.may_open.set()
+        await t.until(lambda: second.said == ["hello"])
+        assert [resume for resume, _ in sessions.opened] == [None, "old1", None]
+
+
 async def test_the_end_of_a_long_session_is_shown_before_all_of_it_is_read() -> None:
     whole = conversation(300)
     session = FakeSession([[TextDelta("Hi."), DONE]], history=whole)

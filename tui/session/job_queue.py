@@ -2,6 +2,7 @@
 
 import asyncio
 from abc import ABC, abstractmethod
+from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
 from typing import TYPE_CHECKING, Protocol
@@ -16,6 +17,9 @@ if TYPE_CHECKING:  # a type only: what a session is made of is loaded behind the
 
 PATIENCE = 5.0
 """Seconds that leaving waits for an interrupted turn to end."""
+
+_OPENING = frozenset(("resume", "sessions", "clear", "fork", "model"))
+"""Commands that go on with another session."""
 
 
 class RunningJob(Protocol):
@@ -33,6 +37,10 @@ class JobQueue(ABC):
         self.is_held = False
         """What waits is not sent before the user wants it."""
         self._job: RunningJob | None = None
+        self._command = ""
+        """The one that the job does, if any."""
+        self._behind: deque[Invocation] = deque()
+        """Commands that were given while another session was being opened: they are meant for that one."""
         self._cache = CacheKeeper(lambda: self.controller)
         self.greeter = Greeter(lambda: self.controller)
 
@@ -81,6 +89,9 @@ class JobQueue(ABC):
         try:
             if work is not None:
                 await work()
+            while self._behind:
+                await self._do(self._behind.popleft())
+            self._command = ""
             if not self.is_held:
                 await self.controller.go_on()
             while self.controller.queue and not self.is_held and await self._say_next():
@@ -88,7 +99,8 @@ class JobQueue(ABC):
         except AgentError as error:
             self.controller.fail(error)
         finally:
-            self.is_busy = False
+            self.is_busy, self._command = False, ""
+            self._behind.clear()
         self.take_back_queue()
         self._cache.begin()
 
@@ -117,16 +129,24 @@ class JobQueue(ABC):
             self.start()
 
     def invoke(self, invocation: Invocation) -> None:
-        """Does what a command asks for, at once or as the next job; what has to wait is told."""
+        """Does what a command asks for, at once or as the next job, or behind one that opens a session; what has to
+        wait for anything else is told."""
         if invocation.command.when_busy:
             self.run_aside(self.beside(self.do(invocation)))
+        elif self._command in _OPENING:
+            self._behind.append(invocation)
         elif self.is_busy:
             name = invocation.command.name
             self.controller.notice(f"`/{name}` has to wait until the session is free. {self.STOP_KEY} interrupts it.")
             if invocation.argument:
                 self.put_back(invocation.written)
         else:
-            self.start(lambda: self.do(invocation))
+            self._command = invocation.command.name
+            self.start(lambda: self._do(invocation))
+
+    async def _do(self, invocation: Invocation) -> None:
+        self._command = invocation.command.name
+        await self.do(invocation)
 
     async def beside(self, work: Awaitable[None]) -> None:
         """The work; what goes wrong is a notice: a turn may run, and goes on."""
