@@ -92,7 +92,7 @@ def _why_no_shell(config: Config) -> str:
 
 def why_unheld(config: Config) -> str:
     """Why no sandbox holds commands, where the user has not said that it may be so."""
-    return _why_no_sandbox() if config.sandbox != "off" else ""
+    return _why_no_sandbox() if config.sandbox == "auto" else ""
 
 
 def _why_no_sandbox() -> str:
