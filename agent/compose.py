@@ -58,7 +58,6 @@ from agent.session_settings import (
     offloading_of,
     persistence_of,
     policy_of,
-    roots_of,
     surroundings_of,
     system_text_going_on,
     tools_for,
@@ -88,6 +87,8 @@ class Allowed:
     """What the user has allowed in a session alone since the program was started."""
 
     rules: list[Rule]
+    roots: list[Path]
+    """The further folders that are worked in."""
     was_open: bool
     """The program had the session open before."""
 
@@ -132,7 +133,7 @@ class Composer:
         session is put on `closing`. Raises `AgentError`."""
         config, there, provider = self.config, self.interactive, connected.provider
         channel, outputs = Channel(interactive=there), self._outputs(row.id, closing)
-        workspace = Workspace(self.root, outputs, sandbox=self._sandbox(outputs, closing))
+        workspace = Workspace(self.root, outputs, sandbox=self._sandbox(outputs, allowed.roots, closing))
         recorder = self._recorder(row, channel, workspace, is_new=is_new)
         debug = debug_of(config, self.environment, interactive=there)
 
@@ -153,7 +154,9 @@ class Composer:
         mode = config.permission_mode if is_from_outside else mode_of(config, row.mode)
         progress = CallProgress(recorder.keep_states)
         policy = policy_of(config, self.root, mode, workspace.outputs)
+        policy = replace(policy, roots=tuple(map(str, allowed.roots)))
         approval, problem = self._approval(policy, row, channel, progress, allowed.rules)
+        approval.roots = allowed.roots
         approval.note_mode = lambda mode: recorder.goes_on_with(targets.provider.facts.id, mode)
 
         archive = SessionArchive.open(self.thread, self.store, recorder, workspace, config, debug)
@@ -282,20 +285,17 @@ class Composer:
         closing.push_async_callback(servers.close)
         return servers
 
-    def _sandbox(self, outputs: Path, closing: AsyncExitStack) -> Sandbox | None:
+    def _sandbox(self, outputs: Path, roots: list[Path], closing: AsyncExitStack) -> Sandbox | None:
         """The boundary of a session's commands, whose /tmp ends with the session."""
         if self.config.sandbox == "off":
             return None
         folders, scratch = self.config.folders, outputs / "tmp"
         closing.callback(shutil.rmtree, scratch, ignore_errors=True)
         ours, shown = (folders.config, folders.data, folders.logs), (self.root, outputs)
-        roots = roots_of(self.config)
         unwanted = list(filter(None, map(redirection, (self.root, *roots))))
         network = SessionNetwork(self.config.web_private)
         closing.push_async_callback(network.close)
-        return Sandbox(
-            self.root, scratch, list(roots), ours, shown, has_network=False, network=network, unwanted=unwanted
-        )
+        return Sandbox(self.root, scratch, roots, ours, shown, has_network=False, network=network, unwanted=unwanted)
 
     def _outputs(self, session: str, closing: AsyncExitStack) -> Path:
         """The folder for what commands print until it is stored."""

@@ -39,6 +39,7 @@ from agent.session_settings import (
     compacting_of,
     model_of,
     offered_tools,
+    roots_of,
     system_text_going_on,
     tools_for,
 )
@@ -87,6 +88,8 @@ class Sessions:
         self._secrets = SecretTokens(environment)
         self._kept_here: dict[str, list[Rule]] = {}
         """What the user has allowed in each session alone, by their ids: it outlives another model, not the program."""
+        self._roots: dict[str, list[Path]] = {}
+        """The further folders of each, likewise."""
 
     def use(self, config: Config, environment: Mapping[str, str]) -> None:
         """Sessions that are opened from now on are made with these."""
@@ -140,7 +143,8 @@ class Sessions:
             if row.draft:
                 closing.push_async_callback((await self.library()).drop_unused, row.id)
             was_open = row.id in self._kept_here
-            allowed = Allowed(self._kept_here.setdefault(row.id, []), was_open)
+            roots = self._roots.setdefault(row.id, list(roots_of(self.config)))
+            allowed = Allowed(self._kept_here.setdefault(row.id, []), roots, was_open)
             closing.callback(self._envs.pop, row.id, None)
             session, env = await composer.assemble(row, chosen, connected, closing, allowed, is_new=is_new)
             self._envs[row.id] = env

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import field, replace
+from pathlib import Path
 from typing import Any, Protocol, TypeAlias
 
 from agent.calls.policy import PermissionRequest, Policy, Rule, Ruling, decide, parse_rule
@@ -92,6 +93,8 @@ class Approval:
     """Told of each change of the mode."""
     why_unheld: Callable[[], str] = held
     """Why no sandbox holds commands, where one should."""
+    roots: list[Path] = field(default_factory=list)
+    """The further folders, as the sandbox and the sessions that follow this one see them."""
     _was_auto: bool = False
     _open: dict[str, tuple[PermissionRequest, asyncio.Event]] = field(default_factory=dict)
     """The calls that are asked about, and what tells that a rule covers one by now."""

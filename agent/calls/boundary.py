@@ -1,7 +1,6 @@
 """What a session's commands and file tools may reach, as the user changes it while the session lasts: further folders
 that are worked in as in the working folder, for the policy and for the sandbox alike."""
 
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -59,9 +58,9 @@ class SessionBoundary:
         ours = sandbox.ours if sandbox is not None else ()
         if any(folder.is_relative_to(each.resolve()) or each.resolve().is_relative_to(folder) for each in ours):
             raise ConfigError(f"`{folder}` holds this program's own files, which no session may change")
-        self._set(lambda folders: (*folders, str(folder)))
+        self.approval.roots.append(folder)
+        self._apply()
         if sandbox is not None:
-            sandbox.roots.append(folder)
             sandbox.unwanted.extend(filter(None, (redirection(folder),)))
         return folder
 
@@ -70,9 +69,8 @@ class SessionBoundary:
         folder = self._named(written)
         if str(folder) not in self.folders:
             raise ConfigError(f"`{folder}` is none of the further folders; `/add-dir` lists them")
-        self._set(lambda folders: tuple(each for each in folders if each != str(folder)))
-        if self.workspace.sandbox is not None:
-            self.workspace.sandbox.roots.remove(folder)
+        self.approval.roots.remove(folder)
+        self._apply()
         return folder
 
     def _named(self, written: str) -> Path:
@@ -81,5 +79,5 @@ class SessionBoundary:
         except (OSError, RuntimeError, ValueError) as error:
             raise ConfigError(f"`{written.strip()}` is no folder: {error}") from error
 
-    def _set(self, changed: Callable[[tuple[str, ...]], tuple[str, ...]]) -> None:
-        self.approval.policy = replace(self.approval.policy, roots=changed(self.folders))
+    def _apply(self) -> None:
+        self.approval.policy = replace(self.approval.policy, roots=tuple(map(str, self.approval.roots)))

@@ -280,3 +280,25 @@ def test_further_folders_must_be_there(tmp_path: Path) -> None:
     missing = load_config(tmp_path, {"EBB_HOME": str(tmp_path)}, {"permissions.roots": ["/not/there"]})
     with pytest.raises(ConfigError, match="there is no folder `/not/there`"):
         roots_of(missing)
+
+
+async def test_a_folder_that_was_added_outlives_another_model_and_not_the_program(project: Project) -> None:
+    beside = project.folder / "beside"
+    for folder in (project.root / "more", beside):
+        folder.mkdir()
+    more = str(beside)
+    sessions = project.sessions({"text": "a"}, {"text": "b"}, interactive=True)
+    first = await sessions.open()
+    async for _ in first.send("go"):
+        pass
+    first.boundary.add("../beside")
+    with pytest.raises(ConfigError, match="is worked in already"):
+        first.boundary.add("more")
+    await first.close()
+    again = await sessions.open(first.id)
+    assert again.boundary.folders == (more,)
+    async for _ in again.send("go on"):
+        pass
+    assert f"[Besides the working folder you may work in: `{more}`.]" in repr(again.history)
+    await again.close()
+    assert (await project.sessions(interactive=True).open(first.id)).boundary.folders == ()

@@ -258,7 +258,8 @@ async def test_settings_of_another_folder_are_taken_away_again(boxed: Workspace)
 
 
 async def test_a_further_folder_is_written_while_it_is_one(boxed: Workspace, home: Path, place: Path) -> None:
-    approval, more = Approval(Policy(str(boxed.root))), place / "more"
+    assert boxed.sandbox is not None
+    approval, more = Approval(Policy(str(boxed.root)), roots=boxed.sandbox.roots), place / "more"
     boundary = SessionBoundary(approval, boxed)
     git(more.parent, "init", "more")
     assert boundary.add("../more") == more
