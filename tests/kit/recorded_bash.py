@@ -33,13 +33,14 @@ _PIECES = (
 _STARTS = (
     "ls ", "cat ", "grep x ", "rg x ", "echo ", "printf %s ", "git log ", "git status ", "find . ", "sed -n 1p ",
     "head -n 5 ", "wc -l ", "sort ", "test -f ", "cut -f1 ", "awk '{print $1}' ", "cat a | ", "ls && ", "ls; ",
-    "true || ",
+    "true || ", "[ -f a ] && ", "[ -n ", "[ ", "python3 -V ",
 )  # fmt: skip
-_ENDS = ("", "", "", " a", "\nls", "; ls -l", " | wc -l")
+_ENDS = ("", "", "", " a", "\nls", "; ls -l", " | wc -l", " ]", " ] && ls")
 _NAMES = sorted({row.split()[0] for row in ROWS} - {"command"} | {"sed", "awk", "find"})
 _PRELUDE = """
 record() { builtin printf '%s\\0' "$@" $'\\1' >> "$LOG"; }
 command_not_found_handle() { record "$@"; }
+function [ { builtin [ "${@: -1}" = ']' ] && record test "${@:1:$#-1}" || record '[' "$@"; return $status; }
 """
 
 
@@ -49,11 +50,7 @@ def lines(seed: int, count: int) -> Iterator[str]:
     for _ in range(count):
         pieces = chance.choices(_PIECES, k=chance.randint(0, 7))
         glue = chance.choice(("", "", " "))
-        yield (
-            chance.choice(_STARTS)
-            + glue.join(pieces)
-            + chance.choice(("", "", "", " a", "\nls", "; ls -l", " | wc -l"))
-        )
+        yield (chance.choice(_STARTS) + glue.join(pieces) + chance.choice(_ENDS))
 
 
 class RecordedBash:

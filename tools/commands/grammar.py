@@ -39,6 +39,7 @@ _ASIDE = rb"(?:[ \t\n]|\\\n|(?<![^\s;|&])(?<!\\\n)#[^\n]*+)*+"
 _BETWEEN_COMMANDS = re.compile(_ASIDE + rb"(?P<joint>&&|\|\||\|&|\||;)?" + _ASIDE)
 """Blanks and comments, and one sign that joins."""
 _JOINT_BEFORE = re.compile(rb"(\|\||\|&|\||&&|&|;|\n|[({`])\s*\Z")
+_BRACKETS = regex(r"\[[ \t]+(?P<words>[^#\n]*[^#\n\\ \t])[ \t]+\]")
 _BARE = regex(r"[\w./:=,+%@^!{}*?\[\]#~-]*(?:\\[^\n][\w./:=,+%@^!{}*?\[\]#~-]*)*")
 _PLAIN_WORDS = re.compile(rb"[A-Za-z0-9_./,+%@-]+(?: [A-Za-z0-9_./,+%@-]+)*")
 _ESCAPE = regex(
@@ -250,6 +251,8 @@ class _Reader:
                 waiting += [(other, is_inner, ()) for other in others if _holds_commands(other)]
                 waiting.append((body, is_inner, redirections))
                 continue
+            if kind == "test_command" and not redirections and self.brackets(node, is_inner=is_inner):
+                continue
             if node.is_named and kind not in _JOINED and kind != "comment":
                 self.doubt(f"there is a {kind.replace('_', ' ')} in it")
             if kind == "file_redirect":  # beside a text in the line
@@ -266,6 +269,22 @@ class _Reader:
                 behind = redirections if at == last and kind in ("list", "pipeline") else ()
                 waiting.append((child, is_inner or kind in _SUBSTITUTIONS, behind))
 
+    def brackets(self, node: "Node", *, is_inner: bool) -> bool:
+        """Takes `[ … ]` for `test …`, which it is where what stands between is just words."""
+        found = _BRACKETS.fullmatch(self.part(node.start_byte, node.end_byte))
+        line = read(f"test {found['words']}") if found is not None else None
+        if line is None or line.problem or len(line.commands) != 1 or line.commands[0].redirections:
+            return False
+        start, end = self.place(node.start_byte), self.place(node.end_byte)
+        self.found.append(Command(line.commands[0].words, (), self.joint(node), is_inner, start, end))
+        self.spans.append((node.start_byte, node.end_byte))
+        return True
+
+    def joint(self, node: "Node") -> str:
+        """What stands between a command and the one before it."""
+        found = _JOINT_BEFORE.search(self.source, max(0, node.start_byte - 400), node.start_byte)
+        return found[1].decode() if found is not None else ""
+
     def command(self, node: "Node", is_inner: bool, outer: tuple["Node", ...]) -> None:
         words, redirections = list[Word](), list[Redirection]()
         last = node.end_byte
@@ -273,11 +292,8 @@ class _Reader:
             words += [Word(text) for text in self.part(node.start_byte, last).split(" ")]
         else:
             last = self.take_words(node, outer, words, redirections)
-        joint = _JOINT_BEFORE.search(self.source, max(0, node.start_byte - 400), node.start_byte)
         start, end = self.place(node.start_byte), self.place(node.end_byte)
-        self.found.append(
-            Command(tuple(words), tuple(redirections), joint[1].decode() if joint else "", is_inner, start, end)
-        )
+        self.found.append(Command(tuple(words), tuple(redirections), self.joint(node), is_inner, start, end))
         self.spans.append((node.start_byte, last))
         first = words[0] if words else Word("")
         if not first.is_plain or (first.is_bare and first.text in RESERVED):

@@ -119,9 +119,13 @@ ROWS: Mapping[str, str] = {
     "cksum": " | path+",
     "jq": "-cCMnrRSsaej --compact-output --raw-output --raw-input --slurp --sort-keys --null-input --exit-status "
     "--color-output --monochrome-output --join-output --tab --indent:n | pattern path*",
+    "nm": "-aACDgnprSu --dynamic --demangle --defined-only --undefined-only --extern-only | path+",
+    "readelf": "-adhlnrsVW --all --file-header --segments --sections --symbols --dynamic --notes --wide | path+",
+    "objdump": "-afhprRtT --file-headers --section-headers --syms --dynamic-syms --private-headers | path+",
+    "sleep": " | text*",
     "git status": "-sb --short --branch --porcelain:o --long --show-stash --no-renames --ahead-behind "
     "--no-ahead-behind --untracked-files:o --ignored:o -uno -uall -unormal | rev*",
-    "git diff": f"{_DIFF} | rev*",
+    "git diff": f"{_DIFF} --exit-code --quiet | rev*",
     "git log": f"{_DIFF} {_LOG} | rev*",
     "git show": f"{_DIFF} {_LOG} | rev*",
     "git blame": "-wclpeltfnsM -L:t --line-porcelain --porcelain --date:t --show-name --show-number | rev*",
@@ -138,7 +142,10 @@ ROWS: Mapping[str, str] = {
     "git remote": "-v --verbose | none",
     "git rev-parse": "--show-toplevel --abbrev-ref:o --short:o --verify --quiet --git-dir --is-inside-work-tree "
     "--show-prefix --symbolic-full-name --absolute-git-dir --show-cdup -q | rev*",
-    "git rev-list": "--count --all --max-count:n -n:n -# --no-merges --merges --since:t --until:t --first-parent "
+    "git remote get-url": "--push --all | text*",
+    "git symbolic-ref": "-q --short --quiet | path?",
+    "git rev-list": "--count --all --tags --branches --remotes --max-count:n -n:n -# --no-merges --merges "
+    "--since:t --until:t --first-parent "
     "--reverse --left-right | rev*",
     "git describe": "--tags --always --dirty:o --abbrev:n --long --all --match:t --exact-match | rev*",
     "git merge-base": "-a --all --is-ancestor --octopus --fork-point | rev*",
@@ -162,6 +169,23 @@ ONLY_KNOWN: Mapping[str, str] = {
     "--directory:p --exclude:t --strip-components:n --wildcards --keep-old-files | text*",
 }
 """Programs that do more than look, and yet have options that a rule for their name does not mean: the others."""
+
+
+VERSIONS: Mapping[str, str] = {
+    **dict.fromkeys(
+        (
+            "python", "python3", "pip", "pip3", "gcc", "g++", "cc", "c++", "clang", "clang++", "make", "gmake", "cmake",
+            "ninja", "protoc", "bat", "batcat", "docker", "curl", "wget", "git", "bash", "tar", "jq", "rg", "perl",
+            "php", "ruby", "java", "javac", "npm", "shellcheck", "openssl",
+        ),
+        "--version",
+    ),
+    "node": "--version -v", "npm": "--version -v", "curl": "--version -V", "python3": "--version -V",
+    "python": "--version -V", "java": "--version -version", "perl": "--version -v", "php": "--version -v",
+    "ruby": "--version -v",
+}  # fmt: skip
+"""Programs that tell their version and do nothing else when this is their only word. Not among them is what takes
+itself from a file of the project before: go, cargo, rustc, yarn and pnpm, by `go.mod`, `rust-toolchain` and such."""
 
 
 def set_of(names: str) -> frozenset[str]:

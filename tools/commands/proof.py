@@ -13,6 +13,7 @@ from tools.commands.programs import (
     GIT_RUNS_WITH,
     ONLY_KNOWN,
     ROWS,
+    VERSIONS,
     set_of,
 )
 from tools.commands.scripts import Operand, Proof, may_be_option, prove_awk, prove_find, prove_sed
@@ -25,6 +26,9 @@ OTHER_NAMES: Mapping[str, str] = {
 _NUMBER, _COUNT = regex(r"[+-]?\d{1,9}[kKMG]?"), regex(r"-\d{1,9}")
 _ASKS_FOR_SIGNATURE = regex(r"%[+ -]?G|%\(sig")
 """What asks for a signature runs the program that checks it."""
+_LISTS_ARCHIVE = regex("-?t[vzjJ]*f")
+_REVISION = regex(r"@(\{(u|upstream|push|\d{1,6})\})?(\.{2,3}[\w./-]*)?")
+"""Of those that begin so the one that nothing but a commit, or two, is meant by."""
 _LISTS = ("--list", "-l", "--contains", "--no-contains", "--merged", "--no-merged", "--points-at")
 _PS_LETTERS = set("acfghjlnSTuvwxX")
 _JQ = regex(r"\b(?:env|ENV|import|include|input_filename|get_search_list|modulemeta|\$__prog_args)\b|\$ENV")
@@ -58,7 +62,8 @@ def proof_of(words: Sequence[Word], *, is_fed: bool = False) -> Proof | None:
     row = _program(name)
     if special is None and row is None and not name.startswith("git"):
         return None
-    proof = Proof(name, only_looks=special is not None or (row is not None and row.only_looks))
+    lists = name == "tar" and len(words) > 2 and bool(_LISTS_ARCHIVE.fullmatch(words[1].text))
+    proof = Proof(name, only_looks=special is not None or lists or (row is not None and row.only_looks))
     pagers = 2 if len(words) > 1 and words[1].text == "--no-pager" else 1
     proof.unproved += [at for at in range(pagers, start) if words[at].text[:1] == "-"]
     if special is not None:
@@ -82,7 +87,9 @@ def proved(text: str) -> tuple[tuple[Command, Proof], ...]:
         else:
             # What another folder than the one that was asked about holds is not known: a name is not enough.
             is_by_name = command.words[0].is_bare and "/" not in command.texts[0]
-            proof = proof_of(command.words, is_fed=command.is_fed or bool(command.redirections)) if is_by_name else None
+            proof = _version(command) if is_by_name else None
+            if proof is None and is_by_name:
+                proof = proof_of(command.words, is_fed=command.is_fed or bool(command.redirections))
         if any(word.globs and not word.is_bare for word in command.words):
             return ()  # which of its signs were quoted is not known any more
         if proof is None or not proof.only_looks or proof.unproved or proof.needs_input:
@@ -95,6 +102,12 @@ def proved(text: str) -> tuple[tuple[Command, Proof], ...]:
     ]:
         return ()  # another folder may be somebody else's repository
     return tuple(found)
+
+
+def _version(command: Command) -> Proof | None:
+    """A program that is only asked for its version."""
+    is_asked = len(command.words) == 2 and command.words[1].is_plain
+    return Proof("version") if is_asked and command.texts[1] in VERSIONS.get(command.texts[0], "").split() else None
 
 
 def _cd(command: Command) -> Proof | None:
@@ -251,7 +264,7 @@ def _take_file(word: Word, at: int, kind: str, proof: Proof, *, is_fed: bool) ->
     text = word.text
     if text == "-":
         proof.needs_input = proof.needs_input or not is_fed
-    elif not text or (kind == "rev*" and (text[0] in ":@" or "\\" in text)):
+    elif not text or (kind == "rev*" and ((text[0] in ":@" and not _REVISION.fullmatch(text)) or "\\" in text)):
         proof.unproved.append(at)  # what git itself makes of it is not known here
     else:
         proof.files.append(Operand(text, at, word.globs))

@@ -78,6 +78,17 @@ REFUSED = {
         "./ls", "/bin/ls", "../ls", "bin/cat a", "env ls", "sudo ls", "command ls", "exec ls", "busybox ls", "LS",
         "bash -c ls", "xargs ls", "less a",
     ],
+    "brackets with more in them than words": [
+        "[ -v a[$(ls)] ]", "[ -v 'a[`ls`]' ]", "[ a > b ]", "[ a && ls ]", "[ a\n]", "[ a ]b", "[ a\\ ]", "[ $x ]",
+        "[ *.c ]",
+        "[ a # b ]", "[a ]", "[ a", "[ -R x ]", "[ $(ls) ]", "[[ -f a ]]", "[[ a -eq b[$(ls)] ]]", "[ a ] > f",
+        "X=1 [ a ]",
+    ],
+    "versions of more than a program": [
+        "node -v x.js", "python3 -V -c x", "yarn --version", "cargo -V", "go version", "./node -v", "npm -v x",
+        "python3 -v",
+        "make -v", "node", "tar -tIf a", "tar -tf", "tar -tf a:b", "tar -txf a", "git symbolic-ref HEAD x",
+    ],
     "what is typed": ["cat", "cat -", "head", "head -n 5", "wc", "wc -l", "rg", "rg -n"],
     "options that are not listed": [
         "ls --colour", "ls -I x", "ls --dired", "ls -Z", "cat --help", "cat --version", "cat -x a",
