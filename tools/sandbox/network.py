@@ -17,7 +17,7 @@ if TYPE_CHECKING:  # types only: sessions that run no command load nothing of it
     from tools.network.proxy import Connect, Proxy
     from tools.sandbox.network_namespace import NetworkNamespace
 
-HERE = "localhost,127.0.0.1,::1"
+HERE = "localhost,.localhost,127.0.0.1,127.0.0.0/8,0.0.0.0,::1"
 _MOST_NOTED = 8
 """Places that are told of one command."""
 _PYTHON = os.path.realpath(sys.executable)
