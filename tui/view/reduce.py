@@ -251,11 +251,14 @@ def _plus(before: float | None, cost: float | None) -> float | None:
     return None if before is None or cost is None else before + cost
 
 
+_OPEN: tuple[CallStatus, ...] = ("asking", "running")
+
+
 def _change_call(
     view: SessionView,
     new: Call,
     change: Callable[[Call], Call],
-    statuses: tuple[CallStatus, ...] = ("asking", "running"),
+    statuses: tuple[CallStatus, ...] = _OPEN,
 ) -> SessionView:
     """The view with this turn's last call of that id and one of these statuses changed, or added when there is none."""
     view = _settle_texts(view)
@@ -293,11 +296,21 @@ def _tool_finished(view: SessionView, event: ToolFinished) -> SessionView:
 
 
 def _permission_asked(view: SessionView, event: PermissionAsked) -> SessionView:
-    new = Call(event.call_id, event.name)
-    asking = _change_call(
-        view, new, lambda call: replace(call, arguments=event.arguments, status="asking", preview=event.preview)
-    )
+    asking = view
+    if _is_about_block(view, event):
+        asking = _change_call(
+            view,
+            Call(event.call_id, event.name),
+            lambda call: replace(call, arguments=event.arguments, status="asking", preview=event.preview),
+        )
     return replace(asking, asked=(*view.asked, event), activity="waiting for you")
+
+
+def _is_about_block(view: SessionView, question: PermissionAsked) -> bool:
+    """Whether a call in the transcript waits for the answer, or is to: what a job wants to reach is asked about when
+    its call is over."""
+    open_calls = (block.call_id for block in view.turn if isinstance(block, Call) and block.status in _OPEN)
+    return not question.host or question.call_id in open_calls
 
 
 def _permission_answered(view: SessionView, id: str, verdict: Literal["allow", "deny", "edit"]) -> SessionView:
@@ -305,6 +318,8 @@ def _permission_answered(view: SessionView, id: str, verdict: Literal["allow", "
     view = replace(_answered(view, id), activity="thinking")
     if not isinstance(question, PermissionAsked) or (verdict != "allow" and not question.host):
         return view  # a denial is shown when `CallDenied` says that it took effect
+    if not _is_about_block(view, question):
+        return view
     view = replace(view, activity=f"running {question.name}")
     call = Call(question.call_id, question.name, question.arguments)
     return _change_call(view, call, lambda asked: replace(asked, status="running"))

@@ -1,3 +1,4 @@
+from dataclasses import replace
 from functools import reduce
 
 from hypothesis import given
@@ -153,6 +154,17 @@ def test_a_denied_call_is_one_block() -> None:
     assert blocks_after(*denied, ToolFinished("1", "edit", "denied", "Denied: no.")) == (
         Call("1", "edit", {"path": "a"}, "denied", text="Denied: no.", preview="-a\n+b"),
     )
+
+
+def test_a_command_that_is_asked_about_while_it_runs_runs_on_whatever_the_answer() -> None:
+    question = replace(QUESTION, name="bash", arguments={"command": "a"}, preview="", offers=(), host="pypi.org")
+    running = (ToolStarted("1", "bash", {"command": "a"}), question)
+    assert blocks_after(*running) == (Call("1", "bash", {"command": "a"}, "asking"),)
+    assert blocks_after(*running, PermissionAnswered("q", "deny")) == (Call("1", "bash", {"command": "a"}, "running"),)
+    over = after(ToolFinished("1", "bash", "done", "job-1 is running"))
+    asked = advance(over, question)
+    assert (asked.asked, asked.blocks) == ((question,), over.blocks)
+    assert advance(asked, PermissionAnswered("q", "allow")).blocks == over.blocks
 
 
 def test_a_question_waits_until_it_is_answered() -> None:
