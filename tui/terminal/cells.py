@@ -2,8 +2,9 @@
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from operator import ne
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 from rich.cells import split_graphemes
 from rich.color import ColorSystem
@@ -13,8 +14,9 @@ from textual.strip import Strip
 from tools.lazy import regex
 
 
-class Look(NamedTuple):
-    """How a character looks, in the numbers that a terminal is told."""
+@dataclass(frozen=True, slots=True, eq=False)
+class Look:
+    """How a character looks, in the numbers that a terminal is told. Of each there is one only."""
 
     flags: tuple[str, ...] = ()
     ink: str = ""
@@ -45,10 +47,13 @@ _NEAR = 3
 """Cells that are rather written again than passed over."""
 _ERASED = 8
 """Cells that must be spared before a line is erased."""
+_LOOKED_AT = 6
+"""Lines of those that have changed by which it is told in which columns most have."""
 _SCROLLED = 3
 """Lines that must have moved by the same way before the terminal is told to move them."""
 
 _looks: dict[tuple[str, str], tuple[Look, Cell]] = {}
+_known: dict[tuple[tuple[str, ...], str, str, str], Look] = {((), "", "", ""): PLAIN}
 _blanks: dict[Look, Look] = {PLAIN: PLAIN}
 """Of each look that there is, that of a blank which is written in it."""
 _turns: dict[tuple[Look, Look], str] = {}
@@ -109,15 +114,19 @@ def _learned(codes: str, link: str) -> tuple[Look, Cell]:
             ground = "" if number == "49" else color
         else:
             flags.append(number)
-    look = Look(tuple(flags), ink, ground, link)
-    look = next((known for known in _blanks if known == look), look)
+    look = _look(tuple(flags), ink, ground, link)
     if look not in _blanks:
-        blank = look if link or not _SEEN_ON_BLANKS.isdisjoint(flags) else Look(ground=ground)
-        blank = next((known for known in _blanks if known == blank), blank)
-        _blanks[blank] = blank
-        _blanks[look] = blank
+        blank = look if link or not _SEEN_ON_BLANKS.isdisjoint(flags) else _look((), "", ground, "")
+        _blanks[blank] = _blanks[look] = blank
     learned = _looks[codes, link] = look, (" ", _blanks[look])
     return learned
+
+
+def _look(*values: *tuple[tuple[str, ...], str, str, str]) -> Look:
+    look = _known.get(values)
+    if look is None:
+        look = _known[values] = Look(*values)
+    return look
 
 
 def _turned(before: Look, after: Look) -> str:
@@ -132,7 +141,7 @@ def _sequence(before: Look, after: Look) -> str:
     link = "" if before.link == after.link else f"\x1b]8;;{after.link}\x1b\\"
     colors = [code for code in (after.ink, after.ground) if code]
     anew = ";".join(("0", *after.flags, *colors)) if after.flags or colors else ""
-    if before[:3] == after[:3]:
+    if (before.flags, before.ink, before.ground) == (after.flags, after.ink, after.ground):
         return link
     ends = {_ENDS.get(flag, "0") for flag in before.flags if flag not in after.flags}
     if "0" in ends:
@@ -253,15 +262,15 @@ def moved(shown: Sequence[Row | None], wanted: Sequence[Row], changed: Sequence[
     """Lines of the screen that most of what is wanted is in already, elsewhere: the first, the last, and by how many
     they are to move up, or down when it is less than 0."""
     left, right = _width(shown, wanted, changed)
-    places: dict[tuple[Cell, ...], list[int]] = {}
+    places: dict[str, list[int]] = {}
     for y in range(changed[0], changed[-1] + 1):
         row = shown[y]
-        if row is not None and (key := tuple(row[left:right])).count(key[0]) < len(key):
-            places.setdefault(key, []).append(y)
+        if row is not None and (text := text_of(row[left:right])).strip(text[:1]):
+            places.setdefault(text, []).append(y)
     votes = Counter[int]()
     found = list[tuple[int, int]]()
     for y in changed:
-        for place in places.get(tuple(wanted[y][left:right]), ()):
+        for place in places.get(text_of(wanted[y][left:right]), ()):
             votes[place - y] += 1
             found.append((y, place))
     if not votes:
@@ -274,9 +283,9 @@ def moved(shown: Sequence[Row | None], wanted: Sequence[Row], changed: Sequence[
 
 
 def _width(shown: Sequence[Row | None], wanted: Sequence[Row], changed: Sequence[int]) -> tuple[int, int]:
-    """The columns in which these lines differ: the first, and the one behind the last."""
+    """The columns in which some of these lines differ: the first, and the one behind the last."""
     left, right = len(wanted[changed[0]]), 0
-    for y in changed:
+    for y in changed[:: max(1, len(changed) // _LOOKED_AT)]:
         row, new = shown[y], wanted[y]
         if row is None or len(row) != len(new):
             return 0, len(new)
@@ -287,7 +296,9 @@ def _width(shown: Sequence[Row | None], wanted: Sequence[Row], changed: Sequence
 
 def _distance(row: Row | None, other: Row) -> int:
     """In how many cells they differ."""
-    return len(other) if row is None or len(row) != len(other) else sum(map(ne, row, other))
+    if row is None or len(row) != len(other):
+        return len(other)
+    return 0 if row == other else sum(map(ne, row, other))
 
 
 def _runs(before: Row | None, after: Row) -> Iterator[tuple[int, int]]:
