@@ -34,6 +34,9 @@ _SELECTED = re.compile(
 )
 """What asks for another glyph where none is to be had, and so only hides."""
 
+_JOINER = re.compile("(?<=[\ufe0f\u2194-\u2bff\U0001f300-\U0001faff])\u200d(?=[\u2194-\u2bff\U0001f300-\U0001faff])")
+"""What makes one emoji of two."""
+
 
 def pieces(sent: bytes) -> Iterator[str]:
     """Texts and control sequences in turn. What is neither, such as a lone ESC, is a piece of its own."""
@@ -57,6 +60,7 @@ def modes(sent: bytes) -> Counter[str]:
 
 def is_shown(text: str) -> bool:
     """Whether all of a text is to be seen."""
+    text = _JOINER.sub("", text)
     hidden = [char for char in text if unicodedata.category(char) in ("Cc", "Cf", "Cs", "Zl", "Zp")]
     return not hidden and not _SELECTED.search(text)
 

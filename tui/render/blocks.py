@@ -17,7 +17,7 @@ from tui.render.markdown import advance_pieces
 from tui.render.prose import PaletteConsole, highlighted, prose
 from tui.text.inks import Ink, coded
 from tui.text.numbers import seconds
-from tui.text.sanitise import visible, visible_line
+from tui.text.sanitise import decided, visible, visible_line
 from tui.text.styles import Palette, inked, painted
 from tui.text.unified_diff import Hunk, Remark, files_of
 from tui.view import receipts
@@ -113,10 +113,10 @@ class AnswerPainter:
 
     def draw(self, text: str) -> list[SegmentLine]:
         """The lines of the text, which starts with the text of the last call."""
-        text = text.removesuffix("\r")  # what follows says whether that ends a line
-        new = text[self._seen :]
+        text = decided(text)
+        new, before = text[self._seen :], text[max(0, self._seen - 2) : self._seen]
         formatted = 0 if self._is_plain else max(0, _LONGEST_ANSWER - self._seen)
-        self._rest += visible(new[:formatted])
+        self._rest += visible(new[:formatted], before)
         self._seen = len(text)
         if not self._is_plain:
             pieces, self._rest, self._gap = advance_pieces((), self._rest, self._gap)
@@ -124,7 +124,7 @@ class AnswerPainter:
                 self._drawn += self._piece(piece.source, piece.gap)
         if len(new) > formatted:
             self._is_plain = True
-            *whole, self._rest = _broken(self._rest + visible(new[formatted:]))
+            *whole, self._rest = _broken(self._rest + visible(new[formatted:], new[:formatted] or before))
             for start in range(0, len(whole), _PLAIN_LINES):
                 self._drawn += self._plain("\n".join(whole[start : start + _PLAIN_LINES]))
         if not self._rest.strip():

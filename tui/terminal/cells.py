@@ -43,6 +43,8 @@ _UNSURE = regex(
     "\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7a3\uff01-\uff60]"
 )
 """What some terminals draw in another width than others: emoji, what is joined, rare scripts."""
+_LETTERS = frozenset(map(chr, range(0x1F1E6, 0x1F200)))
+"""Regional indicators."""
 _NEAR = 3
 """Cells that are rather written again than passed over."""
 _ERASED = 8
@@ -75,15 +77,18 @@ def put(row: Row, x: int, strip: Iterable[Segment], color_system: ColorSystem) -
             cells += [(char, look) if char != " " else blank for char in text]
             continue
         for start, end, width in split_graphemes(text)[0]:
-            if width:
-                char = text[start:end]
+            char = text[start:end]
+            if char in _LETTERS and cells and cells[-1][0] in _LETTERS:  # two of them are a flag
+                cells[-1] = (cells[-1][0] + char, look)
+                cells.append(("", look))
+            elif width:
                 cells.append((char, look) if char != " " else blank)
                 if width == 2:
                     cells.append(("", look))
             elif cells:
-                _draw_over(cells, len(cells) - 1, text[start:end])
+                _draw_over(cells, len(cells) - 1, char)
             elif x:
-                _draw_over(row, x - 1, text[start:end])
+                _draw_over(row, x - 1, char)
     end, columns = x + len(cells), len(row)
     if x < columns and not row[x][0]:  # as in a terminal, nothing is left of a character that half is left of
         row[x - 1] = (" ", row[x - 1][1])

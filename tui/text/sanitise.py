@@ -4,6 +4,7 @@ import re
 
 from tools.lazy import regex
 
+_JOINER = 0x200D
 _REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 
 _UNSAFE = regex(
@@ -22,13 +23,28 @@ _UNSAFE = regex(
 )
 _SYMBOL = regex("[©®‼-㊙\U0001f000-\U0001faff]")
 """What may be followed by a sign that asks for its picture, or for its plain form."""
+_JOINED = "[↔↕☀-➿⬛⬜\U0001f300-\U0001f3fa\U0001f400-\U0001faff]"
+_BEFORE_JOINER = regex(f"{_JOINED}[\ufe0f\U0001f3fb-\U0001f3ff]?$")
+_AFTER_JOINER = regex(_JOINED)
+_UNDECIDED = regex("(?:\r|\u200d|(?<=[0-9#*])\ufe0f)$")
+_REACH = 2
+"""Characters before a sign by which it is told whether it belongs to them."""
 
 
-def visible(text: str) -> str:
-    """The text with every character that could steer the terminal or hide from the reader replaced by a visible one."""
+def visible(text: str, before: str = "") -> str:
+    """The text with every character that could steer the terminal or hide from the reader replaced by a visible one.
+    Signs inside of an emoji stay. `before`: what stands in front of it, where a text comes in pieces."""
     if "\r" in text:
         text = text.replace("\r\n", "\n")
-    return _UNSAFE.sub(_picture, text) if _UNSAFE.search(text) else text
+    if not _UNSAFE.search(text):
+        return text
+    before = before[-_REACH:]
+    return _UNSAFE.sub(_picture, before + text)[len(before) :]
+
+
+def decided(text: str) -> str:
+    """The text up to where what follows may say what its last character is."""
+    return text[:-1] if _UNDECIDED.search(text, max(0, len(text) - _REACH)) else text
 
 
 def visible_line(text: str) -> str:
@@ -42,9 +58,17 @@ def _picture(found: re.Match[str]) -> str:
     code = ord(found.group())
     if code in (0xFE0E, 0xFE0F) and (_SYMBOL.match(found.string, max(0, found.start() - 1)) or _is_key(found)):
         return found.group()
+    if code == _JOINER and _joins(found):
+        return found.group()
     if code < 0x20:
         return chr(0x2400 + code)
     return "\N{SYMBOL FOR DELETE}" if code == 0x7F else _REPLACEMENT
+
+
+def _joins(found: re.Match[str]) -> bool:
+    """Whether it makes one emoji of two."""
+    text, start, end = found.string, found.start(), found.end()
+    return bool(_AFTER_JOINER.match(text, end) and _BEFORE_JOINER.search(text, max(0, start - _REACH), start))
 
 
 def _is_key(found: re.Match[str]) -> bool:

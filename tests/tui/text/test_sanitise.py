@@ -1,10 +1,11 @@
+import re
 import unicodedata
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tui.text.sanitise import visible, visible_line
+from tui.text.sanitise import decided, visible, visible_line
 
 
 @pytest.mark.parametrize(
@@ -21,6 +22,10 @@ from tui.text.sanitise import visible, visible_line
         ("\x7f", "␡"),
         ("❤\ufe0f ☎\ufe0e 1\ufe0f\u20e3 ⚠\ufe0f", "❤\ufe0f ☎\ufe0e 1\ufe0f\u20e3 ⚠\ufe0f"),
         ("\ufe0fa\ufe0eb\ufe0f❤\ufe0f\ufe0f\ufe00", "�a�b�❤\ufe0f��"),
+        ("👩‍👩‍👧 👩🏽‍💻 🏳️‍🌈 ❤️‍🔥 🇩🇪", "👩‍👩‍👧 👩🏽‍💻 🏳️‍🌈 ❤️‍🔥 🇩🇪"),
+        ("a\u200db 👩\u200d", "a�b 👩�"),
+        ("👩\u200d\u200d👩 \u200d👩 日\u200d👩 👩\u200da", "👩��👩 �👩 日�👩 👩�a"),
+        ("🏴\U000e0067\U000e007f", "🏴��"),
         ("sign\U0001d173 of\U00013430 music\U0001bca0", "sign� of� music�"),
     ],
 )
@@ -28,14 +33,31 @@ def test_what_steers_or_hides_becomes_visible(text: str, shown: str) -> None:
     assert visible(text) == shown
 
 
+EMOJI = st.sampled_from(
+    ["👩", "\u200d", "❤", "\ufe0f", "🏽", "1", "\u20e3", "🇩", "a", "\r", "\n", "\u202e", "👧", "\ufe0e"]
+)
+
+
+@given(st.lists(EMOJI, max_size=12).map("".join), st.data())
+def test_a_text_in_pieces_becomes_what_it_becomes_as_a_whole(text: str, data: st.DataObject) -> None:
+    shown, seen = "", 0
+    for end in (data.draw(st.integers(0, len(text))), len(text)):
+        piece = decided(text[:end])
+        shown += visible(piece[seen:], piece[:seen])
+        seen = max(seen, len(piece))
+    assert shown == visible(decided(text))
+
+
 PREPENDED = "\u0600\u0601\u0602\u0603\u0604\u0605\u06dd\u070f\u0890\u0891\u08e2\U000110bd\U000110cd"
 """Format characters that are signs to be seen."""
+PICTURE = "[\ufe0f\u2194-\u2bff\U0001f300-\U0001faff]"
 
 
 @given(st.text(st.characters(categories=("Cc", "Cf", "Cs", "Zl", "Zp", "Mn", "So", "Lu"))) | st.text())
 def test_no_control_or_format_character_is_left(text: str) -> None:
     hidden = ("Cc", "Cs", "Cf", "Zl", "Zp")
     assert not [
-        char for char in visible(text) if unicodedata.category(char) in hidden and char not in f"\n\t{PREPENDED}"
+        char for char in visible(text) if unicodedata.category(char) in hidden and char not in f"\n\t\u200d{PREPENDED}"
     ]
+    assert not re.search(f"(?<!{PICTURE})\u200d|\u200d(?!{PICTURE})", visible(text))
     assert "\n" not in visible_line(text)
