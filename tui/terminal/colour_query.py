@@ -60,6 +60,7 @@ PAUSE = 0.02
 """Seconds: whoever types, and a key that is held, take longer from one key to the next."""
 PIECES = 64
 """Reads that are taken for one, at most."""
+_WIDEST, _HIGHEST = 1_000, 500
 _LONGEST = 1_024
 """Characters of an answer that is waited for."""
 
@@ -274,12 +275,14 @@ class AnsweringDriver(linux_driver.LinuxDriver):
         asyncio.get_running_loop().add_signal_handler(signal.SIGWINCH, self._tell_size)
 
     def _get_terminal_size(self) -> tuple[int, int]:
-        """The window's own size. `COLUMNS` and `LINES` may name another, which does not follow the window."""
+        """The window's own size. `COLUMNS` and `LINES` may name another, which does not follow the window. What no
+        window has is a lie that would only cost memory."""
+        columns, lines = 0, 0
         with suppress(OSError):
-            size = os.get_terminal_size(self._output)
-            if size.columns and size.lines:
-                return size.columns, size.lines
-        return super()._get_terminal_size()
+            columns, lines = os.get_terminal_size(self._output)
+        if not (columns and lines):
+            columns, lines = super()._get_terminal_size()
+        return min(columns, _WIDEST), min(lines, _HIGHEST)
 
     def _tell_size(self) -> None:
         self.display.forget()
