@@ -9,6 +9,8 @@ _STAT = 40
 """Bytes of an entry that say how its file looked: times, device, inode, mode, owner, size."""
 _MODE, _MTIME = 24, 8
 """Where the mode is in these, and when the file was changed."""
+_LONGEST = 1 << 14
+"""Bytes of a path: version 4 writes what follows on the path before, so that a short index can say long ones."""
 EXTENDED, LENGTH = 0x4000, 0xFFF
 """Bits of the flags that say how an entry is written, not what it is."""
 
@@ -71,6 +73,8 @@ def read_index(data: bytes) -> tuple[IndexEntry, ...]:
                 end = data.index(b"\0", at)
                 path = data[at:end]
                 at = start + (end - start + 8 & ~7)
+            if len(path) > _LONGEST:
+                raise ValueError("an index with a path that no file can have")
             entries.append(IndexEntry(path, stat, oid, flags, more))
         while at + 8 <= len(data) - size:
             name, length = struct.unpack_from(">4sI", data, at)

@@ -174,7 +174,7 @@ def _head(metadata: Path, common: Path) -> str:
         name = told[0][5:].strip()
         loose = _text(common / os.fsdecode(name))
         if not loose:
-            packed = _text(common / "packed-refs", MOST)
+            packed = _text(common / "packed-refs", 1 << 24)
             at = packed.find(b" " + name + b"\n")
             loose = packed[packed.rfind(b"\n", 0, at) + 1 : at] if at >= 0 else _text(common / "reftable/tables.list")
         told.append(loose)

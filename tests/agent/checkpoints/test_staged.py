@@ -2,6 +2,7 @@
 
 import os
 import signal
+import struct
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -199,6 +200,13 @@ def test_an_index_is_written_as_it_was_read(tmp_path: Path) -> None:
     assert read_index(with_staged(data, {}, 1 << 31)) == entries
     (one,) = (entry for entry in entries if entry.path == b"b")
     assert staged_in([entry_of(b"b", one.staged)]) == {b"b": one.staged}
-    for cut in (b"DIRC", data[:-1], b"X" + data[1:], data[:40] + b"\xff" + data[41:]):
+    endless = b"".join(bytes(60) + (b"\0\0" + b"x" * 9000 + b"\0") for _ in range(3))
+    for cut in (
+        struct.pack(">4sII", b"DIRC", 4, 3) + endless + bytes(20),
+        b"DIRC",
+        data[:-1],
+        b"X" + data[1:],
+        data[:40] + b"\xff" + data[41:],
+    ):
         with pytest.raises(ValueError, match="index"):
             read_index(cut)
