@@ -178,7 +178,7 @@ class Composer:
         note = archive.files.note
         runner = CallRunner(
             callable_tools, workspace, approval, interrupt, emit, ingest, note, progress, LoopGuard(), self.secrets,
-            guard, config.web_private,
+            guard, config.web_private, shows_changes=there,
         )  # fmt: skip
 
         conversation, resumed = Conversation(), None

@@ -180,6 +180,8 @@ class ToolFinished:
     """Where in `text` the program says what is left out and how the model sees it."""
     program: ProgramState | None = None
     """How it stands with the program that the call was about, where it was about one."""
+    diff: str = ""
+    """What it changed in files, as a unified diff, where somebody looks on and the tool knows."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -174,3 +174,6 @@ class FilesChanged:
     """Relative to the working folder, or absolute where they lie outside it."""
     uncovered: str = ""
     """Why what commands changed is not among it, where that is so."""
+    added: int = 0
+    """Lines of texts."""
+    removed: int = 0

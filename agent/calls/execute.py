@@ -23,6 +23,7 @@ from agent.events import Event, ToolFinished, ToolProgress, ToolStarted
 from agent.messages import OutputStatus, ToolCall, ToolOutput
 from agent.records.call_progress import CallProgress
 from tools.base import Effect, Made, Result, Tool, ToolError, Workspace
+from tools.files.change import Change, preview_of
 from tools.files.paths import display
 from tools.lazy import dataclass
 
@@ -95,6 +96,8 @@ class CallRunner:
     guard: Guard = unguarded
     private_hosts: Sequence[str] = ()
     """Those on private networks that rules may open to commands."""
+    shows_changes: bool = False
+    """Somebody looks on: what a call changed in files is told as a diff."""
 
 
 async def run_calls(
@@ -253,15 +256,26 @@ async def _finish(
     if again := _told_of_repeat(edited or call, output, call_runner):
         frame = "\n".join(part for part in (output.frame, again) if part) if output.stored or output.whole else ""
         output = replace(output, text=f"{output.text}\n{again}", frame=frame)
-    _emit_finished(call, output, changed, call_runner)
+    _emit_finished(call, output, changed, call_runner, await _diff_of(result, call_runner))
     await call_runner.progress.ended(output)
     return output
 
 
-def _emit_finished(call: ToolCall, output: ToolOutput, changed: tuple[str, ...], call_runner: CallRunner) -> None:
+async def _diff_of(result: Result | None, call_runner: CallRunner) -> str:
+    """What a call changed in files, where somebody looks on and the tool knows."""
+    if result is None or not result.file_changes or not call_runner.shows_changes:
+        return ""
+    changes = [Change(made.path, made.before, made.after) for made in result.file_changes]
+    return call_runner.secrets.hide(await asyncio.to_thread(preview_of, changes, call_runner.workspace.root))
+
+
+def _emit_finished(
+    call: ToolCall, output: ToolOutput, changed: tuple[str, ...], call_runner: CallRunner, diff: str = ""
+) -> None:
     text, inserted = call_runner.secrets.hide_in(output.text, output.inserted)
     lines = output.stored.lines if output.stored is not None else None
-    call_runner.emit(ToolFinished(call.id, call.name, output.status, text, changed, lines, inserted, output.program))
+    program = output.program
+    call_runner.emit(ToolFinished(call.id, call.name, output.status, text, changed, lines, inserted, program, diff))
 
 
 def _told_of_repeat(call: ToolCall, output: ToolOutput, call_runner: CallRunner) -> str:

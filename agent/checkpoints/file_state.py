@@ -58,6 +58,16 @@ class PathChange:
     """Why somebody else may have had a hand in it; empty where nobody had."""
 
 
+@dataclass(frozen=True, slots=True)
+class TurnChanges:
+    """What a turn changed in files."""
+
+    files: tuple[str, ...] = ()
+    added: int = 0
+    """Lines of texts, as far as their content is kept."""
+    removed: int = 0
+
+
 Outcome: TypeAlias = Literal["restore", "as_before", "ask", "cannot"]
 
 

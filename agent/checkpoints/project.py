@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from agent.checkpoints.comparison import Found
-from agent.checkpoints.file_state import IN_JOB, FileState, PathChange, RestorePlan, composed, planned
+from agent.checkpoints.file_state import IN_JOB, FileState, PathChange, RestorePlan, TurnChanges, composed, planned
 from agent.checkpoints.folder_record import Folder, decoded_folder
 from agent.checkpoints.places import state_at
 from agent.checkpoints.point_log import PointLog
@@ -21,11 +21,14 @@ from agent.errors import StoreFailed
 from store.checkpoints import CheckpointStore, FolderRow
 from store.errors import StoreError
 from store.locks import is_open
+from tools.files.diff import size_of_change
 
 NAME = "checkpoints.db"
 DAY = 86_400.0
 MOST_SHOWN = 500
 """Files that are compared for people to look at."""
+LARGEST_COUNTED = 1_000_000
+"""Bytes of a file in which changed lines are counted."""
 IGNORED = "its rules for ignored files changed in the same step: it may have been there before"
 
 
@@ -130,13 +133,19 @@ class ProjectCheckpoints:
             now = self._states(before)
             self._log.add(turn, [PathChange(path, was, now[path]) for path, was in before.items() if was != now[path]])
 
-    def finish(self, turn: TurnPlace) -> tuple[str, ...]:
-        """The files that the turn changed, at its end."""
+    def finish(self, turn: TurnPlace) -> TurnChanges:
+        """What the turn changed, at its end."""
         with _told():
-            changes = self._log.finish(turn)
-        return tuple(
-            change.path for change in changes if not {"folder", "staged"} & {change.before.kind, change.after.kind}
-        )
+            found = self._log.finish(turn)
+        changes = [change for change in found if not {"folder", "staged"} & {change.before.kind, change.after.kind}]
+        sizes = [size_of_change(self._text(change.before), self._text(change.after)) for change in changes[:MOST_SHOWN]]
+        paths = tuple(change.path for change in changes)
+        return TurnChanges(paths, sum(added for added, _ in sizes), sum(removed for _, removed in sizes))
+
+    def _text(self, state: FileState) -> str:
+        """What a file held; empty where that is no text, is much, or is not kept."""
+        content = (self.content(state) or b"") if state.kind == "file" else b""
+        return "" if len(content) > LARGEST_COUNTED or b"\0" in content else content.decode("utf-8", "replace")
 
     # Going back
 

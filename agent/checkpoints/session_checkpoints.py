@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 from agent.channel import Interrupt
 from agent.checkpoints.checkpoint_thread import CheckpointThread
+from agent.checkpoints.file_state import TurnChanges
 from agent.checkpoints.undo_points import TurnPlace
 from agent.config.values import Config
 from agent.errors import AgentError
@@ -122,12 +123,12 @@ class SessionCheckpoints:
         if not self._is_touched:
             return
         turn, uncovered = self.turn, self._uncovered
-        files = await self._tried(lambda project: project.finish(turn)) or ()
+        changes = await self._tried(lambda project: project.finish(turn)) or TurnChanges()
         if uncovered in self._told:
             uncovered = ""
         self._told.add(uncovered)
-        if files or uncovered:
-            self._emit(FilesChanged(files, uncovered))
+        if changes.files or uncovered:
+            self._emit(FilesChanged(changes.files, uncovered, changes.added, changes.removed))
 
     async def run(
         self, work: "Callable[Concatenate[ProjectCheckpoints, P], T]", *args: P.args, **kwargs: P.kwargs

@@ -21,4 +21,5 @@ def picture(
     snap_compare: Callable[..., bool], request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> Picture:
     monkeypatch.setattr("tui.view.greeting.TIPS", ("Ctrl-O shows less or more of the work",))  # one every day
+    monkeypatch.setattr("tui.session.controller.monotonic", lambda: 0.0)  # a turn takes no time on it
     return Picture(snap_compare, getattr(request, "param", (80, 24)))

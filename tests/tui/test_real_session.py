@@ -71,7 +71,7 @@ async def test_esc_stops_a_command_that_runs(tmp_path: Path) -> None:
         await t.press("y", shows="│ started")
         await t.press("escape")
         assert call_of(t).status == "interrupted"
-        assert t.app.controller.view.blocks[-1] == Notice("interrupted")
+        assert t.app.controller.view.blocks[-2] == Notice("interrupted")
 
 
 async def test_the_model_asks_and_is_answered(tmp_path: Path) -> None:

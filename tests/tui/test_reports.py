@@ -36,13 +36,12 @@ async def test_a_session_is_told_renamed_written_down_and_copied(tmp_path: Path)
         assert said["requests"].startswith("2 requests")
         assert t.session.title == "What it does"
         await t.press("escape")
-        await t.says("/export notes.md")
-        assert told(t).startswith("4 messages are in ")
+        await t.says("/export notes.md", shows="4 messages are in")
         written = (tmp_path / "project" / "notes.md").read_text()
         assert (written.startswith("# What it does\n"), "**read** (done)" in written) == (True, True)
-        await t.says("/export notes.md")
+        await t.says("/export notes.md", shows="is there already")
         assert told(t) == f"`{tmp_path / 'project' / 'notes.md'}` is there already: name another file"
-        await t.says("/fork")
+        await t.says("/fork", shows="this is a copy of the session")
         assert told(t) == f"this is a copy of the session; `/resume {first}` goes back to that"
         assert t.session.id != first
 

@@ -8,7 +8,8 @@ from agent.messages import Note, User
 from tests.tui.piloting import Driven, list_on
 from tests.tui.test_real_session import Reply, calls, working
 from tui.screens.panel import PanelScreen
-from tui.view.blocks import Notice
+from tui.view.blocks import Notice, TurnTotal
+from tui.view.turn_total import total_told
 
 BEFORE = "def add(a, b):\n    return a - b\n"
 COMMAND = "echo '# more' >> calc.py && mkdir made && echo new > made/new.txt"
@@ -26,7 +27,9 @@ async def changes_files(t: Driven, *answers: Reply) -> None:
     await t.type("go", asks=PermissionAsked)
     await t.press("y", shows="Done.")
     await t.rests()
-    assert told(t) == "2 files changed; `/undo` takes them back"
+    total = t.app.controller.view.blocks[-1]
+    assert isinstance(total, TurnTotal)
+    assert total_told(total).endswith("  2 files +2 −0, `/undo` takes them back")
 
 
 async def agrees(t: Driven, key: str = "enter") -> None:

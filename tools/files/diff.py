@@ -29,6 +29,12 @@ def unified(name: str, before: str | None, after: str | None, new_name: str | No
     return [*header(name, new_name, is_new=is_new, is_deleted=is_deleted), *lines]
 
 
+def size_of_change(before: str, after: str) -> tuple[int, int]:
+    """Lines that are added and removed."""
+    regions = differing(_lines(before), _lines(after))
+    return sum(one.new_end - one.new_start for one in regions), sum(one.old_end - one.old_start for one in regions)
+
+
 def remarked(name: str, before: bytes | None, after: bytes | None, kind: str, new_name: str | None = None) -> list[str]:
     """The lines that tell of a change whose content is no text."""
     sizes = " -> ".join("none" if content is None else counted(len(content), "byte") for content in (before, after))

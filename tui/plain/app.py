@@ -14,7 +14,7 @@ from tui.actions.first_run import first_model
 from tui.actions.sessions import pick_session
 from tui.plain.command_context import LineContext, change, greet
 from tui.plain.jobs import LineJobs
-from tui.plain.print_events import Printing, lines_of
+from tui.plain.print_events import Printing, lines_of, words_of
 from tui.plain.questions import (
     ANSWER,
     answer_of,
@@ -31,7 +31,7 @@ from tui.prompt.key_arrivals import GUARD, Arrival
 from tui.session.controller import SessionController
 from tui.session.drafts import Drafts
 from tui.text.sanitise import visible
-from tui.view.blocks import Failure, OpenQuestion
+from tui.view.blocks import Failure, OpenQuestion, TurnTotal
 
 if TYPE_CHECKING:  # types only: what a session is made of is loaded behind the first paint
     from agent.session import Session
@@ -51,14 +51,25 @@ class HeardController(SessionController):
     """A talk that also tells what happens in it."""
 
     def __init__(
-        self, sessions: "Sessions", changed: Callable[[], None], drafts: Drafts | None, hear: Callable[[Event], None]
+        self,
+        sessions: "Sessions",
+        changed: Callable[[], None],
+        drafts: Drafts | None,
+        hear: Callable[[Event], None],
+        say: Callable[[Sequence[str]], None],
     ) -> None:
         super().__init__(sessions, changed, drafts)
-        self._hear = hear
+        self._hear, self._say = hear, say
 
     def advance(self, event: Event) -> None:
         super().advance(event)
         self._hear(event)
+
+    def end_turn(self, took: float) -> None:
+        super().end_turn(took)
+        last = self.view.turn[-1] if self.view.turn else None
+        if isinstance(last, TurnTotal):
+            self._say(words_of(last))
 
 
 class PlainFront(LineJobs):
@@ -82,7 +93,7 @@ class PlainFront(LineJobs):
         settings: Settings | None = None,
     ) -> None:
         super().__init__()
-        self._controller = HeardController(sessions, self._changed, drafts, self._hear)
+        self._controller = HeardController(sessions, self._changed, drafts, self._hear, self.say)
         self.context = LineContext(
             self._controller,
             history,

@@ -10,17 +10,20 @@ from agent.events import (
     CallsRead,
     Event,
     PermissionAsked,
+    QuestionAsked,
     RetryScheduled,
     StepStarted,
     TextDelta,
     ToolFinished,
     ToolStarted,
+    TurnFailed,
     TurnFinished,
     TurnStarted,
     WindowLearned,
 )
 from agent.messages import BY_USER
-from agent.view_events import CompactionStarted, NothingCompacted
+from agent.plan_events import PlanSubmitted
+from agent.view_events import CompactionStarted, FilesChanged, NothingCompacted
 from tools.outputs.extent import counted
 from tui.text.inks import Line
 from tui.text.sanitise import visible, visible_line
@@ -35,14 +38,17 @@ from tui.view.blocks import (
     SessionView,
     SummaryBlock,
     Thought,
+    TurnTotal,
     UserText,
 )
+from tui.view.folds import Lookups, is_lookup, told_lookups
 from tui.view.outcomes import count_of, why_failed
 from tui.view.outcomes import outcome_of as outcome_of_call
 from tui.view.plan import text_of as plan_of
 from tui.view.receipts import Compaction, RunningCompaction, UndoneReceipt, title_of
 from tui.view.reduce import advance
 from tui.view.titles import title_of as title_of_call
+from tui.view.turn_total import total_words
 
 SHORTEST = 40
 """Characters below which a sentence waits for the next one."""
@@ -68,12 +74,36 @@ class Printing:
     """The model has said something in this turn."""
     heard: bool = False
     """It has said something since its step began."""
-    titles: Mapping[str, str] = field(default_factory=dict)
-    """Of calls, by their ids."""
+    calls: Mapping[str, Call] = field(default_factory=dict)
+    """By their ids."""
+    lookups: tuple[tuple[Call, str], ...] = ()
+    """Reads and searches in a row that are over, each with its own line: one is printed for all."""
+
+
+_TELLS = (TurnStarted, TurnFinished, TurnFailed, PermissionAsked, QuestionAsked, PlanSubmitted)
+"""Events behind which something is said that is not their line."""
 
 
 def lines_of(before: Printing, event: Event) -> tuple[Printing, tuple[str, ...]]:
-    """The lines that an event brings to an end."""
+    """The lines that an event brings to an end. Reads and searches are told together, once something else is told."""
+    after, lines = _lines_of(before, event)
+    if isinstance(event, ToolFinished) and event.status == "done" and lines:
+        call = before.calls.get(event.call_id)
+        if call is not None and is_lookup(call):
+            return replace(after, lookups=(*before.lookups, (call, lines[-1]))), lines[:-1]
+    if not before.lookups or not (lines or isinstance(event, _TELLS)):
+        return after, lines
+    return replace(after, lookups=()), (_looked_up(before.lookups), *lines)
+
+
+def _looked_up(lookups: Sequence[tuple[Call, str]]) -> str:
+    if len(lookups) == 1:
+        return lookups[0][1]
+    said, which = told_lookups(Lookups(tuple(call for call, _ in lookups)))
+    return f"{said}: {visible_line(which)}."
+
+
+def _lines_of(before: Printing, event: Event) -> tuple[Printing, tuple[str, ...]]:
     match event:
         case TurnStarted():
             return Printing(), ()
@@ -87,7 +117,7 @@ def lines_of(before: Printing, event: Event) -> tuple[Printing, tuple[str, ...]]
             | PermissionAsked(call_id=id, name=name, arguments=arguments)
             | CallEdited(call_id=id, name=name, arguments=arguments)
         ):
-            return _settled(replace(before, titles={**before.titles, id: title_of_call(name, arguments)}))
+            return _settled(replace(before, calls={**before.calls, id: Call(id, name, arguments)}))
         case CallDenied(call_id=id, name=name, arguments=arguments):
             return _settled(before, f"Tool {title_of_call(name, arguments)}: denied.")
         case ToolFinished(status="denied"):
@@ -97,13 +127,15 @@ def lines_of(before: Printing, event: Event) -> tuple[Printing, tuple[str, ...]]
             return _settled(
                 before,
                 *printed,
-                f"Tool {before.titles.get(event.call_id) or visible_line(event.name)}: {outcome_of(event)}.",
+                f"Tool {_title(before, event)}: {outcome_of(event)}.",
             )
         case CallsRead():
             return replace(before, pending="", in_code=False), ("What the model wrote there is a call.",)
         case RetryScheduled() | WindowLearned():
             void = ("What the model said since your message or the last tool is discarded.",) if before.heard else ()
             return replace(before, pending="", in_code=False, heard=False), (*lines_of_new(event), *void)
+        case FilesChanged():
+            return before, ()  # said with the turn's end
         case CompactionStarted(used=used):
             return _settled(before, f"Compacting {used:,} tokens.")
         case NothingCompacted():
@@ -112,6 +144,11 @@ def lines_of(before: Printing, event: Event) -> tuple[Printing, tuple[str, ...]]
             return _settled(before, *lines_of_text(text), *lines_of_new(event))
         case _:
             return _settled(before, *lines_of_new(event))
+
+
+def _title(before: Printing, event: ToolFinished) -> str:
+    call = before.calls.get(event.call_id)
+    return title_of_call(call.name, call.arguments) if call is not None else visible_line(event.name)
 
 
 def lines_of_new(event: Event) -> tuple[str, ...]:
@@ -140,6 +177,8 @@ def words_of(block: Block) -> tuple[str, ...]:
         case Notice(text=text):
             first, *rest = lines_of_text(text) or ("",)
             return (f"Note: {first}", *rest)
+        case TurnTotal():
+            return (f"Turn: {total_words(block)}.",)
         case Failure(message=message):
             first, *rest = lines_of_text(message) or ("",)
             return (f"Error: {first}", *rest)

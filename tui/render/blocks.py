@@ -37,6 +37,7 @@ from tui.view.blocks import (
     Retry,
     SummaryBlock,
     Thought,
+    TurnTotal,
     UserText,
 )
 from tui.view.folds import Lookups, told_lookups
@@ -45,6 +46,7 @@ from tui.view.plan import text_of
 from tui.view.receipts import Compaction, RunningCompaction, UndoneReceipt
 from tui.view.titles import argument_lines, command_of, title_of
 from tui.view.todos import items_of, short_list, todo_lines
+from tui.view.turn_total import total_told
 
 _TAIL_LINES = 3
 _PLAN_LINES = 24
@@ -53,8 +55,8 @@ _LONGEST_ANSWER = 150_000
 _PLAIN_LINES = 60
 _LONGEST_LINE = 4_000
 """Characters of one line of plain text. A longer one is broken at a blank: only the end of an answer is drawn again."""
-_SHORT_DIFF = 16
-"""Rows of a diff that are shown where it is not opened."""
+_SCREENFUL = 2 / 3
+"""The part of the terminal's rows that a diff takes where it is not opened."""
 _LONGEST_IN_SHORT = 200
 """Characters of a line of such a diff."""
 _TODO_ITEMS = 12
@@ -83,6 +85,8 @@ def paint(block: Block, detail: Detail, width: int, console: PaletteConsole) -> 
             return _note("↻", note, palette.warn, "dim", width, console)
         case Notice(text=text):
             return _note("·", text, palette.dim, "dim", width, console)
+        case TurnTotal():
+            return _note("·", total_told(block), palette.dim, "dim", width, console)
         case Failure(code=code, message=message, cause=cause):
             failed = _note("✗", message, palette.bad, "text", width, console)
             advice = advice_for(code, message, cause)
@@ -314,11 +318,12 @@ def _call_details(block: Call, diff: str, width: int, console: PaletteConsole) -
 
 def _short_diff(diff: str, name: str, width: int, console: PaletteConsole) -> list[SegmentLine]:
     """A screenful of a diff, without the name of its file where it is of one: the title of the call says it."""
+    most = max(4, int(console.height * _SCREENFUL))
     files = tuple(replace(file, parts=tuple(map(_without_long_lines, file.parts))) for file in files_of(diff))
-    layout = layout_of(files, wide=False, most=_SHORT_DIFF, name=name)
+    layout = layout_of(files, wide=False, most=most, name=name)
     if len(files) == 1 and isinstance(layout.rows[0], FileRow):
         layout = replace(layout, rows=layout.rows[1:])
-    return _drawn_lines(Drawn(layout, width, console), _SHORT_DIFF + 1, "", width, console)
+    return _drawn_lines(Drawn(layout, width, console), most + 1, "", width, console)
 
 
 def _without_long_lines(part: Hunk | Remark) -> Hunk | Remark:

@@ -160,9 +160,11 @@ def _palette_of(console: Console) -> Palette:
 class PaletteConsole(Console):
     """A console that draws into memory with one palette, for one thread."""
 
-    def __init__(self, palette: Palette) -> None:
+    def __init__(self, palette: Palette, rows: int = 24) -> None:
+        """`rows`: those of the terminal, by which what is long is folded."""
         super().__init__(
             width=80,
+            height=rows,
             color_system="truecolor",
             force_terminal=True,
             legacy_windows=False,

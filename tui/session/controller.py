@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from time import monotonic
 from typing import TYPE_CHECKING, TypeVar
 
 from agent.archive.tree import Said, Tree, changed_since
@@ -23,6 +24,7 @@ from tui.view.provenance import never_seen
 from tui.view.reduce import advance
 from tui.view.resumed import view_of, whole_steps
 from tui.view.session_tree import rewound
+from tui.view.turn_total import TurnTime, with_total
 
 if TYPE_CHECKING:  # types only: what a session is made of is loaded behind the first paint
     from agent.archive.library import Library
@@ -83,10 +85,9 @@ class SessionController:
         with self.occupied_with("opening the session"):
             before = self.session.id if self.session is not None else None
             is_same = before is not None and resume is not None and before.startswith(resume)
-            problem = ""
             self.writing("")  # it stays in the prompt, for the session that is open then
-            if is_same:
-                problem = await self._closed()  # a session is open once: it cannot be opened again before it is closed
+            # A session is open once: it cannot be opened again before it is closed.
+            problem = await self._closed() if is_same else ""
             shown = self.view
             try:
                 opened = await self.sessions.open(resume, model, None if is_same else self._glimpse)
@@ -223,12 +224,13 @@ class SessionController:
 
     async def _follow(self, events: AsyncIterator[Event]) -> bool:
         """Shows a turn. Tells whether it ended with an answer."""
-        failed = False
+        failed, time = False, TurnTime(monotonic())
         with self.occupied_with("thinking"):
             try:
                 async for event in events:
                     failed = failed or isinstance(event, TurnFailed)
                     self.advance(event)
+                    time.at(monotonic(), is_asked=bool(self.view.asked))
                     if isinstance(event, Steered):
                         self.queue.heard(event.text)
             except AgentError as error:
@@ -237,8 +239,13 @@ class SessionController:
             finally:
                 if isinstance(events, AsyncGenerator):
                     await events.aclose()
+                self.end_turn(time.at(monotonic(), is_asked=False))
                 self.queue.give_back()
         return not failed
+
+    def end_turn(self, took: float) -> None:
+        """Shows what the turn took: seconds."""
+        self._show(with_total(self.view, took))
 
     def _said_meanwhile(self) -> tuple[User, ...]:
         return tuple(User((Text(text), *self.pastes.beside(text))) for text in self.queue.take_for_step())
@@ -388,7 +395,6 @@ async def go_back(
     """Goes on in a fork from before the message, as far as it can be opened. The session that was left stays as it is.
     `with_files`: they are brought back, too."""
     fork = await library.fork(said.session, said.position, draft=True)
-    is_open = await controller.open(resume=fork.id)
-    if is_open:
+    if is_open := await controller.open(resume=fork.id):
         controller.notice(rewound(() if with_files else changed_since(tree, said)))
     return is_open

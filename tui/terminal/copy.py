@@ -12,9 +12,22 @@ from contextlib import suppress
 from tools.outputs.extent import counted
 from tools.process.groups import ProcessFamily
 from tui.terminal.passthrough import through
-from tui.view.blocks import AnswerText, Block, Call, Earlier, Failure, Notice, Retry, SummaryBlock, Thought, UserText
+from tui.view.blocks import (
+    AnswerText,
+    Block,
+    Call,
+    Earlier,
+    Failure,
+    Notice,
+    Retry,
+    SummaryBlock,
+    Thought,
+    TurnTotal,
+    UserText,
+)
 from tui.view.receipts import Compaction, RunningCompaction, UndoneReceipt, details_of
 from tui.view.titles import command_of, title_of
+from tui.view.turn_total import total_told
 
 MOST_SENT = 74_000
 """Bytes that a terminal is sent for its clipboard: several take no more, and say nothing."""
@@ -42,6 +55,8 @@ def source_of(block: Block) -> str:
             | Notice(text=text)
         ):
             return text
+        case TurnTotal():
+            return total_told(block)
         case Failure(message=message):
             return message
         case Retry(reason=reason):

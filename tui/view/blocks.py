@@ -11,6 +11,7 @@ if TYPE_CHECKING:  # types only: events and messages are loaded behind the first
     from agent.events import PermissionAsked, QuestionAsked, Remembered
     from agent.messages import OutputStatus, Ranges
     from agent.plan_events import PlanSubmitted
+    from agent.view_events import FilesChanged
     from tools.process.state import ProgramState
 
 MARGIN = 2
@@ -75,7 +76,8 @@ class Call:
     """How it stands with the program that the call was about."""
     changed: tuple[str, ...] = ()
     preview: str = ""
-    """The unified diff that the user was shown before the call, if there was one."""
+    """The unified diff that the user was shown before the call, and then of what it did; empty where neither is
+    known."""
     is_edited: bool = False
     """The user changed the call before it ran."""
 
@@ -100,6 +102,18 @@ class Notice:
     text: str
     remembered: "Remembered | None" = None
     """What `/undo` takes back right behind it."""
+
+
+@dataclass(frozen=True, slots=True)
+class TurnTotal:
+    """What a turn took and changed, at its end."""
+
+    seconds: int | None = None
+    """Without those in which the user was asked; None as long as the turn goes on."""
+    cost: float | None = None
+    """US dollars; None where that is not known, or nothing was asked of a model."""
+    tokens: int = 0
+    files: "FilesChanged | None" = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +146,7 @@ Block: TypeAlias = (
     | Call
     | Retry
     | Notice
+    | TurnTotal
     | Failure
     | RunningCompaction
     | Compaction
@@ -168,6 +183,8 @@ class SessionView:
     """Tokens of the next request by component, as far as known."""
     turn_cost: float | None = 0.0
     """US dollars of the turn."""
+    turn_tokens: int = 0
+    """Tokens that its requests took, what they sent and what came back."""
     kept: int = 0
     """How often the provider's cache was kept alive since."""
     kept_cost: float | None = 0.0

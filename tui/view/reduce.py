@@ -52,10 +52,11 @@ from agent.view_events import (
     RewriteUndone,
     ViewChanged,
 )
-from tools.outputs.extent import counted, listed
+from tools.outputs.extent import listed
 from tui.view.blocks import AnswerText, Call, CallStatus, Failure, Notice, Retry, SessionView, Thought, UserText
 from tui.view.edit_wording import change_of
 from tui.view.receipts import Compaction, RunningCompaction, UndoneReceipt, failure_of
+from tui.view.turn_total import with_files
 
 _MOST_NAMED = 6
 """Tools that a search names."""
@@ -152,19 +153,11 @@ def advance(view: SessionView, event: Event) -> SessionView:
         case Resumed():
             return view  # shown when the session was opened, before any turn
         case FilesChanged():
-            return _settle_texts(view).plus(Notice(files_told(event)))
+            return with_files(_settle_texts(view), event)
         case TurnFinished(end=end, text=text):
             return _turn_finished(view, end, text)
         case TurnFailed(code=code, message=message, cause=cause):
             return _at_rest(view).plus(Failure(code, message, cause))
-
-
-def files_told(event: FilesChanged) -> str:
-    """What a turn changed, in a line."""
-    count = len(event.files)
-    files = f"{counted(count, 'file')} changed; `/undo` takes {'it' if count == 1 else 'them'} back" if count else ""
-    without = f"what commands change here is not covered by `/undo`: {event.uncovered}" if event.uncovered else ""
-    return ". ".join(filter(None, (files, without)))
 
 
 def _search_told(names: tuple[str, ...]) -> str:
@@ -176,7 +169,9 @@ def _search_told(names: tuple[str, ...]) -> str:
 def _turn_started(view: SessionView, model: str, text: str) -> SessionView:
     rested = _at_rest(view)
     said = (UserText(text),) if text else ()
-    begun = replace(rested, turn_cost=0.0, kept=0, kept_cost=0.0, prompted=0, read=0, streamed=0, call_size=0)
+    begun = replace(
+        rested, turn_cost=0.0, turn_tokens=0, kept=0, kept_cost=0.0, prompted=0, read=0, streamed=0, call_size=0
+    )
     return replace(
         begun, past=rested.blocks, turn=said, step_start=len(said), busy=True, activity="thinking", model=model
     )
@@ -237,7 +232,7 @@ def _reply_finished(view: SessionView, event: ReplyFinished) -> SessionView:
     view = replace(view, cost=_plus(view.cost, event.cost))
     if event.purpose == "keep-alive":
         return replace(view, kept=view.kept + 1, kept_cost=_plus(view.kept_cost, event.cost))
-    view = replace(view, turn_cost=_plus(view.turn_cost, event.cost))
+    view = replace(view, turn_cost=_plus(view.turn_cost, event.cost), turn_tokens=view.turn_tokens + event.usage.total)
     if event.purpose != "step":
         return view
     usage = event.usage
@@ -288,7 +283,8 @@ def _add_progress(view: SessionView, id: str, text: str) -> SessionView:
 def _tool_finished(view: SessionView, event: ToolFinished) -> SessionView:
     def finish(call: Call) -> Call:
         ended = replace(call, name=event.name, status=event.status, tail="", text=event.text, changed=event.changed)
-        return replace(ended, lines=event.lines, inserted=event.inserted, program=event.program)
+        preview = event.diff or call.preview
+        return replace(ended, lines=event.lines, inserted=event.inserted, program=event.program, preview=preview)
 
     statuses: tuple[CallStatus, ...] = ("denied",) if event.status == "denied" else ()
     finished = _change_call(view, Call(event.call_id, event.name), finish, ("asking", "running", *statuses))

@@ -7,10 +7,23 @@ from itertools import accumulate
 from typing import TypeAlias
 
 from tui.view import receipts
-from tui.view.blocks import AnswerText, Block, Call, Earlier, Failure, Notice, Retry, SummaryBlock, Thought, UserText
+from tui.view.blocks import (
+    AnswerText,
+    Block,
+    Call,
+    Earlier,
+    Failure,
+    Notice,
+    Retry,
+    SummaryBlock,
+    Thought,
+    TurnTotal,
+    UserText,
+)
 from tui.view.outcomes import diff_of
 from tui.view.titles import argument_lines, command_of, title_of
 from tui.view.todos import items_of
+from tui.view.turn_total import total_told
 
 _SIGNS = frozenset("*`_~#>|│─")
 """What is written around words and not drawn, or drawn and not written: it is left out of both."""
@@ -130,6 +143,8 @@ def text_of(block: Block) -> str:
             return text
         case Earlier():
             return ""
+        case TurnTotal():
+            return total_told(block)
         case Failure(message=message):
             return message
         case Retry(reason=reason):

@@ -52,7 +52,10 @@ class ScrolledRows(SelectableRows):
         would have been drawn already, with lines of the old width."""
         changed = super()._size_updated(size, virtual_size, container_size, layout)
         width = self.scrollable_content_region.width
-        if width != self._width:
+        is_other = self._stack.inks is not None and self._stack.inks.height != self.app.size.height
+        if is_other and self._palette is not None:
+            self._ink(self._palette)
+        if width != self._width or is_other:
             self._stack.resize(width)
         if changed:
             self._settle()
@@ -164,4 +167,4 @@ class ScrolledRows(SelectableRows):
     def _ink(self, palette: Palette) -> None:
         from tui.render.prose import PaletteConsole  # noqa: PLC0415  # deferred: with the first block
 
-        self._stack.recolor(PaletteConsole(palette))
+        self._stack.recolor(PaletteConsole(palette, self.app.size.height))

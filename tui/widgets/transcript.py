@@ -18,6 +18,7 @@ from tui.view.receipts import Compaction
 from tui.widgets.row import BlockRow
 from tui.widgets.searched import SearchedRows
 from tui.widgets.selecting import over
+from tui.widgets.sticky_line import message_above, sticky_strip
 
 if TYPE_CHECKING:  # a type only: settings are loaded behind the first paint
     from agent.config.options import ThoughtsName
@@ -185,6 +186,8 @@ class Transcript(SearchedRows, can_focus=True):
         self._base = base
         if not self._stack.rows:
             return self._greeting_line(y, width, base)
+        if y == 0 and (sticky := self._sticky) is not None and self._has_inks() and self._palette is not None:
+            return sticky_strip(self._text_of(sticky), width, self._palette).apply_style(base)
         y += self.scroll_offset.y
         if y >= self._stack.height or y < 0 or not self._has_inks():
             return Strip.blank(width, base)
@@ -202,6 +205,16 @@ class Transcript(SearchedRows, can_focus=True):
         self._greeting, self._greeted = greeting, (Size(0, 0), [])
         self.refresh()
 
+    @property
+    def _sticky(self) -> int | None:
+        """The row of the message whose beginning stands over the first line of the screen, while one reads above the
+        end."""
+        return None if self._following or not self._stack.rows else message_above(self._stack, self.scroll_offset.y)
+
+    def _text_of(self, index: int) -> str:
+        block = self._stack.rows[index].block
+        return block.text if isinstance(block, UserText) else ""
+
     def _greeting_line(self, y: int, width: int, base: Style) -> Strip:
         if self._greeted[0] != self.size:
             self._greeted = self.size, list(self._greeting(*self.size).split("\n"))
@@ -217,6 +230,9 @@ class Transcript(SearchedRows, can_focus=True):
 
     def on_click(self, event: events.Click) -> None:
         if not self._stack.rows or self.text_selection is not None:
+            return
+        if event.y == 0 and (sticky := self._sticky) is not None:
+            self._hold(sticky, self._stack.rows[sticky].gap)
             return
         index, line = self._stack.locate(event.y + self.scroll_offset.y)
         row = self._stack.rows[index]
@@ -238,7 +254,7 @@ class Transcript(SearchedRows, can_focus=True):
             index = walked[max(0, min(here + step, len(walked) - 1))]
         self._marked = rows[index]
         top = self._stack.start(index)
-        if not self.scroll_offset.y <= top < self.scroll_offset.y + self.size.height:
+        if not self.scroll_offset.y < top + rows[index].gap < self.scroll_offset.y + self.size.height:
             self._go_to(top - self.size.height // 3)
         self.refresh()
 
@@ -294,7 +310,8 @@ class Transcript(SearchedRows, can_focus=True):
         self._hold(*self._stack.locate(self.scroll_offset.y))
         self._stack.measure((index,), 1)
         start, top = self._stack.start(index), self.scroll_offset.y
-        if row.opened and not top <= start <= start + row.height <= top + self.size.height:
+        if row.opened and not top < start <= start + row.height <= top + self.size.height:
             lowest = max(0, start + row.height - self.size.height)
-            self._hold(*self._stack.locate(min(lowest, start + row.gap)))
+            title = max(0, start + row.gap - 1)  # below the line at the top that says to which message it belongs
+            self._hold(*self._stack.locate(min(lowest, title)))
         self.refresh()

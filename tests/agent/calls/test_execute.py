@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
@@ -15,9 +15,10 @@ from agent.calls.policy import Policy
 from agent.channel import Interrupt
 from agent.context.estimate import estimate_message
 from agent.context.preflight import ToolBudget
-from agent.events import Event
+from agent.events import Event, ToolFinished
 from agent.messages import ToolCall, User
-from tools.base import Arguments, Effect, Result, Workspace
+from tools.base import Arguments, Effect, Result, Tool, Workspace
+from tools.edit import Edit
 
 
 @dataclass(slots=True)
@@ -43,7 +44,7 @@ class Endless:
         return Result("")
 
 
-def call_runner(tool: Endless, root: Path, events: list[Event]) -> CallRunner:
+def call_runner(tool: Tool, root: Path, events: list[Event]) -> CallRunner:
     policy = Policy(str(root), "auto")
     return CallRunner({tool.name: tool}, Workspace(root, root), Approval(policy), Interrupt(), events.append, Ingest())
 
@@ -58,3 +59,17 @@ async def test_no_call_runs_on_when_one_beside_it_fails_with_a_bug(tmp_path: Pat
     with pytest.raises(ZeroDivisionError):
         await run_calls(calls, call_runner(tool, tmp_path, []), room(), CallPosition())
     assert tool.ended == ["endless"]
+
+
+async def test_what_an_unasked_call_changed_is_told_to_somebody_who_looks_on_with_its_place_in_the_file(
+    tmp_path: Path,
+) -> None:
+    told: dict[bool, str] = {}
+    for looks_on in (True, False):
+        (tmp_path / "a.py").write_text("one\ntwo\nthree\nfour\nfive\nsix\n")
+        events: list[Event] = []
+        runner = replace(call_runner(Edit(), tmp_path, events), shows_changes=looks_on)
+        call = ToolCall("c1", "edit", {"path": "a.py", "old": "six", "new": "6"})
+        await run_calls((call,), runner, room(), CallPosition())
+        told[looks_on] = next(event.diff for event in events if isinstance(event, ToolFinished))
+    assert told == {True: "--- a/a.py\n+++ b/a.py\n@@ -3,4 +3,4 @@\n three\n four\n five\n-six\n+6", False: ""}

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent.checkpoints.file_state import SINCE
+from agent.checkpoints.file_state import SINCE, TurnChanges
 from agent.checkpoints.point_log import CUT_OFF
 from agent.checkpoints.project import ProjectCheckpoints, folder_for
 from agent.checkpoints.undo_points import to_redo, to_undo
@@ -167,7 +167,7 @@ def test_a_file_changed_by_a_tool_is_taken_back_without_a_look_at_the_folder(tmp
     (work / "a.txt").write_text("changed")
     aside.write_text("changed")
     project.changed(turn(1), states)
-    assert project.finish(turn(1)) == ("far/new", "a.txt", str(aside))
+    assert project.finish(turn(1)).files == ("far/new", "a.txt", str(aside))
     assert "more than 0 files" in project.begin(turn(1), in_job=False, stopped=never)
     assert undone(project) == ()
     assert (tree(work), aside.read_text()) == (before, "aside")
@@ -369,7 +369,7 @@ def test_what_was_cut_off_is_the_turns_with_a_doubt(tmp_path: Path) -> None:
     (work / "a.txt").write_text("half")
     project = project_in(tmp_path)  # the one before was killed
     assert project.begin(turn(2), in_job=False, stopped=never) == ""
-    assert project.finish(turn(2)) == ()
+    assert project.finish(turn(2)) == TurnChanges()
     (point,) = project.points()
     assert (point.position, [one.path for one in project.plan((point.id,)).of("ask")]) == (1, ["a.txt"])
     project.close()
@@ -403,7 +403,7 @@ def test_two_sessions_work_on_one_project(tmp_path: Path) -> None:
         assert project.begin(place, in_job=False, stopped=never) == ""
         (work / name).write_text(f"{place.session} {os.urandom(4).hex()}")
         assert project.end(place) == ""
-    assert (one.finish(here), other.finish(there)) == (("a.txt",), ("b.txt",))
+    assert (one.finish(here).files, other.finish(there).files) == (("a.txt",), ("b.txt",))
     (mine,) = one.points("one")
     one.restore(one.plan((mine.id,)), here, "undo")
     assert (work / "a.txt").read_bytes() == b"one\r\ntwo\r\n"

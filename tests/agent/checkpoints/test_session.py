@@ -69,7 +69,7 @@ async def test_what_a_hook_makes_of_an_edit_belongs_to_the_turn(kept: Kept, tmp_
     await hooks.say_of(ToolCall("1", "edit", {}), asked, "done", Result("edited"))
     await kept.checkpoints.end_turn()
     assert path.read_text() == "edited and formatted"
-    assert kept.told == [FilesChanged(("a.py", "b.log"), "")]
+    assert kept.told == [FilesChanged(("a.py", "b.log"), "", 2, 1)]
     await kept.undo()
     assert {each.name: each.read_text() for each in kept.root.iterdir()} == {"a.py": "before"}
 
@@ -98,7 +98,7 @@ async def test_a_large_folder_is_looked_at_ahead_and_an_edit_does_not_wait_for_t
     async with kept.checkpoints.around("run", (), reads_only=False, show=print):
         (kept.root / "7").unlink()
     await kept.checkpoints.end_turn()
-    assert kept.told == [FilesChanged(("7",), "")]
+    assert kept.told == [FilesChanged(("7",), "", 0, 1)]
     await kept.undo()
     assert (kept.root / "7").read_text() == "of file 7"
     await kept.checkpoints.close()

@@ -59,4 +59,4 @@ class Agent:
 
     def end(self, place: TurnPlace) -> tuple[str, ...]:
         assert self.project.end(place) == ""
-        return self.project.finish(place)
+        return self.project.finish(place).files

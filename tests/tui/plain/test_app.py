@@ -242,6 +242,7 @@ async def test_models_are_told_with_what_they_cost_and_another_one_is_agreed_to(
 @pytest.mark.parametrize(("edits", "said"), [(True, EDITING), (False, PRINTING)])
 async def test_help_says_only_what_keys_do_here(edits: bool, said: str) -> None:
     async with talking(FakeSession()) as controller:
+        await controller.rests()
         controller.typist.edits = edits
         await controller.says("/help", shows="/quit: leave")
         assert [line for line in controller.typist.shown if line in (EDITING, PRINTING)] == [said]

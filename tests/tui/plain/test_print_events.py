@@ -7,6 +7,7 @@ from agent.events import (
     CallEdited,
     Event,
     Noticed,
+    PermissionAsked,
     RetryScheduled,
     StepStarted,
     TextDelta,
@@ -46,6 +47,20 @@ def test_a_call_that_the_user_changed_is_named_as_it_ran() -> None:
         CallEdited("1", "bash", {"command": "ls a.py"}),
         ToolFinished("1", "bash", "done", "a.py"),
     ) == ["Tool bash  ls a.py: done, 1 line."]
+
+
+def read(id: str, path: str) -> tuple[Event, Event]:
+    return ToolStarted(id, "read", {"path": path}), ToolFinished(id, "read", "done", "x = 1\n")
+
+
+def test_reads_in_a_row_are_one_line_before_whatever_comes_next() -> None:
+    asked = PermissionAsked("q", "3", "bash", {"command": "ls"}, "")
+    assert printed(*read("1", "a.py"), StepStarted(2), *read("2", "b.py")) == []
+    assert printed(*read("1", "a.py"), StepStarted(2), *read("2", "b.py"), TextDelta("So.\n")) == [
+        "Read 2 files: a.py, b.py.", "So.",
+    ]  # fmt: skip
+    assert printed(*read("1", "a.py"), *read("2", "b.py"), asked) == ["Read 2 files: a.py, b.py."]
+    assert printed(*read("1", "a.py"), TurnFinished("answered", "")) == ["Tool read  a.py: done, 1 line."]
 
 
 def said(text: str, size: int) -> list[Event]:

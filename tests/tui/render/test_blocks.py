@@ -13,6 +13,12 @@ def plain(painter: AnswerPainter, text: str) -> list[str]:
     return ["".join(segment.text for segment in line).removeprefix("▏").strip() for line in painter.draw(text)]
 
 
+def test_a_diff_is_folded_beyond_a_screenful_of_the_terminal() -> None:
+    call = Call("1", "write", {"path": "a.txt", "content": "".join(f"line {n}\n" for n in range(100))}, "done")
+    drawn = {rows: paint(call, "normal", 80, PaletteConsole(INKS.palette, rows)) for rows in (10, 24, 60)}
+    assert {rows: len(lines) for rows, lines in drawn.items()} == {10: 8, 24: 18, 60: 42}
+
+
 def test_an_answer_of_a_megabyte_is_drawn_to_its_end() -> None:
     lines = [f"line {number} of **many**" for number in range(40_000)]
     text = "  \n".join(lines)

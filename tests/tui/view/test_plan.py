@@ -33,7 +33,8 @@ def test_in_lines_it_is_printed_whole_with_what_was_decided() -> None:
     assert words_of(REJECTED) == ("Plan, not accepted:", visible("# Another\x1b[2J"))
     assert words_of(EMPTY) == ("Plan, failed:",)
     finished = ToolFinished("1", "submit_plan", "done", ACCEPTED)
-    assert lines_of(Printing(titles={"1": "submit_plan  Mine"}), finished)[1] == ("Tool submit_plan  Mine: accepted.",)
+    asked = Call("1", "submit_plan", {"plan": "Mine"})
+    assert lines_of(Printing(calls={"1": asked}), finished)[1] == ("Tool submit_plan  Mine: accepted.",)
 
 
 async def test_the_plan_of_a_session_that_goes_on_is_found_as_the_user_changed_it() -> None:

@@ -53,6 +53,25 @@ async def test_a_long_session_opens_at_its_end_and_draws_only_that() -> None:
         assert len([row for row in transcript._stack.rows if row.measured]) < 60
 
 
+async def test_above_the_end_the_message_stands_at_the_top_that_the_screen_belongs_to() -> None:
+    blocks = (
+        UserText("the first\nof two lines"),
+        AnswerText("- item\n" * 60),
+        UserText("and then"),
+        AnswerText("Yes."),
+    )
+    async with stage(*blocks) as (transcript, pilot):
+        assert "the first" not in transcript.visible_text()
+        below = transcript.visible_text().splitlines()
+        transcript.page(-1)
+        await pilot.pause()
+        first, *rest = transcript.visible_text().splitlines()
+        assert first.split() == ["▌", "the", "first", "Ctrl-Up"]
+        assert rest[-1] == below[1]  # nothing has moved for it
+        await pilot.click(Transcript, offset=(3, 0))
+        assert transcript.visible_text().splitlines()[:2] == ["▌ the first", "▌ of two lines"]
+
+
 async def test_of_fifty_thousand_blocks_no_more_is_drawn_than_of_a_hundred() -> None:
     drawn = []
     for count in (50, 25_000):
@@ -93,12 +112,12 @@ async def test_paging_up_and_down_shows_every_line_once() -> None:
             above = transcript.visible_text().split("\n")
             transcript.page(-1)
             await pilot.pause()
-            assert transcript.visible_text().split("\n")[-2:] == above[:2]
+            assert transcript.visible_text().split("\n")[-1] == above[1]  # over the first stands the message
         for _ in range(3):
             below = transcript.visible_text().split("\n")
             transcript.page(1)
             await pilot.pause()
-            assert transcript.visible_text().split("\n")[:2] == below[-2:]
+            assert transcript.visible_text().split("\n")[1] == below[-1]
 
 
 async def test_home_and_end_reach_both_ends() -> None:
@@ -116,7 +135,7 @@ async def test_a_narrower_screen_keeps_what_is_read_in_sight() -> None:
         for _ in range(5):
             transcript.page(-1)
             await pilot.pause()
-        anchor = next(line for line in transcript.visible_text().split("\n") if "question" in line)
+        anchor = next(line for line in transcript.visible_text().split("\n")[1:] if "question" in line)
         await pilot.resize_terminal(50, 20)
         await pilot.pause()
         assert anchor.strip() in transcript.visible_text()
@@ -152,7 +171,7 @@ async def test_what_a_key_opens_comes_onto_the_screen() -> None:
         async with stage(*controller(30), long, *behind) as (transcript, pilot):
             toggle_last(transcript)
             await pilot.pause()
-            assert transcript.visible_text().startswith("● bash  seq 5  99 lines")
+            assert transcript.visible_text().split("\n")[1].startswith("● bash  seq 5  99 lines")
 
 
 async def test_a_tiny_screen_breaks_nothing() -> None:

@@ -1,0 +1,54 @@
+from agent.events import ReplyFinished, TurnFinished, TurnStarted
+from agent.messages import Usage
+from agent.view_events import FilesChanged
+from tui.view.blocks import AnswerText, Notice, SessionView, TurnTotal
+from tui.view.reduce import advance
+from tui.view.turn_total import TurnTime, total_told, total_words, with_total
+
+CHANGED = FilesChanged(("a.py", "b.py"), added=10, removed=3)
+
+
+def turn(*costs: float | None, changed: FilesChanged | None = None) -> SessionView:
+    view = advance(SessionView(), TurnStarted("s", "m", ""))
+    for cost in costs:
+        view = advance(view, ReplyFinished("m", "end", Usage(input=1_000, output=200), cost))
+    if changed is not None:
+        view = advance(view, changed)
+    return with_total(advance(view, TurnFinished("interrupted", "")), 12.7)
+
+
+def test_a_turn_ends_with_what_it_took_and_changed() -> None:
+    assert turn(0.01, 0.02, changed=CHANGED).turn == (Notice("interrupted"), TurnTotal(12, 0.03, 2_400, CHANGED))
+    assert turn().turn == (Notice("interrupted"),)
+
+
+def test_the_line_says_the_cost_or_else_the_tokens_and_how_files_come_back() -> None:
+    for view, told, words in (
+        (turn(0.5), "12s  $0.50", "12s, $0.50"),
+        (turn(None), "12s  1.2k tokens", "12s, 1.2k tokens"),
+        (turn(0.0), "12s  1.2k tokens", "12s, 1.2k tokens"),
+        (
+            turn(0.5, changed=CHANGED),
+            "12s  $0.50  2 files +10 −3, `/undo` takes them back",
+            "12s, $0.50, 2 files changed (10 lines added, 3 removed), `/undo` takes them back",
+        ),
+    ):
+        total = view.turn[-1]
+        assert isinstance(total, TurnTotal)
+        assert (total_told(total), total_words(total)) == (told, words)
+
+
+def test_what_cannot_be_undone_is_said_also_while_the_turn_goes_on() -> None:
+    view = advance(SessionView(turn=(AnswerText("Done."),)), FilesChanged((), "the folder is too large"))
+    total = view.turn[-1]
+    assert isinstance(total, TurnTotal)
+    assert total_told(total) == "what commands change here is not covered by `/undo`: the folder is too large"
+
+
+def test_the_time_in_which_the_user_is_asked_does_not_count() -> None:
+    time = TurnTime(100.0)
+    assert [time.at(110.0, is_asked=True), time.at(150.0, is_asked=False), time.at(152.0, is_asked=False)] == [
+        10.0,
+        10.0,
+        12.0,
+    ]

@@ -1,0 +1,79 @@
+"""The quiet line at the end of a turn: how long it took, what it cost, and what it changed in files."""
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from tools.outputs.extent import counted
+from tui.text.numbers import dollars, seconds, tokens
+from tui.view.blocks import SessionView, TurnTotal
+
+if TYPE_CHECKING:  # a type only: events are loaded behind the first paint
+    from agent.view_events import FilesChanged
+
+
+class TurnTime:
+    """Counts seconds, but not those in which the user is asked. It is told the time, and reads no clock."""
+
+    def __init__(self, now: float) -> None:
+        self._at, self._counted, self._is_asked = now, 0.0, False
+
+    def at(self, now: float, *, is_asked: bool) -> float:
+        """What is counted up to now. To be told whenever a question may have come or gone."""
+        if not self._is_asked:
+            self._counted += now - self._at
+        self._at, self._is_asked = now, is_asked
+        return self._counted
+
+
+def with_files(view: SessionView, changed: "FilesChanged") -> SessionView:
+    """The view of a turn that is about to end, with what it changed in files."""
+    return view.plus(TurnTotal(files=changed))
+
+
+def with_total(view: SessionView, took: float) -> SessionView:
+    """The view of a turn that is over, with its line at the end; the same where no model was asked and no file was
+    changed."""
+    before = next((block for block in reversed(view.turn) if isinstance(block, TurnTotal)), None)
+    if before is None and not view.turn_tokens:
+        return view
+    total = TurnTotal(int(took), view.turn_cost, view.turn_tokens, before.files if before is not None else None)
+    kept = tuple(block for block in view.turn if not isinstance(block, TurnTotal))
+    return replace(view, turn=(*kept, total))
+
+
+def total_told(total: TurnTotal) -> str:
+    """`12s  $0.0123  2 files +10 −3, `/undo` takes them back`."""
+    files = total.files
+    count = counted(_count(total), "file")
+    changed = f"{count} +{files.added} −{files.removed}, {_undo(total)}" if files is not None and files.files else ""
+    return "  ".join(filter(None, (*_spent(total), changed, _uncovered(total))))
+
+
+def total_words(total: TurnTotal) -> str:
+    """The same as a sentence."""
+    files = total.files
+    lines = f" ({counted(files.added, 'line')} added, {files.removed} removed)" if files is not None else ""
+    changed = f"{counted(_count(total), 'file')} changed{lines}, {_undo(total)}" if _count(total) else ""
+    told = ", ".join(filter(None, (*_spent(total), changed)))
+    return "; ".join(filter(None, (told, _uncovered(total))))
+
+
+def _spent(total: TurnTotal) -> tuple[str, ...]:
+    """How long, and what it cost; how many tokens where that is not known, or nothing."""
+    if total.seconds is None:
+        return ()
+    price = dollars(total.cost) if total.cost else f"{tokens(total.tokens)} tokens" if total.tokens else ""
+    return (seconds(total.seconds), price)
+
+
+def _count(total: TurnTotal) -> int:
+    return len(total.files.files) if total.files is not None else 0
+
+
+def _undo(total: TurnTotal) -> str:
+    return f"`/undo` takes {'it' if _count(total) == 1 else 'them'} back"
+
+
+def _uncovered(total: TurnTotal) -> str:
+    why = total.files.uncovered if total.files is not None else ""
+    return f"what commands change here is not covered by `/undo`: {why}" if why else ""

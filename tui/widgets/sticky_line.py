@@ -1,0 +1,37 @@
+"""The line at the top of what is read: the message that it belongs to, where that is above the screen."""
+
+from rich.cells import cell_len, set_cell_size
+from rich.segment import Segment
+from textual.strip import Strip
+
+from tui.text.sanitise import visible_line
+from tui.text.styles import Palette
+from tui.view.blocks import USER_BAR, UserText
+from tui.widgets.row_stack import Stack
+
+_KEY = "  Ctrl-Up "
+"""What goes there; named where there is room for it."""
+_LEAST = 40
+
+
+def message_above(stack: Stack, top: int) -> int | None:
+    """The row of the message that the line `top` belongs to; None where its first line is not above that."""
+    index, _ = stack.locate(top)
+    for at in range(index, -1, -1):
+        if isinstance(stack.rows[at].block, UserText):
+            return at if stack.start(at) + stack.rows[at].gap < top else None
+    return None
+
+
+def sticky_strip(text: str, width: int, palette: Palette) -> Strip:
+    """The beginning of a message in one line, exactly as wide as that."""
+    key = _KEY if width >= _LEAST else ""
+    said = visible_line(next((line for line in text.splitlines() if line.strip()), ""))
+    room = max(0, width - 2 - len(key))
+    shown = said if cell_len(said) <= room else f"{set_cell_size(said, max(0, room - 1))}…"
+    segments = [
+        Segment(f"{USER_BAR} ", palette.user_bar),
+        Segment(set_cell_size(shown, room), palette.text),
+        Segment(key, palette.dim),
+    ]
+    return Strip(Segment.apply_style(segments, palette.user)).adjust_cell_length(width)
