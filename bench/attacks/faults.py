@@ -42,7 +42,9 @@ def provider(row: Row, places: Places, policies: Mapping[str, Any]) -> Outcome:
         f"asked {asked} times" if asked > _NEVER_MORE else "",
         "it did not ask again" if wants is True and asked < 2 else "",
         f"it asked again ({asked})" if wants is False and asked > 1 and "then" not in expected else "",
-        "it went well without an answer" if wants is False and not played.run.code and asked == 1 else "",
+        "it went well without an answer"
+        if wants is False and not played.run.code and asked == 1 and "then" not in expected
+        else "",
         _error_told(row, played),
     )
 

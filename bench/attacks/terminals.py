@@ -18,7 +18,7 @@ from tests.fake_provider import Call, FakeProvider, Step, Turn
 from tests.running import command, ebb, environment
 from tools.lazy import dataclass
 
-_IDLE, _LONGEST = 2.5, 25.0
+_IDLE, _LONGEST = 2.5, 8.0
 """Seconds without a byte after which all has been shown, and those that are waited at most."""
 _MOST_BELLS = 3
 _UNSEEN = re.compile("[\x80-\x9f\u202a-\u202e\u2066-\u2069\u200b\u200c\ufeff\U000e0000-\U000e007f]")

@@ -3,6 +3,7 @@ commands themselves. It would rather see too much, and decides nothing.
 
 What it cannot see: a text that is decoded first, a copy of a shell under another name, a name that a variable holds."""
 
+import base64
 import re
 from collections.abc import Iterator, Sequence
 
@@ -19,6 +20,9 @@ SHELLS = {"sh", "bash", "dash", "zsh", "ksh", "ash", "fish"}
 _KEEPS_PLACE = RESERVED - {"case", "for", "select", "in", "function", "[[", "]]"} | WRAPPERS
 _ASSIGNMENT = regex(r"[A-Za-z_]\w*(\[.*?\])?\+?=", re.DOTALL)
 _DURATION = regex(r"[0-9.]+[smhd]?")
+_VARIABLE = regex(r"\$\{?([A-Za-z_]\w*)\}?")
+_HEX, _BASE64 = regex(r"(?:[0-9a-fA-F]{2}){4,1000}"), regex(r"[A-Za-z0-9+/]{6,2000}={0,2}")
+_DECODERS = ("base64", "b64", "xxd", "openssl", "hex")
 _LONGEST_TEXT = 2_000
 """Characters of a text inside a line, beyond which it is not read as commands: what is none takes the grammar long."""
 _DEEPEST = 3
@@ -61,13 +65,46 @@ def hides_a_command(text: str) -> bool:
 
 
 def readings(text: str, depth: int = 0) -> Iterator[tuple[str, ...]]:
-    """The words of each command of the line, and of the texts in it that may be commands themselves."""
-    for command in read(text).commands:
+    """The words of each command of the line, and of the texts in it that may be commands themselves: with the values
+    that the line gives to variables, too, and as what the line decodes."""
+    commands = read(text).commands
+    yield from _with_values(commands)
+    decodes = any(sign in text for sign in _DECODERS)
+    for command in commands:
         yield command.texts
         for word in command.words:
+            if depth < _DEEPEST and decodes and (decoded := _decoded(word.text)):
+                yield from readings(decoded, depth + 1)
             if depth < _DEEPEST and not word.is_bare:
                 for inner in texts_in(word.text):
                     yield from readings(inner, depth + 1)
+
+
+def _with_values(commands: Sequence[Command]) -> Iterator[tuple[str, ...]]:
+    """The words of commands in which variables stand that the line itself gives a value, with those values."""
+    values = dict[str, str]()
+    for command in commands:
+        for word in command.words[: behind_assignments(command.texts)]:
+            name, sign, value = word.text.partition("=")
+            if sign and name.isidentifier():
+                values[name] = value
+        if values and any(word.expands for word in command.words):
+            texts = (_VARIABLE.sub(lambda found: values.get(found[1], found[0]), text) for text in command.texts)
+            yield tuple(" ".join(texts).split())
+
+
+def _decoded(word: str) -> str:
+    """The text that a word stands for in base64 or in hexadecimal digits; empty when it stands for none."""
+    try:
+        if _HEX.fullmatch(word):
+            text = bytes.fromhex(word).decode()
+        elif _BASE64.fullmatch(word) and len(word) % 4 == 0:
+            text = base64.b64decode(word).decode()
+        else:
+            return ""
+    except ValueError:
+        return ""
+    return text if text.replace("\n", " ").isprintable() else ""
 
 
 def texts_in(word: str) -> Iterator[str]:

@@ -331,6 +331,9 @@ def test_allowed_commands_stay_in_the_working_folder(command: str, verdict: str)
     [
         "r''m x", 'r"m" x', "r\\\nm x", "$'r\\x6d' x", "$'\\U00000072m' x", '$"rm" x', "rm${IFS}x", "RM x",
         "busybox rm x", "bash -c \"r'm' x\"", "bash -c 'eval \"r\\\\m x\"'", "echo \"`r''m x`\"", "cat <(r''m x)",
+        "a=r; b=m; $a$b x", "c='rm -f'; sudo ${c} x", "n=m eval 'r'\"${n}\" x",
+        "echo cm0gLWYgeA== | base64 -d | sh",
+        "bash <<< $(echo 726d202d662078 | xxd -r -p)",
         "f() { r''m x; }; f", "case a in a) r''m x;; esac", "nice -n 5 'r'm x", "{rm,x}",
     ],
 )  # fmt: skip
