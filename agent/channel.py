@@ -77,9 +77,15 @@ class Questions:
         self._emit(PlanAnswered(question.id, decision.verdict, decision.mode))
         return decision
 
-    async def words(self, text: str, options: tuple[str, ...]) -> str:
+    async def several(self, text: str, options: tuple[str, ...]) -> str:
+        """All that the user chooses of the options, a line each, or says in other words."""
+        return await self.words(text, options, several=True)
+
+    async def words(
+        self, text: str, options: tuple[str, ...], *, several: bool = False, is_lasting: bool = False
+    ) -> str:
         """What the user says to a question of the model or of a server."""
-        question = QuestionAsked(f"question-{next(self._numbers)}", text, options)
+        question = QuestionAsked(f"question-{next(self._numbers)}", text, options, several, is_lasting)
         answer = await self._wait_for(question)
         said = _words_of(answer)
         self._emit(QuestionAnswered(question.id, said))

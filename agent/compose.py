@@ -166,6 +166,7 @@ class Composer:
             reads=ReadLimits(config.max_message_bytes, config.max_line_length),
             held_back=lambda: held_back(tools, server_tools, deferral.held_back),
             ask=channel.questions.words if there else nobody_to_ask,
+            ask_for_several=channel.questions.several if there else nobody_to_ask,
         )
         emit, interrupt = channel.emit, channel.interrupt
         reader = OutputReader(lambda: targets.provider, row.id, interrupt, emit, summarisers)

@@ -270,6 +270,10 @@ class QuestionAsked:
     id: str
     question: str
     options: tuple[str, ...] = ()
+    several: bool = False
+    """More than one of the options may be the answer; it has a line for each."""
+    is_lasting: bool = False
+    """An answer may hold beyond this question, as trust in a server does."""
 
 
 @dataclass(frozen=True, slots=True)

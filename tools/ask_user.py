@@ -9,7 +9,11 @@ class AskUser:
     description = description_beside(__file__)
     effect: Effect = "none"
     schema = object_of(
-        {"question": {"type": "string"}, "options": {"type": "array", "items": {"type": "string"}}},
+        {
+            "question": {"type": "string"},
+            "options": {"type": "array", "items": {"type": "string"}},
+            "several": {"type": "boolean"},
+        },
         required=("question",),
     )
 
@@ -18,4 +22,5 @@ class AskUser:
 
     async def run(self, arguments: Arguments, workspace: Workspace) -> Result:
         options = tuple(str(option) for option in items(arguments, "options"))
-        return Result(await workspace.ask(text(arguments, "question"), options))
+        ask = workspace.ask_for_several if arguments.get("several") is True and options else workspace.ask
+        return Result(await ask(text(arguments, "question"), options))

@@ -157,6 +157,8 @@ class Workspace:
     """Whether the running call was allowed because it only looks."""
     ask: Callable[[str, tuple[str, ...]], Awaitable[str]] = nobody_to_ask
     """Puts a question to the user and returns the answer. Raises `ToolError` when nobody is there."""
+    ask_for_several: Callable[[str, tuple[str, ...]], Awaitable[str]] = nobody_to_ask
+    """The same where more than one of the options may be chosen: the answer has a line for each."""
     held_back: Callable[[], "Sequence[Tool]"] = tuple
     """The tools that the model may call although it is not shown their definitions."""
 

@@ -289,7 +289,9 @@ def _ask_user(made: Values, called: str, root: str) -> None:
         if len(questions) > 1:
             raise ToolError("`ask_user` puts one question a call: ask the first one, and wait for the answer")
         made.pop("questions")
-        made.update({name: first[name] for name in ("question", "options") if name in first})
+        made.update({name: first[name] for name in ("question", "options", "several") if name in first})
+        if first.get("multiSelect") is True:
+            made["several"] = True
     options = made.get("options")
     if isinstance(options, list):
         made["options"] = [_label(option) for option in options]

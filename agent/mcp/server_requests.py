@@ -59,7 +59,9 @@ class ServerRequests(ClientHandlers):
         """The user's answer; empty when there is none, as between two turns."""
         if not self._channel.is_interactive or not self._channel.is_open:
             return ""
-        return await self._channel.interrupt.race(self._channel.questions.words(question, options)) or ""
+        return (
+            await self._channel.interrupt.race(self._channel.questions.words(question, options, is_lasting=True)) or ""
+        )
 
     def roots(self) -> tuple[Path, ...]:
         return (self._root,)

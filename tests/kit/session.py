@@ -114,6 +114,7 @@ async def assembled(
         kept.reached_from(workspace) if kept else workspace,
         held_back=lambda: held_back(tools, served, deferral.held_back),
         ask=channel.questions.words if interactive else nobody_to_ask,
+        ask_for_several=channel.questions.several if interactive else nobody_to_ask,
     )
     progress = CallProgress(recorder.keep_states)
     ask = channel.questions.permission if interactive else None

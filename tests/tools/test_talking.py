@@ -39,6 +39,13 @@ async def test_the_user_is_asked(workspace: Workspace) -> None:
     with pytest.raises(ToolError, match="nobody is there to answer"):
         await AskUser().run(asked, workspace)
 
+    async def ask_for_several(question: str, options: tuple[str, ...]) -> str:
+        return "\n".join(options)
+
+    there = replace(workspace, ask=ask, ask_for_several=ask_for_several)
+    assert await AskUser().run({**asked, "several": True}, there) == Result("this\nthat")
+    assert await AskUser().run({**asked, "several": False}, there) == Result("which? this")
+
 
 def test_wrong_arguments_are_named() -> None:
     with pytest.raises(ToolError, match=r"`items\.0\.status`"):

@@ -83,6 +83,16 @@ async def test_the_model_asks_and_is_answered(tmp_path: Path) -> None:
         assert "blue" in call_of(t).text
 
 
+async def test_several_answers_are_ticked_and_stand_in_the_line_of_the_call(tmp_path: Path) -> None:
+    asks = calls("ask_user", question="Which ones?", options=["red", "blue", "green"], several=True)
+    async with working(tmp_path, asks, {"text": "Good."}) as t:
+        await t.type("go", asks=QuestionAsked)
+        await t.press("space", "3", "down", "down", "m", "i", "x", "enter", shows="Good.")
+        await t.rests()
+        assert call_of(t).text == "red\ngreen\nmix"
+        assert "Which ones?  → red, green, mix" in t.transcript.visible_text()
+
+
 async def test_a_turn_that_fails_says_what_to_do(tmp_path: Path) -> None:
     async with working(tmp_path, {"error": "auth"}) as t:
         await t.says("go")

@@ -56,7 +56,8 @@ def how_to_answer(question: OpenQuestion) -> tuple[str, ...]:
         case PlanSubmitted():
             return (*listed, "Other words: no, and the model is told them.")
         case QuestionAsked(options=options):
-            how = "Type a number or your own words" if options else "Type your answer"
+            number = "numbers with blanks in between" if question.several else "a number"
+            how = f"Type {number} or your own words" if options else "Type your answer"
             return (*listed, f"{how}; an empty line leaves it unanswered.")
 
 
@@ -77,8 +78,7 @@ def answer_of(question: OpenQuestion, line: str) -> Decision | PlanDecision | st
     """What a line answers; None when it is no answer: nothing that was typed for something else allows a call."""
     words = line.strip()
     if isinstance(question, QuestionAsked):
-        choice = typed_choice(words, panel_of(question))
-        return str(choice.answer) if choice is not None else visible(words)
+        return _answer_in_words(question, words)
     chosen = _chosen(question, words)
     if isinstance(chosen, Decision | PlanDecision):
         return chosen
@@ -89,6 +89,15 @@ def answer_of(question: OpenQuestion, line: str) -> Decision | PlanDecision | st
         return None  # a command was meant for something else
     note = visible((words[1:] if word.startswith(("n ", "d ")) else words).strip())
     return Decision("deny", note=note) if isinstance(question, PermissionAsked) else PlanDecision("reject", note=note)
+
+
+def _answer_in_words(question: QuestionAsked, words: str) -> str:
+    """The option of a number, or, where several may be chosen, those of all the numbers; else what was written."""
+    panel = panel_of(question)
+    typed = re.split(r"[\s,]+", words) if question.several else [words]
+    choices = [typed_choice(word, panel) for word in typed]
+    answers = [str(choice.answer) for choice in choices if choice is not None]
+    return "\n".join(answers) if len(answers) == len(typed) else visible(words)
 
 
 def _chosen(

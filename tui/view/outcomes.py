@@ -9,6 +9,7 @@ from agent.messages import BY_USER
 from tools.files.diff import unified
 from tools.outputs.extent import counted as so_many
 from tools.submit_plan import ACCEPTED
+from tui.text.sanitise import visible_line
 from tui.text.unified_diff import counted
 from tui.view.blocks import Call
 from tui.view.todos import done_of, items_of
@@ -39,6 +40,8 @@ def _ending(call: Call, diff: str) -> str:
         case "done":
             if call.name == "todo":
                 return done_of(items_of(call))
+            if call.name == "ask_user":
+                return f"→ {visible_line(', '.join(call.text.strip().splitlines()) or 'no answer')}"
             if diff:
                 added, removed = counted(diff)
                 return f"+{added} −{removed}"

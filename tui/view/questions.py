@@ -32,11 +32,13 @@ def _panel_of(question: OpenQuestion) -> QuestionSpec:
 
 def _in_words(question: QuestionAsked) -> QuestionSpec:
     first, *rest = visible(question.question).strip("\n").split("\n")
-    choices = tuple(Choice(option, answer=option) for option in question.options)
+    choices = tuple(Choice(option, answer=option, is_lasting=question.is_lasting) for option in question.options)
     hint = OWN_WORDS if choices else "your answer"
     words = Writing("words", lambda text: text.strip() or None, hint)
     headline: Line = (("? ", "warn"), (first, "strong"))
-    return QuestionSpec(headline, Subject("words", "\n".join(rest).strip("\n")), choices, words=words)
+    return QuestionSpec(
+        headline, Subject("words", "\n".join(rest).strip("\n")), choices, words=words, several=question.several
+    )
 
 
 def panel_to_confirm(question: str, lines: Sequence[Line], yes: str) -> QuestionSpec:

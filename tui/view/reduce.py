@@ -110,8 +110,8 @@ def advance(view: SessionView, event: Event) -> SessionView:
             return view  # the command goes on, and its output says so
         case QuestionAsked():
             return replace(view, asked=(*view.asked, event), activity="waiting for you")
-        case QuestionAnswered(id=id):
-            return replace(_answered(view, id), activity="thinking")
+        case QuestionAnswered(id=id, answer=answer):
+            return _question_answered(view, id, answer)
         case PlanSubmitted():
             return _plan_submitted(view, event)
         case PlanAnswered():
@@ -329,6 +329,20 @@ def _plan_submitted(view: SessionView, event: PlanSubmitted) -> SessionView:
 
 def _plan_answered(view: SessionView, event: PlanAnswered) -> SessionView:
     return replace(_answered(view, event.id), mode=event.mode or view.mode, activity="thinking")
+
+
+def _question_answered(view: SessionView, id: str, answer: str) -> SessionView:
+    """What was chosen stands in the transcript: in the line of the call that asked, or in one of its own."""
+    question = next((asked for asked in view.asked if asked.id == id), None)
+    view = replace(_answered(view, id), activity="thinking")
+    has_line = any(
+        isinstance(block, Call) and block.name == "ask_user" and block.status == "running" for block in view.turn
+    )
+    if has_line or not isinstance(question, QuestionAsked):
+        return view
+    said = ", ".join(answer.strip().splitlines()) or "no answer"
+    first, _, _ = question.question.strip().partition("\n")
+    return _settle_texts(view).plus(Notice(f"{first} → {said}"))
 
 
 def _answered(view: SessionView, id: str) -> SessionView:

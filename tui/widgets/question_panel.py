@@ -165,7 +165,8 @@ class QuestionPanel(Vertical, can_focus=True):
         """Gives each part the lines that there are for it."""
         if not self._is_ready or self.is_over:
             return
-        width = max(1, self.screen.size.width)
+        desk = self.parent.size.width if isinstance(self.parent, Widget) else 0
+        width = max(1, desk or self.screen.size.width)
         lines = max(1, self._room(self._is_whole))
         inside = width if width < _NARROW or lines < _LOW else width - 2
         palette, spec = palette_of(self.app.theme_variables), self.spec

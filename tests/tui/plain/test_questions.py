@@ -121,6 +121,10 @@ def test_a_question_is_answered_by_number_or_in_words() -> None:
     )
     answers = {line: answer_of(question, line) for line in ("2", "3", "green", "")}
     assert answers == {"2": "blue", "3": "3", "green": "green", "": ""}
+    several = replace(question, several=True)
+    assert how_to_answer(several)[-1].startswith("Type numbers with blanks in between or your own words")
+    answers = {line: answer_of(several, line) for line in ("1, 2", "2", "1 3", "both")}
+    assert answers == {"1, 2": "red\nblue", "2": "blue", "1 3": "1 3", "both": "both"}
 
 
 def test_what_is_dangerous_in_a_command_is_said_in_words() -> None:
