@@ -30,8 +30,8 @@ from tui.widgets.transcript import Transcript
 FLUSH = 1 / 12
 """Seconds from one drawing of what streams in to the next."""
 
-BEAT = 0.5
-"""Seconds from one picture of the mark that moves to the next."""
+BEAT = 0.7
+"""Seconds from one picture of the mark that moves to the next: little is written, and there is silence between."""
 
 MOMENT = 2.0
 """Seconds for which a hint is shown."""
@@ -213,7 +213,7 @@ class Presenter:
         now, view = monotonic(), self._controller.view
         pace = self._pace.at(view.streamed, now) if view.busy else 0
         took, boxed = self._elapsed.at(view, now), self._sandbox
-        beat = self._beat if self.is_animated else None
+        beat = self._beat if self.is_animated and not view.asked else None
         shown = Shown(view, took, self._hint, self._branch, pace, self.wanted, boxed, beat)
         self._app.query_one(StatusLine).show(shown)
 
