@@ -3,6 +3,7 @@
 import sys
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 
 from agent.checkpoints.file_state import PlannedPath, RestorePlan, shown_path
 from agent.checkpoints.project import ProjectCheckpoints
@@ -48,6 +49,8 @@ def undo(arguments: Sequence[str]) -> int:
             _refuse_unasked(plan, asked=options.force or options.skip)
             kind: PointKind = "undo" if point.kind == "turn" else "redo"
             restored = project.restore(plan, point.place, kind, forced=options.force)
+            left = {one.path: one for one in restored.left}  # git may have been at work meanwhile
+            plan = replace(plan, paths=tuple(left.get(one.path, one) for one in plan.paths))
         _tell(point, plan, options.force, 0 if options.dry_run else restored.point, as_json=options.json)
     finally:
         project.close()
