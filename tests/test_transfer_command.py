@@ -82,11 +82,11 @@ def test_secrets_are_masked_in_a_file_for_others_and_outputs_keep_their_size(her
         "ghp_aB3dE5fG7hI9jK1lM3nO5pQ7rS9tU1vW3xY5",
         "-----BEGIN PRIVATE KEY-----\nMIIEvQIBADANBgkq\nhkiG9w0BAQEFAASCBKcwggSjkeyABC1\n-----END PRIVATE KEY-----",
     )
-    (here.project / "key.pem").write_text(pem)
+    (here.project / "notes.txt").write_text(pem)
     printed = (
-        f"seq 99999; printf 'x%.0s' $(seq 262100); echo; cat key.pem; echo; echo {github}; seq 9; echo {SHELL_KEY}"
+        f"seq 99999; printf 'x%.0s' $(seq 262100); echo; cat notes.txt; echo; echo {github}; seq 9; echo {SHELL_KEY}"
     )
-    script = [calls(bash(printed), call("read", path="key.pem")), {"text": f"It is {github}."}]
+    script = [calls(bash(printed), call("read", path="notes.txt")), {"text": f"It is {github}."}]
     session = here.say(script)
     masked, raw = here.project.parent / "masked.zip", here.project.parent / "raw.zip"
     told = here.ebb("sessions", "export", session, str(masked), env={"API_TOKEN": SHELL_KEY})
