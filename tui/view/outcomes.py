@@ -8,6 +8,7 @@ from agent.context.offload import own_words
 from agent.messages import BY_USER
 from tools.files.diff import unified
 from tools.outputs.extent import counted as so_many
+from tools.outputs.extent import listed
 from tools.submit_plan import ACCEPTED
 from tui.text.sanitise import visible_line
 from tui.text.unified_diff import counted
@@ -17,6 +18,8 @@ from tui.view.todos import done_of, items_of
 if TYPE_CHECKING:  # types only
     from agent.events import ToolFinished
 
+_MOST_NAMED = 6
+"""Tools that a search names."""
 FEW, PRINTED, USERS_LINES = 3, 5, 12
 """Lines that a folded call shows: of a failure, of what a command printed, and of what one of the user did."""
 
@@ -120,3 +123,9 @@ def file_of(call: Call) -> str:
 def _compare(old: str, new: str) -> str:
     """A fragment: its lines have no numbers, and it names no file."""
     return "\n".join(unified("", old.replace("\r\n", "\n"), new.replace("\r\n", "\n"))[2:])
+
+
+def search_told(names: tuple[str, ...]) -> str:
+    """`searched the tools: found a, b`; names that are too many are counted."""
+    found = listed([f"`{name}`" for name in names], _MOST_NAMED)
+    return f"searched the tools: {f'found {found}' if names else 'nothing found'}"

@@ -52,14 +52,11 @@ from agent.view_events import (
     RewriteUndone,
     ViewChanged,
 )
-from tools.outputs.extent import listed
 from tui.view.blocks import AnswerText, Call, CallStatus, Failure, Notice, Retry, SessionView, Thought, UserText
 from tui.view.edit_wording import change_of
+from tui.view.outcomes import search_told
 from tui.view.receipts import Compaction, RunningCompaction, UndoneReceipt, failure_of
 from tui.view.turn_total import with_files
-
-_MOST_NAMED = 6
-"""Tools that a search names."""
 
 TAIL = 4_000
 """Characters of a running call's output that are kept for people to watch."""
@@ -144,7 +141,7 @@ def advance(view: SessionView, event: Event) -> SessionView:
         case FinalTurn():
             return _settle_texts(view).plus(Notice("the window is full: the model is asked for its report"))
         case ToolsFound(names=names):
-            return _settle_texts(view).plus(Notice(_search_told(names)))
+            return _settle_texts(view).plus(Notice(search_told(names)))
         case Noticed(text=text):
             return _settle_texts(view).plus(Notice(text))
         case Remembered(path=path):
@@ -158,12 +155,6 @@ def advance(view: SessionView, event: Event) -> SessionView:
             return _turn_finished(view, end, text)
         case TurnFailed(code=code, message=message, cause=cause):
             return _at_rest(view).plus(Failure(code, message, cause))
-
-
-def _search_told(names: tuple[str, ...]) -> str:
-    """`searched the tools: found a, b`; names that are too many are counted."""
-    found = listed([f"`{name}`" for name in names], _MOST_NAMED)
-    return f"searched the tools: {f'found {found}' if names else 'nothing found'}"
 
 
 def _turn_started(view: SessionView, model: str, text: str) -> SessionView:
@@ -393,34 +384,28 @@ def _compaction_over(view: SessionView) -> SessionView:
     return _without_running(view).plus(*(Notice(failure) for failure in running.failures))
 
 
+_ENDS: Mapping[TurnEnd, str] = {
+    "interrupted": "interrupted",
+    "step_limit": "stopped: the turn has used all its steps. Send a message to go on.",
+    "cost_limit": "stopped: the cost limit is reached.",
+    "repeated_calls": "stopped: the model made the same call again and again. Say what to do instead.",
+    "context_limit": "stopped: the window is full and the model gave no report. `/compact` makes room.",
+}
+"""What is said of a turn that did not end with an answer."""
+
+
 def _turn_finished(view: SessionView, end: TurnEnd, text: str) -> SessionView:
     if text and not any(isinstance(block, AnswerText) for block in view.turn):
         view = view.plus(AnswerText(text))
     rested = _at_rest(view)
-    match end:
-        case "interrupted":
-            return rested.plus(Notice("interrupted"))
-        case "step_limit":
-            return rested.plus(Notice("stopped: the turn has used all its steps. Send a message to go on."))
-        case "cost_limit":
-            return rested.plus(Notice("stopped: the cost limit is reached."))
-        case "repeated_calls":
-            return rested.plus(Notice("stopped: the model made the same call again and again. Say what to do instead."))
-        case "context_limit":
-            return rested.plus(
-                Notice("stopped: the window is full and the model gave no report. `/compact` makes room.")
-            )
-        case "answered" | "failed":
-            return rested
+    return rested.plus(Notice(_ENDS[end])) if end in _ENDS else rested
 
 
 def _at_rest(view: SessionView) -> SessionView:
     """The view with nothing going on: texts are whole, calls that still ran are interrupted, questions are gone."""
     settled = _settle_texts(_compaction_over(view))
     turn = tuple(
-        replace(block, status="interrupted")
-        if isinstance(block, Call) and block.status in ("asking", "running")
-        else block
+        replace(block, status="interrupted") if isinstance(block, Call) and block.status in _OPEN else block
         for block in settled.turn
     )
     return replace(settled, turn=turn, busy=False, activity="", asked=(), streamed=0, call_size=0)
