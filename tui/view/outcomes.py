@@ -1,5 +1,6 @@
 """How a call ended, in a few words, and what of its output says why. Pure; it knows no ink."""
 
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -18,6 +19,14 @@ from tui.view.todos import done_of, items_of
 if TYPE_CHECKING:  # types only
     from agent.events import ToolFinished
 
+ENDS: Mapping[str, str] = {
+    "interrupted": "interrupted",
+    "step_limit": "stopped: the turn has used all its steps. Send a message to go on.",
+    "cost_limit": "stopped: the cost limit is reached.",
+    "repeated_calls": "stopped: the model made the same call again and again. Say what to do instead.",
+    "context_limit": "stopped: the window is full and the model gave no report. `/compact` makes room.",
+}
+"""What is said of a turn that did not end with an answer."""
 _MOST_NAMED = 6
 """Tools that a search names."""
 FEW, PRINTED, USERS_LINES = 3, 5, 12

@@ -54,7 +54,7 @@ from agent.view_events import (
 )
 from tui.view.blocks import AnswerText, Call, CallStatus, Failure, Notice, Retry, SessionView, Thought, UserText
 from tui.view.edit_wording import change_of
-from tui.view.outcomes import search_told
+from tui.view.outcomes import ENDS, search_told
 from tui.view.receipts import Compaction, RunningCompaction, UndoneReceipt, failure_of
 from tui.view.turn_total import with_files
 
@@ -354,8 +354,7 @@ def _brought_back(view: SessionView, event: BroughtBack) -> SessionView:
 
 
 def _view_changed(view: SessionView, event: ViewChanged) -> SessionView:
-    note = Notice(change_of(event))
-    return replace(_settle_texts(view).plus(note), used=event.after_tokens, room=event.effective)
+    return replace(_settle_texts(view).plus(Notice(change_of(event))), used=event.after_tokens, room=event.effective)
 
 
 def _running(view: SessionView) -> RunningCompaction | None:
@@ -384,21 +383,11 @@ def _compaction_over(view: SessionView) -> SessionView:
     return _without_running(view).plus(*(Notice(failure) for failure in running.failures))
 
 
-_ENDS: Mapping[TurnEnd, str] = {
-    "interrupted": "interrupted",
-    "step_limit": "stopped: the turn has used all its steps. Send a message to go on.",
-    "cost_limit": "stopped: the cost limit is reached.",
-    "repeated_calls": "stopped: the model made the same call again and again. Say what to do instead.",
-    "context_limit": "stopped: the window is full and the model gave no report. `/compact` makes room.",
-}
-"""What is said of a turn that did not end with an answer."""
-
-
 def _turn_finished(view: SessionView, end: TurnEnd, text: str) -> SessionView:
     if text and not any(isinstance(block, AnswerText) for block in view.turn):
         view = view.plus(AnswerText(text))
     rested = _at_rest(view)
-    return rested.plus(Notice(_ENDS[end])) if end in _ENDS else rested
+    return rested.plus(Notice(ENDS[end])) if end in ENDS else rested
 
 
 def _at_rest(view: SessionView) -> SessionView:
