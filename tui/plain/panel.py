@@ -40,7 +40,7 @@ async def show_panel(context: Lines, panel: Panel) -> Taken | None:
         return None
     context.say(besides)
     rows = found(panel, words) or panel.rows
-    row = next((row for row in rows if row.value == words), None)
+    row = next((row for row in rows if row.value == words and not row.is_heading), None)
     if row is None:
         row, action = await _choose(context, panel, rows[::-1] if panel.is_newest_last else rows, head)
     else:

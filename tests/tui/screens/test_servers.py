@@ -155,4 +155,4 @@ def test_the_prompt_offers_prompts_and_resources_of_servers() -> None:
     assert offered("see @ru") == [("see @forge:forge://rules ", False)]
     assert offered("see @forge") == [("see @forge:forge://guide ", False), ("see @forge:forge://rules ", False)]
     assert offered("me@forge") == offered("/src/a.py") == offered("plain words") == []
-    assert [insert for insert, _ in offered("/con")] == ["/context "]
+    assert [insert for insert, _ in offered("/conte")] == ["/context "]
