@@ -77,7 +77,7 @@ def test_killed_at_a_plan_it_is_asked_about_again_in_lines_where_a_command_decid
     killed_at_the_question(tmp_path)
     with plain(tmp_path, BETTER + WRITES, "-c") as terminal:
         terminal.until("Answer: ")
-        for line in (f"Question: {ASKS}", "# Mend the sum", "2: yes, changing files without asking."):
+        for line in (f"Question: {ASKS}", "# Mend the sum", "2: Yes, changing files without asking"):
             assert line in terminal.text
         terminal.press_until("/mode auto\r", "Answer: /mode auto")
         terminal.press_until("no new file\r", "# A better plan")
