@@ -20,6 +20,7 @@ from tools.lazy import dataclass
 
 _IDLE, _LONGEST = 2.5, 8.0
 """Seconds without a byte after which all has been shown, and those that are waited at most."""
+_PIECE = 1_000
 _MOST_BELLS = 3
 _UNSEEN = re.compile("[\x80-\x9f\u202a-\u202e\u2066-\u2069\u200b\u200c\ufeff\U000e0000-\U000e007f]")
 _SEQUENCE = re.compile("\x1b[^\x1b\x07]{1,12}")
@@ -63,8 +64,10 @@ def in_terminal(places: Places, steps: Sequence[Step], *words: str, typed: Seque
             elif time.monotonic() - last > _IDLE:
                 if not waiting:
                     break
-                os.write(ours, waiting.pop(0).encode("utf-8", "surrogateescape"))
-                last = time.monotonic()
+                text = waiting.pop(0)  # a little at a time: who does not read meanwhile would wait for ever
+                os.write(ours, text[:_PIECE].encode("utf-8", "surrogateescape"))
+                waiting[:0] = [text[_PIECE:]] if text[_PIECE:] else []
+                last = time.monotonic() - (_IDLE if text[_PIECE:] else 0)
         if process.poll() is None:
             process.send_signal(signal.SIGTERM)
         try:
