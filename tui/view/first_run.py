@@ -61,7 +61,7 @@ def first_panel(
         is_hidden=True,
         meanwhile="trying the key …",
     )
-    said = f"  choose a model once; it is written to {file}"
+    said = f"  choose a model once; it is written to {visible_line(str(file))}"
     return Panel(
         "first-run",
         ((("Welcome to Ebbtide", "strong"), (said, "dim")),),
