@@ -41,7 +41,11 @@ def test_a_turn_that_streams_is_stopped_by_the_shell_and_goes_on(tmp_path: Path)
         assert terminal.sent.count(b"\x1b[22;2t") == 2
         shell.send("typed")
         terminal.until(" typed ")
-        shell.send("\x03\x03")
+        shell.send("\x03")  # what was typed goes first
+        terminal.until("Ask, or / for commands")
+        shell.send("\x03")
+        terminal.until("again leaves")
+        shell.send("\x03")
         terminal.until("\nleft")
         assert terminal.sent.count(b"\x1b[23;2t") == 2
         assert b"Traceback" not in terminal.sent
