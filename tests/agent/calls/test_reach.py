@@ -15,9 +15,9 @@ from tests.waiting import until
 from tools.network.places import NetworkPlace, place_of
 
 CALL = ToolCall("c1", "bash", {"command": "pip install x"})
-PYPI, FILES = place_of("pypi.org:443"), place_of("files.pythonhosted.org:443")
+INDEX, FILES = place_of("example.com:443"), place_of("files.example.net:443")
 YES = Decision("allow")
-NO_RULE = "no rule opens the network to `pypi.org`"
+NO_RULE = "no rule opens the network to `example.com`"
 
 
 @dataclass
@@ -53,7 +53,7 @@ class Reaching:
     def call(self) -> CallReach:
         return CallReach(CALL, self.approval, self.events.append, self.private, self.patience)
 
-    async def refusal(self, place: NetworkPlace = PYPI) -> str:
+    async def refusal(self, place: NetworkPlace = INDEX) -> str:
         return await self.call().refusal(place)
 
 
@@ -65,31 +65,31 @@ def reaching(
 
 
 async def test_a_rule_opens_a_place_without_a_question_and_another_closes_it() -> None:
-    assert await reaching(None, allow=("network(pypi.org)",)).refusal() == ""
-    closed = reaching(User(), allow=("network",), deny=("network(pypi.org)",))
+    assert await reaching(None, allow=("network(example.com)",)).refusal() == ""
+    closed = reaching(User(), allow=("network",), deny=("network(example.com)",))
     reach = closed.call()
-    assert [await reach.refusal(PYPI), await reach.refusal(PYPI)] == ["deny rule network(pypi.org)"] * 2
-    assert closed.events == [NetworkRefused("c1", "pypi.org", "deny rule network(pypi.org)")]
+    assert [await reach.refusal(INDEX), await reach.refusal(INDEX)] == ["deny rule network(example.com)"] * 2
+    assert closed.events == [NetworkRefused("c1", "example.com", "deny rule network(example.com)")]
 
 
 @pytest.mark.parametrize("mode", ["ask", "auto"])
 async def test_where_nobody_is_there_the_refusal_names_the_rule_and_the_flag(mode: Mode) -> None:
     said = await reaching(None, mode).refusal()
-    assert said == f"{NO_RULE}, and nobody is there to ask; the user can start with `--allow 'network(pypi.org)'`"
+    assert said == f"{NO_RULE}, and nobody is there to ask; the user can start with `--allow 'network(example.com)'`"
 
 
 async def test_the_user_is_asked_once_a_place_however_often_a_command_tries() -> None:
     user = User()
     reach = reaching(user, "auto").call()
-    tries = [asyncio.create_task(reach.refusal(place)) for place in (PYPI, PYPI, FILES, place_of("PyPI.org.:80"))]
+    tries = [asyncio.create_task(reach.refusal(place)) for place in (INDEX, INDEX, FILES, place_of("Example.COM.:80"))]
     await until(lambda: len(user.questions) == 2)
     assert [(one.host, one.arguments, one.offers, one.rules_file) for one in user.questions] == [
         (host, CALL.arguments, (f"network({host})",), "/home/me/rules.json")
-        for host in ("pypi.org", "files.pythonhosted.org")
+        for host in ("example.com", "files.example.net")
     ]
     user.is_there.set()
     assert await asyncio.gather(*tries) == [""] * 4
-    assert (await reach.refusal(PYPI), len(user.questions)) == ("", 2)
+    assert (await reach.refusal(INDEX), len(user.questions)) == ("", 2)
     assert 0 < reach.seconds_asked == reach.seconds_asked
 
 
@@ -98,18 +98,18 @@ async def test_yes_holds_for_the_command_and_a_rule_for_those_that_come() -> Non
     user.is_there.set()
     once = reaching(user)
     assert [await once.refusal(), await once.refusal(), len(user.questions)] == ["", "", 2]
-    user.decision = Decision("allow", rule="network(pypi.org)", kept="project")
+    user.decision = Decision("allow", rule="network(example.com)", kept="project")
     assert [await once.refusal(), await once.refusal(), len(user.questions)] == ["", "", 3]
     assert isinstance(once.approval.rules, RulesInMemory)
-    assert once.approval.rules.kept == ["network(pypi.org)"]
+    assert once.approval.rules.kept == ["network(example.com)"]
 
 
 async def test_no_is_told_with_the_users_words_and_not_asked_again() -> None:
     user = User(Decision("deny", note="use the wheels in vendor/"))
     user.is_there.set()
     reach = reaching(user).call()
-    said = [await reach.refusal(PYPI) for _ in range(3)]
-    assert said == ["the user does not allow `pypi.org`: use the wheels in vendor/"] * 3
+    said = [await reach.refusal(INDEX) for _ in range(3)]
+    assert said == ["the user does not allow `example.com`: use the wheels in vendor/"] * 3
     assert len(user.questions) == 1
 
 
@@ -126,14 +126,14 @@ async def test_a_question_that_nobody_answers_is_withdrawn() -> None:
     asked = reaching(User())
     asked.patience = 0.01
     assert await asked.refusal() == f"{NO_RULE}, and the user did not answer within 0 s"
-    assert asked.events[0] == PermissionAnswered("network-c1-pypi.org", "deny")
+    assert asked.events[0] == PermissionAnswered("network-c1-example.com", "deny")
 
 
 async def test_a_question_goes_with_its_command() -> None:
     user = User()
     asked = reaching(user)
     reach = asked.call()
-    waiting = asyncio.create_task(reach.refusal(PYPI))
+    waiting = asyncio.create_task(reach.refusal(INDEX))
     await until(lambda: bool(user.questions))
     await reach.close()
     assert asked.events == [PermissionAnswered(user.questions[0].id, "deny")]
@@ -145,7 +145,7 @@ async def test_between_two_turns_nobody_is_asked() -> None:
     user = User()
     asked = reaching(user)
     asked.approval.is_heard = lambda: False
-    said = "no turn was running in which to ask; the user can allow `network(pypi.org)`"
+    said = "no turn was running in which to ask; the user can allow `network(example.com)`"
     assert await asked.refusal() == f"{NO_RULE}, and {said}"
     assert user.questions == []
 

@@ -69,7 +69,7 @@ def test_rules_stand_in_words_beside_their_text_and_say_what_they_would_have_all
         ("mcp__forge__open", False, "every call of open on forge"),
         ("outside(=make)", True, "exactly this command, outside the sandbox"),
         ("outside(docker)", False, "every command that begins with `docker`, outside the sandbox"),
-        ("network(pypi.org)", False, "every connection to pypi.org"),
+        ("network(example.com)", False, "every connection to example.com"),
         ("mcp__forge", False, "everything on the server forge"),
         ("odd((\x1b", False, "odd((␛"),
     ],

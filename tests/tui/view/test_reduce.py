@@ -157,7 +157,7 @@ def test_a_denied_call_is_one_block() -> None:
 
 
 def test_a_command_that_is_asked_about_while_it_runs_runs_on_whatever_the_answer() -> None:
-    question = replace(QUESTION, name="bash", arguments={"command": "a"}, preview="", offers=(), host="pypi.org")
+    question = replace(QUESTION, name="bash", arguments={"command": "a"}, preview="", offers=(), host="example.com")
     running = (ToolStarted("1", "bash", {"command": "a"}), question)
     assert blocks_after(*running) == (Call("1", "bash", {"command": "a"}, "asking"),)
     assert blocks_after(*running, PermissionAnswered("q", "deny")) == (Call("1", "bash", {"command": "a"}, "running"),)
