@@ -108,6 +108,7 @@ def evil(workspace: Workspace) -> Path:
 async def test_a_repository_has_nothing_run_when_git_looks(
     workspace: Workspace, evil: Path, command: str, shown: str
 ) -> None:
+    os.utime(evil / "same", (1_000_000_000, 1_000_000_000))  # git would note the new time in the index
     index = (evil / ".git" / "index").read_bytes()
     result = await looked(workspace, command)
     assert (result.failed, shown in result.text, ran(evil.parent)) == (False, True, set())

@@ -16,6 +16,7 @@ SETTINGS = {
     "core.hooksPath": "/dev/null",
     "core.untrackedCache": "false",
     "core.pager": "cat",
+    "diff.autoRefreshIndex": "false",  # it takes a lock and writes, whatever is said of optional locks
     "diff.external": "",
     "diff.ignoreSubmodules": "all",
     "diff.submodule": "short",

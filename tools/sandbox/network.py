@@ -21,8 +21,8 @@ HERE = "localhost,.localhost,127.0.0.1,127.0.0.0/8,0.0.0.0,::1"
 _MOST_NOTED = 8
 """Places that are told of one command."""
 _PYTHON = os.path.realpath(sys.executable)
-_TUNNEL = Path(__file__).parents[1] / "network" / "tunnel.py"
-_SSH = shlex.join(("ssh", "-o", f"ProxyCommand={shlex.join((_PYTHON, '-I', '-S', str(_TUNNEL)))} %h %p"))
+TUNNEL = Path(__file__).parents[1] / "network" / "tunnel.py"
+_SSH = shlex.join(("ssh", "-o", f"ProxyCommand={shlex.join((_PYTHON, '-I', '-S', str(TUNNEL)))} %h %p"))
 """Git's way to hosts by SSH, which knows no proxies of the environment."""
 
 

@@ -82,11 +82,14 @@ class Sandbox:
     def boundary(self, *, may_write: bool, access: "NetworkAccess | None" = None) -> "Boundary":
         """What a command that is started now may do. Raises `OSError`."""
         from tools.sandbox.boundary import Boundary, Network, without_writing  # noqa: PLC0415  # deferred: as above
+        from tools.sandbox.network import TUNNEL  # noqa: PLC0415  # deferred: as above
         from tools.sandbox.places import places_of  # noqa: PLC0415  # deferred: as above
 
         self.remove_unwanted()  # a command in the background may have made it
         self.scratch.mkdir(parents=True, exist_ok=True, mode=0o700)
-        places = places_of(self.root, self.roots, Path.home(), self.ours, self.shown)
+        # Where this program lies in /tmp, the sandbox has its own there: Git's way to a host is shown on its own.
+        shown = self.shown if access is None else (*self.shown, TUNNEL)
+        places = places_of(self.root, self.roots, Path.home(), self.ours, shown)
         found = found_sandbox()
         kind = found.kind if isinstance(found, SandboxProgram) else "bubblewrap"
         held = places if may_write else without_writing(places)

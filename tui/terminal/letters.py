@@ -18,7 +18,7 @@ _MARKS = str.maketrans(
         **dict.fromkeys("█▉▊▋▍▎▀▄▒▓▟", "#"),
         **dict.fromkeys("≋✻▃", "="),
         **dict.fromkeys("·░▁", "."),
-        **dict.fromkeys("→›»", ">"),
+        **dict.fromkeys("→›»❯", ">"),
         "▂": "_",
         "↓": "v",
         "▲": "^",

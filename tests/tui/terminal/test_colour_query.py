@@ -82,7 +82,7 @@ async def test_without_colour_nothing_is_coloured(monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_terminal_that_says_what_it_draws_on_has_nothing_typed_by_it(tmp_path: Path) -> None:
-    with ready(tmp_path, SCRIPT) as screen:
+    with ready(tmp_path, SCRIPT, 80, 40) as screen:  # the message stands above the question
         assert QUESTION.encode() in screen.sent
         screen.child.send(f"fix{WHITE[:9]}")
         screen.send(f"{WHITE[9:]} it\r", until="May edit change calc.py?")

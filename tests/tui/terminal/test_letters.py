@@ -39,7 +39,8 @@ def test_the_locale_says_what_a_terminal_draws(environment: dict[str, str], expe
 
 def test_marks_become_letters_as_wide_and_the_words_of_others_stay() -> None:
     assert [lettered(" ☑  done"), lettered(" ☐  日本 é"), lettered("● ─┼│▌")] == ["[x] done", "[ ] 日本 é", "* -+||"]
-    drawn = {sign for file in (ROOT / "tui").rglob("*.py") for sign in re.findall(r"[─-➿≋⋯−×→…·]", file.read_text())}
+    files = [file for file in (ROOT / "tui").rglob("*.py") if file.name != "sanitise.py"]  # it knows signs of others
+    drawn = {sign for file in files for sign in re.findall(r"[─-➿≋⋯−×→…·]", file.read_text())}
     left = {sign for sign in drawn if not lettered(sign).isascii() or cell_len(lettered(sign)) != cell_len(sign)}
     assert left == set()
 
