@@ -115,8 +115,11 @@ class Terminal:
         fcntl.ioctl(self._fd, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
         os.kill(self.pid, signal.SIGWINCH)
         pictures: list[tuple[float, tuple[str, ...]]] = []
-        while (moment := self._take(0.5)) is not None:
+        patience = PATIENCE  # the first picture may take long beside others; what follows it comes at once
+        while (moment := self._take(patience)) is not None:
             pictures.append((moment, tuple(self._screen.display)))
+            patience = 0.5
+        assert pictures, "the new size was never drawn"
         final = pictures[-1][1]
         wrong = [index for index, (_, picture) in enumerate(pictures) if picture != final]
         first = wrong[-1] + 1 if wrong else 0
