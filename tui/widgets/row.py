@@ -104,9 +104,10 @@ class BlockRow:
         self.height = self.gap + self._estimated(width)
 
     def recolor(self) -> None:
-        """Forgets everything that was drawn in other colours. Heights stay."""
+        """Forgets everything that was drawn in other colours, or for a screen of other height. The height stays until
+        the block is drawn."""
         self._painter = None
-        self.strips = None
+        self.strips, self.measured = None, False
 
     def draw(self, width: int, console: "PaletteConsole") -> list[Strip]:
         """The block's lines at that width, with the blank line above it when there is one."""

@@ -128,7 +128,7 @@ class Stack:
         self._starts = [0]
 
     def recolor(self, inks: "PaletteConsole") -> None:
-        """Forgets all that was drawn in other colours."""
+        """Forgets all that was drawn in other colours, or for a screen of other height."""
         self.inks = inks
         for row in self.rows:
             row.recolor()

@@ -55,9 +55,9 @@ class ScrolledRows(SelectableRows):
         is_other = self._stack.inks is not None and self._stack.inks.height != self.app.size.height
         if is_other and self._palette is not None:
             self._ink(self._palette)
-        if width != self._width or is_other:
+        if width != self._width:
             self._stack.resize(width)
-        if changed:
+        if changed or is_other:
             self._settle()
         return changed
 
