@@ -64,4 +64,6 @@ def test_all_of_it_is_in_the_scrollback_and_enter_goes_back(tmp_path: Path) -> N
         terminal.send("\x1bOQ", until="Enter goes back")
         terminal.child.send("\x03")  # goes back, too; the turn has gone on
         terminal.until("ten and done")
+        while terminal.text.count("k tokens") < 2:  # until the turn has ended, Ctrl-C would end it
+            terminal.read_more("the end of the turn")
         left_behind(terminal)
