@@ -130,6 +130,8 @@ class MainScreen(Guarded[None]):
 
     def _refit(self) -> None:
         """Where there are few lines, what is not asked gives way to what is."""
+        if self._pruning:  # what is on it goes before it does
+            return
         asking = self.question
         is_cramped = asking is not None and self.size.height < CRAMPED
         is_writing = self.focused is self.prompt

@@ -112,7 +112,8 @@ class QuestionPanel(Vertical, can_focus=True):
     def take_focus(self) -> None:
         """Takes keys from now on."""
         self.is_beside = False
-        self._to(self if self.spec.choices else self._field)
+        if not self._pruning:
+            self._to(self if self.spec.choices else self._field)
 
     def _is_in(self, widget: Widget) -> bool:
         """Whether keys are for it, also where it was not told yet."""
@@ -161,9 +162,14 @@ class QuestionPanel(Vertical, can_focus=True):
     def _field(self) -> Field:
         return self.query_one(Field)
 
+    @property
+    def _has_parts(self) -> bool:
+        """What it is made of is there, and stays: while it is taken away its parts go before it does."""
+        return self._is_ready and not self.is_over and not self._pruning
+
     def fit(self) -> None:
         """Gives each part the lines that there are for it."""
-        if not self._is_ready or self.is_over:
+        if not self._has_parts:
             return
         desk = self.parent.size.width if isinstance(self.parent, Widget) else 0
         width = max(1, desk or self.screen.size.width)
@@ -242,7 +248,7 @@ class QuestionPanel(Vertical, can_focus=True):
         self._tell_keys()
 
     def _tell_keys(self) -> None:
-        if self._is_ready and not self.is_over:
+        if self._has_parts:
             self.query_one(KeyLine).show(self._keys(self._hidden))
 
     # What the user does

@@ -220,6 +220,17 @@ async def test_enter_behind_a_key_that_came_too_soon_answers_nothing(early: byte
         await t.until(lambda: session.answers == {"q": Decision("allow")})
 
 
+async def test_what_is_still_to_be_fitted_when_a_question_goes_is_left() -> None:
+    async with hands(FakeSession([[QUESTION, DONE]]), PermissionAsked) as user:
+        asked = user.terminal.asked
+        await asked.remove()
+        assert not asked.children
+        asked.fit()
+        asked.stands("2 of 2")
+        asked.take_focus()
+        assert user.terminal.app.screen.focused is not asked
+
+
 async def test_an_answer_that_came_too_soon_is_given_again() -> None:
     session = FakeSession([[QUESTION, DONE]])
     async with hands(session, PermissionAsked) as user:
