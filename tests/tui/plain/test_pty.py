@@ -66,7 +66,10 @@ def answer(terminal: Screen, line: str, then: str) -> None:
 
 
 def leave(terminal: Screen) -> str:
-    """Leaves with Ctrl-D. What is on the screen then."""
+    """Leaves with Ctrl-D once nothing runs: until then it leaves only when it is pressed again. What is on the screen
+    then."""
+    while terminal.text.split("\n")[terminal.cursor[1]].strip() != ">":
+        terminal.read_more("> ")
     terminal.child.send("\x04")
     terminal.until_it_ends()
     assert terminal.child.exitstatus == 0
