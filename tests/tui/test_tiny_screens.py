@@ -107,3 +107,12 @@ async def test_there_is_always_room_to_answer_and_to_write(size: tuple[int, int]
             "plan-1": PlanDecision("accept", "accept-edits"),
             "q2": "blue",
         }
+
+
+@pytest.mark.parametrize("columns", [1, 2, 3])
+async def test_an_empty_prompt_is_drawn_where_it_has_no_column(columns: int) -> None:
+    async with terminal(FakeSession()) as t:
+        whole = t.prompt.render_line(0).text.rstrip()
+        await sized(t, (columns, 24))
+        await sized(t, ROOM)
+        assert t.prompt.render_line(0).text.rstrip() == whole == "Ask, or / for commands"

@@ -9,6 +9,7 @@ from textual import events
 from textual.binding import Binding
 from textual.markup import escape
 from textual.message import Message
+from textual.strip import Strip
 from textual.widgets import TextArea
 
 from tui.commands import PromptMode, hint_for, mode_of
@@ -110,6 +111,10 @@ class PromptInput(TextArea):
         self._looking: asyncio.Task[None] | None = None
         """The search for files that is under way."""
         self._offered_for = ""
+
+    def render_line(self, y: int) -> Strip:
+        """A line of it. Textual cannot wrap the words of an empty one where there is no column for them."""
+        return super().render_line(y) if self.content_size.width > 0 else Strip.blank(self.size.width)
 
     def on_unmount(self) -> None:
         if self._looking is not None:
