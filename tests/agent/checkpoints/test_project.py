@@ -383,7 +383,7 @@ def test_a_kill_between_looking_and_writing_down_loses_nothing(tmp_path: Path) -
         project = project_in(tmp_path)
         project.begin(turn(1), in_job=False, stopped=never)
         (work / "a.txt").write_text("changed")
-        project._log.add = lambda *_: os.kill(os.getpid(), signal.SIGKILL)  # type: ignore[method-assign]  # as said
+        project._log.add = lambda *_: os.kill(os.getpid(), signal.SIGKILL)  # type: ignore[method-assign]  # killed before it is written down
         project.end(turn(1))
         os._exit(1)
     assert os.WIFSIGNALED(os.waitpid(child, 0)[1])

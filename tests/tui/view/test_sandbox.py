@@ -6,8 +6,8 @@ from tui.view.sandbox import sandbox_panel
 
 def test_what_commands_may_write_reach_and_do_not_see_is_told() -> None:
     places = {
-        "/home/me/work": "write",
-        "/home/me/work/.git/config": "read",
+        "/home/me/project": "write",
+        "/home/me/project/.git/config": "read",
         "/home/me/.ssh": "hidden folder",
         "/": "read",
     }
@@ -17,9 +17,9 @@ def test_what_commands_may_write_reach_and_do_not_see_is_told() -> None:
         "commands of the model run in bubblewrap",
         "network: closed, but for domains that a rule opens, such as `network(example.org)`",
         "may be written: 1 path",
-        "  ~/work",
+        "  ~/project",
         "can only be read in there: 1 path",
-        "  ~/work/.git/config",
+        "  ~/project/.git/config",
         "is not seen: 1 path",
         "  ~/.ssh",
         "/tmp is a folder of the session's own",
