@@ -5,6 +5,7 @@ project comes with a repository that somebody else may have written, so its file
 mode, more deny rules. It knows no provider and no tool.
 """
 
+import os.path
 from collections.abc import Callable, Container, Mapping
 from pathlib import Path
 from typing import Any, cast
@@ -33,14 +34,15 @@ LARGEST_FILE = 1_000_000
 
 def find_folders(environment: Mapping[str, str]) -> Folders:
     """The program's folders: under EBB_HOME when that is set, otherwise where the platform keeps such things."""
-    home = environment.get("EBB_HOME")
-    if home:
-        root = Path(home).expanduser().absolute()
-        return Folders(root / "config", root / "data", root / "logs")
+    own, home = environment.get("EBB_HOME"), environment.get("HOME", "")
+    theirs = Path(home) if os.path.isabs(home) else None
+    if own:
+        root = Path(own).expanduser().absolute()
+        return Folders(root / "config", root / "data", root / "logs", theirs)
     import platformdirs  # noqa: PLC0415  # deferred: not needed when EBB_HOME says it
 
     dirs = platformdirs.PlatformDirs("ebbtide", appauthor=False)
-    return Folders(Path(dirs.user_config_dir), Path(dirs.user_data_dir), Path(dirs.user_log_dir))
+    return Folders(Path(dirs.user_config_dir), Path(dirs.user_data_dir), Path(dirs.user_log_dir), theirs)
 
 
 def find_project(folder: Path) -> Path:

@@ -12,6 +12,11 @@ from tools.outputs.recall_scope import Scope
 
 WireName: TypeAlias = Literal["auto", "sdk", "http"]
 
+_OWN_PARTS = ("skills", "commands", "agents", "hooks", "plugins")
+"""Folders of ours that hold more than settings."""
+_OTHER_PROGRAMS = (".agents", ".claude", ".opencode", ".config/opencode", ".gemini", ".codex")
+"""Those of other programs, in projects and in homes."""
+
 
 @dataclass(frozen=True, slots=True)
 class Folders:
@@ -20,6 +25,8 @@ class Folders:
     config: Path
     data: Path
     logs: Path
+    home: Path | None = None
+    """The user's own folder, where other programs keep theirs; None: nothing is looked for there."""
 
     @property
     def drafts(self) -> Path:
@@ -149,6 +156,16 @@ class Config:
     @property
     def may_have_servers(self) -> bool:
         return bool(self.servers) or self.servers_file.exists()
+
+    @property
+    def may_have_extensions(self) -> bool:
+        """Whether there is a folder in which skills, commands, agents, hooks or plugins may be. It is asked at every
+        start: nothing is read."""
+        ours = (self.folders.config, self.project / ".ebb")
+        others = (self.project,) if self.folders.home is None else (self.project, self.folders.home)
+        return any((folder / name).is_dir() for folder in ours for name in _OWN_PARTS) or any(
+            (folder / name).is_dir() for folder in others for name in _OTHER_PROGRAMS
+        )
 
     def provider(self, name: str) -> ProviderConfig:
         return self.providers.get(name, ProviderConfig())

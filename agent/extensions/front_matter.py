@@ -1,0 +1,86 @@
+"""Markdown files that begin with YAML between lines of `---`: what stands there, and the text below it."""
+
+import re
+from collections.abc import Mapping
+
+MOST = 65_536
+"""Characters of a head."""
+_HEAD = re.compile(r"\A---[ \t]*\n(?P<head>.*?)(?:^(?:---|\.\.\.)[ \t]*$\n?|\Z(?P<open>))", re.DOTALL | re.MULTILINE)
+_PLAIN = re.compile(r"^(?P<key>[A-Za-z_][\w-]*):[ \t]+(?P<value>[^\s\"'|>].*)$", re.MULTILINE)
+_LISTED = re.compile(r"[^\s,(]+(?:\([^)]*\))?")
+
+
+class BrokenFrontMatter(Exception):
+    """What is wrong with the head of a file, and in which line of it."""
+
+
+def split(text: str) -> tuple[dict[str, object], str]:
+    """The head and the body of a text; no head where none begins. Raises `BrokenFrontMatter`."""
+    text = text.removeprefix("\ufeff").replace("\r\n", "\n")
+    found = _HEAD.match(text)
+    if found is None:
+        return {}, text
+    if found["open"] is not None:
+        raise BrokenFrontMatter("line 1: the head that begins with `---` does not end")
+    if len(found["head"]) > MOST:
+        raise BrokenFrontMatter(f"the head is longer than {MOST:,} characters")
+    return _parsed(found["head"]), text[found.end() :].lstrip("\n")
+
+
+def text_at(head: Mapping[str, object], key: str) -> str:
+    """The value as one line; empty where there is none, or one that is no text."""
+    value = head.get(key)
+    if isinstance(value, list) and all(isinstance(each, str | int | float) for each in value):
+        return " ".join(f"[{each}]" for each in value)  # `argument-hint: [file]` is a list in YAML
+    return " ".join(str(value).split()) if isinstance(value, str | int | float) else ""
+
+
+def list_at(head: Mapping[str, object], key: str) -> tuple[str, ...] | None:
+    """The words of a list, or of a text in which commas or spaces stand between them, such as
+    `Read, Bash(git add:*)`; None where nothing is said."""
+    value = head.get(key)
+    if isinstance(value, list):
+        return tuple(str(each).strip() for each in value if isinstance(each, str | int | float))
+    return tuple(_LISTED.findall(value)) if isinstance(value, str) else None
+
+
+def _parsed(head: str) -> dict[str, object]:
+    import yaml  # noqa: PLC0415  # deferred: only who brings something needs it
+
+    class Loader(yaml.SafeLoader):
+        """Without aliases: a few lines of them stand for gigabytes."""
+
+        def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
+            if self.check_event(yaml.AliasEvent):
+                mark = self.peek_event().start_mark  # type: ignore[no-untyped-call]  # its stubs do not say
+                raise yaml.composer.ComposerError(None, None, "an alias", mark)
+            return super().compose_node(parent, index)
+
+    def load(written: str) -> object:
+        return yaml.load(written, Loader)
+
+    try:
+        try:
+            content = load(head)
+        except yaml.YAMLError:
+            quoted = _PLAIN.sub(
+                _quoted, head
+            )  # `description: Use this: now` is no YAML, and others read it all the same
+            if quoted == head:
+                raise
+            content = load(quoted)
+    except yaml.MarkedYAMLError as error:
+        line = f"line {error.problem_mark.line + 2}: " if error.problem_mark else ""
+        raise BrokenFrontMatter(f"{line}{error.problem or error.context or 'it is no YAML'}") from error
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        raise BrokenFrontMatter(" ".join(str(error).split())[:200] or "it is no YAML") from error
+    if content is None:
+        return {}
+    if not isinstance(content, dict):
+        raise BrokenFrontMatter("line 2: the head is no list of `key: value`")
+    return {str(key): value for key, value in content.items()}
+
+
+def _quoted(line: re.Match[str]) -> str:
+    value = line["value"].rstrip().replace("\\", "\\\\").replace('"', '\\"')
+    return f'{line["key"]}: "{value}"'

@@ -1,0 +1,130 @@
+"""Trust in what a project brings: of each thing whether the user has approved it, pinned to a digest of all of it that
+would run or be read; in a file of the user's that only its owner can read. What cannot be read was not approved."""
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from typing import Literal, TypeAlias
+
+from agent.config.per_project import KeptByProject
+from agent.config.values import Config
+from agent.errors import ConfigError
+from agent.extensions.places import Kind, Owner
+from tools.lazy import dataclass
+
+Verdict: TypeAlias = Literal["approved", "refused"]
+Standing: TypeAlias = Literal["on", "not approved", "changed", "refused"]
+
+MOST_KEPT = 200
+"""Lines of what was shown that are kept, to say later what has changed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One thing that a project brings, or that the user has."""
+
+    kind: Kind
+    name: str
+    owner: Owner
+    source: str
+    """Where it comes from, for people: a file, or a folder."""
+    digest: str
+    """Of everything of it that would run or be read."""
+    shown: tuple[str, ...]
+    """What is approved, a line each."""
+
+    @property
+    def key(self) -> str:
+        return f"{self.kind}:{self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class Approval:
+    """What the user said of one thing."""
+
+    digest: str
+    verdict: Verdict
+    shown: tuple[str, ...] = ()
+    """What they saw of it, a line each."""
+    source: str = ""
+
+
+def digest_of_text(*texts: str) -> str:
+    """A digest of texts that tells where one ends and the next begins."""
+    return hashlib.sha256(json.dumps(texts).encode()).hexdigest()
+
+
+class FolderTrust:
+    """What the user has decided about one project. What is decided holds for this object even if it cannot be kept."""
+
+    def __init__(self, config: Config) -> None:
+        self._file = KeptByProject(config.folders.data / "trust.json", config.project)
+        self._trusts_all = config.trusts_project
+        self.problem = ""
+        """Why what was approved cannot be read, if so."""
+        try:
+            self._known = _decoded(self._file.read())
+        except ConfigError as error:
+            self._known, self.problem = {}, str(error)
+
+    @property
+    def decided(self) -> Mapping[str, Approval]:
+        """All that the user has decided about this project, by `Item.key`."""
+        return dict(self._known)
+
+    def standing(self, item: Item) -> Standing:
+        """Whether a thing may be used. The user's own may, and so may what is in a plugin, which was approved when it
+        was added; in a run with `--trust` all may that is not refused. Changed: another content of it was approved."""
+        if item.owner != "project":
+            return "on"
+        known = self._known.get(item.key)
+        if known is not None and known.verdict == "refused" and known.digest == item.digest:
+            return "refused"
+        if self._trusts_all:
+            return "on"
+        if known is None or known.verdict == "refused":
+            return "not approved"
+        return "on" if known.digest == item.digest else "changed"
+
+    def before(self, item: Item) -> Approval | None:
+        """What was approved under the name of a thing that has changed since."""
+        return self._known.get(item.key) if self.standing(item) == "changed" else None
+
+    def decide(self, items: Iterable[Item], verdict: Verdict) -> None:
+        """Keeps what the user says of things as they are now. Raises `ConfigError` when that cannot be written."""
+        new = {
+            item.key: Approval(item.digest, verdict, item.shown[:MOST_KEPT], item.source)
+            for item in items
+            if item.owner == "project"
+        }
+        self._known = {**self._known, **new}
+        self._file.change(lambda entry: {**entry, **{key: _encoded(one) for key, one in new.items()}})
+
+    def forget(self, keys: Iterable[str]) -> None:
+        """Takes decisions back: it is asked again. Raises `ConfigError` when that cannot be written."""
+        gone = set(keys)
+        self._known = {key: one for key, one in self._known.items() if key not in gone}
+        self._file.change(lambda entry: {key: one for key, one in entry.items() if key not in gone})
+
+
+def _encoded(approval: Approval) -> dict[str, object]:
+    return {
+        "digest": approval.digest,
+        "verdict": approval.verdict,
+        "shown": list(approval.shown),
+        "source": approval.source,
+    }
+
+
+def _decoded(entry: Mapping[str, object]) -> dict[str, Approval]:
+    return {key: found for key, one in entry.items() if (found := _approval(one)) is not None}
+
+
+def _approval(entry: object) -> Approval | None:
+    match entry:
+        case {"digest": str(digest), "verdict": "approved" | "refused" as verdict, **rest}:
+            shown, source = rest.get("shown"), rest.get("source")
+            lines = shown if isinstance(shown, list) else ()
+            return Approval(digest, verdict, tuple(map(str, lines)), source if isinstance(source, str) else "")
+        case _:
+            return None

@@ -1,0 +1,108 @@
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent.extensions.extension_files import UnusableFile, digest_of, files_below, text_of
+from agent.extensions.front_matter import BrokenFrontMatter, list_at, split, text_at
+
+
+@pytest.mark.parametrize(
+    ("text", "head", "body"),
+    [
+        ("just text\n---\n", {}, "just text\n---\n"),
+        ("---\n---\nbody", {}, "body"),
+        ("\ufeff---\r\nname: x\r\n---\r\n\r\nbody\r\n", {"name": "x"}, "body\n"),
+        ("---\nname: x\ntools:\n  - Read\n  - Bash(ls:*)\n---\n", {"name": "x", "tools": ["Read", "Bash(ls:*)"]}, ""),
+        ("---\ndescription: >\n  two\n  lines\n---\nb", {"description": "two lines\n"}, "b"),
+        ("---\ndescription: Use this: <example>a\\nuser: \"hi\"</example>\nmodel: inherit\n---\nb",
+         {"description": 'Use this: <example>a\\nuser: "hi"</example>', "model": "inherit"}, "b"),
+        ("---\nargument-hint: [number] [priority]\n---\nb", {"argument-hint": "[number] [priority]"}, "b"),
+    ],
+)  # fmt: skip
+def test_a_head_is_read_as_it_is_meant(text: str, head: dict[str, object], body: str) -> None:
+    assert split(text) == (head, body)
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("---\nname: x\n", "line 1: the head that begins with `---` does not end"),
+        ("---\n- a\n- b\n---\n", "line 2: the head is no list of `key: value`"),
+        ("---\nname: x\nlist: [a\n  - {\n---\n", "line 4: "),
+        ("---\na: &a\n  - 1\nb:\n  - *a\n---\n", "line 5: an alias"),
+        ("---\n!!python/object:os.system {}\n---\n", "line 2: could not determine a constructor"),
+        (f"---\na: {'[' * 5_000}\n---\n", ""),
+        (f"---\na: {'x' * 70_000}\n---\n", "the head is longer than 65,536 characters"),
+    ],
+)
+def test_a_head_that_cannot_be_read_says_what_is_wrong_and_where(text: str, why: str) -> None:
+    with pytest.raises(BrokenFrontMatter) as raised:
+        split(text)
+    assert str(raised.value).startswith(why)
+    assert "\n" not in str(raised.value)
+
+
+@given(st.text())
+def test_whatever_stands_between_the_lines_is_a_head_or_broken(text: str) -> None:
+    try:
+        head, _ = split(f"---\n{text}\n---\n")
+    except BrokenFrontMatter as error:
+        head = {str(error): None}
+    assert all(isinstance(key, str) for key in head)
+
+
+def test_lists_are_written_in_many_ways() -> None:
+    head = {"a": "Read, Bash(git add:*), Edit", "b": "Read Bash(npm run test:*) Grep", "c": ["Read", 3], "d": ["x"]}
+    assert list_at(head, "a") == ("Read", "Bash(git add:*)", "Edit")
+    assert list_at(head, "b") == ("Read", "Bash(npm run test:*)", "Grep")
+    assert list_at(head, "c") == ("Read", "3")
+    assert list_at(head, "none") is None
+    assert (text_at(head, "d"), text_at(head, "a"), text_at(head, "none")) == ("[x]", head["a"], "")
+
+
+def test_only_what_lies_within_is_read(tmp_path: Path) -> None:
+    folder = tmp_path / "skill"
+    folder.mkdir()
+    (tmp_path / "secret").write_text("s")
+    (folder / "out.md").symlink_to(tmp_path / "secret")
+    os.mkfifo(folder / "pipe.md")
+    (folder / "data.md").write_bytes(b"a\0b")
+    (folder / "long.md").write_text("x" * 1_000_001)
+    told = []
+    for name in ("out.md", "pipe.md", "data.md", "long.md", "none.md"):
+        with pytest.raises(UnusableFile) as raised:
+            text_of(folder / name, folder)
+        told.append(str(raised.value))
+    assert told == [
+        f"it leads out of `{folder}`",
+        "it cannot be read: it is not a regular file",
+        "it is not a text",
+        "it is longer than 1,000,000 bytes",
+        "it is not there",
+    ]
+    assert text_of(folder / "out.md", None) == "s"
+    assert [path.name for path in files_below(folder, folder)] == ["data.md", "long.md", "out.md", "pipe.md"]
+    with pytest.raises(UnusableFile, match=r"its file `out.md` leads out of"):
+        digest_of(folder, folder)
+
+
+def test_a_digest_is_of_every_name_mode_and_byte(tmp_path: Path) -> None:
+    folder = tmp_path / "skill"
+    (folder / "scripts").mkdir(parents=True)
+    (folder / "SKILL.md").write_text("a")
+    script = folder / "scripts/run.sh"
+    script.write_text("echo")
+    seen = [digest_of(folder, folder)[0]]
+    assert digest_of(folder, folder) == (seen[0], ("SKILL.md", "scripts/run.sh"))
+    for change in (
+        lambda: script.write_text("echo 2"),
+        lambda: script.chmod(0o755),
+        lambda: (folder / ".hidden").write_text(""),
+        lambda: script.rename(folder / "scripts/other.sh"),
+    ):
+        change()
+        seen.append(digest_of(folder, folder)[0])
+    assert len(set(seen)) == len(seen)
