@@ -57,7 +57,8 @@ def run(arguments: Sequence[str]) -> int:
             "Exit codes: 0 all is well, 2 usage, 3 a server cannot be used, 4 one wants a login.",
         )
         told = (
-            "list: the state of each (also without a word). add: NAME URL, or NAME -- COMMAND. test: start, tell what "
+            "list: the state of each (also without a word). add: NAME URL, or NAME -- COMMAND. "
+            "import: those of other programs. test: start, tell what "
             "it offers, end. login: in your browser. logs: what it printed."
         )
         parser.add_argument("action", nargs="?", choices=tuple(_ACTIONS), default="list", help=told)
@@ -368,9 +369,16 @@ def _tell(options: argparse.Namespace, value: Mapping[str, object], said: str) -
         print(visible(said))
 
 
+def _import(arguments: Sequence[str]) -> int:
+    from tui.cli import mcp_import  # noqa: PLC0415  # deferred: it reads what other programs have, once
+
+    return mcp_import.run(arguments)
+
+
 _ACTIONS: dict[str, Callable[[Sequence[str]], int]] = {
     "list": _list,
     "add": _add,
+    "import": _import,
     "remove": _remove,
     "test": _test,
     "login": _login,

@@ -1,0 +1,148 @@
+"""Servers of other programs: what is read of their files, and what is written of those that are chosen."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from agent.config.load import load_config, read_toml
+from agent.imports.places import agent_folders, settings_in
+from agent.imports.servers import ServerOffer, server_offers
+from tests.kit.user import User
+
+VSCODE = """{ // comments and last commas are allowed
+  "inputs": [{"type": "promptString", "id": "gh-key", "password": true},],
+  "servers": {
+    "hub": {"type": "http", "url": "https://a.example/mcp", "headers": {"Authorization": "Bearer ${input:gh-key}"}},
+    "files": {"command": "npx", "args": ["-y", "fs", "${workspaceFolder}/src"], "env": {"A": "${env:B}"},
+              "envFile": "x"},
+    "asks": {"command": "x", "args": ["${command:pick}"]}, /* no such thing here */
+  },
+}"""
+CODEX = """model = "m"
+[mcp_servers.docs]
+url = "https://docs.example/mcp"
+bearer_token_env_var = "DOCS_TOKEN"
+env_http_headers = { X-Team = "TEAM" }
+startup_timeout_ms = 2500
+[mcp_servers.off]
+command = "srv"
+env_vars = ["PLACE"]
+enabled = false
+"""
+FILES: Mapping[str, object] = {
+    "app/.vscode/mcp.json": VSCODE,
+    ".cursor/mcp.json": {
+        "mcpServers": {"hub": {"command": "docker", "args": ["--token=abc123def456"], "disabled": True}}
+    },
+    ".codex/config.toml": CODEX,
+    ".claude.json": {
+        "mcpServers": {"mine": {"type": "stdio", "command": "uvx", "args": ["srv"]}},
+        "projects": {"APP": {"mcpServers": {"here": {"url": "https://h.example"}}}, "/else": {"mcpServers": {"x": {}}}},
+    },
+    ".config/Claude/claude_desktop_config.json": '{"mcpServers": {',
+    ".config/opencode/opencode.jsonc": {
+        "mcp": {"local": {"type": "local", "command": ["bun", "x"], "environment": {"K": "{env:KX}"}, "timeout": 5000}}
+    },
+    ".gemini/settings.json": {
+        "mcpServers": {
+            "g": {"httpUrl": "https://g.example/$SITE", "timeout": 30000, "trust": True, "includeTools": ["a"]},
+            "bad": {"command": 5},
+            "worse": [],
+        }
+    },
+}  # fmt: skip
+
+
+@pytest.fixture
+def user(tmp_path: Path) -> User:
+    """Somebody whose other programs have servers configured."""
+    made = User(tmp_path)
+    for name, content in FILES.items():
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        text = content if isinstance(content, str) else json.dumps(content)
+        path.write_text(text.replace('"APP"', json.dumps(str(made.project))))
+    return made
+
+
+def offers_of(user: User) -> tuple[dict[str, ServerOffer], list[str]]:
+    config = load_config(user.project, {"EBB_HOME": str(user.home)}, {})
+    offers, problems = server_offers(agent_folders({"HOME": str(user.home)}), config)
+    return {f"{one.agent}:{one.name}": one for one in offers}, problems
+
+
+def test_each_program_s_servers_are_read_in_our_terms(user: User) -> None:
+    offers, problems = offers_of(user)
+    assert {name: one.table for name, one in offers.items() if not one.problem} == {
+        "vscode:hub": {
+            "type": "http", "url": "https://a.example/mcp", "headers": {"Authorization": "Bearer ${GH_KEY}"}
+        },
+        "vscode:files": {
+            "command": "npx", "args": ["-y", "fs", f"{user.project}/src"], "env": {"A": "${B}"},
+        },
+        "cursor:hub": {"command": "docker", "args": ["--token=abc123def456"], "enabled": False},
+        "codex:docs": {
+            "url": "https://docs.example/mcp", "startup_timeout": 2.5,
+            "headers": {"X-Team": "${TEAM}", "Authorization": "Bearer ${DOCS_TOKEN}"},
+        },
+        "codex:off": {"command": "srv", "enabled": False, "env": {"PLACE": "${PLACE}"}},
+        "claude:mine": {"type": "stdio", "command": "uvx", "args": ["srv"]},
+        "claude:here": {"url": "https://h.example"},
+        "opencode:local": {
+            "type": "stdio", "command": "bun", "args": ["x"], "env": {"K": "${KX}"}, "startup_timeout": 5.0
+        },
+        "gemini:g": {"url": "https://g.example/${SITE}", "call_timeout": 30.0, "enabled_tools": ["a"]},
+    }  # fmt: skip
+    assert {name: one.problem for name, one in offers.items() if one.problem} == {
+        "vscode:asks": "`${command:pick}` means nothing here; write it as `${NAME}` of your environment",
+        "gemini:bad": "`command` must be a list of texts in quotes",
+        "gemini:worse": "it must be an object",
+    }
+    assert offers["vscode:files"].notes == ("means nothing here: `envFile`",)
+    assert offers["vscode:hub"].notes == ("it is asked for `gh-key` there; set `GH_KEY` in your environment instead",)
+    assert offers["codex:docs"].reads == ("TEAM", "DOCS_TOKEN")
+    (problem,) = problems
+    assert problem.startswith(f"`{user.home}/.config/Claude/claude_desktop_config.json` cannot be read: ")
+
+
+def test_what_is_chosen_is_written_and_what_is_not_is_named_without_a_secret(user: User) -> None:
+    env = {"HOME": str(user.home), "XDG_CONFIG_HOME": str(user.home / ".config"), "EBB_HOME": str(user.home / "ebb")}
+    config = user.home / "ebb" / "config" / "config.toml"
+
+    shown = user.ebb("mcp", "import", env=env)
+    tried = user.ebb("mcp", "import", "mine", "--dry-run", env=env)
+    assert (shown.code, tried.code, config.exists()) == (0, 0, False)
+    assert "  4  hub                   cursor          docker --token=***" in shown.out
+    assert "abc123def456" not in shown.out + shown.err
+
+    several = user.ebb("mcp", "import", "hub", env=env)
+    assert (several.code, several.err.splitlines()[-1]) == (
+        2, "ebb: there are several servers `hub`: `vscode:hub`, `cursor:hub`, or the number in the list"
+    )  # fmt: skip
+
+    added = json.loads(user.ebb("mcp", "import", "cursor:hub", "1", "docs", "gemini:bad", "--json", env=env).out)
+    assert (added["written"], added["left"]) == (
+        ["hub", "docs"],
+        {"vscode:hub": "there is a server `hub`", "gemini:bad": "`command` must be a list of texts in quotes"},
+    )
+    assert read_toml(config) == {"mcp": {"servers": {
+        "hub": {"command": "docker", "args": ["--token=abc123def456"], "enabled": False},
+        "docs": {
+            "url": "https://docs.example/mcp", "startup_timeout": 2.5,
+            "headers": {"X-Team": "${TEAM}", "Authorization": "Bearer ${DOCS_TOKEN}"},
+        },
+    }}}  # fmt: skip
+
+
+def test_a_project_s_file_takes_servers_without_keys_and_keeps_what_it_says(user: User) -> None:
+    env = {"HOME": str(user.home), "XDG_CONFIG_HOME": str(user.home / ".config")}
+    file = user.project / ".mcp.json"
+    file.write_text('{"mcpServers": {"first": {"command": "x"}}, "other": 1}')
+    done = user.ebb("mcp", "import", "cursor:hub", "mine", "--to", "project", env=env)
+    assert "left out `hub` of cursor: keys may stand in it, and a project's file is read by others" in done.out
+    assert settings_in(file) == {
+        "mcpServers": {"first": {"command": "x"}, "mine": {"type": "stdio", "command": "uvx", "args": ["srv"]}},
+        "other": 1,
+    }

@@ -1,0 +1,109 @@
+"""`ebb mcp import`: the servers of other programs, shown first, and those that are chosen written down as ours."""
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+
+from agent.config.values import Config
+from agent.headless import print_json
+from agent.imports.places import agent_folders
+from agent.imports.servers import ServerOffer, chosen_offers, server_offers, why_not, write_offer
+from tools.mcp.spec import ServerSpec
+from tui.cli.arguments import parsed, parser_of, read_settings
+from tui.text.sanitise import visible_line
+
+_SOURCES = ("vscode", "cursor", "codex", "claude", "claude-desktop", "opencode", "gemini")
+
+
+def run(arguments: Sequence[str]) -> int:
+    """The exit code: 0 also where some of what was chosen could not be written, each of which is named."""
+    parser = parser_of(
+        "mcp import",
+        "Shows the servers that VS Code, Cursor, Codex, Claude, opencode and Gemini know, and writes down those that "
+        "are chosen. None is started.",
+    )
+    parser.add_argument("names", nargs="*", metavar="NAME", help="a server, AGENT:NAME, or its number in the list")
+    parser.add_argument("--all", action="store_true", help="every one that can be used")
+    parser.add_argument("--from", dest="source", choices=_SOURCES, help="only those of one program")
+    into = "your configuration (user), or this project's `.mcp.json`, where each is asked about before it starts"
+    parser.add_argument("--to", choices=("user", "project"), default="user", help=into)
+    parser.add_argument("--dry-run", action="store_true", help="write nothing")
+    options = parsed(parser, arguments, "one JSON object")
+    _, config = read_settings(options)
+    offers, problems = server_offers(agent_folders(os.environ), config)
+    offers = [one for one in offers if options.source in (None, one.agent)]
+    if not options.json:
+        _show(offers)
+    for problem in problems:
+        print(f"ebb: {visible_line(problem)}", file=sys.stderr)
+    chosen = list(offers) if options.all else chosen_offers(offers, options.names or _asked(offers, options))
+    written, left = _write(chosen, config, options)
+    if options.json:
+        print_json(
+            sys.stdout,
+            {"servers": [_row(one) for one in offers], "written": written, "left": left, "problems": problems},
+        )
+    elif offers and not chosen:
+        print("nothing was written; name those that you want, or `--all`")
+    return 0
+
+
+def _show(offers: Sequence[ServerOffer]) -> None:
+    if not offers:
+        print("no other program on this machine has servers configured")
+    for number, one in enumerate(offers, 1):
+        print(visible_line(f"{number:>3}  {one.name:<20}  {one.agent:<14}  {one.target or '-'}"))
+        print(visible_line(f"     in {one.source}"))
+        told = (("sets", one.sets), ("reads", one.reads))
+        notes = [f"{word} {', '.join(f'`{name}`' for name in names)}" for word, names in told if names]
+        for note in (*notes, *one.notes, *([f"cannot be used: {one.problem}"] if one.problem else [])):
+            print(visible_line(f"     {note}"))
+
+
+def _asked(offers: Sequence[ServerOffer], options: argparse.Namespace) -> list[str]:
+    """What somebody at a terminal chooses."""
+    if options.json or options.dry_run or not offers or not (sys.stdin.isatty() and sys.stdout.isatty()):
+        return []
+    try:
+        said = input("Which? Names or numbers, `all`, or Enter for none: ").replace(",", " ").split()
+    except EOFError:
+        return []
+    return [str(number) for number in range(1, len(offers) + 1)] if said == ["all"] else said
+
+
+def _write(
+    chosen: Sequence[ServerOffer], config: Config, options: argparse.Namespace
+) -> tuple[list[str], dict[str, str]]:
+    """The names of those that were written, and why others were not."""
+    taken = {ServerSpec(name).prefix: name for name in config.servers}
+    written, left = list[str](), dict[str, str]()
+    for one in chosen:
+        why = why_not(one, taken, into_project=options.to == "project")
+        said = f"left out `{one.name}` of {one.agent}: {why}"
+        if why:
+            left[f"{one.agent}:{one.name}"] = why
+        elif options.dry_run:
+            said = f"would add `{one.name}`"
+        else:
+            path = write_offer(one, config, into_project=options.to == "project")
+            said = f"added `{one.name}` to `{path}`; `ebb mcp test {one.name}` tries it"
+        if not why:
+            taken[ServerSpec(one.name).prefix] = one.name
+            written.append(one.name)
+        if not options.json:
+            print(visible_line(said))
+    return written, left
+
+
+def _row(one: ServerOffer) -> dict[str, object]:
+    return {
+        "name": one.name,
+        "agent": one.agent,
+        "source": one.source,
+        "target": one.target,
+        "sets": one.sets,
+        "reads": one.reads,
+        "notes": one.notes,
+        "problem": one.problem,
+    }
