@@ -6,7 +6,7 @@ from collections.abc import Mapping
 MOST = 65_536
 """Characters of a head."""
 _HEAD = re.compile(r"\A---[ \t]*\n(?P<head>.*?)(?:^(?:---|\.\.\.)[ \t]*$\n?|\Z(?P<open>))", re.DOTALL | re.MULTILINE)
-_PLAIN = re.compile(r"^(?P<key>[A-Za-z_][\w-]*):[ \t]+(?P<value>[^\s\"'|>].*)$", re.MULTILINE)
+_PLAIN = re.compile(r"^(?P<key>[A-Za-z_][\w-]*):[ \t]+(?P<value>[^\s\"'|>&].*)$", re.MULTILINE)
 _LISTED = re.compile(r"[^\s,(]+(?:\([^)]*\))?")
 
 
@@ -62,13 +62,11 @@ def _parsed(head: str) -> dict[str, object]:
     try:
         try:
             content = load(head)
-        except yaml.YAMLError:
-            quoted = _PLAIN.sub(
-                _quoted, head
-            )  # `description: Use this: now` is no YAML, and others read it all the same
-            if quoted == head:
-                raise
-            content = load(quoted)
+        except yaml.YAMLError as error:
+            try:  # `description: Use this: now` is no YAML, and others read it all the same
+                content = load(_PLAIN.sub(_quoted, head))
+            except yaml.YAMLError:
+                raise error from None
     except yaml.MarkedYAMLError as error:
         line = f"line {error.problem_mark.line + 2}: " if error.problem_mark else ""
         raise BrokenFrontMatter(f"{line}{error.problem or error.context or 'it is no YAML'}") from error
