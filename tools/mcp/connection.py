@@ -4,7 +4,7 @@ SDK, which takes a second to load; nothing else does."""
 import asyncio
 import json
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +12,7 @@ from typing import Any, Literal, Protocol, TypeAlias, TypeVar
 
 import mcp_types as types
 from mcp import Client
-from mcp.client.session import IncomingMessage
+from mcp.client._transport import TransportStreams
 from mcp.client.subscriptions import ListenNotSupportedError, SubscriptionLost
 from mcp.shared.exceptions import MCPError, UrlElicitationRequiredError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
@@ -24,6 +24,7 @@ from tools.mcp.listing import prompts_of, resource_of, tools_of
 from tools.mcp.log import ServerLog
 from tools.mcp.offers import Caller, NeedsLogin, PromptMessage, ServerState, SessionOver
 from tools.mcp.questions import ask_to_open, callbacks
+from tools.mcp.repairs import first_fault, repaired
 from tools.mcp.results import messages_of, result_of, result_of_resource
 from tools.mcp.spec import ServerSpec
 from tools.mcp.texts import one_line, said
@@ -35,10 +36,13 @@ for name in ("mcp", "client"):
 
 ListKind: TypeAlias = Literal["tools", "resources", "prompts"]
 KINDS: tuple[ListKind, ...] = ("tools", "resources", "prompts")
+_CHANGES: Mapping[str, ListKind] = {f"notifications/{kind}/list_changed": kind for kind in KINDS}
 
 _MOST_EXTENSIONS = 60
 """Times the time-out that a call may take at all, however often the server says that it goes on."""
 _MOST_PAGES = 100
+_MOST_LEFT_OUT = 10
+"""Entries without which a list is told of, one by one."""
 _SESSION_OVER = "Session terminated"
 """What the SDK says when a server at an address does not know our session any more."""
 _CLOSED = "Connection closed"
@@ -72,8 +76,7 @@ async def connected(
     where the server wants one. `lost`: is called as soon as it is over although nobody has ended it."""
     connection = Connection(spec, handlers, log, lost)
     client = Client(
-        stdio(spec, log, connection.lose) if spec.command else http(spec, credentials, handlers, with_user),
-        message_handler=connection.hear,
+        _transport(connection, log, credentials, with_user),
         logging_callback=connection.hear_log,
         client_info=types.Implementation(name="ebbtide", version="0.1.0"),
         cache=None,
@@ -86,12 +89,25 @@ async def connected(
             try:
                 yield connection
             finally:
+                connection.leave()
                 listening.cancel()
                 await asyncio.gather(listening, return_exceptions=True)
     except (MCPError, ExceptionGroup) as error:  # the SDK wraps some, and some of them more than once
         if (login := _found(error, NeedsLogin)) is not None:
             raise login from error
         raise ConnectionError(connection.lost or said(error)) from error
+
+
+@asynccontextmanager
+async def _transport(
+    connection: "Connection", log: ServerLog, credentials: Path, with_user: bool
+) -> AsyncIterator[TransportStreams]:
+    spec = connection.spec
+    over = (
+        stdio(spec, log, connection.lose) if spec.command else http(spec, credentials, connection.handlers, with_user)
+    )
+    async with over as streams:
+        yield repaired(streams, connection.hear, connection.left_out.append, connection.lose)
 
 
 def _found(error: BaseException, kind: type[E]) -> E | None:
@@ -112,10 +128,16 @@ class Connection:
         """Why it is over, when it is."""
         self.stale: set[ListKind] = set()
         """What is offered otherwise now than it was when it was asked for."""
-        self._spec = spec
-        self._handlers = handlers
+        self.is_known = asyncio.Event()
+        """Whether what is offered is known as it is now."""
+        self.is_known.set()
+        self.left_out: list[str] = []
+        """Why entries of its lists are not there, a line each."""
+        self.spec = spec
+        self.handlers = handlers
         self._log = log
         self._on_lost = on_lost
+        self._is_left = False
         self._client: Client
 
     def use(self, client: Client) -> None:
@@ -129,6 +151,7 @@ class Connection:
         info = client.server_info
         title, version = (one_line(info.title or info.name), one_line(info.version)) if info else ("", "")
         state = replace(before, detail="", name=title, version=version, protocol=client.protocol_version)
+        self.left_out.clear()
         if "tools" in kinds and has.tools is not None:
             pages = await self._pages(lambda cursor: client.list_tools(cursor=cursor))
             tools, notes = tools_of((tool for page in pages for tool in page.tools), caller)
@@ -139,9 +162,10 @@ class Connection:
             state = replace(state, resources=resources, templates=tuple(map(resource_of, await self._templates())))
         if "prompts" in kinds and has.prompts is not None:
             listed = await self._pages(lambda cursor: client.list_prompts(cursor=cursor))
-            prompts = prompts_of(self._spec, (each for page in listed for each in page.prompts))
+            prompts = prompts_of(self.spec, (each for page in listed for each in page.prompts))
             state = replace(state, prompts=prompts)
-        return state
+        left_out = (line for line in self.left_out[:_MOST_LEFT_OUT] if line not in state.notes)
+        return replace(state, notes=(*state.notes, *left_out))
 
     async def call(self, name: str, arguments: Arguments, show: Callable[[str], None]) -> Result:
         """What a tool gave back. Raises `ToolError`. When this is cancelled, so is the call, and nothing else."""
@@ -168,11 +192,11 @@ class Connection:
         """Has the user open what a server wants opened before it takes a call. Raises the error when it is another one,
         or when the user does not want to."""
         is_such = error.code == types.URL_ELICITATION_REQUIRED and isinstance(error.data, dict)
-        if not is_such or "elicitation" not in self._handlers.services:
+        if not is_such or "elicitation" not in self.handlers.services:
             raise error
         for page in UrlElicitationRequiredError.from_error(error.error).elicitations:
             with self.patience.question():
-                if not isinstance(await ask_to_open(self._spec.name, self._handlers, page), Accepted):
+                if not isinstance(await ask_to_open(self.spec.name, self.handlers, page), Accepted):
                     raise error
 
     async def read_resource(self, uri: str) -> Result:
@@ -190,12 +214,12 @@ class Connection:
     @asynccontextmanager
     async def _answering(self, what: str) -> AsyncIterator[Callable[[], None]]:
         """Every way in which an answer may fail to come is a `ToolError` of one line."""
-        label = self._spec.label
+        label = self.spec.label
         try:
             async with self.patience.call() as go_on:
                 yield go_on
         except TimeoutError as error:
-            limit = self._spec.call_timeout
+            limit = self.spec.call_timeout
             span = f"{limit:g} second{'' if limit == 1 else 's'}"
             raise ToolError(
                 f"the server `{label}` gave no answer for {what} within {span}, so it was told to stop; "
@@ -234,21 +258,17 @@ class Connection:
                     tools_list_changed=tools, prompts_list_changed=prompts, resources_list_changed=resources
                 ) as changes:
                     async for _ in changes:
-                        pass  # `hear` is told of each as well
+                        pass  # `hear` is told of each already
             except (ListenNotSupportedError, MCPError):
                 return
             except (SubscriptionLost, TimeoutError):
                 await asyncio.sleep(_LISTEN_AGAIN)
                 self._note_changed(*KINDS)
 
-    async def hear(self, message: IncomingMessage) -> None:
-        match message:
-            case types.ToolListChangedNotification():
-                self._note_changed("tools")
-            case types.ResourceListChangedNotification():
-                self._note_changed("resources")
-            case types.PromptListChangedNotification():
-                self._note_changed("prompts")
+    def hear(self, method: str) -> None:
+        """Is told of every notification before anything that comes after it is read."""
+        if (kind := _CHANGES.get(method)) is not None:
+            self._note_changed(kind)
 
     async def hear_log(self, params: types.LoggingMessageNotificationParams) -> None:
         said = params.data if isinstance(params.data, str) else json.dumps(params.data, ensure_ascii=False, default=str)
@@ -256,13 +276,20 @@ class Connection:
 
     def _note_changed(self, *kinds: ListKind) -> None:
         self.stale.update(kinds)
+        self.is_known.clear()
         self.news.set()
 
     def lose(self, why: str) -> None:
-        if not self.lost:
+        if not self.lost and not self._is_left:
             self.lost = why
             self._on_lost()
             self.news.set()
+            self.is_known.set()
+
+    def leave(self) -> None:
+        """From now on it is no loss that the connection ends."""
+        self._is_left = True
+        self.is_known.set()
 
     async def _templates(self) -> list[types.ResourceTemplate]:
         """Servers that have resources need not know what a template is."""
@@ -282,18 +309,12 @@ class Connection:
             try:
                 pages.append(await fetch(cursor))
             except ValidationError as error:
-                raise ToolError(f"it lists something the protocol does not know: {_first_fault(error)}") from error
+                raise ToolError(f"it lists something the protocol does not know: {first_fault(error)}") from error
             cursor = pages[-1].next_cursor
             if not cursor or cursor in seen:
                 break
             seen.add(cursor)
         return pages
-
-
-def _first_fault(error: ValidationError) -> str:
-    """Where and what is wrong, without the library's own advice."""
-    fault = error.errors(include_url=False, include_context=False, include_input=False)[0]
-    return one_line(f"`{'.'.join(map(str, fault['loc']))}`: {fault['msg']}")
 
 
 async def _as_it_is(name: str, result: Any) -> None:  # noqa: ANN401  # stands in for a method of the SDK

@@ -249,8 +249,10 @@ class Callback:
         return f"http://127.0.0.1:{self.port}{_PATH}"
 
     def expect(self, login: str) -> None:
-        """From now on the answer to the login at this address is taken, and no other."""
+        """From now on the answer to the login at this address is taken, and no other. A server may want a second login
+        in one start, with more rights than the first."""
         self._state = dict(parse_qsl(urlsplit(login).query)).get("state", "")
+        self._answer = asyncio.get_running_loop().create_future()
 
     async def answer(self) -> Mapping[str, str]:
         """What the browser brought: `code` and `state`, or `error`."""

@@ -3,13 +3,14 @@
 import base64
 import binascii
 import json
+from collections.abc import Sequence
 from typing import TypeAlias
 
 import mcp_types as types
 
 from tools.base import Attached, Picture, Result
 from tools.mcp.offers import PromptMessage
-from tools.mcp.texts import one_line
+from tools.mcp.texts import one_line, without_codes
 
 ResultBlock: TypeAlias = (
     types.TextContent | types.ImageContent | types.AudioContent | types.ResourceLink | types.EmbeddedResource
@@ -18,6 +19,8 @@ Contents: TypeAlias = types.TextResourceContents | types.BlobResourceContents
 
 _SHOWN = {"image/png", "image/jpeg", "image/gif", "image/webp"}
 """Kinds of pictures that models can look at."""
+_TELLING = 20
+"""Characters of a text that does not stand in two places by accident."""
 
 
 def result_of(answer: types.CallToolResult) -> Result:
@@ -25,8 +28,9 @@ def result_of(answer: types.CallToolResult) -> Result:
     parts = _Parts()
     for block in answer.content:
         parts.take(block)
-    if answer.structured_content is not None and not _says_the_same(answer):
-        parts.texts.append(json.dumps(answer.structured_content, ensure_ascii=False))
+    unsaid = _unsaid(answer)
+    if unsaid is not None:
+        parts.texts.append(json.dumps(unsaid, ensure_ascii=False))
     return parts.result(failed=answer.is_error)
 
 
@@ -64,7 +68,7 @@ class _Parts:
 
     @property
     def text(self) -> str:
-        return self.texts[0] if len(self.texts) == 1 else "\n".join(self.texts)
+        return without_codes(self.texts[0] if len(self.texts) == 1 else "\n".join(self.texts))
 
     def result(self, failed: bool = False) -> Result:
         return Result(self.text, pictures=tuple(self.pictures), files=tuple(self.files), failed=failed)
@@ -109,20 +113,40 @@ def _decoded(data: str) -> bytes | None:
         return None
 
 
-def _says_the_same(answer: types.CallToolResult) -> bool:
-    """Whether the texts hold the structured content already, as servers are asked to send it for older clients."""
-    texts = [block.text for block in answer.content if isinstance(block, types.TextContent)]
+def _unsaid(answer: types.CallToolResult) -> object:
+    """What of the structured content no block holds already, as servers are asked to send it for older clients; None
+    when there is nothing. Some send it as it is, others each part under a name of its own."""
     structured = answer.structured_content
-    if len(texts) == 1 and _parsed(texts[0]) == structured:
-        return True
-    if not isinstance(structured, dict) or list(structured) != ["result"]:
-        return False
-    # What is no object is put into one, under this name; the parts of a list are sent one by one.
-    value = structured["result"]
-    parts = value if isinstance(value, list) and len(value) == len(texts) else [value]
-    return len(parts) == len(texts) and all(
-        part == text or _parsed(text) == part for part, text in zip(parts, texts, strict=True)
-    )
+    texts = [block.text for block in answer.content if isinstance(block, types.TextContent)]
+    if structured is None or (len(texts) == 1 and _parsed(texts[0]) == structured):
+        return None
+    if not isinstance(structured, dict) or not answer.content:
+        return structured
+    is_alone = len(structured) == 1
+    unsaid = {
+        name: value
+        for name, value in structured.items()
+        if not ((is_alone or _is_telling(value)) and _is_said(value, answer.content, texts))
+    }
+    return unsaid or None
+
+
+def _is_telling(value: object) -> bool:
+    """Whether it is no accident that a text is the same as one of several values."""
+    return len(value) >= _TELLING if isinstance(value, str) else isinstance(value, list | dict) and bool(value)
+
+
+def _is_said(value: object, blocks: Sequence[ResultBlock], texts: Sequence[str]) -> bool:
+    """Whether the texts are this value, or the parts of a list one by one, or it is the blocks themselves."""
+    for parts in (value, [value]):
+        if isinstance(parts, list) and len(parts) == len(texts) and all(map(_is_text_of, parts, texts)):
+            return True
+    written = [block.model_dump(mode="json", by_alias=True, exclude_none=True) for block in blocks]
+    return bool(written) and value in (written, written[0] if len(written) == 1 else written)
+
+
+def _is_text_of(value: object, text: str) -> bool:
+    return value == text or _parsed(text) == value
 
 
 def _parsed(text: str) -> object:

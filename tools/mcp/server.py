@@ -4,7 +4,7 @@ and loads the protocol's library only once a server is started."""
 import asyncio
 import traceback
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
@@ -27,6 +27,8 @@ FIRST_PAUSE = 1.0
 MOST_RESTARTS = 5
 _STEADY = 60.0
 """Seconds that a server has to hold out for its breakdowns to be forgotten."""
+_SOON = 3.0
+"""Seconds that a call waits for what it has changed of what is offered."""
 _RELIST_EVERY = 0.5
 """Seconds between two looks at what is offered."""
 _MARGIN = 1.0
@@ -110,14 +112,19 @@ class Server:
         self._set("closed")
 
     async def call(self, name: str, arguments: Arguments, progress: Callable[[str], None]) -> Result:
-        """What the tool gave back; `name` is the server's own. Raises `ToolError`. A cancelled call ends alone."""
+        """What the tool gave back; `name` is the server's own. Raises `ToolError`. A cancelled call ends alone. What it
+        has changed of what is offered is known by then, if that does not take long: the next call may want it."""
 
         def ask(connection: "Connection") -> Awaitable[Result]:
             if all(tool.original != name for tool in self.state.tools):
                 raise ToolError(f"the server `{self.spec.label}` does not offer `{one_line(name)}` any more")
             return connection.call(name, arguments, progress)
 
-        return await self._answer(ask)
+        if all(tool.original != name for tool in self.state.tools):
+            await self._offers_known()
+        result = await self._answer(ask)
+        await self._offers_known()
+        return result
 
     async def read_resource(self, uri: str) -> Result:
         """What is in a resource. Raises `ToolError`."""
@@ -133,6 +140,13 @@ class Server:
             return await ask(await self._ready_connection())
         except SessionOver:
             return await ask(await self._ready_connection())
+
+    async def _offers_known(self) -> None:
+        """Returns once what is offered was looked at as it is now, or is not known soon."""
+        if self._connection is not None:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_SOON):
+                    await self._connection.is_known.wait()
 
     async def _ready_connection(self) -> "Connection":
         await self.ready()
@@ -245,6 +259,11 @@ class Server:
                 await self._relist(connection)
 
     async def _relist(self, connection: "Connection") -> None:
+        await self._look_again(connection)
+        if not connection.stale:
+            connection.is_known.set()
+
+    async def _look_again(self, connection: "Connection") -> None:
         kinds = frozenset(connection.stale)
         connection.stale.clear()
         try:

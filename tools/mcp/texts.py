@@ -12,11 +12,18 @@ _HIDDEN = re.compile(
     "\ufff9-\ufffb\ud800-\udfff\U000e0000-\U000e0fff]"
 )
 """Characters without a glyph, with which texts are hidden from whoever reads them."""
+_CODES = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
 def clean(text: str) -> str:
     """The text without anything that steers a terminal or hides from the reader."""
     return _HIDDEN.sub("", plain(text)).strip()
+
+
+def without_codes(text: str) -> str:
+    """What a tool gave back, without anything that steers a terminal. No terminal has drawn it, so that a carriage
+    return ends a line and takes nothing back. A text that holds nothing of the kind is not copied."""
+    return plain(text.replace("\r\n", "\n").replace("\r", "\n")) if _CODES.search(text) else text
 
 
 def hides(text: str) -> bool:

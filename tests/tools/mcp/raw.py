@@ -46,7 +46,7 @@ def nested(levels: int) -> dict[str, Any]:
     return schema
 
 
-def tools() -> list[dict[str, Any]]:
+def tools() -> list[Any]:
     match WAY:
         case "names":
             return [tool("read.it"), tool("read_it"), tool("read_it"), tool("x" * 100), tool("\x1b[31mred")]
@@ -63,7 +63,7 @@ def tools() -> list[dict[str, Any]]:
         case "many":
             return [tool(f"t{number}") for number in range(int(sys.argv[2]))]
         case "no schema":
-            return [{"name": "echo"}]
+            return [{"name": "echo"}, {"inputSchema": OBJECT}, "nonsense", tool("wrong", schema=[]), tool("well")]
         case "texts":
             return [
                 tool("escapes", "Reads\x1b[2J\x1b]0;owned\x07 a file.\u202e\U000e0041"),
@@ -141,6 +141,10 @@ def call(id: object, arguments: dict[str, Any], token: object) -> None:
         case "chatter":
             write("just so you know: called\n[1, 2\n")
             send({"id": id, "result": result("done")})
+        case "own trouble":
+            send({"id": id, "error": {"code": -32000, "message": arguments.get("text", "Connection closed")}})
+        case "codes":
+            send({"id": id, "result": result("a\x1b[31mb\x1b]0;owned\x07\x9b2Jc\r\nd\re")})
         case "wrong result":
             send({"id": id, "result": {"content": [{"type": "smell", "data": 1}]}})
         case "wants a page" if calls == 1:

@@ -142,7 +142,7 @@ async def test_a_key_of_the_user_is_no_login(guarded: str, start: Starts) -> Non
     assert (state.phase, state.detail) == ("failed", "the server answers with HTTP 401 Unauthorized")
 
 
-async def test_only_the_answer_to_the_login_that_goes_on_is_taken() -> None:
+async def test_only_the_answer_to_the_login_that_goes_on_is_taken_and_each_has_its_own() -> None:
     async with callback(0) as back, httpx2.AsyncClient() as client:
         back.expect("https://example.com/authorize?state=right")
         wrong = [
@@ -152,3 +152,6 @@ async def test_only_the_answer_to_the_login_that_goes_on_is_taken() -> None:
         right = await client.get(f"{back.address}?code=2&state=right")
         assert [each.status_code for each in (*wrong, right)] == [404, 400, 400, 200]
         assert await back.answer() == {"code": "2", "state": "right"}
+        back.expect("https://example.com/authorize?state=more")
+        await client.get(f"{back.address}?code=3&state=more")
+        assert await back.answer() == {"code": "3", "state": "more"}

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.tools.mcp.conftest import Starts, raw
-from tests.tools.mcp.desks import RecordingDesk
+from tests.tools.mcp.raw import OBJECT
 from tests.waiting import is_there, until
 from tools.base import Result, ToolError, unwatched
 from tools.mcp.offers import Phase
@@ -14,7 +14,6 @@ from tools.mcp.server import Server, close_all
 STARTS: list[tuple[str, Phase, str]] = [
     ("hangs at start", "failed", "it was not ready within 0.3 seconds"),
     ("dies at start", "failed", "it ended with exit code 2: no such database"),
-    ("no schema", "failed", "it lists something the protocol does not know: `tools.0.inputSchema`: Field required"),
     ("deep", "failed", "the answer cannot be read: it is not a valid message"),
 ]
 
@@ -69,6 +68,33 @@ async def test_a_wrong_answer_ends_no_other_call(way: str, start: Starts) -> Non
     assert server.log.read_text().count("started") == process.count("started") == 1
 
 
+async def test_entries_of_a_list_that_mean_nothing_are_left_out_alone(start: Starts) -> None:
+    state = await start(raw("no schema")).ready()
+    assert [(tool.original, tool.schema) for tool in state.tools] == [
+        ("echo", {"type": "object", "properties": {}}),
+        ("well", OBJECT),
+    ]
+    assert state.notes == (
+        "a tool without a name is left out: `name`: Field required",
+        "a tool without a name is left out: ``: Input should be a valid dictionary or instance of Tool",
+        "`wrong` is left out: `inputSchema`: Input should be a valid dictionary",
+    )
+
+
+@pytest.mark.parametrize("said", ["database locked", "Connection closed"])
+async def test_an_error_of_a_server_is_no_lost_connection(said: str, start: Starts) -> None:
+    server = await start.ready(raw("own trouble"))
+    with pytest.raises(ToolError) as caught:
+        await server.call("echo", {"text": said}, unwatched)
+    assert str(caught.value) == f"the server `raw` refused `echo`: {said}"
+    assert (server.state.phase, server.log.read_text()) == ("ready", "started\n")
+
+
+async def test_what_a_tool_gave_back_steers_no_terminal(start: Starts) -> None:
+    server = await start.ready(raw("codes"))
+    assert await server.call("echo", {}, unwatched) == Result("ab2Jc\nd\ne")
+
+
 async def test_a_server_that_broke_is_started_again_and_answers(start: Starts, tmp_path: Path) -> None:
     server = await start.ready(raw("dies once", cwd=tmp_path))
     with pytest.raises(ToolError, match="was lost during"):
@@ -95,13 +121,13 @@ async def test_chatter_between_answers_is_written_down(start: Starts) -> None:
     )
 
 
-async def test_changed_tools_are_looked_at_again(start: Starts) -> None:
-    handlers = RecordingDesk()
-    server = start(raw("changes"), handlers)
+async def test_what_a_call_has_changed_can_be_called_at_once(start: Starts) -> None:
+    server = start(raw("changes"))
     assert [tool.original for tool in (await server.ready()).tools] == ["first"]
     first = server.state.tools[0]
     assert await server.call("first", {}, unwatched) == Result("changed")
-    await until(lambda: [tool.original for tool in server.state.tools] == ["second"])
+    assert [tool.original for tool in server.state.tools] == ["second"]
+    assert await server.call("second", {}, unwatched) == Result("changed")
     with pytest.raises(ToolError, match="the server `raw` does not offer `first` any more"):
         await first.caller.call("first", {}, unwatched)
 
