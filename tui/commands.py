@@ -3,9 +3,9 @@
 import difflib
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from tools.lazy import dataclass, regex
 from tui.command_names import ALIASES, ELSEWHERE, meant_by
 
 SHELL, MEMORY = "!", "# "
@@ -123,7 +123,7 @@ PROMPTS = "mcp__"
 
 _NAMED = {command.name: command for command in COMMANDS}
 
-_FORM = re.compile(r"/([a-zA-Z][\w-]*)(?:\s+(.*))?", re.DOTALL)
+_FORM = regex(r"/([a-zA-Z][\w-]*)(?:\s+(.*))?", re.DOTALL)
 
 
 def mode_of(text: str) -> PromptMode:

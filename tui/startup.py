@@ -2,9 +2,11 @@
 only when it is asked for."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from threading import Lock
 from typing import TYPE_CHECKING
+
+from tools.lazy import dataclass
 
 if TYPE_CHECKING:  # types only: see above
     from agent.sessions import Sessions

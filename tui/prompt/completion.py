@@ -2,9 +2,9 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from tools.lazy import dataclass, regex
 from tui.commands import completions, other_names
 
 if TYPE_CHECKING:  # a type only: few sessions have servers
@@ -26,7 +26,7 @@ class Completion:
 MOST = 50
 """Resources that are offered at once."""
 
-_MENTION = re.compile(r'(?<![\w@/.])@("[^"\n]*|[^\s"]*)\Z')
+_MENTION = regex(r'(?<![\w@/.])@("[^"\n]*|[^\s"]*)\Z')
 
 
 def candidates(text: str, servers: "Sequence[ServerStatus]") -> tuple[Completion, ...]:

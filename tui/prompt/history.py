@@ -9,8 +9,9 @@ import fcntl
 import json
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+
+from tools.lazy import dataclass
 
 LONGEST = 65_536
 """Characters of a message that is kept in the file."""

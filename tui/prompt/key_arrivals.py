@@ -1,7 +1,8 @@
 """What a key is for, by when its bytes arrived."""
 
-from dataclasses import dataclass
 from typing import Literal, TypeAlias
+
+from tools.lazy import dataclass
 
 GUARD = 0.3
 """Seconds without a key, and behind the painting of a question, before a key counts as an answer."""

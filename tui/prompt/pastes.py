@@ -1,15 +1,14 @@
 """Long texts and pictures that were pasted. A name in brackets stands for each in a message."""
 
 import base64
-import re
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
 from tools.files.pictures import LARGEST_PICTURE, picture_type
+from tools.lazy import dataclass, regex
 
 if TYPE_CHECKING:  # types only: much is loaded with them
     from agent.messages import Image, Note
@@ -19,7 +18,7 @@ MOST_LINES, MOST_CHARACTERS = 20, 2_000
 UNFOLDED = 200_000
 """Characters of a text that can be unfolded in the prompt."""
 
-_UNIT = re.compile(r"\[(?:pasted [\d,]+ (?:lines|characters) #\d+|image #\d+(?: \d+×\d+)?)\]")
+_UNIT = regex(r"\[(?:pasted [\d,]+ (?:lines|characters) #\d+|image #\d+(?: \d+×\d+)?)\]")
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,8 @@
 """Messages that wait until the session takes them. A queue knows neither a session nor a widget."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
+from tools.lazy import dataclass
 from tui.text.inks import Line
 from tui.text.sanitise import visible_line
 

@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import re
 import selectors
 import signal
 import termios
@@ -26,6 +25,7 @@ from textual.events import Key, MouseDown, Paste, Resize
 from textual.geometry import Size
 from textual.message import Message
 
+from tools.lazy import regex
 from tui.prompt.key_arrivals import Arrival, stamp
 from tui.terminal.display import Display
 from tui.terminal.signals import has_terminal, is_told_to_end
@@ -35,20 +35,20 @@ from tui.text.themes import Ground
 QUESTION = "\x1b]11;?\x1b\\"
 """Asks for the ground (OSC 11)."""
 
-_ANSWER = re.compile(r"\x1b\](\d+;[^\x07\x1b]*)(?:\x07|\x1b\\)")
-_COLOR = re.compile(r"11;rgba?:([0-9a-fA-F]{1,4})/([0-9a-fA-F]{1,4})/([0-9a-fA-F]{1,4})(?:/[0-9a-fA-F]{1,4})?")
-_REPLY = re.compile(
+_ANSWER = regex(r"\x1b\](\d+;[^\x07\x1b]*)(?:\x07|\x1b\\)")
+_COLOR = regex(r"11;rgba?:([0-9a-fA-F]{1,4})/([0-9a-fA-F]{1,4})/([0-9a-fA-F]{1,4})(?:/[0-9a-fA-F]{1,4})?")
+_REPLY = regex(
     r"\x1b\]\d+;[^\x07\x1b]*(?:\x07|\x1b\\)"  # colours, what was copied
     r"|\x1b\[[?>=][\d;:]*[cnuRS]"  # device attributes, states, keyboard flags, where the cursor is
     r"|\x1b\[\d*n|\x1b\[[4689];\d+;\d+t"  # states, sizes
     r"|\x1b[P_^][^\x07\x1b]*\x1b\\"  # versions and capabilities
 )
 """What a terminal answers when it is asked for what it is and can, maybe by the program before us."""
-_BEGUN = re.compile(r"\x1b(?:\[[0-?]*[ -/]*|\](?:\d*|\d+;[^\x07\x1b]*\x1b?)|[P_^][^\x07\x1b]*\x1b?)?\Z")
+_BEGUN = regex(r"\x1b(?:\[[0-?]*[ -/]*|\](?:\d*|\d+;[^\x07\x1b]*\x1b?)|[P_^][^\x07\x1b]*\x1b?)?\Z")
 """What goes on with what is typed next, if it is an answer, or a key that sends several characters."""
-_ESC_AND_MORE = re.compile(r"\x1b(?=[/!#@])")
+_ESC_AND_MORE = regex(r"\x1b(?=[/!#@])")
 """Esc, and then what begins a command: typed in one burst, or too fast to be told from one."""
-_MODIFIED_ENTER = re.compile(r"\x1b(?:[\r\n]|\[27;([2-8]);13~)")
+_MODIFIED_ENTER = regex(r"\x1b(?:[\r\n]|\[27;([2-8]);13~)")
 """Alt-Enter as most terminals send it, and Enter with Shift, Alt or Ctrl as xterm does: the usual parser drops what is
 held with it."""
 _GIVEN_BACK = (

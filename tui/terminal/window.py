@@ -2,10 +2,11 @@
 a clock; it knows no widget and no driver."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from textual.events import AppBlur, AppFocus, Event, Key, MouseDown, Paste
 
+from tools.lazy import dataclass
 from tui.terminal.notify import told
 from tui.view.blocks import SessionView
 

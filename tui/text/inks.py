@@ -1,13 +1,14 @@
 """What the words of a line mean, for whoever draws them. Plain values."""
 
-import re
 from typing import Literal, TypeAlias
+
+from tools.lazy import regex
 
 Ink: TypeAlias = Literal["text", "strong", "dim", "accent", "good", "warn", "bad", "code"]
 Span: TypeAlias = tuple[str, Ink]
 Line: TypeAlias = tuple[Span, ...]
 
-_CODE = re.compile(r"`([^`\n]+)`")
+_CODE = regex(r"`([^`\n]+)`")
 
 
 def coded(text: str, ink: Ink) -> Line:

@@ -1,7 +1,6 @@
 """The colours of one theme as styles. A palette knows what a colour is for, not where it is used."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 
 from rich.style import Style
@@ -9,6 +8,7 @@ from rich.text import Text
 from rich.theme import Theme as RichTheme
 from textual.color import Color
 
+from tools.lazy import dataclass
 from tui.text.contrast import LEAST, SPREAD, readable, tinted
 from tui.text.inks import Ink, Line
 

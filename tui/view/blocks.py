@@ -2,9 +2,10 @@
 widget, so that they are there before anything happens."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
+from tools.lazy import dataclass
 from tui.view.receipts import Compaction, RunningCompaction, UndoneReceipt
 
 if TYPE_CHECKING:  # types only: events and messages are loaded behind the first paint

@@ -1,7 +1,6 @@
 """How long a turn takes, and what is done in it. It is told views and the time, and reads no clock."""
 
-from dataclasses import dataclass
-
+from tools.lazy import dataclass
 from tui.view.blocks import Call, SessionView
 
 _APART = 5.0

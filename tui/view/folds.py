@@ -2,9 +2,9 @@
 lists that a later one took the place of. Pure: blocks in, what each of them is drawn as out."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
 
+from tools.lazy import dataclass
 from tools.outputs.extent import counted
 from tui.view.blocks import Block, Call, Thought, UserText
 from tui.view.titles import title_of

@@ -5,13 +5,14 @@ from itertools import groupby
 
 from rich.cells import cell_len
 
+from tools.lazy import regex
 from tui.text.inks import Ink, Line, Span
 
 MOST = 3
 """Lines that name keys, however narrow the screen is."""
 
 _KEY = r"(?:Up|Down|Left|Right|PgUp|PgDn|Home|End|Enter|Esc|Tab|Space|Del|F\d+|(?:Ctrl|Shift)-\w+|[A-Za-z/])"
-_KEYS = re.compile(rf"{_KEY}(?:, {_KEY})*(?= |$)")
+_KEYS = regex(rf"{_KEY}(?:, {_KEY})*(?= |$)")
 
 
 def key_lines(said: str, width: int) -> list[Line]:

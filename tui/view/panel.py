@@ -2,11 +2,11 @@
 A screen draws it, and lines print it."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias, Union
 
 from rich.cells import cell_len, set_cell_size
 
+from tools.lazy import dataclass
 from tui.text.fuzzy import ranked
 from tui.text.inks import Ink, Line, Span
 

@@ -1,10 +1,10 @@
 """Receipts of compactions as blocks of the transcript: one line, and what stands behind it."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
+from tools.lazy import dataclass
 from tools.outputs.extent import counted
 from tui.text.numbers import dollars, tokens
 

@@ -2,13 +2,13 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import groupby
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 from rich.cells import cell_len
 
+from tools.lazy import dataclass
 from tui.text.inks import Ink, Line
 from tui.text.numbers import dollars, seconds, tokens
 from tui.text.sanitise import visible_line
@@ -37,7 +37,7 @@ _GROUPS: Mapping[str, str] = {
 @dataclass(frozen=True, slots=True)
 class Shown:
     view: SessionView
-    took: Took = Took()  # noqa: RUF009  # a frozen value
+    took: Took = Took()  # a frozen value
     hint: str = ""
     """Said instead of what goes on, for a moment."""
     branch: str = ""
