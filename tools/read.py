@@ -96,8 +96,8 @@ def _part_of_large(file: IO[bytes], size: int, offset: int, limit: int, name: st
     """Lines of a file of which no more is held than is shown."""
     head = file.read(8192)
     kind = "a picture" if picture_type(head) else binary_kind(head)
-    if kind is not None or head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        about = f"{kind or 'UTF-16 text'} of {size / 1e6:,.0f} MB"
+    if kind is not None or head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE, codecs.BOM_UTF32_BE)):
+        about = f"{kind or 'text in UTF-16 or UTF-32'} of {size / 1e6:,.0f} MB"
         raise ToolError(f"`{name}` is {about}: look at parts of it in bash, with a program made for it")
     page = page_of_file(file, name, offset, limit, limits)
     more = f"; go on with offset={page.last + 1}" if page.lines is None or page.last < page.lines else ""

@@ -1,6 +1,6 @@
 """The `web_fetch` tool: a page of the public web as Markdown."""
 
-import codecs
+import asyncio
 import tempfile
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -47,48 +47,33 @@ class WebFetch:
 async def _as_text(page: "Page") -> tuple[str, str]:
     """The title, where there is one, and what the page says. Raises `ToolError`."""
     from tools.files.text import binary_kind  # noqa: PLC0415  # deferred: few runs fetch pages
+    from tools.web.charset import decoded  # noqa: PLC0415  # deferred: as above
 
     if not page.content.strip():
         return "", "(the page is empty)"
     known = page.media_type.startswith("text/") or page.media_type.partition("/")[2].split("+")[-1] in _TEXTS
     kind = binary_kind(page.content)
-    wide = page.charset.startswith(("utf-16", "utf-32"))
-    if (kind is not None and not wide) or (page.media_type and not known and page.media_type not in _HTML):
+    is_packed = kind is not None and kind != "binary data"
+    text = (
+        None if is_packed else await asyncio.to_thread(decoded, page.content, page.charset, is_cut=bool(page.left_out))
+    )
+    if text is None or (page.media_type and not known and page.media_type not in _HTML):
         what = page.media_type or kind
         raise ToolError(f"it is {what} ({len(page.content):,} bytes), no text: download it in bash with curl")
-    charset = page.charset if _is_known(page.charset) else ""
-    start = page.content[:512].lstrip().lower()
-    if page.media_type in _HTML or (not page.media_type and start.startswith((b"<!doctype html", b"<html"))):
-        return await _converted(page, charset)
-    return "", _plain(page.content, charset)
+    start = text[:512].lstrip().lower()
+    if page.media_type in _HTML or (not page.media_type and start.startswith(("<!doctype html", "<html"))):
+        return await _converted(text, page)
+    return "", plain(text)
 
 
-def _plain(content: bytes, charset: str) -> str:
-    """The text of the bytes, as the server says or, where it is wrong, as they look."""
-    from tools.files.text import decode, showable  # noqa: PLC0415  # deferred: few runs fetch pages
-
-    try:
-        return plain(content.decode(charset or "utf-8"))
-    except UnicodeDecodeError:
-        return plain(showable(decode(content).text))
-
-
-async def _converted(page: "Page", charset: str) -> tuple[str, str]:
+async def _converted(text: str, page: "Page") -> tuple[str, str]:
     from tools.documents.converter import converted  # noqa: PLC0415  # deferred: few runs fetch pages
 
     with tempfile.TemporaryFile() as file:
-        file.write(page.content)
+        file.write(text.encode("utf-8", "replace"))
         file.seek(0)
-        request = {"charset": charset, "url": str(page.address)}
-        done = await converted("tools.documents.web_page", request, file, CONVERTING)
+        done = await converted("tools.documents.web_page", {"url": str(page.address)}, file, CONVERTING)
     if not done.records:
-        return "", f"(too large or too deep to be made Markdown: this is its HTML)\n{_plain(page.content, charset)}"
+        return "", f"(too large or too deep to be made Markdown: this is its HTML)\n{plain(text)}"
     found = done.records[0]
     return plain(str(found["title"])), plain(str(found["text"])) or "(the page shows no text without scripts)"
-
-
-def _is_known(charset: str) -> bool:
-    try:
-        return bool(charset) and codecs.lookup(charset)._is_text_encoding  # a transformation such as base64 is none
-    except LookupError:
-        return False

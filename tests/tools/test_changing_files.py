@@ -73,6 +73,8 @@ async def test_a_file_must_be_known_before_it_is_changed(workspace: Workspace) -
         (b"caf\xe9 \xfc\n", "café", "thé", b"th\xe9 \xfc\n"),
         (b"gr\xc3\xbc\xc3\x9fe \xff x", "x", "ü", b"gr\xc3\xbc\xc3\x9fe \xff \xc3\xbc"),
         ("\ufeffäb".encode("utf-16-le"), "b", "ö", "\ufeffäö".encode("utf-16-le")),
+        ("\ufeffäb\r\nc".encode("utf-32-le"), "b\nc", "ö\n\U0001f600", "\ufeffäö\r\n\U0001f600".encode("utf-32-le")),
+        ("\ufeffäb".encode("utf-32-be"), "b", "", "\ufeffä".encode("utf-32-be")),
         (b"a\\d+$1", "\\d+$1", "\\1$&\\n", b"a\\1$&\\n"),
         (b"a\rb\r", "b", "c", b"a\rc\r"),
     ],

@@ -69,6 +69,7 @@ async def test_a_page_ends_before_it_is_too_large(workspace: Workspace) -> None:
     [
         (b"", "`f` is empty"),
         ("käse".encode("utf-16"), "1\tkäse"),
+        ("käse\nbrot".encode("utf-32"), "1\tkäse\n2\tbrot"),
         (b"caf\xe9", "1\tcafé"),
         ("gr\u00fc\u00df dich, sch\u00f6n".encode() + b" \xff", "1\tgrüß dich, schön \ufffd"),
         (b"a\rb\r", "1\ta\n2\tb"),

@@ -11,7 +11,13 @@ from tools.lazy import dataclass, regex
 
 Newline: TypeAlias = Literal["\n", "\r\n", "\r"]
 
-_BOMS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
+_BOMS = (
+    (codecs.BOM_UTF8, "utf-8"),
+    (codecs.BOM_UTF32_LE, "utf-32-le"),  # it begins as the next one does
+    (codecs.BOM_UTF16_LE, "utf-16-le"),
+    (codecs.BOM_UTF16_BE, "utf-16-be"),
+    (codecs.BOM_UTF32_BE, "utf-32-be"),
+)
 _SURROGATE = regex("[\ud800-\udfff]")
 
 _MULTIBYTE = ("big5", "cp932", "cp949", "euc", "gb", "iso2022", "johab", "shift", "cp1251", "koi8")

@@ -1,0 +1,158 @@
+"""The text of a page, in whatever encoding it came: as its bytes show, its server or it itself says, or it is likely.
+Pure.
+
+Which script it is written in, `charset_normalizer` tells well; which letters of Latin, it tells hardly: French, read as
+the code page of Prague, has hardly a sign that no word could have. So that is decided by the alphabets of languages.
+"""
+
+import codecs
+from collections.abc import Iterator
+
+from tools.lazy import regex
+
+_BOMS = (
+    (codecs.BOM_UTF8, "utf-8"),
+    (codecs.BOM_UTF32_LE, "utf-32-le"),
+    (codecs.BOM_UTF32_BE, "utf-32-be"),
+    (codecs.BOM_UTF16_LE, "utf-16-le"),
+    (codecs.BOM_UTF16_BE, "utf-16-be"),
+)
+
+_MEANT = {
+    "ascii": "cp1252", "iso8859-1": "cp1252", "iso8859-9": "cp1254", "iso8859-11": "cp874", "tis-620": "cp874",
+    "gb2312": "gb18030", "gbk": "gb18030", "shift_jis": "cp932", "euc_kr": "cp949", "big5": "cp950",
+    "utf-16": "utf-16-le", "utf-32": "utf-32-le",
+}  # fmt: skip
+"""What pages are written in that name an encoding of fewer signs, and browsers read them as."""
+
+_DECLARED = regex(
+    rb"""(?is)<meta[^>]{0,500}?charset\s*=\s*["']?([\w.:-]+)|<\?xml[^>]{0,200}?encoding\s*=\s*["']([\w.:-]+)"""
+)
+_DECLARED_IN = 65_536
+"""Bytes of a page in which it may say what it is written in."""
+
+_TWO_BYTES = ("gb18030", "cp932", "euc_jp", "big5", "cp949")
+_ALPHABETIC = (
+    "cp1251", "koi8_u", "koi8_r", "iso8859_5", "cp1253", "iso8859_7", "cp1255", "cp1256", "iso8859_6", "cp874",
+)  # fmt: skip
+_ALPHABETS = (
+    ("cp1252", ("äöüß", "àâæçéèêëîïôœùûü", "áéíñóúü", "áâãàçéêíóôõú", "àèéìòù", "åäöé", "æøåé", "áéíðóúýþæö", "äöõü")),
+    ("cp1250 iso8859_2", ("ąćęłńóśźż", "áčďéěíňóřšťúůýž", "áäčďéíĺľňóôŕšťúýž", "áéíóöőúüű", "čćđšž", "ăâîşţ")),
+    ("cp1254", ("çğıöşüâîû",)),
+    ("cp1257", ("ąčęėįšųūž", "āčēģīķļņšūž")),
+)
+"""Encodings of Latin letters, the likeliest first, with the letters beside ASCII of languages written in them."""
+
+_SIGNS = regex(rb"[\x80-\xff]{10}")
+"""Where so many bytes are those of signs of two, that is no chance, which `charset_normalizer` does not count."""
+_TELLING = regex(rb"[^<>\r\n]*[\x80-\xff][^<>\r\n]*")
+_CONTROL = regex(r"[\x00-\x08\x0e-\x1a]")
+_ENOUGH = 16_384
+"""Bytes from which an encoding is guessed."""
+_CLEAR = 0.15
+"""Up to which mess a text of another script is believed to be one."""
+
+
+def decoded(content: bytes, said: str = "", *, is_cut: bool = False) -> str | None:
+    """The text; None where the bytes are no text. `said`: the charset that the server names, perhaps wrong or unknown.
+    `is_cut`: the last sign may be there in part. A byte that stands for nothing becomes U+FFFD."""
+    for bom, codec in _BOMS:
+        if content.startswith(bom):
+            return content[len(bom) :].decode(codec, "replace")
+    if b"\0" in content:
+        wide = [codec for codec in (*_wide(content), _codec(said)) if codec.startswith(("utf-16", "utf-32"))]
+        texts = (_fitting(content, codec, is_cut) for codec in wide)
+        return next((text for text in texts if text is not None and not _CONTROL.search(text)), None)
+    for codec in _candidates(content, said):
+        if (text := _fitting(content, codec, is_cut)) is not None:
+            return text
+    if _is_mostly_utf8(content):
+        return content.decode("utf-8", "replace")
+    return content.decode(_guessed(content), "replace")
+
+
+def _candidates(content: bytes, said: str) -> Iterator[str]:
+    """Encodings that are tried in this order. UTF-8 is hardly ever so by chance, whoever says what."""
+    yield "iso2022_jp" if b"\x1b$B" in content or b"\x1b$@" in content else "utf-8"
+    yield _codec(said)
+    if found := _DECLARED.search(content[:_DECLARED_IN]):
+        named = _codec((found[1] or found[2]).decode("ascii", "replace"))
+        yield "" if named.startswith(("utf-16", "utf-32")) else named  # it could not have been read there
+
+
+def _codec(said: str) -> str:
+    """What a page is written in that names this encoding; empty where nobody knows it."""
+    try:
+        found = codecs.lookup(said) if said else None
+    except (LookupError, ValueError):
+        return ""
+    if found is None or not found._is_text_encoding:  # a transformation such as base64 is none
+        return ""
+    return _MEANT.get(found.name, found.name)
+
+
+def _fitting(content: bytes, codec: str, is_cut: bool) -> str | None:
+    """The text, if the bytes are written so, but for a damaged sign in a hundred."""
+    if not codec:
+        return None
+    try:
+        return codecs.getincrementaldecoder(codec)().decode(content, not is_cut)
+    except UnicodeError:
+        if codec == "utf-8":
+            return None
+    text = content.decode(codec, "replace")
+    beyond = sum(character > "\x7f" for character in text)
+    return text if text.count("\ufffd") * 100 <= beyond and "\0" not in text else None
+
+
+def _wide(content: bytes) -> Iterator[str]:
+    """The encodings of two or four bytes a sign whose zero bytes stand where these have them."""
+    start = content[:4096]
+    zeros = [start[at::4].count(0) / max(len(start[at::4]), 1) for at in range(4)]
+    if zeros[2] > 0.9 and zeros[3] > 0.9:
+        yield "utf-32-le"
+    if zeros[0] > 0.9 and zeros[1] > 0.9:
+        yield "utf-32-be"
+    even, odd = zeros[0] + zeros[2], zeros[1] + zeros[3]
+    if odd > 2 * even:
+        yield "utf-16-le"
+    if even > 2 * odd:
+        yield "utf-16-be"
+
+
+def _is_mostly_utf8(content: bytes) -> bool:
+    text = content.decode("utf-8", "replace")
+    return sum(character > "\x7f" for character in text) > 2 * text.count("\ufffd")
+
+
+def _guessed(content: bytes) -> str:
+    import charset_normalizer  # noqa: PLC0415  # deferred: only pages that say nothing need it
+
+    sample = b"\n".join(_TELLING.findall(content))[:_ENOUGH]
+    best, least, surest = "cp1252", _CLEAR, 0.0
+    latin = tuple(codec for names, _ in _ALPHABETS for codec in names.split())
+    at_least = 0.2 if _SIGNS.search(sample) else 0.0
+    for codec in (*latin, *_TWO_BYTES, *_ALPHABETIC):
+        found = charset_normalizer.from_bytes(sample, cp_isolation=[codec]).best()
+        if found is None:
+            continue
+        sure = max(found.coherence, at_least if codec in _TWO_BYTES else 0.0)
+        if (found.chaos, -sure) < (least, -surest):
+            best, least, surest = codec, found.chaos, sure
+    return _latin(sample) if best in latin else best
+
+
+def _latin(sample: bytes) -> str:
+    """The encoding in which the most of the letters beside ASCII are those of one language."""
+    best, most = "cp1252", 0.0
+    for names, alphabets in _ALPHABETS:
+        for codec in names.split():
+            text = sample.decode(codec, "replace").lower()
+            letters = [letter for letter in text if letter > "\x7f" and (letter.isalpha() or letter in "\ufffdªº¹²³")]
+            if codec.startswith("iso") and any("\x80" <= letter < "\xa0" for letter in text):
+                continue
+            for alphabet in alphabets:
+                share = sum(letter in alphabet for letter in letters) / max(len(letters), 1)
+                if share > most:
+                    best, most = codec, share
+    return best
