@@ -26,6 +26,7 @@ from agent.config.values import Config
 from agent.context.control_calls import PLAN
 from agent.context.estimate import decode_estimator, server_in
 from agent.context.secret_tokens import SecretTokens
+from agent.lsp.session_languages import SessionLanguages
 from agent.messages import Conversation
 from agent.providers.factory import (
     build_provider,
@@ -134,6 +135,8 @@ class Composer:
         config, there, provider = self.config, self.interactive, connected.provider
         channel, outputs = Channel(interactive=there), self._outputs(row.id, closing)
         workspace = Workspace(self.root, outputs, sandbox=self._sandbox(outputs, allowed.roots, closing))
+        languages = SessionLanguages(config, self.root, workspace.sandbox)
+        closing.push_async_callback(languages.close)
         recorder = self._recorder(row, channel, workspace, is_new=is_new)
         debug = debug_of(config, self.environment, interactive=there)
 
@@ -179,7 +182,7 @@ class Composer:
         note = archive.files.note
         runner = CallRunner(
             callable_tools, workspace, approval, interrupt, emit, ingest, note, progress, LoopGuard(), self.secrets,
-            guard, config.web_private, shows_changes=there,
+            guard, config.web_private, shows_changes=there, look_at_changes=languages.after_edit,
         )  # fmt: skip
 
         conversation, resumed = Conversation(), None
@@ -226,6 +229,7 @@ class Composer:
             servers=servers,
             archive=archive,
             checkpoints=checkpoints,
+            language_servers=lambda: languages.states,
         )
         if servers is not None:
             servers.start(env)

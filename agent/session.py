@@ -32,6 +32,7 @@ if TYPE_CHECKING:  # types only: few runs ask where a text is, have servers, or 
     from agent.context.provenance import Trace
     from agent.mcp.running import RunningServers
     from agent.window.compact import CompactResult
+    from tools.lsp.pool import LanguageServerState
 
 
 class HasConversation(Protocol):
@@ -131,6 +132,11 @@ class Session:
     def running_jobs(self) -> tuple[str, ...]:
         """What runs in the background: names and commands."""
         return tuple(f"{job.id}: {job.command}" for job in self._env.call_runner.workspace.jobs.running)
+
+    @property
+    def language_servers(self) -> "Sequence[LanguageServerState]":
+        """Those that were needed so far."""
+        return self._env.language_servers()
 
     def listen(self, hear: Callable[[Event], None]) -> None:
         """`hear` is told at once what happens between two turns."""

@@ -34,8 +34,8 @@ class Run:
 
 
 def environment(home: Path, extra: Mapping[str, str] | None = None) -> dict[str, str]:
-    """The environment of a user with nothing configured: no keys, no proxies. It has no sandbox, as not every machine
-    does: that has tests of its own."""
+    """The environment of a user with nothing configured: no keys, no proxies. It has no sandbox and no language
+    servers, as not every machine does: these have tests of their own."""
     kept = {name: os.environ[name] for name in ("PATH", "LANG", "TMPDIR") if name in os.environ}
     return {
         **kept,
@@ -43,6 +43,7 @@ def environment(home: Path, extra: Mapping[str, str] | None = None) -> dict[str,
         "EBB_HOME": str(home),
         "PYTHONPATH": str(ROOT),
         "EBB_SANDBOX": "off",
+        "EBB_LSP_ENABLED": "false",
         **(extra or {}),
     }
 

@@ -16,7 +16,7 @@ HEAVY = (
     "httpx2", "numpy", "model2vec",
 )  # fmt: skip
 SELDOM = (
-    "agent.extensions.places", "agent.extensions.trust", "yaml",
+    "agent.lsp.find", "tools.lsp.pool", "agent.extensions.places", "agent.extensions.trust", "yaml",
     "agent.input.attach", "agent.window.compact", "agent.context.compaction", "agent.calls.hooks",
     "agent.context.provenance", "agent.archive.embeddings", "agent.calls.hooks", "agent.archive.indexer",
     "agent.archive.semantic_search", "agent.overview", "agent.window.rewrite", "agent.mcp.running",

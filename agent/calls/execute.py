@@ -1,7 +1,7 @@
 """Calls and their outputs. It knows policy and tools; it knows no model and no store."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import field, replace
 from functools import partial
@@ -75,6 +75,11 @@ async def forget_files(file_changes: Sequence[Made]) -> None:
     """Where nobody will ask what was in them."""
 
 
+async def nothing_found(file_changes: Sequence[Made]) -> str:
+    """Where nobody looks at what was changed."""
+    return ""
+
+
 @dataclass(frozen=True, slots=True)
 class CallRunner:
     """What calls are run with."""
@@ -96,6 +101,8 @@ class CallRunner:
     guard: Guard = unguarded
     private_hosts: Sequence[str] = ()
     """Those on private networks that rules may open to commands."""
+    look_at_changes: Callable[[Sequence[Made]], Coroutine[None, None, str]] = nothing_found
+    """Says what is wrong with files since a call changed them."""
     shows_changes: bool = False
     """Somebody looks on: what a call changed in files is told as a diff."""
 
@@ -196,9 +203,18 @@ async def _run_call(call: ToolCall, place: CallPosition, call_runner: CallRunner
     if result is None:
         text = "interrupted by the user while it was running; it may be half done"
         return await _finish(call, place, call_runner, "interrupted", text, edited=edited)
+    result = await _looked_at(result, call_runner)
     return await _finish(
         call, place, call_runner, "failed" if result.failed else "done", result.text, result, ran, edited
     )
+
+
+async def _looked_at(result: Result, call_runner: CallRunner) -> Result:
+    """The result with what is wrong since the call changed files, if somebody says so before the user interrupts."""
+    if not result.file_changes or result.failed:
+        return result
+    found = await call_runner.interrupt.race(call_runner.look_at_changes(result.file_changes))
+    return replace(result, text=f"{result.text}\n{found}") if found else result
 
 
 async def _watched(allowed: Permit, call_runner: CallRunner, *, is_outside: bool = False) -> Result | None:

@@ -13,6 +13,7 @@ from typing import Any, cast
 from agent.config.aliases import AliasedSetting, own_names, snake_case, translate
 from agent.config.options import (
     BY_KEY,
+    LANGUAGE_SERVER_KEYS,
     MODEL_KEYS,
     OPTIONS,
     PROVIDER_KEYS,
@@ -27,6 +28,10 @@ from tools.files.bounded import beginning_of
 
 OTHER_VARIABLES = ("EBB_HOME", "EBB_PASS_ENV")
 """What the environment may say besides settings."""
+
+_SERVERS = {"mcp": SERVER_KEYS, "lsp": LANGUAGE_SERVER_KEYS}
+"""The tables that hold a table for each server, and what may be said there."""
+_NOT_THEIRS = ": a project may only tighten permissions"
 
 LARGEST_FILE = 1_000_000
 """Bytes of a configuration file; a project's may be anything."""
@@ -63,7 +68,7 @@ def load_config(
     values = {option.key: option.default for option in OPTIONS}
     sources = {option.key: "default" for option in OPTIONS}
     providers: dict[str, dict[str, object]] = {}
-    servers: dict[str, dict[str, object]] = {}
+    servers: dict[str, dict[str, dict[str, object]]] = {table: {} for table in _SERVERS}
     notices: list[str] = []
 
     user_file = folders.config / "config.toml"
@@ -90,7 +95,8 @@ def load_config(
         folders=folders,
         project=project,
         providers={name: ProviderConfig(**cast(dict[str, Any], table)) for name, table in providers.items()},
-        servers=servers,
+        servers=servers["mcp"],
+        language_servers=servers["lsp"],
         sources=sources,
         notices=tuple(notices),
         **cast(dict[str, Any], {field_of(key): value for key, value in values.items()}),
@@ -164,7 +170,9 @@ def _shown(text: str) -> str:
 
     key, _, value = text.partition("=")
     name = key.strip().rpartition(".")[2]
-    is_secret = key.strip().startswith("mcp.servers.") or (SECRET_NAME.search(name) and name not in PROVIDER_KEYS)
+    is_secret = key.strip().startswith(("mcp.servers.", "lsp.servers.")) or (
+        SECRET_NAME.search(name) and name not in PROVIDER_KEYS
+    )
     return f"{key}=…" if is_secret else f"{key}={redacted(without_password(value), {})}"
 
 
@@ -189,15 +197,16 @@ def _merge(
     values: dict[str, object],
     sources: dict[str, str],
     providers: dict[str, dict[str, object]],
-    servers: dict[str, dict[str, object]],
+    servers: dict[str, dict[str, dict[str, object]]],
     notices: list[str],
 ) -> None:
     rest = dict(tables)
     if "providers" in rest:
         _merge_providers(rest.pop("providers"), source, sources, providers, notices)
-    if isinstance(of_mcp := rest.get("mcp"), dict) and "servers" in of_mcp:
-        _merge_servers(of_mcp["servers"], source, sources, servers)
-        rest["mcp"] = {name: value for name, value in of_mcp.items() if name != "servers"}
+    for kind in _SERVERS:
+        if isinstance(of_kind := rest.get(kind), dict) and "servers" in of_kind:
+            _merge_servers(kind, of_kind["servers"], source, sources, servers[kind])
+            rest[kind] = {name: value for name, value in of_kind.items() if name != "servers"}
     given: dict[str, str] = {}
     for setting in translate(_flat(rest)):
         named = f"{source} ({setting.written})" if setting.written else source
@@ -272,24 +281,27 @@ def _merge_providers(
             sources[full] = f"{source} ({setting.written})" if setting.written else source
 
 
-def _merge_servers(tables: object, source: str, sources: dict[str, str], servers: dict[str, dict[str, object]]) -> None:
+def _merge_servers(
+    kind: str, tables: object, source: str, sources: dict[str, str], servers: dict[str, dict[str, object]]
+) -> None:
+    keys = _SERVERS[kind]
     if not isinstance(tables, dict) or not all(isinstance(table, dict) for table in tables.values()):
-        raise ConfigError(f"{source}: `mcp.servers` must hold one table per server")
+        raise ConfigError(f"{source}: `{kind}.servers` must hold one table per server")
     for name, table in tables.items():
         if not name.strip() or not name.isprintable():
             raise ConfigError(f"{source}: {name!r} is not a name for a server; use letters, digits, `-` and `_`")
         merged = servers.setdefault(name, {})
         for written, value in table.items():
-            key, full = snake_case(written), f"mcp.servers.{name}.{written}"
-            if key not in SERVER_KEYS:
-                raise ConfigError(f"{source}: there is no key `{full}`; allowed are {', '.join(SERVER_KEYS)}")
+            key, full = snake_case(written), f"{kind}.servers.{name}.{written}"
+            if key not in keys:
+                raise ConfigError(f"{source}: there is no key `{full}`; allowed are {', '.join(keys)}")
             try:
-                merged[key] = SERVER_KEYS[key](value)
+                merged[key] = keys[key](value)
             except ValueError as error:
                 is_secret = key in ("env", "headers", "client_secret")
                 given = "" if is_secret else f"is {value!r}, but "
                 raise ConfigError(f"{source}: `{full}` {given}must be {error}") from error
-            sources[f"mcp.servers.{name}.{key}"] = source
+            sources[f"{kind}.servers.{name}.{key}"] = source
 
 
 def _own(
@@ -327,12 +339,13 @@ def _tighten(
     tables: Mapping[str, object], source: str, values: dict[str, object], sources: dict[str, str], notices: list[str]
 ) -> None:
     for key, value in _flat(tables):
-        if key == "mcp.servers":
-            notices.append(f"`{key}` in {source} was left out: a project's servers are declared in its `.mcp.json`")
+        if key in ("mcp.servers", "lsp.servers"):
+            where = ": a project's servers are declared in its `.mcp.json`" if key == "mcp.servers" else _NOT_THEIRS
+            notices.append(f"`{key}` in {source} was left out{where}")
             continue
         option = BY_KEY.get(key)
         if option is None or option.tightens is None:
-            notices.append(f"`{key}` in {source} was left out: a project may only tighten permissions")
+            notices.append(f"`{key}` in {source} was left out{_NOT_THEIRS}")
             continue
         tightened = option.tightens(values[key], _parsed(option.parse, value, source, key))
         if tightened == values[key]:

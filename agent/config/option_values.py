@@ -194,6 +194,20 @@ def named_texts(value: object) -> Mapping[str, str]:
     raise ValueError("a table of texts in quotes")
 
 
+def extensions(value: object) -> tuple[str, ...]:
+    """How names of files end, each from its dot on."""
+    found = texts(value)
+    if found and all(re.fullmatch(r"\.?[\w+#-]+", each) for each in found):
+        return tuple(f".{each.removeprefix('.').lower()}" for each in found)
+    raise ValueError('a list of how file names end, such as [".py", ".pyi"]')
+
+
+def nested(value: object) -> Mapping[str, object]:
+    if isinstance(value, dict):
+        return dict(value)
+    raise ValueError("a table")
+
+
 def port(value: object) -> int:
     if isinstance(value, int) and not isinstance(value, bool) and 0 < value < 65_536:
         return value

@@ -7,11 +7,13 @@ from agent.config.option_values import (
     command_words,
     count,
     dollars,
+    extensions,
     factor,
     flag,
     hooks,
     keep_alive,
     named_texts,
+    nested,
     one_of,
     optional_count,
     optional_days,
@@ -133,6 +135,10 @@ def _both(current: object, project: object) -> object:
     """The names that both have; an empty list names all."""
     here, there = texts(current), texts(project)
     return tuple(name for name in there if name in here) or here if here else there
+
+
+def _neither(current: object, project: object) -> object:
+    return flag(current) and flag(project)
 
 
 EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
@@ -279,6 +285,14 @@ OPTIONS: tuple[Option, ...] = (
         "seconds that the first request waits for servers; without it 5, and 0 in a terminal",
     ),
     Option("mcp.disabled", (), texts, "servers that are not started", tightens=_also_names),
+    Option(
+        "lsp.enabled",
+        True,
+        flag,
+        "tell the model what language servers find wrong with what it has just changed, where there are some",
+        tightens=_neither,
+    ),
+    Option("lsp.timeout", 2.0, seconds, "seconds that a change of a file waits for what language servers say of it"),
     Option("tui.keys", "usual", one_of(*KEY_NAMES), "keys of the prompt; `vim`: those of vi"),
     Option("tui.theme", "auto", one_of(*THEMES), "the terminal's colours; `auto`: light or dark, as the terminal is"),
     Option("tui.panel", True, flag, "list, files, context and servers beside the conversation, from 140 columns on"),
@@ -369,3 +383,15 @@ SERVER_KEYS: dict[str, Callable[[object], object]] = {
     "login_timeout": seconds,
 }
 """What may be said of a server of the Model Context Protocol."""
+
+LANGUAGE_SERVER_KEYS: dict[str, Callable[[object], object]] = {
+    "command": command_words,
+    "args": word_list,
+    "extensions": extensions,
+    "env": named_texts,
+    "settings": nested,
+    "options": nested,
+    "enabled": flag,
+    "startup_timeout": seconds,
+}
+"""What may be said of a language server."""

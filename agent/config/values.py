@@ -116,6 +116,8 @@ class Config:
     retry_fallback_after: float | None
     mcp_startup_timeout: float | None
     mcp_disabled: tuple[str, ...]
+    lsp_enabled: bool
+    lsp_timeout: float
     hooks_after_tool: tuple[AfterTool, ...]
     tui_keys: KeysName
     tui_theme: ThemeName
@@ -140,6 +142,8 @@ class Config:
     providers: Mapping[str, ProviderConfig]
     servers: Mapping[str, Mapping[str, object]] = field(repr=False)
     """What the user says of each server, by `SERVER_KEYS`."""
+    language_servers: Mapping[str, Mapping[str, object]] = field(repr=False)
+    """The same of language servers, by `LANGUAGE_SERVER_KEYS`."""
     sources: Mapping[str, str]
     """Where each value came from, by key (`agent.model`)."""
     notices: tuple[str, ...] = ()

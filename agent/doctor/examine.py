@@ -15,6 +15,7 @@ from agent.config.options import PROVIDERS
 from agent.config.values import Config, Folders
 from agent.context.mask import numbered_outputs
 from agent.errors import AgentError, ConfigError, StoreFailed
+from agent.lsp.find import found_servers
 from agent.mcp.manage import rows
 from agent.messages import Conversation
 from agent.providers.keys import KeyStore, kept_key
@@ -71,6 +72,8 @@ def examine_settings(config: Config, environment: Mapping[str, str]) -> Iterator
     yield _sandbox(config)
     if config.may_have_servers:
         yield from _servers(config, environment)
+    if config.lsp_enabled:
+        yield from _language_servers(config, environment)
     if config.recall_embedding_model is not None:
         yield _embedding_model(config.recall_embedding_model)
 
@@ -158,6 +161,22 @@ def _servers(config: Config, environment: Mapping[str, str]) -> Iterator[Finding
     on = [row.name for row in found if row.standing == "on"]
     if on:
         yield Finding("servers", "well", f"{', '.join(on)}; whether they start was not tried")
+
+
+def _language_servers(config: Config, environment: Mapping[str, str]) -> Iterator[Finding]:
+    """Those that would be started for files of their language. Where there are none, there is nothing to say."""
+    subject = "language servers"
+    found = found_servers(config, config.project, environment)
+    missing = [one for one in found if not os.access(one.spec.command[0], os.X_OK)]
+    on = [one for one in found if one.standing == "on" and one not in missing]
+    if on:
+        names = ", ".join(f"{one.spec.name} ({one.spec.command[0]})" for one in on)
+        yield Finding(subject, "well", f"{names}; whether they start was not tried")
+    for one in found:
+        if one.standing == "not approved":
+            yield Finding(subject, "note", f"{one.spec.name} ({one.source}) is not started: this folder is not trusted")
+        elif one in missing:
+            yield Finding(subject, "broken", f"{one.spec.name}: there is no program `{one.spec.command[0]}`")
 
 
 def examine_folders(folders: Folders) -> Iterator[Finding]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import field
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from agent.archive.session_archive import SessionArchive
 from agent.calls.execute import CallRunner
@@ -27,6 +27,9 @@ from agent.window.reminders import Reminders
 from agent.window.rent_paid import Rent
 from agent.window.server_tools import ServerTools
 from tools.lazy import dataclass
+
+if TYPE_CHECKING:  # types only: few sessions need such servers
+    from tools.lsp.pool import LanguageServerState
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +93,8 @@ class Env:
     """What left the view, to look up and to look through; None where nothing is kept."""
     checkpoints: SessionCheckpoints | None = None
     """Files as they were before the session changed them; None where none are kept."""
+    language_servers: Callable[[], "Sequence[LanguageServerState]"] = tuple
+    """Those that were needed so far, and how it stands with them."""
     pending_messages: Callable[[], Sequence[User]] = tuple
     """Takes what the user has said while the turn runs."""
 

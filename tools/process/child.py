@@ -41,10 +41,23 @@ class Exit:
     err: bytes
 
 
-async def started(launch: Launch, folder: Path | None, log: Log, most: int) -> "Child":
-    """Starts the program. Raises `OSError` or `ValueError` when that cannot be done."""
+class MessageBuffer(Protocol):
+    """Takes bytes as they come and gives the messages that are complete, none larger than agreed."""
+
+    @property
+    def problem(self) -> str:
+        """Why nothing more can be read out of what comes, if so."""
+
+    def take(self, chunk: bytes) -> "Sequence[OutputLine]": ...
+
+
+async def started(
+    launch: Launch, folder: Path | None, log: Log, most: int, messages: MessageBuffer | None = None
+) -> "Child":
+    """Starts the program. `messages`: how its output is divided, if not into lines. Raises `OSError` or `ValueError`
+    when it cannot be started."""
     try:
-        child = await _running(Child(log, most), launch, folder)
+        child = await _running(Child(log, most, messages), launch, folder)
     finally:
         for each in launch.descriptors:
             os.close(each)
@@ -169,13 +182,13 @@ class _Answering(_Program):
 class Child(_Program):
     """Nothing that it prints is held beyond one line of `most` bytes and what is waiting."""
 
-    def __init__(self, log: Log, most: int) -> None:
+    def __init__(self, log: Log, most: int, messages: MessageBuffer | None = None) -> None:
         super().__init__()
         self.problem = ""
         """Why it is not read any more, when that is not because it ended."""
         self._log = log
         self._most = most
-        self._lines = LineBuffer(most)
+        self._lines = messages or LineBuffer(most)
         self._waiting: deque[OutputLine] = deque()
         self._bytes_waiting = 0
         self._is_paused = False
@@ -254,8 +267,8 @@ class Child(_Program):
         for line in self._lines.take(data):
             self._waiting.append(line)
             self._bytes_waiting += _held(line)
-        if self._lines.size > 2 * self._most:
-            self.problem = f"it printed a line of more than {2 * self._most:,} bytes"
+        if problem := self._lines.problem:
+            self.problem = f"it printed {problem}"
             self._end_reading()
         elif (len(self._waiting) > _MOST_WAITING or self._bytes_waiting > self._most) and not self._is_paused:
             self._is_paused = True

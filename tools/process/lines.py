@@ -31,6 +31,11 @@ class LineBuffer:
         self.size = 0
         """Bytes of the line that is not complete yet."""
 
+    @property
+    def problem(self) -> str:
+        """What came that ends the patience with it: a line twice as long as one that is only skipped."""
+        return f"a line of more than {2 * self._most:,} bytes" if self.size > 2 * self._most else ""
+
     def take(self, chunk: bytes) -> list[OutputLine]:
         *ended, rest = chunk.split(self._end)
         lines: list[OutputLine] = []

@@ -16,6 +16,10 @@ from tui.view.session_status import SessionFacts, status_panel
 _SIGNS: dict[str, tuple[str, Ink]] = {"well": ("ok", "good"), "note": ("note", "warn"), "broken": ("BAD", "bad")}
 
 
+_HOW = {"idle": "is ended ({})", "starting": "is starting", "ready": "runs", "failed": "cannot be used: {}"}
+"""How it stands with a language server."""
+
+
 async def show_status(context: CommandContext, _: str) -> None:
     controller, session = context.controller, context.controller.session
     if session is None:
@@ -30,6 +34,7 @@ async def show_status(context: CommandContext, _: str) -> None:
         await _changed(session),
         len(session.running_jobs),
         len(controller.queue),
+        [(one.name, _HOW[one.phase].format(one.detail)) for one in session.language_servers],
     )
     await context.show(status_panel(overview, facts))
 

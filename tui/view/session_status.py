@@ -33,6 +33,8 @@ class SessionFacts:
     jobs: int
     waiting: int
     """Messages that are not sent yet."""
+    languages: Sequence[tuple[str, str]] = ()
+    """The language servers that were needed so far, and how it stands with each."""
 
 
 def status_panel(overview: Overview, facts: SessionFacts) -> Panel:
@@ -71,6 +73,8 @@ def _told(overview: Overview, facts: SessionFacts) -> Iterator[tuple[str, str, s
     yield "files", f"{counted(count, 'file')} changed  +{added} −{removed}" if count else "none changed", "/files"
     if facts.jobs:
         yield "running", f"{counted(facts.jobs, 'command')} in the background", "/tasks"
+    if facts.languages:
+        yield "languages", ", ".join(visible_line(f"{name} {how}") for name, how in facts.languages), ""
     if facts.waiting:
         yield "waiting", f"{counted(facts.waiting, 'message')} not sent yet", ""
 

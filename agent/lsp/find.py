@@ -1,0 +1,168 @@
+"""Which language servers there are for a project: those of the configuration, and known ones among programs of the user
+or the project. One of the project's, or that runs what the project holds, needs its folder's trust; the latter may do
+without where a sandbox holds it. It starts none."""
+
+import hashlib
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, TypeAlias, cast
+
+from agent.config.values import Config
+from agent.extensions.trust import FolderTrust, Item, digest_of_text
+from tools.files.bounded import beginning_of
+from tools.lsp.spec import KNOWN, KnownServer, LanguageServerSpec
+from tools.sandbox.system import Missing, found_sandbox
+
+LanguageServerStanding: TypeAlias = Literal["on", "off", "not approved"]
+
+_FOLDERS = ("node_modules/.bin", ".venv/bin", "venv/bin")
+"""Where a project has programs of its own."""
+_PACKAGES = (".venv", "venv", "env")
+"""Where it has packages of its own."""
+_LARGEST_PROGRAM = 64_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class FoundServer:
+    """A language server that is there."""
+
+    spec: LanguageServerSpec
+    standing: LanguageServerStanding
+    source: str
+    """Where it was found, for people."""
+    item: Item | None = None
+    """What has to be approved before it may run, if anything."""
+
+
+def found_servers(config: Config, root: Path, environment: Mapping[str, str]) -> tuple[FoundServer, ...]:
+    """Those that could run in a working folder. Of a known one the user's own comes first, where the project's is not
+    approved."""
+    trust = FolderTrust(config)
+    found = [*_configured(config, environment), *_known(config, root, environment, trust)]
+    on = {one.spec.name for one in found if one.standing == "on"}
+    instead = {known.instead_of for known in KNOWN if known.name in on}
+    return tuple(one for one in found if one.spec.name not in instead)
+
+
+def language_server_items(config: Config, root: Path, environment: Mapping[str, str]) -> tuple[Item, ...]:
+    """What a project brings that would run as a language server, or be run by one, as far as that is to be approved."""
+    return tuple(one.item for one in found_servers(config, root, environment) if one.item is not None)
+
+
+def _configured(config: Config, environment: Mapping[str, str]) -> Iterator[FoundServer]:
+    """Those that the user has given a command."""
+    for name, table in config.language_servers.items():
+        words = (*_words(table.get("command")), *_words(table.get("args")))
+        known = next((one for one in KNOWN if one.name == name), None)
+        if not _words(table.get("command")):
+            continue
+        program = os.path.expanduser(words[0])
+        command = (_on_path(program, environment, None) or program, *words[1:])
+        source = config.sources.get(f"lsp.servers.{name}.command", "configuration")
+        spec = _spec(known or KnownServer(name, command, ()), command, table, config)
+        yield FoundServer(spec, "on" if table.get("enabled", True) else "off", source)
+
+
+def _known(config: Config, root: Path, environment: Mapping[str, str], trust: FolderTrust) -> Iterator[FoundServer]:
+    for known in KNOWN:
+        table = config.language_servers.get(known.name, {})
+        if table.get("command"):
+            continue
+        candidates = list(_programs(known, config, root, environment))
+        standings = [(path, item, _standing(known, item, config, trust)) for path, item in candidates]
+        standings.sort(key=lambda one: one[2] != "on")  # stable: the project's own first, where it may run
+        for path, item, standing in standings[:1]:
+            command = (path, *known.command[1:])
+            spec = _spec(known, command, table, config)
+            state = standing if table.get("enabled", True) else "off"
+            yield FoundServer(spec, state, path, item if state == "not approved" else None)
+
+
+def _programs(
+    known: KnownServer, config: Config, root: Path, environment: Mapping[str, str]
+) -> Iterator[tuple[str, Item | None]]:
+    """Its programs, the project's own first, with what has to be approved before one runs."""
+    for folder in dict.fromkeys((root, config.project)):
+        for name in _FOLDERS:
+            path = folder / name / known.command[0]
+            if os.access(path, os.X_OK) and path.is_file():
+                shown = f"language server {known.name}: {path.relative_to(config.project)}"
+                yield (
+                    str(path),
+                    Item("server", f"language server {known.name}", "project", str(path), _digest(path), (shown,)),
+                )
+    path_found = _on_path(known.command[0], environment, config.project)
+    if path_found is not None:
+        shown = f"language server {known.name}: it runs build scripts and tools of this folder"
+        name = f"work of {known.name}"
+        runs = Item("server", name, "project", path_found, digest_of_text(known.name, path_found), (shown,))
+        yield path_found, runs if known.runs_project else None
+
+
+def _standing(known: KnownServer, item: Item | None, config: Config, trust: FolderTrust) -> LanguageServerStanding:
+    if item is None:
+        return "on"
+    standing = trust.standing(item)
+    if standing == "refused":
+        return "off"
+    is_own = item.source.startswith(f"{config.project}{os.sep}")
+    is_held = config.sandbox != "off" and not isinstance(found_sandbox(), Missing)
+    return "on" if standing == "on" or (not is_own and is_held) else "not approved"
+
+
+def _on_path(program: str, environment: Mapping[str, str], project: Path | None) -> str | None:
+    """The absolute path of a program; never one in a relative folder, nor one that the project brings along."""
+    if os.sep in program:
+        return program if os.access(program, os.X_OK) else None
+    for folder in environment.get("PATH", os.defpath).split(os.pathsep):
+        path = os.path.join(folder, program)
+        is_theirs = project is not None and any(
+            Path(each).is_relative_to(project) for each in (path, os.path.realpath(path))
+        )
+        if os.path.isabs(folder) and not is_theirs and os.path.isfile(path) and os.access(path, os.X_OK):
+            return path
+    return None
+
+
+def _spec(
+    known: KnownServer,
+    command: tuple[str, ...],
+    table: Mapping[str, object],
+    config: Config,
+) -> LanguageServerSpec:
+    own = cast(Mapping[str, object], table.get("settings") or _usual_settings(known, config))
+    return LanguageServerSpec(
+        known.name,
+        command,
+        _words(table.get("extensions")) or known.extensions,
+        {**known.env, **cast(Mapping[str, str], table.get("env") or {})},
+        own,
+        {**known.options, **cast(Mapping[str, object], table.get("options") or {})},
+        cast(float, table.get("startup_timeout", 60.0)),
+    )
+
+
+def _usual_settings(known: KnownServer, config: Config) -> Mapping[str, object]:
+    """What servers for Python are told: where the project's packages are, without running its interpreter."""
+    if ".py" not in known.extensions:
+        return {}
+    paths = [str(path) for name in _PACKAGES for path in (config.project / name).glob("lib/python3*/site-packages")]
+    analysis = {"analysis": {"extraPaths": paths}}
+    return {"python": analysis, "basedpyright": analysis} if paths else {}
+
+
+def _words(value: object) -> tuple[str, ...]:
+    return value if isinstance(value, tuple) else ()
+
+
+def _digest(program: Path) -> str:
+    """Of a program and of what says of its package which version it is."""
+    real = program.resolve()
+    digest = hashlib.sha256(os.fsencode(real))
+    for path in (real, *(folder / "package.json" for folder in real.parents[:3])):
+        with suppress(OSError):
+            digest.update(beginning_of(path, _LARGEST_PROGRAM))
+    return digest.hexdigest()

@@ -1,0 +1,61 @@
+"""The language servers of a session from its beginning to its end. Nothing of them is loaded before one is needed."""
+
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from agent.config.values import Config
+from tools.base import Made
+from tools.sandbox.sandbox import Sandbox
+
+if TYPE_CHECKING:  # types only: few runs change a file that a server knows
+    from tools.lsp.pool import LanguageServers, LanguageServerState
+    from tools.lsp.spec import LanguageServerSpec
+
+
+class SessionLanguages:
+    """Finds and starts servers for a working folder, and ends them."""
+
+    def __init__(self, config: Config, root: Path, sandbox: Sandbox | None) -> None:
+        """`sandbox`: where commands of the session run, and so do these."""
+        self._config = config
+        self._root = root
+        self._sandbox = sandbox
+        self._servers: LanguageServers | None = None
+
+    def servers(self) -> "LanguageServers":
+        """Those that there are, none of them started."""
+        if self._servers is None:
+            from tools.lsp.pool import LanguageServers  # noqa: PLC0415  # deferred: see above
+
+            logs = self._config.folders.logs / "language-servers"
+            self._servers = LanguageServers(self._root, self._find, logs, self._config.lsp_timeout)
+        return self._servers
+
+    async def after_edit(self, made: Sequence[Made]) -> str:
+        """What changes of files have brought, for the model; empty where that is nothing."""
+        if not self._config.lsp_enabled or not any(change.path.suffix for change in made):
+            return ""
+        return await self.servers().after_edit(made)
+
+    @property
+    def states(self) -> "tuple[LanguageServerState, ...]":
+        """Those that were needed so far."""
+        return self._servers.states if self._servers is not None else ()
+
+    async def close(self) -> None:
+        if self._servers is not None:
+            await self._servers.close()
+
+    def _find(self, extension: str) -> "Sequence[LanguageServerSpec]":
+        """The servers for files with an extension that may run now."""
+        from agent.lsp.find import found_servers  # noqa: PLC0415  # deferred: see above
+
+        found = found_servers(self._config, self._root, os.environ)
+        return [
+            replace(one.spec, sandbox=self._sandbox)
+            for one in found
+            if one.standing == "on" and extension in one.spec.extensions
+        ]

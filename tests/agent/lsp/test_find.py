@@ -1,0 +1,96 @@
+"""Which language servers a project may use."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from agent.config.load import load_config
+from agent.extensions.trust import FolderTrust
+from agent.lsp.find import found_servers, language_server_items
+
+
+def program(path: Path) -> str:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("#!/bin/sh\n")
+    path.chmod(0o755)
+    return str(path)
+
+
+class Place:
+    """A project, and a folder of the user's programs."""
+
+    def __init__(self, home: Path) -> None:
+        self.home, self.project, self.bin = home, home / "app", home / "bin"
+        self.project.mkdir()
+        self.bin.mkdir()
+        self.environment: Mapping[str, str] = {
+            "EBB_HOME": str(home),
+            "PATH": f"{self.bin}:node_modules/.bin:{self.project}/.venv/bin",
+        }
+        self.flags: tuple[str, ...] = ("agent.sandbox=off",)
+
+    def found(self) -> list[tuple[str, str, str]]:
+        config = load_config(self.project, self.environment, {}, self.flags)
+        servers = found_servers(config, self.project, self.environment)
+        return [(one.spec.name, one.spec.command[0].removeprefix(f"{self.home}/"), one.standing) for one in servers]
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    return Place(tmp_path.resolve())
+
+
+def test_the_user_s_programs_run(place: Place) -> None:
+    for name in ("ruff", "gopls", "pyright-langserver"):
+        program(place.bin / name)
+    assert place.found() == [
+        ("pyright", "bin/pyright-langserver", "on"),
+        ("ruff", "bin/ruff", "on"),
+        ("gopls", "bin/gopls", "on"),
+    ]
+    program(place.bin / "basedpyright-langserver")
+    assert [name for name, _, _ in place.found()] == ["basedpyright", "ruff", "gopls"]
+
+
+def test_a_project_s_program_runs_once_it_is_approved_and_as_long_as_it_is_the_same(place: Place) -> None:
+    own = Path(program(place.project / ".venv/bin/ruff"))
+    assert place.found() == [("ruff", "app/.venv/bin/ruff", "not approved")]
+    program(place.bin / "ruff")
+    assert place.found() == [("ruff", "bin/ruff", "on")]
+    (place.bin / "ruff").unlink()
+    config = load_config(place.project, place.environment, {}, place.flags)
+    items = language_server_items(config, place.project, place.environment)
+    assert [item.shown for item in items] == [("language server ruff: .venv/bin/ruff",)]
+    FolderTrust(config).decide(items, "approved")
+    program(place.bin / "ruff")
+    assert place.found() == [("ruff", "app/.venv/bin/ruff", "on")]
+    own.write_text("#!/bin/sh\ncurl example.org\n")
+    assert place.found() == [("ruff", "bin/ruff", "on")]
+
+
+def test_a_link_to_a_project_s_program_is_the_project_s(place: Place) -> None:
+    program(place.project / "tools/gopls")
+    (place.bin / "gopls").symlink_to(place.project / "tools/gopls")
+    assert place.found() == []
+
+
+def test_what_runs_the_project_s_code_needs_trust_where_no_sandbox_holds_it(place: Place) -> None:
+    program(place.bin / "rust-analyzer")
+    assert place.found() == [("rust-analyzer", "bin/rust-analyzer", "not approved")]
+
+
+def test_the_user_names_others_and_leaves_some_out(place: Place) -> None:
+    program(place.bin / "ruff")
+    mine = program(place.bin / "my-server")
+    place.flags = (
+        *place.flags,
+        "lsp.servers.ruff.enabled=false",
+        f'lsp.servers.mine.command=["{mine}", "--stdio"]',
+        'lsp.servers.mine.extensions=["txt", ".MD"]',
+        "lsp.servers.mine.settings={a = {b = 1}}",
+    )
+    assert place.found() == [("mine", "bin/my-server", "on"), ("ruff", "bin/ruff", "off")]
+    config = load_config(place.project, place.environment, {}, place.flags)
+    spec = found_servers(config, place.project, place.environment)[0].spec
+    assert (spec.command, spec.extensions, spec.settings) == ((mine, "--stdio"), (".txt", ".md"), {"a": {"b": 1}})

@@ -1,0 +1,82 @@
+"""Language servers in whole runs: what the model is told, and that none outlives a run."""
+
+import json
+import os
+import signal
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.kit.session import call, calls
+from tests.kit.user import User
+from tests.tools.lsp import scripted
+from tests.waiting import is_gone, soon
+from tools.sandbox.system import Missing, found_sandbox
+
+SERVER = (
+    "--config", f'lsp.servers.words.command=["{sys.executable}", "{scripted.__file__}"]',
+    "--config", 'lsp.servers.words.extensions=[".txt"]', "--config", "lsp.timeout=20",
+)  # fmt: skip
+AUTO = ("--permission-mode", "auto")
+WRONG = calls(call("write", path="a.txt", content="fine\nwrong\n"))
+
+
+@pytest.fixture
+def user(tmp_path: Path) -> User:
+    return User(tmp_path)
+
+
+@pytest.mark.parametrize("sandbox", ["off", "auto"])
+def test_a_change_of_a_file_is_told_what_it_brought(sandbox: str, user: User) -> None:
+    if sandbox == "auto" and isinstance(found_sandbox(), Missing):
+        pytest.skip("this machine has no sandbox")
+    model = user.script(WRONG, {"text": "Done."})
+    env = {"EBB_LSP_ENABLED": "true", "EBB_SANDBOX": sandbox}
+    run = user.ebb("-p", "go", "-m", model, "--output-format", "json", *AUTO, *SERVER, env=env)
+    told = "created `a.txt`: 2 lines\nNew problems since this change:\na.txt:2:1 error: wrong here [words W1]"
+    assert (run.code, user.outputs(run.result["session"])) == (0, [told])
+
+
+def test_without_the_setting_no_server_is_asked(user: User) -> None:
+    run = user.ask(WRONG, {"text": "Done."}, flags=(*AUTO, *SERVER))
+    assert user.outputs(run.result["session"]) == ["created `a.txt`: 2 lines"]
+
+
+async def test_a_killed_run_leaves_no_server(user: User) -> None:
+    model = user.script(WRONG, calls(call("bash", command="touch started; sleep 600")), {"text": "Done."})
+    running = user.begin("-p", "go", "-m", model, *AUTO, *SERVER, env={"EBB_LSP_ENABLED": "true"})
+    await soon(lambda: (user.project / "started").exists())
+    (server,) = servers_in(user.project)
+    running.send_signal(signal.SIGKILL)
+    running.communicate()
+    assert is_gone(server)
+
+
+def servers_in(folder: Path) -> list[int]:
+    """The scripted servers that run in a folder."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            is_ours = scripted.__file__.encode() in (entry / "cmdline").read_bytes().split(b"\0")
+            if is_ours and Path(os.readlink(entry / "cwd")) == folder.resolve():
+                found.append(int(entry.name))
+        except OSError:
+            continue
+    return found
+
+
+def test_the_doctor_names_the_servers(user: User) -> None:
+    missing = (
+        "--config",
+        'lsp.servers.gone.command="/no/such/server"',
+        "--config",
+        'lsp.servers.gone.extensions=["x"]',
+    )
+    env = {"EBB_LSP_ENABLED": "true", "PATH": "/nonexistent"}
+    run = user.ebb("doctor", "--json", "-m", user.script(), *SERVER, *missing, env=env)
+    findings = json.loads(run.out)["findings"]
+    assert [(one["state"], one["text"]) for one in findings if one["subject"] == "language servers"] == [
+        ("well", f"words ({sys.executable}); whether they start was not tried"),
+        ("broken", "gone: there is no program `/no/such/server`"),
+    ]

@@ -1,0 +1,184 @@
+"""What an edit brought, by a server that behaves or does not, and by a real one."""
+
+import json
+import os
+import sys
+from collections.abc import AsyncIterator
+from itertools import pairwise
+from pathlib import Path
+from typing import Protocol
+
+import pytest
+
+from tests.tools.lsp import scripted
+from tests.waiting import until
+from tools.base import Made
+from tools.lsp.pool import LanguageServers
+from tools.lsp.spec import LanguageServerSpec
+
+HEAD = "New problems since this change:\n"
+COMMAND = (sys.executable, scripted.__file__)
+
+
+class Starts(Protocol):
+    def __call__(self, *specs: LanguageServerSpec, seconds: float = 20) -> LanguageServers: ...
+
+
+def spec(*words: str, name: str = "words") -> LanguageServerSpec:
+    return LanguageServerSpec(name, (*COMMAND, *words), (".txt",), settings={"its": {"own": [1, 2]}})
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    folder = (tmp_path / "project").resolve()
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+async def start(root: Path, tmp_path: Path) -> AsyncIterator[Starts]:
+    started: list[LanguageServers] = []
+
+    def begin(*specs: LanguageServerSpec, seconds: float = 20) -> LanguageServers:
+        found = [*specs]
+        servers = LanguageServers(root, lambda end: [one for one in found if end in one.extensions], tmp_path, seconds)
+        started.append(servers)
+        return servers
+
+    yield begin
+    for servers in started:
+        await servers.close()
+
+
+def made(path: Path, before: str | None, after: str | None) -> Made:
+    if after is not None:
+        path.write_text(after)
+    return Made(path, None if before is None else before.encode(), None if after is None else after.encode())
+
+
+@pytest.mark.parametrize("way", ["", "pull", "no versions", "other versions", "late", "asks"])
+async def test_an_edit_is_told_what_it_brought_and_nothing_else(way: str, start: Starts, root: Path) -> None:
+    servers, path = start(spec(way)), root / "a.txt"
+    texts = [None, "wrong\nfine\n", "\n\nwrong\nfine\n", "\nwrong\nwrong\ndoubtful\n", "doubtful\n", None, "fine\n"]
+    told = [await servers.after_edit([made(path, before, after)]) for before, after in pairwise(texts)]
+    assert told == [
+        f"{HEAD}a.txt:1:1 error: wrong here [words W1]",
+        "",
+        f"{HEAD}a.txt:3:1 error: wrong here [words W1]\na.txt:4:1 warning: doubtful here [words W1]",
+        "",
+        "",
+        "",
+    ]
+
+
+async def test_what_a_server_asks_is_answered(start: Starts, root: Path, tmp_path: Path) -> None:
+    servers = start(spec("asks"))
+    assert await servers.after_edit([made(root / "a.txt", None, "fine")]) == ""
+    assert json.loads((tmp_path / "words.log").read_text()) == [None, [[1, 2], None], None, False, -32601]
+
+
+async def test_what_was_wrong_before_the_first_edit_is_not_told(start: Starts, root: Path) -> None:
+    servers = start(spec())
+    assert await servers.after_edit([made(root / "a.txt", "wrong\n", "wrong\nfine\n")]) == ""
+
+
+async def test_an_edit_is_told_what_it_broke_elsewhere(start: Starts, root: Path) -> None:
+    servers, path = start(spec()), root / "a.txt"
+    assert await servers.after_edit([made(path, "fine\n", "still fine\n")]) == ""
+    told = await servers.after_edit([made(path, "still fine\n", "wrong in b.txt\n")])
+    assert told == f"{HEAD}b.txt:1:1 error: wrong here [words W1]"
+
+
+async def test_errors_come_first_and_many_are_counted(start: Starts, root: Path) -> None:
+    servers = start(spec("many"))
+    lines = (await servers.after_edit([made(root / "a.txt", None, "fine\n")])).split("\n")
+    assert (len(lines), lines[1], lines[-1]) == (12, "a.txt:1:1 error: wrong here [words W1]", "and 1,990 errors more")
+    servers = start(spec())
+    lines = (await servers.after_edit([made(root / "a.txt", None, "doubtful\n" * 11 + "wrong\n")])).split("\n")
+    assert (lines[1], lines[-1]) == ("a.txt:12:1 error: wrong here [words W1]", "and 2 warnings more")
+
+
+@pytest.mark.parametrize(
+    ("fault", "why"),
+    [
+        ("dies at start", "it ended with exit code 1: no such licence"),
+        ("no messages", "it printed something that is no message"),
+        ("too long", "it printed a message of 99,999,999,999 bytes, which is too much"),
+        ("no length", "it printed a header that does not say how long its message is"),
+        ("no json", "it sent a message that is no JSON"),
+        ("flood", "it said more than 64 MB unasked"),
+    ],
+)
+async def test_a_server_that_cannot_be_used_is_given_up_after_three_starts(
+    fault: str, why: str, start: Starts, root: Path
+) -> None:
+    servers, path = start(spec(fault)), root / "a.txt"
+    for count in range(3):
+        assert await servers.after_edit([made(path, f"{count}", f"{count + 1}")]) == ""
+    (state,) = servers.states
+    await until(lambda: servers.states[0].phase == "failed")
+    assert (state.name, servers.states[0].detail) == ("words", why)
+    assert await servers.after_edit([made(path, "3", "wrong")]) == ""
+
+
+async def test_a_server_that_dies_in_the_middle_is_started_again(start: Starts, root: Path) -> None:
+    servers, path = start(spec()), root / "a.txt"
+    assert await servers.after_edit([made(path, None, "fine\n")]) == ""
+    assert await servers.after_edit([made(path, "fine\n", "die here\n")]) == ""
+    assert servers.states[0].detail == "it ended with exit code 3: a word that it cannot stand"
+    told = await servers.after_edit([made(path, "die here\n"[:0], "wrong\n")])
+    assert told == f"{HEAD}a.txt:1:1 error: wrong here [words W1]"
+
+
+@pytest.mark.parametrize("fault", ["never answers", "silent"])
+async def test_an_edit_waits_for_nobody_longer_than_agreed(fault: str, start: Starts, root: Path) -> None:
+    servers = start(spec(fault), seconds=0.05)
+    assert await servers.after_edit([made(root / "a.txt", None, "wrong\n")]) == ""
+
+
+async def test_what_comes_too_late_is_told_with_the_next_edit(start: Starts, root: Path) -> None:
+    servers, path = start(spec("late"), seconds=0.01), root / "a.txt"
+    assert await servers.after_edit([made(path, None, "wrong\n")]) == ""
+    await until(lambda: bool(servers.known_problems()))
+    (server,) = await servers.servers_for(path)
+    await server.looked_at(1)
+    told = await servers.after_edit([made(path, "wrong\n", "\nwrong\n")])
+    assert told == f"{HEAD}a.txt:1:1 error: wrong here [words W1]"
+
+
+async def test_files_that_no_server_can_read_are_told_to_none(start: Starts, root: Path, tmp_path: Path) -> None:
+    servers = start(spec())
+    for path, content in ((root / "a.txt", b"wrong \xff"), (root / "b.md", b"wrong"), (tmp_path / "c.txt", b"wrong")):
+        assert await servers.after_edit([Made(path, None, content)]) == ""
+    assert await servers.after_edit([Made(root / "d.txt", None, b"wrong" * 300_000)]) == ""
+    assert servers.states == () or servers.states[0].phase == "idle"
+
+
+async def test_several_servers_are_asked_and_none_outlives_the_session(start: Starts, root: Path) -> None:
+    servers = start(spec(), spec("pull", name="pulled"), spec("dies at start", name="dead"))
+    told = await servers.after_edit([made(root / "a.txt", None, "wrong\n")])
+    assert told == f"{HEAD}a.txt:1:1 error: wrong here [words W1]\na.txt:1:1 error: wrong here [pulled W1]"
+    await servers.close()
+    assert [state.phase for state in servers.states] == ["failed", "failed", "failed"]
+    assert not _running()
+
+
+def _running() -> list[Path]:
+    """The processes of the server above."""
+    wanted = [os.fsencode(word) for word in COMMAND]
+    return [each for each in Path("/proc").glob("[0-9]*/cmdline") if _words_of(each)[:2] == wanted]
+
+
+def _words_of(cmdline: Path) -> list[bytes]:
+    try:
+        return cmdline.read_bytes().split(b"\0")
+    except OSError:
+        return []
+
+
+async def test_ruff_finds_what_an_edit_brought(start: Starts, root: Path) -> None:
+    program = Path(sys.executable).with_name("ruff")
+    servers = start(LanguageServerSpec("ruff", (str(program), "server"), (".py",)))
+    before, after = "import os\n\nprint(os.name)\n", "print(os.name)\nundefined()\n"
+    told = await servers.after_edit([made(root / "a.py", before, after)])
+    assert [line.split(": ")[0] for line in told.split("\n")[1:]] == ["a.py:1:7 error", "a.py:2:1 error"]

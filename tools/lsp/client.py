@@ -1,0 +1,153 @@
+"""A conversation with a language server that runs: requests and their answers, what it tells unasked, and what it asks
+of us, which gets the least that it can go on with. It knows no document."""
+
+import asyncio
+import json
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from tools.lsp.framing import framed
+from tools.outputs.extent import shortened
+from tools.outputs.plain_text import printable
+from tools.process.child import Child
+from tools.process.lines import TooLong
+
+MOST_UNASKED = 64 * 1024**2
+"""Bytes that a server may say between two things that it is told."""
+_NOT_KNOWN = -32601
+
+
+class LanguageServerError(Exception):
+    """A server has ended, cannot be understood, or has answered with an error: its text says which."""
+
+
+class LanguageClient:
+    """One conversation. `listen` carries it; what is asked meanwhile is answered through it."""
+
+    def __init__(
+        self,
+        child: Child,
+        root: Path,
+        settings: Mapping[str, object],
+        heard: Callable[[str, object], None],
+    ) -> None:
+        """`settings`: what the server may ask for, as nested tables. `heard`: is told the method and the parameters of
+        each notification, and of requests that want something to be looked at again."""
+        self._child = child
+        self._root = root
+        self._settings = settings
+        self._heard = heard
+        self._answers: dict[int, asyncio.Future[object]] = {}
+        self._number = 0
+        self._unasked = 0
+
+    async def listen(self) -> str:
+        """Hears the server until it is over, and says why it is."""
+        try:
+            while (message := await self._child.read()) is not None:
+                assert not isinstance(message, TooLong), "messages of that size end the conversation"
+                self._unasked += len(message)
+                if self._unasked > MOST_UNASKED:
+                    return f"it said more than {MOST_UNASKED // 1024**2} MB unasked"
+                try:
+                    self._take(json.loads(message))
+                except (ValueError, RecursionError):
+                    return "it sent a message that is no JSON"
+            return await self._child.ending()
+        except BrokenPipeError:
+            return await self._child.ending()
+        finally:
+            for answer in self._answers.values():
+                if not answer.done():
+                    answer.set_exception(LanguageServerError("it ended before it answered"))
+
+    async def ask(self, method: str, parameters: object) -> object:
+        """What the server answers. It may never: whoever asks limits the time. Raises `LanguageServerError`."""
+        self._number += 1
+        number = self._number
+        answer = self._answers[number] = asyncio.get_running_loop().create_future()
+        try:
+            self._say({"id": number, "method": method, "params": parameters})
+            await self._child.room()
+            return await answer
+        finally:
+            del self._answers[number]
+            if answer.cancelled():
+                with suppress(LanguageServerError):
+                    self.tell("$/cancelRequest", {"id": number})
+
+    def tell(self, method: str, parameters: object) -> None:
+        """Says something that wants no answer. Raises `LanguageServerError`."""
+        self._say({"method": method, "params": parameters})
+
+    def _say(self, message: Mapping[str, object]) -> None:
+        self._unasked = 0
+        self._write(message)
+
+    def _write(self, message: Mapping[str, object]) -> None:
+        try:
+            self._child.write(framed({"jsonrpc": "2.0", **message}))
+        except BrokenPipeError as error:
+            raise LanguageServerError("it takes nothing any more") from error
+
+    def _take(self, message: object) -> None:
+        if not isinstance(message, dict):
+            return
+        match message:
+            case {"method": str(method), "id": str() | int() as id}:
+                self._answer(id, method, message.get("params"))
+            case {"method": str(method)}:
+                self._heard(method, message.get("params"))
+            case {"id": int(id)} if id in self._answers and not self._answers[id].done():
+                if (error := message.get("error")) is not None:
+                    said = error.get("message") if isinstance(error, dict) else None
+                    text = shortened(printable(str(said or error)), 300)
+                    self._answers[id].set_exception(LanguageServerError(text))
+                else:
+                    self._answers[id].set_result(message.get("result"))
+            case _:
+                pass  # an answer to what nobody asks any more
+
+    def _answer(self, id: str | int, method: str, parameters: object) -> None:
+        """Answers what the server asks of us. Nothing that it asks changes a file."""
+        asked = parameters if isinstance(parameters, dict) else {}
+        result: object = None
+        match method:
+            case "workspace/configuration":
+                items = asked.get("items")
+                result = [self._setting(item) for item in (items if isinstance(items, list) else [])]
+            case "workspace/workspaceFolders":
+                result = folders_of(self._root)
+            case "workspace/applyEdit":
+                result = {"applied": False, "failureReason": "this client changes no files"}
+            case "window/showDocument":
+                result = {"success": False}
+            case "workspace/diagnostic/refresh":
+                self._heard(method, parameters)
+            case (
+                "client/registerCapability"
+                | "client/unregisterCapability"
+                | "window/workDoneProgress/create"
+                | "window/showMessageRequest"
+            ):
+                pass
+            case _ if method.startswith("workspace/") and method.endswith("/refresh"):
+                pass
+            case _:
+                error = {"code": _NOT_KNOWN, "message": f"this client knows no `{shortened(method, 100)}`"}
+                self._write({"id": id, "error": error})
+                return
+        self._write({"id": id, "result": result})
+
+    def _setting(self, item: object) -> object:
+        """The table or value that a section such as `python.analysis` names; None where nothing is set."""
+        section = item.get("section") if isinstance(item, dict) else None
+        found: object = self._settings
+        for name in section.split(".") if isinstance(section, str) and section else ():
+            found = found.get(name) if isinstance(found, Mapping) else None
+        return found
+
+
+def folders_of(root: Path) -> Sequence[Mapping[str, str]]:
+    return [{"uri": root.as_uri(), "name": root.name or "/"}]

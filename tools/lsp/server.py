@@ -1,0 +1,412 @@
+"""One language server over its life: started by the first who wants something of it, told of files, asked, started
+again when it breaks, ended. Nothing that it does raises here but as the failure of what was asked of it."""
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, TypeAlias, TypeVar, cast
+
+from tools.lsp.client import LanguageClient, LanguageServerError, folders_of
+from tools.lsp.diagnostics import Problem
+from tools.lsp.documents import MOST_OPEN, Document, Documents
+from tools.lsp.framing import LARGEST, FrameBuffer
+from tools.lsp.spec import LANGUAGES, LanguageServerSpec
+from tools.mcp.log import ServerLog
+from tools.process.child import started
+from tools.process.shell import Launch, child_environment
+
+LanguageServerPhase: TypeAlias = Literal["idle", "starting", "ready", "failed"]
+
+MOST_STARTS = 3
+"""How often one is started that ends by itself."""
+SETTLED = 0.15
+"""Seconds without news after which a server that pushes what it finds has said all of it."""
+PATIENCE = 30.0
+"""Seconds in which a server has to say what is wrong with files. Whoever waits for that waits less long."""
+_FAREWELL = 0.5
+_CANCELLED = 3
+"""How often a question is put again that the server has dropped since something changed."""
+
+_CAPABILITIES: Mapping[str, object] = {
+    "general": {"positionEncodings": ["utf-32", "utf-16"]},
+    "textDocument": {
+        "synchronization": {"didSave": True},
+        "publishDiagnostics": {"versionSupport": True},
+        "diagnostic": {},
+        "definition": {},
+        "references": {},
+        "documentSymbol": {"hierarchicalDocumentSymbolSupport": True},
+    },
+    "workspace": {
+        "configuration": True,
+        "workspaceFolders": True,
+        "symbol": {},
+        "diagnostics": {"refreshSupport": True},
+    },
+    "window": {"workDoneProgress": True},
+    "experimental": {"serverStatusNotification": True},
+}
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Edited:
+    """A file before and after a change; None where there is none, or none that a server could read."""
+
+    before: str | None
+    after: str | None
+
+
+@dataclass(slots=True)
+class _Question:
+    work: Callable[[LanguageClient], Awaitable[object]]
+    answer: asyncio.Future[object]
+
+
+class LanguageServer:
+    """A server and the one task that talks to it, which does one thing after another."""
+
+    def __init__(self, spec: LanguageServerSpec, root: Path, log: Path) -> None:
+        """`log`: the file for what it prints on its error output."""
+        self.spec = spec
+        self.phase: LanguageServerPhase = "idle"
+        self.detail = ""
+        """Why it failed."""
+        self.capabilities: Mapping[str, object] = {}
+        self.encoding = "utf-16"
+        """How it counts columns."""
+        self.documents = Documents(spec.name, root)
+        self._root = root
+        self._log = log
+        self._task: asyncio.Task[None] | None = None
+        self._edits: dict[Path, Edited] = {}
+        self._questions: deque[_Question] = deque()
+        self._wake = asyncio.Event()
+        self._news = asyncio.Event()
+        self._taken = self._done = 0
+        """Edits that were taken, and those of them that were looked at."""
+        self._at_work: set[str] = set()
+        """What it says that it is busy with."""
+        self._is_quiet = True
+        self._pushes = False
+
+    # What others ask of it.
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether it has not looked at all edits yet."""
+        return self._done < self._taken
+
+    def edit(self, edits: Mapping[Path, Edited]) -> int:
+        """Takes edits that were made; what `looked_at` is asked with."""
+        if self.phase == "failed":
+            return self._taken
+        for path, edited in edits.items():
+            earlier = self._edits.get(path)
+            self._edits[path] = edited if earlier is None else Edited(earlier.before, edited.after)
+        self._taken += 1
+        self._begin()
+        return self._taken
+
+    async def looked_at(self, number: int) -> bool:
+        """Returns once the server has said what these edits brought, or never will: whether it has."""
+        while self._done < number and self.phase != "failed":
+            self._news.clear()
+            await self._news.wait()
+        return self._done >= number
+
+    async def ask(self, work: Callable[[LanguageClient], Awaitable[T]]) -> T:
+        """What the work, which asks the server, makes of its answers. Raises `LanguageServerError`."""
+        self._begin()
+        if self.phase == "failed":
+            raise LanguageServerError(self.detail)
+        answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        self._questions.append(_Question(work, cast(asyncio.Future[object], answer)))
+        self._wake.set()
+        return await answer
+
+    async def problems_of(
+        self, files: Mapping[Path, str], client: LanguageClient
+    ) -> Mapping[Path, tuple[Problem, ...]]:
+        """All that is wrong with files, as work for `ask`."""
+        for path, text in files.items():
+            await self._show(path, text, client)
+        await self._settle(tuple(files), client)
+        return {path: self.documents.problems(path) for path in files}
+
+    async def show(self, path: Path, text: str, client: LanguageClient) -> None:
+        """Tells the server what is in a file, as work for `ask`."""
+        await self._show(path, text, client)
+
+    async def close(self) -> None:
+        """Ends it."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait([self._task])
+
+    def _begin(self) -> None:
+        if self._task is None:
+            self.phase = "starting"
+            self._task = asyncio.create_task(self._live(), name=f"language server {self.spec.name}")
+        self._wake.set()
+
+    # Its life.
+
+    async def _live(self) -> None:
+        try:
+            for attempt in range(MOST_STARTS):
+                if attempt:
+                    await self._wake.wait()  # it is started again for somebody
+                    self.phase = "starting"
+                why = await self._run()
+                self._break(why)
+        finally:
+            self.phase = "failed"
+            self.detail = self.detail or "it was ended"
+            self._news.set()
+            self._drop_questions()
+
+    def _break(self, why: str) -> None:
+        """It is over. What was to be looked at is not looked at any more, so that it does not break by it again."""
+        self.detail, self.phase = why, "idle"
+        self.documents = Documents(self.spec.name, self._root)
+        self._edits.clear()
+        self._at_work.clear()
+        self._is_quiet, self._pushes, self._done = True, False, self._taken
+        self._wake.clear()
+        self._news.set()
+        self._drop_questions()
+
+    def _drop_questions(self) -> None:
+        while self._questions:
+            answer = self._questions.popleft().answer
+            if not answer.done():
+                answer.set_exception(LanguageServerError(self.detail))
+
+    async def _run(self) -> str:
+        """Lets it run until it is over, and says why it is."""
+        launch = Launch(self.spec.command, child_environment() | dict(self.spec.env))
+        log = ServerLog(self._log)
+        try:
+            if self.spec.sandbox is not None:
+                launch = self.spec.sandbox.around(launch, self._root, may_write=False)
+            child = await started(launch, self._root, log, LARGEST, FrameBuffer())
+        except (OSError, ValueError) as error:
+            log.close()
+            return f"it cannot be started: {getattr(error, 'strerror', None) or error}"
+        client = LanguageClient(child, self._root, self.spec.settings, self._hear)
+        listening = asyncio.create_task(client.listen())
+        working = asyncio.create_task(self._work(client))
+        try:
+            await asyncio.wait({listening, working}, return_when=asyncio.FIRST_COMPLETED)
+            if not listening.done():  # what fails first may be only that it takes nothing any more
+                await asyncio.wait([listening], timeout=_FAREWELL)
+            return listening.result() if listening.done() else working.result()
+        finally:
+            working.cancel()
+            await asyncio.wait([working])
+            if not listening.done():
+                await self._say_farewell(client)
+            listening.cancel()
+            await asyncio.wait([listening])
+            await child.end(_FAREWELL)
+            log.close()
+
+    async def _say_farewell(self, client: LanguageClient) -> None:
+        with suppress(LanguageServerError, TimeoutError):
+            async with asyncio.timeout(_FAREWELL):
+                await client.ask("shutdown", None)
+                client.tell("exit", None)
+
+    async def _work(self, client: LanguageClient) -> str:
+        """Does what others want of it, until it fails: why."""
+        try:
+            async with asyncio.timeout(self.spec.startup_timeout):
+                await self._initialise(client)
+        except TimeoutError:
+            return f"it was not ready within {self.spec.startup_timeout:g} s"
+        except LanguageServerError as error:
+            return f"it could not be set up: {error}"
+        self.phase = "ready"
+        while True:
+            try:
+                if self._edits:
+                    await self._look_at_edits(client)
+                elif self._questions:
+                    await _answer(self._questions.popleft(), client)
+                else:
+                    self._wake.clear()
+                    await self._wake.wait()
+            except LanguageServerError as error:
+                return str(error)
+
+    async def _initialise(self, client: LanguageClient) -> None:
+        asked = {
+            # It could not see our process out of a sandbox, and would end: it is ended with us all the same.
+            "processId": None,
+            "clientInfo": {"name": "ebbtide"},
+            "rootUri": self._root.as_uri(),
+            "rootPath": str(self._root),
+            "workspaceFolders": folders_of(self._root),
+            "capabilities": _CAPABILITIES,
+            "initializationOptions": dict(self.spec.options),
+        }
+        answer = await client.ask("initialize", asked)
+        found = answer.get("capabilities") if isinstance(answer, dict) else None
+        self.capabilities = found if isinstance(found, dict) else {}
+        encoding = self.capabilities.get("positionEncoding")
+        self.encoding = encoding if encoding in ("utf-8", "utf-16", "utf-32") else "utf-16"
+        client.tell("initialized", {})
+        client.tell("workspace/didChangeConfiguration", {"settings": dict(self.spec.settings)})
+
+    # Edits.
+
+    async def _look_at_edits(self, client: LanguageClient) -> None:
+        """Shows it the files as they were, and then as they are; what it says only then was brought by the edits."""
+        number, edits, self._edits = self._taken, self._edits, {}
+        documents = self.documents
+        before = {path: one.before for path, one in edits.items() if one.before is not None}
+        documents.compare({})  # what it has found since, by itself
+        unknown = {
+            path: text
+            for path, text in before.items()
+            if not documents.is_known(path) or path not in documents.open or documents.open[path].text != text
+        }
+        for path, text in unknown.items():
+            await self._show(path, text, client)
+        if await self._settle(tuple(unknown), client):
+            documents.take_stock((*unknown, *(path for path, one in edits.items() if one.before is None)))
+        for path, one in edits.items():
+            await self._update(path, one, client)
+        there = {path: one.after for path, one in edits.items() if one.after is not None}
+        if await self._settle(tuple(there), client):
+            documents.compare({path: (before.get(path, ""), text) for path, text in there.items()})
+        self._done = number
+        self._news.set()
+
+    async def _update(self, path: Path, edited: Edited, client: LanguageClient) -> None:
+        uri = path.as_uri()
+        if edited.after is None:
+            if path in self.documents.open:
+                client.tell("textDocument/didClose", {"textDocument": {"uri": uri}})
+            self.documents.forget(path)
+        else:
+            await self._show(path, edited.after, client)
+            client.tell("textDocument/didSave", {"textDocument": {"uri": uri}})
+        kind = 3 if edited.after is None else 1 if edited.before is None else 2
+        client.tell("workspace/didChangeWatchedFiles", {"changes": [{"uri": uri, "type": kind}]})
+
+    async def _show(self, path: Path, text: str, client: LanguageClient) -> None:
+        """Has it know this text of a file. The file that was changed longest ago is closed where many are open."""
+        opened, uri = self.documents.open, path.as_uri()
+        document = opened.pop(path, None)
+        if document is None:
+            if len(opened) >= MOST_OPEN:
+                oldest = next(iter(opened))
+                client.tell("textDocument/didClose", {"textDocument": {"uri": oldest.as_uri()}})
+                self.documents.forget(oldest)
+            document = Document(text, 1)
+            item = {"uri": uri, "languageId": LANGUAGES.get(path.suffix.lower(), ""), "version": 1, "text": text}
+            client.tell("textDocument/didOpen", {"textDocument": item})
+        elif document.text != text:
+            document.text, document.version = text, document.version + 1
+            meant = {"uri": uri, "version": document.version}
+            client.tell("textDocument/didChange", {"textDocument": meant, "contentChanges": [{"text": text}]})
+        opened[path] = document
+
+    async def _settle(self, paths: Sequence[Path], client: LanguageClient) -> bool:
+        """Whether the server has said, in time, all that is wrong with the files as they are now."""
+        documents = [self.documents.open[path] for path in paths if path in self.documents.open]
+        try:
+            async with asyncio.timeout(PATIENCE):
+                if self.capabilities.get("diagnosticProvider"):
+                    await self._quiet(0)
+                    for path in paths:
+                        await self._pull(path, client)
+                else:
+                    while any(one.told_of < one.version for one in documents):
+                        await self._next_news()
+                await self._quiet(SETTLED if self._pushes and documents else 0)
+        except TimeoutError:
+            return False
+        return True
+
+    async def _pull(self, path: Path, client: LanguageClient) -> None:
+        """Asks for what is wrong with a file. Raises `LanguageServerError` once it has ended."""
+        document = self.documents.open.get(path)
+        if document is None:
+            return
+        for _ in range(_CANCELLED):
+            try:
+                report = await client.ask("textDocument/diagnostic", {"textDocument": {"uri": path.as_uri()}})
+            except LanguageServerError:
+                await asyncio.sleep(SETTLED)  # it has changed its mind about what it looks at
+            else:
+                self.documents.pull(path, document.version, report)
+                return
+
+    async def _quiet(self, seconds: float) -> None:
+        """Returns when it says that it is busy with nothing, and has said nothing of files for so many seconds."""
+        while True:
+            while self._at_work or not self._is_quiet:
+                await self._next_news()
+            if not seconds:
+                return
+            try:
+                async with asyncio.timeout(seconds):
+                    await self._next_news()
+            except TimeoutError:
+                if not self._at_work and self._is_quiet:
+                    return
+
+    async def _next_news(self) -> None:
+        self._news.clear()
+        await self._news.wait()
+
+    # What it tells unasked.
+
+    def _hear(self, method: str, parameters: object) -> None:
+        told = parameters if isinstance(parameters, dict) else {}
+        match method:
+            case "textDocument/publishDiagnostics":
+                if self.documents.push(told) is None:
+                    return
+                self._pushes = True
+            case "$/progress":
+                value = told.get("value")
+                kind = value.get("kind") if isinstance(value, dict) else None
+                token = str(told.get("token"))[:200]
+                if kind == "begin" and len(self._at_work) < MOST_OPEN:
+                    self._at_work.add(token)
+                elif kind == "end":
+                    self._at_work.discard(token)
+            case "experimental/serverStatus":
+                self._is_quiet = told.get("quiescent") is not False
+            case _:
+                return
+        self._news.set()
+
+
+async def _answer(question: _Question, client: LanguageClient) -> None:
+    """Does work that somebody waits for. Nobody waits any more for some of it."""
+    if question.answer.done():
+        return
+    working = asyncio.ensure_future(question.work(client))
+    question.answer.add_done_callback(lambda _: working.cancel())
+    try:
+        await asyncio.wait([working])
+    finally:
+        working.cancel()
+        if not working.done() and not question.answer.done():
+            question.answer.set_exception(LanguageServerError("it has ended meanwhile"))
+    if working.cancelled() or question.answer.done():
+        return
+    error = working.exception()
+    if error is None:
+        question.answer.set_result(working.result())
+    else:
+        question.answer.set_exception(error)
