@@ -5,6 +5,9 @@ from dataclasses import dataclass
 from store.session_rows import SessionRow
 from store.sessions import IS_LISTED, SessionStore
 
+ORIGIN = "origin"
+"""The kind of the fact that tells where a session comes from that was not begun here; its key says it."""
+
 _WILD = str.maketrans({sign: f"\\{sign}" for sign in "\\%_"})
 
 
@@ -17,6 +20,8 @@ class ListedRow:
     """US dollars; None when the cost of any request is not known."""
     place: int
     """Tells sessions apart that were changed at the same moment."""
+    origin: str = ""
+    """Where it comes from, where it was not begun here."""
 
 
 class Catalogue:
@@ -54,10 +59,11 @@ class Catalogue:
             "select p.id, p.project, p.title, p.model, p.mode, p.created, p.updated, "
             "(select coalesce(max(position) + 1, 0) from messages where session = p.id), "
             "p.parent, p.forked, p.family, p.draft, p.place, "
-            "(select case when count(*) = count(cost) then total(cost) end from usage where session = p.id) "
+            "(select case when count(*) = count(cost) then total(cost) end from usage where session = p.id), "
+            f"(select coalesce(min(key), '') from situation where session = p.id and kind = '{ORIGIN}') "
             f"from (select s.rowid as place, s.* from sessions s where {clause} "
             "order by s.updated desc, s.rowid desc limit ?) p order by p.updated desc, p.place desc",
             *values,
             limit,
         )
-        return tuple(ListedRow(SessionRow(*row[:12]), row[13], row[12]) for row in rows)
+        return tuple(ListedRow(SessionRow(*row[:12]), row[13], row[12], row[14]) for row in rows)

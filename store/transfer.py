@@ -156,12 +156,25 @@ class TransferStore:
             for (id,) in self._store.query("select session from situation where kind = ? and key = ?", kind, key)
         )
 
+    def facts_of(self, kind: str) -> tuple[tuple[str, str, str], ...]:
+        """The facts of a kind in all sessions: the session's id, key and body."""
+        rows = self._store.query("select session, key, body from situation where kind = ?", kind)
+        return tuple((str(session), str(key), str(body)) for session, key, body in rows)
+
     def write(
-        self, session: SessionRow, messages: Iterable[TransferRow], tables: Mapping[str, Iterable[TransferRow]]
+        self,
+        session: SessionRow,
+        messages: Iterable[TransferRow],
+        tables: Mapping[str, Iterable[TransferRow]],
+        *,
+        replaces: bool = False,
     ) -> None:
-        """Adds a session that is not there yet, all of it or nothing. What was put for it and an output needs is
-        settled. Errors of `messages` and `tables` pass through."""
+        """Adds a session that is not there yet, or puts it in the place of the one with its id (`replaces`), all of it
+        or nothing. What was put for it and an output needs is settled. The rows of `tables` are asked for when all
+        messages are written. Errors of both pass through."""
         with self._store.transaction() as db:
+            if replaces:
+                db.execute("delete from sessions where id = ?", (session.id,))
             insert_session(db, session)
             _insert(db, MESSAGES, session.id, messages)
             for table, rows in tables.items():

@@ -149,4 +149,4 @@ class Library:
 
 
 def _info(row: ListedRow) -> SessionInfo:
-    return info_of(row.session, row.cost, row.place)
+    return info_of(row.session, row.cost, row.place, row.origin)

@@ -24,11 +24,13 @@ class SessionInfo:
     """The id of the session that it was forked from."""
     place: int = 0
     """Tells sessions apart that were changed at the same moment."""
+    origin: str = ""
+    """Whose it was before it was imported, and what it was called there, `claude:ID`; empty for one of ours."""
 
 
-def info_of(row: SessionRow, cost: float | None = 0.0, place: int = 0) -> SessionInfo:
+def info_of(row: SessionRow, cost: float | None = 0.0, place: int = 0, origin: str = "") -> SessionInfo:
     return SessionInfo(
-        row.id, row.title, row.model, row.updated, row.messages, row.project, cost, row.parent or "", place
+        row.id, row.title, row.model, row.updated, row.messages, row.project, cost, row.parent or "", place, origin
     )
 
 

@@ -17,7 +17,19 @@ from agent.errors import AgentError, UsageError, is_unwritable
 from tui.cli.arguments import first_word, make_parser, open_sessions, with_resume
 from tui.cli.piped_input import has_piped_input, is_attachment, piped_input
 
-SUBCOMMANDS = ("sessions", "context", "config", "mcp", "doctor", "permissions", "demo", "serve", "undo", "key")
+SUBCOMMANDS = (
+    "sessions",
+    "context",
+    "config",
+    "mcp",
+    "doctor",
+    "permissions",
+    "demo",
+    "serve",
+    "undo",
+    "key",
+    "import",
+)
 RESERVED = ("acp",)
 """Words that later versions take as subcommands, so that no script comes to rely on them as prompts."""
 

@@ -268,10 +268,18 @@ _OF_SESSIONS: dict[str, Callable[[Sequence[str]], int]] = {
 }
 """What `ebb sessions` does besides listing, showing and deleting; each has arguments of its own."""
 
+
+def _import(arguments: Sequence[str]) -> int:
+    from tui.cli import imports  # noqa: PLC0415  # deferred: it reads what other programs have, once
+
+    return imports.run(arguments)
+
+
 _COMMANDS: dict[str, Callable[[Sequence[str]], int]] = {
     "sessions": _sessions,
     "context": _context,
     "config": _config,
+    "import": _import,
     "mcp": _mcp,
     "doctor": doctor.doctor,
     "key": keys.run,

@@ -34,7 +34,7 @@ def session_line(
     if width >= _ROOM_FOR_COST:
         after = f"{info.messages:>6} msgs {dollars(info.cost):>8}{after}"
     if width >= _ROOM_FOR_MODEL:
-        after = f"{fitted(visible_line(info.model.partition('/')[2] or info.model), 18)}{after}"
+        after = f"{fitted(visible_line(_model_or_origin(info)), 18)}{after}"
     before = f"{visible_line(Path(info.project).name)}  " if projects else ""
     room = max(4, width - 2 - cell_len(after) - 2)
     title = fitted(f"{before}{visible_line(info.title) or UNTITLED}", room)
@@ -42,10 +42,16 @@ def session_line(
     return (mark, (title, ink), (f"  {after}", "dim"))
 
 
+def _model_or_origin(info: SessionInfo) -> str:
+    """An imported session has no model until somebody goes on with it."""
+    model = info.model.partition("/")[2] or info.model
+    return model or (f"from {info.origin.partition(':')[0]}" if info.origin else "")
+
+
 def session_words(info: SessionInfo, now: float) -> str:
     """The session in a line that is read aloud."""
     said, since = counted(info.messages, "message"), age(now - info.updated_at)
-    return visible_line(f"{info.title or UNTITLED}, {since}, {said}, {info.model}, {info.id}")
+    return visible_line(f"{info.title or UNTITLED}, {since}, {said}, {_model_or_origin(info)}, {info.id}")
 
 
 def about_lines(info: SessionInfo, excerpt: str, messages: Sequence[Message]) -> tuple[Line, ...]:
@@ -61,6 +67,9 @@ def _about(info: SessionInfo, excerpt: str, messages: Sequence[Message]) -> Iter
     yield ((visible_line(info.project), "dim"),)
     if info.parent:
         yield ((f"forked from {info.parent}", "accent"),)
+    if info.origin:
+        agent, _, theirs = info.origin.partition(":")
+        yield ((f"imported from {agent}, where it is {visible_line(theirs)}", "accent"),)
     if excerpt:
         yield ()
         yield (("found in", "accent"),)

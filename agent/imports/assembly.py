@@ -1,0 +1,168 @@
+"""Entries of a transcript made our messages: every call answered exactly once, in the message right after it, tools of
+ours by our names, and nothing that only another provider's server could read. Entries in, messages out."""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from typing import TypeAlias
+
+from agent.calls.resolve import understood
+from agent.imports.json_lines import text_of
+from agent.imports.transcript import Answered, Called, Entry, Replied, Said, Summarised, Told, Troubles
+from agent.messages import (
+    Assistant,
+    AssistantPart,
+    Message,
+    Note,
+    Reasoning,
+    Summary,
+    Text,
+    ToolCall,
+    ToolOutput,
+    User,
+    UserPart,
+)
+from tools.base import Tool
+
+Assembled: TypeAlias = tuple[Message | Summary, float]
+"""What was said, or what stands for all before it; with its time in Unix seconds."""
+
+IMPORTED = "imported"
+"""The provider that messages of other agents have: none, so that no native part is ever sent."""
+NOT_RECORDED = "[no output was recorded]"
+NO_BEGINNING = "[The beginning of this conversation is not there.]"
+COMPACTED = "[Here the conversation was compacted.]"
+_LONGEST_ID = 40
+_LONGEST_NAME = 64
+
+
+class Assembly:
+    """The messages of one transcript."""
+
+    def __init__(self, tools: Mapping[str, Tool], root: str, troubles: Troubles) -> None:
+        """`tools`: ours, by name; `root`: the folder in which the conversation was held."""
+        self._tools = tools
+        self._root = root
+        self._troubles = troubles
+        self._parts: list[AssistantPart] = []
+        self._key = self._model = ""
+        self._replied_at = self._answered_at = 0.0
+        self._ids: dict[str, str] = {}
+        """Ours by theirs, of the calls of the reply that is open."""
+        self._outputs: dict[str, ToolOutput] = {}
+        self._known: set[str] = set()
+        """All ids that were given to calls."""
+        self._later: list[tuple[User, float]] = []
+        """What was said while calls had no output yet."""
+        self._has_begun = False
+
+    def messages(self, entries: Iterable[Entry]) -> Iterator[Assembled]:
+        """In order, as far as they are known to be complete."""
+        for entry in entries:
+            match entry:
+                case Said():
+                    parts: tuple[UserPart, ...] = (*((Text(entry.text),) if entry.text.strip() else ()), *entry.images)
+                    yield from self._user(User(parts), entry.at)
+                case Told():
+                    yield from self._user(User((Note(entry.text),) if entry.text.strip() else ()), entry.at)
+                case Replied() | Called():
+                    yield from self._reply(entry)
+                case Answered():
+                    self._answer(entry)
+                case Summarised():
+                    yield from self._closed()
+                    if entry.text.strip():
+                        yield User((Note(COMPACTED),)), entry.at  # between two replies
+                        yield Summary(summary=entry.text), entry.at
+                        self._has_begun = True
+        yield from self._closed()
+
+    def _user(self, message: User, at: float) -> Iterator[Assembled]:
+        if not message.parts:
+            return
+        if self._outputs.keys() != set(self._ids.values()):
+            self._later.append((message, at))
+            return
+        yield from self._closed()
+        self._has_begun = True
+        yield message, at
+
+    def _reply(self, entry: Replied | Called) -> Iterator[Assembled]:
+        if (self._outputs or self._later) and not (entry.key and entry.key == self._key):
+            yield from self._closed()
+        self._key = entry.key or self._key
+        self._model = entry.model or self._model
+        self._replied_at = self._replied_at or entry.at
+        match entry:
+            case Replied(kind="text"):
+                if entry.text.strip():
+                    self._parts.append(Text(entry.text))
+            case Replied():
+                if entry.text.strip():
+                    self._parts.append(Reasoning(entry.text, {}))
+            case Called():
+                self._call(entry)
+
+    def _call(self, entry: Called) -> None:
+        if entry.id in self._ids:
+            self._troubles.add("calls with the id of another one")
+            return
+        id = plain = re.sub(r"[^a-zA-Z0-9_-]", "_", entry.id)[:_LONGEST_ID] or "call"
+        number = 1
+        while id in self._known:
+            number += 1
+            id = f"{plain[: _LONGEST_ID - 8]}_{number}"
+        self._known.add(id)
+        self._ids[entry.id] = id
+        self._parts.append(ToolCall(id, entry.name, entry.arguments))
+
+    def _answer(self, entry: Answered) -> None:
+        id = self._ids.get(entry.id)
+        if id is None or id in self._outputs:
+            self._troubles.add("outputs that answer no call" if id is None else "second outputs of a call")
+            return
+        self._answered_at = entry.at
+        self._outputs[id] = ToolOutput(id, entry.text, entry.status, entry.images)
+
+    def _closed(self) -> Iterator[Assembled]:
+        """The reply that was open, with the outputs of its calls."""
+        parts, outputs, at = self._parts, self._outputs, self._replied_at
+        if any(isinstance(part, Text | ToolCall) for part in parts):
+            if not self._has_begun:
+                self._has_begun = True
+                yield User((Note(NO_BEGINNING),)), at
+            reply = self._ours(Assistant(tuple(parts), f"{IMPORTED}/{self._model or 'model'}"))
+            yield reply, at
+            if reply.calls:
+                missing = [call for call in reply.calls if call.id not in outputs]
+                self._troubles.add("calls without an output", len(missing))
+                none = {call.id: ToolOutput(call.id, NOT_RECORDED, "interrupted") for call in missing}
+                yield User(tuple({**none, **outputs}[call.id] for call in reply.calls)), self._answered_at or at
+        self._parts, self._outputs, self._ids = [], {}, {}
+        self._key = ""
+        self._replied_at = self._answered_at = 0.0
+        yield from self._later
+        self._later = []
+
+    def _ours(self, reply: Assistant) -> Assistant:
+        """The reply with calls of our tools where they mean ours. Others stay what they are."""
+        made = understood(reply, self._tools, tuple(self._tools), self._root)
+        parts = [
+            self._settled(one, before) if isinstance(one, ToolCall) and isinstance(before, ToolCall) else one
+            for one, before in zip(made.parts, reply.parts, strict=True)
+        ]
+        return replace(reply, parts=tuple(parts))
+
+    def _settled(self, call: ToolCall, before: ToolCall) -> ToolCall:
+        """It was answered long ago: what the model wrote, and what would be said of that, is of no use any more."""
+        if not call.problem:
+            return replace(call, source="", called="", note="")
+        name = re.sub(r"[^A-Za-z0-9_-]+", "_", before.name)[:_LONGEST_NAME] or "tool"
+        return replace(before, name=f"{name[: _LONGEST_NAME - 9]}_imported" if name in self._tools else name)
+
+
+def arguments_of(value: object) -> Mapping[str, object]:
+    """The arguments of a call, whatever form they came in."""
+    if isinstance(value, dict):
+        return {text_of(name) or "argument": one for name, one in value.items()}
+    return {} if value in (None, "") else {"input": value}

@@ -1,0 +1,112 @@
+"""The transcripts of all agents: found, made sessions of ours, found by searches from then on, and removed again."""
+
+import json
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+
+from agent.archive.indexer import Indexer
+from agent.config.values import Config
+from agent.errors import StoreFailed
+from agent.imports.claude_code import ClaudeTranscripts
+from agent.imports.places import AgentFolders, AgentName
+from agent.imports.transcript import Transcript, TranscriptReader, Troubles, UnreadableTranscript
+from agent.imports.write import SessionWriter, Taken
+from agent.records.store_access import forget, lock_session, open_store, opened_store
+from agent.records.store_thread import StoreThread
+from store.catalogue import ORIGIN
+from store.sessions import SessionStore
+from store.transfer import TransferStore
+from tools.catalog import builtin_tools
+from tools.outputs.recalled import OnProgress
+
+READERS: Mapping[AgentName, Callable[[], TranscriptReader]] = {
+    "claude": ClaudeTranscripts,
+}
+
+
+def found_transcripts(
+    folders: AgentFolders, project: Path, agents: Collection[AgentName], troubles: Troubles
+) -> list[Transcript]:
+    """The transcripts of these agents, oldest first. `project`: whose files may hold some."""
+    found = [one for agent in READERS if agent in agents for one in READERS[agent]().found(folders, project, troubles)]
+    return sorted(found, key=lambda one: (one.updated, one.id))
+
+
+def import_transcripts(
+    config: Config, transcripts: Collection[Transcript]
+) -> Iterator[tuple[Transcript, Taken | str, Troubles]]:
+    """Makes each a session, and says what became of it: why nothing did, where it is a text. Raises `StoreFailed`."""
+    tools = {tool.name: tool for tool in builtin_tools()}
+    with opened_store(config.folders) as store:
+        writer = SessionWriter(store, config, tools)
+        readers = {agent: reader() for agent, reader in READERS.items()}
+        for one in transcripts:
+            troubles = Troubles()
+            if writer.is_known(one):
+                yield one, Taken("unchanged"), troubles
+                continue
+            taken: Taken | str
+            try:
+                taken = writer.take(one, readers[one.agent].opened(one, troubles), troubles)
+            except UnreadableTranscript as error:
+                taken = str(error)
+            except OSError as error:
+                taken = error.strerror or str(error)
+            yield one, taken, troubles
+
+
+def new_transcripts(config: Config, transcripts: Collection[Transcript]) -> list[Transcript]:
+    """Those that are not here as they are there. Raises `StoreFailed`."""
+    with opened_store(config.folders) as store:
+        writer = SessionWriter(store, config, {})
+        return [one for one in transcripts if not writer.is_known(one)]
+
+
+async def index_imported(config: Config, told: OnProgress) -> None:
+    """Has searches find all that was said in sessions. Raises `StoreFailed`."""
+    thread = StoreThread(lambda: open_store(config, ephemeral=False))
+    try:
+        await Indexer(thread, await thread.open()).catch_up(told)
+    finally:
+        await thread.close()
+
+
+async def remove_imported(config: Config, agents: Collection[AgentName]) -> tuple[int, list[str]]:
+    """Deletes the sessions that were made of transcripts of these agents; how many, and the ids of those that stay,
+    since somebody has gone on with them or has them open. Raises `StoreFailed`."""
+    thread = StoreThread(lambda: open_store(config, ephemeral=False))
+    removed, stayed = 0, list[str]()
+    try:
+        store = await thread.open()
+        for session, is_untouched in await thread.run(_imported, store, agents):
+            lock = None
+            with suppress(StoreFailed):
+                lock = lock_session(config, session) if is_untouched else None
+            if lock is None:
+                stayed.append(session)
+                continue
+            try:
+                await forget(thread, store, session, is_copy=True)
+                removed += 1
+            finally:
+                lock.release()
+        if removed:
+            await thread.run(Indexer(thread, store).index.forget_words)
+    finally:
+        await thread.close()
+    return removed, stayed
+
+
+def _imported(store: SessionStore, agents: Collection[AgentName]) -> list[tuple[str, bool]]:
+    """The ids of sessions that were made of transcripts, and whether each is still as it was made."""
+    found = list[tuple[str, bool]]()
+    for session, key, body in TransferStore(store).facts_of(ORIGIN):
+        row = store.session(session)
+        if row is None or key.partition(":")[0] not in agents:
+            continue
+        with suppress(ValueError, KeyError, TypeError):
+            made = json.loads(body)
+            if made["session"] == row.id:
+                found.append((row.id, made["messages"] == row.messages))
+    return found

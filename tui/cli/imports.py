@@ -1,0 +1,183 @@
+"""`ebb import`: what other agents have kept, shown first, and what is chosen of it made ours."""
+
+import argparse
+import asyncio
+import os
+import sys
+import time
+from collections import Counter
+from collections.abc import Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import get_args
+
+from agent.config.values import Config
+from agent.errors import UsageError
+from agent.headless import print_json
+from agent.imports.places import AGENTS, AgentName, agent_folders
+from agent.imports.transcript import Transcript, Troubles, counts_line
+from agent.imports.transcripts import (
+    found_transcripts,
+    import_transcripts,
+    index_imported,
+    new_transcripts,
+    remove_imported,
+)
+from agent.imports.write import Taken
+from tools.outputs.extent import counted
+from tui.cli.arguments import parsed, parser_of, read_settings
+from tui.text.sanitise import visible_line
+
+_DAY = 86_400
+
+
+def run(arguments: Sequence[str]) -> int:
+    """The exit code."""
+    parser = parser_of(
+        "import",
+        "Shows what Claude Code, Codex, opencode, Gemini and aider have kept here, and takes what is chosen: "
+        "transcripts become sessions, which searches find and which can be gone on with.",
+    )
+    parser.add_argument(
+        "--from", dest="agents", action="append", choices=get_args(AgentName), help="only of this agent; several times"
+    )
+    parser.add_argument("--project", metavar="DIR", help="only conversations held in this folder or below it")
+    parser.add_argument("--since", metavar="DATE", help="only what is newer: 2026-01-31, or 30d for days")
+    parser.add_argument("--dry-run", action="store_true", help="only show it")
+    parser.add_argument("--yes", action="store_true", help="take it without a question")
+    parser.add_argument("--remove", action="store_true", help="delete imported sessions that nobody has gone on with")
+    options = parsed(parser, arguments, "one JSON object")
+    _, config = read_settings(options)
+    agents: Sequence[AgentName] = options.agents or get_args(AgentName)
+    if options.remove:
+        return _remove(config, agents, options)
+    troubles = Troubles()
+    found = found_transcripts(agent_folders(os.environ), config.project, agents, troubles)
+    chosen = [one for one in found if _is_chosen(one, options.project, _since(options.since))]
+    new = new_transcripts(config, chosen)
+    if not options.json:
+        _show(chosen, new)
+    _warn(troubles.line)
+    told: dict[str, object] = {"found": len(chosen), "new": len(new)}
+    if (
+        new
+        and not options.dry_run
+        and (options.yes or _agrees(f"Import {counted(len(new), 'conversation')}?", options))
+    ):
+        told |= _take(config, new, options)
+    elif new and not options.json:
+        print("nothing was imported; `ebb import --yes` takes all that is shown, `--from`, `--project`, `--since` less")
+    if options.json:
+        print_json(sys.stdout, told)
+    return 0
+
+
+def _is_chosen(one: Transcript, project: str | None, since: float) -> bool:
+    if one.updated < since:
+        return False
+    if project is None:
+        return True
+    top = Path(project).resolve()
+    return bool(one.project) and (Path(one.project) == top or top in Path(one.project).parents)
+
+
+def _since(text: str | None) -> float:
+    """Unix seconds."""
+    if text is None:
+        return 0.0
+    try:
+        if text.endswith("d") and text[:-1].isdecimal():
+            return time.time() - int(text[:-1]) * _DAY
+        return datetime.fromisoformat(text).timestamp()
+    except (ValueError, OverflowError) as error:
+        raise UsageError(f"`--since {text}` is no date: write 2026-01-31, or 30d for the last 30 days") from error
+
+
+def _show(chosen: Sequence[Transcript], new: Sequence[Transcript]) -> None:
+    """How many conversations of whom, how large, from when, and in which projects."""
+    fresh = {(one.agent, one.id) for one in new}
+    for agent, label in AGENTS.items():
+        of_agent = [one for one in chosen if one.agent == agent]
+        if not of_agent:
+            continue
+        print(f"{label}: {_figures(of_agent, fresh)}")
+        for project, _ in Counter(one.project for one in of_agent).most_common():
+            inner = [one for one in of_agent if one.project == project]
+            print(visible_line(f"    {project or '(no folder named)'}: {_figures(inner, fresh)}"))
+    if not chosen:
+        print("no conversations of other agents were found")
+
+
+def _figures(some: Sequence[Transcript], fresh: set[tuple[AgentName, str]]) -> str:
+    first, last = (time.strftime("%Y-%m-%d", time.localtime(one.updated)) for one in (some[0], some[-1]))
+    known = sum((one.agent, one.id) not in fresh for one in some)
+    size = sum(one.size for one in some) / 1e6
+    here = f"; here already: {known:,}" if known else ""
+    return f"{counted(len(some), 'conversation')}, {size:,.1f} MB, {first} – {last}{here}"
+
+
+def _take(config: Config, new: Sequence[Transcript], options: argparse.Namespace) -> dict[str, object]:
+    """Imports them; what became of them."""
+    states, left_out = Counter[str](), Counter[str]()
+    sessions, problems = list[str](), list[str]()
+    for number, (one, taken, troubles) in enumerate(import_transcripts(config, new), 1):
+        label = f"{one.agent}:{one.id}"
+        states[taken.state if isinstance(taken, Taken) else "unreadable"] += 1
+        left_out.update(troubles.left_out)
+        if isinstance(taken, str):
+            problems.append(f"{label} was left out: {taken}")
+        elif taken.state == "open":
+            problems.append(f"{label} was left out: its session {taken.session} is open in another program")
+        elif troubles.line:
+            problems.append(f"{label} is imported without all of it: {troubles.line}")
+        if isinstance(taken, Taken) and taken.state in ("new", "renewed"):
+            sessions.append(taken.session)
+        _progress(f"imported {number:,} of {len(new):,}", options)
+    asyncio.run(index_imported(config, lambda done, total: _progress(f"indexed {done:,} of {total:,}", options)))
+    _progress("", options)
+    if not options.json:
+        made = counted(states["new"] + states["renewed"], "session")
+        again = f", {states['renewed']:,} of them anew" if states["renewed"] else ""
+        empty = f"; {states['empty']:,} in which nothing was said" if states["empty"] else ""
+        omitted = f"; left out: {counts_line(left_out)}" if left_out else ""
+        print(f"imported {made}{again}{empty}{omitted}")
+        if sessions:
+            print(
+                f"`ebb -r {sessions[-1]}` goes on with the newest; `/sessions` and `ebb sessions list --all` show all"
+            )
+        for problem in problems:
+            _warn(problem)
+    return {"states": states, "sessions": sessions, "problems": problems, "left_out": left_out}
+
+
+def _remove(config: Config, agents: Sequence[AgentName], options: argparse.Namespace) -> int:
+    if not (options.yes or _agrees("Delete all imported sessions that nobody has gone on with?", options)):
+        print("nothing was removed; `--yes` removes them without a question")
+        return 0
+    removed, stayed = asyncio.run(remove_imported(config, agents))
+    if options.json:
+        print_json(sys.stdout, {"removed": removed, "stayed": stayed})
+    else:
+        stay = f"; these stay, since they are open or were gone on with: {', '.join(stayed)}" if stayed else ""
+        print(f"removed {counted(removed, 'imported session')}{stay}")
+    return 0
+
+
+def _agrees(question: str, options: argparse.Namespace) -> bool:
+    """What the user says in a terminal."""
+    if options.json or not (sys.stdin.isatty() and sys.stdout.isatty()):
+        return False
+    try:
+        return input(f"{question} [y/N] ").strip().lower() in ("y", "yes")
+    except EOFError:
+        return False
+
+
+def _progress(text: str, options: argparse.Namespace) -> None:
+    if sys.stderr.isatty() and not options.json:
+        print(f"\r\x1b[K{text}", end="", file=sys.stderr, flush=True)
+
+
+def _warn(text: str) -> None:
+    if text:
+        print(f"ebb: {visible_line(text)}", file=sys.stderr)
