@@ -1,6 +1,8 @@
 """A call's arguments: checked against JSON Schema before a tool sees them, then Python values. It knows no tool."""
 
+import json
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -15,6 +17,8 @@ MOST_NAMED = 10
 """Places that are named where a value breaks its schema."""
 MOST_ITEMS = 10_000
 """Items of a value of which every error is looked for."""
+MOST_VALIDATORS = 64
+"""Schemas that are kept as they were compiled."""
 DEEPEST = 100
 """Levels that arguments may be nested."""
 
@@ -40,9 +44,7 @@ def check(arguments: Arguments, schema: Mapping[str, object], tool: str) -> None
 def mismatches(value: object, schema: Mapping[str, object]) -> list[str]:
     """One sentence for each of the first places where the value breaks the schema (JSON Schema 2020-12), in document
     order."""
-    import jsonschema_rs  # noqa: PLC0415  # deferred: a compiled library that a run without tool calls never needs
-
-    validator = jsonschema_rs.validator_for(dict(schema), retriever=_not_fetched)
+    validator = _validator(json.dumps(schema))
     plain = dict(value) if isinstance(value, Mapping) else value
     found = []
     for error in _errors_of(validator, plain):
@@ -50,6 +52,14 @@ def mismatches(value: object, schema: Mapping[str, object]) -> list[str]:
         message = error.message if len(error.message) <= 200 else f"{error.message[:100]} … {error.message[-99:]}"
         found.append(f"`{where}`: {message}" if where else message)
     return found
+
+
+@lru_cache(maxsize=MOST_VALIDATORS)
+def _validator(schema: str) -> "jsonschema_rs.Validator":
+    """For a schema as JSON. Kept: to compile a schema takes ten times as long as to check a call."""
+    import jsonschema_rs  # noqa: PLC0415  # deferred: a compiled library that a run without tool calls never needs
+
+    return jsonschema_rs.validator_for(schema, retriever=_not_fetched)
 
 
 def _errors_of(validator: "jsonschema_rs.Validator", value: object) -> "Sequence[jsonschema_rs.ValidationError]":

@@ -1,7 +1,7 @@
 """Messages as rows, and back."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, asdict, fields, is_dataclass, replace
 from functools import cache
 from typing import Any, cast, get_args
@@ -144,13 +144,26 @@ def decode_part(part: Mapping[str, Any]) -> UserPart | AssistantPart:
 
 
 def as_json(body: Mapping[str, object]) -> str:
-    """JSON that a database takes: half a surrogate pair, as in an undecodable file name, is written as an escape."""
-    text = json.dumps(body, ensure_ascii=False, separators=(",", ":"))
+    """JSON that a database takes, dataclasses in it as objects: half a surrogate pair, as in an undecodable file name,
+    is written as an escape."""
+    text = json.dumps(body, ensure_ascii=False, separators=(",", ":"), default=_fields_of)
     try:
         text.encode()
     except UnicodeEncodeError:
-        return json.dumps(body, separators=(",", ":"))
+        return json.dumps(body, separators=(",", ":"), default=_fields_of)
     return text
+
+
+def _fields_of(value: object) -> dict[str, object]:
+    """Of a dataclass. Not by `asdict`, which copies all that is in it, and some are written with every step."""
+    kind: Callable[..., object] = type(value)
+    return {name: getattr(value, name) for name in _field_names(kind)}
+
+
+@cache
+def _field_names(kind: Callable[..., object]) -> tuple[str, ...]:
+    """Raises `TypeError` where it is no dataclass."""
+    return tuple(one.name for one in fields(cast(Any, kind)))
 
 
 def contents_of(rows: Sequence[MessageRow]) -> str:

@@ -3,7 +3,6 @@
 import json
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any, cast
 
@@ -61,10 +60,10 @@ def encode_snapshot(conversation: Conversation, position: int, mark: Mark | None
             [one.key, one.form, one.text, *([one.pictures] if one.pictures else [])] for one in conversation.retold
         ],
         "held_back": sorted(conversation.held_back),
-        "recalls": asdict(conversation.recalls),
-        "anchor": asdict(conversation.anchor) if conversation.anchor else None,
+        "recalls": conversation.recalls,
+        "anchor": conversation.anchor,
         "anchored": conversation.anchored,
-        "sent": asdict(mark) if mark else None,
+        "sent": mark,
     }
     return as_json(body)
 
