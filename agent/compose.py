@@ -26,6 +26,7 @@ from agent.config.values import Config
 from agent.context.control_calls import PLAN
 from agent.context.estimate import decode_estimator, server_in
 from agent.context.secret_tokens import SecretTokens
+from agent.input.instruction_news import InstructionNews
 from agent.lsp.session_languages import SessionLanguages
 from agent.messages import Conversation
 from agent.providers.factory import (
@@ -224,6 +225,9 @@ class Composer:
                 emit, debug, time.monotonic, text.instructions.sections, recorder.mark, recorder.used_before
             ),
             reminders=Reminders(surroundings, conversation, config.context_note_at, text.mode, text.attended),
+            instruction_news=InstructionNews(
+                self.root, config.project, lambda: approval.policy.roots, text.instructions
+            ),
             deferral=deferral,
             server_tools=server_tools,
             servers=servers,
@@ -234,6 +238,7 @@ class Composer:
         if servers is not None:
             servers.start(env)
         notices = (*provider.window.notices, *filter(None, (self.store.told, *archive.problems, problem)))
+        notices = (*notices, *text.instructions.problems)
         self.store.told = ""
         end = AsyncExitStack()
         session = Session(

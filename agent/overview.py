@@ -10,7 +10,7 @@ from agent.context.last_request import Mark
 from agent.context.prompt import Instructions, build_prompt
 from agent.context.summary_cost import PerToken
 from agent.context.tool_selection import ToolSpec
-from agent.context.view_items import ViewItem, items_of, pins_of
+from agent.context.view_items import ViewItem, items_of, pins_of, shared_out
 from agent.messages import Conversation, Recalls, Usage
 from agent.providers.base import ModelFacts, Prices
 from agent.providers.meter import Meter
@@ -104,6 +104,8 @@ class Overview:
     """What is pinned and stands with the summary."""
     tools: tuple[ToolShare, ...] = ()
     """Those that may be kept out of requests."""
+    instructions: tuple[Number, ...] = ()
+    """The files that the system text has instructions from; together they take what those do."""
     recalls: Recalls = Recalls()  # noqa: RUF009  # a frozen value
     """What the model has brought back of outputs that were cut or masked."""
     prices_again: tuple[float, ...] | None = ()
@@ -200,6 +202,7 @@ def overview_of(
         items_in(conversation, components, meter),
         pins_of(conversation, meter.size_of),
         tools_of(conversation, equipped.served, offered, size_of_tool),
+        instructions_in(equipped.instructions, components, meter),
         conversation.recalls,
         prices_again(facts.prices, asked),
     )
@@ -275,6 +278,15 @@ def items_in(conversation: Conversation, components: Sequence[Number], meter: Me
     """Each part of the messages, with its share of what they are known to take."""
     whole = sum(component.tokens for component in components if component.name in MESSAGES)
     return items_of(conversation, meter.size_of, whole)
+
+
+def instructions_in(instructions: Instructions, components: Sequence[Number], meter: Meter) -> tuple[Number, ...]:
+    """Each file of instructions, with its share of what they are known to take."""
+    whole = next((number for number in components if number.name == "instructions"), None)
+    if whole is None or not instructions.files:
+        return ()
+    shares = shared_out([meter.size_of_text(file.section) for file in instructions.files], whole.tokens)
+    return tuple(Number(file.path, share, whole.source) for file, share in zip(instructions.files, shares, strict=True))
 
 
 def tools_of(

@@ -237,6 +237,7 @@ def system_text(
         config.folders.config,
         date.today(),
         data_folder=config.folders.data,
+        home=config.folders.home,
         mode=mode,
         attended=attended,
         model=model,

@@ -19,7 +19,7 @@ from agent.context.estimate import decode_estimator
 from agent.context.last_request import Mark
 from agent.context.secret_tokens import SecretTokens
 from agent.errors import StoreFailed
-from agent.input.instructions import instruction_files
+from agent.input.instruction_files import instruction_files
 from agent.messages import Conversation
 from agent.providers.factory import (
     fallbacks_of,
@@ -167,7 +167,9 @@ class Sessions:
 
     def instruction_files(self) -> tuple[Path, ...]:
         """The files whose instructions a new session is given."""
-        return instruction_files(self._root, Path(self._project), self.config.folders.config)
+        folders = self.config.folders
+        found = instruction_files(self._root, Path(self._project), folders.config, folders.home)
+        return tuple(path for path in found if path.is_file())
 
     async def find(self, prefix: str) -> SessionInfo:
         """The one session whose id starts so. Raises `UsageError`."""

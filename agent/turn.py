@@ -107,6 +107,8 @@ async def answer_calls(
 
 def with_notes(message: User, conversation: Conversation, env: Env) -> User:
     """The message with what the program has to tell the model besides, at the moment at which it is written down."""
+    if env.instruction_news is not None:
+        message = env.instruction_news.add_to(message, conversation, env)
     after = conversation.plus(message)
     budget = budget_of(after, env)
     # A request that does not fit is compacted before it is sent: what it says of its size would not be true any more.

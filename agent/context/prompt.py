@@ -44,6 +44,17 @@ class PromptBuilder:
 
 
 @dataclass(frozen=True, slots=True)
+class InstructionFile:
+    """A file that says how to work here, as it was read."""
+
+    path: str
+    section: str
+    """How it stands in the system text, its title included."""
+    text: str
+    """What it said; empty where it was left out."""
+
+
+@dataclass(frozen=True, slots=True)
 class Instructions:
     """The sections of the system text. They stay the same bytes until the session ends: what changes meanwhile is told
     in notes, so that even a compaction leaves the provider's cache of this text alone."""
@@ -51,10 +62,14 @@ class Instructions:
     base: str
     environment: str = ""
     project: str = ""
-    """AGENT.md or AGENTS.md of the project and the user."""
+    """What the instruction files of the project and the user say."""
     memories: str = ""
     skills: str = ""
     """Names and one-line descriptions of the skills that may be read."""
+    files: tuple[InstructionFile, ...] = ()
+    """Those that `project` is made of."""
+    problems: tuple[str, ...] = ()
+    """What the user should know of them, a line each."""
 
     @property
     def builder(self) -> PromptBuilder:

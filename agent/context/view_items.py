@@ -12,9 +12,9 @@ from agent.context.tool_selection import meant
 from agent.messages import Assistant, Conversation, Form, Image, Kept, Message, Note, Text, ToolOutput, User
 from tools.lazy import dataclass
 
-ItemKind: TypeAlias = Literal["you", "reply", "output", "picture", "note", "pin"]
-"""What the user said, what the model said and called, what a call gave back, a picture, what the program told, or what
-is pinned and stands in no message any more."""
+ItemKind: TypeAlias = Literal["you", "reply", "output", "picture", "note", "instructions", "pin"]
+"""What the user said, what the model said and called, what a call gave back, a picture, what the program told, a file of
+instructions that was read since the session began, or what is pinned and stands in no message any more."""
 
 ViewState: TypeAlias = Literal["visible", "preview", "summarised", "masked"]
 """Shown as it is, by its ends, as a model summed it up, or as one line."""
@@ -202,7 +202,8 @@ def _message_items(part: MessagePart, age: int, size: Callable[[Message], int]) 
         yield replace(item, what=_reply(shown), tokens=size(shown))
         return
     texts = tuple(one for one in shown.parts if isinstance(one, Text))
-    notes = tuple(one for one in shown.parts if isinstance(one, Note))
+    told = tuple(one for one in shown.parts if isinstance(one, Note))
+    notes = tuple(one for one in told if one.kind != "instructions")
     if texts:
         yield replace(item, kind="you", what=one_line(said.text, WHAT), tokens=size(User(texts)))
     for one in shown.parts:
@@ -212,6 +213,9 @@ def _message_items(part: MessagePart, age: int, size: Callable[[Message], int]) 
         what = one_line(" ".join(note.text for note in notes), WHAT)
         state = "visible" if texts else part.state
         yield replace(item, kind="note", what=what, tokens=size(User(notes)), state=state)
+    for one in told:
+        if one.kind == "instructions":
+            yield replace(item, kind="instructions", what=one.name, tokens=size(User((one,))), state="visible")
 
 
 def _reply(message: Assistant) -> str:

@@ -1,40 +1,24 @@
 """The system text: what every session is told, what the project and the user say, what was remembered, where it all
-happens. Files are read once, at the start of a session; nothing in the text changes until the next.
-
-A project's files come with a repository that somebody else may have written: they import from the project alone.
-"""
+happens. Files are read once, at the start of a session; nothing in the text changes until the next."""
 
 import hashlib
 import os
-import os.path
-import re
-from collections.abc import Iterator, Set
-from dataclasses import field, replace
+from collections.abc import Set
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
 
 from agent.context.prompt import Instructions
 from agent.context.reminder_notes import MODES, PRESENCE
 from agent.input.base_text import base_text
+from agent.input.instruction_files import InstructionReader, UnreadableFile, read_files
 from tools.files.bounded import beginning_of
-from tools.lazy import dataclass, regex
 from tools.outputs.extent import shortened
 
-PROJECT_FILES = ("AGENT.md", "AGENTS.md")
-MAX_BYTES = 32_768
-"""Of each file; the rest is left out with a note, so that no file can fill the window."""
-MAX_TOTAL = 131_072
-"""Bytes of all instruction files with their imports; likewise of all memories."""
-MAX_DEPTH = 5
-"""Files that import each other in a row, the first one not counted."""
 MAX_SKILLS = 200
 MAX_DESCRIPTION = 300
 LONGEST_LINE = 4_096
 """Bytes of what a file of git says of a branch or a folder."""
-
-_CODE = regex(r"^(```|~~~).*?^\1|`[^`\n]*`", re.MULTILINE | re.DOTALL)
-_IMPORT = regex(r"(?:^|(?<=\s))@(?P<path>[^\s`]+)")
-_ALONE = regex(r"^\s*(?:[-*]\s+)?@\S+\s*$")
 
 
 def load_instructions(
@@ -44,6 +28,7 @@ def load_instructions(
     today: date,
     *,
     data_folder: Path | None = None,
+    home: Path | None = None,
     mode: str = "",
     attended: bool = True,
     model: str = "",
@@ -51,116 +36,18 @@ def load_instructions(
     is_short: bool = False,
 ) -> Instructions:
     """The sections of the system text for a session in `root`. What cannot be read is left out and named. `attended`:
-    somebody is there to answer; the rest as in `base_text`."""
+    somebody is there to answer; `home`: where files for other programs are looked for; the rest as in `base_text`."""
+    reader = InstructionReader()
+    files = read_files(root, project, user_folder, home, reader)
     return Instructions(
         base=base_text(model, missing, is_short=is_short),
         environment=_environment(root, project, today, mode, attended=attended),
-        project=_project(root, project, user_folder),
+        project="\n\n".join(file.section for file in files),
         memories=_memories(project, user_folder, data_folder),
         skills=_skills(user_folder / "skills"),
+        files=files,
+        problems=tuple(reader.problems),
     )
-
-
-def instruction_files(root: Path, project: Path, user_folder: Path) -> tuple[Path, ...]:
-    """The user's file, then the project's from its top folder down to the working folder. One file a folder."""
-    inner = [folder for folder in (root, *root.parents) if folder == project or project in folder.parents]
-    found = []
-    for folder in (user_folder, *reversed(inner or [root])):
-        present = next((folder / name for name in PROJECT_FILES if (folder / name).is_file()), None)
-        if present is not None:
-            found.append(present)
-    return tuple(found)
-
-
-def _project(root: Path, project: Path, user_folder: Path) -> str:
-    reader = InstructionReader()
-    sections: list[str] = []
-    for path in instruction_files(root, project, user_folder):
-        allowed = (user_folder, project) if path.parent == user_folder else (project, root)
-        places = tuple(folder.resolve() for folder in allowed)
-        sections += _with_imports(path, f"# Instructions from {path}", places, reader, ())
-    return "\n\n".join(sections)
-
-
-@dataclass(slots=True)
-class InstructionReader:
-    """Reads files as long as there is room for them, each one once."""
-
-    left: int = MAX_TOTAL
-    seen: set[Path] = field(default_factory=set)
-
-    def read(self, path: Path) -> str:
-        """The file's text, cut at the limit. Raises `Unreadable`."""
-        if not os.path.isfile(path):
-            raise UnreadableFile("it is not a file" if os.path.exists(path) else "no such file")
-        if self.left <= 0:
-            raise UnreadableFile(f"the files before it already take {MAX_TOTAL} bytes")
-        limit = min(MAX_BYTES, self.left)
-        try:
-            with path.open("rb") as file:
-                raw = file.read(limit + 1)
-        except OSError as error:
-            raise UnreadableFile(f"it cannot be read: {error.strerror or error}") from error
-        if b"\0" in raw:
-            raise UnreadableFile("it is not a text")
-        self.left -= min(len(raw), limit)
-        text = raw[:limit].decode("utf-8", "replace").strip()
-        return text + (f"\n\n[only the first {limit} bytes of this file are shown]" if len(raw) > limit else "")
-
-
-class UnreadableFile(Exception):
-    """Why a file is not in the system text."""
-
-
-def _with_imports(
-    path: Path, title: str, places: tuple[Path, ...], reader: InstructionReader, importers: tuple[Path, ...]
-) -> list[str]:
-    """The file as a section, and a section for each file that it imports. What fails is said in its place."""
-    try:
-        real = _resolved(path)
-        if real in importers:
-            raise UnreadableFile("it imports itself")
-        if len(importers) > MAX_DEPTH:
-            raise UnreadableFile(f"more than {MAX_DEPTH} files import each other in a row")
-        if not any(real.is_relative_to(place) for place in places):
-            raise UnreadableFile("it is outside of the project")
-        if real in reader.seen:
-            return []
-        text = reader.read(real)
-    except UnreadableFile as reason:
-        return [f"{title}\n\n[left out: {reason}]"]
-    reader.seen.add(real)
-    sections = [f"{title}\n\n{text}"]
-    for name in _imports(text, real.parent):
-        wanted = _target(name, real.parent)
-        sections += _with_imports(wanted, f"# {wanted}, imported by {path}", places, reader, (*importers, real))
-    return sections
-
-
-def _imports(text: str, folder: Path) -> Iterator[str]:
-    """The paths after an `@` outside of code. In the middle of a line only those that name a file: `@name` may be a
-    person or a package."""
-    plain = _CODE.sub(lambda match: re.sub(r"[^\n]", " ", match[0]), text)
-    for line in plain.splitlines():
-        for match in _IMPORT.finditer(line):
-            name = match["path"] if _ALONE.match(line) else match["path"].rstrip(".,;:!?)\"'")
-            if name and (_ALONE.match(line) or Path(name).suffix or os.path.isfile(_target(name, folder))):
-                yield name
-
-
-def _target(name: str, folder: Path) -> Path:
-    try:
-        path = Path(name).expanduser()
-    except RuntimeError:  # a user who is not there
-        path = Path(name)
-    return folder / path
-
-
-def _resolved(path: Path) -> Path:
-    try:
-        return path.resolve()
-    except (OSError, RuntimeError, ValueError) as error:  # a loop of links, a name that is too long or no name at all
-        raise UnreadableFile("no such file") from error
 
 
 def memory_folder(data_folder: Path, project: Path) -> Path:

@@ -10,7 +10,8 @@ from pathlib import Path
 from agent.config.values import Config
 from agent.errors import UsageError
 from agent.events import Remembered
-from agent.input.instructions import PROJECT_FILES, memory_folder
+from agent.input.instruction_files import PROJECT_FILES
+from agent.input.instructions import memory_folder
 from agent.messages import Conversation, Note, User
 from agent.window.env import Env
 
@@ -88,8 +89,13 @@ def _digest_of(handle: int) -> str:
     return hashlib.sha256(os.pread(handle, os.fstat(handle).st_size, 0)).hexdigest()
 
 
-async def reminded_of(conversation: Conversation, env: Env, entry: str, *, is_taken_back: bool = False) -> Reminded:
-    """Tells the model of the running session what the user wants remembered, or no longer."""
+async def reminded_of(
+    conversation: Conversation, env: Env, entry: str, path: str, *, is_taken_back: bool = False
+) -> Reminded:
+    """Tells the model of the running session what the user wants remembered, or no longer. `path`: the file that has
+    changed by that."""
+    if env.instruction_news is not None:
+        env.instruction_news.refresh(path)
     wish = (
         "The user takes back what you were to remember"
         if is_taken_back

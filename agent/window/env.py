@@ -14,7 +14,7 @@ from agent.context.tool_selection import ToolSpec
 from agent.context.view import View
 from agent.debug import Debug
 from agent.events import Event
-from agent.messages import User
+from agent.messages import Conversation, User
 from agent.providers.base import Provider
 from agent.providers.fallbacks import Targets
 from agent.providers.learned_limits import LearnedLimits, SummariserSource
@@ -53,6 +53,16 @@ class Servers(Protocol):
         """What the user said, with the prompts and resources of servers that it names. Raises `UsageError`."""
 
 
+class InstructionNews(Protocol):
+    """What a session's model has been told of instruction files since its system text was made."""
+
+    def add_to(self, message: User, conversation: Conversation, env: "Env", /) -> User:
+        """The message with what is to be told with it."""
+
+    def refresh(self, path: str, /) -> None:
+        """Takes a file as it is now for known."""
+
+
 @dataclass(frozen=True, slots=True)
 class Env:
     """What a step works with. Whatever a session has besides its conversation is a field here."""
@@ -84,6 +94,8 @@ class Env:
     rent: Rent = field(default_factory=Rent)
     """What was paid for what could have left the view: it decides when one is rewritten that would still fit."""
     reminders: Reminders = field(default_factory=Reminders)
+    instruction_news: InstructionNews | None = None
+    """None where none of it is told."""
     deferral: Deferral = field(default_factory=Deferral)
     """Which of the tools are held back."""
     server_tools: ServerTools = field(default_factory=ServerTools)

@@ -514,7 +514,7 @@ async def test_a_change_that_could_not_be_written_leaves_no_gap_behind(
         patch.setattr(write_queue, "PATIENCE", 0.0)
         patch.setattr(SessionStore, "write", locked)
         with pytest.raises(StoreFailed):
-            await session.change(reminded_of, "- use tabs")
+            await session.change(reminded_of, "- use tabs", "AGENT.md")
     await events_of(session, "more")
     again = await home.attended(Scripted.of(), resume=True)
     assert [message.text for message in again.history.messages] == ["go", "one", "more", "two"]

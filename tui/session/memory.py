@@ -15,7 +15,7 @@ async def keep_note(controller: SessionController, text: str, path: Path) -> Non
         kept = remember(text, path)
     except AgentError as error:
         return controller.fail(error)
-    await controller.aside("remembering", lambda session: session.change(reminded_of, kept.entry))
+    await controller.aside("remembering", lambda session: session.change(reminded_of, kept.entry, kept.path))
     return controller.advance(kept)
 
 
@@ -29,8 +29,10 @@ async def take_back_note(controller: SessionController) -> bool:
             except AgentError as error:
                 controller.notice(str(error))
                 return True
-            entry = kept.entry
-            await controller.aside("forgetting", lambda session: session.change(reminded_of, entry, is_taken_back=True))
+            entry, path = kept.entry, kept.path
+            await controller.aside(
+                "forgetting", lambda session: session.change(reminded_of, entry, path, is_taken_back=True)
+            )
             controller.notice(f"taken out of `{kept.path}` again, and this session was told")
             return True
         case _:

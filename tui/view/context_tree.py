@@ -28,7 +28,7 @@ LARGE = 250
 
 NAMES = {
     "system": "system text",
-    "instructions": "AGENT.md",
+    "instructions": "instructions",
     "memories": "memories",
     "skills": "skills",
     "tools": "tools",
@@ -41,6 +41,7 @@ KINDS: dict[ItemKind, str] = {
     "output": "outputs",
     "picture": "pictures",
     "note": "notes of the program",
+    "instructions": "instructions read since",
     "pin": "pinned",
 }
 STATES: dict[ViewState, str] = {
@@ -145,11 +146,17 @@ def _groups(overview: Overview) -> Iterator[tuple[ComponentRow, list[ComponentRo
         match component.name:
             case "tools":
                 yield head, list(_tools(component, overview))
+            case "instructions":
+                yield head, [_file(number) for number in overview.instructions]
             case "summary":
                 yield head, [_item(item, overview, "estimated", is_shared=False) for item in overview.pins]
             case _:
                 yield head, []
     yield from _messages(overview)
+
+
+def _file(number: Number) -> ComponentRow:
+    return ComponentRow(visible_line(number.name), number.tokens, 1, "estimated")
 
 
 def _tools(component: Number, overview: Overview) -> Iterator[ComponentRow]:
@@ -196,7 +203,9 @@ def _messages(overview: Overview) -> Iterator[tuple[ComponentRow, list[Component
             continue
         size = sum(item.tokens for item in items)
         left -= size
-        large = [item for item in items if item.tokens >= LARGE or item.is_pinned or _is_told(item)]
+        large = [
+            item for item in items if kind == "instructions" or item.tokens >= LARGE or item.is_pinned or _is_told(item)
+        ]
         rows = [_item(item, overview, source) for item in large]
         rest = size - sum(item.tokens for item in large)
         if large and len(large) < len(items):

@@ -5,14 +5,8 @@ from datetime import date
 from pathlib import Path
 
 from agent.context.reminder_notes import MODES, PRESENCE
-from agent.input.instructions import (
-    MAX_BYTES,
-    MAX_TOTAL,
-    git_branch,
-    instruction_files,
-    load_instructions,
-    memory_folder,
-)
+from agent.input.instruction_files import MAX_BYTES, MAX_TOTAL, instruction_files
+from agent.input.instructions import git_branch, load_instructions, memory_folder
 
 TODAY = date(2026, 1, 2)
 
@@ -134,7 +128,7 @@ def test_a_project_file_that_leads_elsewhere_is_left_out(tmp_path: Path) -> None
 def test_all_files_together_have_a_limit(tmp_path: Path) -> None:
     names = [f"{number}.md" for number in range(6)]
     for name in names:
-        (tmp_path / name).write_text("x" * MAX_BYTES)
+        (tmp_path / name).write_text(name[0] * MAX_BYTES)
     (tmp_path / "AGENT.md").write_text("\n".join(f"@{name}" for name in names))
     text = load(tmp_path)
     assert len(text) < MAX_TOTAL + 2_000

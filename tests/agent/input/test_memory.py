@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from agent.config.load import load_config
-from agent.input.instructions import PROJECT_FILES
+from agent.input.instruction_files import PROJECT_FILES
 from agent.input.memory import places
 
 
@@ -20,7 +20,8 @@ def test_a_projects_file_that_leads_out_of_it_is_not_written_to(tmp_path: Path, 
 
     assert shared() == [project / "AGENT.md"]
     (project / "docs.md").write_text("rules")
-    (project / name).symlink_to("docs.md")
+    (project / name).parent.mkdir(exist_ok=True)
+    (project / name).symlink_to(project / "docs.md")
     assert shared() == [project / name]
     (project / name).unlink()
     outside.write_text("mine")

@@ -1,0 +1,175 @@
+"""The files that say how to work in a folder: which there are, read no further than agreed, each text once.
+
+A project's files come with a repository that somebody else may have written: they import from the project alone.
+"""
+
+import os
+import os.path
+import re
+from collections.abc import Iterator
+from dataclasses import field
+from pathlib import Path
+
+from agent.context.prompt import InstructionFile
+from tools.files.bounded import beginning_of
+from tools.lazy import dataclass, regex
+
+PROJECT_FILES = ("AGENT.md", "AGENTS.md", "CLAUDE.md", "GEMINI.md", ".claude/CLAUDE.md")
+"""Of these the first that a folder has."""
+BESIDE_THEM = ("CLAUDE.local.md", ".github/copilot-instructions.md", ".cursorrules")
+"""These are read besides."""
+OF_OTHERS = (".claude/CLAUDE.md", ".codex/AGENTS.md", ".gemini/GEMINI.md")
+"""What the user wrote for other programs, below the home folder: the first that is there, where our own folder has none
+of `PROJECT_FILES`."""
+MAX_BYTES = 32_768
+"""Of each file; the rest is left out with a note, so that no file can fill the window."""
+MAX_TOTAL = 131_072
+"""Bytes of all instruction files with their imports; likewise of all memories."""
+MAX_DEPTH = 5
+"""Files that import each other in a row, the first one not counted."""
+
+_CODE = regex(r"^(```|~~~).*?^\1|`[^`\n]*`", re.MULTILINE | re.DOTALL)
+_IMPORT = regex(r"(?:^|(?<=\s))@(?P<path>[^\s`]+)")
+_TEXTS = (".md", ".mdc", ".markdown", ".txt")
+_ALONE = regex(r"^\s*(?:[-*]\s+)?@\S+\s*$")
+
+
+def instruction_files(root: Path, project: Path, user_folder: Path, home: Path | None = None) -> tuple[Path, ...]:
+    """The user's file, then the project's from its top folder down to the working folder. `home`: where files for other
+    programs are looked for."""
+    return (*user_files(user_folder, home), *(path for each in folders_to(root, project) for path in files_in(each)))
+
+
+def user_files(user_folder: Path, home: Path | None) -> tuple[Path, ...]:
+    """The user's own file, if there is one."""
+    own = [user_folder / name for name in PROJECT_FILES]
+    others = [home / name for name in OF_OTHERS] if home is not None else []
+    return tuple(path for path in (*own, *others) if path.is_file())[:1]
+
+
+def folders_to(root: Path, project: Path) -> tuple[Path, ...]:
+    """The folders from the top of the project down to the working folder."""
+    inner = [folder for folder in (root, *root.parents) if folder == project or project in folder.parents]
+    return tuple(reversed(inner or [root]))
+
+
+def files_in(folder: Path) -> Iterator[Path]:
+    """Those that one folder has. What is no file is among them, to be told of, and the next one counts besides."""
+    for name in PROJECT_FILES:
+        path = folder / name
+        if os.path.lexists(path):
+            yield path
+            if path.is_file():
+                break
+    yield from (folder / name for name in BESIDE_THEM if os.path.lexists(folder / name))
+
+
+@dataclass(slots=True)
+class InstructionReader:
+    """Reads files as long as there is room for them, each one once, and each text once."""
+
+    left: int = MAX_TOTAL
+    seen: set[Path] = field(default_factory=set)
+    texts: set[str] = field(default_factory=set)
+    problems: list[str] = field(default_factory=list)
+    """What the user should know of files, a line each."""
+
+    def read(self, path: Path) -> str:
+        """The file's text, cut at the limit. Raises `UnreadableFile`."""
+        if not os.path.isfile(path):
+            raise UnreadableFile("it is not a file" if os.path.exists(path) else "no such file")
+        if self.left <= 0:
+            raise UnreadableFile(f"the files before it already take {MAX_TOTAL} bytes")
+        limit = min(MAX_BYTES, self.left)
+        try:
+            raw = beginning_of(path, limit + 1)
+        except OSError as error:
+            raise UnreadableFile(f"it cannot be read: {error.strerror or error}") from error
+        if b"\0" in raw:
+            raise UnreadableFile("it is not a text")
+        self.left -= min(len(raw), limit)
+        if len(raw) > limit:
+            self.problems.append(f"of `{path}` only the first {limit:,} bytes are read")
+            return f"{_decoded(raw[:limit])[0].strip()}\n\n[only the first {limit} bytes of this file are shown]"
+        text, is_clean = _decoded(raw)
+        if not is_clean:
+            self.problems.append(f"`{path}` is not UTF-8 throughout: what cannot be read in it is shown as `\ufffd`")
+        return text.strip()
+
+
+class UnreadableFile(Exception):
+    """Why a file is not in the system text."""
+
+
+def _decoded(raw: bytes) -> tuple[str, bool]:
+    """The text, and whether all of it could be read."""
+    text = raw.decode("utf-8", "replace").removeprefix("\ufeff")
+    return text, "\ufffd" not in text or text.encode("utf-8") == raw
+
+
+def read_files(
+    root: Path, project: Path, user_folder: Path, home: Path | None, reader: InstructionReader
+) -> tuple[InstructionFile, ...]:
+    """Each instruction file of a session that begins, with what it imports."""
+    own, found = user_files(user_folder, home), list[InstructionFile]()
+    for path in instruction_files(root, project, user_folder, home):
+        # The user's own file may lie elsewhere, as those do that are kept with others and linked to.
+        allowed = (path.parent, path.resolve().parent, project) if path in own else (project, root)
+        found += with_imports(path, f"# Instructions from {path}", allowed, reader)
+    return tuple(found)
+
+
+def with_imports(
+    path: Path, title: str, places: tuple[Path, ...], reader: InstructionReader, importers: tuple[Path, ...] = ()
+) -> list[InstructionFile]:
+    """The file under its title, and each file that it imports. What fails is said in its place. `places`: folders out
+    of which nothing is read."""
+    try:
+        real = _resolved(path)
+        if real in importers:
+            raise UnreadableFile("it imports itself")
+        if len(importers) > MAX_DEPTH:
+            raise UnreadableFile(f"more than {MAX_DEPTH} files import each other in a row")
+        if not any(real.is_relative_to(place.resolve()) for place in places):
+            raise UnreadableFile("it is outside of the project")
+        if real in reader.seen:
+            return []
+        text = reader.read(real)
+    except UnreadableFile as reason:
+        reader.problems.append(f"`{path}` is left out: {reason}")
+        return [InstructionFile(str(path), f"{title}\n\n[left out: {reason}]", "")]
+    reader.seen.add(real)
+    if text in reader.texts:
+        return []
+    reader.texts.add(text)
+    found = [InstructionFile(str(path), f"{title}\n\n{text}", text)]
+    for name in _imports(text, real.parent):
+        wanted = _target(name, real.parent)
+        found += with_imports(wanted, f"# {wanted}, imported by {path}", places, reader, (*importers, real))
+    return found
+
+
+def _imports(text: str, folder: Path) -> Iterator[str]:
+    """The paths after an `@` outside of code. In the middle of a line only those that name a file: `@name` may be a
+    person or a package, `@app.route` a decorator."""
+    plain = _CODE.sub(lambda match: re.sub(r"[^\n]", " ", match[0]), text)
+    for line in plain.splitlines():
+        for match in _IMPORT.finditer(line):
+            name = match["path"] if _ALONE.match(line) else match["path"].rstrip(".,;:!?)\"'")
+            if name and (_ALONE.match(line) or Path(name).suffix in _TEXTS or os.path.isfile(_target(name, folder))):
+                yield name
+
+
+def _target(name: str, folder: Path) -> Path:
+    try:
+        path = Path(name).expanduser()
+    except RuntimeError:  # a user who is not there
+        path = Path(name)
+    return folder / path
+
+
+def _resolved(path: Path) -> Path:
+    try:
+        return path.resolve()
+    except (OSError, RuntimeError, ValueError) as error:  # a loop of links, a name that is too long or no name at all
+        raise UnreadableFile("no such file") from error
