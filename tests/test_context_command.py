@@ -12,7 +12,7 @@ def test_the_budget_the_epochs_and_the_requests_of_a_stored_session(user: User) 
     assert shown.code == 0
     lines = [line.split() for line in shown.out.splitlines()]
     assert lines[0][:2] == ["Context", session]
-    assert [line[0] for line in lines if "estimated" in line][:3] == ["system", "AGENT.md", "tools"]
+    assert [line[0] for line in lines if "estimated" in line][:3] == ["system", "instructions", "tools"]
     assert ["1", "2", "20", "40", "60", "80", "$0.00"] in lines
     assert ["2", "33%", "10", "20", "30", "40", "$0.00"] in lines
 

@@ -13,7 +13,7 @@ from tools.lazy import dataclass
 
 NAMES: Mapping[str, str] = {
     "base": "the program's own instructions",
-    "project": "AGENT.md",
+    "project": "instruction files",
     "memories": "memory.md",
     "skills": "skills",
     "environment": "date, mode, branch, folder or who is there",

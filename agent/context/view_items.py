@@ -13,8 +13,8 @@ from agent.messages import Assistant, Conversation, Form, Image, Kept, Message, 
 from tools.lazy import dataclass
 
 ItemKind: TypeAlias = Literal["you", "reply", "output", "picture", "note", "instructions", "pin"]
-"""What the user said, what the model said and called, what a call gave back, a picture, what the program told, a file of
-instructions that was read since the session began, or what is pinned and stands in no message any more."""
+"""What the user said, what the model said and called, what a call gave back, a picture, what the program told, a
+file of instructions that was read since the session began, or what is pinned and stands in no message any more."""
 
 ViewState: TypeAlias = Literal["visible", "preview", "summarised", "masked"]
 """Shown as it is, by its ends, as a model summed it up, or as one line."""

@@ -18,6 +18,8 @@ PROJECT_FILES = ("AGENT.md", "AGENTS.md", "CLAUDE.md", "GEMINI.md", ".claude/CLA
 """Of these the first that a folder has."""
 BESIDE_THEM = ("CLAUDE.local.md", ".github/copilot-instructions.md", ".cursorrules")
 """These are read besides."""
+RULE_FOLDERS = (".cursor/rules", ".github/instructions", ".claude/rules")
+"""Folders with a file for each rule, which says itself what it is for."""
 OF_OTHERS = (".claude/CLAUDE.md", ".codex/AGENTS.md", ".gemini/GEMINI.md")
 """What the user wrote for other programs, below the home folder: the first that is there, where our own folder has none
 of `PROJECT_FILES`."""
@@ -96,6 +98,19 @@ class InstructionReader:
             self.problems.append(f"`{path}` is not UTF-8 throughout: what cannot be read in it is shown as `\ufffd`")
         return text.strip()
 
+    def takes(self, path: Path, text: str) -> bool:
+        """Whether a text that was read is to be told: no other file said the same, and there is room for it."""
+        size = len(text.encode("utf-8", "replace"))
+        if _resolved(path) in self.seen or text in self.texts:
+            return False
+        if size > self.left:
+            self.problems.append(f"`{path}` is left out: the files before it already take {MAX_TOTAL} bytes")
+            return False
+        self.left -= size
+        self.seen.add(_resolved(path))
+        self.texts.add(text)
+        return True
+
 
 class UnreadableFile(Exception):
     """Why a file is not in the system text."""
@@ -116,7 +131,17 @@ def read_files(
         # The user's own file may lie elsewhere, as those do that are kept with others and linked to.
         allowed = (path.parent, path.resolve().parent, project) if path in own else (project, root)
         found += with_imports(path, f"# Instructions from {path}", allowed, reader)
+    for folder in filter(has_rules, folders_to(root, project)):
+        from agent.input.scoped_rules import rules_in  # noqa: PLC0415  # deferred: few projects have such rules
+
+        for rule in rules_in(folder, project, reader):
+            if rule.scope in ("always", "offered") and reader.takes(rule.path, rule.text):
+                found.append(rule.section)
     return tuple(found)
+
+
+def has_rules(folder: Path) -> bool:
+    return any((folder / name).is_dir() for name in RULE_FOLDERS)
 
 
 def with_imports(

@@ -8,23 +8,32 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from agent.calls.execute import CallRunner
-from agent.context.prompt import Instructions
+from agent.context.prompt import InstructionFile, Instructions
 from agent.context.tool_selection import as_run
 from agent.events import Noticed
-from agent.input.instruction_files import InstructionReader, UnreadableFile, files_in, folders_to, with_imports
+from agent.input.instruction_files import (
+    InstructionReader,
+    UnreadableFile,
+    files_in,
+    folders_to,
+    has_rules,
+    with_imports,
+)
 from agent.messages import Assistant, Conversation, Note, User
 from agent.window.env import Env
 from agent.window.measure import budget_of
 from tools.base import ToolError
 from tools.commands.named_files import named_files
 from tools.files.diff import unified
-from tools.files.paths import display
+from tools.files.paths import display, locate
 from tools.lazy import dataclass
 from tools.outputs.plain_text import printable
-from tools.search.walk import FolderRules, is_ignored, rules_in, scope_of
+
+if TYPE_CHECKING:  # a type only: few projects have such rules
+    from agent.input.scoped_rules import ScopedRule
 
 _BYTES_A_TOKEN = 3
 _SHARE = 4
@@ -55,7 +64,9 @@ class _Used:
 class InstructionNews:
     """What one session's model has been told. It is known from the notes in the conversation, so it goes on with it."""
 
-    def __init__(self, root: Path, project: Path, further: Callable[[], Sequence[str]], instructions: Instructions):
+    def __init__(
+        self, root: Path, project: Path, further: Callable[[], Sequence[str]], instructions: Instructions
+    ) -> None:
         """`further`: the folders besides the working folder that are worked in."""
         self._root, self._project, self._further = root, project, further
         self._begun = {file.path: file.text for file in instructions.files}
@@ -63,6 +74,9 @@ class InstructionNews:
         self._told = dict[str, str]()
         """Of each file that notes have told of, a digest of what it said."""
         self._looked = set[Path]()
+        self._rules: dict[Path, tuple[ScopedRule, ...]] = {}
+        self._chains = dict[Path, tuple[Path, ...]]()
+        """The folders above one that is used, and it."""
         self._reader = InstructionReader(seen=set(map(_real, self._begun)), texts=set(self._begun.values()))
         self._epoch: int | None = None
 
@@ -76,6 +90,8 @@ class InstructionNews:
             self.refresh(str(path))
         if not message.outputs:
             self._looked.clear()  # between two turns somebody may have written one
+            self._rules.clear()
+            self._chains.clear()
         lost = self._lost(conversation, env.watch.epoch)
         notes = [*lost, *self._changed(), *self._found(used, is_said=not message.outputs, env=env)]
         if not notes:
@@ -154,49 +170,77 @@ class InstructionNews:
 
     def _found(self, used: _Used, *, is_said: bool, env: Env) -> Iterator[Note]:
         """Of the files that belong to what was used, those that the model was not told of."""
-        for folder, top in self._folders(used.looked_at, is_said=is_said):
-            if folder in self._looked:
-                continue
-            self._looked.add(folder)
-            for path in files_in(folder):
-                if str(path) not in self._known:
-                    yield from self._new(path, top, env)
-
-    def _new(self, path: Path, top: Path, env: Env) -> Iterator[Note]:
         before = len(self._reader.problems)
-        for file in with_imports(path, f"# Instructions from {path}", (top, self._root), self._reader):
-            self._known[file.path] = _Known(_signature(file.path), file.text)
-            if file.text:
-                self._told[file.path] = _digest(file.text)
-                yield _note(file.path, file.section, file.text)
-                env.emit(Noticed(f"`{printable(display(Path(file.path), self._root))}` counts from here on"))
+        begun = folders_to(self._root, self._project)
+        for folder in begun if is_said else ():
+            yield from self._of_folder(folder, self._project, env)
+        tops = [self._root, *map(Path, self._further())]
+        for path in used.looked_at:
+            top = next((each for each in tops if path.is_relative_to(each)), None)
+            if top is None:
+                continue
+            folders = self._folders(path, top)
+            for folder in folders if top != self._root else folders[1:]:
+                yield from self._of_folder(folder, top, env)
+            for folder in (*begun, *folders[1:]) if top == self._root else folders:
+                yield from self._matching(path, folder, top, env)
         for problem in self._reader.problems[before:]:
             env.emit(Noticed(problem))
 
-    def _folders(self, paths: Sequence[Path], *, is_said: bool) -> Iterator[tuple[Path, Path]]:
-        """The folders whose files count for what was used, outermost first, each with the top of what it belongs to."""
-        if is_said:
-            yield from ((folder, self._project) for folder in folders_to(self._root, self._project))
-        tops = [self._root, *map(Path, self._further())]
-        for path in paths:
-            top = next((each for each in tops if path.is_relative_to(each)), None)
-            if top is not None:
-                yield from ((folder, top) for folder in _folders_below(path, top) if top != self._root or folder != top)
-
-
-def _folders_below(path: Path, top: Path) -> Iterator[Path]:
-    """From a folder down to that of a file, as far as they hold work of the project's own."""
-    scope = scope_of(str(top))
-    rules: tuple[FolderRules, ...] = rules_in(str(top), scope.above, scope.is_tracked)
-    folder = top
-    yield folder
-    parts = path.relative_to(top).parts
-    for part in parts if path.is_dir() else parts[:-1]:
-        folder = folder / part
-        if part in _NOT_OURS or is_ignored(str(folder), True, rules):
+    def _of_folder(self, folder: Path, top: Path, env: Env) -> Iterator[Note]:
+        if folder in self._looked:
             return
-        yield folder
-        rules = rules_in(str(folder), rules, scope.is_tracked)
+        self._looked.add(folder)
+        for path in files_in(folder):
+            if str(path) not in self._known:
+                for file in with_imports(path, f"# Instructions from {path}", (top, self._root), self._reader):
+                    yield from self._new(file, env)
+
+    def _matching(self, path: Path, folder: Path, top: Path, env: Env) -> Iterator[Note]:
+        """The rules of a folder that hold for a file in it."""
+        if folder not in self._rules:
+            self._rules[folder] = self._rules_of(folder, top)
+        for rule in self._rules[folder]:
+            is_meant = rule.scope in ("always", "offered") or (rule.scope == "matching" and rule.covers(path))
+            if is_meant and str(rule.path) not in self._known and self._reader.takes(rule.path, rule.text):
+                yield from self._new(rule.section, env)
+
+    def _rules_of(self, folder: Path, top: Path) -> "tuple[ScopedRule, ...]":
+        if not has_rules(folder):
+            return ()
+        from agent.input.scoped_rules import rules_in  # noqa: PLC0415  # deferred: few projects have such rules
+
+        boundary = self._project if top == self._root else top
+        return rules_in(folder, boundary, self._reader)
+
+    def _new(self, file: InstructionFile, env: Env) -> Iterator[Note]:
+        self._known[file.path] = _Known(_signature(file.path), file.text)
+        if file.text:
+            self._told[file.path] = _digest(file.text)
+            yield _note(file.path, file.section, file.text)
+            env.emit(Noticed(f"`{printable(display(Path(file.path), self._root))}` counts from here on"))
+
+    def _folders(self, path: Path, top: Path) -> tuple[Path, ...]:
+        """Those from `top` down to the one that is used, as far as they hold work of the project's own."""
+        folder = path if path.is_dir() else path.parent
+        if folder not in self._chains:
+            self._chains[folder] = tuple(_own_folders(folder, top))
+        return self._chains[folder]
+
+
+def _own_folders(folder: Path, top: Path) -> Iterator[Path]:
+    from tools.search.walk import is_ignored, rules_in, scope_of  # noqa: PLC0415  # deferred: some runs use no file
+
+    scope = scope_of(str(top))
+    rules = rules_in(str(top), scope.above, scope.is_tracked)
+    yield top
+    below = top
+    for part in folder.relative_to(top).parts:
+        below = below / part
+        if part in _NOT_OURS or is_ignored(str(below), True, rules):
+            return
+        yield below
+        rules = rules_in(str(below), rules, scope.is_tracked)
 
 
 def _used_by(message: User, conversation: Conversation, runner: CallRunner) -> _Used:
@@ -223,7 +267,9 @@ def _used_by(message: User, conversation: Conversation, runner: CallRunner) -> _
                 path = Path(os.path.normpath(root / os.path.expanduser(file.path)))
                 (written if file.changes else looked_at)[path] = None
     attached = [part.name for part in message.parts if isinstance(part, Note) and part.kind in ("file", "folder")]
-    looked_at |= dict.fromkeys(Path(os.path.normpath(root / name)) for name in attached)
+    for name in attached:
+        with suppress(ToolError):
+            looked_at[locate(name, runner.workspace)] = None
     together = (*looked_at, *(path for path in written if path not in looked_at))
     return _Used(tuple(path for path in together if os.path.lexists(path)), tuple(written))
 

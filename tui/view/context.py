@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from agent.context.wanted_again import raised
 from agent.messages import Recalls, Usage
-from agent.overview import Epoch, Overview, ServerShare
+from agent.overview import Epoch, Number, Overview, ServerShare
 from agent.records.usage import RequestUsage, Rewrite
 from tools.outputs.extent import counted, shortened
 from tui.text.inks import Ink, Line
@@ -74,6 +74,8 @@ def budget_lines(overview: Overview, width: int) -> list[Line]:
         name = NAMES.get(component.name, component.name)
         row = f"  {name:<13}{tokens(component.tokens):>8}{share:>8.1%}  "
         lines.append(((row, "text"), (f"{component.source:<11}", "dim"), (bar(share, cells), "accent")))
+        if component.name == "instructions":
+            lines += [_file_line(file, room) for file in overview.instructions]
         if component.name == "tools":
             lines += [_server_line(server, room) for server in overview.servers]
     used, free = overview.used, overview.effective - overview.used
@@ -90,6 +92,12 @@ def budget_lines(overview: Overview, width: int) -> list[Line]:
         lines.append(((f"  − {reserve.name:<11}{reserve.tokens:>8,}  ", "text"), (reserve.source, "dim")))
     lines.append(((f"  {'= usable':<13}{overview.effective:>8,}", "text"),))
     return lines
+
+
+def _file_line(file: Number, room: int) -> Line:
+    """What a file of instructions takes of the row above."""
+    named = f"  ↳ {shortened(visible_line(file.name.rpartition('/')[2]), 11):<11}"
+    return ((f"{named}{tokens(file.tokens):>8}{file.tokens / room:>8.1%}  ", "dim"), (visible_line(file.name), "dim"))
 
 
 def _server_line(server: ServerShare, room: int) -> Line:

@@ -190,3 +190,59 @@ def test_the_place_has_its_branch_and_its_mode(tmp_path: Path) -> None:
     head.unlink()
     os.mkfifo(head)
     assert git_branch(tmp_path) == ""
+
+
+def test_of_the_names_that_programs_use_one_counts_in_a_folder_and_each_text_once(tmp_path: Path) -> None:
+    project, user, home = tmp_path / "project", tmp_path / "user", tmp_path / "me"
+    inner = project / "a"
+    for folder in (
+        project / ".github",
+        project / ".cursor/rules",
+        inner / ".claude",
+        home / ".claude",
+        home / ".codex",
+    ):
+        folder.mkdir(parents=True)
+    user.mkdir()
+    (home / ".claude" / "CLAUDE.md").write_text("Mine.")
+    (home / ".codex" / "AGENTS.md").write_text("Mine, too.")
+    (project / "CLAUDE.md").write_text("Tabs. Use @pytest.fixture, @later.md and @nothing.")
+    (project / "GEMINI.md").symlink_to("CLAUDE.md")
+    (project / "CLAUDE.local.md").write_text("My branch.")
+    (project / ".cursorrules").write_text("Tabs. Use @pytest.fixture, @later.md and @nothing.")
+    (project / ".github" / "copilot-instructions.md").write_bytes(b"\xef\xbb\xbfCaf\xe9")
+    (project / ".cursor/rules/all.mdc").write_text("---\nalwaysApply: true\n---\nNo any.")
+    os.mkfifo(inner / "AGENT.md")
+    (inner / "GEMINI.md").write_text("x" * (MAX_BYTES + 1))
+    (inner / ".claude" / "CLAUDE.md").write_text("not read beside another")
+    found = load_instructions(inner, project, user, TODAY, home=home)
+    assert [(Path(file.path).relative_to(tmp_path).as_posix(), file.text[:20]) for file in found.files] == [
+        ("me/.claude/CLAUDE.md", "Mine."),
+        ("project/CLAUDE.md", "Tabs. Use @pytest.fi"),
+        ("project/later.md", ""),
+        ("project/CLAUDE.local.md", "My branch."),
+        ("project/.github/copilot-instructions.md", "Caf\ufffd"),
+        ("project/a/AGENT.md", ""),
+        ("project/a/GEMINI.md", "x" * 20),
+        ("project/.cursor/rules/all.mdc", "---\nalwaysApply: tru"),
+    ]
+    assert found.problems == (
+        f"`{project / 'later.md'}` is left out: no such file",
+        f"`{project / '.github/copilot-instructions.md'}` is not UTF-8 throughout: what cannot be read in it is shown "
+        "as `\ufffd`",
+        f"`{inner / 'AGENT.md'}` is left out: it is not a file",
+        f"of `{inner / 'GEMINI.md'}` only the first 32,768 bytes are read",
+    )
+    (user / "AGENT.md").write_text("")
+    assert load_instructions(inner, project, user, TODAY, home=home).files[0].path == str(user / "AGENT.md")
+
+
+def test_the_user_s_own_file_may_be_a_link_to_where_it_is_kept(tmp_path: Path) -> None:
+    (tmp_path / "dotfiles").mkdir()
+    (tmp_path / "dotfiles" / "agents.md").write_text("Mine. @more.md")
+    (tmp_path / "dotfiles" / "more.md").write_text("More.")
+    (tmp_path / "user").mkdir()
+    (tmp_path / "user" / "AGENT.md").symlink_to(tmp_path / "dotfiles" / "agents.md")
+    (tmp_path / "project").mkdir()
+    text = load(tmp_path / "project", user=tmp_path / "user")
+    assert [line for line in text.splitlines() if line[:1] not in ("#", "")] == ["Mine. @more.md", "More."]

@@ -163,7 +163,7 @@ async def test_what_begins_otherwise_after_a_new_start_is_a_rewrite_with_its_rea
         for e in await events_of(again, turn)
         if isinstance(e, PrefixRenewed | PrefixDrifted)
     ]
-    reasons = ("model", "system (AGENT.md)", "tools")
+    reasons = ("model", "system (instruction files)", "tools")
     assert found == [PrefixRenewed(reasons)]
     await again.close()
     epochs = (await sessions.overview(before.id)).epochs

@@ -171,7 +171,7 @@ def test_what_a_new_start_has_changed_is_told_once_and_is_no_drift() -> None:
     after = again(before, Section("base", "b", True), Section("project", "new", True))
     after.send(OUTPUT, system="other", tools=(), effort="high", usage=Usage())
     after.send(OUTPUT, REPLY, OUTPUT, system="other", tools=(), effort="high", usage=Usage())
-    assert after.events == [PrefixRenewed(("settings", "system (AGENT.md)", "tools", "messages"))]
+    assert after.events == [PrefixRenewed(("settings", "system (instruction files)", "tools", "messages"))]
 
 
 def test_messages_that_a_rewrite_has_changed_before_the_first_request_are_expected() -> None:

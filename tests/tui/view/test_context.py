@@ -29,7 +29,7 @@ def texts(lines: Iterable[Line]) -> list[str]:
 
 def test_each_component_has_its_tokens_share_source_and_bar() -> None:
     lines = texts(budget_lines(overview("s"), 80))
-    assert lines[1] == "  AGENT.md         1.1k    0.7%  estimated  ▎"
+    assert lines[1] == "  instructions     1.1k    0.7%  estimated  ▎"
     assert lines[3] == "  ↳ forge           640    0.4%  3 of 12 tools"
     assert lines[6] == "  history         61.3k   34.9%  counted    ██████████▌"
     assert lines[10:] == [

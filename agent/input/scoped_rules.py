@@ -1,0 +1,112 @@
+"""Rules that other programs keep in folders, a file each, whose head says what files they are for: `.cursor/rules`,
+`.github/instructions`, `.claude/rules`. Some hold always, some for files that patterns name, and some are
+offered to be read."""
+
+import os.path
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+from agent.context.prompt import InstructionFile
+from agent.extensions.extension_files import UnusableFile, files_below
+from agent.extensions.front_matter import BrokenFrontMatter, split, text_at
+from agent.input.instruction_files import RULE_FOLDERS, InstructionReader, UnreadableFile
+from tools.lazy import dataclass
+from tools.outputs.extent import shortened
+from tools.search.globs import GlobError, GlobPattern, parse
+
+Scope: TypeAlias = Literal["always", "matching", "offered", "never"]
+
+_ENDINGS = {
+    ".cursor/rules": (".mdc", "RULE.md"),
+    ".github/instructions": (".instructions.md",),
+    ".claude/rules": (".md",),
+}
+_PATTERNS_AT = {".cursor/rules": "globs", ".github/instructions": "applyTo", ".claude/rules": "paths"}
+_EVERYTHING = {"**", "**/*", "*"}
+_COMMA = re.compile(r",(?![^{]*\})")
+MOST_RULES = 200
+"""Of one folder."""
+MOST_DESCRIPTION = 300
+
+
+@dataclass(frozen=True, slots=True)
+class ScopedRule:
+    """One file of rules."""
+
+    path: Path
+    folder: Path
+    """What its patterns are relative to."""
+    scope: Scope
+    patterns: tuple[str, ...]
+    description: str
+    body: str
+    text: str
+    """All of the file, its head included."""
+    globs: tuple[GlobPattern, ...] = ()
+
+    def covers(self, path: Path) -> bool:
+        """Whether its patterns name a file."""
+        if not path.is_relative_to(self.folder):
+            return False
+        name = path.relative_to(self.folder).as_posix()
+        return any(glob.covers(name) for glob in self.globs)
+
+    @property
+    def section(self) -> InstructionFile:
+        """How it stands in what the model is told."""
+        named = f", for {', '.join(self.patterns)}" if self.scope == "matching" else ""
+        text = f"# Rules from {self.path}{named}\n\n{self.body}"
+        if self.scope == "offered":
+            text = f"# Rules to read when they are needed: {self.path}\n\n{self.description}"
+        return InstructionFile(str(self.path), text, self.text)
+
+
+def rules_in(folder: Path, boundary: Path, reader: InstructionReader) -> tuple[ScopedRule, ...]:
+    """The rules that a folder has, in the order of their names. Nothing outside of `boundary` is read; what
+    cannot be is told in `reader.problems`."""
+    return tuple(rule for name in RULE_FOLDERS for rule in _rules(folder, name, boundary, reader))
+
+
+def _rules(folder: Path, name: str, boundary: Path, reader: InstructionReader) -> Iterator[ScopedRule]:
+    try:
+        paths = [path for path in files_below(folder / name, boundary) if path.name.endswith(_ENDINGS[name])]
+    except UnusableFile as reason:
+        reader.problems.append(str(reason))
+        return
+    if len(paths) > MOST_RULES:
+        reader.problems.append(f"`{folder / name}` holds {len(paths)} files: the first {MOST_RULES} count")
+    for path in paths[:MOST_RULES]:
+        try:
+            rule = _rule(path, folder, name, boundary, reader)
+        except (UnreadableFile, BrokenFrontMatter, GlobError) as reason:
+            reader.problems.append(f"`{path}` is left out: {reason}")
+            continue
+        if rule is not None:
+            yield rule
+
+
+def _rule(path: Path, folder: Path, name: str, boundary: Path, reader: InstructionReader) -> ScopedRule | None:
+    real = Path(os.path.realpath(path))
+    if not real.is_relative_to(os.path.realpath(boundary)):
+        raise UnreadableFile("it is outside of the project")
+    left = reader.left
+    text = reader.read(path)
+    reader.left = left  # it is counted when it is told
+    head, body = split(text)
+    patterns = _patterns(head.get(_PATTERNS_AT[name]))
+    description = shortened(text_at(head, "description"), MOST_DESCRIPTION)
+    is_always = str(head.get("alwaysApply", "")).lower() == "true" or bool(_EVERYTHING & set(patterns))
+    scope: Scope = "always" if is_always or (name == ".claude/rules" and not patterns) else "matching"
+    if scope == "matching" and not patterns:
+        scope = "offered" if description else "never"
+    globs = tuple(parse(pattern) for pattern in patterns) if scope == "matching" else ()
+    return ScopedRule(path, folder, scope, patterns, description, body.strip(), text, globs) if body.strip() else None
+
+
+def _patterns(written: object) -> tuple[str, ...]:
+    """The patterns of a list, or of a text in which commas stand between them."""
+    parts = written if isinstance(written, list) else _COMMA.split(written) if isinstance(written, str) else []
+    found = (str(part).strip().strip("\"'").removeprefix("./").removeprefix("/") for part in parts)
+    return tuple(f"{one}**" if one.endswith("/") else one for one in found if one)

@@ -1,0 +1,60 @@
+"""Rules of other programs that say what files they are for."""
+
+import os
+from pathlib import Path
+
+from agent.input.instruction_files import InstructionReader
+from agent.input.scoped_rules import rules_in
+
+FILES = {
+    ".cursor/rules/always.mdc": "---\nalwaysApply: true\n---\nBe kind.",
+    ".cursor/rules/deep/ts.mdc": "---\ndescription: Types\nglobs: src/**/*.{ts,tsx},*.mts\n---\nNo any.",
+    ".cursor/rules/offered.mdc": "---\ndescription: How to release\nalwaysApply: false\n---\nSteps.",
+    ".cursor/rules/manual.mdc": "---\ndescription:\nglobs:\nalwaysApply: false\n---\nOnly when named.",
+    ".cursor/rules/notes.txt": "not a rule",
+    ".cursor/rules/broken.mdc": "---\n- globs\n---\nx",
+    ".cursor/rules/open.mdc": "---\nglobs: a",
+    ".github/instructions/all.instructions.md": '---\napplyTo: "**"\n---\nFor all.',
+    ".github/instructions/py.instructions.md": "---\napplyTo: '**/*.py,/docs/'\n---\nFor Python.",
+    ".claude/rules/plain.md": "No head at all.",
+    ".claude/rules/api.md": "---\npaths:\n  - src/api/**/*.ts\n---\nFor the API.",
+}
+
+
+def test_the_head_of_a_rule_says_what_it_is_for(tmp_path: Path) -> None:
+    for name, text in FILES.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    os.mkfifo(tmp_path / ".cursor/rules/pipe.mdc")
+    (tmp_path / ".cursor/rules/out.mdc").symlink_to("/etc/passwd")
+    reader = InstructionReader()
+    rules = {rule.path.name: rule for rule in rules_in(tmp_path, tmp_path, reader)}
+    assert {name: rule.scope for name, rule in rules.items()} == {
+        "always.mdc": "always",
+        "ts.mdc": "matching",
+        "offered.mdc": "offered",
+        "manual.mdc": "never",
+        "all.instructions.md": "always",
+        "py.instructions.md": "matching",
+        "plain.md": "always",
+        "api.md": "matching",
+    }
+    assert [problem.split("rules/")[1] for problem in reader.problems] == [
+        "broken.mdc` is left out: line 2: the head is no list of `key: value`",
+        "open.mdc` is left out: line 1: the head that begins with `---` does not end",
+        "out.mdc` is left out: it is outside of the project",
+        "pipe.mdc` is left out: it is not a file",
+    ]
+    covered = {
+        name: [path for path in ("src/a.ts", "src/x/b.tsx", "c.mts", "a.ts", "d/e.py", "docs/x", "src/api/v1/z.ts")
+               if rule.covers(tmp_path / path)]
+        for name, rule in rules.items() if rule.scope == "matching"
+    }  # fmt: skip
+    assert covered == {
+        "ts.mdc": ["src/a.ts", "src/x/b.tsx", "c.mts", "src/api/v1/z.ts"],
+        "py.instructions.md": ["d/e.py", "docs/x"],
+        "api.md": ["src/api/v1/z.ts"],
+    }
+    assert rules["offered.mdc"].section.section == (
+        f"# Rules to read when they are needed: {tmp_path / '.cursor/rules/offered.mdc'}\n\nHow to release"
+    )
