@@ -122,24 +122,6 @@ def _decoded(raw: bytes) -> tuple[str, bool]:
     return text, "\ufffd" not in text or text.encode("utf-8") == raw
 
 
-def read_files(
-    root: Path, project: Path, user_folder: Path, home: Path | None, reader: InstructionReader
-) -> tuple[InstructionFile, ...]:
-    """Each instruction file of a session that begins, with what it imports."""
-    own, found = user_files(user_folder, home), list[InstructionFile]()
-    for path in instruction_files(root, project, user_folder, home):
-        # The user's own file may lie elsewhere, as those do that are kept with others and linked to.
-        allowed = (path.parent, path.resolve().parent, project) if path in own else (project, root)
-        found += with_imports(path, f"# Instructions from {path}", allowed, reader)
-    for folder in filter(has_rules, folders_to(root, project)):
-        from agent.input.scoped_rules import rules_in  # noqa: PLC0415  # deferred: few projects have such rules
-
-        for rule in rules_in(folder, project, reader):
-            if rule.scope in ("always", "offered") and reader.takes(rule.path, rule.text):
-                found.append(rule.section)
-    return tuple(found)
-
-
 def has_rules(folder: Path) -> bool:
     return any((folder / name).is_dir() for name in RULE_FOLDERS)
 

@@ -8,10 +8,18 @@ from dataclasses import replace
 from datetime import date
 from pathlib import Path
 
-from agent.context.prompt import Instructions
+from agent.context.prompt import InstructionFile, Instructions
 from agent.context.reminder_notes import MODES, PRESENCE
 from agent.input.base_text import base_text
-from agent.input.instruction_files import InstructionReader, UnreadableFile, read_files
+from agent.input.instruction_files import (
+    InstructionReader,
+    UnreadableFile,
+    folders_to,
+    has_rules,
+    instruction_files,
+    user_files,
+    with_imports,
+)
 from tools.files.bounded import beginning_of
 from tools.outputs.extent import shortened
 
@@ -38,7 +46,7 @@ def load_instructions(
     """The sections of the system text for a session in `root`. What cannot be read is left out and named. `attended`:
     somebody is there to answer; `home`: where files for other programs are looked for; the rest as in `base_text`."""
     reader = InstructionReader()
-    files = read_files(root, project, user_folder, home, reader)
+    files = _read_files(root, project, user_folder, home, reader)
     return Instructions(
         base=base_text(model, missing, is_short=is_short),
         environment=_environment(root, project, today, mode, attended=attended),
@@ -48,6 +56,24 @@ def load_instructions(
         files=files,
         problems=tuple(reader.problems),
     )
+
+
+def _read_files(
+    root: Path, project: Path, user_folder: Path, home: Path | None, reader: InstructionReader
+) -> tuple[InstructionFile, ...]:
+    """Each instruction file of a session that begins, with what it imports."""
+    own, found = user_files(user_folder, home), list[InstructionFile]()
+    for path in instruction_files(root, project, user_folder, home):
+        # The user's own file may lie elsewhere, as those do that are kept with others and linked to.
+        allowed = (path.parent, path.resolve().parent, project) if path in own else (project, root)
+        found += with_imports(path, f"# Instructions from {path}", allowed, reader)
+    for folder in filter(has_rules, folders_to(root, project)):
+        from agent.input.scoped_rules import rules_in  # noqa: PLC0415  # deferred: few projects have such rules
+
+        for rule in rules_in(folder, project, reader):
+            if rule.scope in ("always", "offered") and reader.takes(rule.path, rule.text):
+                found.append(rule.section)
+    return tuple(found)
 
 
 def memory_folder(data_folder: Path, project: Path) -> Path:
