@@ -3,8 +3,9 @@ opens nothing."""
 
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import date
+from functools import cache, partial
 from pathlib import Path
 
 from agent.calls.policy import OUTSIDE, Policy, Rule, parse_rule
@@ -22,13 +23,14 @@ from agent.context.summary import Wishes
 from agent.debug import Debug, is_asked_for
 from agent.errors import ConfigError
 from agent.input.instructions import git_branch, in_mode, load_instructions
+from agent.lsp.session_languages import SessionLanguages
 from agent.providers.base import ModelFacts
 from agent.providers.setup import find_setting, first_choice
 from agent.providers.stream import Persistence
 from agent.window.env import TurnLimits
 from tools.base import Tool
-from tools.catalog import builtin_tools
-from tools.edit_notebook import holds_notebooks
+from tools.catalog import builtin_tools, rare_tools
+from tools.files.endings import endings_in
 from tools.final_report import FinalReport
 from tools.lazy import dataclass
 from tools.submit_plan import SubmitPlan
@@ -120,17 +122,28 @@ def hooks_for_calls(config: Config) -> tuple[AfterTool, ...]:
     return tuple(hook for hook in config.hooks_after_tool if parse_rule(hook.match).tool)
 
 
-def tools_for(compacting: CompactionSettings, config: Config) -> tuple[Tool, ...]:
+def tools_for(
+    compacting: CompactionSettings, config: Config, languages: SessionLanguages | None = None
+) -> tuple[Tool, ...]:
     """The built-in tools, or those of them that the user has chosen; the one for notebooks where the project has some,
-    the one that searches the web where the user has said by what. Where a full window ends in a report, the tool that
+    the one that searches the web where the user has said by what, and those that ask `languages` where the project has
+    files of which servers know something. Where a full window ends in a report, the tool that
     takes it is there from the beginning. Raises `ConfigError`."""
-    known = {tool.name: tool for tool in builtin_tools()}
+    rare = rare_tools(languages.servers if languages is not None else None)
+    known = {tool.name: tool for tool in (*builtin_tools(), *rare)}
     for key, names in (("tools.allowed", config.tools_allowed), ("tools.denied", config.tools_denied)):
         for name in names:
             if name not in known:
                 raise ConfigError(f"`{key}`: there is no built-in tool `{name}`; there are {', '.join(known)}")
     known |= {"web_fetch": WebFetch(config.web_private), "web_search": WebSearch(config.web_search)}
-    has_use = {"edit_notebook": lambda: holds_notebooks(config.project), "web_search": lambda: bool(config.web_search)}
+    endings = cache(partial(endings_in, config.project))
+    has_servers = cache(lambda: languages is not None and languages.are_there_for(endings()))
+    has_use: Mapping[str, Callable[[], bool]] = {
+        "edit_notebook": lambda: ".ipynb" in endings(),
+        "web_search": lambda: bool(config.web_search),
+        "diagnostics": has_servers,
+        "symbols": has_servers,
+    }
     chosen = config.tools_allowed or tuple(name for name in known if name not in has_use or has_use[name]())
     tools = tuple(tool for name, tool in known.items() if name in chosen and name not in config.tools_denied)
     return (*tools, FinalReport()) if compacting.on_full == "final" else tools

@@ -20,6 +20,7 @@ from agent.context.last_request import Mark
 from agent.context.secret_tokens import SecretTokens
 from agent.errors import StoreFailed
 from agent.input.instruction_files import instruction_files
+from agent.lsp.session_languages import SessionLanguages
 from agent.messages import Conversation
 from agent.providers.factory import (
     fallbacks_of,
@@ -233,7 +234,8 @@ class Sessions:
         config, mode = self.config, self.config.permission_mode
         text = system_text_going_on(config, self._root, model, mode, windows, sent, attended=self._interactive)
         window = window if sent is None else window_in_force(sent, window)
-        own = tools_for(compacting_of(config, window.effective), config)
+        languages = SessionLanguages(config, self._root, None)
+        own = tools_for(compacting_of(config, window.effective), config, languages)
         tools = specs_of(offered_tools(own, text.mode, attended=text.attended))
         deferral = Deferral(self.config.tool_deferral_threshold, spares=not self.config.tools_allowed)
         deferral.choose(tools, window.effective, meter.size_of_tool, lambda event: None)

@@ -217,11 +217,11 @@ class ReadsOnly(Protocol):
 
 @runtime_checkable
 class Deferrable(Protocol):
-    """A tool that did not come with the program. Its definition may be held back while there are many."""
+    """A tool whose definition may be held back while there are many, or is while that makes requests smaller."""
 
     @property
-    def kind(self) -> Literal["skill", "mcp"]:
-        """Who brought it: a skill or a server."""
+    def kind(self) -> Literal["skill", "mcp", "rare"]:
+        """Who brought it: a skill or a server; or that it came with the program and is seldom needed."""
 
 
 def description_beside(module_file: str) -> str:

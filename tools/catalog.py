@@ -1,5 +1,8 @@
 """The tools that come with the program. A new one is a file, a text and a line here."""
 
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
 from tools.apply_patch import ApplyPatch
 from tools.ask_user import AskUser
 from tools.base import Tool
@@ -8,6 +11,7 @@ from tools.bash_kill import BashKill
 from tools.bash_output import BashOutput
 from tools.call_tool import CallTool
 from tools.compact_context import CompactContext
+from tools.diagnostics import Diagnostics
 from tools.edit import Edit
 from tools.edit_notebook import EditNotebook
 from tools.glob import Glob
@@ -15,11 +19,15 @@ from tools.grep import Grep
 from tools.read import Read
 from tools.read_result import ReadResult
 from tools.recall import Recall
+from tools.symbols import Symbols
 from tools.todo import Todo
 from tools.tool_search import ToolSearch
 from tools.web_fetch import WebFetch
 from tools.web_search import WebSearch
 from tools.write import Write
+
+if TYPE_CHECKING:  # types only: few runs ask such a server
+    from tools.lsp.pool import LanguageServers
 
 
 def builtin_tools() -> tuple[Tool, ...]:
@@ -46,3 +54,9 @@ def builtin_tools() -> tuple[Tool, ...]:
         ToolSearch(),
         CallTool(),
     )
+
+
+def rare_tools(servers: "Callable[[], LanguageServers] | None" = None) -> tuple[Tool, ...]:
+    """Those that are seldom needed, and held back while that makes requests smaller. `servers`: what some of them
+    ask."""
+    return (Diagnostics(servers), Symbols(servers))

@@ -1,11 +1,6 @@
 """The `edit_notebook` tool: replaces, inserts or deletes a cell of a notebook that was read. All other bytes of the
 file stay as they are."""
 
-import os
-from collections import deque
-from contextlib import suppress
-from itertools import islice
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tools.base import Arguments, Effect, Result, ToolError, Workspace, description_beside
@@ -30,23 +25,6 @@ class CellPlan:
 
 
 _NUMBERED = regex(r"\[?(?:cell )?(\d{1,6})\]?")
-MOST_LOOKED_AT = 1000
-"""Names among which a notebook is looked for."""
-
-
-def holds_notebooks(folder: Path) -> bool:
-    """Whether there is a notebook among the first names in a folder and, level by level, those below it. Where there is
-    none the tool is not worth its definition in each request."""
-    waiting, left = deque([str(folder)]), MOST_LOOKED_AT
-    while waiting and left > 0:
-        with suppress(OSError), os.scandir(waiting.popleft()) as found:
-            for entry in islice(found, left):
-                left -= 1
-                if entry.name.endswith(".ipynb"):
-                    return True
-                if entry.name[0] != "." and entry.is_dir(follow_symlinks=False):
-                    waiting.append(entry.path)
-    return False
 
 
 class EditNotebook:

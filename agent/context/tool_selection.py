@@ -72,8 +72,8 @@ def _free(name: str, taken: set[str]) -> str:
     return free
 
 
-ToolKind: TypeAlias = Literal["builtin", "skill", "mcp"]
-"""Whose tool it is. Those that come with the program are always offered."""
+ToolKind: TypeAlias = Literal["builtin", "skill", "mcp", "rare"]
+"""Whose tool it is. Those that come with the program are always offered, but for what is seldom needed."""
 
 HostedSearch: TypeAlias = Literal["none", "plain", "grouped"]
 """How a provider finds what is held back: not at all, so that our own tools do; by a search over deferred definitions;
@@ -83,7 +83,7 @@ SEARCH, CALL = "tool_search", "call_tool"
 """The tools by which the model finds and calls what is held back. They are offered only when something is, and not
 where the provider finds it: then it is called by its name."""
 
-_FIRST: Mapping[ToolKind, int] = {"mcp": 0, "skill": 1}
+_FIRST: Mapping[ToolKind, int] = {"rare": 0, "mcp": 1, "skill": 2}
 """The kinds that may be held back, and which of them goes first."""
 
 
@@ -113,11 +113,19 @@ def select_tools(
     needs_finders = finders or (bool(held_back) and search == "none")
     offered = [spec for spec in known if needs_finders or spec.name not in (SEARCH, CALL)]
     if search == "none":
-        return tuple(spec for spec in offered if spec.name not in held_back)
+        rare = [spec.name for spec in known if spec.kind == "rare" and spec.name in held_back]
+        return tuple(_naming(spec, rare) for spec in offered if spec.name not in held_back)
     groups = _groups(known) if search == "grouped" else {}
     return tuple(
         replace(spec, deferred=groups.get(spec.name, Group())) if spec.name in held_back else spec for spec in offered
     )
+
+
+def _naming(spec: ToolSpec, rare: Sequence[str]) -> ToolSpec:
+    """The tool as it is; of the one that searches, with what came with the program and nobody would look for."""
+    if spec.name != SEARCH or not rare:
+        return spec
+    return replace(spec, description=f"{spec.description} Among them: {', '.join(rare)}.")
 
 
 def tools_to_hold_back(
@@ -131,11 +139,12 @@ def tools_to_hold_back(
     wished: AbstractSet[str] = frozenset(),
     most_tools: int | None = None,
 ) -> frozenset[str]:
-    """The names of the tools to hold back, so that all that the model is shown takes at most `most` tokens: tools of
-    servers first, then those of skills, each kind from the one used longest ago, and of those used at the same time the
-    later one. None where that would make no request smaller. `used`: when a tool was used last, as any number that
-    grows. `finders`: see `select_tools`. `wished`: those that the user wants held back, which are whatever it takes.
-    `most_tools`: how many definitions the provider takes; the others are held back, though nothing may find them."""
+    """The names of the tools to hold back, so that all that the model is shown takes at most `most` tokens: in any case
+    what is seldom needed, then tools of servers, then those of skills, each kind from the one used longest ago, and of
+    those used at the same time the later one. None where that would make no request smaller. `used`: when a tool was
+    used last, as any number that grows. `finders`: see `select_tools`. `wished`: those that the user wants held back,
+    which are whatever it takes. `most_tools`: how many definitions the provider takes; the others are held back, though
+    nothing may find them."""
     known = _once(specs)
     sizes = {spec.name: size(spec) for spec in known}
     needed = sizes.pop(SEARCH, None), sizes.pop(CALL, None)
@@ -163,7 +172,7 @@ def tools_to_hold_back(
     held = list[str]()
     left = whole
     for spec in candidates:
-        if left <= most and count <= limit and spec.name not in wished:
+        if left <= most and count <= limit and spec.name not in wished and spec.kind != "rare":
             break
         # From the first tool that is held back on, what finds it is offered, too; and its group with the first of it.
         if not held and search != "none":

@@ -13,13 +13,11 @@ from typing import Literal, TypeAlias, cast
 from agent.config.values import Config
 from agent.extensions.trust import FolderTrust, Item, digest_of_text
 from tools.files.bounded import beginning_of
-from tools.lsp.spec import KNOWN, KnownServer, LanguageServerSpec
+from tools.lsp.spec import PROJECT_FOLDERS, KnownServer, LanguageServerSpec, known_servers
 from tools.sandbox.system import Missing, found_sandbox
 
 LanguageServerStanding: TypeAlias = Literal["on", "off", "not approved"]
 
-_FOLDERS = ("node_modules/.bin", ".venv/bin", "venv/bin")
-"""Where a project has programs of its own."""
 _PACKAGES = (".venv", "venv", "env")
 """Where it has packages of its own."""
 _LARGEST_PROGRAM = 64_000_000
@@ -43,7 +41,7 @@ def found_servers(config: Config, root: Path, environment: Mapping[str, str]) ->
     trust = FolderTrust(config)
     found = [*_configured(config, environment), *_known(config, root, environment, trust)]
     on = {one.spec.name for one in found if one.standing == "on"}
-    instead = {known.instead_of for known in KNOWN if known.name in on}
+    instead = {known.instead_of for known in known_servers() if known.name in on}
     return tuple(one for one in found if one.spec.name not in instead)
 
 
@@ -56,7 +54,7 @@ def _configured(config: Config, environment: Mapping[str, str]) -> Iterator[Foun
     """Those that the user has given a command."""
     for name, table in config.language_servers.items():
         words = (*_words(table.get("command")), *_words(table.get("args")))
-        known = next((one for one in KNOWN if one.name == name), None)
+        known = next((one for one in known_servers() if one.name == name), None)
         if not _words(table.get("command")):
             continue
         program = os.path.expanduser(words[0])
@@ -67,7 +65,7 @@ def _configured(config: Config, environment: Mapping[str, str]) -> Iterator[Foun
 
 
 def _known(config: Config, root: Path, environment: Mapping[str, str], trust: FolderTrust) -> Iterator[FoundServer]:
-    for known in KNOWN:
+    for known in known_servers():
         table = config.language_servers.get(known.name, {})
         if table.get("command"):
             continue
@@ -86,7 +84,7 @@ def _programs(
 ) -> Iterator[tuple[str, Item | None]]:
     """Its programs, the project's own first, with what has to be approved before one runs."""
     for folder in dict.fromkeys((root, config.project)):
-        for name in _FOLDERS:
+        for name in PROJECT_FOLDERS:
             path = folder / name / known.command[0]
             if os.access(path, os.X_OK) and path.is_file():
                 shown = f"language server {known.name}: {path.relative_to(config.project)}"

@@ -1,13 +1,14 @@
 """The language servers of a session from its beginning to its end. Nothing of them is loaded before one is needed."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent.config.values import Config
 from tools.base import Made
+from tools.lsp.spec import PROGRAMS, PROJECT_FOLDERS
 from tools.sandbox.sandbox import Sandbox
 
 if TYPE_CHECKING:  # types only: few runs change a file that a server knows
@@ -15,11 +16,20 @@ if TYPE_CHECKING:  # types only: few runs change a file that a server knows
     from tools.lsp.spec import LanguageServerSpec
 
 
+def _extensions(table: Mapping[str, object]) -> tuple[str, ...]:
+    found = table.get("extensions")
+    return found if isinstance(found, tuple) and table.get("enabled", True) else ()
+
+
 class SessionLanguages:
     """Finds and starts servers for a working folder, and ends them."""
 
-    def __init__(self, config: Config, root: Path, sandbox: Sandbox | None) -> None:
-        """`sandbox`: where commands of the session run, and so do these."""
+    def __init__(
+        self, config: Config, root: Path, sandbox: Sandbox | None, environment: Mapping[str, str] = os.environ
+    ) -> None:
+        """`sandbox`: where commands of the session run, and so do these. `environment`: in which programs are looked
+        for."""
+        self._environment = environment
         self._config = config
         self._root = root
         self._sandbox = sandbox
@@ -33,6 +43,18 @@ class SessionLanguages:
             logs = self._config.folders.logs / "language-servers"
             self._servers = LanguageServers(self._root, self._find, logs, self._config.lsp_timeout)
         return self._servers
+
+    def are_there_for(self, endings: Container[str]) -> bool:
+        """Whether there seems to be a server for files with one of these endings. It is asked at every start: a few
+        names are looked for, and nothing is read."""
+        if not self._config.lsp_enabled:
+            return False
+        if any(ending in endings for table in self._config.language_servers.values() for ending in _extensions(table)):
+            return True
+        programs = {name for name, theirs in PROGRAMS.items() if any(ending in endings for ending in theirs)}
+        of_project = (str(self._config.project / name) for name in PROJECT_FOLDERS)
+        folders = (*self._environment.get("PATH", os.defpath).split(os.pathsep), *of_project)
+        return any(os.access(os.path.join(folder, name), os.X_OK) for folder in folders for name in programs)
 
     async def after_edit(self, made: Sequence[Made]) -> str:
         """What changes of files have brought, for the model; empty where that is nothing."""
@@ -53,7 +75,7 @@ class SessionLanguages:
         """The servers for files with an extension that may run now."""
         from agent.lsp.find import found_servers  # noqa: PLC0415  # deferred: see above
 
-        found = found_servers(self._config, self._root, os.environ)
+        found = found_servers(self._config, self._root, self._environment)
         return [
             replace(one.spec, sandbox=self._sandbox)
             for one in found

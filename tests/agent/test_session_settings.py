@@ -13,6 +13,7 @@ from agent.context.settings import Caps, CompactionSettings, RewritePatience
 from agent.context.summary import Wishes
 from agent.errors import ConfigError
 from agent.events import Event
+from agent.lsp.session_languages import SessionLanguages
 from agent.messages import Note, ToolOutput, User
 from agent.plan_events import PlanDecision, PlanSubmitted
 from agent.providers.base import Request
@@ -78,6 +79,27 @@ def test_what_is_for_notebooks_is_offered_where_there_are_some(tmp_path: Path) -
     (tmp_path / "a.ipynb").touch()
     assert offered() - usual == {"edit_notebook"}
     assert offered('tools.denied=["edit_notebook"]') == usual
+
+
+def test_what_asks_language_servers_is_offered_where_there_seem_to_be_some(tmp_path: Path) -> None:
+    project, programs = tmp_path / "app", tmp_path / "bin"
+    environment = {"EBB_HOME": str(tmp_path), "PATH": str(programs)}
+    project.mkdir()
+    programs.mkdir()
+
+    def offered(*settings: str) -> set[str]:
+        config = load_config(project, environment, {}, settings)
+        languages = SessionLanguages(config, project, None, environment)
+        return {tool.name for tool in tools_for(compacting_of(config, 10_000), config, languages)}
+
+    usual, asking = offered(), {"diagnostics", "symbols"}
+    (project / "a.py").touch()
+    assert offered() == usual
+    assert offered('lsp.servers.mine.command="x"', 'lsp.servers.mine.extensions=["py"]') == usual | asking
+    (programs / "ruff").touch(mode=0o755)
+    assert offered() == usual | asking
+    assert offered("lsp.enabled=false") == usual
+    assert offered('tools.denied=["symbols"]') == usual | {"diagnostics"}
 
 
 async def test_a_session_that_goes_on_in_another_mode_begins_as_before_and_its_model_is_told(tmp_path: Path) -> None:

@@ -1,14 +1,13 @@
 """Notebooks: shown as cells, and changed a cell at a time with every other byte kept."""
 
 import json
-from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tools.base import ReadLimits, ToolError, Workspace
-from tools.edit_notebook import EditNotebook, holds_notebooks
+from tools.edit_notebook import EditNotebook
 from tools.files.notebook import deleted, inserted, notebook_of, replaced
 from tools.outputs.extent import Extent
 from tools.read import Read
@@ -197,13 +196,3 @@ def test_a_change_keeps_every_byte_outside_its_cell(
         assert changed.text.startswith(notebook.text[: span.start])
         assert changed.text.endswith(notebook.text[span.end :])
         assert replaced(changed, number, sources[number - 1], None).text == notebook.text
-
-
-def test_a_project_with_a_notebook_is_known_by_the_names_in_it(tmp_path: Path) -> None:
-    (tmp_path / "src" / "deep").mkdir(parents=True)
-    (tmp_path / ".hidden").mkdir()
-    (tmp_path / ".hidden" / "a.ipynb").touch()
-    assert not holds_notebooks(tmp_path)
-    assert not holds_notebooks(tmp_path / "nowhere")
-    (tmp_path / "src" / "deep" / "a.ipynb").touch()
-    assert holds_notebooks(tmp_path)

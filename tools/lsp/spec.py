@@ -2,13 +2,26 @@
 
 from collections.abc import Mapping
 from dataclasses import field
-from pathlib import PurePath
+from functools import cache
+from typing import Any
 
 from tools.lazy import dataclass
 from tools.sandbox.sandbox import Sandbox
 
 _PYTHON = (".py", ".pyi")
 _SCRIPTS = (".ts", ".tsx", ".mts", ".cts", ".js", ".jsx", ".mjs", ".cjs")
+
+PROGRAMS: Mapping[str, tuple[str, ...]] = {
+    "basedpyright-langserver": _PYTHON,
+    "pyright-langserver": _PYTHON,
+    "ruff": _PYTHON,
+    "gopls": (".go",),
+    "rust-analyzer": (".rs",),
+    "typescript-language-server": _SCRIPTS,
+}
+"""The programs that are looked for, with the extensions of the files that they know."""
+PROJECT_FOLDERS = ("node_modules/.bin", ".venv/bin", "venv/bin")
+"""Where a project has programs of its own."""
 
 LANGUAGES: Mapping[str, str] = {
     ".py": "python", ".pyi": "python", ".go": "go", ".rs": "rust", ".ts": "typescript", ".mts": "typescript",
@@ -41,9 +54,6 @@ class LanguageServerSpec:
     sandbox: Sandbox | None = field(default=None, repr=False, compare=False)
     """The boundary that it runs in; None: none."""
 
-    def takes(self, path: PurePath) -> bool:
-        return path.suffix.lower() in self.extensions
-
 
 @dataclass(frozen=True, slots=True)
 class KnownServer:
@@ -60,18 +70,24 @@ class KnownServer:
     """One that finds the same, which is left alone where this one is there."""
 
 
-KNOWN: tuple[KnownServer, ...] = (
-    KnownServer("basedpyright", ("basedpyright-langserver", "--stdio"), _PYTHON, instead_of="pyright"),
-    KnownServer("pyright", ("pyright-langserver", "--stdio"), _PYTHON),
-    KnownServer("ruff", ("ruff", "server"), _PYTHON),
-    # Nothing is downloaded for a look at a file, and what is built for it is kept apart from what the user builds.
-    KnownServer("gopls", ("gopls",), (".go",), env={"GOTOOLCHAIN": "local", "GOFLAGS": "-mod=readonly"}),
-    KnownServer("rust-analyzer", ("rust-analyzer",), (".rs",), runs_project=True, env={"CARGO_NET_OFFLINE": "true"}),
-    KnownServer(
-        "typescript-language-server",
-        ("typescript-language-server", "--stdio"),
-        _SCRIPTS,
-        runs_project=True,
-        options={"disableAutomaticTypingAcquisition": True},
-    ),
-)
+@cache
+def known_servers() -> tuple[KnownServer, ...]:
+    """Those that are looked for. Nothing is downloaded for a look at a file."""
+    return (
+        _known("basedpyright", "basedpyright-langserver", "--stdio", instead_of="pyright"),
+        _known("pyright", "pyright-langserver", "--stdio"),
+        _known("ruff", "ruff", "server"),
+        _known("gopls", "gopls", env={"GOTOOLCHAIN": "local", "GOFLAGS": "-mod=readonly"}),
+        _known("rust-analyzer", "rust-analyzer", runs_project=True, env={"CARGO_NET_OFFLINE": "true"}),
+        _known(
+            "typescript-language-server",
+            "typescript-language-server",
+            "--stdio",
+            runs_project=True,
+            options={"disableAutomaticTypingAcquisition": True},
+        ),
+    )
+
+
+def _known(name: str, program: str, *words: str, **more: Any) -> KnownServer:  # noqa: ANN401  # fields of the class
+    return KnownServer(name, (program, *words), PROGRAMS[program], **more)

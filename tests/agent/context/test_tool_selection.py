@@ -95,6 +95,20 @@ def test_tools_of_servers_go_before_those_of_skills_and_the_longest_unused_first
         assert all(used.get(gone.name, -1.0) <= other for other in same)
 
 
+def test_what_is_seldom_needed_is_held_back_where_that_saves_something_and_is_named() -> None:
+    read, served = ToolSpec("read", "", {}), ToolSpec("mcp__forge__list", "lists", {}, "mcp")
+    rare = (ToolSpec("map", "m" * 90, {}, "rare"), ToolSpec("names", "n" * 90, {}, "rare"))
+    every = (read, *rare, served, *FINDERS)
+    held = tools_to_hold_back(every, 10_000, size, {})
+    assert held == {"map", "names"}
+    search, call = FINDERS
+    named = replace(search, description=f"{search.description} Among them: map, names.")
+    assert select_tools(every, held) == (read, served, named, call)
+    short = tuple(replace(spec, description="") for spec in rare)
+    assert tools_to_hold_back((read, *short, *FINDERS), 10_000, size, {}) == frozenset()
+    assert tools_to_hold_back((read, *rare), 10_000, size, {}) == frozenset()
+
+
 def test_where_more_may_come_the_finders_are_offered_from_the_start() -> None:
     every = (ToolSpec("a", "", {}, "mcp"), *FINDERS)
     assert select_tools(every, finders=True) == every

@@ -11,6 +11,9 @@ from typing import Any
 
 FAULT = sys.argv[1] if len(sys.argv) > 1 else ""
 PULLS = FAULT == "pull"
+ENCODING = FAULT.removeprefix("counts ") if FAULT.startswith("counts ") else "utf-16"
+CODEC, UNIT = {"utf-8": ("utf-8", 1), "utf-16": ("utf-16-le", 2), "utf-32": ("utf-32-le", 4)}[ENCODING]
+ABLE = dict.fromkeys(("definition", "references", "documentSymbol", "workspaceSymbol"), True)
 texts: dict[str, str] = {}
 
 
@@ -108,7 +111,8 @@ def symbols(method: str, params: dict[str, Any]) -> Any:
         ]
     at = params["position"]
     line = texts[uri].split("\n")[at["line"]]
-    rest = line[at["character"] :]
+    start = line.encode(CODEC)[: at["character"] * UNIT].decode(CODEC)
+    rest = line[len(start) :]
     name = "".join(sign if sign.isidentifier() else " " for sign in rest).split()[0]
     places = [
         {"uri": other, "range": place(number, name, line)}
@@ -153,7 +157,8 @@ def main() -> None:
                         ask(10, "made/up", {})["code"],
                     ]
                     print(json.dumps(asked), file=sys.stderr, flush=True)
-                send({"id": id, "result": {"capabilities": {"textDocumentSync": 1, **provider}}})
+                able = {f"{name}Provider": value for name, value in ABLE.items()} | {"positionEncoding": ENCODING}
+                send({"id": id, "result": {"capabilities": {"textDocumentSync": 1, **provider, **able}}})
             case "shutdown":
                 send({"id": id, "result": None})
             case "exit":

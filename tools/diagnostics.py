@@ -1,0 +1,74 @@
+"""The `diagnostics` tool: what language servers find wrong with a file, or with all that they have looked at."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from tools.base import Arguments, Effect, Result, ToolError, Workspace, description_beside
+from tools.files.paths import display, resolve
+from tools.outputs.extent import Extent
+from tools.schema import object_of, text
+from tools.symbols import NONE, content_for
+
+if TYPE_CHECKING:  # types only: few runs ask such a server
+    from tools.lsp.client import LanguageClient
+    from tools.lsp.diagnostics import Problem
+    from tools.lsp.pool import LanguageServers
+    from tools.lsp.server import LanguageServer
+
+MOST = 60
+"""Problems that are shown."""
+PATIENCE = 20.0
+"""Seconds in which a server has to answer, its start included."""
+
+
+class Diagnostics:
+    name = "diagnostics"
+    description = description_beside(__file__)
+    effect: Effect = "read"
+    kind: Literal["rare"] = "rare"
+    schema = object_of({"path": {"type": "string"}}, required=())
+
+    def __init__(self, servers: "Callable[[], LanguageServers] | None" = None) -> None:
+        self._servers = servers
+
+    def subjects(self, arguments: Arguments, workspace: Workspace) -> tuple[str, ...]:
+        return (str(resolve(text(arguments, "path", "."), workspace)),)
+
+    async def run(self, arguments: Arguments, workspace: Workspace) -> Result:
+        from tools.lsp.diagnostics import lines_of  # noqa: PLC0415  # deferred: see above
+
+        if self._servers is None:
+            raise ToolError(NONE)
+        servers, notes = self._servers(), list[str]()
+        if not text(arguments, "path", ""):
+            found = servers.known_problems()
+            nothing = "the language servers know of no problem in the files that they have looked at"
+        else:
+            path = resolve(text(arguments, "path"), workspace)
+            found = {path: await _problems(path, content_for(path, workspace), servers, notes)}
+            nothing = f"nothing is wrong with `{display(path, workspace.root)}`"
+        shown = {display(path, workspace.root): problems for path, problems in found.items()}
+        count = sum(map(len, shown.values()))
+        lines = [*lines_of(shown, MOST), *notes] if count else [nothing, *notes]
+        return Result("\n".join(lines), extent=Extent("entries", min(count, MOST), count))
+
+
+async def _problems(path: Path, content: str, servers: "LanguageServers", notes: list[str]) -> "tuple[Problem, ...]":
+    """What all servers say of the file. `notes` takes why one says nothing. Raises `ToolError` where none does."""
+    from tools.lsp.client import LanguageServerError  # noqa: PLC0415  # deferred: see above
+
+    found: list[Problem] = []
+    asked = await servers.servers_for(path)
+    for server in asked:
+
+        async def ask(client: "LanguageClient", server: "LanguageServer" = server) -> "tuple[Problem, ...]":
+            return (await server.problems_of({path: content}, client))[path]
+
+        try:
+            found += await servers.ask(server, ask, PATIENCE)
+        except LanguageServerError as error:
+            notes.append(f"({error})")
+    if len(notes) == len(asked):
+        raise ToolError(" ".join(notes) or "there is no language server for such a file: run its checks in bash")
+    return tuple(found)

@@ -1,0 +1,199 @@
+"""Where names are defined and used, as language servers say: questions put, answers read and written for the model."""
+
+import asyncio
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+from tools.files.bounded import beginning_of
+from tools.files.paths import display
+from tools.lazy import dataclass
+from tools.lsp.client import LanguageClient, LanguageServerError
+from tools.lsp.diagnostics import start_of
+from tools.lsp.documents import path_of
+from tools.lsp.pool import LARGEST, LanguageServers
+from tools.lsp.server import LanguageServer
+from tools.outputs.extent import shortened
+from tools.outputs.plain_text import plain, printable
+from tools.secrets.files import holds_secrets
+
+SymbolQuestion: TypeAlias = Literal["definition", "references", "in_file", "in_project"]
+
+PATIENCE = 20.0
+"""Seconds in which a server has to answer, its start included."""
+MOST = 100
+"""Places or symbols that are shown."""
+_LONGEST_LINE = 160
+_DEEPEST = 8
+_METHODS: Mapping[SymbolQuestion, tuple[str, str]] = {
+    "definition": ("textDocument/definition", "definitionProvider"),
+    "references": ("textDocument/references", "referencesProvider"),
+    "in_file": ("textDocument/documentSymbol", "documentSymbolProvider"),
+    "in_project": ("workspace/symbol", "workspaceSymbolProvider"),
+}
+_KINDS = tuple(
+    """
+    file module namespace package class method property field constructor enum interface function variable constant
+    string number boolean array object key null member struct event operator parameter
+    """.split()  # noqa: SIM905  # a list of names is a table
+)
+"""What the protocol numbers from 1."""
+_LOCAL, _FUNCTIONS = ("variable", "constant", "parameter"), ("function", "method", "constructor")
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A question about symbols."""
+
+    find: SymbolQuestion
+    path: Path
+    text: str
+    """What is in the file."""
+    line: int = 1
+    name: str = ""
+
+
+async def answer_to(asked: Asked, servers: LanguageServers, root: Path) -> tuple[str, int]:
+    """What the first server that knows something answers, for the model, and how many places it has named. Raises
+    `LanguageServerError`."""
+    method, capability = _METHODS[asked.find]
+    able, problems = 0, list[str]()
+    for server in await servers.servers_for(asked.path):
+
+        async def ask(client: LanguageClient, server: LanguageServer = server) -> object:
+            if capability not in server.capabilities or server.capabilities[capability] is False:
+                return NotImplemented
+            await server.show(asked.path, asked.text, client)
+            return await client.ask(method, _parameters(asked, server.encoding))
+
+        try:
+            answer = await servers.ask(server, ask, PATIENCE)
+        except LanguageServerError as error:
+            problems.append(str(error))
+            continue
+        if answer is NotImplemented:
+            continue
+        able += 1
+        lines = await asyncio.to_thread(_all_lines, asked, answer, root)
+        if lines:
+            more = [f"and {len(lines) - MOST} more"] if len(lines) > MOST else []
+            return "\n".join((*lines[:MOST], *more)), len(lines)
+    if not able:
+        raise LanguageServerError("; ".join(problems) or "no language server for such a file answers this")
+    return _NOTHING[asked.find].format(name=printable(asked.name)), 0
+
+
+_NOTHING: Mapping[SymbolQuestion, str] = {
+    "definition": "no definition of `{name}` was found",
+    "references": "no references to `{name}` were found",
+    "in_file": "the file has no symbols",
+    "in_project": "no symbol matches `{name}`",
+}
+
+
+def column_of(line: str, name: str) -> int | None:
+    """Where a name stands in a line, in characters: alone if it does so anywhere. None where it does not."""
+    places = [at for at in range(len(line)) if line.startswith(name, at)] if name else []
+    alone = (at for at in places if not _goes_on(line[:at][-1:]) and not _goes_on(line[at + len(name) :][:1]))
+    return next(alone, places[0] if places else None)
+
+
+def _goes_on(sign: str) -> bool:
+    """Whether a name that a sign stands beside is part of a longer one."""
+    return sign.isalnum() or sign == "_"
+
+
+def _parameters(asked: Asked, encoding: str) -> Mapping[str, object]:
+    document = {"textDocument": {"uri": asked.path.as_uri()}}
+    match asked.find:
+        case "in_file":
+            return document
+        case "in_project":
+            return {"query": asked.name}
+        case "definition" | "references":
+            line = asked.text.split("\n")[asked.line - 1]
+            before = line[: column_of(line, asked.name) or 0]
+            column = len(before) if encoding == "utf-32" else len(before.encode(_CODECS[encoding])) // _UNITS[encoding]
+            place = {**document, "position": {"line": asked.line - 1, "character": column}}
+            return {**place, "context": {"includeDeclaration": True}} if asked.find == "references" else place
+
+
+_CODECS, _UNITS = {"utf-8": "utf-8", "utf-16": "utf-16-le"}, {"utf-8": 1, "utf-16": 2}
+
+
+def _all_lines(asked: Asked, answer: object, root: Path) -> list[str]:
+    return list(_lines(asked, answer, root))
+
+
+def _lines(asked: Asked, answer: object, root: Path) -> Iterator[str]:
+    found = [one for one in (answer if isinstance(answer, list) else [answer]) if isinstance(one, dict)]
+    if asked.find in ("definition", "references"):
+        yield from _places(found, root)
+    elif asked.find == "in_file":
+        yield from _outline(found, 0)
+    else:
+        for one in found:
+            place = _place(one.get("location"))
+            if place is not None:
+                within = f" in {_name(one.get('containerName'))}" if one.get("containerName") else ""
+                yield f"{_shown(place[0], root)}:{place[1]}: {_kind(one)} {_name(one.get('name'))}{within}"
+
+
+def _places(found: Sequence[Mapping[str, object]], root: Path) -> Iterator[str]:
+    """Each place with its line, in order; those outside of the project without."""
+    places = sorted({place for one in found if (place := _place(one)) is not None})
+    read = _reader(root)
+    for path, line in places:
+        text = read(path, line)
+        yield f"{_shown(path, root)}:{line}" + (f": {text}" if text else "")
+
+
+def _reader(root: Path) -> Callable[[Path, int], str]:
+    lines: dict[Path, list[str]] = {}
+
+    def read(path: Path, line: int) -> str:
+        if path not in lines:
+            lines[path] = []
+            real = path.resolve()
+            if real.is_relative_to(root) and not holds_secrets(str(real)):
+                try:
+                    lines[path] = beginning_of(real, LARGEST).decode("utf-8", "replace").split("\n")
+                except OSError:
+                    return ""
+        return shortened(plain(lines[path][line - 1]).strip(), _LONGEST_LINE) if line <= len(lines[path]) else ""
+
+    return read
+
+
+def _outline(found: Sequence[object], depth: int, *, in_function: bool = False) -> Iterator[str]:
+    """Each symbol in its place, without what is local to a function."""
+    for one in found:
+        if isinstance(one, dict) and depth <= _DEEPEST and not (in_function and _kind(one) in _LOCAL):
+            location = one.get("location")
+            where = one.get("selectionRange") or (location.get("range") if isinstance(location, dict) else None)
+            yield f"{'  ' * depth}{start_of(where)[0] + 1}: {_kind(one)} {_name(one.get('name'))}"
+            inner = one.get("children")
+            is_function = _kind(one) in _FUNCTIONS
+            yield from _outline(inner if isinstance(inner, list) else (), depth + 1, in_function=is_function)
+
+
+def _place(value: object) -> tuple[Path, int] | None:
+    """The file and the line, from 1, of a location or of a link to one."""
+    if not isinstance(value, dict):
+        return None
+    path = path_of(value.get("uri") or value.get("targetUri"))
+    where = value.get("range") or value.get("targetSelectionRange")
+    return (path, start_of(where)[0] + 1) if path is not None else None
+
+
+def _shown(path: Path, root: Path) -> str:
+    return display(path, root)
+
+
+def _kind(symbol: Mapping[str, object]) -> str:
+    number = symbol.get("kind")
+    return _KINDS[number - 1] if isinstance(number, int) and 0 < number <= len(_KINDS) else "symbol"
+
+
+def _name(value: object) -> str:
+    return shortened(printable(str(value)), _LONGEST_LINE)
