@@ -23,6 +23,7 @@ from agent.messages import (
     UserPart,
 )
 from tools.base import Tool
+from tools.schema import mismatches
 
 Assembled: TypeAlias = tuple[Message | Summary, float]
 """What was said, or what stands for all before it; with its time in Unix seconds."""
@@ -155,7 +156,8 @@ class Assembly:
 
     def _settled(self, call: ToolCall, before: ToolCall) -> ToolCall:
         """It was answered long ago: what the model wrote, and what would be said of that, is of no use any more."""
-        if not call.problem:
+        tool = self._tools.get(call.name)
+        if not call.problem and tool is not None and not mismatches(call.arguments, tool.schema):
             return replace(call, source="", called="", note="")
         name = re.sub(r"[^A-Za-z0-9_-]+", "_", before.name)[:_LONGEST_NAME] or "tool"
         return replace(before, name=f"{name[: _LONGEST_NAME - 9]}_imported" if name in self._tools else name)

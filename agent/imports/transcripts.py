@@ -8,7 +8,11 @@ from pathlib import Path
 from agent.archive.indexer import Indexer
 from agent.config.values import Config
 from agent.errors import StoreFailed
+from agent.imports.aider import AiderTranscripts
 from agent.imports.claude_code import ClaudeTranscripts
+from agent.imports.codex import CodexTranscripts
+from agent.imports.gemini import GeminiTranscripts
+from agent.imports.opencode import OpencodeTranscripts
 from agent.imports.places import AgentFolders, AgentName
 from agent.imports.transcript import Transcript, TranscriptReader, Troubles, UnreadableTranscript
 from agent.imports.write import SessionWriter, Taken
@@ -22,6 +26,10 @@ from tools.outputs.recalled import OnProgress
 
 READERS: Mapping[AgentName, Callable[[], TranscriptReader]] = {
     "claude": ClaudeTranscripts,
+    "codex": CodexTranscripts,
+    "opencode": OpencodeTranscripts,
+    "gemini": GeminiTranscripts,
+    "aider": AiderTranscripts,
 }
 
 

@@ -1,0 +1,103 @@
+"""Transcripts of aider: one Markdown file in a project, with a heading for each session."""
+
+import re
+from collections.abc import Iterator
+from datetime import datetime
+from pathlib import Path
+
+from agent.imports.json_lines import LONGEST, lines_of, regular_file, text_of
+from agent.imports.places import AgentFolders
+from agent.imports.transcript import Entry, Opened, Replied, Said, Told, Transcript, Troubles, UnreadableTranscript
+from tools.lazy import dataclass, regex
+
+NAME = ".aider.chat.history.md"
+_BEGIN = regex(rb"# aider chat started at (\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)\s*\Z")
+_LONGEST_TEXT = 1 << 20
+"""Characters after which one text is given out and another begun."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Section:
+    """A session in the file."""
+
+    id: str
+    started: float
+    begin: int
+    end: int
+
+
+class AiderTranscripts:
+    def __init__(self) -> None:
+        self._sections: dict[Path, list[_Section]] = {}
+
+    def found(self, folders: AgentFolders, project: Path, troubles: Troubles) -> Iterator[Transcript]:
+        path = project / NAME
+        if not path.exists():
+            return
+        try:
+            sections = self._sections_of(path)
+        except UnreadableTranscript:
+            troubles.add("files that cannot be read")
+            return
+        for one in sections:
+            size = one.end - one.begin
+            yield Transcript("aider", f"{project}@{one.id}", path, size, one.started, str(project), str(size))
+
+    def opened(self, transcript: Transcript, troubles: Troubles) -> Opened:
+        id = transcript.id.rpartition("@")[2]
+        section = next((one for one in self._sections_of(transcript.path) if one.id == id), None)
+        if section is None:
+            raise UnreadableTranscript("it is not there any more")
+        entries = _entries(transcript.path, section, troubles)
+        return Opened(entries, transcript.project, "", section.started, section.started)
+
+    def _sections_of(self, path: Path) -> list[_Section]:
+        if path not in self._sections:
+            starts, end = list[tuple[int, str]](), 0
+            with regular_file(path) as file:
+                for line in lines_of(file):
+                    end = line.offset + line.size
+                    if (begin := _BEGIN.match(line.data)) is not None:
+                        starts.append((end, begin[1].decode()))
+            ends = [*(after for after, _ in starts[1:]), end]
+            counts = dict[str, int]()
+            found = list[_Section]()
+            for (first, started), stop in zip(starts, ends, strict=True):
+                counts[started] = counts.get(started, 0) + 1
+                id = started if counts[started] == 1 else f"{started}#{counts[started]}"
+                found.append(_Section(id, datetime.fromisoformat(started).timestamp(), first, stop))
+            self._sections[path] = found
+        return self._sections[path]
+
+
+def _entries(path: Path, section: _Section, troubles: Troubles) -> Iterator[Entry]:
+    kind, lines, size = "", list[str](), 0
+    with regular_file(path) as file:
+        file.seek(section.begin)
+        for line in lines_of(file):
+            if line.offset + line.size > section.end or _BEGIN.match(line.data):
+                break
+            if not line.is_whole:
+                troubles.add(f"lines of more than {LONGEST >> 20} MiB")
+                continue
+            text = text_of(line.data.decode("utf-8", "replace")).rstrip("\r\n")
+            found = "said" if text.startswith("#### ") else "told" if text.startswith("> ") else "replied"
+            if text.strip() and (found != kind or size > _LONGEST_TEXT):
+                yield from _entry(kind, lines, section.started)
+                kind, lines, size = found, [], 0
+            lines.append(re.sub(r"\A(#### |> )", "", text) if found != "replied" else text)
+            size += len(text)
+    yield from _entry(kind, lines, section.started)
+
+
+def _entry(kind: str, lines: list[str], at: float) -> Iterator[Entry]:
+    text = "\n".join(line.rstrip() for line in lines).strip()
+    if not text:
+        return
+    match kind:
+        case "said":
+            yield Said(text, at)
+        case "told":
+            yield Told(text, at)
+        case _:
+            yield Replied("text", text, at)

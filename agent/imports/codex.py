@@ -1,0 +1,239 @@
+"""Transcripts of Codex: a rollout of JSON lines for each session, in a folder for each day. Turns that the user rolled
+back stand in it still, and are left out."""
+
+import json
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Literal
+
+from agent.imports.assembly import arguments_of
+from agent.imports.json_lines import (
+    LONGEST,
+    Line,
+    Row,
+    head_rows,
+    lines_of,
+    list_of,
+    object_of,
+    picture_in,
+    regular_file,
+    row_of,
+    text_of,
+    time_of,
+)
+from agent.imports.places import AgentFolders
+from agent.imports.transcript import (
+    Answered,
+    Called,
+    Entry,
+    Opened,
+    Replied,
+    Said,
+    Summarised,
+    Told,
+    Transcript,
+    Troubles,
+)
+from agent.messages import Image
+from tools.lazy import dataclass, regex
+
+_OF_PROGRAM = (
+    "<environment_context>", "<user_instructions>", "<permissions instructions>", "<collaboration_mode>", "<skills",
+    "# AGENTS.md instructions", "<INSTRUCTIONS>", "<app-context>", "<apps_instructions>", "<plugins_instructions>",
+)  # fmt: skip
+"""How texts begin that Codex says in the user's name of itself, which mean nothing here."""
+_EVENTS = ("<turn_aborted>", "<user_shell_command>", "<subagent_notification>", "<user_action>")
+_EXIT = regex(r"(?:exited with code|Exit code:?) ([1-9]\d*)\s*\n")
+_HEAD = 400
+"""Characters of an output in which it says how its program ended."""
+_CALL_ID = regex(rb'"call_id":\s*"([^"\\]{1,100})"')
+
+
+class CodexTranscripts:
+    def found(self, folders: AgentFolders, project: Path, troubles: Troubles) -> Iterator[Transcript]:
+        for top in ("sessions", "archived_sessions"):
+            for path in sorted((folders.codex / top).rglob("rollout-*.jsonl*")):
+                if path.suffix != ".jsonl":
+                    troubles.add("compressed transcripts")
+                    continue
+                try:
+                    status = path.stat()
+                except OSError:
+                    troubles.add("files that cannot be read")
+                    continue
+                meta = next((meta for row in head_rows(path) if (meta := _meta_of(row))), {})
+                if "subagent" in json.dumps([meta.get("source"), meta.get("thread_source")]):
+                    troubles.leave_out("conversations of sub-agents")
+                    continue
+                id = text_of(meta.get("id")) or path.stem.removeprefix("rollout-")
+                mark = f"{status.st_size}:{status.st_mtime_ns}"
+                cwd = text_of(meta.get("cwd"))
+                yield Transcript("codex", id, path, status.st_size, status.st_mtime, cwd, mark)
+
+    def opened(self, transcript: Transcript, troubles: Troubles) -> Opened:
+        outline = _outline(transcript.path)
+        created, updated = outline.created or transcript.updated, outline.updated or transcript.updated
+        entries = _Reading(outline, troubles).entries(transcript.path, created)
+        return Opened(entries, transcript.project or outline.cwd, "", created, updated, outline.version)
+
+
+@dataclass(slots=True)
+class _Outline:
+    """What is known of a rollout before its entries are read."""
+
+    created: float = 0.0
+    updated: float = 0.0
+    version: str = ""
+    cwd: str = ""
+    rolled_back: tuple[tuple[int, int], ...] = ()
+    """Where parts of it begin and end that the user took back."""
+
+
+def _meta_of(row: Row) -> Row:
+    """What a line says of the whole session; in early versions the first line was nothing else."""
+    if row.get("type") == "session_meta":
+        return object_of(row.get("payload"))
+    return row if "type" not in row and isinstance(row.get("id"), str) and "timestamp" in row else {}
+
+
+def _outline(path: Path) -> _Outline:
+    found, turns, taken_back = _Outline(), list[int](), list[tuple[int, int]]()
+    with regular_file(path) as file:
+        for line in lines_of(file):
+            if not (b'"user"' in line.data or b"rolled_back" in line.data or b"cwd" in line.data or not line.offset):
+                continue
+            row = row_of(line)
+            if row is None:
+                continue
+            payload = object_of(row.get("payload"))
+            found.updated = time_of(row.get("timestamp"), found.updated)
+            found.created = found.created or found.updated
+            found.version = found.version or text_of(_meta_of(row).get("cli_version"))
+            found.cwd = found.cwd or text_of(payload.get("cwd"))
+            if payload.get("type") == "thread_rolled_back":
+                count = payload.get("num_turns")
+                begin = turns[-count:] if isinstance(count, int) and count > 0 else []
+                del turns[len(turns) - len(begin) :]
+                taken_back += [(begin[0], line.offset)] if begin else []
+            elif any(isinstance(entry, Said) for entry in _message(_item_of(row), 0.0, "")):
+                turns.append(line.offset)
+    found.rolled_back = tuple(taken_back)
+    return found
+
+
+def _item_of(row: Row) -> Row:
+    """What a line says of the conversation; in early versions that was the line itself."""
+    if "payload" not in row:
+        return row
+    return object_of(row.get("payload")) if row.get("type") == "response_item" else {}
+
+
+class _Reading:
+    """The entries of one rollout."""
+
+    def __init__(self, outline: _Outline, troubles: Troubles) -> None:
+        self._outline = outline
+        self._troubles = troubles
+        self._model = ""
+
+    def entries(self, path: Path, created: float) -> Iterator[Entry]:
+        at = created
+        with regular_file(path) as file:
+            for line in lines_of(file):
+                if any(start <= line.offset < end for start, end in self._outline.rolled_back):
+                    continue
+                row = row_of(line)
+                if row is None:
+                    yield from self._unreadable(line, at)
+                    continue
+                at = time_of(row.get("timestamp"), at)
+                payload = object_of(row.get("payload"))
+                if row.get("type") == "turn_context":
+                    self._model = text_of(payload.get("model")) or self._model
+                elif row.get("type") == "compacted":
+                    yield Summarised(_summary(payload), at)
+                else:
+                    yield from self._entries_of(_item_of(row), at)
+
+    def _unreadable(self, line: Line, at: float) -> Iterator[Entry]:
+        if not line.is_whole:
+            self._troubles.add(f"lines of more than {LONGEST >> 20} MiB")
+            if (call := _CALL_ID.search(line.data)) is not None and b"_output" in line.data:
+                said = f"[This output had more than {LONGEST >> 20} MiB and was not imported.]"
+                yield Answered(call[1].decode("utf-8", "replace"), said, at)
+        elif line.data.strip():
+            self._troubles.add("lines that cannot be read")
+
+    def _entries_of(self, item: Row, at: float) -> Iterator[Entry]:
+        id, name = text_of(item.get("call_id") or item.get("id")), text_of(item.get("name")) or "tool"
+        match item.get("type"):
+            case "message":
+                yield from _message(item, at, self._model)
+            case "reasoning":
+                for one in (*list_of(item.get("summary")), *list_of(item.get("content"))):
+                    yield Replied("thought", text_of(one.get("text")), at, "", self._model)
+            case "function_call":
+                yield Called(id, name, _arguments(item.get("arguments")), at, "", self._model)
+            case "custom_tool_call":
+                yield Called(id, name, arguments_of(item.get("input")), at, "", self._model)
+            case "local_shell_call":
+                action = object_of(item.get("action"))
+                yield Called(id, "local_shell", {"command": action.get("command")}, at, "", self._model)
+            case "function_call_output" | "custom_tool_call_output":
+                yield _answer(id, item.get("output"), at)
+            case _:
+                pass
+
+
+def _message(item: Row, at: float, model: str) -> Iterator[Entry]:
+    if item.get("type") != "message":
+        return
+    parts = list_of(item.get("content"))
+    texts = [text for part in parts if (text := text_of(part.get("text"))).strip()]
+    if item.get("role") == "assistant":
+        for text in texts:
+            yield Replied("text", text, at, "", model)
+    elif item.get("role") == "user":
+        images = [image for part in parts if (image := picture_in(part.get("image_url"))) is not None]
+        for text in texts:
+            start = text.lstrip()
+            if start.startswith(_EVENTS):
+                yield Told(text, at)
+            elif not start.startswith(_OF_PROGRAM):
+                yield Said(text, at)
+        if images:
+            yield Said("", at, tuple(images))
+
+
+def _summary(payload: Row) -> str:
+    """What stood for all before it: as a text, or as the last message of what was kept."""
+    if (text := text_of(payload.get("message"))).strip():
+        return text
+    kept = [one for one in list_of(payload.get("replacement_history")) if one.get("role") in ("user", "assistant")]
+    texts = (text_of(part.get("text")) for one in reversed(kept) for part in list_of(one.get("content")))
+    return next((text for text in texts if text.strip() and not text.startswith(_OF_PROGRAM)), "")
+
+
+def _arguments(text: object) -> dict[str, object]:
+    try:
+        return dict(arguments_of(json.loads(text))) if isinstance(text, str) else dict(arguments_of(text))
+    except (ValueError, RecursionError):
+        return {"input": text}
+
+
+def _answer(id: str, output: object, at: float) -> Answered:
+    status: Literal["done", "failed"] = "done"
+    images = list[Image]()
+    if isinstance(output, str) and output.startswith('{"output"'):  # in early versions
+        with suppress(ValueError, RecursionError):
+            output = json.loads(output)
+    if isinstance(output, dict):
+        if output.get("success") is False or object_of(output.get("metadata")).get("exit_code") not in (None, 0):
+            status = "failed"
+        output = output.get("output", output.get("content"))
+    if isinstance(output, list):
+        images = [image for one in list_of(output) if (image := picture_in(one.get("image_url"))) is not None]
+        output = "\n".join(text_of(one.get("text")) for one in list_of(output) if one.get("text"))
+    text = text_of(output)
+    return Answered(id, text, at, "failed" if _EXIT.search(text[:_HEAD]) else status, tuple(images))

@@ -1,0 +1,52 @@
+"""The database in which opencode keeps its sessions, only read. It knows its tables, not what they mean."""
+
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+
+from store.errors import translated
+
+_LONGEST = 16 << 20
+"""Characters of a row that is read."""
+
+
+class OpencodeDatabase:
+    """Raises `StoreError`. To be closed in the end."""
+
+    def __init__(self, path: Path) -> None:
+        wal = path.with_name(f"{path.name}-wal")
+        # Without a log nothing beside it is needed, and none is made there.
+        how = "mode=ro" if wal.exists() and wal.stat().st_size else "mode=ro&immutable=1"
+        self._path = path
+        with translated(path):
+            self._db = sqlite3.connect(f"{path.absolute().as_uri()}?{how}", uri=True, timeout=5.0)
+            self._db.text_factory = lambda data: data.decode("utf-8", "replace")
+
+    def sessions(self) -> list[tuple[str, str, str, str, str, str, int, int, int]]:
+        """Id, the parent's id, folder, title, version, what was reverted, when it was made and changed in milliseconds,
+        and the size of what was said, of each session."""
+        with translated(self._path):
+            return self._db.execute(
+                "select id, coalesce(parent_id, ''), directory, title, version, coalesce(revert, ''), time_created, "
+                "time_updated, (select coalesce(sum(length(data)), 0) from part where session_id = session.id) "
+                "from session order by id"
+            ).fetchall()
+
+    def messages(self, session: str) -> Iterator[tuple[str, str]]:
+        """Id and JSON of its messages, in order."""
+        with translated(self._path):
+            yield from self._db.execute(
+                "select id, data from message where session_id = ? order by time_created, id", (session,)
+            ).fetchall()
+
+    def parts(self, message: str) -> Iterator[str]:
+        """The JSON of its parts, in order; an empty text for one that is too long."""
+        with translated(self._path):
+            rows = self._db.execute(
+                "select case when length(data) <= ? then data else '' end from part where message_id = ? order by id",
+                (_LONGEST, message),
+            )
+            yield from (data for (data,) in rows)
+
+    def close(self) -> None:
+        self._db.close()
