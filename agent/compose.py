@@ -4,7 +4,7 @@ import shutil
 import tempfile
 import time
 from collections import ChainMap
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import field, replace
 from functools import partial
@@ -16,7 +16,7 @@ from agent.calls.approval import Approval
 from agent.calls.execute import CallRunner, unguarded
 from agent.calls.loop_guard import LoopGuard
 from agent.calls.output_reader import OutputReader
-from agent.calls.output_view import Ingest, hooks_of
+from agent.calls.output_view import Ingest, around_calls, hooks_of
 from agent.calls.policy import Policy, Rule, parse_rule
 from agent.calls.project_rules import ProjectRules
 from agent.channel import Channel
@@ -28,7 +28,7 @@ from agent.context.estimate import decode_estimator, server_in
 from agent.context.secret_tokens import SecretTokens
 from agent.input.instruction_news import InstructionNews
 from agent.lsp.session_languages import SessionLanguages
-from agent.messages import Conversation
+from agent.messages import Conversation, Message
 from agent.providers.factory import (
     build_provider,
     build_summarisers,
@@ -81,6 +81,7 @@ from tools.submit_plan import SubmitPlan
 from tools.tool_output_cache import unlisted_tools
 
 if TYPE_CHECKING:  # types only: who has servers pays for them
+    from agent.hooks.session_hooks import SessionHooks
     from agent.mcp.running import RunningServers
 
 
@@ -176,14 +177,16 @@ class Composer:
         reader = OutputReader(lambda: targets.provider, row.id, interrupt, emit, summarisers)
         checkpoints = self._checkpoints(recorder, workspace, channel)
         guard = checkpoints.around if checkpoints is not None else unguarded
-        hooks = hooks_of(hooks_for_calls(config), row.id, workspace, interrupt, emit, guard)
-        ingest = Ingest(archive.archive, offloading_of(config), emit, reader, debug, hooks)
+        after_tool = hooks_of(hooks_for_calls(config), row.id, workspace, interrupt, emit, guard)
+        hooks = self._hooks(recorder, workspace, channel, approval, closing, is_new=is_new)
+        tool_hooks = around_calls(hooks, workspace, emit, guard)
+        ingest = Ingest(archive.archive, offloading_of(config), emit, reader, debug, after_tool, tool_hooks)
         own = {tool.name: tool for tool in (*tools, SubmitPlan(), *unlisted_tools())}
         callable_tools = ChainMap(own, server_tools.callable)
         note = archive.files.note
         runner = CallRunner(
             callable_tools, workspace, approval, interrupt, emit, ingest, note, progress, LoopGuard(), self.secrets,
-            guard, config.web_private, shows_changes=there, look_at_changes=languages.after_edit,
+            guard, config.web_private, shows_changes=there, look_at_changes=languages.after_edit, hooks=tool_hooks,
         )  # fmt: skip
 
         conversation, resumed = Conversation(), None
@@ -231,6 +234,7 @@ class Composer:
             deferral=deferral,
             server_tools=server_tools,
             servers=servers,
+            hooks=hooks,
             archive=archive,
             checkpoints=checkpoints,
             language_servers=lambda: languages.states,
@@ -294,6 +298,38 @@ class Composer:
         servers = RunningServers(self.config, self.environment, self.root, served, channel)
         closing.push_async_callback(servers.close)
         return servers
+
+    def _hooks(
+        self,
+        recorder: Recorder,
+        workspace: Workspace,
+        channel: Channel,
+        approval: Approval,
+        closing: AsyncExitStack,
+        *,
+        is_new: bool,
+    ) -> "SessionHooks | None":
+        """What tells programs what happens; None where none is declared."""
+        if not self.config.may_have_hooks:
+            return None
+        from agent.hooks.opening import session_hooks  # noqa: PLC0415  # deferred: few users have hooks
+
+        async def read(start: int) -> tuple[Sequence[Message], int]:
+            messages, end = await recorder.log.messages(start)
+            return self.secrets.messages(tuple(messages)), end
+
+        hooks = session_hooks(
+            self.config,
+            recorder.session,
+            workspace,
+            channel,
+            read,
+            lambda: approval.policy.mode,
+            "startup" if is_new else "resume",
+        )
+        if hooks is not None:
+            closing.push_async_callback(hooks.close)
+        return hooks
 
     def _sandbox(self, outputs: Path, roots: list[Path], closing: AsyncExitStack) -> Sandbox | None:
         """The boundary of a session's commands, whose /tmp ends with the session."""

@@ -5,6 +5,7 @@ AgentError                 a sentence for the user; `code` names it for scripts,
 ├── StoreFailed       1    locked, newer, corrupt, disk full
 ├── ReferenceFailed   1    nothing is kept under a reference
 ├── RestoreFailed     1    files cannot be brought back
+├── HookRefused       5    a hook refuses what the user said or wants
 ├── EmptyAnswer       1    the model answered with nothing, twice
 ├── ContextExhausted  7    the conversation cannot be made to fit
 ├── ServerFailed      3    a server of tools cannot be used
@@ -34,7 +35,7 @@ EXIT_CODES: Mapping[int, tuple[str, str]] = {
     2: ("usage", "a flag, prompt, folder, URL or configuration is wrong"),
     3: ("provider", "the provider cannot be reached, failed, does not know the model, or the account has no credit"),
     4: ("key", "there is no key, or the provider does not accept it"),
-    5: ("denied", "answered, but calls were denied (listed under `denied`)"),
+    5: ("denied", "answered, but calls were denied (listed under `denied`); or a hook refused the prompt"),
     6: ("limit reached", "`--max-turns` or `--max-cost` was reached, or the model made the same call five times"),
     7: ("context", "the conversation does not fit into the window"),
     8: ("schema", "the answer does not meet the schema"),
@@ -95,6 +96,13 @@ class ReferenceFailed(AgentError):
     """A reference that is none, that stands for nothing any more or for several things. The text says what there is."""
 
     code = "reference"
+
+
+class HookRefused(AgentError):
+    """A hook refuses what the user said, or wants to be done. The text is its reason."""
+
+    code = "hook"
+    exit_code = 5
 
 
 class EmptyAnswer(AgentError):

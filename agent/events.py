@@ -235,7 +235,7 @@ class PermissionAnswered:
 
 @dataclass(frozen=True, slots=True)
 class CallEdited:
-    """The user changed a call before it ran: this is what runs."""
+    """The user, or a hook, changed a call before it ran: this is what runs."""
 
     call_id: str
     name: str

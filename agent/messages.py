@@ -119,7 +119,7 @@ class ToolOutput:
     files: tuple[Stored, ...] = ()
     """Documents and other media that came with it; `text` names each in a line."""
     edited: Mapping[str, object] | None = None
-    """The arguments that the user gave the call in place of the model's."""
+    """The arguments that the user, or a hook, gave the call in place of the model's."""
     extent: Extent | None = None
     """How much of what there is the call showed, where its tool said so."""
     program: ProgramState | None = None

@@ -1,6 +1,7 @@
 """A turn: the user's message, then steps until the model has answered. It names the steps; others do the work."""
 
 import itertools
+from dataclasses import replace
 from typing import Literal, TypeAlias
 
 from agent.calls.execute import run_calls
@@ -9,7 +10,7 @@ from agent.channel import Interrupt
 from agent.context.control_calls import FULL, LAST, kept_in, not_run, report_in
 from agent.context.recalls import with_outputs
 from agent.events import StepStarted, TurnEnd
-from agent.input.message import hear, settle_tools, with_named
+from agent.input.message import hear, hook_notes, sent_on, settle_tools, with_hooks, with_named
 from agent.messages import Assistant, Conversation, ToolOutput, User
 from agent.providers.base import Reply
 from agent.records.call_progress import may_begin, output_left
@@ -67,6 +68,8 @@ async def run_turn(said: User, conversation: Conversation, env: Env) -> tuple[Co
         env.emit(StepStarted(number))
         step = await take_step(conversation, env, last=number == env.limits.steps)
         conversation = step.conversation
+        if step.end == "answered" and (longer := await sent_on(conversation, step.answer, env)) is not None:
+            conversation, step = longer, replace(step, end=None)
         if step.end is not None:
             return conversation, step.end, step.answer
         if number == env.limits.steps:
@@ -88,7 +91,7 @@ async def finish_step(conversation: Conversation, env: Env) -> Conversation:
 
 async def take_in(said: User, conversation: Conversation, env: Env) -> Conversation:
     """The conversation with what the user says, and with what that names."""
-    said = await with_named(said, env)
+    said = await with_hooks(await with_named(said, env), env)
     begin_turn(said, env)
     said = with_notes(said, conversation, env)
     await env.recorder.said(said)
@@ -109,6 +112,7 @@ def with_notes(message: User, conversation: Conversation, env: Env) -> User:
     """The message with what the program has to tell the model besides, at the moment at which it is written down."""
     if env.instruction_news is not None:
         message = env.instruction_news.add_to(message, conversation, env)
+    message = replace(message, parts=(*message.parts, *hook_notes(env))) if message.parts else message
     after = conversation.plus(message)
     budget = budget_of(after, env)
     # A request that does not fit is compacted before it is sent: what it says of its size would not be true any more.

@@ -40,11 +40,11 @@ class WebSearch:
 async def _printed_by(command: Sequence[str], folder: Path) -> str:
     """What the program prints. It is no shell that reads the words. Raises `ToolError`."""
     from tools.process.child import answer_of  # noqa: PLC0415  # deferred: few runs search the web
-    from tools.process.shell import child_environment  # noqa: PLC0415  # deferred: as above
+    from tools.process.shell import Launch, child_environment  # noqa: PLC0415  # deferred: as above
 
     program = f"the program of `web.search`, `{command[0]}`,"
     try:
-        answer = await answer_of(_found(command), b"", folder, child_environment(), SECONDS, MOST)
+        answer = await answer_of(Launch(tuple(_found(command)), child_environment()), b"", folder, SECONDS, MOST)
     except (OSError, ValueError) as error:
         raise ToolError(f"{program} cannot be started: {error}. Tell the user") from error
     if answer.code is None:

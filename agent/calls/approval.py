@@ -7,6 +7,7 @@ from dataclasses import field, replace
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias
 
+from agent.calls.hook_rulings import NO_WORD, HookWord, ruled
 from agent.calls.policy import PermissionRequest, Policy, Rule, Ruling, decide, parse_rule
 from agent.calls.resolve import tool_for
 from agent.calls.secret_arguments import with_secrets
@@ -132,12 +133,14 @@ class Approval:
                 is_covered.set()
 
     async def answer_to(
-        self, question: PermissionAsked, asked: PermissionRequest, emit: Callable[[Event], None]
+        self, question: PermissionAsked, asked: PermissionRequest | None, emit: Callable[[Event], None]
     ) -> Decision:
-        """What the user says, or what a rule says that was kept for another question meanwhile."""
+        """What the user says, or what a rule says that was kept for another question meanwhile. `asked`: None where no
+        rule answers the question."""
         assert self.ask is not None
         is_covered = asyncio.Event()
-        self._open[question.id] = (asked, is_covered)
+        if asked is not None:
+            self._open[question.id] = (asked, is_covered)
         answer = asyncio.ensure_future(self.ask(question))
         covered = asyncio.ensure_future(is_covered.wait())
         try:
@@ -145,7 +148,7 @@ class Approval:
             if answer.done():
                 return answer.result()
         finally:
-            del self._open[question.id]
+            self._open.pop(question.id, None)
             for waiting in (answer, covered):
                 waiting.cancel()
             await asyncio.gather(answer, covered, return_exceptions=True)
@@ -200,6 +203,8 @@ class ApprovalContext:
     emit: Callable[[Event], None]
     secrets: SecretTokens = field(default_factory=SecretTokens)
     """What stands for secrets in calls."""
+    word: HookWord = NO_WORD
+    """What hooks say of the call as the model wrote it, or as they have changed it."""
 
 
 async def approve(call: ToolCall, context: ApprovalContext) -> Permit:
@@ -218,12 +223,13 @@ async def approve(call: ToolCall, context: ApprovalContext) -> Permit:
             return _denied(reviewed, is_edited, ruling.rule, reason, context)
         count += 1
         question = await _question(reviewed, is_edited, count, context)
-        if not is_edited and decide(reviewed.asked, context.approval.policy).verdict == "allow":
-            return Permit(
-                reviewed.call, reviewed.tool, reviewed.as_it_runs
-            )  # a rule was kept for another question meanwhile
+        by_hook = context.word.verdict == "ask"
+        if not is_edited and not by_hook and decide(reviewed.asked, context.approval.policy).verdict == "allow":
+            # a rule was kept for another question meanwhile
+            return Permit(reviewed.call, reviewed.tool, reviewed.as_it_runs)
         await context.approval.note_asked(reviewed.call.id)
-        decision = await context.interrupt.race(context.approval.answer_to(question, reviewed.asked, context.emit))
+        asked = None if by_hook else reviewed.asked
+        decision = await context.interrupt.race(context.approval.answer_to(question, asked, context.emit))
         if decision is None:
             return Permit(reviewed.call, reviewed.tool, reviewed.as_it_runs, STOPPED, is_edited)
         if decision.verdict == "deny":
@@ -247,7 +253,7 @@ def _review(call: ToolCall, context: ApprovalContext) -> ReviewedCall:
     tool, asked = _request_of(call, context)
     if context.approval.is_unheld(asked):
         context.emit(Noticed(f"auto mode asks about commands, since {context.approval.policy.unheld}"))
-    return ReviewedCall(call, tool, asked, decide(asked, context.approval.policy))
+    return ReviewedCall(call, tool, asked, ruled(asked, context.approval.policy, context.word))
 
 
 def _request_of(call: ToolCall, context: ApprovalContext) -> tuple[Tool, PermissionRequest]:
@@ -280,7 +286,7 @@ def _shown_by(
 def _edited(call: ToolCall, arguments: Mapping[str, object], context: ApprovalContext) -> ReviewedCall:
     edited = replace(call, arguments=dict(arguments), source="", problem="")
     try:
-        return _review(edited, context)
+        return _review(edited, replace(context, word=NO_WORD))
     except ToolError as error:
         raise EditedCallError(edited, error) from error
 
@@ -366,14 +372,14 @@ _LONGEST = 20_000
 """Characters that are told at most."""
 
 
-def told_of_edit(call: ToolCall, edited: ToolCall) -> str:
+def told_of_edit(call: ToolCall, edited: ToolCall, by: str = "The user") -> str:
     """What stands before the output: each argument that is another one now, as it is, or what changed in it. A plan
     that is to be carried out is told whole."""
     if call.name == PLAN:
-        return f"[The user changed the plan. It is now:\n{edited.arguments['plan']}]"
+        return f"[{by} changed the plan. It is now:\n{edited.arguments['plan']}]"
     names = dict.fromkeys((*call.arguments, *edited.arguments))
     told = [_told(name, call.arguments, edited.arguments) for name in names if _differs(name, call, edited)]
-    text = "\n".join(["[The user changed this call before it ran.", *told])
+    text = "\n".join([f"[{by} changed this call before it ran.", *told])
     if len(text) > _LONGEST:
         text = f"{text[:_LONGEST]}\n… the rest is not shown: look at what is there now before you rely on it"
     return f"{text}]"

@@ -8,6 +8,7 @@ from functools import partial
 from typing import Protocol
 
 from agent.calls.approval import Approval, ApprovalContext, EditedCallError, Permit, approve, told_of_edit
+from agent.calls.hook_rulings import HookedCall
 from agent.calls.loop_guard import LoopGuard
 from agent.calls.output_room import Keep, KeptOutput, OutputRoom
 from agent.calls.outside import again_outside
@@ -19,7 +20,7 @@ from agent.channel import Interrupt
 from agent.context.control_calls import PLAN
 from agent.context.offload import moved
 from agent.context.secret_tokens import SecretTokens
-from agent.events import Event, ToolFinished, ToolProgress, ToolStarted
+from agent.events import CallEdited, Event, ToolFinished, ToolProgress, ToolStarted
 from agent.messages import OutputStatus, ToolCall, ToolOutput
 from agent.records.call_progress import CallProgress
 from tools.base import Effect, Made, Result, Tool, ToolError, Workspace
@@ -53,6 +54,20 @@ class Keeper(Protocol):
 
     async def keep(self, call: ToolCall, place: CallPosition, output: ToolOutput) -> KeptOutput:
         """The output with all of it kept, when less than its text is going to be shown."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedCall:
+    """A call in place of the one that the model wrote."""
+
+    call: ToolCall
+    by: str = "The user"
+
+
+class CallHooks(Protocol):
+    """What is asked about a call before it is decided whether it may run."""
+
+    async def before(self, call: ToolCall, context: ApprovalContext) -> HookedCall: ...
 
 
 class Guard(Protocol):
@@ -105,6 +120,8 @@ class CallRunner:
     """Says what is wrong with files since a call changed them."""
     shows_changes: bool = False
     """Somebody looks on: what a call changed in files is told as a diff."""
+    hooks: CallHooks | None = None
+    """Programs that are asked before a call runs; None where there are none."""
 
 
 async def run_calls(
@@ -180,10 +197,16 @@ async def _run_call(call: ToolCall, place: CallPosition, call_runner: CallRunner
         call_runner.secrets,
     )
     ran: PermissionRequest | None = None
-    edited: ToolCall | None = None
+    edited: ChangedCall | None = None
     try:
-        allowed = await (approve_plan if call.name == PLAN else approve)(call, context)
-        edited = allowed.call if allowed.is_edited else None
+        hooked = await call_runner.hooks.before(call, context) if call_runner.hooks is not None else HookedCall(call)
+        context = replace(context, word=hooked.word)
+        allowed = await (approve_plan if call.name == PLAN else approve)(hooked.call, context)
+        if allowed.is_edited:
+            edited = ChangedCall(allowed.call)
+        elif hooked.is_changed:
+            edited = ChangedCall(hooked.call, "A hook")
+            call_runner.emit(CallEdited(call.id, call.name, hooked.call.arguments))
         if call_runner.interrupt.requested():
             text = "not run: the user interrupted the turn before it began"
             return await _finish(call, place, call_runner, "cancelled", text, edited=edited)
@@ -197,7 +220,7 @@ async def _run_call(call: ToolCall, place: CallPosition, call_runner: CallRunner
             again = partial(_watched, allowed, call_runner, is_outside=True)
             result = await again_outside(allowed, result, context, again)
     except EditedCallError as error:
-        return await _finish(call, place, call_runner, "failed", str(error), edited=error.call)
+        return await _finish(call, place, call_runner, "failed", str(error), edited=ChangedCall(error.call))
     except ToolError as error:
         return await _finish(call, place, call_runner, "failed", str(error), ran=ran, edited=edited)
     if result is None:
@@ -256,20 +279,21 @@ async def _finish(
     text: str,
     result: Result | None = None,
     ran: PermissionRequest | None = None,
-    edited: ToolCall | None = None,
+    edited: ChangedCall | None = None,
 ) -> ToolOutput:
-    """`edited`: the call as the user changed it, which the model is told."""
+    """`edited`: the call as somebody changed it, which the model is told."""
     changed = tuple(display(path, call_runner.workspace.root) for path in result.changed) if result else ()
     if result and result.file_changes:
         await call_runner.note_files(result.file_changes)
-    output = await call_runner.keeper.shown(edited or call, place, status, result or Result(text), ran)
-    if told := "\n".join(filter(None, (call.note, told_of_edit(call, edited) if edited is not None else ""))):
+    meant = edited.call if edited is not None else call
+    output = await call_runner.keeper.shown(meant, place, status, result or Result(text), ran)
+    if told := "\n".join(filter(None, (call.note, told_of_edit(call, meant, edited.by) if edited else ""))):
         frame = "\n".join(part for part in (output.frame, told) if part) if output.stored or output.whole else ""
         output = replace(output, text=f"{told}\n{output.text}", frame=frame)
         output = replace(output, inserted=moved(output.inserted, len(told) + 1))
     if edited is not None:
-        output = replace(output, edited=dict(edited.arguments))
-    if again := _told_of_repeat(edited or call, output, call_runner):
+        output = replace(output, edited=dict(meant.arguments))
+    if again := _told_of_repeat(meant, output, call_runner):
         frame = "\n".join(part for part in (output.frame, again) if part) if output.stored or output.whole else ""
         output = replace(output, text=f"{output.text}\n{again}", frame=frame)
     _emit_finished(call, output, changed, call_runner, await _diff_of(result, call_runner))

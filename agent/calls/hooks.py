@@ -20,7 +20,7 @@ from agent.messages import OutputStatus, ToolCall
 from tools.base import PrintedLog, Result, Workspace
 from tools.outputs.plain_text import plain
 from tools.process.child import Exit, answer_of
-from tools.process.shell import argv_of, child_environment
+from tools.process.shell import Launch, argv_of, child_environment
 
 MOST_SAID = 10_000
 """Characters of what a hook says that the model is shown."""
@@ -115,8 +115,8 @@ class Hooks:
         if not wanted or call.name in RETRIEVERS:
             return ""
         try:
-            with _as_file(raw, self._workspace.outputs) as path:
-                told = await asyncio.to_thread(_laid_down, raw, path)
+            with as_file(raw, self._workspace.outputs) as path:
+                told = await asyncio.to_thread(laid_down, raw, path)
                 reads_only = asked.effect not in CHANGING or asked.read_only is not None
                 async with self._guard("run", (), reads_only=reads_only, show=lambda _: None):
                     heard = [await self._ask(hook, self._told(call, status, path, told)) for hook in wanted]
@@ -144,7 +144,7 @@ class Hooks:
         match, root = str(hook.match), self._workspace.root
         try:
             answer = await self._interrupt.race(
-                answer_of(hook.argv, told, root, child_environment(), hook.seconds, MOST_BYTES)
+                answer_of(Launch(hook.argv, child_environment()), told, root, hook.seconds, MOST_BYTES)
             )
         except (OSError, ValueError) as error:  # a command with a NUL byte is a ValueError
             return not_heard(match, str(error))
@@ -158,7 +158,7 @@ def _hook_of(configured: AfterTool) -> Hook:
 
 
 @contextmanager
-def _as_file(raw: Result, folder: Path) -> Iterator[Path]:
+def as_file(raw: Result, folder: Path) -> Iterator[Path]:
     """The path of a file for the raw bytes, which only the user may read and which is gone afterwards."""
     for each in (folder.parent, folder):  # parents get no mode from `mkdir`
         each.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -170,7 +170,7 @@ def _as_file(raw: Result, folder: Path) -> Iterator[Path]:
             path.unlink(missing_ok=True)
 
 
-def _laid_down(raw: Result, path: Path) -> int:
+def laid_down(raw: Result, path: Path) -> int:
     """Bytes of the output, which are in the file now. What a program printed becomes another name of its file, when
     that is all there is in it, and is copied otherwise; it is never held whole."""
     if raw.log is not None:

@@ -37,6 +37,8 @@ from tools.outputs.plain_text import as_text
 
 if TYPE_CHECKING:  # a type only: most runs have no hooks
     from agent.calls.hooks import Hooks
+    from agent.calls.tool_hooks import ToolHooks
+    from agent.hooks.session_hooks import SessionHooks
 
 _CHUNK = 1 << 18
 ROOM = 1 << 18
@@ -59,6 +61,8 @@ class Ingest:
     debug: Debug = field(default_factory=Debug)
     hooks: "Hooks | None" = None
     """Programs of the user, where there are any."""
+    tool_hooks: "ToolHooks | None" = None
+    """Those that are told of more than outputs."""
 
     async def shown(
         self,
@@ -71,6 +75,8 @@ class Ingest:
         """The output as the model is shown it, with what was kept. Hooks see it as it came, once, before any of it is
         kept or cut; what they say stands behind it."""
         said = await self.hooks.say_of(call, ran, status, raw) if self.hooks and ran else ""
+        if self.tool_hooks and ran:
+            said = "\n".join(filter(None, (said, await self.tool_hooks.say_of(call, ran, status, raw))))
         output = await self._taken_in(call, place, status, raw, said)
         self._say(call, place, output)
         return output
@@ -263,6 +269,17 @@ def hooks_of(
     from agent.calls.hooks import Hooks  # noqa: PLC0415  # deferred: most runs have none
 
     return Hooks(configured, session, workspace, interrupt, emit, guard)
+
+
+def around_calls(
+    hooks: "SessionHooks | None", workspace: Workspace, emit: Callable[[Event], None], guard: Guard = unguarded
+) -> "ToolHooks | None":
+    """What asks hooks about calls, where there are any."""
+    if hooks is None:
+        return None
+    from agent.calls.tool_hooks import ToolHooks  # noqa: PLC0415  # deferred: as above
+
+    return ToolHooks(hooks, workspace, emit, guard)
 
 
 def _in_part(output: ToolOutput, part: Excerpt, stored: Stored | None = None) -> ToolOutput:

@@ -8,7 +8,7 @@ mode, more deny rules. It knows no provider and no tool.
 import os.path
 from collections.abc import Callable, Container, Mapping
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from agent.config.aliases import AliasedSetting, own_names, snake_case, translate
 from agent.config.options import (
@@ -25,6 +25,9 @@ from agent.config.options import (
 from agent.config.values import Config, Folders, ProviderConfig, field_of
 from agent.errors import ConfigError
 from tools.files.bounded import beginning_of
+
+if TYPE_CHECKING:  # as in `values`
+    from agent.config.hook_tables import HookCommand
 
 OTHER_VARIABLES = ("EBB_HOME", "EBB_PASS_ENV")
 """What the environment may say besides settings."""
@@ -69,10 +72,11 @@ def load_config(
     sources = {option.key: "default" for option in OPTIONS}
     providers: dict[str, dict[str, object]] = {}
     servers: dict[str, dict[str, dict[str, object]]] = {table: {} for table in _SERVERS}
+    hooks: list[HookCommand] = []
     notices: list[str] = []
 
     user_file = folders.config / "config.toml"
-    _merge(read_toml(user_file), str(user_file), values, sources, providers, servers, notices)
+    _merge(read_toml(user_file), str(user_file), values, sources, providers, servers, hooks, notices)
     project_file = project / ".ebb" / "config.toml"
     _tighten(read_toml(project_file), str(project_file), values, sources, notices)
     for option in OPTIONS:
@@ -82,9 +86,9 @@ def load_config(
             sources[option.key] = source
     for name, key in _variables(environment, notices).items():
         text = f"{key}={environment[name]}"
-        _merge(parse_setting(text), f"environment {name}", values, sources, providers, servers, notices)
+        _merge(parse_setting(text), f"environment {name}", values, sources, providers, servers, hooks, notices)
     for text in settings:
-        _merge(parse_setting(text), f"--config {_shown(text)}", values, sources, providers, servers, notices)
+        _merge(parse_setting(text), f"--config {_shown(text)}", values, sources, providers, servers, hooks, notices)
     for key, value in flags.items():
         if key.startswith("permissions."):
             value = (*rules(values[key]), *rules(value))
@@ -97,6 +101,7 @@ def load_config(
         providers={name: ProviderConfig(**cast(dict[str, Any], table)) for name, table in providers.items()},
         servers=servers["mcp"],
         language_servers=servers["lsp"],
+        hooks=tuple(hooks),
         sources=sources,
         notices=tuple(notices),
         **cast(dict[str, Any], {field_of(key): value for key, value in values.items()}),
@@ -198,6 +203,7 @@ def _merge(
     sources: dict[str, str],
     providers: dict[str, dict[str, object]],
     servers: dict[str, dict[str, dict[str, object]]],
+    hooks: "list[HookCommand]",
     notices: list[str],
 ) -> None:
     rest = dict(tables)
@@ -207,6 +213,11 @@ def _merge(
         if isinstance(of_kind := rest.get(kind), dict) and "servers" in of_kind:
             _merge_servers(kind, of_kind["servers"], source, sources, servers[kind])
             rest[kind] = {name: value for name, value in of_kind.items() if name != "servers"}
+    if isinstance(of_hooks := rest.get("hooks"), dict) and of_hooks.keys() - {"after_tool"}:
+        from agent.config.hook_tables import configured_hooks  # noqa: PLC0415  # deferred: few users have hooks
+
+        hooks += configured_hooks({event: of_hooks[event] for event in of_hooks if event != "after_tool"}, source)
+        rest["hooks"] = {name: value for name, value in of_hooks.items() if name == "after_tool"}
     given: dict[str, str] = {}
     for setting in translate(_flat(rest)):
         named = f"{source} ({setting.written})" if setting.written else source

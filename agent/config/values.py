@@ -3,12 +3,15 @@
 from collections.abc import Mapping
 from dataclasses import field
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from agent.config.option_values import AfterTool
 from agent.config.options import DetailName, KeysName, Mode, NotifyName, StatusPart, ThemeName, ThoughtsName
 from tools.lazy import dataclass
 from tools.outputs.recall_scope import Scope
+
+if TYPE_CHECKING:  # a type only: most users have no hooks
+    from agent.config.hook_tables import HookCommand
 
 WireName: TypeAlias = Literal["auto", "sdk", "http"]
 
@@ -146,6 +149,8 @@ class Config:
     """The same of language servers, by `LANGUAGE_SERVER_KEYS`."""
     sources: Mapping[str, str]
     """Where each value came from, by key (`agent.model`)."""
+    hooks: "tuple[HookCommand, ...]" = ()
+    """Programs of the user's that are told what happens, besides `hooks.after_tool`."""
     notices: tuple[str, ...] = ()
     """What the user should know about the settings: keys of the project's file that were left out."""
 
@@ -170,6 +175,14 @@ class Config:
         return any((folder / name).is_dir() for folder in ours for name in _OWN_PARTS) or any(
             (folder / name).is_dir() for folder in others for name in _OTHER_PROGRAMS
         )
+
+    @property
+    def may_have_hooks(self) -> bool:
+        """Whether there is anything in which hooks may be declared. It is asked at every start: nothing is read."""
+        ours = (self.folders.config / "hooks", self.project / ".ebb" / "hooks", self.folders.data / "plugins")
+        homes = filter(None, (self.project, self.folders.home))
+        theirs = (home / ".claude" / name for home in homes for name in ("settings.json", "settings.local.json"))
+        return bool(self.hooks) or any(path.exists() for path in (*ours, *theirs))
 
     def provider(self, name: str) -> ProviderConfig:
         return self.providers.get(name, ProviderConfig())

@@ -4,10 +4,11 @@ step begins."""
 from dataclasses import replace
 
 from agent.context.attachments import needs_fitting
+from agent.context.mask import HOOK_SAYS
 from agent.context.message_text import said_meanwhile
-from agent.errors import UsageError
+from agent.errors import HookRefused, UsageError
 from agent.events import Noticed, Steered
-from agent.messages import Conversation, User
+from agent.messages import Conversation, Note, User
 from agent.window.env import Env
 from agent.window.guard import begin_session
 
@@ -18,7 +19,11 @@ async def hear(conversation: Conversation, env: Env) -> Conversation:
     if env.interrupt.requested():
         return conversation
     for said in env.pending_messages():
-        message = said_meanwhile(await _with_named(said, env))
+        try:
+            message = said_meanwhile(await with_hooks(await _with_named(said, env), env))
+        except HookRefused as error:
+            env.emit(Noticed(f"what you said meanwhile is not sent: {error}"))
+            continue
         await env.recorder.said(message)
         if env.call_runner.loop_guard is not None:
             env.call_runner.loop_guard.begin()
@@ -34,6 +39,35 @@ async def _with_named(said: User, env: Env) -> User:
     except UsageError as error:
         env.emit(Noticed(str(error)))
         return said
+
+
+async def with_hooks(said: User, env: Env) -> User:
+    """What the user said, with what hooks add to it. Raises `HookRefused`."""
+    if env.hooks is None or not said.parts:
+        return said
+    await env.hooks.session_begins()
+    answer = await env.hooks.prompt(said.text)
+    if answer.verdict == "deny":
+        raise HookRefused(f"a hook refuses it: {answer.reason}")
+    notes = (Note(f"{HOOK_SAYS}`UserPromptSubmit` notes:]\n{answer.context}"),) if answer.context else ()
+    return replace(said, parts=(*said.parts, *notes))
+
+
+def hook_notes(env: Env) -> tuple[Note, ...]:
+    """What hooks had to say since something was sent."""
+    said = env.hooks.take_pending() if env.hooks is not None else ()
+    return tuple(Note(f"{HOOK_SAYS}`SessionStart` notes:]\n{text}") for text in said)
+
+
+async def sent_on(conversation: Conversation, answer: str, env: Env) -> Conversation | None:
+    """The conversation with why the model is to go on although it has answered; None where no hook wants that."""
+    objection = await env.hooks.stops(answer) if env.hooks is not None else ""
+    if not objection:
+        return None
+    note = User((Note(f"{HOOK_SAYS}`Stop` says that you are not done:]\n{objection}"),))
+    await env.recorder.said(note)
+    env.emit(Noticed(f"a hook has the model go on: {objection.splitlines()[0]}"))
+    return conversation.plus(note)
 
 
 async def settle_tools(conversation: Conversation, env: Env) -> Conversation:

@@ -28,7 +28,8 @@ from agent.window.rent_paid import Rent
 from agent.window.server_tools import ServerTools
 from tools.lazy import dataclass
 
-if TYPE_CHECKING:  # types only: few sessions need such servers
+if TYPE_CHECKING:  # types only: few sessions have hooks, or need such servers
+    from agent.hooks.session_hooks import SessionHooks
     from tools.lsp.pool import LanguageServerState
 
 
@@ -101,6 +102,8 @@ class Env:
     server_tools: ServerTools = field(default_factory=ServerTools)
     """The tools of servers."""
     servers: Servers | None = None
+    hooks: "SessionHooks | None" = None
+    """Programs that are told what happens; None where there are none."""
     archive: SessionArchive | None = None
     """What left the view, to look up and to look through; None where nothing is kept."""
     checkpoints: SessionCheckpoints | None = None

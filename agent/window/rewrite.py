@@ -4,6 +4,7 @@ decided in `agent.context`."""
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Literal
 
 from agent.context.budget import ContextBudget
 from agent.context.edit_cost import Terms
@@ -11,6 +12,7 @@ from agent.context.prompt import Instructions, build_prompt
 from agent.context.strategies import CUT, TOOLS, room_of, size_of
 from agent.context.view import View
 from agent.debug import Debug
+from agent.errors import HookRefused
 from agent.events import Event
 from agent.messages import Conversation, Message, User
 from agent.providers.base import Request
@@ -43,11 +45,22 @@ async def compact_now(
     chosen: ForcedStrategy | None = None,
 ) -> Compacted:
     """Compacts the conversation and keeps the result. `counted`: what the provider counted in the request that was too
-    large. `chosen`: the one strategy that is tried."""
-
+    large. `chosen`: the one strategy that is tried. Raises `HookRefused` where that was `asked` for."""
+    may_summarise = chosen is None or chosen.strategy == "summary"
+    if env.hooks is not None and may_summarise:
+        answer = await env.hooks.before_compaction(trigger_of(cause), focus or "")
+        if answer.verdict == "deny" and cause == "asked":
+            raise HookRefused(f"a hook keeps the conversation from being compacted: {answer.reason}")
     compacted = await compact(conversation, await work_of(conversation, env, counted), cause, focus, chosen)
     await keep_rewrite(conversation, compacted, env, cause, chosen)
+    if env.hooks is not None and compacted.conversation.summary != conversation.summary:
+        await env.hooks.after_compaction(trigger_of(cause), compacted.conversation.summary.text)
     return compacted
+
+
+def trigger_of(cause: Cause) -> Literal["manual", "auto"]:
+    """The cause of a rewrite, as hooks are told of it."""
+    return "manual" if cause == "asked" else "auto"
 
 
 async def work_of(conversation: Conversation, env: Env, counted: int | None = None) -> CompactionContext:

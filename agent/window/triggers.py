@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Literal
 from agent.context.budget import ContextBudget
 from agent.context.control_calls import compaction_wish
 from agent.context.old_outputs import old
+from agent.errors import HookRefused
 from agent.events import Event
 from agent.messages import Conversation, Note, User
 from agent.view_events import Cause, Price
@@ -114,10 +115,14 @@ async def compact_if_asked(conversation: Conversation, env: Env) -> Conversation
     wish = compaction_wish(conversation.messages)
     if wish is None:
         return conversation
-    done = await compacted(conversation, env, "asked", focus=wish.focus)
-    note = User((Note(compaction_note(done.result)),))
+    try:
+        done = await compacted(conversation, env, "asked", focus=wish.focus)
+        conversation, told = done.conversation, compaction_note(done.result)
+    except HookRefused as error:
+        told = f"[compact_context: nothing was compacted: {error}]"
+    note = User((Note(told),))
     await env.recorder.said(note)
-    return done.conversation.plus(note)
+    return conversation.plus(note)
 
 
 def compaction_note(result: "CompactResult") -> str:

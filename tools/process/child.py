@@ -5,7 +5,6 @@ import asyncio
 import os
 import signal
 from collections import deque
-from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -65,12 +64,14 @@ async def started(
     return child
 
 
-async def answer_of(
-    command: Sequence[str], told: bytes, folder: Path, environment: Mapping[str, str], seconds: float, most: int
-) -> Exit:
+async def answer_of(launch: Launch, told: bytes, folder: Path, seconds: float, most: int) -> Exit:
     """What the program answers, of each of its outputs at most so many bytes. Nothing of its process group is left when
     this returns or is cancelled. Raises `OSError` or `ValueError` when the program cannot be started."""
-    program = await _running(_Answering(most), Launch(tuple(command), environment), folder)
+    try:
+        program = await _running(_Answering(most), launch, folder)
+    finally:
+        for each in launch.descriptors:
+            os.close(each)
     try:
         with suppress(BrokenPipeError):  # nobody needs to listen
             program.write(told)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from tools.files.pictures import LARGEST_PICTURE
 from tools.process.child import answer_of
+from tools.process.shell import Launch
 
 PATIENCE = 5.0
 """Seconds that such a program may take."""
@@ -57,7 +58,7 @@ async def picture(environment: Mapping[str, str]) -> bytes:
 async def _printed(command: Sequence[str]) -> bytes:
     """What the program prints, up to more than a picture may have; nothing when it cannot run or takes too long."""
     try:
-        answer = await answer_of(command, b"", Path("/"), os.environ, PATIENCE, _MOST)
+        answer = await answer_of(Launch(tuple(command), os.environ), b"", Path("/"), PATIENCE, _MOST)
     except OSError:
         return b""
     return answer.out if answer.code is not None or len(answer.out) == _MOST else b""

@@ -9,12 +9,13 @@ import pytest
 from tests.tools.test_bash import is_running
 from tests.waiting import soon
 from tools.process.child import Exit, answer_of
+from tools.process.shell import Launch
 
 MOST = 1000
 
 
 async def ask(command: str, folder: Path, told: bytes = b"", seconds: float = 60.0) -> Exit:
-    return await answer_of(["/bin/sh", "-c", command], told, folder, dict(os.environ), seconds, MOST)
+    return await answer_of(Launch(("/bin/sh", "-c", command), os.environ), told, folder, seconds, MOST)
 
 
 @pytest.mark.parametrize(
@@ -57,13 +58,13 @@ async def test_nothing_is_left_of_a_program_that_nobody_listens_to(tmp_path: Pat
 
 async def test_a_program_that_is_not_there_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
-        await answer_of([str(tmp_path / "nothing")], b"", tmp_path, {}, 60.0, MOST)
+        await answer_of(Launch((str(tmp_path / "nothing"),), {}), b"", tmp_path, 60.0, MOST)
 
 
 async def test_a_program_that_is_given_up_while_it_starts_leaves_nothing(tmp_path: Path) -> None:
     pid = tmp_path / "pid"
-    command = ["/bin/sh", "-c", f"sleep 600 & echo $! > {tmp_path}/new; mv {tmp_path}/new {pid}; wait"]
-    starting = asyncio.create_task(answer_of(command, b"", tmp_path, dict(os.environ), 60.0, MOST))
+    command = ("/bin/sh", "-c", f"sleep 600 & echo $! > {tmp_path}/new; mv {tmp_path}/new {pid}; wait")
+    starting = asyncio.create_task(answer_of(Launch(command, os.environ), b"", tmp_path, 60.0, MOST))
     for _ in range(2):  # to where the program is started, and no further
         await asyncio.sleep(0)
     while not pid.exists():  # the event loop stands still: it has not seen yet that the program runs

@@ -1,0 +1,122 @@
+"""Hooks around a call: what they say before it runs, which approval hears, and what they say of what it gave back,
+which stands behind the output."""
+
+import asyncio
+import posixpath
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from agent.calls.approval import ApprovalContext
+from agent.calls.argument_aliases import our_arguments
+from agent.calls.execute import Guard, unguarded
+from agent.calls.hook_rulings import HookedCall, HookWord
+from agent.calls.hooks import CHANGING, RETRIEVERS, as_file, laid_down
+from agent.calls.policy import PermissionRequest
+from agent.calls.resolve import tool_for
+from agent.config.hook_tables import HookEvent
+from agent.context.mask import HOOK_SAYS
+from agent.events import Event, Noticed
+from agent.hooks.session_hooks import SessionHooks
+from agent.hooks.tool_names import absolute
+from agent.messages import OutputStatus, ToolCall
+from tools.base import Arguments, Result, ToolError, Workspace
+from tools.files.bounded import beginning_of
+
+MOST_TOLD = 1_000_000
+"""Bytes of an output that hooks are told; all of them are in a file."""
+
+
+class ToolHooks:
+    """Those of one session."""
+
+    def __init__(
+        self,
+        hooks: SessionHooks,
+        workspace: Workspace,
+        emit: Callable[[Event], None],
+        guard: Guard = unguarded,
+    ) -> None:
+        """`guard`: keeps what they change in files behind a call that may change some, as formatters do."""
+        self._hooks, self._workspace, self._emit, self._guard = hooks, workspace, emit, guard
+        self._contexts: dict[str, str] = {}
+        """What hooks said before calls that run, for behind their outputs."""
+
+    async def before(self, call: ToolCall, context: ApprovalContext) -> HookedCall:
+        """The call as hooks want it, and what they say of it. What cannot be run anyway, they are not asked about."""
+        try:
+            tool = tool_for(call, context.tools)
+        except ToolError:
+            return HookedCall(call)
+        if not self._hooks.has("PreToolUse"):
+            return HookedCall(call)
+        answer, name = await self._hooks.before_call(call)
+        if answer.context and answer.verdict != "deny":
+            self._contexts[call.id] = f"{HOOK_SAYS}`{name}` notes:]\n{answer.context}"
+        word = HookWord(answer.verdict, answer.reason, is_own=answer.is_own)
+        if answer.arguments is None or answer.verdict == "deny":
+            return HookedCall(call, word)
+        try:
+            properties = tool.schema.get("properties")
+            known = tuple(properties) if isinstance(properties, Mapping) else ()
+            made = our_arguments(tool.name, name, answer.arguments, known, str(self._workspace.root))
+            changed = replace(call, arguments=_as_before(made, call.arguments, str(self._workspace.root)), source="")
+            tool_for(changed, context.tools)
+        except ToolError as error:
+            return HookedCall(call, HookWord("deny", f"it changed the input into one that cannot be used: {error}"))
+        return HookedCall(changed, word, is_changed=changed.arguments != call.arguments)
+
+    async def say_of(self, call: ToolCall, asked: PermissionRequest, status: OutputStatus, raw: Result) -> str:
+        """What the model is shown of what they say of an output."""
+        said = [self._contexts.pop(call.id, "")]
+        event: HookEvent = "PostToolUseFailure" if status == "failed" else "PostToolUse"
+        if self._hooks.has(event) and call.name not in RETRIEVERS:
+            try:
+                said.append(await self._heard(call, asked, status, raw))
+            except OSError as error:
+                self._emit(Noticed(f"hooks are not told of an output, which could not be written to a file: {error}"))
+        return "\n".join(filter(None, said))
+
+    async def _heard(self, call: ToolCall, asked: PermissionRequest, status: OutputStatus, raw: Result) -> str:
+        reads_only = asked.effect not in CHANGING or asked.read_only is not None
+        with as_file(raw, self._workspace.outputs) as path:
+            size = await asyncio.to_thread(laid_down, raw, path)
+            text = (await asyncio.to_thread(beginning_of, path, MOST_TOLD)).decode("utf-8", "replace")
+            response = _response(call, text, raw, str(self._workspace.root))
+            told: dict[str, object] = {"output_path": str(path), "bytes": size}
+            told |= {"error": text, "is_interrupt": False} if status == "failed" else {"tool_response": response}
+            async with self._guard("run", (), reads_only=reads_only, show=lambda _: None):
+                answer = await self._hooks.after_call(call, told, failed=status == "failed")
+        lines = (
+            f"{HOOK_SAYS}`{call.name}` objects; take it into account:]\n{answer.reason}" if answer.reason else "",
+            f"{HOOK_SAYS}`{call.name}` notes:]\n{answer.context}" if answer.context else "",
+        )
+        return "\n".join(filter(None, lines))
+
+
+def _as_before(made: Arguments, before: Arguments, root: str) -> Arguments:
+    """The arguments with paths as the model wrote them, where they lead to the same place."""
+    kept = {name: before[name] for name in made if name in before and _is_same_path(made[name], before[name], root)}
+    return {**made, **kept}
+
+
+def _is_same_path(one: object, other: object, root: str) -> bool:
+    return isinstance(one, str) and isinstance(other, str) and posixpath.isabs(one) and one == absolute(other, root)
+
+
+def _response(call: ToolCall, text: str, raw: Result, root: str) -> object:
+    """What a call gave back, in the form that hooks know of the tools of Claude Code."""
+    printed = raw.program.printed_in(text) if raw.program is not None else text
+    path = absolute(str(call.arguments.get("path", "")), root)
+    match call.name:
+        case "bash" | "bash_output":
+            code = raw.program.code if raw.program is not None else None
+            return {"stdout": printed, "stderr": "", "interrupted": False, "isImage": False, "exit_code": code}
+        case "write" | "edit" | "edit_notebook" | "apply_patch":
+            paths = [str(each) for each in raw.changed] or [path]
+            return {"filePath": paths[0], "filePaths": paths, "success": True, "content": text}
+        case "read":
+            return {"type": "text", "file": {"filePath": path, "content": text}}
+        case name if name.startswith("mcp__"):
+            return [{"type": "text", "text": text}]
+        case _:
+            return {"content": text}

@@ -1,0 +1,166 @@
+"""What the answers of hooks mean: their exit codes, what they print, and several of them together. Pure."""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from agent.config.hook_tables import HookEvent
+from tools.outputs.plain_text import plain
+from tools.process.child import Exit
+
+MOST_SAID = 10_000
+"""Characters of what a hook says that the model is shown."""
+MOST_BYTES = 4_000_000
+"""Of what it prints that are looked at: an input of a tool may be a whole file."""
+REFUSES = 2
+"""The exit code with which a hook objects."""
+
+HookVerdict: TypeAlias = Literal["none", "allow", "ask", "deny"]
+
+_BLOCKABLE = frozenset(
+    {"UserPromptSubmit", "PreToolUse", "PostToolUse", "PostToolUseFailure", "PreCompact", "Stop", "SubagentStop"}
+)
+"""Events at which an objection is heard."""
+_TEXT_IS_CONTEXT = frozenset({"UserPromptSubmit", "SessionStart"})
+"""Events at which the model is shown what is printed without further ado."""
+_DECISIONS: Mapping[object, HookVerdict] = {
+    "allow": "allow", "approve": "allow", "deny": "deny", "block": "deny", "ask": "ask",
+}  # fmt: skip
+_STRICTNESS: Sequence[HookVerdict] = ("none", "allow", "ask", "deny")
+_PROBLEM = 200
+
+
+@dataclass(frozen=True, slots=True)
+class HookAnswer:
+    """What a hook wants, or several of them together."""
+
+    verdict: HookVerdict = "none"
+    """At most events `deny` is all that is heard: the prompt is not sent, the turn goes on."""
+    reason: str = ""
+    arguments: Mapping[str, object] | None = None
+    """What the call is to be made with, in Claude Code's words."""
+    context: str = ""
+    """For the model."""
+    told: tuple[str, ...] = ()
+    """For the user, lines."""
+    problems: tuple[str, ...] = ()
+    """What was wrong with the answer, for the user."""
+    stop: str | None = None
+    """Why the turn is to end, where it is to."""
+    is_own: bool = True
+    """It comes from a program of the user's own: what a project brings can allow nothing."""
+
+
+def meaning(event: HookEvent, named: str, answer: Exit, seconds: float) -> HookAnswer:
+    """What an answer means. `named`: the hook, for people. Whatever is wrong with it costs a line and nothing else."""
+    if answer.code is None:
+        return _useless(named, f"was ended after {seconds:g} s")
+    if answer.code == REFUSES:
+        return _refusal(event, named, answer)
+    if answer.code != 0:
+        how = f"exited with {answer.code}" if answer.code > 0 else f"was killed by signal {-answer.code}"
+        first = _text(answer.err).split("\n", 1)[0][:_PROBLEM]
+        return _useless(named, f"{how}: {first}" if first else how)
+    said = answer.out.strip()
+    if said.startswith(b"{"):
+        try:
+            tables = json.loads(said)
+        except (ValueError, RecursionError):
+            return _useless(named, "printed what begins like JSON and is none")
+        return _of_json(event, named, tables)
+    return HookAnswer(context=_text(said)) if said and event in _TEXT_IS_CONTEXT else HookAnswer()
+
+
+def not_run(named: str, problem: str) -> HookAnswer:
+    """What follows when a hook could not be asked."""
+    return _useless(named, f"could not be run: {problem}")
+
+
+def together(answers: Sequence[HookAnswer]) -> HookAnswer:
+    """What several hooks want that ran side by side: the strictest verdict with the reasons of those who gave it, and
+    of several inputs the last."""
+    if len(answers) == 1:
+        return answers[0]
+    verdict: HookVerdict = max((one.verdict for one in answers), key=_STRICTNESS.index, default="none")
+    strictest = [one for one in answers if one.verdict == verdict]
+    return HookAnswer(
+        verdict,
+        _joined(one.reason for one in strictest),
+        next((one.arguments for one in reversed(answers) if one.arguments is not None), None),
+        _joined(one.context for one in answers),
+        tuple(line for one in answers for line in one.told),
+        tuple(line for one in answers for line in one.problems),
+        next((one.stop for one in answers if one.stop is not None), None),
+        all(one.is_own for one in strictest),
+    )
+
+
+def _joined(texts: Iterable[str]) -> str:
+    return "\n".join(dict.fromkeys(filter(None, texts)))
+
+
+def _refusal(event: HookEvent, named: str, answer: Exit) -> HookAnswer:
+    reason = _text(answer.err) or _reason_in(answer.out)
+    if event not in _BLOCKABLE:
+        return _useless(named, f"objects, which changes nothing here: {reason.split(chr(10), 1)[0][:_PROBLEM]}")
+    return HookAnswer("deny", reason or f"{named} refuses it and gives no reason")
+
+
+def _reason_in(printed: bytes) -> str:
+    """The reason of a hook that prints it as JSON and objects by its exit code, too."""
+    try:
+        tables = json.loads(printed)
+    except (ValueError, RecursionError):
+        return _text(printed)
+    reason = tables.get("reason") if isinstance(tables, dict) else None
+    return _cut(reason) if isinstance(reason, str) else ""
+
+
+def _of_json(event: HookEvent, named: str, tables: Mapping[str, object]) -> HookAnswer:
+    problems: list[str] = []
+
+    def text(of: Mapping[str, object], key: str) -> str:
+        value = of.get(key)
+        if value is not None and not isinstance(value, str):
+            problems.append(f"says `{key}`, which is no text")
+        return _cut(value) if isinstance(value, str) else ""
+
+    own = tables.get("hookSpecificOutput")
+    special = own if isinstance(own, Mapping) else {}
+    decision = special.get("permissionDecision") if event == "PreToolUse" else None
+    is_old = decision is None
+    decision = tables.get("decision") if is_old else decision
+    verdict = _DECISIONS.get(decision, "none") if isinstance(decision, str) else "none"
+    if decision not in (None, "defer") and verdict == "none":
+        problems.append(f"decides {str(decision)[:40]!r}, which means nothing")
+    if event != "PreToolUse" and verdict != "deny":
+        verdict = "none"  # elsewhere there is nothing to allow
+    if event not in _BLOCKABLE:
+        verdict = "none"
+    reason = text(tables, "reason") if is_old else text(special, "permissionDecisionReason")
+    if verdict == "deny" and not reason:
+        reason = f"{named} refuses it and gives no reason"
+    arguments = special.get("updatedInput") if event == "PreToolUse" else None
+    if arguments is not None and not isinstance(arguments, Mapping):
+        problems.append("says `updatedInput`, which is no table")
+        arguments = None
+    goes_on = tables.get("continue", True)
+    stop = (text(tables, "stopReason") or f"{named} ends the turn") if goes_on is False else None
+    message = text(tables, "systemMessage")
+    context = text(special, "additionalContext")
+    wrong = tuple(f"{named} {problem}; that is passed over" for problem in problems)
+    return HookAnswer(verdict, reason, arguments, context, (message,) if message else (), wrong, stop)
+
+
+def _useless(named: str, what: str) -> HookAnswer:
+    return HookAnswer(problems=(f"{named} {what}; it goes on without it",))
+
+
+def _text(data: bytes) -> str:
+    return _cut(data[: 4 * MOST_SAID + 4].decode("utf-8", "replace"))
+
+
+def _cut(text: str) -> str:
+    text = plain(text).strip()
+    return text if len(text) <= MOST_SAID else f"{text[:MOST_SAID]}… [cut]"

@@ -1,0 +1,261 @@
+"""Which hooks a session has: those of our configuration, and those of files that were written for Claude Code, with
+what of them has to be approved. It runs none."""
+
+import json
+import os
+import re
+import shlex
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+
+from agent.config.hook_tables import HookCommand, HookEvent, read_hooks
+from agent.config.values import Config
+from agent.extensions.extension_files import UnusableFile, files_below, text_of
+from agent.extensions.places import Owner, Place, places
+from agent.extensions.trust import Item, digest_of_text
+from tools.files.bounded import beginning_of
+from tools.outputs.extent import shortened
+
+SECONDS = 60.0
+"""That a hook may take where nothing is said."""
+AT_THE_END = 5.0
+"""The same of one for the end of a session, which somebody waits for who wants to leave."""
+PROJECT_DIR, PLUGIN_ROOT = "CLAUDE_PROJECT_DIR", "CLAUDE_PLUGIN_ROOT"
+"""The variables by which hooks find what they belong to."""
+AS_YOURS = "They run by themselves, without a question, outside of the sandbox: they can do whatever you can do."
+
+_PLAIN = re.compile(r"[\w |,-]*")
+"""A matcher that is a list of names."""
+_LONGEST_NAME = 200
+_SCRIPTS = (
+    ".sh", ".bash", ".zsh", ".fish", ".py", ".js", ".mjs", ".cjs", ".ts", ".mts", ".rb", ".pl", ".php", ".lua", ".awk",
+    ".jq", ".sed", ".mk", ".go", ".swift", ".ps1",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class HookFile:
+    """A file that declares hooks which have to be approved, as it was when the session began."""
+
+    item: Item
+    looked_up: Callable[[], str] = field(repr=False)
+    """The digest as it would be now. Raises `UnusableFile`."""
+
+    def is_as_it_was(self) -> bool:
+        try:
+            return self.looked_up() == self.item.digest
+        except UnusableFile:
+            return False
+
+
+@dataclass(frozen=True, slots=True)
+class Hook:
+    """A program that can be run."""
+
+    event: HookEvent
+    matcher: str
+    command: str | tuple[str, ...]
+    seconds: float
+    owner: Owner
+    source: str
+    """The file that declares it, for people."""
+    in_background: bool = False
+    file: HookFile | None = None
+    """None where nothing has to be approved."""
+    plugin: str = ""
+    """The folder of the plugin that brings it."""
+
+    def is_for(self, names: Sequence[str]) -> bool:
+        """Whether it is meant by one of these names; an event without names is for all."""
+        matcher = self.matcher.strip()
+        if matcher in ("", "*") or not names:
+            return True
+        if _PLAIN.fullmatch(matcher):
+            return not {each.strip() for each in re.split(r"[|,]", matcher)}.isdisjoint(names)
+        search = _searcher(matcher)
+        return search is not None and any(search(name[:_LONGEST_NAME]) for name in names)
+
+    @property
+    def problem(self) -> str:
+        """Why it will never run, if so."""
+        matcher = self.matcher.strip()
+        is_readable = matcher == "*" or _PLAIN.fullmatch(matcher) or _searcher(matcher)
+        return "" if is_readable else f"{self.named} is left out: its matcher `{matcher[:80]}` is no pattern"
+
+    @property
+    def named(self) -> str:
+        """It, in a sentence for people."""
+        words = self.command if isinstance(self.command, str) else shlex.join(self.command)
+        return f"the hook `{shortened(' '.join(words.split()), 80)}` for {self.event}"
+
+
+@dataclass(frozen=True, slots=True)
+class DeclaredHooks:
+    hooks: tuple[Hook, ...] = ()
+    problems: tuple[str, ...] = ()
+    """What is left out and why, a sentence each."""
+
+    @property
+    def files(self) -> tuple[HookFile, ...]:
+        return tuple(dict.fromkeys(hook.file for hook in self.hooks if hook.file is not None))
+
+
+def declared_hooks(config: Config) -> DeclaredHooks:
+    """All of them, in the order in which their answers count: the user's, then those of plugins and of the project."""
+    source = str(config.folders.config / "config.toml")
+    found = [_hook(each, "user", source) for each in config.hooks]
+    problems: list[str] = []
+    for place in places("hook", config):
+        for name in ("hooks.json",) if place.source == "ebb" or place.owner == "plugin" else _settings_of(place):
+            path = place.folder / name
+            if path.exists():
+                found += _of_file(path, place, config, problems)
+    problems += filter(None, (hook.problem for hook in found))
+    return DeclaredHooks(tuple(hook for hook in found if not hook.problem), tuple(problems))
+
+
+def _settings_of(place: Place) -> tuple[str, ...]:
+    return ("settings.json", "settings.local.json") if place.owner == "project" else ("settings.json",)
+
+
+def _hook(each: HookCommand, owner: Owner, source: str, file: HookFile | None = None, plugin: str = "") -> Hook:
+    usual = AT_THE_END if each.event == "SessionEnd" else SECONDS
+    seconds = each.timeout or usual
+    command = each.command
+    if not isinstance(command, str):
+        command = (os.path.expanduser(command[0]), *command[1:])
+    return Hook(each.event, each.matcher, command, seconds, owner, source, each.in_background, file, plugin)
+
+
+def _of_file(path: Path, place: Place, config: Config, problems: list[str]) -> Iterator[Hook]:
+    shown = _shown_path(path, config)
+    try:
+        tables, commands = _read(path, place.boundary, shown, problems)
+        if not commands:
+            return
+        plugin = str(path.parent.parent) if place.owner == "plugin" else ""
+        file = None
+        if place.owner == "project" or (place.owner == "user" and place.source != "ebb"):
+
+            def look_up() -> str:
+                again, _ = _read(path, place.boundary, shown, [])
+                return _digest(again, _scripts(commands, config), config)
+
+            item = Item(
+                "hook", shown, "project", shown, _digest(tables, _scripts(commands, config), config),
+                _lines(commands, config),
+            )  # fmt: skip
+            file = HookFile(item, look_up)
+    except UnusableFile as error:
+        problems.append(f"the hooks of `{shown}` are left out: {error}")
+        return
+    for each in commands:
+        yield _hook(each, place.owner, shown, file, plugin)
+
+
+def _read(
+    path: Path, boundary: Path | None, shown: str, problems: list[str]
+) -> tuple[Mapping[str, object], tuple[HookCommand, ...]]:
+    """What a file says of hooks, and those of them that can be run. Raises `UnusableFile`."""
+    text = text_of(path, boundary)
+    try:
+        content = json.loads(text) if text.strip() else {}
+    except (ValueError, RecursionError) as error:
+        raise UnusableFile(f"it is no JSON: {error}") from error
+    if not isinstance(content, dict):
+        raise UnusableFile("it holds no table")
+    tables = content.get("hooks", {})
+    if content.get("disableAllHooks") is True or not tables:
+        return {}, ()
+    if not isinstance(tables, dict):
+        raise UnusableFile("its `hooks` are no table of events")
+    commands, left_out = read_hooks(tables)
+    problems += [f"`{shown}`: {problem}" for problem in left_out]
+    return tables, commands
+
+
+def _scripts(commands: Sequence[HookCommand], config: Config) -> tuple[Path, ...]:
+    """The files of the project that the commands name: they are approved with what they hold."""
+    words = (word for each in commands for word in _words(each.command, config.project))
+    paths = (Path(config.project, word) for word in words)
+    found = (path for path in paths if _is_within(path, config.project) and _is_script(path))
+    return tuple(sorted(set(found)))
+
+
+def _is_script(path: Path) -> bool:
+    """Whether a file is one that runs; others are what hooks write, or read."""
+    if not path.is_file():
+        return False
+    if path.suffix in _SCRIPTS or os.access(path, os.X_OK):
+        return True
+    with suppress(OSError):
+        return beginning_of(path, 2) == b"#!"
+    return False
+
+
+def _words(command: str | tuple[str, ...], project: Path) -> Iterator[str]:
+    if not isinstance(command, str):
+        words = list(command)
+    else:
+        try:
+            words = shlex.split(command, posix=True)
+        except ValueError:
+            words = command.split()
+    for word in words:
+        for name in (f"${{{PROJECT_DIR}}}", f"${PROJECT_DIR}"):
+            word = word.replace(name, str(project))
+        yield from (part for part in re.split(r"[\s;&|()<>=]+", word) if part and "\0" not in part)
+
+
+def _is_within(path: Path, folder: Path) -> bool:
+    try:
+        return path.resolve().is_relative_to(folder) and path.resolve() != folder
+    except OSError:
+        return False
+
+
+def _digest(tables: Mapping[str, object], scripts: Sequence[Path], config: Config) -> str:
+    """Of all that would run: the tables, the files that they name and, in a folder of hooks, all other scripts, since
+    they use each other. Raises `UnusableFile`."""
+    folders = {path.parent for path in scripts if path.parent.name == "hooks"}
+    beside = {path for folder in folders for path in files_below(folder, config.project) if _is_script(path)}
+    files = sorted({*scripts, *beside})
+    texts = (part for path in files for part in (str(path), text_of(path, config.project)))
+    return digest_of_text(json.dumps(tables, sort_keys=True), *texts)
+
+
+def _lines(commands: Sequence[HookCommand], config: Config) -> tuple[str, ...]:
+    lines = []
+    for each in commands:
+        words = each.command if isinstance(each.command, str) else shlex.join(each.command)
+        matcher = f" ({each.matcher})" if each.matcher.strip() not in ("", "*") else ""
+        lines += [f"  {each.event}{matcher}: {line}" for line in words.splitlines()]
+    named = [str(path.relative_to(config.project)) for path in _scripts(commands, config)]
+    return (*lines, *(f"  runs the file {name}" for name in named))
+
+
+def _shown_path(path: Path, config: Config) -> str:
+    if path.is_relative_to(config.project):
+        return str(path.relative_to(config.project))
+    home = config.folders.home
+    return f"~/{path.relative_to(home)}" if home is not None and path.is_relative_to(home) else str(path)
+
+
+@lru_cache(maxsize=256)
+def _searcher(pattern: str) -> Callable[[str], object] | None:
+    """What finds a pattern in a name; None for one that cannot be read. It takes no time that a pattern could stretch,
+    unless the pattern looks around."""
+    with suppress(ImportError):
+        import re2  # noqa: PLC0415  # deferred: most matchers are names
+
+        options = re2.Options()
+        options.log_errors = False
+        with suppress(re2.error):
+            search: Callable[[str], object] = re2.compile(pattern, options).search
+            return search
+    with suppress(re.error):
+        return re.compile(pattern).search
+    return None

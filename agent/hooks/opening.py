@@ -1,0 +1,33 @@
+"""The hooks of a session that is opened: found, and ready to be run."""
+
+from collections.abc import Callable
+
+from agent.channel import Channel
+from agent.config.options import Mode
+from agent.config.values import Config
+from agent.extensions.trust import FolderTrust
+from agent.hooks.approval import HookApproval
+from agent.hooks.declared import declared_hooks
+from agent.hooks.session_hooks import SessionHooks, StartSource
+from agent.hooks.transcript import ReadMessages, TranscriptFile
+from tools.base import Workspace
+
+
+def session_hooks(
+    config: Config,
+    session: str,
+    workspace: Workspace,
+    channel: Channel,
+    read: ReadMessages,
+    mode: Callable[[], Mode],
+    source: StartSource,
+) -> SessionHooks | None:
+    """None where none is declared and nothing is wrong with what declares them."""
+    declared = declared_hooks(config)
+    if not declared.hooks and not declared.problems:
+        return None
+    transcript = TranscriptFile(workspace.outputs / "transcript.jsonl", session, workspace.root, read)
+    approval = HookApproval(config, channel, FolderTrust(config))
+    return SessionHooks(
+        declared, session, config.project, workspace, channel, transcript, mode=mode, approval=approval, source=source
+    )

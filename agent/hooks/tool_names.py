@@ -1,0 +1,152 @@
+"""Calls in the words of Claude Code, which hooks are written for: its names of tools and of their arguments. The way
+back is `agent.calls.argument_aliases`. Pure."""
+
+import posixpath
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from agent.messages import ToolCall
+
+Input: TypeAlias = dict[str, object]
+
+
+@dataclass(frozen=True, slots=True)
+class ToolView:
+    """A call as hooks are told of it."""
+
+    name: str
+    input: Mapping[str, object]
+    aliases: tuple[str, ...] = ()
+    """Further names by which a matcher may mean it."""
+    is_whole: bool = True
+    """It says all of the call, so that another input can take its place."""
+
+
+_NAMES: Mapping[str, tuple[str, ...]] = {
+    "bash": ("Bash",),
+    "bash_output": ("BashOutput", "TaskOutput"),
+    "bash_kill": ("KillShell", "KillBash", "TaskStop"),
+    "read": ("Read",),
+    "write": ("Write",),
+    "edit": ("Edit", "MultiEdit"),
+    "edit_notebook": ("NotebookEdit",),
+    "grep": ("Grep",),
+    "glob": ("Glob", "LS"),
+    "todo": ("TodoWrite",),
+    "ask_user": ("AskUserQuestion",),
+    "web_fetch": ("WebFetch",),
+    "web_search": ("WebSearch",),
+    "submit_plan": ("ExitPlanMode",),
+    "task": ("Task", "Agent"),
+    "skill": ("Skill",),
+    "tool_search": ("ToolSearch",),
+}
+"""The name of each of our tools there, and what it was called before or is called besides."""
+
+_ARGUMENTS: Mapping[str, Mapping[str, str]] = {
+    "bash": {"background": "run_in_background"},
+    "bash_output": {"job": "bash_id"},
+    "bash_kill": {"job": "shell_id"},
+    "read": {"path": "file_path"},
+    "write": {"path": "file_path"},
+    "edit": {"path": "file_path", "old": "old_string", "new": "new_string"},
+    "edit_notebook": {
+        "path": "notebook_path",
+        "action": "edit_mode",
+        "cell": "cell_id",
+        "source": "new_source",
+        "type": "cell_type",
+    },
+    "grep": {"ignore_case": "-i", "context": "-C", "limit": "head_limit", "mode": "output_mode"},
+    "task": {"agent": "subagent_type"},
+}
+_PATHS = ("file_path", "notebook_path", "path")
+"""They are absolute there."""
+_STATUSES = {"pending": "pending", "doing": "in_progress", "done": "completed"}
+
+
+def views_of(call: ToolCall, root: str) -> tuple[ToolView, ...]:
+    """The call in those words; one for each file that a patch changes. `root`: the working folder."""
+    if call.name == "apply_patch":
+        return _of_patch(str(call.arguments.get("patch", "")), root)
+    names = _NAMES.get(call.name, (call.name,))
+    theirs = _ARGUMENTS.get(call.name, {})
+    made: Input = {theirs.get(name, name): value for name, value in call.arguments.items()}
+    for name in _PATHS if call.name in _NAMES else ():
+        if isinstance(path := made.get(name), str):
+            made[name] = absolute(path, root)
+    if call.name in _REWRITERS:
+        _REWRITERS[call.name](made)
+    return (ToolView(names[0], made, names[1:]),)
+
+
+def absolute(path: str, root: str) -> str:
+    """A path as hooks are told of it. Links are not followed: scripts look at how a file is called."""
+    return posixpath.normpath(posixpath.join(root, path))
+
+
+def _bash(made: Input) -> None:
+    if isinstance(seconds := made.get("timeout"), int):
+        made["timeout"] = 1_000 * seconds
+
+
+def _grep(made: Input) -> None:
+    made["output_mode"] = "files_with_matches" if made.get("output_mode") == "files" else made.get("output_mode")
+    if made["output_mode"] is None:
+        del made["output_mode"]
+
+
+def _todo(made: Input) -> None:
+    items = made.pop("items", None)
+    made["todos"] = [_todo_item(item) for item in items] if isinstance(items, list) else []
+
+
+def _todo_item(item: object) -> object:
+    if not isinstance(item, Mapping):
+        return item
+    text = item.get("text", "")
+    return {"content": text, "status": _STATUSES.get(str(item.get("status")), "pending"), "activeForm": text}
+
+
+def _ask_user(made: Input) -> None:
+    options = made.pop("options", None)
+    choices = [{"label": option} for option in options] if isinstance(options, list) else []
+    made["questions"] = [{"question": made.pop("question", ""), "options": choices}]
+
+
+_REWRITERS: Mapping[str, Callable[[Input], None]] = {
+    "bash": _bash, "grep": _grep, "todo": _todo, "ask_user": _ask_user,
+}  # fmt: skip
+
+
+def _of_patch(patch: str, root: str) -> tuple[ToolView, ...]:
+    """Scripts that watch over files look at `file_path`: each file of the patch is told as an edit of its own."""
+    from tools.files.patch import Add, Delete, PatchError, Update, parse  # noqa: PLC0415  # deferred: few calls are patches
+
+    whole = ToolView("apply_patch", {"patch": patch}, ("Edit", "Write", "MultiEdit"))
+    try:
+        files = parse(patch)
+    except PatchError:
+        return (whole,)
+    views: list[ToolView] = []
+    for file in files:
+        path = absolute(file.path, root)
+        match file:
+            case Add(content=content):
+                views.append(ToolView("Write", {"file_path": path, "content": content}, is_whole=False))
+            case Delete():
+                views.append(_edit(path, (), ()))
+            case Update(hunks=hunks, move_to=moved):
+                old = [line for hunk in hunks for line in hunk.old]
+                new = [line for hunk in hunks for line in hunk.new]
+                views.append(_edit(path, old, new))
+                if moved:
+                    made = {"file_path": absolute(moved, root), "content": "\n".join(new)}
+                    views.append(ToolView("Write", made, is_whole=False))
+    return tuple(views) or (whole,)
+
+
+def _edit(path: str, old: Sequence[str], new: Sequence[str]) -> ToolView:
+    made = {"file_path": path, "old_string": "\n".join(old), "new_string": "\n".join(new)}
+    return ToolView("Edit", made, ("MultiEdit",), is_whole=False)

@@ -1,0 +1,91 @@
+"""What was said in a session as a file of JSON lines, as hooks know them from Claude Code."""
+
+import asyncio
+import json
+import os
+import uuid
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TypeAlias
+
+from agent.hooks.tool_names import views_of
+from agent.messages import Image, Message, Text, ToolCall, ToolOutput, User
+
+ReadMessages: TypeAlias = Callable[[int], Awaitable[tuple[Sequence[Message], int]]]
+"""The messages of the session from a position on, and the position of what is said next."""
+
+
+class TranscriptFile:
+    """That of one session. It is written when somebody is going to read it, and only what is new."""
+
+    def __init__(self, path: Path, session: str, root: Path, read: ReadMessages) -> None:
+        self.path = path
+        self.problem = ""
+        """Why it cannot be written, if so."""
+        self._session, self._root, self._read = session, str(root), read
+        self._position, self._last = 0, ""
+        self._alone = asyncio.Lock()
+
+    async def catch_up(self) -> str:
+        """The path of the file, which holds all that was said; empty when it cannot be written."""
+        async with self._alone:
+            start = self._position
+            messages, self._position = await self._read(start)
+            try:
+                if messages or not start:
+                    await asyncio.to_thread(self._append, messages, is_new=not start)
+            except OSError as error:
+                self.problem = f"hooks get no transcript: `{self.path}` cannot be written: {error.strerror or error}"
+                return ""
+            return str(self.path)
+
+    def _append(self, messages: Sequence[Message], *, is_new: bool) -> None:
+        self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        how = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | (os.O_TRUNC if is_new else os.O_APPEND)
+        with open(os.open(self.path, how, 0o600), "wb") as file:
+            for message in messages:
+                file.writelines(self._lines(message))
+
+    def _lines(self, message: Message) -> Iterator[bytes]:
+        role = "user" if isinstance(message, User) else "assistant"
+        content = _content(message, self._root)
+        if not content:
+            return
+        before, self._last = self._last, str(uuid.uuid4())
+        said: dict[str, object] = {"role": role, "content": content}
+        if not isinstance(message, User):
+            said["model"] = message.model
+        line = {
+            "parentUuid": before or None,
+            "isSidechain": False,
+            "cwd": self._root,
+            "sessionId": self._session,
+            "type": role,
+            "message": said,
+            "uuid": self._last,
+            "timestamp": datetime.now(UTC).isoformat(),
+        }
+        yield json.dumps(line).encode() + b"\n"
+
+
+def _content(message: Message, root: str) -> str | list[dict[str, object]]:
+    """What a message says; a text where it is nothing else. What the program told the model is left out."""
+    parts: list[dict[str, object]] = []
+    for part in message.parts:
+        match part:
+            case Text(text=text):
+                parts.append({"type": "text", "text": text})
+            case Image(media_type=kind):
+                parts.append({"type": "text", "text": f"[a picture, {kind}]"})
+            case ToolCall(id=id):
+                view = views_of(part, root)[0]
+                name, given = (view.name, view.input) if view.is_whole else (part.name, part.arguments)
+                parts.append({"type": "tool_use", "id": id, "name": name, "input": dict(given)})
+            case ToolOutput(call_id=id, text=text, status=status):
+                parts.append({"type": "tool_result", "tool_use_id": id, "content": text, "is_error": status != "done"})
+            case _:
+                pass
+    if isinstance(message, User) and parts and all(part["type"] == "text" for part in parts):
+        return "\n".join(str(part["text"]) for part in parts)
+    return parts

@@ -1,0 +1,98 @@
+"""What the answers of hooks mean."""
+
+import json
+
+import pytest
+
+from agent.config.hook_tables import HookEvent
+from agent.hooks.answers import HookAnswer, meaning, together
+from tools.process.child import Exit
+
+N = "the hook `x` for E"
+
+
+def said(event: HookEvent, **tables: object) -> HookAnswer:
+    return meaning(event, N, Exit(0, json.dumps(tables).encode(), b""), 60)
+
+
+def special(event: HookEvent, **tables: object) -> HookAnswer:
+    return said(event, hookSpecificOutput={"hookEventName": event, **tables})
+
+
+def goes_on(what: str) -> HookAnswer:
+    return HookAnswer(problems=(f"{N} {what}; it goes on without it",))
+
+
+@pytest.mark.parametrize(
+    ("event", "answer", "expected"),
+    [
+        ("PreToolUse", Exit(0, b"", b"debug"), HookAnswer()),
+        ("PreToolUse", Exit(0, b"chatter", b""), HookAnswer()),
+        ("PreToolUse", Exit(2, b"out", b"\x1b[31mno\x1b[0m\n"), HookAnswer("deny", "no")),
+        ("PreToolUse", Exit(2, b'{"decision": "block", "reason": "why"}', b""), HookAnswer("deny", "why")),
+        ("PreToolUse", Exit(2, b"", b""), HookAnswer("deny", f"{N} refuses it and gives no reason")),
+        ("PreToolUse", Exit(1, b"x", b"Traceback\nmore"), goes_on("exited with 1: Traceback")),
+        ("PreToolUse", Exit(-9, b"", b""), goes_on("was killed by signal 9")),
+        ("PreToolUse", Exit(None, b"", b""), goes_on("was ended after 60 s")),
+        ("PreToolUse", Exit(0, b'{"decision": "bl', b""), goes_on("printed what begins like JSON and is none")),
+        ("UserPromptSubmit", Exit(0, b"the date\n", b""), HookAnswer(context="the date")),
+        ("SessionStart", Exit(0, b"the branch\n", b""), HookAnswer(context="the branch")),
+        ("Stop", Exit(0, b"chatter", b""), HookAnswer()),
+        ("Stop", Exit(2, b"", b"tests fail"), HookAnswer("deny", "tests fail")),
+        ("PostToolUse", Exit(2, b"", b"unused import"), HookAnswer("deny", "unused import")),
+        ("SessionStart", Exit(2, b"", b"oh\nmore"), goes_on("objects, which changes nothing here: oh")),
+        ("Notification", Exit(2, b"", b""), goes_on("objects, which changes nothing here: ")),
+    ],
+)  # fmt: skip
+def test_an_exit_code_says_what_follows(event: HookEvent, answer: Exit, expected: HookAnswer) -> None:
+    assert meaning(event, N, answer, 60) == expected
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [
+        (special("PreToolUse", permissionDecision="deny", permissionDecisionReason="no"), HookAnswer("deny", "no")),
+        (special("PreToolUse", permissionDecision="allow"), HookAnswer("allow")),
+        (special("PreToolUse", permissionDecision="ask", permissionDecisionReason="hm"), HookAnswer("ask", "hm")),
+        (special("PreToolUse", permissionDecision="defer"), HookAnswer()),
+        (special("PreToolUse", updatedInput={"command": "ls"}, additionalContext="c"),
+         HookAnswer(arguments={"command": "ls"}, context="c")),
+        (said("PreToolUse", decision="approve", reason="fine"), HookAnswer("allow", "fine")),
+        (said("PreToolUse", decision="block", reason="no"), HookAnswer("deny", "no")),
+        (said("PostToolUse", decision="block", reason="lint"), HookAnswer("deny", "lint")),
+        (special("PostToolUse", additionalContext="c"), HookAnswer(context="c")),
+        (said("UserPromptSubmit", decision="block", reason="a key"), HookAnswer("deny", "a key")),
+        (said("Stop", decision="approve", reason="fine"), HookAnswer(reason="fine")),
+        (said("Stop", decision="block"), HookAnswer("deny", f"{N} refuses it and gives no reason")),
+        (said("SessionEnd", decision="block", reason="stay"), HookAnswer(reason="stay")),
+        (said("Stop", **{"continue": False, "stopReason": "enough"}), HookAnswer(stop="enough")),
+        (said("Stop", **{"continue": False}), HookAnswer(stop=f"{N} ends the turn")),
+        (said("Stop", systemMessage="look", suppressOutput=True, result="continue"), HookAnswer(told=("look",))),
+        (said("PreToolUse", decision="perhaps"),
+         HookAnswer(problems=(f"{N} decides 'perhaps', which means nothing; that is passed over",))),
+        (special("PreToolUse", permissionDecision=["deny"], updatedInput=3, additionalContext=4),
+         HookAnswer(problems=(
+             f"{N} decides \"['deny']\", which means nothing; that is passed over",
+             f"{N} says `updatedInput`, which is no table; that is passed over",
+             f"{N} says `additionalContext`, which is no text; that is passed over",
+         ))),
+        (said("PreToolUse", hookSpecificOutput=7), HookAnswer()),
+    ],
+)  # fmt: skip
+def test_json_says_what_follows(answer: HookAnswer, expected: HookAnswer) -> None:
+    assert answer == expected
+
+
+def test_of_several_answers_the_strictest_holds_with_its_reasons() -> None:
+    allows = HookAnswer("allow", "mine", is_own=True)
+    asks = HookAnswer("ask", "theirs", {"command": "b"}, "c", ("t",), ("p",), is_own=False)
+    assert together([allows, asks, HookAnswer("ask", "again", {"command": "a"})]) == HookAnswer(
+        "ask", "theirs\nagain", {"command": "a"}, "c", ("t",), ("p",), None, is_own=False
+    )
+    assert together([HookAnswer("deny", "no"), asks]).verdict == "deny"
+    assert together([]) == HookAnswer()
+
+
+def test_long_words_are_cut() -> None:
+    assert said("Stop", decision="block", reason="ä" * 10_001).reason == "ä" * 10_000 + "… [cut]"
+    assert meaning("Stop", N, Exit(2, b"", b"a" * 200_000), 60).reason == "a" * 10_000 + "… [cut]"

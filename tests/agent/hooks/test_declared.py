@@ -1,0 +1,138 @@
+"""Which hooks a session has, and what of them has to be approved."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from agent.config.hook_tables import HookCommand, read_hooks
+from agent.config.load import load_config
+from agent.errors import ConfigError
+from agent.hooks.declared import Hook, declared_hooks
+from tests.agent.hooks.hooked import Hooked
+
+
+def hook(matcher: str) -> Hook:
+    return Hook("PreToolUse", matcher, "x", 60.0, "user", "config.toml")
+
+
+@pytest.mark.parametrize(
+    ("matcher", "names", "expected"),
+    [
+        ("", ("Bash",), True),
+        ("*", ("Bash",), True),
+        ("Bash", ("Bash",), True),
+        ("Bash", ("BashOutput", "TaskOutput"), False),
+        ("Edit|Write", ("Write",), True),
+        ("MultiEdit, Write", ("Edit", "MultiEdit"), True),
+        ("bash", ("Bash",), False),
+        ("Notebook.*", ("NotebookEdit",), True),
+        ("mcp__.*__write.*", ("mcp__files__write_file",), True),
+        ("^(Edit|Write)$", ("Edit",), True),
+        ("^(?!Bash)", ("Bash",), False),
+        ("^(?!Bash)", ("Read",), True),
+        ("(a+)+$", ("a" * 190 + "b",), False),
+        ("startup|resume", ("compact",), False),
+        ("Bash", (), True),
+    ],
+)
+def test_a_matcher_means_tools_by_name_or_pattern(matcher: str, names: tuple[str, ...], expected: bool) -> None:
+    assert hook(matcher).is_for(names) is expected
+
+
+def test_our_configuration_says_hooks_in_the_same_shape(tmp_path: Path) -> None:
+    (tmp_path / "config").mkdir()
+    file = tmp_path / "config" / "config.toml"
+    file.write_text(
+        '[[hooks.PreToolUse]]\nmatcher = "Bash"\nhooks = [{ type = "command", command = "a", timeout = 5 }]\n'
+        '[[hooks.Stop]]\nhooks = [{ command = ["b", "-q"] }, { command = "c", async = true }]\n'
+        '[[hooks.after_tool]]\nmatch = "bash"\ncommand = "d"\n'
+    )
+    config = load_config(tmp_path, {"EBB_HOME": str(tmp_path)}, {})
+    assert config.hooks == (
+        HookCommand("PreToolUse", "Bash", "a", 5.0),
+        HookCommand("Stop", "", ("b", "-q")),
+        HookCommand("Stop", "", "c", in_background=True),
+    )
+    assert [each.command for each in config.hooks_after_tool] == ["d"]
+    assert config.may_have_hooks
+    file.write_text('[[hooks.PreTool]]\nhooks = [{ command = "a" }]\n')
+    with pytest.raises(ConfigError, match="there is no event `PreTool` for hooks here; there are SessionStart, "):
+        load_config(tmp_path, {"EBB_HOME": str(tmp_path)}, {})
+
+
+def test_what_is_not_understood_is_left_out_and_named() -> None:
+    found, problems = read_hooks(
+        {
+            "Stop": [{"hooks": [{"type": "prompt", "prompt": "?"}, {"type": "command", "command": "ok"}, 3]}],
+            "PreToolUse": [{"hooks": [{"type": "command", "command": "x", "if": "Bash(git *)"}]}, {"matcher": "Bash"}],
+            "PermissionRequest": [],
+            "SessionEnd": [{"hooks": [{"command": "x", "timeout": -1}, {"command": ""}]}],
+            "SessionStart": {},
+        }
+    )
+    assert found == (HookCommand("Stop", "", "ok"),)
+    assert [problem[:60] for problem in problems] == [
+        "a hook for `Stop` is left out: its `type` is 'prompt', and o",
+        "a hook for `Stop` is left out: it is no table",
+        "a hook for `PreToolUse` is left out: it says `if`, which is ",
+        '`hooks.PreToolUse` must hold tables such as {matcher = "Bash',
+        "there is no event `PermissionRequest` for hooks here; there ",
+        "a hook for `SessionEnd` is left out: its `timeout` must be a",
+        "a hook for `SessionEnd` is left out: it has no `command`",
+        "`hooks.SessionStart` must be a list of tables with `matcher`",
+    ]
+
+
+def test_a_project_declares_hooks_that_are_approved_with_the_scripts_that_they_run(tmp_path: Path) -> None:
+    home = Hooked(tmp_path)
+    script = home.write(".claude/hooks/guard.sh", "#!/bin/sh\n. ./shared.sh\n")
+    shared = home.write(".claude/hooks/shared.sh", "true\n")
+    other = home.write("tools/check.py", "print()\n")
+    home.settings(
+        PreToolUse=[("Bash", '"$CLAUDE_PROJECT_DIR"/.claude/hooks/guard.sh')],
+        Stop=[("", "python3 tools/check.py || exit 2")],
+    )
+    found = declared_hooks(home.config())
+    (file,) = found.files
+    assert found.problems == ()
+    assert [(each.event, each.owner, each.source) for each in found.hooks] == [
+        ("PreToolUse", "project", ".claude/settings.json"),
+        ("Stop", "project", ".claude/settings.json"),
+    ]
+    assert file.item.shown == (
+        '  PreToolUse (Bash): "$CLAUDE_PROJECT_DIR"/.claude/hooks/guard.sh',
+        "  Stop: python3 tools/check.py || exit 2",
+        "  runs the file .claude/hooks/guard.sh",
+        "  runs the file tools/check.py",
+    )
+    assert file.is_as_it_was()
+    for each in (script, shared, other):
+        before = each.read_text()
+        each.write_text(f"{before}# more\n")
+        assert not file.is_as_it_was(), each
+        each.write_text(before)
+    assert file.is_as_it_was()
+    home.settings(Stop=[("", "true")])
+    assert not file.is_as_it_was()
+
+
+def test_broken_settings_cost_a_line(tmp_path: Path) -> None:
+    home = Hooked(tmp_path)
+    settings = home.write(".claude/settings.json", "{")
+    (problem,) = declared_hooks(home.config()).problems
+    assert problem.startswith("the hooks of `.claude/settings.json` are left out: it is no JSON: ")
+    for text in (
+        '{"hooks": {}}',
+        '{"permissions": {}}',
+        "",
+        '{"disableAllHooks": true, "hooks": {"Stop": [{"hooks": []}]}}',
+    ):
+        settings.write_text(text)
+        assert declared_hooks(home.config()) == replace(declared_hooks(home.config()), hooks=(), problems=())
+    settings.unlink()
+    settings.symlink_to("/etc/hostname")
+    (problem,) = declared_hooks(home.config()).problems
+    assert problem == f"the hooks of `.claude/settings.json` are left out: it leads out of `{home.project}`"
+    home.write(".claude/settings.local.json", '{"hooks": {"Stop": [{"matcher": "(", "hooks": [{"command": "x"}]}]}}')
+    assert "its matcher `(` is no pattern" in declared_hooks(home.config()).problems[-1]

@@ -1,0 +1,316 @@
+"""Scripts as people have them for Claude Code, of ten kinds, in sessions: they run unchanged."""
+
+import asyncio
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent.errors import AgentError
+from agent.events import Decision, PermissionAsked
+from agent.session import Session
+from agent.sessions import Sessions
+from tests.agent.hooks.hooked import HOOKS, Hooked
+from tests.kit.session import bash, call, calls, events_of
+from tests.waiting import soon
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Hooked:
+    return Hooked(tmp_path)
+
+
+DONE: dict[str, Any] = {"text": "done"}
+HERE = '"$CLAUDE_PROJECT_DIR"/.claude/hooks'
+
+FORMATTER = """#!/bin/bash
+# After an edit: two blanks in place of a tab.
+input=$(cat)
+file=$(echo "$input" | jq -r '.tool_input.file_path // empty')
+[[ "$file" == *.py && -f "$file" ]] || exit 0
+sed -i 's/\\t/  /g' "$file"
+"""
+LINTER = """#!/usr/bin/env python3
+import json, sys
+told = json.load(sys.stdin)
+path = told["tool_input"]["file_path"]
+if told["tool_response"]["success"] and "import os" in open(path).read():
+    print(f"{path}:1: `os` imported but unused", file=sys.stderr)
+    sys.exit(2)
+"""
+GUARD = """#!/bin/bash
+command=$(jq -r '.tool_input.command // ""')
+if echo "$command" | grep -qE 'rm +-[a-z]*r[a-z]*f'; then
+  jq -n '{hookSpecificOutput: {hookEventName: "PreToolUse", permissionDecision: "deny",
+          permissionDecisionReason: "nothing is removed by force here"}}'
+fi
+"""
+PROTECTOR = """#!/bin/bash
+file=$(jq -r '.tool_input.file_path // ""')
+case "$file" in
+  *.env | *.env.*) echo '{"decision": "block", "reason": ".env is edited by hand"}' ;;
+esac
+"""
+LOGGER = """jq -r '"\\(.tool_input.command) - \\(.tool_input.description // "no description")"' >> commands.log"""
+
+
+async def test_a_formatter_a_linter_a_guard_a_protector_and_a_log_around_calls(home: Hooked) -> None:
+    for name, text in (("format.sh", FORMATTER), ("lint.py", LINTER), ("guard.sh", GUARD), ("protect.sh", PROTECTOR)):
+        home.write(f"{HOOKS}/{name}", text)
+    home.settings(
+        PreToolUse=[("Bash", LOGGER), ("Bash", f"{HERE}/guard.sh"), ("Edit|MultiEdit|Write", f"{HERE}/protect.sh")],
+        PostToolUse=[("Edit|Write", f"{HERE}/format.sh"), ("Edit|Write", f"python3 {HERE}/lint.py")],
+    )
+    patch = "*** Begin Patch\n*** Add File: .env.local\n+A=1\n*** End Patch"
+    home.replies(
+        calls(
+            call("write", path="a.py", content="import os\nif x:\n\ty()\n"),
+            bash("rm -rf build"),
+            bash("echo hi"),
+            call("write", path=".env", content="KEY=1"),
+            call("apply_patch", patch=patch),
+        ),
+        DONE,
+    )
+    done = await home.run()
+    assert (home.project / "a.py").read_text() == "import os\nif x:\n  y()\n"
+    (write, removal, echo, env, patched) = done.outputs
+    assert write[1].endswith(
+        "[A hook of the user for `write` objects; take it into account:]\n"
+        f"{home.project}/a.py:1: `os` imported but unused"
+    )
+    assert removal[0] == env[0] == patched[0] == "denied"
+    assert removal[1].startswith("denied: a hook refuses it: nothing is removed by force here. ")
+    assert env[1].startswith("denied: a hook refuses it: .env is edited by hand. ")
+    assert echo == ("done", "hi\nexit code 0")
+    assert (home.project / "commands.log").read_text() == "rm -rf build - no description\necho hi - no description\n"
+    assert not (home.project / ".env").exists()
+    assert not (home.project / ".env.local").exists()
+    assert done.told == []
+
+
+async def test_context_at_the_start_and_with_each_prompt(home: Hooked) -> None:
+    home.write(
+        f"{HOOKS}/start.sh",
+        '#!/bin/bash\nsource=$(jq -r .source)\necho "started by $source; two files are not committed"\n',
+    )
+    advice = {"hookEventName": "UserPromptSubmit", "additionalContext": "Our style: no tabs."}
+    home.settings(
+        SessionStart=[("startup", f"{HERE}/start.sh"), ("resume", "echo never")],
+        UserPromptSubmit=[("", f"cat > prompt.json; echo '{json.dumps({'hookSpecificOutput': advice})}'")],
+    )
+    home.replies(DONE, DONE)
+    done = await home.run("write a page", "and another")
+    assert json.loads((home.project / "prompt.json").read_text())["prompt"] == "and another"
+    assert done.said.count("started by startup; two files are not committed") == 1
+    assert done.said.count("[A hook of the user for `UserPromptSubmit` notes:]\nOur style: no tabs.") == 2
+
+
+async def test_a_prompt_that_a_hook_refuses_is_not_sent(home: Hooked) -> None:
+    home.settings(UserPromptSubmit=[("", "grep -q password && { echo 'no passwords here' >&2; exit 2; }; exit 0")])
+    home.replies(DONE)
+    done = await home.run("my password is x")
+    assert (done.end.__class__.__name__, done.history.messages) == ("TurnFailed", ())
+    assert getattr(done.end, "message", "") == "a hook refuses it: no passwords here"
+    assert (await home.run("hello")).said == "hello\ndone"
+
+
+def git_prints(home: Hooked, *words: str) -> str:
+    return subprocess.run(["git", "-C", str(home.project), *words], capture_output=True, text=True, check=True).stdout
+
+
+async def test_tests_are_run_before_the_turn_ends_and_the_work_is_committed(home: Hooked) -> None:
+    git = ["git", "-c", "user.name=a", "-c", "user.email=a@b"]
+    git_prints(home, "init", "-q")
+    home.write(
+        f"{HOOKS}/tests.sh",
+        '#!/bin/bash\ninput=$(cat)\n[ "$(echo "$input" | jq -r .stop_hook_active)" = true ] && exit 0\n'
+        'grep -q fixed result.txt || jq -n \'{decision: "block", reason: "1 test fails: result.txt"}\'\n',
+    )
+    home.write(
+        f"{HOOKS}/commit.sh",
+        "#!/bin/bash\n"
+        'last=$(jq -r .transcript_path | xargs cat | jq -rs \'[.[] | select(.type == "assistant")] | last'
+        ' | .message.content[] | select(.type == "text") | .text\')\n'
+        f'git add result.txt && {" ".join(git)} commit -qm "$last"\n',
+    )
+    home.settings(Stop=[("", f"{HERE}/tests.sh")], SessionEnd=[("", f"{HERE}/commit.sh")])
+    home.replies(
+        calls(call("write", path="result.txt", content="broken")),
+        {"text": "I am done."},
+        calls(call("write", path="result.txt", content="fixed")),
+        {"text": "Repaired the result."},
+    )
+    done = await home.run()
+    assert done.told == ["a hook has the model go on: 1 test fails: result.txt"]
+    assert "[A hook of the user for `Stop` says that you are not done:]\n1 test fails: result.txt" in done.said
+    assert git_prints(home, "log", "--format=%s") == "Repaired the result.\n"
+
+
+async def test_a_desktop_notification_when_something_is_asked(home: Hooked) -> None:
+    home.flags = {"agent.permission_mode": "ask"}
+    sent = home.home / "sent"
+    home.settings(Notification=[("permission_prompt", f"jq -r .message > {sent}.new; mv {sent}.new {sent}")])
+    home.replies(calls(bash("make")), DONE)
+
+    async def answer(session: Session, question: str) -> None:
+        await soon(sent.exists)
+        session.answer(question, Decision("deny"))
+
+    answers: list[asyncio.Task[None]] = []
+
+    def meanwhile(session: Session, event: object) -> None:
+        if isinstance(event, PermissionAsked):
+            answers.append(asyncio.create_task(answer(session, event.id)))
+
+    await home.run(interactive=True, meanwhile=meanwhile)
+    assert sent.read_text() == "ebb needs your permission to use Bash\n"
+
+
+async def test_a_hook_changes_the_input_and_the_model_is_told(home: Hooked) -> None:
+    changed = {
+        "hookEventName": "PreToolUse",
+        "updatedInput": {"command": "echo safe"},
+        "additionalContext": "made safe",
+    }
+    home.settings(PreToolUse=[("Bash", f"echo '{json.dumps({'hookSpecificOutput': changed})}'")])
+    home.replies(calls(bash("echo unsafe")), DONE)
+    done = await home.run()
+    assert done.outputs == [
+        (
+            "done",
+            "[A hook changed this call before it ran.\n`command` was: echo safe]\nsafe\nexit code 0\n"
+            "[A hook of the user for `Bash` notes:]\nmade safe",
+        )
+    ]
+
+
+@pytest.mark.parametrize("made", [{"command": 3}, {}])
+async def test_an_input_that_no_tool_takes_lets_nothing_run(home: Hooked, made: dict[str, object]) -> None:
+    changed = {"hookEventName": "PreToolUse", "permissionDecision": "allow", "updatedInput": made}
+    home.settings(PreToolUse=[("Bash", f"echo '{json.dumps({'hookSpecificOutput': changed})}'")])
+    home.replies(calls(bash("touch ran")), DONE)
+    done = await home.run()
+    assert done.outputs[0][1].startswith("denied: a hook refuses it: it changed the input into one that cannot be used")
+    assert not (home.project / "ran").exists()
+
+
+@pytest.mark.parametrize(
+    ("of_user", "decision", "command", "flags", "status"),
+    [
+        (True, "allow", "touch ran", {"agent.permission_mode": "ask"}, "done"),
+        (False, "allow", "touch ran", {"agent.permission_mode": "ask"}, "denied"),
+        (True, "allow", "touch ran", {"permissions.deny": ["bash(touch)"]}, "denied"),
+        (True, "allow", "$(echo touch) ran", {"permissions.deny": ["bash(touch)"]}, "denied"),
+        (True, "allow", "touch ran", {"agent.permission_mode": "plan"}, "denied"),
+        (True, "ask", "touch ran", {"agent.permission_mode": "auto"}, "denied"),
+        (False, "deny", "touch ran", {"agent.permission_mode": "auto"}, "denied"),
+    ],
+)  # fmt: skip
+async def test_what_a_hook_allows_goes_no_further_than_a_rule_of_the_user(
+    home: Hooked, of_user: bool, decision: str, command: str, flags: dict[str, object], status: str
+) -> None:
+    said = {"hookSpecificOutput": {"hookEventName": "PreToolUse", "permissionDecision": decision}}
+    home.settings(PreToolUse=[("Bash", f"echo '{json.dumps(said)}'")], of_user=of_user)
+    home.flags = flags
+    home.replies(calls(bash(command)), DONE)
+    done = await home.run()
+    assert [each[0] for each in done.outputs] == [status]
+    assert (home.project / "ran").exists() == (status == "done")
+
+
+async def test_a_changed_input_is_looked_at_by_the_policy(home: Hooked) -> None:
+    changed = {"hookEventName": "PreToolUse", "permissionDecision": "allow", "updatedInput": {"command": "touch ran"}}
+    home.settings(PreToolUse=[("Bash", f"echo '{json.dumps({'hookSpecificOutput': changed})}'")], of_user=True)
+    home.flags = {"agent.permission_mode": "auto", "permissions.deny": ["bash(touch)"]}
+    home.replies(calls(bash("echo harmless")), DONE)
+    assert [status for status, _ in (await home.run()).outputs] == ["denied"]
+    assert not (home.project / "ran").exists()
+
+
+async def test_hooks_that_hang_fork_flood_or_print_garbage_cost_a_line_and_the_rest_works(home: Hooked) -> None:
+    home.settings(
+        PreToolUse=[
+            ("Bash", "sleep 600"),
+            ("Bash", "(sleep 600 & sleep 600 &) ; exec sleep 600"),
+            ("Bash", "head -c 100000000 /dev/zero"),
+            ("Bash", "head -c 3000 /dev/urandom"),
+            ("Bash", "printf '{\\377'"),
+            ("Bash", "/no/such/program"),
+            ("Bash", "exec 0<&- 1>&- 2>&-; exit 3"),
+            ("Bash", 'printf \'{"systemMessage": "still here"}\''),
+        ],
+    )
+    settings = home.project / ".claude" / "settings.json"
+    tables = json.loads(settings.read_text())
+    for group in tables["hooks"]["PreToolUse"][:2]:
+        group["hooks"][0]["timeout"] = 0.3
+    settings.write_text(json.dumps(tables))
+    home.replies(calls(bash("echo one"), bash("echo two")), DONE)
+    done = await home.run()
+    assert done.outputs == [("done", "one\nexit code 0"), ("done", "two\nexit code 0")]
+    assert sorted(done.told) == sorted(
+        [
+            "the hook `sleep 600` for PreToolUse was ended after 0.3 s; it goes on without it",
+            "the hook `(sleep 600 & sleep 600 &) ; exec sleep 600` for PreToolUse was ended after 0.3 s; it goes on "
+            "without it",
+            "the hook `printf '{\\377'` for PreToolUse printed what begins like JSON and is none; it goes on without "
+            "it",
+            "the hook `/no/such/program` for PreToolUse exited with 127: /bin/bash: line 1: /no/such/program: No such "
+            "file or directory; it goes on without it",
+            "the hook `exec 0<&- 1>&- 2>&-; exit 3` for PreToolUse exited with 3; it goes on without it",
+            *["still here"] * 2,
+        ]
+    )
+
+
+async def test_a_stop_hook_that_is_never_content_does_not_go_on_for_ever(home: Hooked) -> None:
+    home.settings(Stop=[("", "echo more >&2; exit 2")])
+    home.replies(*[DONE] * 20)
+    done = await home.run()
+    assert done.told[-1].startswith("hooks wanted the model to go on 10 times in this turn; it ends all the same: more")
+    assert getattr(done.end, "end", "") == "answered"
+
+
+async def test_a_hook_ends_the_turn(home: Hooked) -> None:
+    home.settings(PreToolUse=[("Bash", """echo '{"continue": false, "stopReason": "the budget is spent"}'""")])
+    home.replies(calls(bash("touch ran")), DONE)
+    done = await home.run()
+    assert done.told == ["a hook ends the turn: the budget is spent"]
+    assert getattr(done.end, "end", "") == "interrupted"
+    assert not (home.project / "ran").exists()
+
+
+async def test_hooks_hear_of_a_compaction_and_may_refuse_one_that_is_asked_for(home: Hooked) -> None:
+    home.settings(
+        PreCompact=[
+            ("manual", "jq -r .custom_instructions >> asked; [ -e refuse ] && { echo not now >&2; exit 2; }; true")
+        ],
+        PostCompact=[("", "jq -r .trigger >> made")],
+        SessionStart=[("compact", "echo we work on the parser")],
+    )
+    long = calls(*[bash(f"seq {n} {n + 400}") for n in range(6)])
+    summary = {"text": "<retain>x</retain><summary>Numbers were printed.</summary>"}
+    home.replies(long, DONE, long, DONE, summary, DONE)
+    (home.project / "refuse").touch()
+    refused: list[str] = []
+    sessions = Sessions(home.config(), home.project, home.environment, interactive=False)
+    session = await sessions.open()
+    await events_of(session)
+    await events_of(session)
+    try:
+        await session.compact("keep the numbers")
+    except AgentError as error:
+        refused.append(str(error))
+    (home.project / "refuse").unlink()
+    await session.compact("keep the numbers")
+    await events_of(session)
+    last = session.history.messages[-2]
+    await session.close()
+    await sessions.close()
+    assert refused == ["a hook keeps the conversation from being compacted: not now"]
+    assert (home.project / "asked").read_text() == "keep the numbers\n" * 2
+    assert (home.project / "made").read_text() == "manual\n"
+    assert any("we work on the parser" in getattr(part, "text", "") for part in last.parts)
