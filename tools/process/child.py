@@ -5,6 +5,7 @@ import asyncio
 import os
 import signal
 from collections import deque
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
