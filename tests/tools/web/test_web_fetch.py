@@ -258,6 +258,21 @@ async def test_a_page_that_takes_too_long_to_be_made_markdown_is_shown_as_it_cam
     assert said.endswith("(too large or too deep to be made Markdown: this is its HTML)\n" + "<div>" * 20_000 + "deep")
 
 
+async def test_of_a_page_with_very_many_tags_the_beginning_is_made_markdown(
+    site: Site, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tools.web_fetch, "MOST_TAGS", 8)
+    site.pages |= {
+        "/eight": head(content_type="text/html") + b"<p>word</p>" * 4,
+        "/nine": head(content_type="text/html") + b"<p>word</p>" * 4 + b"<p>more</p>",
+    }
+    words = "\n\n".join(["word"] * 4)
+    assert [(await fetched(site, path, workspace)).partition("\n\n")[2] for path in ("/eight", "/nine")] == [
+        words,
+        f"{words}\n(only its first 40 of 55 characters of HTML: curl in bash has the rest)",
+    ]
+
+
 async def test_a_search_is_done_by_the_configured_program(workspace: Workspace) -> None:
     async def said(*command: str) -> str:
         try:
