@@ -136,7 +136,15 @@ class ToolOutput:
         return self.stored is not None or self.whole is not None or bool(self.inserted)
 
 
-CallState: TypeAlias = Literal["waiting", "asked", "begun"] | ToolOutput
+@dataclass(frozen=True, slots=True)
+class AskedAnew:
+    """The user has changed a call and is asked about it again."""
+
+    arguments: Mapping[str, object]
+    """As the user has made them."""
+
+
+CallState: TypeAlias = Literal["waiting", "asked", "begun"] | AskedAnew | ToolOutput
 """How far a call has come: not begun, asked about and not answered, begun, or ended with this output."""
 
 

@@ -67,7 +67,7 @@ def held() -> str:
     return ""
 
 
-async def nothing_noted(what: str) -> None:
+async def nothing_noted(what: str, changed: Mapping[str, object] | None = None) -> None:
     """Where nobody wants to know."""
 
 
@@ -82,8 +82,8 @@ class Approval:
     """The newest calls of the project's sessions, to try rules on."""
     rules: RuleStore | None = None
     """None where nothing is kept for the project."""
-    note_asked: Callable[[str], Awaitable[None]] = nothing_noted
-    """Told of a call before the user is asked about it."""
+    note_asked: Callable[[str, Mapping[str, object] | None], Awaitable[None]] = nothing_noted
+    """Told of a call before the user is asked about it, and of its arguments where the user has changed them."""
     kept_here: list[Rule] = field(default_factory=list)
     """The rules that the user keeps for the session alone."""
     ask_about_plan: AskAboutPlan | None = None
@@ -205,17 +205,21 @@ class ApprovalContext:
     """What stands for secrets in calls."""
     word: HookWord = NO_WORD
     """What hooks say of the call as the model wrote it, or as they have changed it."""
+    changed: Mapping[str, object] | None = None
+    """The arguments that the user gave the call before the session ended at the next question about it."""
 
 
 async def approve(call: ToolCall, context: ApprovalContext) -> Permit:
     """Whether the call may run, and what then runs. What the user makes of a call is looked at as if the model had
     written it: a deny rule holds for it, and so does the schema. Raises `ToolError`."""
     reviewed, is_edited, count = _review(call, context), False, 0
+    if context.changed is not None:
+        reviewed, is_edited = _edited(call, context.changed, context), True
     while True:
         ruling = reviewed.ruling
         if ruling.verdict == "deny":
             return _denied(reviewed, is_edited, ruling.rule, f"denied: {ruling.rule}. {ELSE}", context)
-        if ruling.verdict == "allow" and not count:
+        if ruling.verdict == "allow" and not count and not is_edited:
             return Permit(reviewed.call, reviewed.tool, reviewed.as_it_runs)
         if context.approval.ask is None:
             nobody = NOT_IN_AUTO if context.approval.policy.mode == "auto" else NOBODY_TO_ASK
@@ -227,7 +231,7 @@ async def approve(call: ToolCall, context: ApprovalContext) -> Permit:
         if not is_edited and not by_hook and decide(reviewed.asked, context.approval.policy).verdict == "allow":
             # a rule was kept for another question meanwhile
             return Permit(reviewed.call, reviewed.tool, reviewed.as_it_runs)
-        await context.approval.note_asked(reviewed.call.id)
+        await context.approval.note_asked(reviewed.call.id, reviewed.call.arguments if is_edited else None)
         asked = None if by_hook else reviewed.asked
         decision = await context.interrupt.race(context.approval.answer_to(question, asked, context.emit))
         if decision is None:

@@ -195,6 +195,7 @@ async def _run_call(call: ToolCall, place: CallPosition, call_runner: CallRunner
         call_runner.interrupt,
         call_runner.emit,
         call_runner.secrets,
+        changed=call_runner.progress.changed(call.id),
     )
     ran: PermissionRequest | None = None
     edited: ChangedCall | None = None

@@ -32,7 +32,7 @@ async def again_outside(
         rules_file=approval.rules.place if approval.rules is not None and offers else "",
         offers_exact=exact_rule(placed, policy.root) in offers,
     )
-    await approval.note_asked(call.id)
+    await approval.note_asked(call.id, None)
 
     async def answer() -> Decision:
         return await ask(question)

@@ -24,7 +24,7 @@ BEHIND = (
 async def approve_plan(call: ToolCall, context: ApprovalContext) -> Permit:
     """Whether the plan of a call is to be carried out, and as the user changed it. An accepted plan changes the mode.
     Raises `ToolError`."""
-    permit, approval = await approve(call, context), context.approval
+    permit, approval = await approve(call, replace(context, changed=None)), context.approval
     if permit.refusal:
         return permit
     if approval.policy.mode != "plan":
@@ -35,12 +35,12 @@ async def approve_plan(call: ToolCall, context: ApprovalContext) -> Permit:
     if approval.ask_about_plan is None:
         return permit
     submitted, count = plan_of(call.arguments), 0
-    plan = submitted
+    plan = submitted if context.changed is None else plan_of(context.changed)
     while True:
         count += 1
         id = f"plan-{call.id}" if count == 1 else f"plan-{call.id}-{count}"
         question = PlanSubmitted(id, call.id, plan, approval.modes_after_plan, plan != submitted)
-        await approval.note_asked(call.id)
+        await approval.note_asked(call.id, {**call.arguments, "plan": plan} if plan != submitted else None)
         decision = await context.interrupt.race(approval.ask_about_plan(question))
         if decision is None:
             return replace(permit, refusal=STOPPED)

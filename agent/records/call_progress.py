@@ -4,7 +4,7 @@ that ends at the question knows what never began, what was done, and what is to 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import field
 
-from agent.messages import CallState, ToolCall, ToolOutput
+from agent.messages import AskedAnew, CallState, ToolCall, ToolOutput
 from tools.lazy import dataclass
 
 INTERRUPTED = (
@@ -48,10 +48,15 @@ class CallProgress:
         state = self._states.get(call) if call in self._earlier else None
         return state if isinstance(state, ToolOutput) else None
 
-    async def asked(self, call: str) -> None:
-        """The user is about to be asked about a call."""
+    def changed(self, call: str) -> Mapping[str, object] | None:
+        """The arguments that the user gave a call before the session ended at the next question about it."""
+        state = self._states.get(call)
+        return state.arguments if isinstance(state, AskedAnew) else None
+
+    async def asked(self, call: str, changed: Mapping[str, object] | None = None) -> None:
+        """The user is about to be asked about a call, `changed`: as they have made its arguments."""
         self._is_kept = True
-        await self._change(call, "asked")
+        await self._change(call, "asked" if changed is None else AskedAnew(changed))
 
     async def begun(self, call: str) -> None:
         """A call is about to be run."""
@@ -68,12 +73,12 @@ class CallProgress:
 
 def may_begin(state: CallState | None) -> bool:
     """Whether a call that had come so far can be run now."""
-    return state in ("waiting", "asked")
+    return state in ("waiting", "asked") or isinstance(state, AskedAnew)
 
 
 def is_to_be_asked(states: Mapping[str, CallState]) -> bool:
     """Whether the session ended at a question."""
-    return "asked" in states.values()
+    return any(state == "asked" or isinstance(state, AskedAnew) for state in states.values())
 
 
 def output_left(call: ToolCall, states: Mapping[str, CallState]) -> ToolOutput:
@@ -81,7 +86,7 @@ def output_left(call: ToolCall, states: Mapping[str, CallState]) -> ToolOutput:
     match states.get(call.id):
         case ToolOutput() as output:
             return output
-        case "asked":
+        case "asked" | AskedAnew():
             return ToolOutput(call.id, NOT_APPROVED, "denied")
         case "waiting":
             return ToolOutput(call.id, NOT_BEGUN, "cancelled")

@@ -10,6 +10,7 @@ from agent.context.control_calls import TodoItem
 from agent.context.last_request import Mark
 from agent.errors import StoreFailed
 from agent.messages import (
+    AskedAnew,
     CallState,
     Conversation,
     Image,
@@ -30,7 +31,13 @@ from store.session_rows import FactRow, MessageRow, OutputRow, SummaryRow
 
 
 def encode_call_state(state: CallState) -> str:
-    return as_json({"output": encode_part(state)} if isinstance(state, ToolOutput) else {"state": state})
+    match state:
+        case ToolOutput():
+            return as_json({"output": encode_part(state)})
+        case AskedAnew(arguments):
+            return as_json({"state": "asked", "arguments": arguments})
+        case _:
+            return as_json({"state": state})
 
 
 def decode_call_state(text: str) -> CallState | None:
@@ -40,6 +47,8 @@ def decode_call_state(text: str) -> CallState | None:
         if "output" in body:
             part = decode_part(body["output"])
             return part if isinstance(part, ToolOutput) else None
+        if isinstance(body.get("arguments"), dict):
+            return AskedAnew(body["arguments"])
         state: CallState | None = next((name for name in ("waiting", "asked", "begun") if name == body["state"]), None)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None

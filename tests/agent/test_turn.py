@@ -78,6 +78,21 @@ async def test_a_session_may_be_left_at_the_same_question_again(home: Home) -> N
     assert (home.root / "log").read_text() == "one\ntwo\nthree\n"
 
 
+async def test_a_call_that_the_user_changed_is_asked_about_as_it_was_changed(home: Home) -> None:
+    session = await home.attended(Scripted.of(STEP), **RULES)
+    async for event in session.send("go"):
+        if isinstance(event, PermissionAsked) and event.is_edited:
+            break  # left at the second question
+        if isinstance(event, PermissionAsked):
+            session.answer(event.id, Decision("edit", arguments={"command": "echo mine >> log"}))
+    await session.close()
+    again = await home.attended(Scripted.of({"text": "Done."}), resume=True, ask_again=True, **RULES)
+    events = await answered(again, *[Decision("allow")] * 3)
+    asked = [(event.arguments["command"], event.is_edited) for event in events if isinstance(event, PermissionAsked)]
+    assert asked == [("echo mine >> log", True), ("echo two >> log", False), ("echo three >> log", False)]
+    assert (home.root / "log").read_text() == "mine\ntwo\nthree\n"
+
+
 async def test_what_is_said_instead_comes_behind_the_answer(home: Home) -> None:
     await left_at(await home.attended(Scripted.of(STEP), **RULES), 3)
     provider = Scripted.of({"text": "As you like."})

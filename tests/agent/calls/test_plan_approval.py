@@ -84,6 +84,26 @@ async def test_what_the_user_makes_of_a_plan_is_asked_about_again_and_told_whole
     assert output.edited == {"plan": "# Mine\n"}
 
 
+async def test_a_session_that_is_killed_at_the_second_question_asks_about_the_plan_as_it_was_changed(
+    home: Home,
+) -> None:
+    session = await planning(home, calls(SUBMITS))
+    async for event in session.send("plan it"):
+        if isinstance(event, PlanSubmitted) and event.is_edited:
+            break  # and is left there
+        if isinstance(event, PlanSubmitted):
+            session.answer(event.id, PlanDecision("edit", plan="# Mine\n"))
+    await session.close()
+    again = await home.attended(Scripted.of({"text": "Done."}), mode="plan", resume=True, ask_again=True)
+    shown: list[tuple[str, bool]] = []
+    async for event in again.go_on():
+        if isinstance(event, PlanSubmitted):
+            shown.append((event.plan, event.is_edited))
+            again.answer(event.id, PlanDecision("accept", "ask"))
+    assert shown == [("# Mine\n", True)]
+    assert told(again) == [("done", f"[The user changed the plan. It is now:\n# Mine\n]\n{ACCEPTED}")]
+
+
 @pytest.mark.parametrize("text", [" \n", "x" * (LONGEST + 1)])
 async def test_a_change_that_leaves_no_plan_to_decide_about_changes_nothing(text: str, home: Home) -> None:
     session = await planning(home, calls(SUBMITS))
