@@ -26,9 +26,12 @@ from agent.imports.transcripts import (
 from agent.imports.write import Taken
 from tools.outputs.extent import counted
 from tui.cli.arguments import parsed, parser_of, read_settings
+from tui.cli.import_settings import OtherSettings
 from tui.text.sanitise import visible_line
 
 _DAY = 86_400
+KINDS = ("conversations", "model", "rules", "servers")
+"""What can be taken. Instructions, skills, commands, agents and hooks of other agents are read in place."""
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -41,34 +44,47 @@ def run(arguments: Sequence[str]) -> int:
     parser.add_argument(
         "--from", dest="agents", action="append", choices=get_args(AgentName), help="only of this agent; several times"
     )
+    kinds = ", ".join(KINDS)
+    parser.add_argument("--what", metavar="KIND,…", default=",".join(KINDS), help=f"only some of {kinds}")
     parser.add_argument("--project", metavar="DIR", help="only conversations held in this folder or below it")
-    parser.add_argument("--since", metavar="DATE", help="only what is newer: 2026-01-31, or 30d for days")
+    parser.add_argument(
+        "--since", metavar="DATE", help="only conversations that are newer: 2026-01-31, or 30d for days"
+    )
     parser.add_argument("--dry-run", action="store_true", help="only show it")
-    parser.add_argument("--yes", action="store_true", help="take it without a question")
+    parser.add_argument("--yes", action="store_true", help="take all that is shown, without a question")
     parser.add_argument("--remove", action="store_true", help="delete imported sessions that nobody has gone on with")
     options = parsed(parser, arguments, "one JSON object")
     _, config = read_settings(options)
     agents: Sequence[AgentName] = options.agents or get_args(AgentName)
     if options.remove:
         return _remove(config, agents, options)
-    troubles = Troubles()
-    found = found_transcripts(agent_folders(os.environ), config.project, agents, troubles)
-    chosen = [one for one in found if _is_chosen(one, options.project, _since(options.since))]
-    new = new_transcripts(config, chosen)
+    what = options.what.split(",")
+    if unknown := [kind for kind in what if kind not in KINDS]:
+        raise UsageError(f"`--what {unknown[0]}` is none of {kinds}")
+    troubles, since = Troubles(), _since(options.since)
+    looked_for = agents if "conversations" in what else ()
+    found = found_transcripts(agent_folders(os.environ), config.project, looked_for, troubles)
+    chosen = [one for one in found if _is_chosen(one, options.project, since)]
+    new = new_transcripts(config, chosen) if chosen else []
+    settings = OtherSettings(config, agents, what)
     if not options.json:
         _show(chosen, new)
-    _warn(troubles.line)
-    told: dict[str, object] = {"found": len(chosen), "new": len(new)}
-    if (
-        new
-        and not options.dry_run
-        and (options.yes or _agrees(f"Import {counted(len(new), 'conversation')}?", options))
-    ):
-        told |= _take(config, new, options)
-    elif new and not options.json:
-        print("nothing was imported; `ebb import --yes` takes all that is shown, `--from`, `--project`, `--since` less")
+        settings.show()
+        if not chosen and settings.is_empty:
+            print("nothing of other agents was found")
+    for problem in (troubles.line, *settings.problems):
+        _warn(problem)
+    told: dict[str, object] = {"found": len(chosen), "new": len(new), **settings.as_json()}
+
+    def asked(question: str) -> bool:
+        return not options.dry_run and (options.yes or _agrees(question, options))
+
+    taken = _take(config, new, options) if new and asked(f"Import {counted(len(new), 'conversation')}?") else {}
+    taken |= settings.take(options, asked)
     if options.json:
-        print_json(sys.stdout, told)
+        print_json(sys.stdout, told | taken)
+    elif not taken and (new or not settings.is_empty):
+        print("nothing was imported; `--yes` takes all of it; `--from`, `--what`, `--project` and `--since` show less")
     return 0
 
 
@@ -104,8 +120,6 @@ def _show(chosen: Sequence[Transcript], new: Sequence[Transcript]) -> None:
         for project, _ in Counter(one.project for one in of_agent).most_common():
             inner = [one for one in of_agent if one.project == project]
             print(visible_line(f"    {project or '(no folder named)'}: {_figures(inner, fresh)}"))
-    if not chosen:
-        print("no conversations of other agents were found")
 
 
 def _figures(some: Sequence[Transcript], fresh: set[tuple[AgentName, str]]) -> str:

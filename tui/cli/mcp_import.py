@@ -34,11 +34,15 @@ def run(arguments: Sequence[str]) -> int:
     offers, problems = server_offers(agent_folders(os.environ), config)
     offers = [one for one in offers if options.source in (None, one.agent)]
     if not options.json:
-        _show(offers)
+        show_servers(offers)
+        if not offers:
+            print("no other program on this machine has servers configured")
     for problem in problems:
         print(f"ebb: {visible_line(problem)}", file=sys.stderr)
     chosen = list(offers) if options.all else chosen_offers(offers, options.names or _asked(offers, options))
-    written, left = _write(chosen, config, options)
+    written, left = write_servers(
+        chosen, config, into_project=options.to == "project", tries=options.dry_run, quiet=options.json
+    )
     if options.json:
         print_json(
             sys.stdout,
@@ -49,9 +53,8 @@ def run(arguments: Sequence[str]) -> int:
     return 0
 
 
-def _show(offers: Sequence[ServerOffer]) -> None:
-    if not offers:
-        print("no other program on this machine has servers configured")
+def show_servers(offers: Sequence[ServerOffer]) -> None:
+    """Prints what each is and takes, without a secret."""
     for number, one in enumerate(offers, 1):
         print(visible_line(f"{number:>3}  {one.name:<20}  {one.agent:<14}  {one.target or '-'}"))
         print(visible_line(f"     in {one.source}"))
@@ -72,26 +75,32 @@ def _asked(offers: Sequence[ServerOffer], options: argparse.Namespace) -> list[s
     return [str(number) for number in range(1, len(offers) + 1)] if said == ["all"] else said
 
 
-def _write(
-    chosen: Sequence[ServerOffer], config: Config, options: argparse.Namespace
+def write_servers(
+    chosen: Sequence[ServerOffer],
+    config: Config,
+    *,
+    into_project: bool = False,
+    tries: bool = False,
+    quiet: bool = False,
 ) -> tuple[list[str], dict[str, str]]:
-    """The names of those that were written, and why others were not."""
+    """Writes them down and says so, unless it is to be `quiet` or only `tries`; the names of those that were written,
+    and why others were not."""
     taken = {ServerSpec(name).prefix: name for name in config.servers}
     written, left = list[str](), dict[str, str]()
     for one in chosen:
-        why = why_not(one, taken, into_project=options.to == "project")
+        why = why_not(one, taken, into_project=into_project)
         said = f"left out `{one.name}` of {one.agent}: {why}"
         if why:
             left[f"{one.agent}:{one.name}"] = why
-        elif options.dry_run:
+        elif tries:
             said = f"would add `{one.name}`"
         else:
-            path = write_offer(one, config, into_project=options.to == "project")
+            path = write_offer(one, config, into_project=into_project)
             said = f"added `{one.name}` to `{path}`; `ebb mcp test {one.name}` tries it"
         if not why:
             taken[ServerSpec(one.name).prefix] = one.name
             written.append(one.name)
-        if not options.json:
+        if not quiet:
             print(visible_line(said))
     return written, left
 

@@ -138,7 +138,7 @@ def test_to_import_again_changes_nothing_until_the_transcript_or_the_session_is_
     transcript = worked(user)
     path = transcript.write(file_of(user))
     (id,) = imported(user)["sessions"]
-    assert imported(user) == {"found": 1, "new": 0}
+    assert imported(user) == {"found": 1, "new": 0, "settings": [], "servers": []}
 
     transcript.add("user", [result("t9", "1 passed")])
     transcript.add("assistant", [said("All is well.")])

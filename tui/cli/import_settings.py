@@ -1,0 +1,89 @@
+"""What `ebb import` shows and takes besides conversations: the model, rules and servers of other agents."""
+
+import argparse
+import os
+from collections.abc import Callable, Sequence
+
+from agent.config.values import Config
+from agent.errors import ConfigError
+from agent.imports.places import AGENTS, AgentName, agent_folders
+from agent.imports.servers import ServerOffer, server_offers
+from agent.imports.settings import SettingOffer, setting_offers, why_not_set, write_setting
+from tools.outputs.extent import counted
+from tui.cli.mcp_import import show_servers, write_servers
+from tui.text.sanitise import visible_line
+
+Ask = Callable[[str], bool]
+"""Whether the user wants something."""
+
+
+class OtherSettings:
+    """The settings and servers of some agents."""
+
+    def __init__(self, config: Config, agents: Sequence[AgentName], what: Sequence[str]) -> None:
+        """`what`: which kinds are looked at."""
+        folders = agent_folders(os.environ)
+        settings, self.problems = setting_offers(folders, config.project)
+        self._settings = [one for one in settings if one.agent in agents and one.what in what]
+        self._servers: list[ServerOffer] = []
+        if "servers" in what:
+            servers, problems = server_offers(folders, config)
+            self._servers = [one for one in servers if one.agent in agents]
+            self.problems += [one for one in problems if one not in self.problems]
+        self._config = config
+
+    def show(self) -> None:
+        for agent, label in AGENTS.items():
+            some = [one for one in self._settings if one.agent == agent]
+            for source in dict.fromkeys(one.source for one in some):
+                print(visible_line(f"{label}, set in {source}:"))
+                for one in some:
+                    if one.source == source:
+                        print(visible_line(f"    {one.line}"))
+        if self._servers:
+            print("Servers:")
+            show_servers(self._servers)
+
+    def take(self, options: argparse.Namespace, asked: Ask) -> dict[str, object]:
+        """Writes what the user wants, a kind at a time; what was written and what was not."""
+        done: dict[str, object] = {}
+        for what, question in (("model", "Set the model as it is set there?"), ("rules", "Add {} for calls?")):
+            some = [one for one in self._settings if one.what == what]
+            fit = [one for one in some if not why_not_set(one, self._config)]
+            if fit and asked(question.format(counted(len(fit), "rule"))):
+                done[what] = self._write(some, options)
+        usable = [one for one in self._servers if not one.problem]
+        if usable and asked(f"Add {counted(len(usable), 'server')}?"):
+            written, left = write_servers(self._servers, self._config, quiet=options.json)
+            done["servers"] = {"written": written, "left": left}
+        return done
+
+    def _write(self, some: Sequence[SettingOffer], options: argparse.Namespace) -> dict[str, object]:
+        written, left = list[str](), dict[str, str]()
+        for one in some:
+            why = why_not_set(one, self._config)
+            if not why:
+                try:
+                    write_setting(one, self._config)
+                except ConfigError as error:
+                    why = str(error)
+            if why:
+                left[one.said] = why
+            else:
+                written.append(f"{one.key} {one.value}")
+            if not options.json and (not why or not one.problem):
+                print(visible_line(f"left out {one.said}: {why}" if why else f"set {one.key} {one.value}"))
+        return {"written": written, "left": left}
+
+    def as_json(self) -> dict[str, object]:
+        return {
+            "settings": [
+                {"agent": one.agent, "said": one.said, "key": one.key, "value": one.value, "problem": one.problem}
+                for one in self._settings
+            ],
+            "servers": [{"agent": one.agent, "name": one.name, "problem": one.problem} for one in self._servers],
+        }
+
+    @property
+    def is_empty(self) -> bool:
+        return not self._settings and not self._servers
