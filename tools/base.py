@@ -216,6 +216,14 @@ class ReadsOnly(Protocol):
 
 
 @runtime_checkable
+class VariesEffect(Protocol):
+    """A tool of which some calls do less than the most that it can do."""
+
+    def effect_of(self, arguments: Arguments) -> Effect:
+        """The most that a call can do. Raises `ToolError`."""
+
+
+@runtime_checkable
 class Deferrable(Protocol):
     """A tool whose definition may be held back while there are many, or is while that makes requests smaller."""
 

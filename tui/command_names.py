@@ -46,8 +46,6 @@ ELSEWHERE: Mapping[str, str] = {
     "login": "`ebb key set PROVIDER` takes a key, outside of a session; `/model` shows which models have one",
     "logout": "`ebb key remove PROVIDER` forgets a key; there is no other login",
     "connect": "`ebb key set PROVIDER` takes the key of a provider, `/model` goes on with one of its models",
-    "memory": "`# TEXT` keeps something for later sessions, which also begin with AGENT.md; a list of all that is kept "
-    + _LATER,
     "skills": f"no skills: a list of them {_LATER}; AGENT.md says how to work here, and `@FILE` attaches a page of it",
     "agents": f"one model works in this conversation: a list of others that work for it {_LATER}",
     "hooks": f"`/settings hooks.after_tool` names programs that get outputs of calls; any other hook {_LATER}",
@@ -100,6 +98,7 @@ _MEANT: Mapping[str, tuple[str, ...]] = {
     "tasks": ("background", "ps", "processes", "kill"),
     "rename": ("title", "name"),
     "remember": ("note", "learn", "memorize", "keep"),
+    "memory": ("memories", "notes", "rules", "claude-md"),
     "why": ("search", "grep", "locate", "where"),
     "help": ("keys", "commands-list", "man", "docs", "manual", "h"),
 }

@@ -66,6 +66,7 @@ COMMANDS: tuple[Command, ...] = (
     Command("init", "", "have the model propose an AGENT.md for this project"),
     Command("shell", "COMMAND", "run a command yourself, for the model to see; `!COMMAND` does the same"),
     Command("remember", "TEXT", "keep something for later sessions; `# TEXT` does the same"),
+    Command("memory", "", "the instructions and notes that sessions begin with: open them, or forget one"),
     Command("editor", "", "write the message in your editor", when_busy=True),
     Command("vim", "", "vi keys in the prompt, or the usual ones again", when_busy=True),
     Command("history", "", "find a message that you wrote before", when_busy=True),

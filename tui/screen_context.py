@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from time import time
 from typing import Any, Protocol
 
@@ -149,6 +150,16 @@ class ScreenContext:
             self.controller.notice(str(error))
         else:
             self.write(pastes.folded_again(text.rstrip("\n"), before))
+
+    async def edit_file(self, path: Path) -> None:
+        from tui.terminal.edit_file import edit_file  # noqa: PLC0415  # deferred: see above
+        from tui.terminal.editor_screen import edited_meanwhile  # noqa: PLC0415  # deferred: see above
+
+        try:
+            told = await edit_file(path, lambda text: edited_meanwhile(self.app, text, path.name))
+        except AgentError as error:
+            told = str(error)
+        self.controller.notice(told)
 
     async def switch_vim(self) -> None:
         keys = "usual" if self.prompt.uses_vim else "vim"

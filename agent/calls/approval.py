@@ -28,7 +28,7 @@ from agent.events import (
 )
 from agent.messages import ToolCall
 from agent.plan_events import PlanDecision, PlanSubmitted
-from tools.base import Previews, ReadOnlyAccess, ReadsOnly, Tool, ToolError, Workspace
+from tools.base import Previews, ReadOnlyAccess, ReadsOnly, Tool, ToolError, VariesEffect, Workspace
 from tools.commands.dangers import Danger, dangers_in
 from tools.files.command_paths import CommandPaths, command_paths
 from tools.files.diff import unified
@@ -268,12 +268,13 @@ def _request_of(call: ToolCall, context: ApprovalContext) -> tuple[Tool, Permiss
 def request_for(tool: Tool, arguments: Mapping[str, object], workspace: Workspace, policy: Policy) -> PermissionRequest:
     """A call as the policy sees it. Raises `ToolError`."""
     subjects = tool.subjects(arguments, workspace)
-    linked = tuple(path for path in subjects if has_other_names(path)) if tool.effect == "write" else ()
+    effect = tool.effect_of(arguments) if isinstance(tool, VariesEffect) else tool.effect
+    linked = tuple(path for path in subjects if has_other_names(path)) if effect == "write" else ()
     shown = _shown_by(tool, arguments, workspace, policy) if isinstance(tool, ReadsOnly) else None
     named = CommandPaths()
     if tool.effect == "run" and policy.mode != "plan":
         named = command_paths("\n".join(subjects), str(workspace.root))
-    return PermissionRequest(tool.name, tool.effect, subjects, shown, linked, named)
+    return PermissionRequest(tool.name, effect, subjects, shown, linked, named)
 
 
 def _shown_by(

@@ -9,6 +9,8 @@ from tools.base import Effect, Tool, ToolError
 
 _PUT_BACK: tuple[Effect, ...] = ("read", "write")
 """What tools do that are given secrets: these stay on this machine, in files that the user was asked about."""
+_FOR_MODELS = ("memory",)
+"""Tools that write what later models are shown: they are given none."""
 _AS_IT_IS: tuple[Effect, ...] = ("none",)
 """What tools do that work on what the model says itself."""
 
@@ -18,6 +20,8 @@ def with_secrets(call: ToolCall, tool: Tool, secrets: SecretTokens) -> Mapping[s
     stands for."""
     if tool.effect in _AS_IT_IS or not has_tokens(call.arguments):
         return call.arguments
+    if tool.name in _FOR_MODELS:
+        raise ToolError("`⟦secret:…⟧` stands for a secret, and none is remembered: say where it is found instead")
     if tool.effect not in _PUT_BACK:
         raise ToolError(
             f"`⟦secret:…⟧` stands for a value that is not shown, and `{tool.name}` is not given it: let a command read "

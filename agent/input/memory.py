@@ -4,16 +4,20 @@ one that runs stays as it is: its model is told in a note."""
 import fcntl
 import hashlib
 import os
+from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from agent.config.values import Config
 from agent.errors import UsageError
 from agent.events import Remembered
-from agent.input.instruction_files import PROJECT_FILES
+from agent.input.instruction_files import MAX_BYTES, PROJECT_FILES
 from agent.input.instructions import memory_folder
 from agent.messages import Conversation, Note, User
 from agent.window.env import Env
+from tools.files.bounded import beginning_of
+from tools.memory import OWN, entries_in
 
 LONGEST = 2_000
 """Characters of one entry."""
@@ -40,9 +44,57 @@ def places(config: Config) -> tuple[MemoryFile, ...]:
     is_inside = Path(os.path.realpath(shared)).is_relative_to(project)
     return (
         *((MemoryFile("this project, for everybody who works on it", shared),) if is_inside else ()),
-        MemoryFile("this project, for you alone", memory_folder(config.folders.data, project) / "notes.md"),
+        MemoryFile("this project, for you alone", memory_folder(config.folders.data, project) / f"{OWN}.md"),
         MemoryFile("all your projects", config.folders.config / "memory.md"),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class KeptNote:
+    """Something that is remembered for this user alone: a line of a list, or a file."""
+
+    path: Path
+    text: str
+    about: str
+    is_line: bool = False
+
+
+def kept_notes(config: Config) -> tuple[KeptNote, ...]:
+    """All of them, those of the project first. Files that cannot be read are left out."""
+    folder = memory_folder(config.folders.data, config.project)
+    own, everywhere = folder / f"{OWN}.md", config.folders.config / "memory.md"
+    files = [KeptNote(folder / f"{one.name}.md", one.text, one.name) for one in entries_in(folder) if one.name != OWN]
+    return (*_lines_of(own, "this project"), *files, *_lines_of(everywhere, "all your projects"))
+
+
+def _lines_of(path: Path, about: str) -> Iterator[KeptNote]:
+    with suppress(OSError):
+        for line in beginning_of(path, MAX_BYTES).decode("utf-8", "surrogateescape").splitlines():
+            if line.strip():
+                yield KeptNote(path, line, about, is_line=True)
+
+
+def forget(note: KeptNote) -> None:
+    """Takes a note out of its file, or the file away. Raises `UsageError`, also where it says something else by now."""
+    try:
+        handle = os.open(note.path, os.O_RDWR | os.O_CLOEXEC)
+        with open(handle, "r+b", buffering=0) as file:
+            fcntl.flock(handle, fcntl.LOCK_EX)
+            content = os.pread(handle, os.fstat(handle).st_size, 0)
+            lines = content.splitlines(keepends=True)
+            said = note.text.encode("utf-8", "surrogateescape")
+            places = [at for at, line in enumerate(lines) if line.rstrip(b"\r\n") == said]
+            is_there = bool(places) if note.is_line else content.decode("utf-8", "replace").strip() == note.text
+            if not is_there:
+                raise UsageError(f"`{note.path}` has changed since: look at it again")
+            left = b"".join(line for at, line in enumerate(lines) if at != places[0]) if note.is_line else b""
+            if not left.strip():
+                return note.path.unlink()
+            file.seek(0)
+            file.write(left)
+            file.truncate(len(left))
+    except OSError as error:
+        raise UsageError(f"cannot write to `{note.path}`: {error.strerror or error}") from error
 
 
 def remember(text: str, path: Path) -> Remembered:

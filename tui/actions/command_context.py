@@ -2,6 +2,7 @@
 them."""
 
 from collections.abc import Awaitable, Sequence
+from pathlib import Path
 from typing import Protocol
 
 from agent.config.options import ThemeName
@@ -88,6 +89,9 @@ class CommandContext(Protocol):
 
     async def edit_message(self, text: str) -> None:
         """The message in the user's editor. Raises `AgentError`."""
+
+    async def edit_file(self, path: Path) -> None:
+        """A file in the user's editor. What went wrong is told."""
 
     async def switch_vim(self) -> None: ...
     def copy(self, text: str) -> None: ...

@@ -2,11 +2,8 @@
 
 from pathlib import Path
 
-from agent.input.memory import places as places_for
 from tui.actions.command_context import CommandContext
-from tui.session.memory import keep_note
 from tui.terminal.copy import last_answer
-from tui.view.memory import memory_panel
 
 
 async def later(context: CommandContext, text: str) -> None:
@@ -23,16 +20,6 @@ async def run_shell(context: CommandContext, command: str) -> None:
         context.controller.notice("plan mode holds for the model; what you run yourself runs")
     await context.controller.run(command)
     return None
-
-
-async def remember(context: CommandContext, text: str) -> None:
-    if not text or context.settings is None:
-        return context.controller.notice("write what to remember after `#`, such as `# tests run with tox`")
-    places = {str(place.path): place for place in places_for(context.settings.config)}
-    taken = await context.show(memory_panel(tuple(places.values())))
-    if taken is not None:
-        return await keep_note(context.controller, text, places[taken.value].path)
-    return context.write(f"# {text}")
 
 
 async def copy_answer(context: CommandContext, _: str) -> None:

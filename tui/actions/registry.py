@@ -7,12 +7,12 @@ from tui.actions.context import bring, compact, show_archive, show_context, show
 from tui.actions.diff import show_session, show_turn
 from tui.actions.export import export
 from tui.actions.folders import add_folder, show_sandbox
+from tui.actions.memory import remember, show_memory
 from tui.actions.messages import (
     copy_answer,
     later,
     print_conversation,
     propose_instructions,
-    remember,
     review,
     run_shell,
 )
@@ -51,6 +51,7 @@ ACTIONS: Mapping[str, Callable[[CommandContext, str], Awaitable[None]]] = {
     "init": propose_instructions,
     "shell": run_shell,
     "remember": remember,
+    "memory": show_memory,
     "editor": lambda context, text: context.edit_message(text),
     "vim": lambda context, _: context.switch_vim(),
     "history": lambda context, _: context.find_message(),

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Sequence
+from pathlib import Path
 
 from agent.errors import AgentError
 from agent.events import Decision, PermissionAsked
@@ -13,6 +14,7 @@ from tui.plain.panel import show_panel
 from tui.plain.print_events import lines_of_text, plain_lines, words_of
 from tui.session.compaction import ManualCompaction, size_of
 from tui.session.view_edits import carry_out_written, propose_written
+from tui.terminal.edit_file import edit_file
 from tui.terminal.edit_text import changed_by, editor_of, keys_left_to_it
 from tui.text.inks import Line
 from tui.text.sanitise import visible
@@ -108,6 +110,12 @@ class LineContext(Lines):
             if not self.reader().edits:
                 self.say(("An empty line sends what you wrote.",))
         return None
+
+    async def edit_file(self, path: Path) -> None:
+        try:
+            self.controller.notice(await edit_file(path, lambda text: in_editor(self, text, path.name)))
+        except AgentError as error:
+            self.controller.fail(error)
 
     async def switch_vim(self) -> None:
         self.controller.notice("this is for the prompt of the screen; here a line goes on after `\\` at its end")

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from agent.errors import AgentError
 from agent.events import Remembered
-from agent.input.memory import remember, reminded_of, take_back
+from agent.input.memory import KeptNote, remember, reminded_of, take_back
 from tui.session.controller import SessionController
 from tui.view.blocks import Notice
 
@@ -17,6 +17,12 @@ async def keep_note(controller: SessionController, text: str, path: Path) -> Non
         return controller.fail(error)
     await controller.aside("remembering", lambda session: session.change(reminded_of, kept.entry, kept.path))
     return controller.advance(kept)
+
+
+async def tell_forgotten(controller: SessionController, note: KeptNote) -> None:
+    """Tells the session that runs what it is not to remember any more."""
+    entry, path = note.text, str(note.path)
+    await controller.aside("forgetting", lambda session: session.change(reminded_of, entry, path, is_taken_back=True))
 
 
 async def take_back_note(controller: SessionController) -> bool:

@@ -1,10 +1,13 @@
-"""The places where something is remembered, as a list to choose from."""
+"""What sessions begin with: files of instructions and what is remembered, and the places for more of it. Pure."""
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
 
-from agent.input.memory import MemoryFile
+from agent.input.memory import KeptNote, MemoryFile
+from tui.text.inks import Line
+from tui.text.numbers import size
 from tui.text.sanitise import visible_line
-from tui.view.panel import Panel, PanelRow
+from tui.view.panel import Outcome, Panel, PanelAction, PanelRow, heading
 
 
 def memory_panel(places: Sequence[MemoryFile]) -> Panel:
@@ -23,4 +26,53 @@ def memory_panel(places: Sequence[MemoryFile]) -> Panel:
         empty="there is no such place",
         said="Remember it for",
         most=16,
+    )
+
+
+FILE = "file:"
+"""How the value of a row begins that stands for a file of instructions; of any other it is the number of a note."""
+
+
+def kept_panel(
+    files: Sequence[tuple[Path, int]],
+    notes: Sequence[KeptNote],
+    root: Path,
+    forget: Callable[[PanelRow, str], Awaitable[Outcome]],
+) -> Panel:
+    """`files`: those of instructions with their bytes. `forget`: takes the note of a row out."""
+    rows = [_file(path, count, root) for path, count in files]
+    kept = [_note(number, note) for number, note in enumerate(notes)]
+    parts = (("Instructions", rows), ("Remembered", kept))
+    return Panel(
+        "memory",
+        ((("Memory", "strong"), ("  # TEXT remembers something, /init proposes instructions", "dim")),),
+        tuple(row for words, part in parts if part for row in (heading(words), *part)),
+        "Up, Down   Enter opens in your editor   x forgets   Esc closes",
+        empty="Nothing is remembered, and there are no instructions",
+        said="What sessions begin with here",
+        actions=(
+            PanelAction(("enter",), "open"),
+            PanelAction(("x",), "forget", forget, can=lambda row: not row.value.startswith(FILE)),
+        ),
+        most=20,
+    )
+
+
+def _file(path: Path, count: int, root: Path) -> PanelRow:
+    name = visible_line(str(path.relative_to(root) if path.is_relative_to(root) else path))
+    return PanelRow(f"{FILE}{path}", ((f"  {name}", "text"), (f"  {size(count)}", "dim")), f"{name}, {size(count)}")
+
+
+def _note(number: int, note: KeptNote) -> PanelRow:
+    first, *more = note.text.strip().split("\n")
+    said = visible_line(f"{first} …" if more else first)
+    about: tuple[Line, ...] = (
+        ((visible_line(str(note.path)), "dim"),),
+        *(((visible_line(line), "text"),) for line in note.text.split("\n")),
+    )
+    return PanelRow(
+        f"{number}",
+        ((f"  {said}", "text"), (f"  {visible_line(note.about)}", "dim")),
+        f"{said} ({note.about})",
+        about=about,
     )

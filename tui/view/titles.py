@@ -53,6 +53,8 @@ def _subject(name: str, arguments: Mapping[str, object]) -> str:
             return _first_line(_text(arguments, "question"))
         case "submit_plan":
             return _first_line(_text(arguments, "plan").lstrip("# \n"))
+        case "memory":
+            return f"{_text(arguments, 'action')} {_text(arguments, 'name')}".rstrip()
         case "todo":
             return ""
         case "read_result":

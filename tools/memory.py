@@ -1,0 +1,167 @@
+"""The `memory` tool: what the model wants to know in later sessions of this project, a Markdown file for each, in a
+folder of the user's and not in the repository. Sessions that begin later are told all of it."""
+
+import asyncio
+import fcntl
+import os
+import re
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Literal
+
+from tools.base import Arguments, Effect, Result, ToolError, Workspace, description_beside
+from tools.files.bounded import beginning_of
+from tools.files.diff import unified
+from tools.lazy import dataclass, regex
+from tools.outputs.extent import shortened
+from tools.schema import object_of, text
+from tools.secrets.redaction import redacted
+
+LONGEST = 2_000
+"""Characters of one entry."""
+MOST = 50
+"""Entries."""
+MOST_BYTES = 16_384
+"""Of all entries: each later request holds them."""
+OWN = "notes"
+"""The entry that the user writes."""
+_ACTIONS = ("save", "change", "forget", "list")
+_NAME = regex(r"[a-z0-9]+(?:-[a-z0-9]+)*")
+_TRIES, _PAUSE = 40, 0.05
+"""How often, and after how many seconds, the folder is tried that another session writes to."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    name: str
+    text: str
+
+
+class Memory:
+    name = "memory"
+    description = description_beside(__file__)
+    effect: Effect = "write"
+    kind: Literal["rare"] = "rare"
+    schema = object_of(
+        {
+            "action": {"enum": list(_ACTIONS)},
+            "name": {"type": "string", "description": "lower-case words joined by -"},
+            "text": {"type": "string"},
+        },
+        required=("action",),
+    )
+
+    def __init__(self, folder: Path) -> None:
+        """`folder`: where the project's entries are, made when the first is saved."""
+        self._folder = folder
+
+    def effect_of(self, arguments: Arguments) -> Effect:
+        """To list entries changes nothing."""
+        return "none" if text(arguments, "action") == "list" else "write"
+
+    def subjects(self, arguments: Arguments, workspace: Workspace) -> tuple[str, ...]:
+        return () if text(arguments, "action") == "list" else (os.path.realpath(self._path(arguments)),)
+
+    def preview(self, arguments: Arguments, workspace: Workspace) -> str:
+        """What the entry is and would be."""
+        action = text(arguments, "action")
+        if action == "list":
+            return ""
+        path = self._path(arguments)
+        before = next((f"{one.text}\n" for one in entries_in(self._folder) if one.name == path.stem), None)
+        after = None if action == "forget" else f"{_said(arguments)}\n"
+        return "\n".join(unified(path.name, before, after))
+
+    async def run(self, arguments: Arguments, workspace: Workspace) -> Result:
+        return Result(await asyncio.to_thread(self._done, arguments))
+
+    def _done(self, arguments: Arguments) -> str:
+        action = text(arguments, "action")
+        if action == "list":
+            return _listed(entries_in(self._folder))
+        path, said = self._path(arguments), "" if action == "forget" else _said(arguments)
+        try:
+            with _alone(self._folder):
+                return self._changed(action, path, said)
+        except OSError as error:
+            raise ToolError(f"nothing was changed: `{path}` cannot be written: {error.strerror or error}") from error
+
+    def _changed(self, action: str, path: Path, said: str) -> str:
+        known = {one.name: one.text for one in entries_in(self._folder)}
+        if action == "save" and path.stem in known:
+            raise ToolError(f"there is an entry `{path.stem}`: use `change`. It says:\n{known[path.stem]}")
+        if action != "save" and path.stem not in known:
+            raise ToolError(f"there is no entry `{path.stem}`. {_listed(entries_in(self._folder))}")
+        if action == "forget":
+            path.unlink()
+            return f"`{path.stem}` is forgotten. It said:\n{known[path.stem]}"
+        others = sum(len(each.encode("utf-8", "replace")) for name, each in known.items() if name != path.stem)
+        if len(known) >= MOST and action == "save":
+            raise ToolError(f"there are {len(known)} entries, and no more than {MOST}: forget one first")
+        if others + len(said.encode("utf-8", "replace")) > MOST_BYTES:
+            raise ToolError(f"all entries together may take {MOST_BYTES:,} bytes: forget or shorten some first")
+        written = path.with_name(f".{path.name}.{os.getpid()}")
+        try:
+            with open(os.open(written, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600), "wb") as file:
+                file.write(f"{said}\n".encode("utf-8", "replace"))
+            os.replace(written, path)
+        finally:
+            written.unlink(missing_ok=True)
+        before = f" It said before:\n{known[path.stem]}" if path.stem in known else ""
+        return f"kept as `{path.stem}`: later sessions of this project begin with it.{before}"
+
+    def _path(self, arguments: Arguments) -> Path:
+        """Raises `ToolError`."""
+        written = text(arguments, "name", "")
+        name = re.sub(r"[\s_]+", "-", written.strip().lower()).removesuffix(".md")
+        if not _NAME.fullmatch(name) or len(name) > 60:
+            raise ToolError("`name` is up to 60 lower-case letters and digits, words joined by `-`: `test-commands`")
+        if name == OWN:
+            raise ToolError(f"`{OWN}` is what the user wrote: choose another name, or ask them to change it")
+        return self._folder / f"{name}.md"
+
+
+def entries_in(folder: Path) -> tuple[Entry, ...]:
+    """The entries of a project, by name. What cannot be read is left out."""
+    found = list[Entry]()
+    for path in sorted(folder.glob("*.md"))[: 10 * MOST]:
+        with suppress(OSError):
+            raw = beginning_of(path, MOST_BYTES)
+            found.append(Entry(path.stem, raw.decode("utf-8", "replace").strip()))
+    return tuple(found)
+
+
+def _listed(entries: tuple[Entry, ...]) -> str:
+    lines = [f"- {one.name}: {shortened(' '.join(one.text.split()), 300)}" for one in entries]
+    return "\n".join(["Kept about this project:", *lines]) if lines else "nothing is kept about this project yet"
+
+
+def _said(arguments: Arguments) -> str:
+    """The text without secrets in it. Raises `ToolError`."""
+    said = redacted(text(arguments, "text", "").strip(), os.environ)
+    if not said:
+        raise ToolError("`text` is empty: write what is to be remembered")
+    if len(said) > LONGEST:
+        raise ToolError(f"`text` has {len(said):,} characters: shorten it to {LONGEST:,}, or make several entries")
+    return said
+
+
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """Whoever else writes there waits. Raises `ToolError` where somebody does not end."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    handle = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    try:
+        for _ in range(_TRIES):
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                time.sleep(_PAUSE)
+        else:
+            raise ToolError("another session writes there and does not end: try again later")
+        yield
+    finally:
+        os.close(handle)

@@ -1,0 +1,55 @@
+"""Commands about what later sessions are to know: the instructions and what is remembered."""
+
+import asyncio
+from dataclasses import replace
+from pathlib import Path
+
+from agent.config.settings import Settings
+from agent.input.instruction_files import instruction_files
+from agent.input.memory import KeptNote, forget, kept_notes
+from agent.input.memory import places as places_for
+from tui.actions.command_context import CommandContext
+from tui.session.memory import keep_note, tell_forgotten
+from tui.view.memory import FILE, kept_panel, memory_panel
+from tui.view.panel import Outcome, Panel, PanelRow, Told
+
+
+async def remember(context: CommandContext, text: str) -> None:
+    if not text or context.settings is None:
+        return context.controller.notice("write what to remember after `#`, such as `# tests run with tox`")
+    places = {str(place.path): place for place in places_for(context.settings.config)}
+    taken = await context.show(memory_panel(tuple(places.values())))
+    if taken is not None:
+        return await keep_note(context.controller, text, places[taken.value].path)
+    return context.write(f"# {text}")
+
+
+async def show_memory(context: CommandContext, _: str) -> None:
+    """Shows what sessions begin with, opens it in the editor, and takes out of it what is to be forgotten."""
+    settings, session = context.settings, context.controller.session
+    if settings is None or session is None:
+        return context.controller.notice("there is no session yet that could have begun with anything")
+    files, notes = await asyncio.to_thread(_found, settings, session.root)
+
+    async def take_out(row: PanelRow, _: str) -> Outcome:
+        note = notes[int(row.value)]
+        await asyncio.to_thread(forget, note)
+        await tell_forgotten(context.controller, note)
+        return replace(await shown(), told=Told("it is forgotten, and this session was told"))
+
+    async def shown() -> Panel:
+        nonlocal files, notes
+        files, notes = await asyncio.to_thread(_found, settings, session.root)
+        return kept_panel(files, notes, session.root, take_out)
+
+    taken = await context.show(kept_panel(files, notes, session.root, take_out))
+    if taken is not None:
+        path = Path(taken.value.removeprefix(FILE)) if taken.value.startswith(FILE) else notes[int(taken.value)].path
+        await context.edit_file(path)
+    return None
+
+
+def _found(settings: Settings, root: Path) -> tuple[tuple[tuple[Path, int], ...], tuple[KeptNote, ...]]:
+    config = settings.config
+    found = instruction_files(root, config.project, config.folders.config, config.folders.home)
+    return tuple((path, path.stat().st_size) for path in found if path.is_file()), kept_notes(config)
