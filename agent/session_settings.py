@@ -22,7 +22,7 @@ from agent.context.small_window import SMALL
 from agent.context.summary import Wishes
 from agent.debug import Debug, is_asked_for
 from agent.errors import ConfigError
-from agent.input.instructions import git_branch, in_mode, load_instructions
+from agent.input.instructions import git_branch, in_mode, load_instructions, memory_folder
 from agent.lsp.session_languages import SessionLanguages
 from agent.providers.base import ModelFacts
 from agent.providers.setup import find_setting, first_choice
@@ -33,6 +33,7 @@ from tools.catalog import builtin_tools, rare_tools
 from tools.files.endings import endings_in
 from tools.final_report import FinalReport
 from tools.lazy import dataclass
+from tools.memory import Memory
 from tools.submit_plan import SubmitPlan
 from tools.web_fetch import WebFetch
 from tools.web_search import WebSearch
@@ -130,7 +131,8 @@ def tools_for(
     files of which servers know something. Where a full window ends in a report, the tool that
     takes it is there from the beginning. Raises `ConfigError`."""
     rare = rare_tools(languages.servers if languages is not None else None)
-    known = {tool.name: tool for tool in (*builtin_tools(), *rare)}
+    memory = Memory(memory_folder(config.folders.data, config.project))
+    known = {tool.name: tool for tool in (*builtin_tools(), *rare, memory)}
     for key, names in (("tools.allowed", config.tools_allowed), ("tools.denied", config.tools_denied)):
         for name in names:
             if name not in known:

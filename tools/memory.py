@@ -47,7 +47,7 @@ class Memory:
     schema = object_of(
         {
             "action": {"enum": list(_ACTIONS)},
-            "name": {"type": "string", "description": "lower-case words joined by -"},
+            "name": {"type": "string"},
             "text": {"type": "string"},
         },
         required=("action",),

@@ -120,7 +120,7 @@ class InstructionNews:
         if epoch == self._epoch:
             return []
         is_first, self._epoch = self._epoch is None, epoch
-        notes = {note.name: note for note in _notes_in(conversation)}
+        notes = {note.name: note for note in instruction_notes(conversation)}
         if is_first:
             self._go_on_from(notes.values())
             return []
@@ -274,7 +274,8 @@ def _used_by(message: User, conversation: Conversation, runner: CallRunner) -> _
     return _Used(tuple(path for path in together if os.path.lexists(path)), tuple(written))
 
 
-def _notes_in(conversation: Conversation) -> Iterator[Note]:
+def instruction_notes(conversation: Conversation) -> Iterator[Note]:
+    """Those that the view holds, each with the path of its file as its name."""
     for message in (conversation.summary.request, *conversation.messages):
         if isinstance(message, User):
             yield from (part for part in message.parts if isinstance(part, Note) and part.kind == "instructions")

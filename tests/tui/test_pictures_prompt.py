@@ -2,10 +2,12 @@
 
 from pathlib import Path
 
+import pytest
 from textual.events import Paste
 
 from agent.config.load import load_config
 from agent.config.settings import Settings
+from agent.input.memory import KeptNote
 from tests.tui.doubles import FakeSession, FakeSessions, conversation
 from tests.tui.picturing import SIZES, Picture
 from tests.tui.piloting import list_on
@@ -67,3 +69,18 @@ def test_where_to_remember(picture: Picture) -> None:
     settings = Settings(config, lambda: config, lambda _: None, {})
     app = EbbApp(FakeSessions([FakeSession()]), guard=0.0, settings=lambda: settings)
     assert picture(app, *"# tests run with tox", "enter", lambda: list_on(app, "remember"))
+
+
+def test_what_sessions_begin_with(picture: Picture, monkeypatch: pytest.MonkeyPatch) -> None:
+    config = load_config(Path("/home/me/project"), {"EBB_HOME": "/home/me/ebb"}, {"agent.model": "scripted/demo"})
+    folder = Path("/home/me/ebb/data/memories/project-c0ffee")
+    files = ((Path("/home/me/ebb/config/AGENT.md"), 812), (Path("/home/me/project/CLAUDE.md"), 4_200))
+    notes = (
+        KeptNote(folder / "notes.md", "- tests run with tox", "this project", is_line=True),
+        KeptNote(folder / "release.md", "A release is a tag on main.\n\nCI does the rest.", "release"),
+        KeptNote(Path("/home/me/ebb/config/memory.md"), "- be brief", "all your projects", is_line=True),
+    )
+    monkeypatch.setattr("tui.actions.memory._found", lambda *_: (files, notes))
+    settings = Settings(config, lambda: config, lambda _: None, {})
+    app = EbbApp(FakeSessions([FakeSession()]), guard=0.0, settings=lambda: settings)
+    assert picture(app, *"/memory", "enter", lambda: list_on(app, "memory"), "down", "down", "down")

@@ -6,8 +6,10 @@ from pathlib import Path
 
 from agent.config.settings import Settings
 from agent.input.instruction_files import instruction_files
+from agent.input.instruction_news import instruction_notes
 from agent.input.memory import KeptNote, forget, kept_notes
 from agent.input.memory import places as places_for
+from agent.session import Session
 from tui.actions.command_context import CommandContext
 from tui.session.memory import keep_note, tell_forgotten
 from tui.view.memory import FILE, kept_panel, memory_panel
@@ -29,7 +31,7 @@ async def show_memory(context: CommandContext, _: str) -> None:
     settings, session = context.settings, context.controller.session
     if settings is None or session is None:
         return context.controller.notice("there is no session yet that could have begun with anything")
-    files, notes = await asyncio.to_thread(_found, settings, session.root)
+    files, notes = await asyncio.to_thread(_found, settings, session)
 
     async def take_out(row: PanelRow, _: str) -> Outcome:
         note = notes[int(row.value)]
@@ -39,7 +41,7 @@ async def show_memory(context: CommandContext, _: str) -> None:
 
     async def shown() -> Panel:
         nonlocal files, notes
-        files, notes = await asyncio.to_thread(_found, settings, session.root)
+        files, notes = await asyncio.to_thread(_found, settings, session)
         return kept_panel(files, notes, session.root, take_out)
 
     taken = await context.show(kept_panel(files, notes, session.root, take_out))
@@ -49,7 +51,10 @@ async def show_memory(context: CommandContext, _: str) -> None:
     return None
 
 
-def _found(settings: Settings, root: Path) -> tuple[tuple[tuple[Path, int], ...], tuple[KeptNote, ...]]:
+def _found(settings: Settings, session: Session) -> tuple[tuple[tuple[Path, int], ...], tuple[KeptNote, ...]]:
+    """The files of instructions with their bytes, those that were read since the session began among them; and what is
+    remembered."""
     config = settings.config
-    found = instruction_files(root, config.project, config.folders.config, config.folders.home)
-    return tuple((path, path.stat().st_size) for path in found if path.is_file()), kept_notes(config)
+    begun = instruction_files(session.root, config.project, config.folders.config, config.folders.home)
+    paths = dict.fromkeys((*begun, *(Path(note.name) for note in instruction_notes(session.history))))
+    return tuple((path, path.stat().st_size) for path in paths if path.is_file()), kept_notes(config)

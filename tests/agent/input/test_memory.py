@@ -1,12 +1,15 @@
-"""Where something can be remembered."""
+"""Where something can be remembered, and what is."""
 
+import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from agent.config.load import load_config
+from agent.errors import UsageError
 from agent.input.instruction_files import PROJECT_FILES
-from agent.input.memory import places
+from agent.input.memory import forget, kept_notes, places, remember
 
 
 @pytest.mark.parametrize("name", PROJECT_FILES)
@@ -36,3 +39,30 @@ def test_a_link_that_leads_to_what_is_not_there_yet_makes_nothing_outside(tmp_pa
     (project / "AGENT.md").symlink_to(tmp_path / "made.sh")
     config = load_config(project, {"EBB_HOME": str(tmp_path / "home")}, {})
     assert all(place.path != project / "AGENT.md" for place in places(config))
+
+
+def test_what_is_kept_is_listed_and_forgotten_one_by_one(tmp_path: Path) -> None:
+    (tmp_path / "project" / ".git").mkdir(parents=True)
+    config = load_config(tmp_path / "project", {"EBB_HOME": str(tmp_path / "home")}, {})
+    assert kept_notes(config) == ()
+    _, own, everywhere = (place.path for place in places(config))
+    for text, path in (("use tabs", own), ("run `make`", own), ("be brief", everywhere)):
+        remember(text, path)
+    (own.parent / "tests.md").write_text("Run them.\n\nAll of them.\n")
+    os.mkfifo(own.parent / "pipe.md")
+    notes = kept_notes(config)
+    assert [(note.text, note.about, note.is_line) for note in notes] == [
+        ("- use tabs", "this project", True),
+        ("- run `make`", "this project", True),
+        ("Run them.\n\nAll of them.", "tests", False),
+        ("- be brief", "all your projects", True),
+    ]
+    forget(notes[0])
+    assert own.read_text() == "- run `make`\n"
+    for gone in (notes[0], replace(notes[2], text="Something else.")):
+        with pytest.raises(UsageError, match="has changed since"):
+            forget(gone)
+    for note in notes[1:]:
+        forget(note)
+    assert kept_notes(config) == ()
+    assert not own.exists()

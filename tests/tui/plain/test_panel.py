@@ -12,6 +12,7 @@ from agent.calls.boundary import SessionBoundary
 from agent.calls.policy import Policy
 from agent.checkpoints.project import ProjectCheckpoints
 from agent.checkpoints.undo_points import TurnPlace
+from agent.input.memory import places, remember
 from agent.messages import ToolCall
 from tests.agent.checkpoints.trees import project_in
 from tests.tui.doubles import (
@@ -164,6 +165,24 @@ async def test_folders_are_added_listed_and_removed(tmp_path: Path) -> None:
         await chooses(controller, "/add-dir", "remove 1")
         await controller.shows(f"{tmp_path}/more is worked in no longer")
         assert boundary.folders == ()
+
+
+async def test_what_sessions_begin_with_is_listed_and_forgotten(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    setup = Setup(tmp_path)
+    (setup.project / "CLAUDE.md").write_text("Be kind.\n")
+    monkeypatch.setenv("EDITOR", "sed -i s/kind/brief/")
+    own = places(setup.settings.config)[1].path
+    remember("use tabs", own)
+    async with talking(FakeSession(root=setup.project), settings=setup.settings) as controller:
+        await controller.rests()
+        await chooses(controller, "/memory", "1")
+        await controller.shows("is changed: the model is told with your next message")
+        assert (setup.project / "CLAUDE.md").read_text() == "Be brief.\n"
+        await chooses(controller, "/memory", "forget 2")
+        await controller.shows("it is forgotten, and this session was told")
+        assert not own.exists()
 
 
 async def test_what_holds_commands_is_told(tmp_path: Path) -> None:
