@@ -337,7 +337,9 @@ class Composer:
             return None
         folders, scratch = self.config.folders, outputs / "tmp"
         closing.callback(shutil.rmtree, scratch, ignore_errors=True)
-        ours, shown = (folders.config, folders.data, folders.logs), (self.root, outputs)
+        plugins = folders.data / "plugins"  # scripts of their skills run in commands
+        shown = (self.root, outputs, *((plugins.resolve(),) if plugins.is_dir() else ()))
+        ours = (folders.config, folders.data, folders.logs)
         unwanted = list(filter(None, map(redirection, (self.root, *roots))))
         network = SessionNetwork(self.config.web_private)
         closing.push_async_callback(network.close)

@@ -164,13 +164,13 @@ class Config:
 
     @property
     def may_have_servers(self) -> bool:
-        return bool(self.servers) or self.servers_file.exists()
+        return bool(self.servers) or self.servers_file.exists() or (self.folders.data / "plugins").exists()
 
     @property
     def may_have_extensions(self) -> bool:
         """Whether there is a folder in which skills, commands, agents, hooks or plugins may be. It is asked at every
         start: nothing is read."""
-        ours = (self.folders.config, self.project / ".ebb")
+        ours = (self.folders.config, self.folders.data, self.project / ".ebb")
         others = (self.project,) if self.folders.home is None else (self.project, self.folders.home)
         return any((folder / name).is_dir() for folder in ours for name in _OWN_PARTS) or any(
             (folder / name).is_dir() for folder in others for name in _OTHER_PROGRAMS

@@ -65,11 +65,14 @@ def places(kind: Kind, config: Config) -> tuple[Place, ...]:
 
 def _candidates(kind: Kind, config: Config) -> Iterator[Place]:
     home = config.folders.home
+    plugins = _of_plugins(kind, config)
     bases: tuple[tuple[Owner, Path, Path | None], ...] = (
         ("user", config.folders.config, home),
         ("project", config.project / ".ebb", config.project),
     )
     for owner, own, others in bases:
+        if owner == "project":
+            yield from plugins
         if owner == "project" and config.project == home:
             continue  # what is there is the user's own
         for of_kind, source, name in _FOLDERS:
@@ -77,3 +80,12 @@ def _candidates(kind: Kind, config: Config) -> Iterator[Place]:
             if of_kind == kind and base is not None:
                 boundary = config.project if owner == "project" else None
                 yield Place(kind, owner, source, base / name.format(opencode=_OPENCODE[owner]), boundary)
+
+
+def _of_plugins(kind: Kind, config: Config) -> tuple[Place, ...]:
+    if not os.path.isdir(config.folders.data / "plugins"):
+        return ()
+    from agent.extensions.plugins import used_plugins  # noqa: PLC0415  # deferred: few users have some
+
+    found = ((plugin.folder, folder) for plugin in used_plugins(config) for folder in plugin.folders(kind))
+    return tuple(Place(kind, "plugin", "claude", folder, top) for top, folder in found)

@@ -15,6 +15,7 @@ from agent.config.hook_tables import HookCommand, HookEvent, read_hooks
 from agent.config.values import Config
 from agent.extensions.extension_files import UnusableFile, files_below, text_of
 from agent.extensions.places import Owner, Place, places
+from agent.extensions.plugins import used_plugins
 from agent.extensions.trust import Item, digest_of_text
 from tools.files.bounded import beginning_of
 from tools.outputs.extent import shortened
@@ -109,10 +110,14 @@ def declared_hooks(config: Config) -> DeclaredHooks:
     found = [_hook(each, "user", source) for each in config.hooks]
     problems: list[str] = []
     for place in places("hook", config):
-        for name in ("hooks.json",) if place.source == "ebb" or place.owner == "plugin" else _settings_of(place):
+        for name in ("hooks.json",) if place.source == "ebb" else _settings_of(place):
             path = place.folder / name
             if path.exists():
                 found += _of_file(path, place, config, problems)
+    for plugin in used_plugins(config) if (config.folders.data / "plugins").is_dir() else ():
+        place = Place("hook", "plugin", "claude", plugin.folder, plugin.folder)
+        for path in plugin.files("hooks", "hooks/hooks.json"):
+            found += _of_file(path, place, config, problems)
     problems += filter(None, (hook.problem for hook in found))
     return DeclaredHooks(tuple(hook for hook in found if not hook.problem), tuple(problems))
 
@@ -136,7 +141,7 @@ def _of_file(path: Path, place: Place, config: Config, problems: list[str]) -> I
         tables, commands = _read(path, place.boundary, shown, problems)
         if not commands:
             return
-        plugin = str(path.parent.parent) if place.owner == "plugin" else ""
+        plugin = str(place.folder) if place.owner == "plugin" else ""
         file = None
         if place.owner == "project" or (place.owner == "user" and place.source != "ebb"):
 

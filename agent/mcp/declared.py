@@ -84,9 +84,9 @@ class _Wrong(Exception):
 
 
 def declared_servers(config: Config, environment: Mapping[str, str]) -> tuple[Declared | Unusable, ...]:
-    """The user's servers, then those of the project; where both have one of a name, the user's. Names are told apart as
-    they stand in the names of tools."""
-    found = [*_of_user(config, environment), *_of_project(config, environment)]
+    """The user's servers, then those of plugins and of the project; where several have one of a name, the first. Names
+    are told apart as they stand in the names of tools."""
+    found = [*_of_user(config, environment), *_of_plugins(config, environment), *_of_project(config, environment)]
     chosen: dict[str, Declared | Unusable] = {}
     for one in found:
         key = ServerSpec(one.name).prefix if one.name else f"\0{one.source}"
@@ -104,6 +104,31 @@ def _of_user(config: Config, environment: Mapping[str, str]) -> list[Declared | 
     for name, table in config.servers.items():
         source = next((config.sources[f"mcp.servers.{name}.{key}"] for key in table), "configuration")
         found.append(_declared(name, table, "user", source, config, environment))
+    return found
+
+
+def _of_plugins(config: Config, environment: Mapping[str, str]) -> list[Declared | Unusable]:
+    """Those of plugins count as the user's own, who was shown them when the plugin was added."""
+    if not (config.folders.data / "plugins").is_dir():
+        return []
+    from agent.extensions.extension_files import UnusableFile  # noqa: PLC0415  # deferred: few users have plugins
+    from agent.extensions.plugins import used_plugins  # noqa: PLC0415  # deferred: as above
+
+    found: list[Declared | Unusable] = []
+    for plugin in used_plugins(config):
+        source, known = f"plugin {plugin.name}", {**environment, "CLAUDE_PLUGIN_ROOT": str(plugin.folder)}
+        try:
+            entries = tuple(plugin.servers())
+        except UnusableFile as error:
+            found.append(Unusable("", "user", source, str(error)))
+            continue
+        for name, entry in entries:
+            try:
+                table, ignored = _table_of(name, entry)
+            except _Wrong as error:
+                found.append(Unusable(_one_line(name), "user", source, str(error)))
+                continue
+            found.append(_declared(name, table, "user", source, config, known, ignored))
     return found
 
 

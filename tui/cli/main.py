@@ -29,6 +29,7 @@ SUBCOMMANDS = (
     "undo",
     "key",
     "import",
+    "plugin",
 )
 RESERVED = ("acp",)
 """Words that later versions take as subcommands, so that no script comes to rely on them as prompts."""

@@ -22,7 +22,7 @@ from agent.providers.setup import find_setting, find_window, overrides
 from agent.records.message_rows import encode_message
 from agent.records.session_lookup import SessionInfo
 from tools.secrets.redaction import redacted, without_options, without_password
-from tui.cli import doctor, keys, search, transfer, undo
+from tui.cli import doctor, keys, plugin, search, transfer, undo
 from tui.cli.arguments import first_word, open_sessions, parsed, parser_of, read_settings
 from tui.text.sanitise import visible, visible_line
 from tui.view.context import overview_lines
@@ -283,6 +283,7 @@ _COMMANDS: dict[str, Callable[[Sequence[str]], int]] = {
     "mcp": _mcp,
     "doctor": doctor.doctor,
     "key": keys.run,
+    "plugin": plugin.run,
     "undo": undo.undo,
     "demo": _demo,
     "permissions": _permissions,

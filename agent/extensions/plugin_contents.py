@@ -1,0 +1,85 @@
+"""What a plugin holds, in lines for whoever is to approve it."""
+
+import json
+import os
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+
+from agent.config.hook_tables import read_hooks
+from agent.extensions.extension_files import UnusableFile, digest_of, files_below, text_of
+from agent.extensions.front_matter import BrokenFrontMatter, split, text_at
+from agent.extensions.plugins import Plugin, read_json
+from tools.lazy import dataclass
+from tools.outputs.extent import counted, shortened
+
+_LONGEST = 100
+
+
+@dataclass(frozen=True, slots=True)
+class PluginContents:
+    lines: tuple[str, ...]
+    """All that would be read or run."""
+    problems: tuple[str, ...]
+    """What is left out, and why."""
+
+
+def contents_of(plugin: Plugin) -> PluginContents:
+    """What it brings: what the model reads by its description, what runs by its command. Raises `UnusableFile`."""
+    lines: list[str] = []
+    problems: list[str] = []
+    for kind in ("skill", "command", "agent"):
+        found = [path for folder in plugin.folders(kind) for path in _documents(kind, folder, plugin.folder)]
+        lines += [f"  {kind} {_described(kind, path, plugin, problems)}" for path in found]
+    lines += _hooks(plugin, problems)
+    lines += _servers(plugin, problems)
+    _, names = digest_of(plugin.folder, plugin.folder)
+    lines += [f"  program {name}" for name in names if _runs(plugin.folder / name)]
+    lines.append(f"  {counted(len(names), 'file')} in all")
+    return PluginContents(tuple(lines), tuple(problems))
+
+
+def _documents(kind: str, folder: Path, boundary: Path) -> Iterator[Path]:
+    for path in files_below(folder, boundary):
+        is_skill = path.name == "SKILL.md"
+        if is_skill if kind == "skill" else path.suffix == ".md" and not is_skill:
+            yield path
+
+
+def _described(kind: str, path: Path, plugin: Plugin, problems: list[str]) -> str:
+    name = path.parent.name if kind == "skill" else path.stem
+    try:
+        head, _ = split(text_of(path, plugin.folder))
+    except (UnusableFile, BrokenFrontMatter) as error:
+        problems.append(f"the {kind} `{name}` is left out: {error}")
+        return name
+    about = text_at(head, "description")
+    return f"{text_at(head, 'name') or name}{f': {shortened(about, _LONGEST)}' if about else ''}"
+
+
+def _hooks(plugin: Plugin, problems: list[str]) -> Iterator[str]:
+    for path in plugin.files("hooks", "hooks/hooks.json"):
+        shown = path.relative_to(plugin.folder)
+        try:
+            tables = read_json(path, plugin.folder).get("hooks", {})
+        except UnusableFile as error:
+            problems.append(f"`{shown}` is left out: {error}")
+            continue
+        found, left_out = read_hooks(tables) if isinstance(tables, dict) else ((), ("its `hooks` are no table",))
+        problems += [f"`{shown}`: {problem}" for problem in left_out]
+        for each in found:
+            command = each.command if isinstance(each.command, str) else shlex.join(each.command)
+            matcher = f" ({each.matcher})" if each.matcher.strip() not in ("", "*") else ""
+            yield f"  hook {each.event}{matcher}: {command}"
+
+
+def _servers(plugin: Plugin, problems: list[str]) -> Iterator[str]:
+    try:
+        for name, entry in plugin.servers():
+            yield f"  server {name}: {json.dumps(entry, ensure_ascii=False)}"
+    except UnusableFile as error:
+        problems.append(f"its servers are left out: {error}")
+
+
+def _runs(path: Path) -> bool:
+    return path.is_file() and os.access(path, os.X_OK)

@@ -1,0 +1,144 @@
+"""Where plugins come from: a folder, or a Git repository at one commit, copied to where it can be looked at. Nothing of
+it is run."""
+
+import os
+import shutil
+import stat
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+from agent.errors import UsageError
+from agent.extensions.extension_files import (
+    MOST_FILES,
+    MOST_TOGETHER,
+    UnusableFile,
+    digest_of,
+)
+from agent.extensions.plugins import Plugin, plugin_in, read_json
+from tools.process.git import SETTINGS, git_environment, program_outside
+from tools.secrets.redaction import without_password
+
+PATIENCE = 180.0
+"""Seconds that Git may take to fetch a repository."""
+PROTOCOLS = "https:ssh:file"
+MARKET = ".claude-plugin/marketplace.json"
+_SCHEMES = ("https://", "ssh://", "file://")
+
+
+@contextmanager
+def copied(source: str, beside: Path, name: str = "", ref: str = "") -> Iterator[Plugin]:
+    """The plugin of a folder or an address, copied into a folder below `beside` that is gone afterwards unless it was
+    moved. `name`: which one, of a repository of several; `ref`: the branch, tag or commit. Raises `UsageError`."""
+    beside.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=".new-", dir=beside, ignore_cleanup_errors=True) as scratch:
+        local = Path(source).expanduser()
+        shown, commit, folder = str(local.absolute()), "", local
+        if _is_address(source):
+            folder, shown = Path(scratch, "fetched"), without_password(source)
+            commit = _fetch(source, ref or "HEAD", folder)
+        elif not local.is_dir():
+            raise UsageError(f"there is no folder `{source}`; an address begins with `https://`, `ssh://` or `git@`")
+        elif ref:
+            raise UsageError("a folder is taken as it is: `--ref` is for an address")
+        chosen = _chosen(folder, name)
+        found = plugin_in(chosen, name or _name_in(source))
+        copy = Path(scratch, "plugin")
+        try:
+            _check(chosen)
+            shutil.copytree(chosen, copy, symlinks=True, ignore=_without_git(chosen))
+            digest, _ = digest_of(copy, copy)
+        except UnusableFile as error:
+            raise UsageError(f"the plugin `{found.name}` cannot be used: {error}") from error
+        except (OSError, shutil.Error) as error:
+            raise UsageError(f"the plugin `{found.name}` cannot be copied: {error}") from error
+        yield replace(found, folder=copy, source=shown, commit=commit, digest=digest)
+
+
+def _is_address(source: str) -> bool:
+    return source.startswith((*_SCHEMES, "git@"))
+
+
+def _name_in(source: str) -> str:
+    return source.rstrip("/").removesuffix(".git").rpartition("/")[2].rpartition(":")[2]
+
+
+def _fetch(address: str, ref: str, folder: Path) -> str:
+    """The commit that was fetched. No hook, no filter of the repository and no submodule is run or fetched."""
+    git = program_outside("git", Path.cwd())
+    if git is None:
+        raise UsageError("there is no `git` to fetch it with")
+    if ref.startswith("-"):
+        raise UsageError(f"`{ref}` is no branch, tag or commit")
+    _git(git, "init", "-q", "--template=", str(folder))
+    fetch = ("fetch", "-q", "--depth=1", "--no-tags", "--no-recurse-submodules", "--", address, ref)
+    _git(git, "-C", str(folder), *fetch)
+    _git(git, "-C", str(folder), "checkout", "-q", "--detach", "FETCH_HEAD")
+    return _git(git, "-C", str(folder), "rev-parse", "HEAD").strip()
+
+
+def _git(git: str, *words: str) -> str:
+    environment = git_environment(SETTINGS, os.environ) | {"GIT_ALLOW_PROTOCOL": PROTOCOLS}
+    try:
+        ran = subprocess.run(
+            [git, *words], env=environment, stdin=subprocess.DEVNULL, capture_output=True, timeout=PATIENCE, check=False
+        )
+    except subprocess.TimeoutExpired as error:
+        raise UsageError(f"git took longer than {PATIENCE:.0f} s") from error
+    except (OSError, ValueError) as error:
+        raise UsageError(f"git could not be run: {error}") from error
+    if ran.returncode:
+        said = ran.stderr.decode(errors="replace").strip().splitlines() or ["nothing"]
+        raise UsageError(f"git could not fetch it and says `{without_password(said[-1])[:300]}`")
+    return ran.stdout.decode(errors="replace")
+
+
+def _chosen(folder: Path, name: str) -> Path:
+    """The folder of the plugin, which is one of several where the repository is a market."""
+    market = folder / MARKET
+    if not market.is_file():
+        return folder
+    try:
+        entries = read_json(market, folder).get("plugins")
+    except UnusableFile as error:
+        raise UsageError(f"`{MARKET}` cannot be used: {error}") from error
+    places = {
+        one["name"]: one["source"]
+        for one in (entries if isinstance(entries, list) else ())
+        if isinstance(one, dict) and isinstance(one.get("name"), str) and isinstance(one.get("source"), str)
+    }
+    if not name and len(places) != 1:
+        raise UsageError(f"it holds several plugins; name one with `--plugin`: {', '.join(places) or 'none is in it'}")
+    wanted = name or next(iter(places))
+    if wanted not in places:
+        raise UsageError(f"it holds no plugin `{wanted}` of its own; there are {', '.join(places)}")
+    chosen = Path(os.path.realpath(folder / places[wanted]))
+    if not chosen.is_relative_to(os.path.realpath(folder)) or not chosen.is_dir():
+        raise UsageError(f"the plugin `{wanted}` is not in this repository")
+    return chosen
+
+
+def _check(folder: Path) -> None:
+    """Raises `UnusableFile` for what is no file, folder or link within the folder, and for too much of it."""
+    real, count, size = os.path.realpath(folder), 0, 0
+    for place, folders, files in os.walk(folder):
+        if Path(place) == folder and ".git" in folders:
+            folders.remove(".git")
+        for name in (*folders, *files):
+            path = Path(place, name)
+            shown, status = path.relative_to(folder), path.lstat()
+            count, size = count + 1, size + status.st_size
+            if stat.S_ISLNK(status.st_mode):
+                if os.path.isabs(os.readlink(path)) or not Path(os.path.realpath(path)).is_relative_to(real):
+                    raise UnusableFile(f"its link `{shown}` leads out of it")
+            elif not stat.S_ISREG(status.st_mode) and not stat.S_ISDIR(status.st_mode):
+                raise UnusableFile(f"`{shown}` is neither a file nor a folder")
+            if count > MOST_FILES or size > MOST_TOGETHER:
+                raise UnusableFile(f"it holds more than {MOST_FILES:,} files or {MOST_TOGETHER:,} bytes")
+
+
+def _without_git(folder: Path) -> Callable[[str, list[str]], list[str]]:
+    return lambda place, names: [".git"] if Path(place) == folder and ".git" in names else []

@@ -1,0 +1,203 @@
+"""Plugins: folders with skills, commands, agents, hooks and servers in the layout of Claude Code's, as they were when
+the user added them. One whose files are others now is not used."""
+
+import json
+import os
+import re
+from collections.abc import Callable, Iterator, Mapping
+from functools import lru_cache
+from pathlib import Path
+
+from agent.config.per_project import alone_with
+from agent.config.values import Config
+from agent.errors import ConfigError, UsageError
+from agent.extensions.extension_files import UnusableFile, digest_of, text_of
+from tools.base import ToolError
+from tools.files.bounded import LARGEST, own_beginning_of
+from tools.files.read_write import write_bytes
+from tools.lazy import dataclass
+
+MANIFEST = ".claude-plugin/plugin.json"
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+_DEFAULTS = {"skill": "skills", "command": "commands", "agent": "agents"}
+_KEYS = {"skill": "skills", "command": "commands", "agent": "agents"}
+
+
+@dataclass(frozen=True, slots=True)
+class Plugin:
+    """A plugin in a folder."""
+
+    name: str
+    folder: Path
+    manifest: Mapping[str, object]
+    source: str = ""
+    """The folder or address that it was added from."""
+    commit: str = ""
+    """Of the repository; empty where it came from a folder."""
+    digest: str = ""
+
+    @property
+    def version(self) -> str:
+        return _text(self.manifest, "version")
+
+    @property
+    def description(self) -> str:
+        return _text(self.manifest, "description")
+
+    def folders(self, kind: str) -> tuple[Path, ...]:
+        """Those that are there in which things of a kind are."""
+        if kind not in _DEFAULTS:
+            return ()
+        named = [_DEFAULTS[kind], *_paths(self.manifest.get(_KEYS[kind]))]
+        return tuple(dict.fromkeys(path for each in named if (path := self._inside(each)).is_dir()))
+
+    def files(self, key: str, usual: str) -> tuple[Path, ...]:
+        """Those that are there which hold what the manifest may say itself under a key: the manifest, if it does."""
+        said = self.manifest.get(key)
+        inline = [MANIFEST] if isinstance(said, dict) else []
+        return tuple(
+            dict.fromkeys(path for each in (usual, *_paths(said), *inline) if (path := self._inside(each)).is_file())
+        )
+
+    def servers(self) -> Iterator[tuple[str, object]]:
+        """The servers that it declares, by name. Raises `UnusableFile`."""
+        for path in self.files("mcpServers", ".mcp.json"):
+            content = read_json(path, self.folder)
+            tables = content.get("mcpServers", content)
+            yield from tables.items() if isinstance(tables, dict) else ()
+
+    def _inside(self, name: str) -> Path:
+        path = Path(os.path.normpath(self.folder / name))
+        return path if path.is_relative_to(self.folder) else self.folder / ".none"
+
+
+def plugin_in(folder: Path, name: str = "") -> Plugin:
+    """The plugin that a folder is. Raises `UsageError`."""
+    try:
+        manifest = read_json(folder / MANIFEST, folder) if (folder / MANIFEST).exists() else {}
+    except UnusableFile as error:
+        raise UsageError(f"`{MANIFEST}` cannot be used: {error}") from error
+    named = _text(manifest, "name") or name or folder.name
+    if not _NAME.fullmatch(named):
+        raise UsageError(f"{named[:80]!r} is no name for a plugin: letters, digits, `.`, `_` and `-`, 64 at most")
+    plugin = Plugin(named, folder, manifest)
+    has_parts = any(plugin.folders(kind) for kind in _DEFAULTS) or plugin.files("hooks", "hooks/hooks.json")
+    if not has_parts and not plugin.files("mcpServers", ".mcp.json"):
+        raise UsageError(f"`{named}` brings nothing: no skills, commands, agents, hooks or servers")
+    return plugin
+
+
+def read_json(path: Path, boundary: Path) -> dict[str, object]:
+    """The table that a file holds. Raises `UnusableFile`."""
+    try:
+        content = json.loads(text_of(path, boundary))
+    except (ValueError, RecursionError) as error:
+        raise UnusableFile(f"it is no JSON: {error}") from error
+    if not isinstance(content, dict):
+        raise UnusableFile("it holds no table")
+    return content
+
+
+class PluginStore:
+    """Those that the user has added."""
+
+    def __init__(self, config: Config) -> None:
+        self.folder = config.folders.data / "plugins"
+        self._index = self.folder / "plugins.json"
+
+    def all(self) -> tuple[tuple[Plugin, str], ...]:
+        """Each that was added, and why it is not used, if so."""
+        found = []
+        for name, entry in sorted(self._read().items()):
+            source, commit, digest = (str(entry.get(key, "")) for key in ("source", "commit", "digest"))
+            folder = self.folder / name
+            problem, manifest = "", dict[str, object]()
+            if not _NAME.fullmatch(name) or not _is_as_added(str(folder), digest):
+                problem = "its files are not as they were added; add it again"
+            else:
+                manifest = dict(plugin_in(folder, name).manifest)
+            found.append((Plugin(name, folder, manifest, source, commit, digest), problem))
+        return tuple(found)
+
+    def used(self) -> tuple[Plugin, ...]:
+        return tuple(plugin for plugin, problem in self.all() if not problem)
+
+    def add(self, plugin: Plugin) -> None:
+        """Takes over a plugin that lies in a folder of this store, in place of one of its name. Raises
+        `ConfigError`."""
+        target, old = self.folder / plugin.name, self.folder / f".old-{plugin.name}"
+        entry: dict[str, object] = {"source": plugin.source, "commit": plugin.commit, "digest": plugin.digest}
+
+        def replaced(entries: dict[str, dict[str, object]]) -> dict[str, dict[str, object]]:
+            _remove_all(old)
+            if target.exists():
+                target.rename(old)
+            plugin.folder.rename(target)
+            _remove_all(old)
+            return {**entries, plugin.name: entry}
+
+        self._change(replaced)
+
+    def remove(self, name: str) -> bool:
+        """Whether there was one. Raises `ConfigError`."""
+        if name not in self._read():
+            return False
+
+        def without(entries: dict[str, dict[str, object]]) -> dict[str, dict[str, object]]:
+            _remove_all(self.folder / name)
+            return {other: entry for other, entry in entries.items() if other != name}
+
+        self._change(without)
+        return True
+
+    def _change(self, work: Callable[[dict[str, dict[str, object]]], dict[str, dict[str, object]]]) -> None:
+        try:
+            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            with alone_with(self._index):
+                content = {"plugins": work(self._read())}
+                write_bytes(self._index.resolve(), json.dumps(content, indent=1).encode(), 0o600)
+        except OSError as error:
+            raise ConfigError(f"cannot write `{self.folder}`: {error.strerror or error}") from error
+        except ToolError as error:
+            raise ConfigError(str(error)) from error
+
+    def _read(self) -> dict[str, dict[str, object]]:
+        """What cannot be read was not added."""
+        try:
+            content = json.loads(own_beginning_of(self._index, LARGEST))
+        except (OSError, ValueError, RecursionError):
+            return {}
+        entries = content.get("plugins") if isinstance(content, dict) else None
+        return (
+            {name: one for name, one in entries.items() if isinstance(one, dict)} if isinstance(entries, dict) else {}
+        )
+
+
+def used_plugins(config: Config) -> tuple[Plugin, ...]:
+    """Those that the user has added and that are as they were."""
+    return PluginStore(config).used()
+
+
+@lru_cache(maxsize=256)  # once in a run: to read all files of a large one takes a while
+def _is_as_added(folder: str, digest: str) -> bool:
+    try:
+        return digest_of(Path(folder), Path(folder))[0] == digest
+    except (UnusableFile, OSError):
+        return False
+
+
+def _remove_all(folder: Path) -> None:
+    import shutil  # noqa: PLC0415  # deferred: plugins are seldom removed
+
+    if folder.exists():
+        shutil.rmtree(folder)
+
+
+def _text(table: Mapping[str, object], key: str) -> str:
+    value = table.get(key)
+    return " ".join(value.split()) if isinstance(value, str) else ""
+
+
+def _paths(said: object) -> list[str]:
+    values = said if isinstance(said, list) else [said]
+    return [each for each in values if isinstance(each, str) and "\0" not in each]

@@ -1,0 +1,180 @@
+"""`ebb plugin` as users see it: what it shows, what it takes over, and what comes of that in sessions."""
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from agent.errors import UsageError
+from agent.extensions.plugin_source import copied
+from tests.running import Run, ebb
+
+HOOKS = {
+    "hooks": {
+        "PreToolUse": [
+            {"matcher": "Bash", "hooks": [{"type": "command", "command": '"${CLAUDE_PLUGIN_ROOT}"/scripts/guard.sh'}]}
+        ]
+    }
+}
+
+
+class Owner:
+    def __init__(self, folder: Path) -> None:
+        self.home, self.project, self.plugin = folder / "home", folder / "project", folder / "kit"
+        for each in (self.home, self.project, self.plugin):
+            each.mkdir()
+        self.put(".claude-plugin/plugin.json", json.dumps({"name": "kit", "version": "1.2", "description": "A kit."}))
+        self.put("skills/pdf/SKILL.md", "---\nname: pdf\ndescription: Reads PDFs.\n---\nUse it.\n")
+        self.put("commands/hello.md", "---\ndescription: Greets.\n---\nSay hello.\n")
+        self.put("agents/critic.md", "---\nname: critic\ndescription: Finds faults.\n---\nFind faults.\n")
+        self.put("hooks/hooks.json", json.dumps(HOOKS))
+        self.put(
+            "scripts/guard.sh", "#!/bin/sh\ngrep -q forbidden && { echo 'the kit says no' >&2; exit 2; }\nexit 0\n"
+        )
+        (self.plugin / "scripts" / "guard.sh").chmod(0o755)
+        self.put(".mcp.json", '{"mcpServers": {"forge": {"command": "${CLAUDE_PLUGIN_ROOT}/serve"}}}')
+
+    def put(self, name: str, text: str) -> None:
+        path = self.plugin / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+
+    def run(self, *arguments: str) -> Run:
+        return ebb("-C", str(self.project), "plugin", *arguments, home=self.home)
+
+    def refusal(self, folder: Path | None = None, name: str = "") -> str:
+        """Why what lies in a folder is not taken."""
+        with pytest.raises(UsageError) as caught, copied(str(folder or self.plugin), self.home / "plugins", name):
+            pass
+        return str(caught.value)
+
+    def git(self, *words: str) -> str:
+        name = ("-c", "user.name=a", "-c", "user.email=a@b")
+        done = subprocess.run(
+            ["git", "-C", str(self.plugin), *name, *words], capture_output=True, text=True, check=True
+        )
+        return done.stdout.strip()
+
+    def commits(self) -> str:
+        self.git("init", "-q")
+        self.git("add", "-A")
+        self.git("commit", "-qm", "Begin")
+        return self.git("rev-parse", "HEAD")
+
+
+@pytest.fixture
+def owner(tmp_path: Path) -> Owner:
+    return Owner(tmp_path)
+
+
+SHOWN = """\
+kit 1.2: A kit.
+  from {source}
+  skill pdf: Reads PDFs.
+  command hello: Greets.
+  agent critic: Finds faults.
+  hook PreToolUse (Bash): "${{CLAUDE_PLUGIN_ROOT}}"/scripts/guard.sh
+  server forge: {{"command": "${{CLAUDE_PLUGIN_ROOT}}/serve"}}
+  program scripts/guard.sh
+  7 files in all
+"""
+
+
+def test_a_folder_is_shown_and_added_and_taken_away_again(owner: Owner) -> None:
+    assert owner.run("list").out == "no plugins; `ebb plugin add PATH|GIT-URL` adds one\n"
+    shown = owner.run("add", str(owner.plugin))
+    assert shown.out.startswith(SHOWN.format(source=owner.plugin))
+    assert shown.out.endswith("nothing was added; `--yes` adds it without a question\n")
+    assert owner.run("list").out.startswith("no plugins")
+    added = owner.run("add", str(owner.plugin), "--yes")
+    assert (added.code, added.out.splitlines()[-1]) == (
+        0,
+        "added `kit`; new sessions have it, `ebb plugin remove kit` takes it away",
+    )
+    assert owner.run("list").out == f"{'kit':<20}  1.2       {owner.plugin}  A kit.\n"
+    again = owner.run("add", str(owner.plugin), "--json")
+    assert (again.result["added"], again.result["problems"]) == (False, [])
+    assert owner.run("remove", "kit").out == "`kit` is removed\n"
+    assert owner.run("remove", "kit").out == "there is no plugin `kit`\n"
+    assert sorted(os.listdir(owner.home / "data" / "plugins")) == ["plugins.json", "plugins.json.lock"]
+
+
+def test_a_repository_is_taken_at_one_commit_and_without_its_hooks(owner: Owner) -> None:
+    first = owner.commits()
+    owner.put("commands/bye.md", "Say bye.\n")
+    owner.put(".gitattributes", "*.md filter=bad\n")
+    second = owner.commits()
+    address = f"file://{owner.plugin}"
+    added = owner.run("add", address, "--yes", "--ref", first, "--json")
+    assert (added.result["commit"], added.result["added"], added.code) == (first, True, 0)
+    shown = owner.run("add", address, "--yes").out
+    assert (
+        f"  from {address} at commit {second}\n  in place of the one from {address} at commit {first}, with oth"
+        in shown
+    )
+    folder = owner.home / "data" / "plugins" / "kit"
+    assert (folder / "commands" / "bye.md").exists()
+    assert not (folder / ".git").exists()
+    (row,) = owner.run("list", "--json").result["plugins"]
+    assert (row["commit"], row["problem"]) == (second, "")
+    for refused in ("ext::sh -c touch% /tmp/x", "http://127.0.0.1:1/x", str(owner.plugin / "nothing")):
+        assert owner.run("add", refused, "--yes").code == 2
+    for ref in ("--upload-pack=touch x", "nowhere"):
+        assert owner.run("add", address, "--yes", f"--ref={ref}").code == 2
+
+
+def test_one_of_several_in_a_repository_is_named(owner: Owner, tmp_path: Path) -> None:
+    market = tmp_path / "market"
+    (market / "plugins").mkdir(parents=True)
+    owner.plugin.rename(market / "plugins" / "kit")
+    (market / ".claude-plugin").mkdir()
+    plugins = [{"name": "kit", "source": "./plugins/kit"}, {"name": "out", "source": "../.."}, {"name": "other"}]
+    (market / ".claude-plugin" / "marketplace.json").write_text(json.dumps({"plugins": plugins}))
+    assert owner.refusal(market) == "it holds several plugins; name one with `--plugin`: kit, out"
+    assert owner.refusal(market, "out") == "the plugin `out` is not in this repository"
+    with copied(str(market), owner.home / "plugins", "kit") as plugin:
+        assert (plugin.name, plugin.version, plugin.source) == ("kit", "1.2", str(market))
+
+
+@pytest.mark.parametrize(
+    ("spoil", "told"),
+    [
+        (lambda plugin: (plugin / "etc").symlink_to("/etc"), "its link `etc` leads out of it"),
+        (lambda plugin: (plugin / "skills" / "x").symlink_to("../../project"), "its link `skills/x` leads out of it"),
+        (lambda plugin: os.mkfifo(plugin / "skills" / "pipe"), "`skills/pipe` is neither a file nor a folder"),
+        (lambda plugin: os.truncate(plugin / ".mcp.json", 30_000_000), "it holds more than 2,000 files or 20,000,000"),
+    ],
+)  # fmt: skip
+def test_what_leads_out_of_its_folder_is_refused(owner: Owner, spoil: object, told: str) -> None:
+    assert callable(spoil)
+    spoil(owner.plugin)
+    assert owner.refusal().startswith(f"the plugin `kit` cannot be used: {told}")
+    assert os.listdir(owner.home / "plugins") == []
+
+
+def test_a_manifest_that_cannot_be_used_is_named(owner: Owner) -> None:
+    for manifest, told in (
+        ("{", "`.claude-plugin/plugin.json` cannot be used: it is no JSON: "),
+        ('{"name": "../x"}', "'../x' is no name for a plugin: "),
+    ):
+        owner.put(".claude-plugin/plugin.json", manifest)
+        assert owner.refusal().startswith(told)
+    assert owner.refusal(owner.project).startswith("`project` brings nothing: ")
+
+
+def test_hooks_and_servers_of_a_plugin_are_there_in_sessions_until_its_files_change(owner: Owner) -> None:
+    assert owner.run("add", str(owner.plugin), "--yes").code == 0
+    script = owner.home / "script.json"
+    call = {"name": "bash", "arguments": {"command": "echo forbidden"}}
+    script.write_text(json.dumps({"reply": [{"calls": [call]}, {"text": "done"}]}))
+    ask = ("-C", str(owner.project), "-p", "go", "-m", f"scripted/{script}", "--permission-mode", "auto")
+    run = ebb(*ask, "--output-format", "json", home=owner.home)
+    assert run.result["denied"][0]["rule"] == "a hook refuses it: the kit says no"
+    servers = ebb("-C", str(owner.project), "mcp", "list", "--json", home=owner.home).result
+    assert (servers["name"], servers["owner"], servers["source"]) == ("forge", "user", "plugin kit")
+    (owner.home / "data" / "plugins" / "kit" / "scripts" / "guard.sh").write_text("#!/bin/sh\n")
+    run = ebb(*ask, "--output-format", "json", home=owner.home)
+    assert run.result["denied"] == []
+    assert "not used: its files are not as they were added" in owner.run("list").out
