@@ -150,7 +150,7 @@ class Composer:
         closing.push_async_callback(summarisers.close)
 
         compacting = compacting_of(config, provider.window.effective)
-        tools, server_tools = tools_for(compacting, config, languages), ServerTools()
+        tools, server_tools = tools_for(compacting, config, languages, keeps=not self.ephemeral), ServerTools()
         servers = self._servers(server_tools, channel, closing)
         finders, spares = servers is not None and bool(servers.entries), not config.tools_allowed
         deferral = Deferral(config.tool_deferral_threshold, await recorder.tool_uses(), finders=finders, spares=spares)

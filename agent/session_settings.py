@@ -34,6 +34,7 @@ from tools.files.endings import endings_in
 from tools.final_report import FinalReport
 from tools.lazy import dataclass
 from tools.memory import Memory
+from tools.repo_map import ENOUGH, MAPPED
 from tools.submit_plan import SubmitPlan
 from tools.web_fetch import WebFetch
 from tools.web_search import WebSearch
@@ -124,13 +125,18 @@ def hooks_for_calls(config: Config) -> tuple[AfterTool, ...]:
 
 
 def tools_for(
-    compacting: CompactionSettings, config: Config, languages: SessionLanguages | None = None
+    compacting: CompactionSettings,
+    config: Config,
+    languages: SessionLanguages | None = None,
+    *,
+    keeps: bool = True,
 ) -> tuple[Tool, ...]:
     """The built-in tools, or those of them that the user has chosen; the one for notebooks where the project has some,
-    the one that searches the web where the user has said by what, and those that ask `languages` where the project has
-    files of which servers know something. Where a full window ends in a report, the tool that
-    takes it is there from the beginning. Raises `ConfigError`."""
-    rare = rare_tools(languages.servers if languages is not None else None)
+    the one that searches the web where the user has said by what, those that ask `languages` where the project has
+    files of which servers know something, and the map where there is much code. `keeps`: something may be kept on disk.
+    Where a full window ends in a report, the tool that takes it is there from the beginning. Raises `ConfigError`."""
+    maps = config.folders.data / "maps" if keeps else None
+    rare = rare_tools(languages.servers if languages is not None else None, maps)
     memory = Memory(memory_folder(config.folders.data, config.project))
     known = {tool.name: tool for tool in (*builtin_tools(), *rare, memory)}
     for key, names in (("tools.allowed", config.tools_allowed), ("tools.denied", config.tools_denied)):
@@ -143,6 +149,7 @@ def tools_for(
     has_use: Mapping[str, Callable[[], bool]] = {
         "edit_notebook": lambda: ".ipynb" in endings(),
         "web_search": lambda: bool(config.web_search),
+        "repo_map": lambda: sum(endings()[ending] for ending in MAPPED) >= ENOUGH,
         "diagnostics": has_servers,
         "symbols": has_servers,
     }

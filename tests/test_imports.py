@@ -17,7 +17,7 @@ HEAVY = (
 )  # fmt: skip
 SELDOM = (
     "agent.lsp.find", "tools.lsp.pool", "agent.extensions.places", "agent.extensions.trust", "yaml",
-    "agent.config.hook_tables", "agent.hooks.session_hooks",
+    "agent.config.hook_tables", "agent.hooks.session_hooks", "tools.code_map.run", "tree_sitter_python",
     "agent.input.attach", "agent.window.compact", "agent.context.compaction", "agent.calls.hooks",
     "agent.context.provenance", "agent.archive.embeddings", "agent.calls.hooks", "agent.archive.indexer",
     "agent.archive.semantic_search", "agent.overview", "agent.window.rewrite", "agent.mcp.running",

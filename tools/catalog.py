@@ -1,6 +1,7 @@
 """The tools that come with the program. A new one is a file, a text and a line here."""
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tools.apply_patch import ApplyPatch
@@ -19,6 +20,7 @@ from tools.grep import Grep
 from tools.read import Read
 from tools.read_result import ReadResult
 from tools.recall import Recall
+from tools.repo_map import RepoMap
 from tools.symbols import Symbols
 from tools.todo import Todo
 from tools.tool_search import ToolSearch
@@ -56,7 +58,7 @@ def builtin_tools() -> tuple[Tool, ...]:
     )
 
 
-def rare_tools(servers: "Callable[[], LanguageServers] | None" = None) -> tuple[Tool, ...]:
+def rare_tools(servers: "Callable[[], LanguageServers] | None" = None, maps: Path | None = None) -> tuple[Tool, ...]:
     """Those that are seldom needed, and held back while that makes requests smaller. `servers`: what some of them
-    ask."""
-    return (Diagnostics(servers), Symbols(servers))
+    ask; `maps`: the folder for what a map was made from, None where nothing is kept."""
+    return (RepoMap(maps), Diagnostics(servers), Symbols(servers))

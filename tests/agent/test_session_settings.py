@@ -102,6 +102,18 @@ def test_what_asks_language_servers_is_offered_where_there_seem_to_be_some(tmp_p
     assert offered('tools.denied=["symbols"]') == usual | {"diagnostics"}
 
 
+def test_a_map_is_offered_where_there_is_much_code(tmp_path: Path) -> None:
+    def offered() -> set[str]:
+        config = load_config(tmp_path, {"EBB_HOME": str(tmp_path)}, {})
+        return {tool.name for tool in tools_for(compacting_of(config, 10_000), config)}
+
+    for number in range(19):
+        (tmp_path / f"{number}.go").touch()
+    usual = offered()
+    (tmp_path / "20.ts").touch()
+    assert offered() - usual == {"repo_map"}
+
+
 async def test_a_session_that_goes_on_in_another_mode_begins_as_before_and_its_model_is_told(tmp_path: Path) -> None:
     house = House(tmp_path)
     sent: list[Request] = []

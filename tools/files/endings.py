@@ -2,7 +2,6 @@
 
 import os
 from collections import Counter, deque
-from collections.abc import Mapping
 from contextlib import suppress
 from itertools import islice
 from pathlib import Path
@@ -11,7 +10,7 @@ MOST_LOOKED_AT = 1000
 """Names that are looked at."""
 
 
-def endings_in(folder: Path) -> Mapping[str, int]:
+def endings_in(folder: Path) -> Counter[str]:
     """How often the first names in a folder and, level by level, those below it end in what: `.py`, `.ipynb`."""
     waiting, left = deque([str(folder)]), MOST_LOOKED_AT
     found: Counter[str] = Counter()

@@ -1,0 +1,103 @@
+"""The `repo_map` tool, with its program."""
+
+import asyncio
+import json
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.waiting import soon
+from tools.base import Result, ToolError, Workspace
+from tools.code_map import mapper
+from tools.code_map.grammars import GRAMMARS
+from tools.outputs.extent import Extent
+from tools.repo_map import MAPPED, RepoMap
+
+FILES = {
+    "src/engine.py": "class Engine:\n    def start(self) -> None: ...\n",
+    "src/app.py": "from src.engine import Engine\n\ndef main() -> None:\n    Engine().start()\n",
+    "ignored/more.py": "class Ignored: ...\n",
+    ".gitignore": "ignored/\n",
+    "notes.txt": "class Words: ...\n",
+    "bad.py": "class Zero: ...\n\0",
+}
+WHOLE = "src/engine.py:\n1\tclass Engine\n2\t  def start(self) -> None\nsrc/app.py:\n3\tdef main() -> None"
+
+
+@pytest.fixture
+def project(workspace: Workspace) -> Workspace:
+    for name, content in FILES.items():
+        (workspace.root / name).parent.mkdir(exist_ok=True)
+        (workspace.root / name).write_text(content)
+    return workspace
+
+
+async def test_the_map_shows_what_a_project_defines_without_what_git_ignores(project: Workspace) -> None:
+    assert await RepoMap().run({}, project) == Result(WHOLE, extent=Extent("entries", 3, 3))
+    within = await RepoMap().run({"path": "src", "focus": ["app.py"]}, project)
+    assert within.text.startswith("src/app.py:\n3\tdef main() -> None")
+    with pytest.raises(ToolError, match=r"^`notes.txt` is no folder"):
+        await RepoMap().run({"path": "notes.txt"}, project)
+
+
+async def test_no_more_is_told_than_fits(project: Workspace) -> None:
+    narrow = replace(project, measure=lambda text: 200 * len(text.split("\n")))
+    told = await RepoMap().run({"tokens": 600}, narrow)
+    more = "(and 2 definitions more: say in `focus` what matters, or allow more `tokens`)"
+    assert told == Result(f"src/engine.py:\n1\tclass Engine\n{more}", extent=Extent("entries", 1, 3))
+
+
+async def test_a_file_that_has_not_changed_is_not_read_again(project: Workspace, tmp_path: Path) -> None:
+    maps = tmp_path / "data" / "maps"
+    await RepoMap(maps).run({}, project)
+    (kept,) = maps.iterdir()
+    assert (kept.stat().st_mode & 0o777, maps.stat().st_mode & 0o777) == (0o600, 0o700)
+    table = json.loads(kept.read_text())
+    table["files"]["src/engine.py"][2][0][3] = "class Remembered"
+    kept.write_text(json.dumps(table))
+    assert "Remembered" in (await RepoMap(maps).run({}, project)).text
+    engine = project.root / "src" / "engine.py"
+    engine.write_text(FILES["src/engine.py"] + "\n")
+    assert (await RepoMap(maps).run({}, project)).text == WHOLE
+    kept.write_text('{"version": 1, "files": {"src/engine.py": [1]}}')
+    assert (await RepoMap(maps).run({}, project)).text == WHOLE
+    kept.unlink()
+    os.mkfifo(kept)
+    assert (await RepoMap(maps).run({}, project)).text == WHOLE
+
+
+async def test_it_says_how_far_it_is_and_leaves_nothing_behind_when_it_is_cancelled(project: Workspace) -> None:
+    for number in range(600):
+        (project.root / f"m{number}.py").write_text(f"class M{number}: ...\n")
+    heard: list[str] = []
+    watched = replace(project, progress=heard.append)
+    running = asyncio.create_task(RepoMap().run({}, watched))
+    await soon(lambda: bool(heard))
+    running.cancel()
+    await asyncio.wait([running])
+    assert heard[0] == "250 of 603 files read\n"
+    await soon(lambda: not _maps(project.root))
+
+
+def _maps(root: Path) -> list[str]:
+    """The processes that map a folder."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            words = entry.read_bytes().split(b"\0")
+        except OSError:
+            continue
+        if mapper._START.encode() in words and os.fsencode(root) in words:
+            found.append(entry.parent.name)
+    return found
+
+
+async def test_where_there_is_no_code_that_is_said(workspace: Workspace) -> None:
+    told = "no code that can be mapped: Python, JavaScript, TypeScript, Go, Rust and Java are"
+    assert await RepoMap().run({}, workspace) == Result(told)
+
+
+def test_what_is_offered_knows_what_is_mapped() -> None:
+    assert set(MAPPED) == set(GRAMMARS)

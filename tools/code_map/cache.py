@@ -1,0 +1,72 @@
+"""The tags of a project's files as they were found last, in a file that only its owner can read. What cannot be read
+was not kept; that it cannot be written harms nobody."""
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+from tools.code_map.tags import Definition, Tags
+from tools.files.bounded import beginning_of
+
+VERSION = 1
+LARGEST = 64 * 1024**2
+"""Bytes of the file; a larger one is not kept."""
+MOST_PROJECTS = 20
+
+
+class Kept(NamedTuple):
+    """The tags of a file that has not changed while these are the same."""
+
+    changed: int
+    """Its time of change, in nanoseconds."""
+    size: int
+    tags: Tags
+
+
+def file_for(folder: Path, root: Path) -> Path:
+    return folder / f"{hashlib.sha256(os.fsencode(root)).hexdigest()[:24]}.json"
+
+
+def load(path: Path) -> dict[str, Kept]:
+    try:
+        content = beginning_of(path, LARGEST + 1)
+        table = json.loads(content) if len(content) <= LARGEST else {}
+        if table.get("version") != VERSION:
+            return {}
+        return {name: _decoded(entry) for name, entry in table["files"].items()}
+    except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        return {}
+
+
+def _decoded(entry: list[object]) -> Kept:
+    match entry:
+        case [int(changed), int(size), list(definitions), dict(uses)]:
+            found = tuple(
+                Definition(str(name), int(line), int(depth), str(text)) for name, line, depth, text in definitions
+            )
+            return Kept(changed, size, Tags(found, {str(name): int(count) for name, count in uses.items()}))
+    raise ValueError("not an entry")
+
+
+def save(path: Path, files: Mapping[str, Kept]) -> None:
+    """Puts the tags in place of those before, and removes those of projects that were mapped longest ago."""
+    entries = {name: (one.changed, one.size, one.tags.definitions, one.tags.uses) for name, one in files.items()}
+    text = json.dumps({"version": VERSION, "files": entries}, separators=(",", ":"))
+    if len(text) > LARGEST:
+        return
+    new = path.with_name(f"{path.name}.{os.getpid()}.new")
+    with suppress(OSError):
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        try:
+            with open(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600), "w") as file:
+                file.write(text)
+            new.replace(path)
+        finally:
+            new.unlink(missing_ok=True)
+        others = sorted(path.parent.glob("*.json"), key=lambda one: one.stat().st_mtime, reverse=True)
+        for old in others[MOST_PROJECTS:]:
+            old.unlink(missing_ok=True)

@@ -1,0 +1,108 @@
+"""The map as a program of its own: it reads what is wanted from its input, prints how far it is, and then what matters
+most, each a line of JSON. It can be killed at any time, and a grammar that fails ends nobody else."""
+
+import json
+import os
+import resource
+import stat
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from multiprocessing import get_context
+from pathlib import Path
+
+from tools.code_map.cache import Kept, file_for, load, save
+from tools.code_map.grammars import GRAMMARS
+from tools.code_map.rank import Focus, ranked
+from tools.code_map.tags import LARGEST, NOTHING, Tags, tags_of
+from tools.search.walk import files_below
+from tools.secrets.files import holds_secrets
+
+MOST_FILES = 20_000
+MOST_DEFINITIONS = 2000
+"""Definitions that are handed over."""
+_FEW = 100
+"""Files that one process reads as soon as several would."""
+_PROCESSES = 4
+_LONGEST = 300
+"""Seconds of the processor's time."""
+_EVERY = 250
+"""Files after which it is told how far it is."""
+
+_START = (
+    "import sys, json; sys.path[:] = json.loads(sys.argv[1]); from tools.code_map.mapper import main; main(sys.argv[2])"
+)
+
+
+def argv_for(root: str) -> list[str]:
+    """The command that maps a folder."""
+    places = [str(Path(__file__).parents[2]), *(place for place in sys.path if place)]
+    return [sys.executable, "-I", "-S", "-c", _START, json.dumps(places), root]
+
+
+def main(root: str) -> None:
+    resource.setrlimit(resource.RLIMIT_CPU, (_LONGEST, _LONGEST))
+    wanted = json.loads(sys.stdin.readline())
+    found, is_all = _files_in(root)
+    cache = file_for(Path(wanted["cache"]), Path(root)) if wanted["cache"] else None
+    kept = load(cache) if cache is not None else {}
+    files = dict(_tagged(root, found, kept))
+    if cache is not None and files != kept:
+        save(cache, files)
+    tags = {path: one.tags for path, one in files.items()}
+    words = [word.strip("/") for word in wanted["focus"] if word.strip("/")]
+    asked = {path for path in tags if any(path == word or path.startswith(f"{word}/") for word in words)}
+    every = ranked(tags, Focus(set(wanted["seen"]) & tags.keys(), asked, set(words)))
+    chosen = [(path, one.line, one.depth, one.signature) for path, one, _ in every[:MOST_DEFINITIONS]]
+    _say({"files": len(tags), "definitions": len(every), "is_all": is_all, "chosen": chosen})
+
+
+def _files_in(root: str) -> tuple[dict[str, tuple[int, int]], bool]:
+    """The files that can be mapped, with their time of change and size; whether these are all."""
+    found: dict[str, tuple[int, int]] = {}
+    for path in files_below(root):
+        if os.path.splitext(path)[1] in GRAMMARS and not holds_secrets(path):
+            if len(found) == MOST_FILES:
+                return found, False
+            try:
+                status = os.lstat(os.path.join(root, path))
+            except OSError:
+                continue
+            if stat.S_ISREG(status.st_mode) and status.st_size <= LARGEST:
+                found[path] = (status.st_mtime_ns, status.st_size)
+    return found, True
+
+
+def _tagged(root: str, found: Mapping[str, tuple[int, int]], kept: Mapping[str, Kept]) -> Iterator[tuple[str, Kept]]:
+    """Each file with its tags: those that were kept where it has not changed."""
+    same = {path: kept[path] for path, state in found.items() if path in kept and kept[path][:2] == state}
+    left = [path for path in found if path not in same]
+    yield from same.items()
+    tags = _read([os.path.join(root, path) for path in left])
+    for done, (path, found_there) in enumerate(zip(left, tags, strict=False), start=1):
+        yield path, Kept(*found[path], found_there)
+        if done % _EVERY == 0:
+            _say({"done": done, "of": len(left)})
+
+
+def _read(paths: list[str]) -> Iterator[Tags]:
+    """The tags of files, in order, read by several processes where there are many. Where one of them dies by what a
+    file holds, nothing is known of those that follow."""
+    count = min(_PROCESSES, os.cpu_count() or 1)
+    if len(paths) <= _FEW or count == 1:
+        yield from map(tags_of, paths)
+        return
+    with ProcessPoolExecutor(count, mp_context=get_context("fork")) as pool:
+        results: Iterable[Tags] = pool.map(tags_of, paths, chunksize=25)
+        done = 0
+        try:
+            for tags in results:
+                done += 1
+                yield tags
+        except BrokenProcessPool:
+            yield from (NOTHING for _ in paths[done:])
+
+
+def _say(message: Mapping[str, object]) -> None:
+    print(json.dumps(message, ensure_ascii=True, separators=(",", ":")), flush=True)

@@ -1,0 +1,57 @@
+"""The map's program, run for a caller: started, listened to, ended."""
+
+import json
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from tools.base import ToolError
+from tools.code_map.mapper import argv_for
+from tools.process.child import Child, started
+from tools.process.lines import TooLong
+from tools.process.shell import Launch
+
+_LARGEST = 8 * 1024**2
+"""Bytes of a line."""
+
+
+class _LastWords:
+    """What the program printed last on its error output."""
+
+    def __init__(self) -> None:
+        self._tail = b""
+
+    @property
+    def last_line(self) -> str:
+        lines = self._tail.decode("utf-8", "replace").strip().splitlines()
+        return lines[-1] if lines else ""
+
+    def write(self, data: bytes) -> None:
+        self._tail = (self._tail + data)[-4096:]
+
+
+async def mapped(root: Path, wanted: Mapping[str, object], show: Callable[[str], None]) -> dict[str, Any]:
+    """What the program finds. `show` is told how far it is. It is ended when this is cancelled. Raises `ToolError`."""
+    environment = {name: os.environ[name] for name in ("LANG", "LC_ALL", "TMPDIR") if name in os.environ}
+    try:
+        child = await started(Launch(tuple(argv_for(str(root))), environment), root, _LastWords(), _LARGEST)
+    except (OSError, ValueError) as error:
+        raise ToolError(f"the map cannot be made: {error}; look with glob and grep") from error
+    try:
+        child.write(json.dumps(wanted).encode() + b"\n")
+        return await _listen(child, show)
+    except BrokenPipeError as error:
+        raise ToolError(f"the map cannot be made: {await child.ending()}; look with glob and grep") from error
+    finally:
+        await child.end()
+
+
+async def _listen(child: Child, show: Callable[[str], None]) -> dict[str, Any]:
+    while (line := await child.read()) is not None:
+        message = {} if isinstance(line, TooLong) else json.loads(line)
+        if "chosen" in message:
+            return dict(message)
+        if "done" in message:
+            show(f"{message['done']:,} of {message['of']:,} files read\n")
+    raise ToolError(f"the map cannot be made: {await child.ending()}; look with glob and grep")

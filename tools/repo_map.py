@@ -1,0 +1,62 @@
+"""The `repo_map` tool: what a project's code defines, the most important first, within a budget of tokens."""
+
+from pathlib import Path
+from typing import Literal
+
+from tools.base import Arguments, Effect, Result, ToolError, Workspace, description_beside
+from tools.files.paths import display, kind_of, resolve
+from tools.outputs.extent import Extent
+from tools.schema import items, number, object_of, text
+
+MAPPED = (".py", ".js", ".jsx", ".mjs", ".cjs", ".ts", ".mts", ".cts", ".tsx", ".go", ".rs", ".java")
+"""How the names of files end that are on a map."""
+ENOUGH = 20
+"""Files of which a map says more than a list of them."""
+USUAL, LEAST, MOST = 1500, 200, 10_000
+"""Tokens."""
+MOST_SEEN = 2000
+"""Files that were read, of which the map is told."""
+
+
+class RepoMap:
+    name = "repo_map"
+    description = description_beside(__file__)
+    effect: Effect = "read"
+    kind: Literal["rare"] = "rare"
+    schema = object_of(
+        {
+            "focus": {"type": "array", "items": {"type": "string"}, "maxItems": 50},
+            "path": {"type": "string"},
+            "tokens": {"type": "integer", "minimum": LEAST, "maximum": MOST},
+        },
+        required=(),
+    )
+
+    def __init__(self, cache: Path | None = None) -> None:
+        """`cache`: the folder for what was found in files, None where nothing is kept."""
+        self._cache = cache
+
+    def subjects(self, arguments: Arguments, workspace: Workspace) -> tuple[str, ...]:
+        return (str(resolve(text(arguments, "path", "."), workspace)),)
+
+    async def run(self, arguments: Arguments, workspace: Workspace) -> Result:
+        from tools.code_map.run import mapped  # noqa: PLC0415  # deferred: few runs draw a map
+        from tools.code_map.text import Chosen, within  # noqa: PLC0415  # deferred: few runs draw a map
+
+        root = resolve(text(arguments, "path", "."), workspace)
+        if kind_of(root) != "folder":
+            raise ToolError(f"`{display(root, workspace.root)}` is no folder: give one as `path`, or leave it out")
+        seen = [*workspace.seen.digests, *workspace.seen.looks][-MOST_SEEN:]
+        wanted = {
+            "cache": str(self._cache) if self._cache is not None else "",
+            "focus": [str(word).removeprefix("./") for word in items(arguments, "focus")],
+            "seen": [str(path.relative_to(root)) for path in seen if path.is_relative_to(root)],
+        }
+        found = await mapped(root, wanted, workspace.progress)
+        chosen = [Chosen(display(root / path, workspace.root), *rest) for path, *rest in found["chosen"]]
+        tokens = number(arguments, "tokens", USUAL)
+        told, count = within(chosen, found["definitions"], tokens, workspace.measure)
+        if not found["definitions"]:
+            return Result("no code that can be mapped: Python, JavaScript, TypeScript, Go, Rust and Java are")
+        note = "" if found["is_all"] else f"\n(only the first {found['files']:,} files were read: give a `path`)"
+        return Result(told + note, extent=Extent("entries", count, found["definitions"]))
