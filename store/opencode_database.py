@@ -6,7 +6,7 @@ from pathlib import Path
 
 from store.errors import translated
 
-_LONGEST = 16 << 20
+_LONGEST = 12 << 20
 """Characters of a row that is read."""
 
 

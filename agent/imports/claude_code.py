@@ -161,6 +161,8 @@ class _Tree:
             branch.add(at)
             at = self._before(at, places, main, troubles)
         branch |= self._beside(branch, main)
+        left = sum(self.nodes[place].is_message and place not in branch for place in main)
+        troubles.leave_out("lines of branches that were left", left)
         return [self.nodes[place].offset for place in sorted(branch) if self.nodes[place].offset >= 0]
 
     def _before(self, at: int, places: Mapping[str, int], main: list[int], troubles: Troubles) -> int | None:

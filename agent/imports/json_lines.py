@@ -15,7 +15,7 @@ from agent.messages import Image
 from tools.files.pictures import LARGEST_PICTURE, picture_type
 from tools.lazy import dataclass
 
-LONGEST = 16 << 20
+LONGEST = 12 << 20
 """Bytes of a line that is read. One with a picture in it twice is as long as that."""
 ENDS = 1 << 12
 """Bytes of each end of a longer line that are kept: what ties it to others stands there."""

@@ -75,7 +75,8 @@ def worked(user: User) -> ClaudeSession:
 def test_the_newest_branch_becomes_a_session_with_every_call_answered_once(user: User) -> None:
     worked(user).write(file_of(user))
     done = imported(user)
-    assert (done["states"], done["left_out"]) == ({"new": 1}, {"lines of sub-agents": 1})
+    left_out = {"lines of sub-agents": 1, "lines of branches that were left": 2}
+    assert (done["states"], done["left_out"]) == ({"new": 1}, left_out)
     assert done["problems"] == ["claude:one is imported without all of it: calls without an output (1)"]
     (id,) = done["sessions"]
     shown = messages(user, id)
@@ -182,13 +183,13 @@ def test_what_is_damaged_costs_its_line_and_the_rest_is_taken(user: User) -> Non
     assert done["states"] == {"new": 1, "unreadable": 2}
     assert sorted(done["problems"]) == [
         "claude:empty was left out: nothing was said in it",
-        "claude:one is imported without all of it: lines of more than 16 MiB (1), lines that cannot be read (2), "
+        "claude:one is imported without all of it: lines of more than 12 MiB (1), lines that cannot be read (2), "
         "lines with the id of another one (1), lines that are missing (1)",
         "claude:pipe was left out: it is not a regular file",
     ]
     (id,) = done["sessions"]
     assert [part.get("text") for message in messages(user, id) for part in message] == [
-        "begin ? half", None, "[This output had more than 16 MiB and was not imported.]",
+        "begin ? half", None, "[This output had more than 12 MiB and was not imported.]",
         "That was long.", "After the lost one.", "end",
     ]  # fmt: skip
 
