@@ -33,7 +33,11 @@ EXIT_CODES: Mapping[int, tuple[str, str]] = {
         "the session store cannot be used, the answer cannot be written, the model answered with nothing, or a bug",
     ),
     2: ("usage", "a flag, prompt, folder, URL or configuration is wrong"),
-    3: ("provider", "the provider cannot be reached, failed, does not know the model, or the account has no credit"),
+    3: (
+        "provider",
+        "the provider cannot be reached, failed, does not know the model, or the account has no credit; or a server of "
+        "tools that is `required` cannot be used",
+    ),
     4: ("key", "there is no key, or the provider does not accept it"),
     5: ("denied", "answered, but calls were denied (listed under `denied`); or a hook refused the prompt"),
     6: ("limit reached", "`--max-turns` or `--max-cost` was reached, or the model made the same call five times"),

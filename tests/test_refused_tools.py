@@ -21,7 +21,7 @@ def run(provider: str, tmp_path: Path, server: FakeProvider, *way: str, settings
         f'[agent]\nmodel = "{provider}/m"\npermission_mode = "auto"\n{settings}'
         f'[providers.{provider}]\nbase_url = "{server.url}{ROOTS[provider]}"\n'
         f"[providers.{provider}.models.m]\ncontext_window = 400000\n"
-        f"[mcp]\nstartup_timeout = 20\n"
+        f"[mcp]\nwait = 20\n"
         f"[mcp.servers.raw]\ncommand = {json.dumps(command)}\nargs = {json.dumps(arguments)}\n"
     )
     keys = {"ANTHROPIC_API_KEY": "key", "OPENAI_API_KEY": "key"}

@@ -29,6 +29,9 @@ IN_TABLE = {
     "max_line_length": "agent.max_line_length",
 }
 
+RENAMED = {"mcp.startup_timeout": "mcp.wait"}
+"""Keys of ours that had another name."""
+
 _TABLES = ("agent", "defaults", "options", "compaction", "tool_output_cache", "prune", "")
 """Tables whose keys are ours: they all stand for `[agent]`."""
 
@@ -106,6 +109,7 @@ def _translated(written: str, value: object) -> AliasedSetting | None:
     if table in _TABLES[1:-1] or (table == "" and (name != written or f"agent.{name}" in BY_KEY)):
         return AliasedSetting(f"agent.{name}", value, short)
     key = f"{table}.{name}" if table else name
+    key = RENAMED.get(key, key)
     return AliasedSetting(key, value, short if key != written else "")
 
 

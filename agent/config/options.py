@@ -279,10 +279,10 @@ OPTIONS: tuple[Option, ...] = (
     Option("agent.max_turns", None, optional_count, "requests that one turn may make"),
     Option("agent.max_cost", None, dollars, "US dollars one run may cost"),
     Option(
-        "mcp.startup_timeout",
+        "mcp.wait",
         None,
         optional_wait,
-        "seconds that the first request waits for servers; without it 5, and 0 in a terminal",
+        "seconds that the first request waits for servers; without it 30, and 0 in a terminal",
     ),
     Option("mcp.disabled", (), texts, "servers that are not started", tightens=_also_names),
     Option(
@@ -371,6 +371,7 @@ SERVER_KEYS: dict[str, Callable[[object], object]] = {
     "headers": named_texts,
     "type": one_of("stdio", "http", "streamable-http", "streamable_http"),
     "enabled": flag,
+    "required": flag,
     "enabled_tools": texts,
     "disabled_tools": texts,
     "startup_timeout": seconds,

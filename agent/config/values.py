@@ -117,7 +117,7 @@ class Config:
     retry_patience: float
     retry_first: float
     retry_fallback_after: float | None
-    mcp_startup_timeout: float | None
+    mcp_wait: float | None
     mcp_disabled: tuple[str, ...]
     lsp_enabled: bool
     lsp_timeout: float

@@ -37,6 +37,8 @@ class Declared:
     written: "WrittenServer"
     ignored: tuple[str, ...] = ()
     """Keys that mean nothing here."""
+    required: bool = False
+    """Without it no request is sent."""
 
     @property
     def name(self) -> str:
@@ -70,6 +72,7 @@ class Unusable:
     problem: str
     is_off: bool = False
     """Nothing is wrong with it: the user does not want it."""
+    required: bool = False
 
     @property
     def line(self) -> str:
@@ -218,11 +221,12 @@ def _declared(
     if table.get("enabled") is False or name in config.mcp_disabled:
         said = "`mcp.disabled` names it" if name in config.mcp_disabled else "`enabled` is false"
         return Unusable(name, owner, source, said, is_off=True)
+    required = table.get("required") is True
     try:
         spec = _spec_of(name, table, config.project, environment)
     except _Wrong as error:
-        return Unusable(name, owner, source, str(error))
-    return Declared(spec, owner, source, _digest_of(table, spec), _written(table, owner), ignored)
+        return Unusable(name, owner, source, str(error), required=required)
+    return Declared(spec, owner, source, _digest_of(table, spec), _written(table, owner), ignored, required)
 
 
 def problem_of(name: str, table: Mapping[str, object], config: Config) -> str:

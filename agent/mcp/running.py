@@ -12,6 +12,7 @@ from agent.events import Event
 from agent.mcp.declared import Declared, Unusable, declared_servers
 from agent.mcp.manage import approvals_of, make_server, pins_of
 from agent.mcp.mentions import with_named
+from agent.mcp.required import require
 from agent.mcp.server_requests import ServerRequests
 from agent.mcp.server_trust import ServerTrust
 from agent.mcp.status import ServerEntry, ServerStatus
@@ -22,7 +23,7 @@ from tools.base import Tool
 from tools.mcp.log import last_lines
 from tools.mcp.server import close_all
 
-HEADLESS_WAIT = 5.0
+HEADLESS_WAIT = 30.0
 """Seconds that the first request waits for servers where nobody is there to wait for it."""
 
 
@@ -77,7 +78,8 @@ class RunningServers:
         return self._channel.events_of(ask)
 
     async def settle(self, *, first: bool) -> None:
-        """At the start of a turn: approvals are asked for, and before the first request it is waited a while."""
+        """At the start of a turn: approvals are asked for, and before the first request it is waited a while, and for
+        what is required until it is there. Raises `ServerFailed`."""
         await self._trust.ask_to_start(self._waiting)
         if first:
             await self._wait_for_those_that_start()
@@ -86,6 +88,8 @@ class RunningServers:
             if entry.withheld():
                 await self._trust.ask_for_tools(entry)
         self._take_stock()
+        if first:
+            await require(self.entries.values(), self._unusable)
 
     async def with_named(self, said: User) -> User:
         """What the user said, with the prompts and resources that it names. Raises `UsageError`."""
@@ -192,7 +196,7 @@ class RunningServers:
         self._served.offer(offered, {name: why.format(server) for name, server in withheld.items()})
 
     async def _wait_for_those_that_start(self) -> None:
-        wait = self._config.mcp_startup_timeout
+        wait = self._config.mcp_wait
         if wait is None:
             wait = 0.0 if self._channel.is_interactive else HEADLESS_WAIT
         starting = [entry for entry in self.entries.values() if entry.state.phase == "starting"]

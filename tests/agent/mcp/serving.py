@@ -14,7 +14,7 @@ from agent.events import Decision, Event, Noticed, PermissionAsked, QuestionAske
 from agent.session import Session
 from agent.sessions import Sessions
 
-IN_TIME = "mcp.startup_timeout=20"
+IN_TIME = "mcp.wait=20"
 """What waits long enough for every server before the first request."""
 PROGRAM = Path(__file__).with_name("served_program.py")
 

@@ -199,7 +199,7 @@ def test_a_projects_configuration_declares_no_server(house: House) -> None:
         ("[mcp.servers.forge]\ncomand = 'x'", "there is no key `mcp.servers.forge.comand`; allowed are command, args"),
         ("[mcp.servers.forge]\nargs = 'x'", "`mcp.servers.forge.args` is 'x', but must be a list of texts in quotes"),
         ("[mcp.servers.\"a\\nb\"]\ncommand = 'x'", "'a\\nb' is not a name for a server"),
-        ("[mcp]\nstartup_timeout = -1", "`mcp.startup_timeout` is -1, but must be a number of seconds, or 0"),
+        ("[mcp]\nwait = -1", "`mcp.wait` is -1, but must be a number of seconds, or 0"),
     ],
 )
 def test_what_the_user_writes_wrong_is_an_error_that_names_the_key(house: House, text: str, problem: str) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from agent.errors import ConfigError
-from agent.events import Noticed
+from agent.events import Noticed, TurnFailed
 from agent.mcp.running import RunningServers
 from agent.messages import Note, User
 from agent.providers.wires.scripted import Scripted
@@ -58,8 +58,34 @@ async def test_what_is_wrong_with_a_server_is_one_line_and_the_turn_goes_on_with
 async def test_the_first_request_waits_no_longer_than_it_was_told(house: House) -> None:
     house.user(slow=command(house.server("slow")))
     house.approval("slow")
-    session = await house.open({"text": "done"}, settings=("mcp.startup_timeout=0.05",))
+    session = await house.open({"text": "done"}, settings=("mcp.wait=0.05",))
     assert notices(await say(session)) == ["the server `slow` was not ready within 0.05 s: its tools come later"]
+
+
+async def test_without_a_server_that_is_required_nothing_is_sent(house: House) -> None:
+    house.user(
+        broken={"command": "/no/such/program", "required": True},
+        forge={**command(house.server("forge")), "required": True},
+    )
+    session = await house.open({"text": "sent"}, settings=("mcp.wait=0",))
+    requests = Requests(session)
+    (failed,) = [event for event in await say(session) if isinstance(event, TurnFailed)]
+    why = "`/no/such/program`: No such file or directory"
+    assert (failed.code, failed.exit_code) == ("server", 3)
+    assert failed.message == f"the server `broken` is `required` and cannot be used: {why}"
+    assert requests.offered() == []
+
+
+async def test_a_server_that_is_required_is_waited_for_and_has_to_be_approved(house: House) -> None:
+    house.user(slow={**command(house.server("slow")), "required": True})
+    session = await house.open(
+        {"calls": [call("mcp__slow__echo", text="hi")]}, {"text": "done"}, settings=("mcp.wait=0",)
+    )
+    assert finished(await say(session)) == [("mcp__slow__echo", "done", "hi")]
+    house.user()
+    house.declares(ours={**command(house.server("ours")), "required": True})
+    (failed,) = [event for event in await say(await house.open({"text": "no"})) if isinstance(event, TurnFailed)]
+    assert failed.message == "the server `ours` is `required` and cannot be used: not approved"
 
 
 async def test_two_servers_that_come_late_are_found_and_join_when_the_view_is_rewritten(house: House) -> None:
@@ -76,7 +102,7 @@ async def test_two_servers_that_come_late_are_found_and_join_when_the_view_is_re
         {"text": "three"},
     ]
     small = ("agent.tail_tokens=200", "agent.result_offload_threshold=1000000", "agent.protect_tokens=200")
-    session = await house.open(*steps, settings=("mcp.startup_timeout=0.05", *small))
+    session = await house.open(*steps, settings=("mcp.wait=0.05", *small))
     requests = Requests(session)
     await until(lambda: phase(session, "forge") == "ready")
     await say(session)
@@ -106,7 +132,7 @@ async def test_a_session_that_goes_on_in_the_cache_keeps_its_tools_where_a_serve
         {"calls": [call("call_tool", name="mcp__slow__echo", arguments={"text": "found"})]},
         {"text": "two"},
     ]
-    first = await house.open({"text": "one"}, settings=("mcp.startup_timeout=0.05",))
+    first = await house.open({"text": "one"}, settings=("mcp.wait=0.05",))
     before = Requests(first)
     await say(first)
     await first.close()
