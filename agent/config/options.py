@@ -369,7 +369,7 @@ SERVER_KEYS: dict[str, Callable[[object], object]] = {
     "cwd": plain_text,
     "url": plain_text,
     "headers": named_texts,
-    "type": one_of("stdio", "http", "streamable-http", "streamable_http"),
+    "type": one_of("stdio", "http", "streamable-http", "streamable_http", "sse"),
     "enabled": flag,
     "required": flag,
     "enabled_tools": texts,

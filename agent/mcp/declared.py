@@ -195,10 +195,6 @@ def _table_of(name: str, entry: object) -> tuple[dict[str, object], tuple[str, .
         if key not in SERVER_KEYS:
             ignored.append(_one_line(written))
             continue
-        if key == "type" and value == "sse":
-            raise _Wrong(
-                "`sse` is not supported; give the address of its streamable HTTP endpoint and leave out `type`"
-            )
         try:
             table[key] = SERVER_KEYS[key](value)
         except ValueError as error:
@@ -275,6 +271,7 @@ def _spec_of(name: str, table: Mapping[str, object], folder: Path, environment: 
         name,
         command,
         url,
+        is_sse=kind == "sse",
         env=_expanded_values(table.get("env"), environment),
         headers=_expanded_values(table.get("headers"), environment),
         cwd=folder / Path(_expanded(cast(str, table.get("cwd", "")), environment)).expanduser() if command else None,

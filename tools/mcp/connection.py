@@ -27,6 +27,7 @@ from tools.mcp.questions import ask_to_open, callbacks
 from tools.mcp.repairs import first_fault, repaired
 from tools.mcp.results import messages_of, result_of, result_of_resource
 from tools.mcp.spec import ServerSpec
+from tools.mcp.sse import sse
 from tools.mcp.texts import one_line, said
 from tools.mcp.transport import http, stdio
 
@@ -103,9 +104,10 @@ async def _transport(
     connection: "Connection", log: ServerLog, credentials: Path, with_user: bool
 ) -> AsyncIterator[TransportStreams]:
     spec = connection.spec
-    over = (
-        stdio(spec, log, connection.lose) if spec.command else http(spec, credentials, connection.handlers, with_user)
-    )
+    if spec.command:
+        over = stdio(spec, log, connection.lose)
+    else:
+        over = (sse if spec.is_sse else http)(spec, credentials, connection.handlers, with_user)
     async with over as streams:
         yield repaired(streams, connection.hear, connection.left_out.append, connection.lose)
 

@@ -41,6 +41,8 @@ class ServerSpec:
     """The program and its arguments; empty when `url` is given."""
     url: str = field(default="", repr=False)
     """It may hold a password."""
+    is_sse: bool = False
+    """The address speaks the transport from before streamable HTTP."""
     env: Mapping[str, str] = field(default_factory=dict, repr=False)
     """What the program finds in its environment besides a few harmless variables of ours."""
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)

@@ -5,7 +5,7 @@ import json
 import os
 import re
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -33,6 +33,7 @@ _ID_AT_START = re.compile(rb'\A\s*\{\s*"jsonrpc"\s*:\s*"2\.0"\s*,\s*"id"\s*:\s*(
 _ID_AT_END = re.compile(rb',\s*"id"\s*:\s*(\d+|"[^"\\]*")\s*\}\s*\Z')
 
 _ABOUT_US = (httpx2.codes.UNAUTHORIZED, httpx2.codes.FORBIDDEN)
+_SESSION = "mcp-session-id"
 _CONNECT = 10.0
 """Seconds. How long an answer may take is measured by whoever waits for it."""
 _TELLING = 5.0
@@ -64,7 +65,7 @@ async def http(
     `with_user`: a login is done where the server wants one."""
     async with (
         authorisation(spec, credentials, handlers, with_user) as auth,
-        _Client(spec, auth) as client,
+        BoundedClient(spec, auth) as client,
         streamable_http_client(spec.url, http_client=client, max_sse_event_size=spec.most_bytes) as streams,
     ):
         yield streams
@@ -180,7 +181,9 @@ class UnreadableAnswer(httpx2.StreamError):
     """An answer that is larger than agreed, or not whole."""
 
 
-class _Client(httpx2.AsyncClient):
+class BoundedClient(httpx2.AsyncClient):
+    """Takes no answer that is larger than agreed."""
+
     def __init__(self, spec: ServerSpec, auth: httpx2.Auth | None) -> None:
         self._most = spec.most_bytes
         look_up_aside(asyncio.get_running_loop())
@@ -198,6 +201,8 @@ class _Client(httpx2.AsyncClient):
         try:
             async with asyncio.timeout(None if _is_asked(request) else _TELLING):
                 response = await super().send(request, **options)
+            if response.status_code == httpx2.codes.BAD_REQUEST and await _has_forgotten_us(request, response):
+                return httpx2.Response(httpx2.codes.NOT_FOUND, request=request)
             if request.method != "POST" or response.status_code < 400 or _is_known(response):
                 return response
             await response.aclose()
@@ -238,6 +243,16 @@ def _is_asked(request: httpx2.Request) -> bool:
     """Whether an answer is wanted, as it is of everything but notifications, answers of ours, and the farewell."""
     head = request.content[:200] if request.method == "POST" else b""
     return request.method not in ("POST", "DELETE") or (b'"method":' in head and b'"id":' in head)
+
+
+async def _has_forgotten_us(request: httpx2.Request, response: httpx2.Response) -> bool:
+    """Whether a server refuses the session that we named, as many do that were started again. The protocol has 404 for
+    that, which the SDK understands."""
+    if _SESSION not in request.headers:
+        return False
+    with suppress(ValueError, KeyError, TypeError, httpx2.StreamError):
+        return "session" in str(json.loads(await response.aread())["error"]["message"]).lower()
+    return False
 
 
 def _is_known(response: httpx2.Response) -> bool:

@@ -58,9 +58,13 @@ def test_a_projects_file_is_read_as_other_programs_write_it(house: House) -> Non
         "env": {"TOKEN": "${TOKEN}", "MODE": "dev"}, "alwaysAllow": ["x"], "description": "…",
     }  # fmt: skip
     house.declares(
-        forge=entry, web={"type": "streamable-http", "url": "http://h/mcp", "headers": {"X-Key": "${TOKEN}"}}
+        forge=entry,
+        web={"type": "streamable-http", "url": "http://h/mcp", "headers": {"X-Key": "${TOKEN}"}},
+        old={"type": "sse", "url": "http://h/sse"},
     )
-    forge, web = found(house)
+    forge, web, old = found(house)
+    assert isinstance(old, Declared)
+    assert old.spec == ServerSpec("old", url="http://h/sse", is_sse=True)
     assert isinstance(forge, Declared)
     assert isinstance(web, Declared)
     assert forge.spec == ServerSpec(
@@ -82,8 +86,7 @@ def test_a_projects_file_is_read_as_other_programs_write_it(house: House) -> Non
         ({"command": "x", "url": "http://h"}, "it needs a `command` or a `url`, and only one of them"),
         ({"args": ["x"]}, "it has `args` but no `command`"),
         ({"command": "x", "type": "http"}, '`type` is "http", but it has a `command`'),
-        ({"type": "sse", "url": "http://h"},
-         "`sse` is not supported; give the address of its streamable HTTP endpoint and leave out `type`"),
+        ({"command": "x", "type": "sse"}, '`type` is "sse", but it has a `command`'),
         ({"url": "file:///etc/passwd"}, "its `url` must begin with `https://` or `http://` and name a host"),
         ({"url": "${NAME}"}, "its `url` must begin with `https://` or `http://` and name a host"),
         ({"url": "http://h", "env": {"A": "1"}}, "`env` means nothing for a server with a `url`"),

@@ -14,6 +14,7 @@ from mcp.server.mcpserver.prompts import Prompt
 from mcp.server.mcpserver.resources import TextResource
 from mcp.server.mcpserver.utilities.types import Image
 from pydantic import BaseModel, Field
+from starlette.applications import Starlette
 
 PIXEL = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
@@ -121,14 +122,15 @@ def review(path: str, tone: str = "kind") -> str:
 
 def main() -> None:
     if sys.argv[1:] == ["http"]:
-        asyncio.run(over_http())
+        asyncio.run(listen(server.streamable_http_app()))
+    elif sys.argv[1:] == ["sse"]:
+        asyncio.run(listen(server.sse_app()))
     else:
         server.run("stdio")
 
 
-async def over_http() -> None:
+async def listen(app: Starlette) -> None:
     """Serves on a free port, which is the first line that it prints."""
-    app = server.streamable_http_app()
     with socket.create_server(("127.0.0.1", 0)) as listening:
         print(listening.getsockname()[1], flush=True)
         await uvicorn.Server(uvicorn.Config(app, log_level="warning")).serve(sockets=[listening])

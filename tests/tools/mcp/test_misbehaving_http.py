@@ -42,8 +42,9 @@ async def test_a_call_without_an_answer_ends(start: Starts) -> None:
         await server.close()
 
 
-async def test_a_server_that_has_forgotten_us_is_greeted_again(start: Starts) -> None:
-    with misbehaving("forgetful") as address:
+@pytest.mark.parametrize("way", ["forgetful", "started again"])
+async def test_a_server_that_has_forgotten_us_is_greeted_again(way: str, start: Starts) -> None:
+    with misbehaving(way) as address:
         server = await start.ready(ServerSpec("web", url=address))
         assert await server.call("echo", {}, unwatched) == Result("s2")
         await server.close()

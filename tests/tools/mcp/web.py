@@ -62,6 +62,9 @@ def misbehaving(way: str) -> Iterator[str]:
                     self.reply(200, b"{")
                 case "hang":
                     released.wait()
+                case "started again" if Handler.calls == 1:
+                    error = {"code": -32000, "message": "Bad Request: No valid session ID provided"}
+                    self.reply(400, json.dumps({"jsonrpc": "2.0", "id": None, "error": error}).encode())
                 case "forgetful" if Handler.calls == 1:
                     self.reply(404, b"")
                 case _:

@@ -1,0 +1,132 @@
+"""The transport from before streamable HTTP, with the SDK's own server and with one that misbehaves."""
+
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from queue import SimpleQueue
+from typing import Any
+
+import pytest
+
+from tests.tools.mcp.conftest import Starts, listening
+from tools.base import Result, ToolError, unwatched
+from tools.mcp.spec import ServerSpec
+
+OLD = "2024-11-05"
+
+
+@contextmanager
+def events(way: str) -> Iterator[str]:
+    """The address of a server that answers the second call, and misbehaves at the first one."""
+    queue: SimpleQueue[bytes] = SimpleQueue()
+    calls: list[object] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.begin(404 if way == "is not there" else 200, "text/event-stream")
+            host = "http://127.0.0.1:1" if way == "points elsewhere" else ""
+            self.wfile.write(f": hello\r\n\r\nevent: endpoint\r\ndata: {host}/said\r\n\r\n".encode())
+            while data := queue.get() if way not in ("is not there", "ends at once") else b"":
+                self.wfile.write(data)
+
+        def do_POST(self) -> None:
+            message = json.loads(self.rfile.read(int(self.headers["content-length"])))
+            is_first_call = message["method"] == "tools/call" and not calls
+            if is_first_call:
+                calls.append(message)
+                if way == "refuses":
+                    return self.begin(503, "text/html")
+                if way == "ends":
+                    queue.put(b"")
+                if way == "is large":
+                    queue.put(b"event: message\ndata: " + b"x" * 2_000_000)
+                    queue.put(b"")
+            self.begin(202, "text/plain")
+            if "id" in message and not (is_first_call and way != "well"):
+                self.tell({"jsonrpc": "2.0", "id": message["id"], "result": self.result(message["method"])})
+
+        def result(self, method: str) -> dict[str, Any]:
+            match method:
+                case "initialize":
+                    info = {"name": "old", "version": "1"}
+                    return {"protocolVersion": OLD, "capabilities": {"tools": {}}, "serverInfo": info}
+                case "tools/list":
+                    return {"tools": [{"name": "echo", "inputSchema": {"type": "object"}}]}
+            return {"content": [{"type": "text", "text": "well"}]}
+
+        def tell(self, message: dict[str, Any]) -> None:
+            text = json.dumps(message, indent=1).replace("\n", "\r\ndata: ")
+            queue.put(f"event: message\r\ndata: {text}\r\n\r\n".encode())
+
+        def begin(self, status: int, kind: str) -> None:
+            self.send_response(status)
+            self.send_header("content-type", kind)
+            self.end_headers()
+
+        def log_message(self, format: str, *args: object) -> None:
+            """Says nothing."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,))
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_address[1]}/sse"
+    finally:
+        queue.put(b"")
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+async def test_an_older_server_answers_calls(start: Starts) -> None:
+    with listening("serving", "sse") as address:
+        server = await start.ready(ServerSpec("old", url=address.replace("/mcp", "/sse"), is_sse=True))
+        assert (server.state.phase, server.state.name) == ("ready", "everything")
+        assert await server.call("echo", {"text": "hi"}, unwatched) == Result("hi")
+        assert await server.call("steps", {"count": 2}, unwatched) == Result("2 steps")
+        await server.close()
+
+
+CALLS = [
+    ("well", ""),
+    ("refuses", "refused `echo`: the server answers with HTTP 503 Service Unavailable"),
+    ("ends", "was lost during `echo` (its connection has ended); it may be half done"),
+    ("is large", "was lost during `echo` (its connection has ended); it may be half done"),
+]
+
+
+@pytest.mark.parametrize(("way", "told"), CALLS)
+async def test_a_call_that_goes_wrong_is_told_in_a_line_and_the_next_one_is_answered(
+    way: str, told: str, start: Starts
+) -> None:
+    with events(way) as address:
+        server = await start.ready(ServerSpec("old", url=address, is_sse=True, most_bytes=1_000_000))
+        assert (server.state.phase, server.state.protocol) == ("ready", OLD)
+        if told:
+            with pytest.raises(ToolError) as caught:
+                await server.call("echo", {}, unwatched)
+            assert str(caught.value) == f"the server `old` {told}"
+        assert await server.call("echo", {}, unwatched) == Result("well")
+        await server.close()
+
+
+@pytest.mark.parametrize(
+    ("way", "told"),
+    [
+        ("is not there", "the server answers with HTTP 404 Not Found"),
+        ("ends at once", "its connection has ended"),
+        ("points elsewhere", "it wants to be spoken to at another host: http://127.0.0.1:1/said"),
+    ],
+)
+async def test_a_server_that_cannot_be_spoken_to_is_named_in_a_line(way: str, told: str, start: Starts) -> None:
+    with events(way) as address:
+        state = await start(ServerSpec("old", url=address, is_sse=True)).ready()
+        assert (state.phase, state.detail) == ("failed", told)
+
+
+async def test_an_address_where_nobody_answers_is_named(start: Starts) -> None:
+    state = await start(ServerSpec("old", url="http://127.0.0.1:1/sse", is_sse=True)).ready()
+    assert (state.phase, state.detail) == ("failed", "the server cannot be reached: All connection attempts failed")
