@@ -55,6 +55,14 @@ def _subject(name: str, arguments: Mapping[str, object]) -> str:
             return _first_line(_text(arguments, "plan").lstrip("# \n"))
         case "memory":
             return f"{_text(arguments, 'action')} {_text(arguments, 'name')}".rstrip()
+        case "symbols":
+            line = _number(arguments, "line")
+            where = path_of(arguments) + (f":{line}" if line is not None else "")
+            asked = f"{_text(arguments, 'find').replace('_', ' ')} {_text(arguments, 'name')}".strip()
+            return f"{asked}  in {where}"
+        case "repo_map":
+            focus = arguments.get("focus")
+            return ", ".join(map(str, focus)) if isinstance(focus, list | tuple) else path_of(arguments)
         case "todo":
             return ""
         case "read_result":
