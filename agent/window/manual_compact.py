@@ -30,7 +30,7 @@ from agent.view_events import ContextCompacted, ReceiptItem
 from agent.window.compact import Compacted, CompactResult, event_of, result_of
 from agent.window.env import Env
 from agent.window.model_summary import CompactionContext, SummaryCost, job_of, summarise
-from agent.window.rewrite import keep_rewrite, work_of
+from agent.window.rewrite import ask_hooks, keep_rewrite, work_of
 
 NOTHING = "nothing was compacted: there is nothing yet that a summary would make smaller"
 CHANGED = "the conversation has changed since the preview was made: nothing was compacted; `/compact` makes a new one"
@@ -133,8 +133,10 @@ def _too_small(
 async def draft_summary(
     conversation: Conversation, env: Env, preview: Preview, hear: Callable[[Event], None]
 ) -> Drafted:
-    """Lets a model write the summary. `hear` is told what happens meanwhile, which is no part of a turn."""
+    """Lets a model write the summary. `hear` is told what happens meanwhile, which is no part of a turn. Raises
+    `HookRefused`."""
     _same(conversation, preview)
+    await ask_hooks(env, "asked", preview.focus)
 
     def emit(event: Event) -> None:
         env.emit(event)

@@ -46,20 +46,23 @@ async def compact_now(
 ) -> Compacted:
     """Compacts the conversation and keeps the result. `counted`: what the provider counted in the request that was too
     large. `chosen`: the one strategy that is tried. Raises `HookRefused` where that was `asked` for."""
-    may_summarise = chosen is None or chosen.strategy == "summary"
-    if env.hooks is not None and may_summarise:
-        answer = await env.hooks.before_compaction(trigger_of(cause), focus or "")
-        if answer.verdict == "deny" and cause == "asked":
-            raise HookRefused(f"a hook keeps the conversation from being compacted: {answer.reason}")
+    if chosen is None or chosen.strategy == "summary":
+        await ask_hooks(env, cause, focus)
     compacted = await compact(conversation, await work_of(conversation, env, counted), cause, focus, chosen)
     await keep_rewrite(conversation, compacted, env, cause, chosen)
-    if env.hooks is not None and compacted.conversation.summary != conversation.summary:
-        await env.hooks.after_compaction(trigger_of(cause), compacted.conversation.summary.text)
     return compacted
 
 
-def trigger_of(cause: Cause) -> Literal["manual", "auto"]:
-    """The cause of a rewrite, as hooks are told of it."""
+async def ask_hooks(env: Env, cause: Cause, focus: str | None) -> None:
+    """Tells hooks that a summary may be made. One that the window needs is made whatever they say. Raises
+    `HookRefused` of one that was `asked` for."""
+    if env.hooks is not None:
+        answer = await env.hooks.before_compaction(_trigger_of(cause), focus or "")
+        if answer.verdict == "deny" and cause == "asked":
+            raise HookRefused(f"a hook keeps the conversation from being compacted: {answer.reason}")
+
+
+def _trigger_of(cause: Cause) -> Literal["manual", "auto"]:
     return "manual" if cause == "asked" else "auto"
 
 
@@ -130,6 +133,8 @@ async def keep_rewrite(
         env.rent.rewritten()
     await env.recorder.snapshot(compacted.conversation, User(()), remembered(env), before)
     say_rewrite(before, compacted, cause, chosen, env.debug)
+    if env.hooks is not None and compacted.conversation.summary != before.summary:
+        await env.hooks.after_compaction(_trigger_of(cause), compacted.conversation.summary.text)
 
 
 def unchanged(before: Conversation, after: Conversation, strategies: Sequence[str]) -> int:
