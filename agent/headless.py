@@ -54,6 +54,7 @@ RunStop: TypeAlias = Literal[
 _STOPS: Mapping[str, RunStop] = {
     "error": "failed", "crash": "failed", "store": "failed", "empty_answer": "failed", "context": "context",
     "overflow": "context", "schema": "schema", "rate_limit": "rate_limited", "auth": "auth",
+    "hook": "denied",
 }  # fmt: skip
 _LIMITS: Mapping[str, str] = {
     "step_limit": "stopped at `--max-turns`; raise it, or go on with `ebb -c`",

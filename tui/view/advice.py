@@ -9,6 +9,7 @@ ADVICE: Mapping[str, str] = {
     "config": "`/settings` shows every setting and where it comes from; `ebb doctor` checks all of them",
     "undo": "`/undo list` shows all points; what is in the way is named above, so mend that and try again.",
     "store": "`ebb doctor` says what is wrong with the store",
+    "hook": "say it in another way, or take the hook away",
     "reference": "`/archive` lists what is kept",
     "empty_answer": "send the message again, or choose another model with `/model`",
     "context": "`/compact` makes room, `/context` shows what takes it, `/model` switches to one with a larger window",

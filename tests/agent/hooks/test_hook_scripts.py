@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -9,12 +10,13 @@ from typing import Any
 import pytest
 
 from agent.errors import AgentError
-from agent.events import Decision, PermissionAsked
+from agent.events import Decision, PermissionAsked, QuestionAsked
 from agent.session import Session
 from agent.sessions import Sessions
 from tests.agent.hooks.hooked import HOOKS, Hooked
 from tests.kit.session import bash, call, calls, events_of
 from tests.waiting import soon
+from tools.sandbox.system import Missing, found_sandbox
 
 
 @pytest.fixture
@@ -314,3 +316,69 @@ async def test_hooks_hear_of_a_compaction_and_may_refuse_one_that_is_asked_for(h
     assert (home.project / "asked").read_text() == "keep the numbers\n" * 2
     assert (home.project / "made").read_text() == "manual\n"
     assert any("we work on the parser" in getattr(part, "text", "") for part in last.parts)
+
+
+async def test_hooks_of_a_project_run_in_the_sandbox_and_those_of_the_user_outside(home: Hooked) -> None:
+    if isinstance(found_sandbox(), Missing):
+        pytest.skip("this machine has no sandbox")
+    home.environment["EBB_SANDBOX"] = "require"
+    probe = f'ls -a {home.home} 2>/dev/null; head -c 1 "$(jq -r .transcript_path)"; touch'
+    home.settings(UserPromptSubmit=[("", f"{probe} {home.home}/escaped; true")])
+    home.settings(UserPromptSubmit=[("", f"touch {home.home}/mine")], of_user=True)
+    home.replies(DONE)
+    done = await home.run()
+    assert (home.home / "mine").exists()
+    assert not (home.home / "escaped").exists()
+    assert "notes:]" in done.said
+
+
+async def test_what_nobody_has_approved_does_not_run(home: Hooked) -> None:
+    home.trusts = False
+    home.settings(UserPromptSubmit=[("", "touch ran")])
+    home.settings(UserPromptSubmit=[("", "touch ran-too")], of_user=True)
+    home.replies(DONE)
+    done = await home.run()
+    assert sorted(os.listdir(home.project)) == [".claude", ".git"]
+    assert (
+        "the hooks of `~/.claude/settings.json` are not approved, so they are left out; start `ebb` in a terminal to "
+        "decide, or give `--trust`"
+    ) in done.told
+
+
+async def test_the_users_own_hooks_for_another_program_are_approved_once(home: Hooked) -> None:
+    home.trusts = False
+    settings = home.settings(UserPromptSubmit=[("", "echo it runs")], of_user=True)
+    asked: list[str] = []
+
+    def meanwhile(session: Session, event: object) -> None:
+        if isinstance(event, QuestionAsked):
+            asked.append(event.question)
+            session.answer(event.id, "approve")
+
+    for _ in range(2):
+        home.replies(DONE)
+        done = await home.run(interactive=True, meanwhile=meanwhile)
+        assert "notes:]\nit runs" in done.said
+    assert asked == [
+        "`~/.claude/settings.json` has hooks that were written for Claude Code:\n\n  UserPromptSubmit: echo it runs\n\n"
+        "They run by themselves, without a question, outside of the sandbox: they can do whatever you can do.\n"
+        "May they run here, too?"
+    ]
+    settings.write_text(settings.read_text().replace("it runs", "it is another"))
+    home.replies(DONE)
+    assert "it is another" in (await home.run(interactive=True, meanwhile=meanwhile)).said
+    assert len(asked) == 2
+
+
+async def test_a_script_that_changes_while_the_session_runs_is_not_run_any_more(home: Hooked) -> None:
+    home.write(f"{HOOKS}/log.sh", "#!/bin/sh\ncat >/dev/null; echo called >> log\n")
+    home.settings(PreToolUse=[("Bash", f"{HERE}/log.sh")])
+    home.write("build.sh", "echo 'echo changed >> log' >> .claude/hooks/log.sh\n")
+    change = bash("sh build.sh")
+    home.replies(calls(bash("true")), calls(change), calls(bash("true")), DONE)
+    done = await home.run()
+    assert (home.project / "log").read_text() == "called\n" * 2
+    assert done.told == [
+        "the hooks of `.claude/settings.json` do not run any more: they, or files that they run, have changed since "
+        "they were approved; a new session asks about them"
+    ]
