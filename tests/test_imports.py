@@ -18,7 +18,7 @@ HEAVY = (
 SELDOM = (
     "agent.lsp.find", "tools.lsp.pool", "agent.extensions.places", "agent.extensions.trust", "yaml",
     "agent.config.hook_tables", "agent.hooks.session_hooks", "tools.code_map.run", "tree_sitter_python",
-    "agent.input.attach", "agent.window.compact", "agent.context.compaction", "agent.calls.hooks",
+    "agent.input.attach", "agent.imports.places", "agent.window.compact", "agent.context.compaction",
     "agent.context.provenance", "agent.archive.embeddings", "agent.calls.hooks", "agent.archive.indexer",
     "agent.archive.semantic_search", "agent.overview", "agent.window.rewrite", "agent.mcp.running",
     "agent.archive.locate", "store.queries", "store.search", "store.vectors", "tools.process.child",

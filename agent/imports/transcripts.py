@@ -36,9 +36,13 @@ READERS: Mapping[AgentName, Callable[[], TranscriptReader]] = {
 def found_transcripts(
     folders: AgentFolders, project: Path, agents: Collection[AgentName], troubles: Troubles
 ) -> list[Transcript]:
-    """The transcripts of these agents, oldest first. `project`: whose files may hold some."""
+    """The transcripts of these agents, oldest first; of several that are one conversation the newest. `project`: whose
+    files may hold some."""
     found = [one for agent in READERS if agent in agents for one in READERS[agent]().found(folders, project, troubles)]
-    return sorted(found, key=lambda one: (one.updated, one.id))
+    found.sort(key=lambda one: (one.updated, one.size, str(one.path)))
+    newest = {(one.agent, one.id): one for one in found}
+    troubles.leave_out("older copies of a conversation", len(found) - len(newest))
+    return sorted(newest.values(), key=lambda one: (one.updated, one.id))
 
 
 def import_transcripts(

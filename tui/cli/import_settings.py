@@ -20,15 +20,16 @@ Ask = Callable[[str], bool]
 class OtherSettings:
     """The settings and servers of some agents."""
 
-    def __init__(self, config: Config, agents: Sequence[AgentName], what: Sequence[str]) -> None:
-        """`what`: which kinds are looked at."""
+    def __init__(self, config: Config, agents: Sequence[AgentName] | None, what: Sequence[str]) -> None:
+        """`agents`: only of these; None: of all programs, of which some have nothing but servers. `what`: which kinds
+        are looked at."""
         folders = agent_folders(os.environ)
         settings, self.problems = setting_offers(folders, config.project)
-        self._settings = [one for one in settings if one.agent in agents and one.what in what]
+        self._settings = [one for one in settings if (agents is None or one.agent in agents) and one.what in what]
         self._servers: list[ServerOffer] = []
         if "servers" in what:
             servers, problems = server_offers(folders, config)
-            self._servers = [one for one in servers if one.agent in agents]
+            self._servers = [one for one in servers if agents is None or one.agent in agents]
             self.problems += [one for one in problems if one not in self.problems]
         self._config = config
 

@@ -66,13 +66,14 @@ def run(arguments: Sequence[str]) -> int:
     found = found_transcripts(agent_folders(os.environ), config.project, looked_for, troubles)
     chosen = [one for one in found if _is_chosen(one, options.project, since)]
     new = new_transcripts(config, chosen) if chosen else []
-    settings = OtherSettings(config, agents, what)
+    settings = OtherSettings(config, options.agents, what)
     if not options.json:
         _show(chosen, new)
         settings.show()
         if not chosen and settings.is_empty:
             print("nothing of other agents was found")
-    for problem in (troubles.line, *settings.problems):
+    left_out = f"left out: {counts_line(troubles.left_out)}" if troubles.left_out else ""
+    for problem in (troubles.line, left_out, *settings.problems):
         _warn(problem)
     told: dict[str, object] = {"found": len(chosen), "new": len(new), **settings.as_json()}
 

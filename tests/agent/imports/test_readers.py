@@ -1,6 +1,7 @@
 """Transcripts of Codex, opencode, Gemini and aider, and what any transcript becomes."""
 
 import json
+import os
 import sqlite3
 from collections.abc import Iterable, Sequence
 from contextlib import closing
@@ -276,3 +277,12 @@ def texts(messages: Iterable[object]) -> list[str]:
 
 def test_every_agent_has_a_reader() -> None:
     assert set(READERS) == set(get_args(AgentName))
+
+
+def test_of_several_files_of_one_conversation_the_newest_is_taken(tmp_path: Path) -> None:
+    for place, (text, changed) in enumerate((("old", 20), ("new", 30), ("older", 10))):
+        path = tmp_path / ".codex" / "sessions" / f"{place}" / f"rollout-{place}.jsonl"
+        write_lines(path, [line("session_meta", id="same", cwd=str(tmp_path / "app")), message("user", text)])
+        os.utime(path, (changed, changed))
+    found, troubles = read(tmp_path, "codex")
+    assert (found, troubles.left_out) == ([("same", "", ["> new"])], {"older copies of a conversation": 2})
