@@ -23,6 +23,8 @@ class _Process(NamedTuple):
     parent: int
     group: int
     session: int
+    begun: int
+    """In ticks since the system started: a number is given to another process later, with another time."""
 
 
 class ProcessFamily:
@@ -35,17 +37,26 @@ class ProcessFamily:
         self._is_wrapped = is_wrapped
         self._groups = set[tuple[int, int]]()
         """Other groups than the leader's with their sessions: parents that end leave no trace of whose they were."""
+        self._known = dict[int, int]()
+        """Those who were found, with when they began: one may make itself a session as its parent ends."""
 
     def signal(self, number: int, *, is_reaped: bool) -> bool:
         """Whether there was anybody in the leader's group to take the signal; 0 only asks. `is_reaped`: whether the
         leader has been waited for, so that its number may belong to somebody else by now."""
         if is_reaped and exists(self._leader):
             return False
-        others = self._find_others() if number else ()
-        if self._is_wrapped and number not in (0, signal.SIGKILL) and not is_reaped:
+        if not number:
+            return _signal_group(self._leader, 0)
+        if self._is_wrapped and number != signal.SIGKILL and not is_reaped:
+            others = self._find_others()
             is_there = _signal_followers(self._leader, number)
         else:
-            is_there = _signal_group(self._leader, number)
+            _signal_group(self._leader, signal.SIGSTOP)  # so that nobody is born while they are looked for
+            try:
+                others = self._find_others()
+            finally:
+                is_there = _signal_group(self._leader, number)
+                _signal_group(self._leader, signal.SIGCONT)
         for group in others:
             _signal_group(group, number)
         return is_there
@@ -61,13 +72,17 @@ class ProcessFamily:
         found = self._members(processes)
         every = {(process.group, process.session) for process in processes.values()}
         self._groups = (self._groups & every) | {(processes[id].group, processes[id].session) for id in found}
+        self._known = {id: processes[id].begun for id in found}
         return [group for group, _ in self._groups if group not in (0, self._leader)]
 
     def _members(self, processes: Mapping[int, _Process]) -> list[int]:
         children = dict[int, list[int]]()
         for id, process in processes.items():
             children.setdefault(process.parent, []).append(id)
-        found = [id for id, process in processes.items() if process.session == self._leader]
+        known = self._known.items()
+        found = [
+            id for id, process in processes.items() if process.session == self._leader or (id, process.begun) in known
+        ]
         waiting = [self._leader, *found]
         while waiting:
             new = children.pop(waiting.pop(), [])
@@ -82,7 +97,7 @@ def _processes() -> Iterator[tuple[int, _Process]]:
         if name.isdecimal():
             with suppress(OSError), open(f"/proc/{name}/stat", "rb", buffering=0) as stat:  # it may have ended
                 fields = stat.read().rpartition(b")")[2].split()
-                yield int(name), _Process(fields[0], int(fields[1]), int(fields[2]), int(fields[3]))
+                yield int(name), _Process(fields[0], int(fields[1]), int(fields[2]), int(fields[3]), int(fields[19]))
 
 
 def _signal_group(group: int, number: int) -> bool:

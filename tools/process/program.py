@@ -193,12 +193,13 @@ class Program:
 
     async def end(self) -> None:
         """Ends the program and all that it started: first asked to, then forced, at once when this is cancelled."""
+        is_asked = self.code is None
         try:
-            if self.code is None:
+            if is_asked:
                 self._signal(signal.SIGTERM)
                 await self.wait(self._limits.grace)
         finally:
-            if not self.is_over:  # to look for what is left takes milliseconds
+            if is_asked or not self.is_over:  # to look for what is left takes milliseconds
                 self._signal(signal.SIGKILL)
             self._was_killed = True
             GUARDIAN.leave(self._process.pid)

@@ -13,6 +13,7 @@ from tests.running import ROOT
 from tests.tools.test_bash import bash, is_running
 from tests.waiting import is_gone, soon
 from tools.base import Workspace
+from tools.process.groups import ProcessFamily
 
 STARTS = """
 import subprocess, sys, time
@@ -65,6 +66,21 @@ async def test_what_made_itself_a_group_or_a_session_ends_with_its_program(comma
     with pytest.raises(asyncio.CancelledError):
         await task
     await soon(lambda: not is_running(pid))
+
+
+async def test_what_makes_itself_a_session_as_its_parent_ends_is_still_of_the_family(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "go")
+    leaves = "echo $$ > pid.new; mv pid.new pid; read -r go < go; exec setsid sh -c 'echo $$ > own; sleep 600; :'"
+    command = ("sh", "-c", "trap '' TERM; sh -c \"$0\" & trap - TERM; wait", leaves)
+    parent = await asyncio.create_subprocess_exec(*command, cwd=tmp_path, start_new_session=True)
+    await soon((tmp_path / "pid").exists)
+    family = ProcessFamily(parent.pid)
+    family.signal(signal.SIGTERM, is_reaped=False)
+    await parent.wait()
+    (tmp_path / "go").write_text("now\n")
+    await soon(lambda: (tmp_path / "own").exists() and bool((tmp_path / "own").read_text()))
+    family.signal(signal.SIGKILL, is_reaped=True)
+    assert is_gone(int((tmp_path / "own").read_text()))
 
 
 async def test_what_runs_on_in_a_group_of_its_own_ends_with_the_session(workspace: Workspace) -> None:
