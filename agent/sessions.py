@@ -77,7 +77,7 @@ class Sessions:
         """`root` is the working folder. `interactive`: somebody is there to answer. `ephemeral`: nothing is kept."""
         self.config = config
         """What sessions that are opened from now on are made with."""
-        self._root = root.resolve()
+        self.root = root.resolve()
         self._project = project_of(config)
         self._environment = environment
         self._interactive = interactive
@@ -89,7 +89,7 @@ class Sessions:
         self._secrets = SecretTokens(environment)
         self._kept_here: dict[str, list[Rule]] = {}
         """What the user has allowed in each session alone, by their ids: it outlives another model, not the program."""
-        self._roots: dict[str, list[Path]] = {}
+        self.roots: dict[str, list[Path]] = {}
         """The further folders of each, likewise."""
 
     def use(self, config: Config, environment: Mapping[str, str]) -> None:
@@ -127,7 +127,7 @@ class Sessions:
         async with AsyncExitStack() as closing:
             composer = Composer(
                 self.config,
-                self._root,
+                self.root,
                 self._environment,
                 thread,
                 store,
@@ -144,7 +144,7 @@ class Sessions:
             if row.draft:
                 closing.push_async_callback((await self.library()).drop_unused, row.id)
             was_open = row.id in self._kept_here
-            roots = self._roots.setdefault(row.id, list(roots_of(self.config)))
+            roots = self.roots.setdefault(row.id, list(roots_of(self.config)))
             allowed = Allowed(self._kept_here.setdefault(row.id, []), roots, was_open)
             closing.callback(self._envs.pop, row.id, None)
             session, env = await composer.assemble(row, chosen, connected, closing, allowed, is_new=is_new)
@@ -169,7 +169,7 @@ class Sessions:
     def instruction_files(self) -> tuple[Path, ...]:
         """The files whose instructions a new session is given."""
         folders = self.config.folders
-        found = instruction_files(self._root, Path(self._project), folders.config, folders.home)
+        found = instruction_files(self.root, Path(self._project), folders.config, folders.home)
         return tuple(path for path in found if path.is_file())
 
     async def find(self, prefix: str) -> SessionInfo:
@@ -232,7 +232,7 @@ class Sessions:
         following = fallbacks_of(self.config, model)
         windows = (begun, *(target.window for target in following))
         config, mode = self.config, self.config.permission_mode
-        text = system_text_going_on(config, self._root, model, mode, windows, sent, attended=self._interactive)
+        text = system_text_going_on(config, self.root, model, mode, windows, sent, attended=self._interactive)
         window = window if sent is None else window_in_force(sent, window)
         languages = SessionLanguages(config, self._root, None)
         own = tools_for(compacting_of(config, window.effective), config, languages)

@@ -330,6 +330,7 @@ class FakeSessions(Sessions):
     """All messages of sessions, also those that the model is not shown any more."""
     may_open: asyncio.Event | None = None
     """Keeps that session from being open until the test sets it."""
+    root: Path = Path("/")
 
     def visible(self, conversation: Conversation) -> Conversation:
         return conversation

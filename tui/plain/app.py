@@ -32,6 +32,7 @@ from tui.session.controller import SessionController
 from tui.session.drafts import Drafts
 from tui.text.sanitise import visible
 from tui.view.blocks import Failure, OpenQuestion, TurnTotal
+from tui.view.reduce import placed
 
 if TYPE_CHECKING:  # types only: what a session is made of is loaded behind the first paint
     from agent.session import Session
@@ -63,7 +64,7 @@ class HeardController(SessionController):
 
     def advance(self, event: Event) -> None:
         super().advance(event)
-        self._hear(event)
+        self._hear(placed(event, self.folder))
 
     def end_turn(self, took: float) -> None:
         super().end_turn(took)

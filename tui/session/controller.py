@@ -21,7 +21,7 @@ from tui.session.drafts import Drafts
 from tui.session.queue import Queue
 from tui.view.blocks import Notice, SessionView
 from tui.view.provenance import never_seen
-from tui.view.reduce import advance
+from tui.view.reduce import advance, placed
 from tui.view.resumed import view_of, whole_steps
 from tui.view.session_tree import rewound
 from tui.view.turn_total import TurnTime, with_total
@@ -113,7 +113,7 @@ class SessionController:
 
     def _glimpse(self, end: Conversation) -> None:
         """Shows the end of a session that is being opened."""
-        shown = view_of(self.sessions.visible(end))
+        shown = view_of(self.sessions.visible(end), self.folder)
         self._show(replace(shown, busy=True, activity=self.view.activity))
         self.glimpsed()
 
@@ -121,7 +121,7 @@ class SessionController:
         """Shows a session from its history on."""
         # Of a long one that takes a while.
         history = await asyncio.to_thread(self.sessions.visible, session.history)
-        shown = await asyncio.to_thread(view_of, history, is_at_question=session.is_at_question)
+        shown = await asyncio.to_thread(view_of, history, self.folder, is_at_question=session.is_at_question)
         self.session = session
         session.listen(self.advance)
         self._show(replace(shown, model=session.model, mode=session.mode, cost=session.cost))
@@ -150,7 +150,7 @@ class SessionController:
             read_here = await asyncio.to_thread(
                 self.sessions.visible, Conversation(whole)
             )  # of many that takes a while
-            blocks = (await asyncio.to_thread(view_of, read_here)).past  # as above
+            blocks = (await asyncio.to_thread(view_of, read_here, self.folder)).past  # as above
             if self.session is not session or self.view.earlier != position:
                 return
             shown = len(self.view.past)
@@ -348,7 +348,12 @@ class SessionController:
             await session.close()
 
     def advance(self, event: Event) -> None:
-        self._show(advance(self.view, event))
+        self._show(advance(self.view, placed(event, self.folder)))
+
+    @property
+    def folder(self) -> str:
+        """The working folder."""
+        return str(self.sessions.root)
 
     def notice(self, text: str) -> None:
         self.advance(Noticed(text))

@@ -56,10 +56,20 @@ from tui.view.blocks import AnswerText, Call, CallStatus, Failure, Notice, Retry
 from tui.view.edit_wording import change_of
 from tui.view.outcomes import ENDS, search_told
 from tui.view.receipts import Compaction, RunningCompaction, UndoneReceipt, failure_of
+from tui.view.titles import within
 from tui.view.turn_total import with_files
 
 TAIL = 4_000
 """Characters of a running call's output that are kept for people to watch."""
+
+
+def placed(event: Event, folder: str) -> Event:
+    """An event about a call with its arguments as `within` has them."""
+    match event:
+        case ToolStarted() | PermissionAsked() | CallEdited() | CallDenied():
+            return replace(event, arguments=within(event.arguments, folder))
+        case _:
+            return event
 
 
 def advance(view: SessionView, event: Event) -> SessionView:

@@ -19,13 +19,14 @@ from agent.messages import (
     User,
 )
 from tui.view.blocks import AnswerText, Block, Call, Earlier, Notice, SessionView, SummaryBlock, Thought, UserText
+from tui.view.titles import within
 
 _NAMED = re.compile(r"\[image #\d+")
 
 
-def view_of(conversation: Conversation, *, is_at_question: bool = False) -> SessionView:
+def view_of(conversation: Conversation, folder: str = "", *, is_at_question: bool = False) -> SessionView:
     """What a resumed session shows. Calls that never got an output are shown as interrupted; not those of a step that
-    was left at a question, which goes on and shows them."""
+    was left at a question, which goes on and shows them. `folder`: the working folder."""
     blocks: list[Block] = [Earlier(conversation.messages_before)] if conversation.messages_before else []
     if conversation.summary:
         blocks.append(SummaryBlock(conversation.summary.text))
@@ -34,10 +35,10 @@ def view_of(conversation: Conversation, *, is_at_question: bool = False) -> Sess
     for message in conversation.messages:
         match message:
             case User():
-                _fill_outputs(blocks, calls, message)
+                _fill_outputs(blocks, calls, message, folder)
                 blocks.extend(_user_blocks(message))
             case Assistant():
-                for block in _assistant_blocks(message):
+                for block in _assistant_blocks(message, folder):
                     if isinstance(block, Call):
                         calls[block.call_id] = len(blocks)
                     blocks.append(block)
@@ -63,23 +64,23 @@ def _user_blocks(message: User) -> tuple[Block, ...]:
     return (*said, Notice(f"attached {', '.join(attached)}")) if attached else said
 
 
-def _fill_outputs(blocks: list[Block], calls: dict[str, int], message: User) -> None:
+def _fill_outputs(blocks: list[Block], calls: dict[str, int], message: User, folder: str) -> None:
     for output in message.outputs:
         index = calls.pop(output.call_id, None)
         if index is not None:
-            blocks[index] = _ended(blocks[index], output)
+            blocks[index] = _ended(blocks[index], output, folder)
 
 
-def _ended(block: Block, output: ToolOutput) -> Block:
+def _ended(block: Block, output: ToolOutput, folder: str) -> Block:
     if not isinstance(block, Call):
         return block
     lines = output.stored.lines if output.stored is not None else None
     ended = Call(block.call_id, block.name, block.arguments, output.status, text=output.text, lines=lines)
     ended = replace(ended, inserted=output.inserted, program=output.program)
-    return ended if output.edited is None else replace(ended, arguments=output.edited, is_edited=True)
+    return ended if output.edited is None else replace(ended, arguments=within(output.edited, folder), is_edited=True)
 
 
-def _assistant_blocks(message: Assistant) -> tuple[Block, ...]:
+def _assistant_blocks(message: Assistant, folder: str) -> tuple[Block, ...]:
     blocks: list[Block] = []
     for part in message.parts:
         match part:
@@ -90,7 +91,7 @@ def _assistant_blocks(message: Assistant) -> tuple[Block, ...]:
                     blocks.append(Thought(text))
             case ToolCall():
                 call = meant(part)
-                blocks.append(Call(call.id, call.name, call.arguments, "interrupted"))
+                blocks.append(Call(call.id, call.name, within(call.arguments, folder), "interrupted"))
             case Opaque():
                 pass
     return tuple(blocks)

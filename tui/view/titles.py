@@ -10,6 +10,24 @@ _LONGEST = 400
 """Characters of a title that are worth keeping; the line is cut to the width of the screen when it is drawn."""
 
 
+_PATHS = ("path", "file_path", "notebook_path", "workdir")
+"""Arguments that name a file or a folder."""
+
+
+def within(arguments: Mapping[str, object], folder: str) -> Mapping[str, object]:
+    """The arguments with paths in the working folder as they are called there. Models often name files from the root
+    on, which in each line would say the same."""
+    inside = f"{folder}/"
+    found = {name: path for name in _PATHS if isinstance(path := arguments.get(name), str)}
+    near = {name: path.removeprefix(inside).rstrip("/") or "." for name, path in found.items() if _is_in(path, inside)}
+    return {**arguments, **near} if near else arguments
+
+
+def _is_in(path: str, inside: str) -> bool:
+    """Whether the words of the path say so; nothing is in `/`, where all is."""
+    return inside.strip("/") != "" and path.startswith(inside) and "/../" not in f"{path}/"
+
+
 def title_of(name: str, arguments: Mapping[str, object]) -> str:
     """The tool's name and the argument that tells calls apart: `bash  pytest -q`, `read  a.py:10-40`."""
     subject = _subject(name, arguments)
@@ -22,7 +40,7 @@ def command_of(arguments: Mapping[str, object]) -> str:
     command, folder = _text(arguments, "command"), _text(arguments, "workdir")
     if job := _text(arguments, "job"):
         return f"{job} <<< {command}" if command else ""
-    return f"cd {shlex.quote(folder)} && {command}" if command and folder else command
+    return f"cd {shlex.quote(folder)} && {command}" if command and folder not in ("", ".") else command
 
 
 def path_of(arguments: Mapping[str, object]) -> str:

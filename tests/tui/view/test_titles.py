@@ -1,6 +1,6 @@
 import pytest
 
-from tui.view.titles import argument_lines, title_of
+from tui.view.titles import argument_lines, title_of, within
 
 
 @pytest.mark.parametrize(
@@ -59,3 +59,24 @@ def test_arguments_are_told_without_brackets() -> None:
         "  on: yes",
         "  none: nothing",
     ]
+
+
+@pytest.mark.parametrize(
+    ("path", "folder", "told"),
+    [
+        ("/home/me/shop/src/a.py", "/home/me/shop", "src/a.py"),
+        ("/home/me/shop/", "/home/me/shop", "."),
+        ("/home/me/shopping/a.py", "/home/me/shop", "/home/me/shopping/a.py"),
+        ("/home/me/shop/../../other/a.py", "/home/me/shop", "/home/me/shop/../../other/a.py"),
+        ("/etc/passwd", "/", "/etc/passwd"),
+        ("/etc/passwd", "", "/etc/passwd"),
+        ("src/a.py", "/home/me/shop", "src/a.py"),
+    ],
+)
+def test_a_file_of_the_working_folder_is_called_as_it_is_called_there(path: str, folder: str, told: str) -> None:
+    assert within({"path": path, "old": path}, folder) == {"path": told, "old": path}
+
+
+def test_a_command_in_the_working_folder_names_no_folder() -> None:
+    assert title_of("bash", within({"command": "ls", "workdir": "/home/me/"}, "/home/me")) == "bash  ls"
+    assert title_of("bash", within({"command": "ls", "workdir": "/home/me/a b"}, "/home/me")) == "bash  cd 'a b' && ls"
