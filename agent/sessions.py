@@ -234,7 +234,7 @@ class Sessions:
         config, mode = self.config, self.config.permission_mode
         text = system_text_going_on(config, self.root, model, mode, windows, sent, attended=self._interactive)
         window = window if sent is None else window_in_force(sent, window)
-        languages = SessionLanguages(config, self._root, None)
+        languages = SessionLanguages(config, self.root, None)
         own = tools_for(compacting_of(config, window.effective), config, languages)
         tools = specs_of(offered_tools(own, text.mode, attended=text.attended))
         deferral = Deferral(self.config.tool_deferral_threshold, spares=not self.config.tools_allowed)

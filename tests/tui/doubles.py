@@ -42,6 +42,7 @@ from agent.view_events import BroughtBack, CompactionStarted, ContextCompacted
 from agent.window.compact import CompactResult
 from agent.window.env import TurnLimits
 from agent.window.triggers import unheard
+from tools.lsp.pool import LanguageServerState
 from tools.outputs.recalled import no_progress
 from tools.sandbox.boundary import SandboxState
 
@@ -193,6 +194,7 @@ class FakeSession(Session):
     checkpoints: FakeCheckpoints = FakeCheckpoints()  # noqa: RUF009  # it keeps nothing
     news: tuple[str, ...] = ()
     running_jobs: tuple[str, ...] = ()
+    language_servers: Sequence[LanguageServerState] = ()
     servers: RunningServers | None = None
     said: list[str] = field(default_factory=list)
     beside: list[Image | Note] = field(default_factory=list)
