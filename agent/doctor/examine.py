@@ -31,6 +31,7 @@ from store.checks import ReferenceChecks, damaged_blobs, examine_database, unsou
 from store.errors import StoreError
 from store.session_rows import OutputRow
 from store.sessions import SessionStore
+from tools.files.endings import endings_in
 from tools.outputs.extent import counted, listed
 from tools.sandbox.network_namespace import why_no_namespace
 from tools.sandbox.system import Missing, SandboxProgram, found_sandbox
@@ -166,14 +167,14 @@ def _servers(config: Config, environment: Mapping[str, str]) -> Iterator[Finding
 def _language_servers(config: Config, environment: Mapping[str, str]) -> Iterator[Finding]:
     """Those that would be started for files of their language. Where there are none, there is nothing to say."""
     subject = "language servers"
-    found = found_servers(config, config.project, environment)
+    found, endings = found_servers(config, config.project, environment), endings_in(config.project)
     missing = [one for one in found if not os.access(one.spec.command[0], os.X_OK)]
     on = [one for one in found if one.standing == "on" and one not in missing]
     if on:
         names = ", ".join(f"{one.spec.name} ({one.spec.command[0]})" for one in on)
         yield Finding(subject, "well", f"{names}; whether they start was not tried")
     for one in found:
-        if one.standing == "not approved":
+        if one.standing == "not approved" and any(ending in endings for ending in one.spec.extensions):
             yield Finding(subject, "note", f"{one.spec.name} ({one.source}) is not started: this folder is not trusted")
         elif one in missing:
             yield Finding(subject, "broken", f"{one.spec.name}: there is no program `{one.spec.command[0]}`")

@@ -9,8 +9,8 @@ from tools.lsp.diagnostics import Problem, brought, problems_in, worth_telling
 
 MOST_OPEN = 40
 """Files that a server holds open at once."""
-MOST_FILES = 5000
-"""Files of which it is kept what a server said unasked."""
+MOST_FILES, MOST_PROBLEMS = 5000, 50_000
+"""Files that are not open of which it is kept what a server said unasked, and problems in all of them."""
 
 
 @dataclass(slots=True)
@@ -32,6 +32,8 @@ class Documents:
         self.open: dict[Path, Document] = {}
         """The one that was changed last is last."""
         self._pushed: dict[Path, tuple[Problem, ...]] = {}
+        self._count = 0
+        """Problems that were pushed."""
         self._pulled: dict[Path, tuple[Problem, ...]] = {}
         self._known: dict[Path, tuple[Problem, ...]] = {}
         """What was there before, or was told since. A file whose problems were never all there is not in it."""
@@ -59,9 +61,12 @@ class Documents:
         document = self.open.get(path)
         if isinstance(version, int) and document is not None and version != document.version:
             return None
-        if path not in self._pushed and len(self._pushed) >= MOST_FILES:
+        before, found = self._pushed.get(path, ()), problems_in(parameters.get("diagnostics"), self._name)
+        count = self._count + len(found) - len(before)
+        is_too_much = count > MOST_PROBLEMS or (path not in self._pushed and len(self._pushed) >= MOST_FILES)
+        if document is None and is_too_much:
             return None
-        self._pushed[path] = problems_in(parameters.get("diagnostics"), self._name)
+        self._pushed[path], self._count = found, count
         if document is not None:
             document.told_of = document.version
         return path
@@ -77,6 +82,7 @@ class Documents:
 
     def forget(self, path: Path) -> None:
         """The file is closed or gone: nothing is wrong with it any more."""
+        self._count -= len(self._pushed.get(path, ()))
         for each in (self.open, self._pushed, self._pulled, self._known, self._news):
             each.pop(path, None)
 

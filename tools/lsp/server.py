@@ -198,6 +198,9 @@ class LanguageServer:
         except (OSError, ValueError) as error:
             log.close()
             return f"it cannot be started: {getattr(error, 'strerror', None) or error}"
+        except asyncio.CancelledError:
+            log.close()
+            raise
         client = LanguageClient(child, self._root, self.spec.settings, self._hear)
         listening = asyncio.create_task(client.listen())
         working = asyncio.create_task(self._work(client))

@@ -1,0 +1,41 @@
+"""What is kept of what a server says."""
+
+from pathlib import Path
+
+from tools.lsp.documents import MOST_FILES, MOST_PROBLEMS, Documents, path_of
+
+ROOT = Path("/project")
+PLACE = {"start": {"line": 0, "character": 0}}
+
+
+def pushed(documents: Documents, name: str, count: int) -> bool:
+    found = [{"range": PLACE, "message": "wrong"}] * count
+    return documents.push({"uri": (ROOT / name).as_uri(), "diagnostics": found}) is not None
+
+
+def test_no_more_is_kept_than_a_project_can_have() -> None:
+    documents = Documents("words", ROOT)
+    assert all(pushed(documents, f"{number}", 1) for number in range(MOST_FILES))
+    assert not pushed(documents, "more", 1)
+    documents = Documents("words", ROOT)
+    assert sum(pushed(documents, f"{number}", 2000) for number in range(100)) == MOST_PROBLEMS // 2000
+    assert pushed(documents, "0", 0)
+    assert pushed(documents, "more", 2000)
+    documents.forget(ROOT / "more")
+    assert pushed(documents, "again", 2000)
+
+
+def test_only_files_of_this_machine_are_meant() -> None:
+    uris = ("file:///a%20b", "file://localhost/a", "file://host/a", "http://a/b", "untitled:a", "file:///%00", "[", 3)
+    assert [path_of(uri) for uri in uris] == [Path("/a b"), Path("/a"), None, None, None, None, None, None]
+
+
+def test_what_makes_no_sense_is_passed_over() -> None:
+    documents = Documents("words", ROOT)
+    for diagnostics in (None, 3, [3, {}, {"message": 3}, {"message": "no place", "severity": "?", "code": []}]):
+        assert documents.push({"uri": "file:///project/a", "diagnostics": diagnostics}) == ROOT / "a"
+    (problem,) = documents.problems(ROOT / "a")
+    assert (problem.line, problem.column, problem.severity, problem.message, problem.rule) == (
+        1, 1, "error", "no place", ""
+    )  # fmt: skip
+    assert documents.push(["?"]) is None
