@@ -81,6 +81,7 @@ from tools.submit_plan import SubmitPlan
 from tools.tool_output_cache import unlisted_tools
 
 if TYPE_CHECKING:  # types only: who has servers pays for them
+    from agent.extensions.session_trust import SessionTrust
     from agent.hooks.session_hooks import SessionHooks
     from agent.mcp.running import RunningServers
 
@@ -151,7 +152,8 @@ class Composer:
 
         compacting = compacting_of(config, provider.window.effective)
         tools, server_tools = tools_for(compacting, config, languages, keeps=not self.ephemeral), ServerTools()
-        servers = self._servers(server_tools, channel, closing)
+        trust = self._trust(channel)
+        servers = self._servers(server_tools, channel, closing, trust)
         finders, spares = servers is not None and bool(servers.entries), not config.tools_allowed
         deferral = Deferral(config.tool_deferral_threshold, await recorder.tool_uses(), finders=finders, spares=spares)
 
@@ -178,7 +180,7 @@ class Composer:
         checkpoints = self._checkpoints(recorder, workspace, channel)
         guard = checkpoints.around if checkpoints is not None else unguarded
         after_tool = hooks_of(hooks_for_calls(config), row.id, workspace, interrupt, emit, guard)
-        hooks = self._hooks(recorder, workspace, channel, approval, closing, is_new=is_new)
+        hooks = self._hooks(recorder, workspace, channel, approval, closing, trust, is_new=is_new)
         tool_hooks = around_calls(hooks, workspace, emit, guard)
         ingest = Ingest(archive.archive, offloading_of(config), emit, reader, debug, after_tool, tool_hooks)
         own = {tool.name: tool for tool in (*tools, SubmitPlan(), *unlisted_tools())}
@@ -234,6 +236,7 @@ class Composer:
             deferral=deferral,
             server_tools=server_tools,
             servers=servers,
+            trust=trust,
             hooks=hooks,
             archive=archive,
             checkpoints=checkpoints,
@@ -289,13 +292,24 @@ class Composer:
         channel.note_with(checkpoints.note)
         return checkpoints
 
-    def _servers(self, served: ServerTools, channel: Channel, closing: AsyncExitStack) -> "RunningServers | None":
+    def _trust(self, channel: Channel) -> "SessionTrust | None":
+        """What of the project may be used; None where there is nothing to be asked about."""
+        config = self.config
+        if not (config.may_have_servers or config.may_have_hooks or config.may_have_extensions):
+            return None
+        from agent.extensions.session_trust import SessionTrust  # noqa: PLC0415  # deferred: few projects bring something
+
+        return SessionTrust(config, channel)
+
+    def _servers(
+        self, served: ServerTools, channel: Channel, closing: AsyncExitStack, trust: "SessionTrust | None"
+    ) -> "RunningServers | None":
         """The servers of a session; None when none is declared."""
-        if not self.config.may_have_servers:
+        if trust is None or not self.config.may_have_servers:
             return None
         from agent.mcp.running import RunningServers  # noqa: PLC0415  # deferred: few projects have servers
 
-        servers = RunningServers(self.config, self.environment, self.root, served, channel)
+        servers = RunningServers(self.config, self.environment, self.root, served, channel, trust)
         closing.push_async_callback(servers.close)
         return servers
 
@@ -306,11 +320,12 @@ class Composer:
         channel: Channel,
         approval: Approval,
         closing: AsyncExitStack,
+        trust: "SessionTrust | None",
         *,
         is_new: bool,
     ) -> "SessionHooks | None":
         """What tells programs what happens; None where none is declared."""
-        if not self.config.may_have_hooks:
+        if trust is None or not self.config.may_have_hooks:
             return None
         from agent.hooks.opening import session_hooks  # noqa: PLC0415  # deferred: few users have hooks
 
@@ -326,6 +341,7 @@ class Composer:
             read,
             lambda: approval.policy.mode,
             "startup" if is_new else "resume",
+            trust,
         )
         if hooks is not None:
             closing.push_async_callback(hooks.close)

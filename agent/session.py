@@ -30,6 +30,7 @@ from agent.window.triggers import leave_room, tidied, tidying_due, unheard
 
 if TYPE_CHECKING:  # types only: few runs ask where a text is, have servers, or rewrite what is shown
     from agent.context.provenance import Trace
+    from agent.extensions.session_trust import SessionTrust
     from agent.mcp.running import RunningServers
     from agent.window.compact import CompactResult
     from tools.lsp.pool import LanguageServerState
@@ -132,6 +133,11 @@ class Session:
     def running_jobs(self) -> tuple[str, ...]:
         """What runs in the background: names and commands."""
         return tuple(f"{job.id}: {job.command}" for job in self._env.call_runner.workspace.jobs.running)
+
+    @property
+    def trust(self) -> "SessionTrust | None":
+        """What of the project may be used; None where it brings nothing."""
+        return self._env.trust
 
     @property
     def language_servers(self) -> "Sequence[LanguageServerState]":

@@ -32,6 +32,8 @@ class Item:
     """Of everything of it that would run or be read."""
     shown: tuple[str, ...]
     """What is approved, a line each."""
+    effect: str = ""
+    """What it can do once it is approved, as a sentence; empty: as its kind does."""
 
     @property
     def key(self) -> str:

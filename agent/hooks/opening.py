@@ -5,7 +5,7 @@ from collections.abc import Callable
 from agent.channel import Channel
 from agent.config.options import Mode
 from agent.config.values import Config
-from agent.extensions.trust import FolderTrust
+from agent.extensions.session_trust import SessionTrust
 from agent.hooks.approval import HookApproval
 from agent.hooks.declared import declared_hooks
 from agent.hooks.session_hooks import SessionHooks, StartSource
@@ -21,13 +21,16 @@ def session_hooks(
     read: ReadMessages,
     mode: Callable[[], Mode],
     source: StartSource,
+    trust: SessionTrust,
 ) -> SessionHooks | None:
     """None where none is declared and nothing is wrong with what declares them."""
     declared = declared_hooks(config)
     if not declared.hooks and not declared.problems:
         return None
     transcript = TranscriptFile(workspace.outputs / "transcript.jsonl", session, workspace.root, read)
-    approval = HookApproval(config, channel, FolderTrust(config))
+    approval = HookApproval(config, channel, trust)
+    of_project = [hook.file.item for hook in declared.hooks if hook.owner == "project" and hook.file is not None]
+    trust.add(tuple(dict.fromkeys(of_project)))
     return SessionHooks(
         declared, session, config.project, workspace, channel, transcript, mode=mode, approval=approval, source=source
     )

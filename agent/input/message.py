@@ -71,9 +71,13 @@ async def sent_on(conversation: Conversation, answer: str, env: Env) -> Conversa
 
 
 async def settle_tools(conversation: Conversation, env: Env) -> Conversation:
-    """The conversation, once servers had their say. Before the first request their tools are offered; later they wait
-    until the view is rewritten. So do they where a session goes on that the provider has in its cache with the tools as
-    they are: a server that was too late then and is not now would cost all of that."""
+    """The conversation, once the user has decided about what the project brings and servers had their say.
+
+    Before the first request the tools of servers are offered; later they wait until the view is rewritten. So do they
+    where a session goes on that the provider has in its cache with the tools as they are: a server that was too late
+    then and is not now would cost all of that."""
+    if env.trust is not None:
+        await env.interrupt.race(env.trust.settle())
     if env.servers is None:
         return conversation
     first = not env.watch.has_sent

@@ -1,16 +1,18 @@
-"""Trust in what a project declares: what the user is asked about its servers, before they run and before the model is
-offered their tools, and what the answers were, bound to a digest of what was shown: in a file that only its owner can
-read. What cannot be read was not allowed. The tools of the user's own servers are kept here as they were first seen."""
+"""Which tools of servers the model may be offered: what the user is asked about them, and what the answers were, bound
+to a digest of what was shown: in a file that only its owner can read. What cannot be read was not allowed. The tools of
+the user's own servers are kept here as they were first seen. Whether a project's server may start is asked elsewhere,
+with all that the folder brings."""
 
 import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Literal, TypeAlias
 
 from agent.config.per_project import alone_with
 from agent.errors import ConfigError
+from agent.extensions.trust import Item
+from agent.extensions.trust_question import APPROVE, LATER
 from agent.mcp.declared import Declared
 from tools.base import ToolError
 from tools.files.bounded import LARGEST, own_beginning_of
@@ -20,13 +22,6 @@ from tools.mcp.offers import McpTool
 from tools.outputs.extent import counted
 from tools.secrets.redaction import without_password
 
-ServerVerdict: TypeAlias = Literal["approved", "refused"]
-Standing: TypeAlias = Literal["on", "not approved", "changed", "refused"]
-
-APPROVE, LATER, NEVER = "approve", "not now", "never in this project"
-START_OPTIONS = (LATER, APPROVE, NEVER)
-ALL, EACH = "trust all of them", "ask about each"
-FOLDER_OPTIONS = (LATER, ALL, EACH, NEVER)
 TOOL_OPTIONS = (LATER, APPROVE)
 """What a key that is pressed by mistake answers comes first."""
 
@@ -35,16 +30,13 @@ MOST_NOTES = 40
 
 
 @dataclass(frozen=True, slots=True)
-class ServerApproval:
-    """What the user said of one server."""
+class ToolApproval:
+    """What the user said of the tools of one server."""
 
     digest: str
-    """Of the declaration that the user saw."""
-    verdict: ServerVerdict
+    """Of the declaration of the server."""
     tools: Mapping[str, str] = field(default_factory=dict)
     """Of the tools that the model may be offered: the digest of each by the server's own name."""
-    shown: tuple[str, ...] = ()
-    """What the user saw of the declaration, a line each; empty where it was kept by an earlier version."""
     seen: Mapping[str, str] = field(default_factory=dict)
     """What the user saw of each tool."""
 
@@ -56,29 +48,10 @@ class Approvals:
         self._path = path
         self._project = str(project)
 
-    def of(self, server: str, digest: str) -> ServerApproval | None:
+    def of(self, server: str, digest: str) -> ToolApproval | None:
         """What the user said of this declaration; of another one of the same name nothing is known."""
         found = _decoded(self._read().get(self._project, {}).get(server))
         return found if found is not None and found.digest == digest else None
-
-    def standing(self, declared: Declared) -> Standing:
-        """Whether a server may be started; changed, when another declaration of its name was approved."""
-        if declared.owner == "user":
-            return "on"
-        approval = self.of(declared.name, declared.digest)
-        if approval is not None:
-            return "on" if approval.verdict == "approved" else "refused"
-        return "changed" if self.before(declared) is not None else "not approved"
-
-    def before(self, declared: Declared) -> ServerApproval | None:
-        """What was approved under the name of a server whose declaration is another one now."""
-        other = _decoded(self._read().get(self._project, {}).get(declared.name))
-        return other if other is not None and other.verdict == "approved" and other.digest != declared.digest else None
-
-    def decide(self, declared: Declared, verdict: ServerVerdict) -> None:
-        """Keeps what the user says of a declaration. Raises `ConfigError` when that cannot be written."""
-        kept = self.of(declared.name, declared.digest) or ServerApproval(declared.digest, verdict)
-        self._keep(declared.name, replace(kept, verdict=verdict, shown=terms(declared)))
 
     def allow_tools(self, declared: Declared, tools: Mapping[str, str], listed: Sequence[McpTool]) -> None:
         """Keeps that the model may be offered these tools, and no others of the server. `listed`: all that it offers
@@ -89,7 +62,7 @@ class Approvals:
             tool.original: _definition(tool) for tool in listed if tools.get(tool.original) == digests[tool.original]
         }
         seen = {**(kept.seen if kept is not None else {}), **seen}
-        self._keep(declared.name, ServerApproval(declared.digest, "approved", tools, terms(declared), seen))
+        self._keep(declared.name, ToolApproval(declared.digest, tools, seen))
 
     def _read(self) -> dict[str, dict[str, object]]:
         try:
@@ -101,7 +74,7 @@ class Approvals:
             return {}
         return {str(name): servers for name, servers in projects.items() if isinstance(servers, dict)}
 
-    def _keep(self, server: str, approval: ServerApproval) -> None:
+    def _keep(self, server: str, approval: ToolApproval) -> None:
         try:
             self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             with alone_with(self._path):
@@ -114,19 +87,11 @@ class Approvals:
             raise ConfigError(str(error)) from error
 
 
-def _decoded(entry: object) -> ServerApproval | None:
+def _decoded(entry: object) -> ToolApproval | None:
     match entry:
-        case {"digest": str(digest), "verdict": "approved" | "refused" as verdict, "tools": dict(tools), **rest} if (
-            _are_texts(tools.values())
-        ):
-            shown, seen = rest.get("shown"), rest.get("seen")
-            return ServerApproval(
-                digest,
-                verdict,
-                tools,
-                tuple(shown) if isinstance(shown, list) and _are_texts(shown) else (),
-                seen if isinstance(seen, dict) and _are_texts(seen.values()) else {},
-            )
+        case {"digest": str(digest), "tools": dict(tools), **rest} if _are_texts(tools.values()):
+            seen = rest.get("seen")
+            return ToolApproval(digest, tools, seen if isinstance(seen, dict) and _are_texts(seen.values()) else {})
         case _:
             return None
 
@@ -135,46 +100,15 @@ def _are_texts(values: Iterable[object]) -> bool:
     return all(isinstance(value, str) for value in values)
 
 
-def start_question(declared: Declared, before: ServerApproval | None) -> str:
-    """May this server be started? Says exactly what would be, and what of it is another than what was approved
-    `before`."""
-    is_new = "declares the server" if before is None else "has changed the server"
-    lines = [f"This project {is_new} `{declared.name}` in `{declared.source}`.", "", *terms(declared), ""]
-    return "\n".join([*lines, *_changes(declared, before), f"{_can_do(declared)} May it be started?"])
-
-
-def folder_question(waiting: Sequence[tuple[Declared, ServerApproval | None]]) -> str:
-    """May all of this be started? Says of each server what `start_question` says of one."""
-    lines = [f"This project declares {counted(len(waiting), 'server')} that you have not approved so:", ""]
-    for declared, before in waiting:
-        changed = "" if before is None else ", which has changed"
-        lines += [
-            f"`{declared.name}` of `{declared.source}`{changed}",
-            *terms(declared),
-            *_changes(declared, before),
-            "",
-        ]
-    able = dict.fromkeys(_can_do(declared) for declared, _ in waiting)
-    return "\n".join([*lines, *able, "Do you trust this folder with all of them?"])
-
-
-def _can_do(declared: Declared) -> str:
-    return (
+def item_of(declared: Declared) -> Item:
+    """A server as something that the folder brings."""
+    can_do = (
         "A program runs in the sandbox, with the network open; where there is no sandbox, it can do whatever you can "
         "do."
         if declared.spec.command
         else "A server on the network learns what it is sent."
     )
-
-
-def _changes(declared: Declared, before: ServerApproval | None) -> list[str]:
-    """What is another than it was, a line each, with an empty one behind."""
-    if before is None or not before.shown:
-        return []
-    now = terms(declared)
-    gone = [f"  - {line.strip()}" for line in before.shown if line not in now]
-    new = [f"  + {line.strip()}" for line in now if line not in before.shown]
-    return ["What has changed:", *(gone + new or ["  - a setting that is not shown here"]), ""]
+    return Item("server", declared.name, declared.owner, declared.source, declared.digest, terms(declared), can_do)
 
 
 def terms(declared: Declared) -> tuple[str, ...]:
@@ -188,7 +122,7 @@ def terms(declared: Declared) -> tuple[str, ...]:
         ("sends", ", ".join(map(_quoted, written.headers))),
         ("is given your", ", ".join(written.reads)),
     )
-    return tuple(f"  {name}: {value}" for name, value in rows if value)
+    return tuple(f"{name}: {value}" for name, value in rows if value)
 
 
 def tools_question(

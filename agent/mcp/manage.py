@@ -13,7 +13,8 @@ from agent.config.options import SERVER_KEYS
 from agent.config.toml_file import rewrite
 from agent.config.values import Config
 from agent.errors import UsageError
-from agent.mcp.approvals import Approvals, Standing
+from agent.extensions.trust import FolderTrust, Standing
+from agent.mcp.approvals import Approvals, item_of
 from agent.mcp.declared import Declared, Owner, Unusable, declared_servers, problem_of
 from tools.mcp.client_handlers import ClientHandlers
 from tools.mcp.server import Server
@@ -39,14 +40,14 @@ class ServerRow:
 
 def rows(config: Config, environment: Mapping[str, str]) -> tuple[ServerRow, ...]:
     """Every declared server; a file that declares none that can be read is a row without a name."""
-    approvals = approvals_of(config)
-    return tuple(_row(one, approvals) for one in declared_servers(config, environment))
+    trust = FolderTrust(config)
+    return tuple(_row(one, trust) for one in declared_servers(config, environment))
 
 
-def _row(one: Declared | Unusable, approvals: Approvals) -> ServerRow:
+def _row(one: Declared | Unusable, trust: FolderTrust) -> ServerRow:
     if isinstance(one, Unusable):
         return ServerRow(one.name, "off" if one.is_off else "unusable", one.problem, one.owner, one.source, "")
-    standing = approvals.standing(one)
+    standing = trust.standing(item_of(one))
     why = {"not approved": "the user has not approved it", "changed": "it has changed since it was approved"}
     target = redacted(" ".join(without_options(one.written.command)) or without_password(one.written.url), {})
     return ServerRow(one.name, standing, why.get(standing, ""), one.owner, one.source, target, one.ignored)
@@ -96,7 +97,7 @@ def login_of(declared: Declared, config: Config) -> Path:
 
 
 def approvals_of(config: Config) -> Approvals:
-    """What the user has allowed of this project's servers."""
+    """Which tools of this project's servers the model may use."""
     return Approvals(config.folders.data / "mcp" / "approvals.json", config.project)
 
 

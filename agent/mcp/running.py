@@ -2,13 +2,16 @@
 about them."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 from agent.channel import Channel
 from agent.config.values import Config
-from agent.events import Event
+from agent.errors import ConfigError
+from agent.extensions.session_trust import SessionTrust
+from agent.mcp.approvals import item_of
 from agent.mcp.declared import Declared, Unusable, declared_servers
 from agent.mcp.manage import approvals_of, make_server, pins_of
 from agent.mcp.mentions import with_named
@@ -21,7 +24,7 @@ from agent.window.env import Env
 from agent.window.server_tools import ServerTools
 from tools.base import Tool
 from tools.mcp.log import last_lines
-from tools.mcp.server import close_all
+from tools.mcp.server import Server, close_all
 
 HEADLESS_WAIT = 30.0
 """Seconds that the first request waits for servers where nobody is there to wait for it."""
@@ -31,9 +34,15 @@ class RunningServers:
     """Started when a session is opened, heard when its turns begin, and all closed at once."""
 
     def __init__(
-        self, config: Config, environment: Mapping[str, str], root: Path, served: ServerTools, channel: Channel
+        self,
+        config: Config,
+        environment: Mapping[str, str],
+        root: Path,
+        served: ServerTools,
+        channel: Channel,
+        trust: SessionTrust,
     ) -> None:
-        """Those of a folder, to be started."""
+        """Those of a folder, to be started. `trust`: in what the project declares."""
         found = declared_servers(config, environment)
         self.entries = {one.name: ServerEntry(one) for one in found if isinstance(one, Declared)}
         self._unusable = [one for one in found if isinstance(one, Unusable) and not one.is_off]
@@ -41,7 +50,11 @@ class RunningServers:
         self._served = served
         self._channel = channel
         self._requests = ServerRequests(root, channel, self.changed)
-        self._trust = ServerTrust(approvals_of(config), pins_of(config), self._requests, channel, self._start)
+        self._trust = ServerTrust(approvals_of(config), pins_of(config), self._requests, channel)
+        self._folder = trust
+        self._items = {entry.name: item_of(entry.declared) for entry in self.entries.values()}
+        trust.add(tuple(self._items.values()))
+        trust.follow(partial(self.settle, first=False))
         self._watcher: Callable[[], None] | None = None
 
     def start(self, env: Env) -> None:
@@ -50,37 +63,32 @@ class RunningServers:
         for one in self._unusable:
             self._trust.tell(one.line)
         for entry in self.entries.values():
-            standing = self._trust.approvals.standing(entry.declared)
-            entry.is_refused = standing == "refused"
-            is_trusted = self._config.trusts_project and not entry.is_refused
-            if not is_trusted or entry.declared.owner == "user":
+            if not self._config.trusts_project or entry.declared.owner == "user":
                 approval = self._trust.kept(entry).of(entry.name, entry.declared.digest)
-                entry.allowed = approval.tools if approval is not None and standing == "on" else {}
-            if standing == "on" or is_trusted:
-                self._start(entry)
+                entry.allowed = approval.tools if approval is not None else {}
+        self._start_approved()
 
-    def _start(self, entry: ServerEntry) -> None:
-        entry.server = make_server(entry.declared, self._requests, self._config)
-        entry.server.start()
+    def _start_approved(self) -> list[Server]:
+        """Starts those that may be and do not run."""
+        started = []
+        for entry in self.entries.values():
+            standing = self._folder.standing(self._items[entry.name])
+            entry.is_refused = standing == "refused"
+            if standing == "on" and entry.server is None and not entry.is_off:
+                started.append(self._start(entry))
+        return started
 
-    @property
-    def awaits_trust(self) -> bool:
-        """Whether the user has not been asked about one that the project declares."""
-        return bool(self._waiting())
-
-    def ask_now(self) -> AsyncGenerator[Event, None]:
-        """What happens while the user is asked, before anything is said. Raises `AgentError` while a turn runs."""
-        interrupt = self._channel.interrupt
-
-        async def ask() -> None:
-            await interrupt.race(self.settle(first=False))
-
-        return self._channel.events_of(ask)
+    def _start(self, entry: ServerEntry) -> Server:
+        entry.server = server = make_server(entry.declared, self._requests, self._config)
+        server.start()
+        return server
 
     async def settle(self, *, first: bool) -> None:
-        """At the start of a turn: approvals are asked for, and before the first request it is waited a while, and for
-        what is required until it is there. Raises `ServerFailed`."""
-        await self._trust.ask_to_start(self._waiting)
+        """At the start of a turn, once the user has decided about the folder: what may run is started, tools are asked
+        about, and before the first request it is waited a while, and for what is required until it is there. Raises
+        `ServerFailed`."""
+        for server in self._start_approved():
+            await server.ready()
         if first:
             await self._wait_for_those_that_start()
         self._take_stock()
@@ -146,7 +154,10 @@ class RunningServers:
             entry.is_off = False
             self._start(entry)
         else:
-            entry.is_refused, entry.postponed = False, frozenset()
+            entry.postponed = frozenset()
+            with suppress(ConfigError):  # then it holds for this session only
+                self._folder.forget(self._items[name])
+            entry.is_refused = False
         self.changed(name)
 
     async def close(self) -> None:
@@ -174,16 +185,6 @@ class RunningServers:
                     self._trust.tell_once(entry, f"the server `{name}`: {note}")
             case _:
                 pass
-
-    def _waiting(self) -> list[ServerEntry]:
-        """Those that nobody has decided about."""
-        return [
-            entry
-            for entry in self.entries.values()
-            if entry.server is None
-            and not (entry.is_refused or entry.is_off)
-            and entry.declared.digest not in entry.postponed
-        ]
 
     def _take_stock(self) -> None:
         """What servers offer now is what may be called."""

@@ -1,29 +1,14 @@
-"""The questions about the servers of a session, and what becomes of the answers: may what the project declares be
-started, and may the model use the tools that they offer."""
+"""The questions about the tools of a session's servers, and what becomes of the answers: may the model use them."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from agent.channel import Channel
 from agent.errors import ConfigError
-from agent.mcp.approvals import (
-    ALL,
-    APPROVE,
-    EACH,
-    FOLDER_OPTIONS,
-    LATER,
-    NEVER,
-    START_OPTIONS,
-    TOOL_OPTIONS,
-    Approvals,
-    digests_of,
-    folder_question,
-    start_question,
-    tools_question,
-)
+from agent.extensions.trust_question import APPROVE
+from agent.mcp.approvals import TOOL_OPTIONS, Approvals, digests_of, tools_question
 from agent.mcp.server_requests import ServerRequests
 from agent.mcp.status import ServerEntry
 
-_DECIDE = "start `ebb` in a terminal to decide, or give `--trust` to have what this project declares"
 _DECIDE_ON_TOOLS = "start `ebb` in a terminal to decide, or run `ebb mcp test {} --approve`"
 
 
@@ -36,18 +21,10 @@ class ServerTrust:
         pins: Approvals,
         requests: ServerRequests,
         channel: Channel,
-        start: Callable[[ServerEntry], None],
     ) -> None:
-        """`pins`: of the user's own servers, as they were first seen. `start`: starts one that may be."""
+        """`pins`: of the user's own servers, as they were first seen."""
         self.approvals, self.pins = approvals, pins
-        self._requests, self._channel, self._start = requests, channel, start
-
-    async def ask_to_start(self, waiting: Callable[[], list[ServerEntry]]) -> None:
-        """Asks about those that wait: once for all, where there are several."""
-        if len(found := waiting()) > 1:
-            await self._ask_for_folder(found)
-        for entry in waiting():
-            await self._ask_to_start(entry)
+        self._requests, self._channel = requests, channel
 
     async def ask_for_tools(self, entry: ServerEntry) -> None:
         tools = entry.withheld()
@@ -93,43 +70,6 @@ class ServerTrust:
     def tell(self, line: str) -> None:
         if self._requests.env is not None:
             self._channel.notice(line)
-
-    async def _ask_for_folder(self, waiting: Sequence[ServerEntry]) -> None:
-        """One question for all that the project wants to start; what is decided of each, is kept of each."""
-        asked = [(entry.declared, self.approvals.before(entry.declared)) for entry in waiting]
-        answer = await self._answer(folder_question(asked), FOLDER_OPTIONS)
-        if answer is None:
-            named = ", ".join(f"`{entry.name}`" for entry in waiting)
-            source = waiting[0].declared.source
-            self.tell_once(
-                waiting[0], f"the servers {named} of `{source}` are not approved, so they are left out; {_DECIDE}"
-            )
-        for entry in waiting if answer != EACH else ():
-            await self._decide(entry, APPROVE if answer == ALL else NEVER if answer == NEVER else LATER)
-
-    async def _ask_to_start(self, entry: ServerEntry) -> None:
-        declared = entry.declared
-        before = self.approvals.before(declared)
-        answer = await self._answer(start_question(declared, before), START_OPTIONS)
-        if answer is None:
-            what = "is not approved" if before is None else "has changed since it was approved"
-            self.tell_once(
-                entry, f"the server `{entry.name}` of `{declared.source}` {what}, so it is left out; {_DECIDE}"
-            )
-        await self._decide(entry, answer or LATER)
-
-    async def _decide(self, entry: ServerEntry, answer: str) -> None:
-        declared = entry.declared
-        if answer == APPROVE:
-            self._keep(lambda: self.approvals.decide(declared, "approved"))
-            self._start(entry)
-            if entry.server is not None:
-                await entry.server.ready()
-        elif answer == NEVER:
-            self._keep(lambda: self.approvals.decide(declared, "refused"))
-            entry.is_refused = True
-        else:
-            entry.postponed |= {declared.digest}
 
     async def _answer(self, question: str, options: tuple[str, ...]) -> str | None:
         """None when nobody is there to ask."""

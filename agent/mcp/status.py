@@ -71,7 +71,7 @@ class ServerEntry:
     """The digests of the tools that may be offered, by the server's own names; None where none needs to be approved:
     the user has said so for this run."""
     postponed: frozenset[str] = frozenset()
-    """Digests that the user did not want to decide about now; `declared.digest` stands for its start."""
+    """Digests of the tools that the user did not want to decide about now."""
     told: set[str] = field(default_factory=set)
     """What the user was told of it in this session."""
     is_off: bool = False

@@ -29,6 +29,7 @@ from agent.window.server_tools import ServerTools
 from tools.lazy import dataclass
 
 if TYPE_CHECKING:  # types only: few sessions have hooks, or need such servers
+    from agent.extensions.session_trust import SessionTrust
     from agent.hooks.session_hooks import SessionHooks
     from tools.lsp.pool import LanguageServerState
 
@@ -102,6 +103,8 @@ class Env:
     server_tools: ServerTools = field(default_factory=ServerTools)
     """The tools of servers."""
     servers: Servers | None = None
+    trust: "SessionTrust | None" = None
+    """What of the project may be used; None where it brings nothing."""
     hooks: "SessionHooks | None" = None
     """Programs that are told what happens; None where there are none."""
     archive: SessionArchive | None = None

@@ -173,7 +173,7 @@ async def test_a_projects_server_is_approved_before_anything_is_said(tmp_path: P
     declared = {"mcpServers": {"forge": {"command": command[0], "args": command[1:]}}}
     (tmp_path / "project" / ".mcp.json").write_text(json.dumps(declared))
     async with working(tmp_path, calls("mcp__forge__echo", text="hi"), {"text": "Done."}, rests=False) as t:
-        for asked in ("May it be started?", "May the model use them?"):
+        for asked in ("May it be used?", "May the model use them?"):
             await t.until(partial(asks_for, t, asked))
             assert not t.session.history.messages
             await t.pilot.press("down", "enter")  # Enter alone approves nothing

@@ -15,8 +15,10 @@ from pathlib import Path
 from agent.config.values import Config
 from agent.context.estimate import estimate_tools
 from agent.errors import ConfigError, LoginNeeded, ServerFailed, UsageError
+from agent.extensions.trust import FolderTrust
+from agent.extensions.trust_question import item_question
 from agent.headless import print_json
-from agent.mcp.approvals import digests_of, start_question, terms, tools_question
+from agent.mcp.approvals import ToolApproval, digests_of, item_of, terms, tools_question
 from agent.mcp.declared import Declared, Unusable, declared_servers
 from agent.mcp.manage import (
     ServerRow,
@@ -178,7 +180,7 @@ def _test_one(declared: Declared, config: Config, options: argparse.Namespace) -
         _tell(
             options,
             {"name": declared.name, "phase": "not approved", "detail": detail},
-            "\n".join([f"BAD   {declared.name}: {detail}:", *terms(declared)]),
+            "\n".join([f"BAD   {declared.name}: {detail}:", *(f"  {term}" for term in terms(declared))]),
         )
         return 2
 
@@ -199,21 +201,18 @@ def _test_one(declared: Declared, config: Config, options: argparse.Namespace) -
 
 def _may_start(declared: Declared, config: Config, options: argparse.Namespace) -> bool:
     """Whether the server may be started; whoever is there to be asked, is."""
-    approvals = approvals_of(config)
-    standing = approvals.standing(declared)
-    if standing == "on":
+    trust, item = FolderTrust(config), item_of(declared)
+    if trust.standing(item) == "on":
         return True
-    if options.approve or _agrees(start_question(declared, approvals.before(declared)), options):
-        approvals.decide(declared, "approved")
+    if options.approve or _agrees(item_question(item, trust.before(item)), options):
+        trust.decide([item], "approved")
         return True
     return False
 
 
 def _approve_tools(declared: Declared, config: Config, state: ServerState, options: argparse.Namespace) -> None:
     approvals = pins_of(config) if declared.owner == "user" else approvals_of(config)
-    approval = approvals.of(declared.name, declared.digest)
-    if approval is None:
-        return
+    approval = approvals.of(declared.name, declared.digest) or ToolApproval(declared.digest)
     digests = digests_of(state.tools)
     new = [tool for tool in state.tools if approval.tools.get(tool.original) != digests[tool.original]]
     question = tools_question(declared.name, new, state.notes, approval.seen, has_changed=bool(approval.tools))

@@ -214,13 +214,13 @@ class SessionController:
 
     async def go_on(self) -> None:
         """Asks again what was asked when the session was left, and goes on with its turn; or about what the project
-        declares, before anything is said. Nothing happens where nothing is to be asked."""
+        brings, before anything is said. Nothing happens where nothing is to be asked."""
         session = self.session
         if session is not None and session.is_at_question:
             self.notice("this session was left at a question; it is asked again")
             await self._follow(session.go_on(self._said_meanwhile))
-        elif session is not None and session.servers is not None and session.servers.awaits_trust:
-            await self._follow(session.servers.ask_now())
+        elif session is not None and session.trust is not None and session.trust.awaits:
+            await self._follow(session.trust.ask_now())
 
     async def _follow(self, events: AsyncIterator[Event]) -> bool:
         """Shows a turn. Tells whether it ended with an answer."""

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from agent.events import QuestionAsked
-from agent.mcp.approvals import ALL, APPROVE, EACH, LATER, NEVER, Approvals
+from agent.extensions.trust_question import ALL, APPROVE, EACH, LATER, NEVER
+from agent.mcp.approvals import Approvals
 from agent.mcp.declared import Declared, WrittenServer
 from tests.agent.mcp.serving import House, command, notices, questions, say
 from tests.agent.mcp.test_running import Requests
@@ -34,7 +35,7 @@ def approve(event: QuestionAsked) -> str:
 
 
 def left_out(what: str, them: str = "it is") -> str:
-    decide = "start `ebb` in a terminal to decide, or give `--trust` to have what this project declares"
+    decide = "start `ebb` in a terminal to decide, or give `--trust` to have what this project brings"
     return f"{what}, so {them} left out; {decide}"
 
 
@@ -47,7 +48,7 @@ async def test_a_run_without_a_user_starts_nothing_and_says_so(house: House) -> 
     session = await house.open(*ECHO)
     requests = Requests(session)
     events = await say(session)
-    assert notices(events) == [left_out(f"the server `forge` of `{house.project / '.mcp.json'}` is not approved")]
+    assert notices(events) == [left_out("the server `forge` of this project is not approved")]
     assert (finished(events)[0][1], house.has_started("forge")) == ("failed", False)
     assert not [name for name in requests.offered()[0] if name.startswith("mcp__")]
 
@@ -61,12 +62,12 @@ async def test_what_would_be_started_is_shown_and_approved_once(house: House) ->
     session = await house.open(*ECHO, interactive=True)
     events = await say(session, answer=approve)
     assert questions(events) == [
-        f"This project declares the server `forge` in `{house.project / '.mcp.json'}`.\n\n"
+        f"This project brings the server `forge` in `{house.project / '.mcp.json'}`.\n\n"
         f'  command: {" ".join(words)} "a b"\n'
         f"  folder: {house.project}\n"
         '  sets: TOKEN=${EBB_TEST_TOKEN}, PORT=3, "PATH=./bin:/bin\\nIt is safe"\n'
         "  is given your: EBB_TEST_TOKEN\n\n"
-        f"{PROGRAM} May it be started?",
+        f"{PROGRAM} May it be used?",
         TOOLS,
     ]
     assert finished(events) == [("mcp__forge__echo", "done", "hi")]
@@ -99,7 +100,7 @@ async def test_another_declaration_is_asked_about_again(house: House, change: st
     session = await house.open(*ECHO)
     source = house.project / ".mcp.json"
     assert notices(await say(session)) == [
-        left_out(f"the server `forge` of `{source}` has changed since it was approved")
+        left_out("the server `forge` of this project has changed since it was approved")
     ]
     await session.close()
     assert not house.has_started("forge")
@@ -188,7 +189,7 @@ async def test_all_that_a_project_starts_is_one_question_and_a_run_that_trusts_i
     session = await house.open(*ECHO)
     source = house.project / ".mcp.json"
     assert notices(await say(session)) == [
-        left_out(f"the servers `forge`, `chat` of `{source}` are not approved", "they are")
+        left_out("the servers `forge`, `chat` of this project are not approved", "they are")
     ]
     await session.close()
     house.trusts = True
@@ -200,11 +201,11 @@ async def test_all_that_a_project_starts_is_one_question_and_a_run_that_trusts_i
     session = await house.open(*ECHO, interactive=True)
     first, *_ = questions(await say(session, answer=lambda _: LATER))
     assert first == (
-        "This project declares 2 servers that you have not approved so:\n\n"
-        f"`forge` of `{source}`\n  command: {' '.join(house.server('forge'))}\n  folder: {house.project}\n\n"
-        f"`chat` of `{source}`\n  address: http://127.0.0.1:9/chat\n\n"
+        "This project brings 2 servers that you have not approved so:\n\n"
+        f"the server `forge` of `{source}`\n  command: {' '.join(house.server('forge'))}\n  folder: {house.project}\n\n"
+        f"the server `chat` of `{source}`\n  address: http://127.0.0.1:9/chat\n\n"
         f"{PROGRAM}\nA server on the network learns what it is sent.\n"
-        "Do you trust this folder with all of them?"
+        "Do you trust this folder with all of it?"
     )
     assert (questions(await say(session, answer=approve)), house.has_started("forge")) == ([], False)
     await session.close()
@@ -253,33 +254,31 @@ async def test_a_tool_of_the_users_own_server_that_has_changed_is_asked_about(ho
 @pytest.mark.parametrize("mode", [0o602, 0o666])
 def test_what_everybody_may_write_allows_nothing(tmp_path: Path, mode: int) -> None:
     path = tmp_path / "approvals.json"
-    Approvals(path, Path("P")).decide(forge("d"), "approved")
+    Approvals(path, Path("P")).allow_tools(forge("d"), {"echo": "t1"}, ())
     path.chmod(mode)
     assert Approvals(path, Path("P")).of("forge", "d") is None
 
 
 async def test_what_is_approved_in_one_project_is_not_in_another(house: House, tmp_path: Path) -> None:
     approvals = Approvals(tmp_path / "approvals.json", tmp_path / "one")
-    approvals.decide(forge("d1"), "approved")
     approvals.allow_tools(forge("d1"), {"echo": "t1"}, ())
     assert Approvals(tmp_path / "approvals.json", tmp_path / "two").of("forge", "d1") is None
     assert approvals.of("forge", "d2") is None
     found = approvals.of("forge", "d1")
     assert found is not None
-    assert (found.verdict, found.tools) == ("approved", {"echo": "t1"})
+    assert found.tools == {"echo": "t1"}
 
 
 @pytest.mark.parametrize(
     "content",
-    ["", "[]", '{"projects": 3}', '{"projects": {"P": {"forge": {"digest": "d", "verdict": "yes", "tools": {}}}}}',
-     '{"projects": {"P": {"forge": {"digest": "d", "verdict": "approved", "tools": {"a": 1}}}}}', "[" * 100_000],
-)  # fmt: skip
+    ["", "[]", '{"projects": 3}', '{"projects": {"P": {"forge": {"digest": "d", "tools": {"a": 1}}}}}', "[" * 100_000],
+)
 def test_what_cannot_be_read_was_not_approved(tmp_path: Path, content: str) -> None:
     path = tmp_path / "approvals.json"
     path.write_text(content)
     approvals = Approvals(path, Path("P"))
     assert approvals.of("forge", "d") is None
-    approvals.decide(forge("d"), "approved")
+    approvals.allow_tools(forge("d"), {"echo": "t1"}, ())
     assert approvals.of("forge", "d") is not None
 
 
@@ -291,7 +290,7 @@ def test_a_pipe_in_their_place_is_not_waited_for(tmp_path: Path) -> None:
 
 def test_approvals_are_for_their_owner_only(tmp_path: Path) -> None:
     path = tmp_path / "mcp" / "approvals.json"
-    Approvals(path, tmp_path).decide(forge("d"), "refused")
+    Approvals(path, tmp_path).allow_tools(forge("d"), {}, ())
     modes = [stat.S_IMODE(os.stat(each).st_mode) for each in (path, path.parent, path.with_name("approvals.json.lock"))]
     assert modes == [0o600, 0o700, 0o600]
     assert sorted(each.name for each in path.parent.iterdir()) == ["approvals.json", "approvals.json.lock"]
@@ -301,7 +300,11 @@ async def test_an_approval_that_cannot_be_written_holds_for_the_session(house: H
     house.declares(forge=command(house.server("forge")))
     (house.home / "data").mkdir()
     (house.home / "data" / "mcp").write_text("in the way")
+    (house.home / "data" / "trust.json").mkdir()
     session = await house.open(*ECHO, interactive=True)
     events = await say(session, answer=approve)
     assert finished(events) == [("mcp__forge__echo", "done", "hi")]
-    assert {line.partition(":")[0] for line in notices(events)} == {"what you approved holds for this session only"}
+    assert {line.partition(":")[0] for line in notices(events)} == {
+        "what you approved of this project cannot be read",
+        "what you approved holds for this session only",
+    }

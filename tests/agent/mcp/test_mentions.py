@@ -8,8 +8,8 @@ import pytest
 
 from agent.errors import UsageError
 from agent.events import TurnFailed
+from agent.extensions.trust_question import APPROVE
 from agent.mcp import status
-from agent.mcp.approvals import APPROVE
 from agent.mcp.mentions import LONGEST, MOST, arguments_of
 from agent.messages import Note, Text, ToolOutput, User
 from agent.session import Session

@@ -1,0 +1,103 @@
+"""The questions about what a project brings, and what is said where nobody is there to be asked. Pure."""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from agent.extensions.places import Kind
+from agent.extensions.trust import Approval, Item, Standing
+
+APPROVE, LATER, NEVER = "approve", "not now", "never in this project"
+ONE_OPTIONS = (LATER, APPROVE, NEVER)
+ALL, EACH = "trust all of it", "ask about each"
+FOLDER_OPTIONS = (LATER, ALL, EACH, NEVER)
+"""What a key that is pressed by mistake answers comes first."""
+
+MOST_SHOWN = 40
+"""Lines of one thing that a question about several shows; a question about it alone shows all."""
+MOST_NAMED = 6
+"""Names of a kind in one line."""
+
+_DECIDE = "start `ebb` in a terminal to decide, or give `--trust` to have what this project brings"
+_EFFECTS: Mapping[Kind, str] = {
+    "skill": "The model reads a skill where it fits; its scripts run as any command of the model does, in the sandbox.",
+    "command": "The text of a command becomes your message when you name it; what it runs, runs in the sandbox.",
+    "agent": "The model may hand work to an agent, which may do no more than the session may.",
+    "hook": "A hook runs by itself, without a question, each time: in the sandbox, where there is one.",
+}
+_PLURALS: Mapping[Kind, str] = {
+    "skill": "skills", "command": "commands", "agent": "agents", "hook": "hooks", "server": "servers",
+    "plugin": "plugins",
+}  # fmt: skip
+
+Waiting = tuple[Item, Approval | None]
+"""A thing that the user has not approved as it is, and what was approved under its name before."""
+
+
+def item_question(item: Item, before: Approval | None) -> str:
+    """May this one be used? Says all that would be approved, and what of it is another than was approved before."""
+    does = "brings" if before is None else "has changed"
+    lines = [f"This project {does} the {item.kind} `{item.name}` in `{item.source}`.", "", *_lines(item), ""]
+    return "\n".join([*lines, *_changes(item, before), f"{_effect(item)} May it be used?".lstrip()])
+
+
+def folder_question(waiting: Sequence[Waiting]) -> str:
+    """May all of this be used? Says of each what `item_question` says of one."""
+    lines = [f"This project brings {_counts(item for item, _ in waiting)} that you have not approved so:", ""]
+    for item, before in waiting:
+        shown = _lines(item)
+        more = [f"  … {len(shown) - MOST_SHOWN} lines more: see them with “{EACH}”"] if len(shown) > MOST_SHOWN else []
+        changed = "" if before is None else ", which has changed"
+        head = f"the {item.kind} `{item.name}` of `{item.source}`{changed}"
+        lines += [head, *shown[:MOST_SHOWN], *more, *_changes(item, before), ""]
+    effects = dict.fromkeys(filter(None, (_effect(item) for item, _ in waiting)))
+    return "\n".join([*lines, *effects, "Do you trust this folder with all of it?"])
+
+
+def left_out(waiting: Sequence[tuple[Item, Standing]]) -> str:
+    """What somebody is told who cannot be asked: one line for everything."""
+    parts = []
+    for standing, what in (("not approved", "not approved"), ("changed", "changed since it was approved")):
+        items = [item for item, found in waiting if found == standing]
+        if items:
+            is_one = len(items) == 1
+            verb = ("is" if is_one else "are") if standing == "not approved" else ("has" if is_one else "have")
+            what = what if is_one else what.replace("it was", "they were")
+            parts.append(f"{_names(items)} {verb} {what}")
+    them = "it is" if len(waiting) == 1 else "they are"
+    return f"{' and '.join(parts)}, so {them} left out; {_DECIDE}"
+
+
+def _names(items: Sequence[Item]) -> str:
+    """`the skills `a`, `b` and the server `c` of this project`"""
+    groups = []
+    for kind in dict.fromkeys(item.kind for item in items):
+        names = [f"`{item.name}`" for item in items if item.kind == kind]
+        more = f" and {len(names) - MOST_NAMED} others" if len(names) > MOST_NAMED else ""
+        groups.append(f"the {kind if len(names) == 1 else _PLURALS[kind]} {', '.join(names[:MOST_NAMED])}{more}")
+    return f"{_joined(groups)} of this project"
+
+
+def _counts(items: Iterable[Item]) -> str:
+    kinds = [item.kind for item in items]
+    counted = [(kinds.count(kind), kind) for kind in dict.fromkeys(kinds)]
+    return _joined([f"{count} {kind if count == 1 else _PLURALS[kind]}" for count, kind in counted])
+
+
+def _joined(words: Sequence[str]) -> str:
+    return " and ".join(filter(None, (", ".join(words[:-1]), words[-1])))
+
+
+def _effect(item: Item) -> str:
+    return item.effect or _EFFECTS.get(item.kind, "")
+
+
+def _lines(item: Item) -> list[str]:
+    return [f"  {line}" for line in item.shown]
+
+
+def _changes(item: Item, before: Approval | None) -> list[str]:
+    """What is another than it was, a line each, with an empty one behind."""
+    if before is None or not before.shown:
+        return []
+    gone = [f"  - {line}" for line in before.shown if line not in item.shown]
+    new = [f"  + {line}" for line in item.shown if line not in before.shown]
+    return ["What has changed:", *(gone + new or ["  - something that is not shown here"]), ""]
