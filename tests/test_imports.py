@@ -111,7 +111,11 @@ def test_servers_are_loaded_only_where_one_is_declared(tmp_path: Path) -> None:
     assert loaded(run, tmp_path, "http://127.0.0.1:1") == set()
     declared = {"mcpServers": {"forge": {"command": "/no/such/program"}}}
     (tmp_path / "project" / ".mcp.json").write_text(json.dumps(declared))
-    assert loaded(run, tmp_path, "http://127.0.0.1:1") == {"agent.mcp.running", "agent.extensions.places", "agent.extensions.trust"}
+    assert loaded(run, tmp_path, "http://127.0.0.1:1") == {
+        "agent.mcp.running",
+        "agent.extensions.places",
+        "agent.extensions.trust",
+    }
     started = ["--config", 'mcp.servers.forge.command="/no/such/program"']
     assert loaded([*run, *started], tmp_path, "http://127.0.0.1:1") >= {"agent.mcp.running", "mcp"}
 
