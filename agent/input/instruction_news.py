@@ -73,6 +73,8 @@ class InstructionNews:
         self._known = {path: _Known(_signature(path), text) for path, text in self._begun.items()}
         self._told = dict[str, str]()
         """Of each file that notes have told of, a digest of what it said."""
+        self._said = set(instructions.problems)
+        """What the user was told of files."""
         self._looked = set[Path]()
         self._rules: dict[Path, tuple[ScopedRule, ...]] = {}
         self._chains = dict[Path, tuple[Path, ...]]()
@@ -170,7 +172,6 @@ class InstructionNews:
 
     def _found(self, used: _Used, *, is_said: bool, env: Env) -> Iterator[Note]:
         """Of the files that belong to what was used, those that the model was not told of."""
-        before = len(self._reader.problems)
         begun = folders_to(self._root, self._project)
         for folder in begun if is_said else ():
             yield from self._of_folder(folder, self._project, env)
@@ -184,8 +185,11 @@ class InstructionNews:
                 yield from self._of_folder(folder, top, env)
             for folder in (*begun, *folders[1:]) if top == self._root else folders:
                 yield from self._matching(path, folder, top, env)
-        for problem in self._reader.problems[before:]:
-            env.emit(Noticed(problem))
+        for problem in self._reader.problems:
+            if problem not in self._said:
+                env.emit(Noticed(problem))
+        self._said |= set(self._reader.problems)
+        self._reader.problems.clear()
 
     def _of_folder(self, folder: Path, top: Path, env: Env) -> Iterator[Note]:
         if folder in self._looked:
