@@ -7,7 +7,7 @@ from agent.errors import AgentError
 from agent.session import Session
 from tui.actions.command_context import CommandContext
 from tui.session.git_branch import branch_of
-from tui.text.inks import Ink, Line
+from tui.text.inks import Ink, Line, coded
 from tui.text.sanitise import visible_line
 from tui.view.file_changes import rows_of
 from tui.view.panel import report_panel
@@ -76,7 +76,7 @@ async def examine(context: CommandContext, _: str) -> None:
 
     context.hint("looking at settings, keys, folders and the store")
     found = await asyncio.to_thread(findings)
-    head: Line = (("Doctor  ", "strong"), ("`ebb doctor --repair` repairs a damaged store", "dim"))
+    head: Line = (("Doctor  ", "strong"), *coded("`ebb doctor --repair` repairs a damaged store", "dim"))
     await context.show(report_panel("doctor", head, [_line(one) for one in found], [_words(one) for one in found]))
     return None
 
@@ -84,7 +84,11 @@ async def examine(context: CommandContext, _: str) -> None:
 def _line(finding: Finding) -> Line:
     sign, ink = _SIGNS[finding.state]
     advice = f": {finding.advice}" if finding.advice else ""
-    return ((f"{sign:<5}", ink), (f"{finding.subject:<15} ", "dim"), (visible_line(f"{finding.text}{advice}"), "text"))
+    return (
+        (f"{sign:<5}", ink),
+        (f"{finding.subject:<15} ", "dim"),
+        *coded(visible_line(f"{finding.text}{advice}"), "text"),
+    )
 
 
 def _words(finding: Finding) -> str:

@@ -12,7 +12,7 @@ from textual.worker import Worker
 
 from agent.errors import AgentError
 from tui.screens.guarded import GuardedScreen
-from tui.text.inks import Ink
+from tui.text.inks import Ink, coded
 from tui.text.sanitise import visible
 from tui.text.styles import painted, palette_of
 from tui.view.panel import (
@@ -210,7 +210,7 @@ class PanelScreen(GuardedScreen[Taken | None]):
     def _look(self) -> None:
         row, panel = self.row, self.panel
         missing = panel.empty if not self._words.strip() else panel.not_found or panel.empty
-        told = panel.about or ((((missing, "dim"),),) if missing and not self._rows else ())
+        told = panel.about or ((coded(missing, "dim"),) if missing and not self._rows else ())
         self.query_one(Detail).show(row or PanelRow("", (), about=told), tail=panel.tail)
         if row is not None and panel.marked is not None:
             panel.marked(row)

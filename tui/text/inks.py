@@ -18,3 +18,8 @@ def coded(text: str, ink: Ink) -> Line:
         return ((text, ink),)
     pieces = _CODE.split(text)
     return tuple((piece, "code" if at % 2 else ink) for at, piece in enumerate(pieces) if piece) or (("", ink),)
+
+
+def uncoded(text: str) -> str:
+    """The sentence without the backticks around its code, where nothing draws that."""
+    return "".join(words for words, _ in coded(text, "text"))

@@ -8,7 +8,7 @@ from agent.config.options import OPTIONS
 from agent.records.session_lookup import SessionInfo
 from tui.commands import Command
 from tui.keys import Key
-from tui.text.inks import Line
+from tui.text.inks import Line, coded
 from tui.text.numbers import age
 from tui.text.sanitise import visible_line
 from tui.view.help import key_value
@@ -60,7 +60,7 @@ def palette_entries(
 def _entry(value: str, name: str, said: str, kind: str) -> PanelRow:
     name, said = visible_line(name), visible_line(said)
     line: Line = (
-        ((f"  {set_cell_size(name, max(_NAMES, cell_len(name)))}  ", "text"), (said, "dim"))
+        ((f"  {set_cell_size(name, max(_NAMES, cell_len(name)))}  ", "text"), *coded(said, "dim"))
         if said
         else ((f"  {name}", "text"),)
     )

@@ -8,7 +8,7 @@ from agent.messages import Recalls, Usage
 from agent.overview import Epoch, Number, Overview, ServerShare
 from agent.records.usage import RequestUsage, Rewrite
 from tools.outputs.extent import counted, shortened
-from tui.text.inks import Ink, Line
+from tui.text.inks import Ink, Line, coded
 from tui.text.numbers import dollars, tokens
 from tui.text.sanitise import visible_line
 from tui.view.context_tree import NAMES, component_line, head_line, rows_of
@@ -173,7 +173,7 @@ def request_lines(requests: Sequence[RequestUsage]) -> list[Line]:
         what = visible_line(f"  {asked.purpose} by {asked.model}") if asked.purpose != "step" else ""
         lines.append(((row, "text"), (what, "dim")))
     if len(requests) > MOST_REQUESTS:
-        lines.append(((f"  {len(requests) - MOST_REQUESTS} earlier ones: `ebb context --json` prints them", "dim"),))
+        lines.append(coded(f"  {len(requests) - MOST_REQUESTS} earlier ones: `ebb context --json` prints them", "dim"))
     return lines
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Sequence
 
-from tui.text.inks import Span
+from tui.text.inks import Span, coded
 from tui.text.sanitise import visible_line
 from tui.view.panel import Outcome, Panel, PanelAction, PanelRow
 
@@ -11,7 +11,7 @@ def folders_panel(folders: Sequence[str], remove: Callable[[PanelRow, str], Awai
     """`remove`: takes the folder of a row out."""
     return Panel(
         "add-dir",
-        ((("Further folders", "strong"), ("  `/add-dir FOLDER` adds one, until you leave", "dim")),),
+        ((("Further folders", "strong"), *coded("  `/add-dir FOLDER` adds one, until you leave", "dim")),),
         tuple(PanelRow(folder, ((visible_line(folder), "text"),)) for folder in folders),
         "Up, Down   x removes   Esc closes",
         empty="Work goes on in the working folder alone.",

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from tui.commands import Command
 from tui.keys import Key
-from tui.text.inks import Line
+from tui.text.inks import Line, coded
 from tui.view.panel import Panel, PanelAction, PanelRow, heading
 
 _NAMES = 30
@@ -69,6 +69,6 @@ def _area_of_key(key: Key) -> str:
 
 def _entry(name: str, said: str, value: str, about: tuple[Line, ...]) -> PanelRow:
     shown = name if len(name) < _NAMES else f"{name[: _NAMES - 2]}…"
-    whole: Line = ((f"{name}  ", "accent"), (said, "text"))
-    line: Line = (("  ", "text"), (f"{shown:<{_NAMES}}", "accent"), (said, "text"))
+    whole: Line = ((f"{name}  ", "accent"), *coded(said, "text"))
+    line: Line = (("  ", "text"), (f"{shown:<{_NAMES}}", "accent"), *coded(said, "text"))
     return PanelRow(value or name, line, searched=f"{name} {said}", about=(whole, *about))

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from agent.events import Decision, PermissionAsked, Tried
 from tools.outputs.extent import counted as so_many
 from tools.outputs.extent import shortened
-from tui.text.inks import Line, Span
+from tui.text.inks import Line, Span, coded
 from tui.text.sanitise import visible, visible_line
 from tui.text.unified_diff import counted
 from tui.view.question import Choice, QuestionSpec, Subject, Writing
@@ -121,20 +121,26 @@ def _edited(question: PermissionAsked) -> tuple[Span, ...]:
 
 def dangers_told(question: PermissionAsked) -> tuple[str, ...]:
     """What is dangerous in the command, each part with what it does, in words."""
+    return tuple(f"`{part}`{why}" for part, why in _dangers(question))
+
+
+def _dangers(question: PermissionAsked) -> tuple[tuple[str, str], ...]:
     command, parts = command_of(question.arguments), dict[str, list[str]]()
     for danger in question.dangers:
         part = shortened(visible_line(command[danger.start : danger.end]), _LONGEST_PART)
         parts.setdefault(part, []).append(visible_line(danger.why))
-    return tuple(f"`{part}` {', and '.join(dict.fromkeys(whys))}" for part, whys in parts.items())
+    return tuple((part, f" {', and '.join(dict.fromkeys(whys))}") for part, whys in parts.items())
 
 
 def reason_of(question: PermissionAsked) -> tuple[Line, ...]:
     """What is dangerous in the call, and why it is asked about."""
-    told = dangers_told(question)
-    dangers: list[Line] = [(("Dangerous: ", "bad"), (one, "strong")) for one in told[:_MOST_DANGERS]]
+    told = _dangers(question)
+    dangers: list[Line] = [
+        (("Dangerous: ", "bad"), (part, "code"), (why, "strong")) for part, why in told[:_MOST_DANGERS]
+    ]
     if len(told) > _MOST_DANGERS:
         dangers.append(((f"and {so_many(len(told) - _MOST_DANGERS, 'more dangerous part')}", "bad"),))
-    return (*dangers, *(((line, "dim"),) for line in visible(question.reason).split("\n")))
+    return (*dangers, *(coded(line, "dim") for line in visible(question.reason).split("\n")))
 
 
 def dry_run_of(rule: Tried) -> str:
@@ -144,7 +150,7 @@ def dry_run_of(rule: Tried) -> str:
     calls = so_many(rule.of, "earlier call")
     if not rule.allowed:
         return f"would have allowed none of {calls}"
-    examples = ", ".join(f"`{visible_line(example)}`" for example in rule.examples)
+    examples = ", ".join(f'"{visible_line(example)}"' for example in rule.examples)
     return f"would have allowed {rule.allowed:,} of {calls}" + (f", e.g. {examples}" if examples else ", all like this")
 
 

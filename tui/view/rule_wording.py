@@ -29,7 +29,7 @@ def words_of_rule(rule: str, *, is_exact: bool = False) -> str:
     if tool == "network":
         return f"every connection to {prefix}" if prefix else "every connection"
     if tool in (_SHELL, "outside"):
-        return f"every command that begins with `{prefix}`{where}" if prefix else f"every command{where}"
+        return f'every command that begins with "{prefix}"{where}' if prefix else f"every command{where}"
     if tool.startswith("mcp__"):
         server, _, name = tool.removeprefix("mcp__").partition("__")
         return f"every call of {name} on {server}" if name else f"everything on the server {server}"

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from tools.outputs.extent import counted
 from tools.sandbox.boundary import Access, Boundary, Network, SandboxState
-from tui.text.inks import Ink, Line
+from tui.text.inks import Ink, Line, coded
 from tui.text.sanitise import visible_line
 from tui.view.panel import Panel, report_panel
 
@@ -20,8 +20,8 @@ _WORDS: tuple[tuple[str, tuple[Access, ...]], ...] = (
 def sandbox_panel(state: SandboxState, note: str, limits: Boundary | None, home: str) -> Panel:
     """`note`: what is to be known of it, or why there is none."""
     told = tuple(_told(state, note, limits, home))
-    lines: list[Line] = [((("  " if deep else "") + text, ink),) for deep, text, ink in told]
-    head: Line = (("Sandbox  ", "strong"), (_KINDS[state], "text" if limits is not None else "warn"))
+    lines: list[Line] = [((f"  {text}", ink),) if deep else coded(text, ink) for deep, text, ink in told]
+    head: Line = (("Sandbox  ", "strong"), *coded(_KINDS[state], "text" if limits is not None else "warn"))
     said = [_KINDS[state], *(("  " if deep else "") + text for deep, text, _ in told)]
     return report_panel("sandbox", head, lines, said)
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from agent.config.options import BY_KEY
 from agent.config.settings import Setting, SettingOrigin, text_of
 from tools.outputs.extent import shortened
-from tui.text.inks import Ink, Line
+from tui.text.inks import Ink, Line, coded
 from tui.text.sanitise import visible_line
 from tui.view.panel import Asks, Panel, PanelAction, PanelRow, Told, heading
 
@@ -102,10 +102,10 @@ def lines_about(setting: Setting) -> tuple[Line, ...]:
     """All there is to say of a setting."""
     option = BY_KEY[setting.key]
     value = visible_line(text_of(setting.value))
-    lines: list[Line] = [((setting.help, "text"),)]
+    lines: list[Line] = [coded(setting.help, "text")]
     if len(value) > _VALUE:
         lines.append(((f"now: {value}", "dim"),))
-    lines.append(((f"it may be {allowed(setting.key)}", "dim"),))
+    lines.append(coded(f"it may be {allowed(setting.key)}", "dim"))
     lines.append(((f"default: {text_of(setting.default)}", "dim"),))
     if setting.origin != "default":
         lines.append(((f"from: {visible_line(setting.source)}", "dim"),))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from rich.cells import cell_len
 
 from tools.lazy import dataclass
-from tui.text.inks import Ink, Line
+from tui.text.inks import Ink, Line, coded
 from tui.text.numbers import dollars, seconds, tokens
 from tui.text.sanitise import visible_line
 from tui.view.blocks import Retry, SessionView
@@ -101,7 +101,7 @@ def _shared(sizes: Mapping[str, int], cells: int) -> dict[str, int]:
 def _left(shown: Shown, keys: str, width: int) -> Line:
     view = shown.view
     if shown.hint:
-        return ((visible_line(shown.hint), "warn"),)
+        return coded(visible_line(shown.hint), "warn")
     if not view.busy:
         return key_lines(keys, width)[0] if keys else _mode(shown)
     if view.asked:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import cast
 
 from agent.config.options import ThemeName
+from tui.text.inks import coded
 from tui.view.panel import Panel, PanelRow
 
 
@@ -48,7 +49,7 @@ def themes_panel(chosen: ThemeName, colorless: bool, wear: Callable[[ThemeName],
                     (offered.help, "dim"),
                 ),
                 searched=f"{offered.name} {offered.help}",
-                about=(((told, "warn"),),) if colorless else (),
+                about=(coded(told, "warn"),) if colorless else (),
             )
             for offered in OFFERED
         ),

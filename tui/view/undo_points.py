@@ -8,7 +8,7 @@ from agent.checkpoints.undo_points import Restored, UndoPoint
 from agent.records.file_change import FileChange
 from tools.files.change import diff_lines
 from tools.outputs.extent import counted, listed
-from tui.text.inks import Ink, Line
+from tui.text.inks import Ink, Line, coded
 from tui.text.numbers import age
 from tui.text.sanitise import visible_line
 from tui.view.file_changes import FileChangeRow, change_line, change_text, row_of
@@ -40,7 +40,9 @@ def plan_panel(name: str, title: str, plan: RestorePlan, contents: Contents) -> 
         head.append(((visible_line(title), "dim"),))
     if asked:
         them = f"{counted(len(asked), 'path')} changed by somebody else"
-        head.append(((f"~ {them}: left as {'it is' if len(asked) == 1 else 'they are'}, unless you say `a`", "warn"),))
+        head.append(
+            coded(f"~ {them}: left as {'it is' if len(asked) == 1 else 'they are'}, unless you say `a`", "warn")
+        )
     head.append(((LIMITS, "dim"),))
     rows = tuple(_path_row(one, contents) for one in shown)
     actions = (

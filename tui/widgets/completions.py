@@ -8,6 +8,7 @@ from rich.style import Style
 from rich.text import Text
 
 from tui.prompt.completion import Completion
+from tui.text.inks import uncoded
 from tui.text.sanitise import visible_line
 from tui.text.styles import palette_of
 from tui.widgets.listing import Listing
@@ -35,7 +36,7 @@ class Completions(Listing, can_focus=False):
 
         def paint(index: int, width: int) -> Text:
             candidate = self.candidates[index]
-            label, help = visible_line(candidate.label), visible_line(candidate.help)
+            label, help = visible_line(candidate.label), uncoded(visible_line(candidate.help))
             text = Text.assemble(label, " " * (column - cell_len(label)), (help, dim), end="")
             text.truncate(max(1, width), overflow="ellipsis")
             return text

@@ -44,12 +44,12 @@ class DiffView(ScrollView, can_focus=True):
 
     def show_diff(self, files: Sequence[FileDiff], name: str = "") -> None:
         """`name`: that of the file where the diff does not say it."""
-        how = "; `m` shows more"
+        how = "; m shows more"
         self._show(lambda wide, most: layout_of(files, wide=wide, most=most, name=name, how=how))
 
     def show_code(self, text: str, language: str, marks: Sequence[tuple[int, int]] = ()) -> None:
         """`marks`: where in the text something stands that is to be seen first."""
-        self._show(lambda wide, most: code_layout(text, language, most, "; `m` shows more", marks))
+        self._show(lambda wide, most: code_layout(text, language, most, "; m shows more", marks))
 
     def _show(self, lay_out: Callable[[bool, int], Layout]) -> None:
         self._lay_out, self._most = lay_out, MOST

@@ -4,7 +4,7 @@ from rich.text import Text
 from textual.geometry import Size
 from textual.widget import Widget
 
-from tui.text.inks import Ink
+from tui.text.inks import Ink, coded
 from tui.text.styles import painted, palette_of
 from tui.view.key_hints import key_lines
 
@@ -41,5 +41,5 @@ class KeyLine(Widget):
         palette = palette_of(self.app.theme_variables)
         if self._ink is None:
             return painted(key_lines(self.said, width), palette)
-        words = painted([((self.said, self._ink),)], palette)
+        words = painted([coded(self.said, self._ink)], palette)
         return Text("\n").join(words.wrap(self.app.console, max(width, 1), overflow="fold", no_wrap=False))

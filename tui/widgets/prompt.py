@@ -17,6 +17,7 @@ from tui.prompt.completion import Completion, mentioned, with_files
 from tui.prompt.files import ProjectFiles
 from tui.prompt.history import History
 from tui.prompt.pastes import Pastes, dropped_picture
+from tui.text.inks import uncoded
 from tui.text.sanitise import visible
 from tui.widgets.completions import Completions
 from tui.widgets.pasted_units import Units, index_of
@@ -183,7 +184,7 @@ class PromptInput(TextArea):
         self.set_class(mode == "shell", "shell")
         self.set_class(mode == "memory", "memory")
         hint = hint_for(self.text)
-        self.border_title = escape(f"{hint.usage}  {hint.help}") if hint is not None else _MODES[mode]
+        self.border_title = escape(f"{hint.usage}  {uncoded(hint.help)}") if hint is not None else _MODES[mode]
 
     async def _on_paste(self, event: events.Paste) -> None:
         """Pasted text arrives as it will be sent: nothing in it hides from the user."""

@@ -190,7 +190,7 @@ async def test_what_holds_commands_is_told(tmp_path: Path) -> None:
     async with talking(FakeSession(boundary=boundary)) as controller:
         await controller.rests()
         controller.type("/sandbox")
-        await controller.shows("nothing holds commands, as `agent.sandbox` says")
+        await controller.shows("Sandbox  nothing holds commands, as agent.sandbox says")
 
 
 async def test_a_model_that_is_not_in_the_list_may_be_typed() -> None:

@@ -28,7 +28,7 @@ def test_all_that_a_call_would_do_is_read_out() -> None:
         "Reason: ask mode asks",
         "1 or y: Yes, once",
         "2 or a: Yes, and exactly this command, for this session; the rule is bash(=rm -r build)",
-        "3: Yes, and every command that begins with `make`, for this session; the rule is bash(make)",
+        '3: Yes, and every command that begins with "make", for this session; the rule is bash(make)',
         "4 or e: Change it first",
         "5 or n: No",
         "6 or d: No, and say what to do instead",
@@ -94,7 +94,7 @@ def test_where_nothing_is_kept_or_nothing_says_exactly_this_a_line_answers_nothi
     question = replace(RUN, rules_file="", offers=("bash(make)",), offers_exact=False)
     lines = ("a", "2", "p2")
     assert [answer_of(question, line) for line in lines] == [None, Decision("allow", rule="bash(make)"), None]
-    rule = "2: Yes, and every command that begins with `make`, for this session; the rule is bash(make)"
+    rule = '2: Yes, and every command that begins with "make", for this session; the rule is bash(make)'
     assert how_to_answer(question)[1] == rule
     assert [wants_to_change(question, line) for line in ("e", " Edit ", "edit it")] == [True, True, False]
     assert not wants_to_change(replace(question, name="read"), "e")
@@ -103,7 +103,7 @@ def test_where_nothing_is_kept_or_nothing_says_exactly_this_a_line_answers_nothi
 def test_what_is_kept_is_told() -> None:
     kept = Decision("allow", rule="bash(=ls)", kept="project")
     assert answer_text(kept) == ("Allowed, and exactly this command, in this project, from now on.",)
-    told = "Allowed, and every command that begins with `ls`, for this session."
+    told = 'Allowed, and every command that begins with "ls", for this session.'
     assert answer_text(Decision("allow", rule="bash(ls)")) == (told,)
 
 

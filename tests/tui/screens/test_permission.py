@@ -35,15 +35,15 @@ def test_rules_stand_in_words_beside_their_text_and_say_what_they_would_have_all
     assert listed(QUESTION, 100) == [
         "❯ 1 y Yes, once",
         "  2 a Yes, and exactly this command, for this session   bash(=pytest -x)",
-        "  3   Yes, and every command that begins with `pytest`, for this session   bash(pytest)",
+        '  3   Yes, and every command that begins with "pytest", for this session   bash(pytest)',
         "  4 e Change it first",
         "  5 n No",
         "  6 d No, and say what to do instead",
     ]
     assert listed(QUESTION, 80, 2)[2:5] == [
-        "❯ 3   Yes, and every command that begins with `pytest`, for this session",
-        "      bash(pytest). would have allowed 7 of 31 earlier calls, e.g. `pytest -q`,",
-        "      `pytest tests --x␛[2J`",
+        '❯ 3   Yes, and every command that begins with "pytest", for this session',
+        '      bash(pytest). would have allowed 7 of 31 earlier calls, e.g. "pytest -q",',
+        '      "pytest tests --x␛[2J"',
     ]
     assert listed(QUESTION, 40)[2] == "  3   Yes, every command that begins wi…"
     assert listed(QUESTION, 100, 1, for_project=True)[1:3] == [
@@ -58,7 +58,7 @@ def test_rules_stand_in_words_beside_their_text_and_say_what_they_would_have_all
     ("rule", "is_exact", "words"),
     [
         ("bash(=make)", True, "exactly this command"),
-        ("bash(git status)", False, "every command that begins with `git status`"),
+        ("bash(git status)", False, 'every command that begins with "git status"'),
         ("bash", False, "every command"),
         ("edit(src/a.py)", True, "every edit of src/a.py"),
         ("edit(src)", False, "every edit in src/"),
@@ -68,7 +68,7 @@ def test_rules_stand_in_words_beside_their_text_and_say_what_they_would_have_all
         ("web_fetch(*.example.org)", False, "every page from *.example.org"),
         ("mcp__forge__open", False, "every call of open on forge"),
         ("outside(=make)", True, "exactly this command, outside the sandbox"),
-        ("outside(docker)", False, "every command that begins with `docker`, outside the sandbox"),
+        ("outside(docker)", False, 'every command that begins with "docker", outside the sandbox'),
         ("network(example.com)", False, "every connection to example.com"),
         ("mcp__forge", False, "everything on the server forge"),
         ("odd((\x1b", False, "odd((␛"),

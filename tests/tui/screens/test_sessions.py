@@ -123,9 +123,9 @@ async def test_nothing_is_deleted_before_the_list_is_left() -> None:
         await t.pilot.press("tab", "d")
         await t.until(lambda: "this session is open" in t.reads("answers"))
         await t.pilot.press("down", "d")
-        await t.until(lambda: "`bb2` is deleted when" in t.reads("answers"))
+        await t.until(lambda: "bb2 is deleted when" in t.reads("answers"))
         await t.pilot.press("d")
-        await t.until(lambda: "`bb2` stays" in t.reads("answers"))
+        await t.until(lambda: "bb2 stays" in t.reads("answers"))
         await t.pilot.press("d", "enter")
         await t.until(lambda: "1 to be deleted" in t.reads("headline"))
         assert t.library.done == []
