@@ -207,6 +207,8 @@ def _read_apart(agent: str, entry: Mapping[str, object], table: Table) -> None:
     command = table.get("command")
     if isinstance(command, list) and command:
         table["command"], table["args"] = command[0], [*command[1:], *_words(table.get("args"))]
+    if agent == "gemini" and "url" in entry and "httpUrl" not in entry:
+        table.setdefault("type", "sse")
     if entry.get("disabled") is True:
         table["enabled"] = False
     if isinstance(milliseconds := entry.get("timeout"), int | float) and milliseconds > 0:

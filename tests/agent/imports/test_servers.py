@@ -48,6 +48,7 @@ FILES: Mapping[str, object] = {
     ".gemini/settings.json": {
         "mcpServers": {
             "g": {"httpUrl": "https://g.example/$SITE", "timeout": 30000, "trust": True, "includeTools": ["a"]},
+            "old": {"url": "https://o.example/sse"},
             "bad": {"command": 5},
             "worse": [],
         }
@@ -93,6 +94,7 @@ def test_each_program_s_servers_are_read_in_our_terms(user: User) -> None:
         "opencode:local": {
             "type": "stdio", "command": "bun", "args": ["x"], "env": {"K": "${KX}"}, "startup_timeout": 5.0
         },
+        "gemini:old": {"url": "https://o.example/sse", "type": "sse"},
         "gemini:g": {"url": "https://g.example/${SITE}", "call_timeout": 30.0, "enabled_tools": ["a"]},
     }  # fmt: skip
     assert {name: one.problem for name, one in offers.items() if one.problem} == {
