@@ -89,6 +89,8 @@ class RunOutcome:
     session: str | None = None
     model: str | None = None
     """The one that was asked last."""
+    mode: str = ""
+    """The permission mode."""
     result: str = ""
     stop_reason: RunStop = "failed"
     exit_code: int = 1
@@ -223,7 +225,7 @@ async def _work(
     if session is None:
         outcome.interrupted()
         return
-    outcome.session, stop.session = session.id, session
+    outcome.session, outcome.mode, stop.session = session.id, session.mode, session
     session.listen(show)
     try:
         if stop.opening.requested():
@@ -356,7 +358,8 @@ def _print_outcome(outcome: RunOutcome, job: HeadlessJob, out: TextIO, tell: Cal
     for call in outcome.denied:
         tell(f"ebb: denied {call['tool']}: {call['rule']}")
     if outcome.denied:
-        tell("ebb: allow it with `--permission-mode auto` or a rule such as `--allow 'bash(pytest)'`")
+        other = "" if outcome.mode == "auto" else "`--permission-mode auto` or "
+        tell(f"ebb: allow it with {other}a rule such as `--allow 'bash(pytest)'`")
     for host, rule in outcome.refused_hosts.items():
         tell(f"ebb: `{host}` was kept from a command: {rule}")
     if outcome.error is not None:

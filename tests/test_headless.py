@@ -318,6 +318,13 @@ def test_what_nobody_is_there_to_allow_is_denied_and_exits_with_5(user: User) ->
     assert not (user.project / "made").exists()
 
 
+@pytest.mark.parametrize(("mode", "hint"), [("ask", "`--permission-mode auto` or a rule"), ("auto", "a rule")])
+def test_who_works_in_auto_is_not_told_to_use_auto(user: User, mode: str, hint: str) -> None:
+    flags = ("--permission-mode", mode, "--config", "agent.sandbox=off")
+    run = user.ask(calls(call("bash", command="cat .env")), {"text": "No."}, flags=flags, form="text")
+    assert (run.code, run.err.splitlines()[-1]) == (5, f"ebb: allow it with {hint} such as `--allow 'bash(pytest)'`")
+
+
 def test_rules_let_a_headless_run_work(user: User) -> None:
     looks = calls(call("bash", command="touch made"), call("glob", pattern="*"))
     run = user.ask(looks, {"text": "Done."}, flags=("--allow", "bash(touch)"))

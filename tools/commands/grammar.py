@@ -39,7 +39,9 @@ _ASIDE = rb"(?:[ \t\n]|\\\n|(?<![^\s;|&])(?<!\\\n)#[^\n]*+)*+"
 _BETWEEN_COMMANDS = re.compile(_ASIDE + rb"(?P<joint>&&|\|\||\|&|\||;)?" + _ASIDE)
 """Blanks and comments, and one sign that joins."""
 _JOINT_BEFORE = re.compile(rb"(\|\||\|&|\||&&|&|;|\n|[({`])\s*\Z")
-_BRACKETS = regex(r"\[[ \t]+(?P<words>[^#\n]*[^#\n\\ \t])[ \t]+\]")
+_BRACKETS = regex(r"\[(?P<two>\[)?[ \t]+(?P<words>[^#\n]*[^#\n\\ \t])[ \t]+\](?(two)\])")
+_OF_TWO = frozenset(("-eq", "-ne", "-lt", "-le", "-gt", "-ge", "=~"))
+"""What evaluates what stands beside it, or matches it, between two brackets, and does not in `test`."""
 _BARE = regex(r"[\w./:=,+%@^!{}*?\[\]#~-]*(?:\\[^\n][\w./:=,+%@^!{}*?\[\]#~-]*)*")
 _PLAIN_WORDS = re.compile(rb"[A-Za-z0-9_./,+%@-]+(?: [A-Za-z0-9_./,+%@-]+)*")
 _ESCAPE = regex(
@@ -270,10 +272,12 @@ class _Reader:
                 waiting.append((child, is_inner or kind in _SUBSTITUTIONS, behind))
 
     def brackets(self, node: "Node", *, is_inner: bool) -> bool:
-        """Takes `[ … ]` for `test …`, which it is where what stands between is just words."""
+        """Takes `[ … ]` and `[[ … ]]` for `test …`, which they are where what stands between is just words."""
         found = _BRACKETS.fullmatch(self.part(node.start_byte, node.end_byte))
         line = read(f"test {found['words']}") if found is not None else None
         if line is None or line.problem or len(line.commands) != 1 or line.commands[0].redirections:
+            return False
+        if found is not None and found["two"] and not _OF_TWO.isdisjoint(word.text for word in line.commands[0].words):
             return False
         start, end = self.place(node.start_byte), self.place(node.end_byte)
         self.found.append(Command(line.commands[0].words, (), self.joint(node), is_inner, start, end))

@@ -23,7 +23,6 @@ HARMLESS_AND_ASKED = {
         "git ls-files '*.go' ':!:vendor/*' || find . -path ./vendor -prune -o -name '*.go' -print",
     ],
     "beginnings of options are not listed": ["git status --porcelain --untracked=no 2>/dev/null"],
-    "arithmetic in it may run commands": ["[[ -f .nvmrc ]]"],
     "the program is in no table": ["unzip -l dist.zip"],
 }  # fmt: skip
 

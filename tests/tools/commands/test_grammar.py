@@ -46,7 +46,7 @@ def test_plain_commands_are_read_as_bash_reads_them(text: str, commands: list[li
         "ls > f", "ls >> f", "ls >| f", "ls &> f", "cat <> f", "ls 2> f", "ls >&2 > f", "cat <<E\nE", "cat <<< x",
         "cat < /etc/hosts", "cat < ../x", "cat < ~/x", "cat < *", "cat <&3", "ls 3>&-", "ls > /dev/tcp/a/1", "ls >",
         "ls &", "(ls)", "{ ls; }", "f() { ls; }", "f () ls", "if ls; then ls; fi", "while ls; do ls; done",
-        "for x in a; do ls; done", "case a in a) ls;; esac", "! ls", "coproc ls", "[[ a ]]", "function f { ls; }",
+        "for x in a; do ls; done", "case a in a) ls;; esac", "! ls", "coproc ls", "[[ a =~ b ]]", "function f { ls; }",
         "ls {a,b}", "ls {1..3}", "/bin/l? x", "* x", "ls ;; ls", "ls 'open", 'ls "open', "ls $'open", "ls `open",
         "ls $(open", "ls \x0b", "ls \r", "ls \xa0x", "ls \u200b", "ls '\u202e'", "ls \x1b", "", "\n", "# nothing",
     ],

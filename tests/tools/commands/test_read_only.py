@@ -52,6 +52,7 @@ def test_what_only_looks_is_proved_with_the_files_that_it_names(line: str, opera
         ("sed -n '1,20p' a | awk -F: 'NR > 3 && $2 ~ /x/ { n++; print $1 }'", [["a"], []]),
         ("grep -rn --include=*.py total src lib 2>&1 | cut -d: -f1", [["src", "lib"], []]),
         ("printf '%s\\n' a && test -f b && echo yes", [[], [], []]),
+        ("[[ -f a ]] && [ -d b ] || [[ ! a == b ]]", [[], [], []]),
         ("cat src/*.py -- *.md", [["src/*.py", "*.md"]]),
     ],
 )
@@ -81,7 +82,7 @@ REFUSED = {
     "brackets with more in them than words": [
         "[ -v a[$(ls)] ]", "[ -v 'a[`ls`]' ]", "[ a > b ]", "[ a && ls ]", "[ a\n]", "[ a ]b", "[ a\\ ]", "[ $x ]",
         "[ *.c ]",
-        "[ a # b ]", "[a ]", "[ a", "[ -R x ]", "[ $(ls) ]", "[[ -f a ]]", "[[ a -eq b[$(ls)] ]]", "[ a ] > f",
+        "[ a # b ]", "[a ]", "[ a", "[ -R x ]", "[ $(ls) ]", "[[ a =~ b ]]", "[[ a -eq 1 ]]", "[[ a < b ]]", "[[ a && b ]]", "[[ -v a ]]", "[[ $x ]]", "[[ a ]", "[ a ]]", "[[ a -eq b[$(ls)] ]]", "[ a ] > f",
         "X=1 [ a ]",
     ],
     "versions of more than a program": [
