@@ -82,7 +82,8 @@ REFUSED = {
     "brackets with more in them than words": [
         "[ -v a[$(ls)] ]", "[ -v 'a[`ls`]' ]", "[ a > b ]", "[ a && ls ]", "[ a\n]", "[ a ]b", "[ a\\ ]", "[ $x ]",
         "[ *.c ]",
-        "[ a # b ]", "[a ]", "[ a", "[ -R x ]", "[ $(ls) ]", "[[ a =~ b ]]", "[[ a -eq 1 ]]", "[[ a < b ]]", "[[ a && b ]]", "[[ -v a ]]", "[[ $x ]]", "[[ a ]", "[ a ]]", "[[ a -eq b[$(ls)] ]]", "[ a ] > f",
+        "[ a # b ]", "[a ]", "[ a", "[ -R x ]", "[ $(ls) ]", "[[ a -eq b[$(ls)] ]]", "[ a ] > f",
+        "[[ a =~ b ]]", "[[ a -eq 1 ]]", "[[ a < b ]]", "[[ a && b ]]", "[[ -v a ]]", "[[ $x ]]", "[[ a ]", "[ a ]]",
         "X=1 [ a ]",
     ],
     "versions of more than a program": [
