@@ -138,7 +138,7 @@ class Composer:
         config, there, provider = self.config, self.interactive, connected.provider
         channel, outputs = Channel(interactive=there), self._outputs(row.id, closing)
         workspace = Workspace(self.root, outputs, sandbox=self._sandbox(outputs, allowed.roots, closing))
-        languages = SessionLanguages(config, self.root, workspace.sandbox)
+        languages = SessionLanguages(config, self.root, workspace.sandbox, self.environment)
         closing.push_async_callback(languages.close)
         recorder = self._recorder(row, channel, workspace, is_new=is_new)
         debug = debug_of(config, self.environment, interactive=there)
@@ -152,7 +152,7 @@ class Composer:
 
         compacting = compacting_of(config, provider.window.effective)
         tools, server_tools = tools_for(compacting, config, languages, keeps=not self.ephemeral), ServerTools()
-        trust = self._trust(channel)
+        trust = self._trust(channel, languages)
         servers = self._servers(server_tools, channel, closing, trust)
         finders, spares = servers is not None and bool(servers.entries), not config.tools_allowed
         deferral = Deferral(config.tool_deferral_threshold, await recorder.tool_uses(), finders=finders, spares=spares)
@@ -292,14 +292,17 @@ class Composer:
         channel.note_with(checkpoints.note)
         return checkpoints
 
-    def _trust(self, channel: Channel) -> "SessionTrust | None":
-        """What of the project may be used; None where there is nothing to be asked about."""
-        config = self.config
-        if not (config.may_have_servers or config.may_have_hooks or config.may_have_extensions):
+    def _trust(self, channel: Channel, languages: SessionLanguages) -> "SessionTrust | None":
+        """What of the project may be used; None where there is nothing to be asked about. Scripts are told nothing of
+        language servers that they do without."""
+        config, wants = self.config, channel.is_interactive and languages.may_want_trust
+        if not (config.may_have_servers or config.may_have_hooks or config.may_have_extensions or wants):
             return None
         from agent.extensions.session_trust import SessionTrust  # noqa: PLC0415  # deferred: few projects bring something
 
-        return SessionTrust(config, channel)
+        trust = SessionTrust(config, channel)
+        trust.add(languages.items() if wants else ())
+        return trust
 
     def _servers(
         self, served: ServerTools, channel: Channel, closing: AsyncExitStack, trust: "SessionTrust | None"

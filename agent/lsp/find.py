@@ -4,7 +4,7 @@ without where a sandbox holds it. It starts none."""
 
 import hashlib
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -45,9 +45,14 @@ def found_servers(config: Config, root: Path, environment: Mapping[str, str]) ->
     return tuple(one for one in found if one.spec.name not in instead)
 
 
-def language_server_items(config: Config, root: Path, environment: Mapping[str, str]) -> tuple[Item, ...]:
-    """What a project brings that would run as a language server, or be run by one, as far as that is to be approved."""
-    return tuple(one.item for one in found_servers(config, root, environment) if one.item is not None)
+def language_server_items(
+    config: Config, root: Path, environment: Mapping[str, str], endings: Container[str]
+) -> tuple[Item, ...]:
+    """What a project brings that would run as a language server for files with these endings, or be run by one, as far
+    as that is to be approved."""
+    found = found_servers(config, root, environment)
+    wanted = [one for one in found if any(ending in endings for ending in one.spec.extensions)]
+    return tuple(one.item for one in wanted if one.item is not None)
 
 
 def _configured(config: Config, environment: Mapping[str, str]) -> Iterator[FoundServer]:
@@ -87,15 +92,15 @@ def _programs(
         for name in PROJECT_FOLDERS:
             path = folder / name / known.command[0]
             if os.access(path, os.X_OK) and path.is_file():
-                shown = f"language server {known.name}: {path.relative_to(config.project)}"
+                shown = f"runs `{path.relative_to(config.project)}` when a file of its language is changed"
                 yield (
                     str(path),
-                    Item("server", f"language server {known.name}", "project", str(path), _digest(path), (shown,)),
+                    Item("server", f"{known.name} (language server)", "project", str(path), _digest(path), (shown,)),
                 )
     path_found = _on_path(known.command[0], environment, config.project)
     if path_found is not None:
-        shown = f"language server {known.name}: it runs build scripts and tools of this folder"
-        name = f"work of {known.name}"
+        shown = f"runs `{path_found}`, which runs build scripts and tools of this folder"
+        name = f"{known.name} (language server)"
         runs = Item("server", name, "project", path_found, digest_of_text(known.name, path_found), (shown,))
         yield path_found, runs if known.runs_project else None
 

@@ -8,12 +8,18 @@ from typing import TYPE_CHECKING
 
 from agent.config.values import Config
 from tools.base import Made
+from tools.files.endings import endings_in
 from tools.lsp.spec import PROGRAMS, PROJECT_FOLDERS
 from tools.sandbox.sandbox import Sandbox
 
 if TYPE_CHECKING:  # types only: few runs change a file that a server knows
+    from agent.extensions.trust import Item
     from tools.lsp.pool import LanguageServers, LanguageServerState
     from tools.lsp.spec import LanguageServerSpec
+
+
+_BUILDS = ("Cargo.toml", "tsconfig.json", "package.json")
+"""What a project has whose code is run by those who look at it."""
 
 
 def _extensions(table: Mapping[str, object]) -> tuple[str, ...]:
@@ -55,6 +61,23 @@ class SessionLanguages:
         of_project = (str(self._config.project / name) for name in PROJECT_FOLDERS)
         folders = (*self._environment.get("PATH", os.defpath).split(os.pathsep), *of_project)
         return any(os.access(os.path.join(folder, name), os.X_OK) for folder in folders for name in programs)
+
+    @property
+    def may_want_trust(self) -> bool:
+        """Whether the project brings programs that are servers, or might be run by one without a sandbox: asked at
+        every start."""
+        project = self._config.project
+        folders = [project / name for name in PROJECT_FOLDERS if (project / name).is_dir()]
+        is_bare = self._config.sandbox == "off" and any((project / name).is_file() for name in _BUILDS)
+        return self._config.lsp_enabled and (
+            is_bare or any(os.access(folder / name, os.X_OK) for folder in folders for name in PROGRAMS)
+        )
+
+    def items(self) -> "tuple[Item, ...]":
+        """What has to be approved before it runs, of servers for files that the project has."""
+        from agent.lsp.find import language_server_items  # noqa: PLC0415  # deferred: see above
+
+        return language_server_items(self._config, self._root, self._environment, endings_in(self._config.project))
 
     async def after_edit(self, made: Sequence[Made]) -> str:
         """What changes of files have brought, for the model; empty where that is nothing."""

@@ -69,6 +69,8 @@ class LanguageServers:
             for spec in specs:
                 log = self._logs / f"{re.sub(r'[^A-Za-z0-9_-]', '_', spec.name)}.log"
                 self._servers.setdefault(spec.name, LanguageServer(spec, self._root, log))
+            if not specs:
+                return ()  # one may be approved yet
             self._by_extension[extension] = tuple(self._servers[spec.name] for spec in specs)
         return self._by_extension[extension]
 

@@ -8,6 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from agent.events import Noticed, QuestionAsked, ToolFinished
+from agent.extensions.trust_question import APPROVE, NEVER
+from tests.agent.mcp.serving import House, say
 from tests.kit.session import call, calls
 from tests.kit.user import User
 from tests.tools.lsp import scripted
@@ -51,6 +54,30 @@ async def test_a_killed_run_leaves_no_server(user: User) -> None:
     running.send_signal(signal.SIGKILL)
     running.communicate()
     assert is_gone(server)
+
+
+@pytest.mark.parametrize(("interactive", "answer"), [(True, APPROVE), (True, NEVER), (False, APPROVE)])
+async def test_a_project_s_own_server_runs_once_the_user_has_agreed(
+    interactive: bool, answer: str, tmp_path: Path
+) -> None:
+    house = House(tmp_path)
+    house.environment["PATH"] = "/nonexistent"
+    own = house.project / ".venv" / "bin" / "ruff"
+    own.parent.mkdir(parents=True)
+    own.write_text(f"#!/bin/sh\nexec {sys.executable} {scripted.__file__}\n")
+    own.chmod(0o755)
+    (house.project / "a.py").touch()
+    write = calls(call("write", path="b.py", content="wrong\n"))
+    session = await house.open(write, {"text": "Done."}, interactive=interactive, settings=("lsp.timeout=20",))
+    events = await say(session, answer=lambda asked: answer)
+    await house.close()
+    asked = [event.question.split("\n")[0] for event in events if isinstance(event, QuestionAsked)]
+    (finished,) = [event.text for event in events if isinstance(event, ToolFinished)]
+    brings = f"This project brings the server `ruff (language server)` in `{own}`."
+    problems = "\nNew problems since this change:\nb.py:1:1 error: wrong here [ruff W1]"
+    assert asked == ([brings] if interactive else [])
+    assert finished == "created `b.py`: 1 line" + (problems if interactive and answer == APPROVE else "")
+    assert not [event for event in events if isinstance(event, Noticed)]
 
 
 def servers_in(folder: Path) -> list[int]:
