@@ -87,7 +87,9 @@ class ToolHooks:
             async with self._guard("run", (), reads_only=reads_only, show=lambda _: None):
                 answer = await self._hooks.after_call(call, told, failed=status == "failed")
         lines = (
-            f"{HOOK_SAYS}`{call.name}` objects; take it into account:]\n{answer.reason}" if answer.reason else "",
+            f"{HOOK_SAYS}`{call.name}` objects; take it into account:]\n{answer.reason}"
+            if answer.verdict == "deny"
+            else "",
             f"{HOOK_SAYS}`{call.name}` notes:]\n{answer.context}" if answer.context else "",
         )
         return "\n".join(filter(None, lines))

@@ -4,6 +4,7 @@ each in its time. What their answers mean is said in `answers`."""
 import asyncio
 import json
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Literal, TypeAlias
@@ -25,6 +26,8 @@ from tools.process.shell import Launch, argv_of, child_environment
 
 Trigger: TypeAlias = Literal["manual", "auto"]
 StartSource: TypeAlias = Literal["startup", "resume", "clear", "compact"]
+
+KeepFiles: TypeAlias = Callable[[], AbstractAsyncContextManager[None]]
 
 SIDE_BY_SIDE = 16
 """Hooks that run at the same time."""
@@ -53,12 +56,14 @@ class SessionHooks:
         mode: Callable[[], Mode],
         approval: HookApproval,
         source: StartSource = "startup",
+        keep_files: KeepFiles = nullcontext,
     ) -> None:
-        """`source`: how the session begins."""
+        """`source`: how the session begins. `keep_files`: keeps what is in files before hooks change them that run at
+        the end of a turn."""
         self._hooks = declared.hooks
         self._session, self._project, self._workspace = session, project, workspace
         self._channel, self._transcript = channel, transcript
-        self._mode, self._approval, self._source = mode, approval, source
+        self._mode, self._approval, self._source, self._keep_files = mode, approval, source, keep_files
         self._of_user = tuple(dict.fromkeys(hook.file for hook in declared.hooks if hook.owner == "user" and hook.file))
         self._told: set[str] = set(declared.problems)
         """Problems that were told before: a hook that is broken is so at every call."""
@@ -125,7 +130,10 @@ class SessionHooks:
     async def stops(self, last_words: str) -> str:
         """Why the model is to go on although it has answered; empty where it need not."""
         told = {"stop_hook_active": self._objections > 0, "last_assistant_message": last_words}
-        answer = await self.ask("Stop", (), told)
+        if not self.has("Stop"):
+            return ""
+        async with self._keep_files():
+            answer = await self.ask("Stop", (), told)
         if answer.verdict != "deny" or self._channel.interrupt.requested():
             return ""
         self._objections += 1

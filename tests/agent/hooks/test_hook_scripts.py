@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from agent.errors import AgentError
-from agent.events import Decision, PermissionAsked, QuestionAsked
+from agent.events import Decision, PermissionAsked, QuestionAsked, TurnFailed, TurnFinished
 from agent.session import Session
 from agent.sessions import Sessions
 from tests.agent.hooks.hooked import HOOKS, Hooked
@@ -382,3 +382,16 @@ async def test_a_script_that_changes_while_the_session_runs_is_not_run_any_more(
         "the hooks of `.claude/settings.json` do not run any more: they, or files that they run, have changed since "
         "they were approved; a new session asks about them"
     ]
+
+
+async def test_after_a_refusal_the_session_goes_on_and_praise_is_no_objection(home: Hooked) -> None:
+    home.settings(
+        UserPromptSubmit=[("", "grep -q secret && exit 2; exit 0")],
+        PostToolUse=[("Bash", """echo '{"decision": "approve", "reason": "well done"}'""")],
+    )
+    home.replies(calls(bash("echo hi")), DONE, DONE)
+    done = await home.run("a secret", "go", "go on")
+    (refused,) = [event.message for event in done.events if isinstance(event, TurnFailed)]
+    assert refused.endswith("for UserPromptSubmit refuses it and gives no reason")
+    assert done.outputs == [("done", "hi\nexit code 0")]
+    assert (done.end, "secret" in done.said) == (TurnFinished("answered", "done"), False)
