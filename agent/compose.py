@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from agent.archive.session_archive import SessionArchive
 from agent.calls.approval import Approval
-from agent.calls.execute import CallRunner, unguarded
+from agent.calls.execute import CallRunner, Guard, unguarded
 from agent.calls.loop_guard import LoopGuard
 from agent.calls.output_reader import OutputReader
 from agent.calls.output_view import Ingest, around_calls, hooks_of
@@ -180,7 +180,7 @@ class Composer:
         checkpoints = self._checkpoints(recorder, workspace, channel)
         guard = checkpoints.around if checkpoints is not None else unguarded
         after_tool = hooks_of(hooks_for_calls(config), row.id, workspace, interrupt, emit, guard)
-        hooks = self._hooks(recorder, workspace, channel, approval, closing, trust, is_new=is_new)
+        hooks = self._hooks(recorder, workspace, channel, approval, closing, trust, guard, is_new=is_new)
         tool_hooks = around_calls(hooks, workspace, emit, guard)
         ingest = Ingest(archive.archive, offloading_of(config), emit, reader, debug, after_tool, tool_hooks)
         own = {tool.name: tool for tool in (*tools, SubmitPlan(), *unlisted_tools())}
@@ -324,6 +324,7 @@ class Composer:
         approval: Approval,
         closing: AsyncExitStack,
         trust: "SessionTrust | None",
+        guard: Guard,
         *,
         is_new: bool,
     ) -> "SessionHooks | None":
@@ -345,6 +346,7 @@ class Composer:
             lambda: approval.policy.mode,
             "startup" if is_new else "resume",
             trust,
+            partial(guard, "run", (), reads_only=False, show=lambda _: None),
         )
         if hooks is not None:
             closing.push_async_callback(hooks.close)

@@ -35,7 +35,7 @@ Waiting = tuple[Item, Approval | None]
 def item_question(item: Item, before: Approval | None) -> str:
     """May this one be used? Says all that would be approved, and what of it is another than was approved before."""
     does = "brings" if before is None else "has changed"
-    lines = [f"This project {does} the {item.kind} `{item.name}` in `{item.source}`.", "", *_lines(item), ""]
+    lines = [f"This project {does} {_named(item, 'in')}.", "", *_lines(item), ""]
     return "\n".join([*lines, *_changes(item, before), f"{_effect(item)} May it be used?".lstrip()])
 
 
@@ -46,10 +46,17 @@ def folder_question(waiting: Sequence[Waiting]) -> str:
         shown = _lines(item)
         more = [f"  … {len(shown) - MOST_SHOWN} lines more: see them with “{EACH}”"] if len(shown) > MOST_SHOWN else []
         changed = "" if before is None else ", which has changed"
-        head = f"the {item.kind} `{item.name}` of `{item.source}`{changed}"
+        head = f"{_named(item, 'of')}{changed}"
         lines += [head, *shown[:MOST_SHOWN], *more, *_changes(item, before), ""]
     effects = dict.fromkeys(filter(None, (_effect(item) for item, _ in waiting)))
     return "\n".join([*lines, *effects, "Do you trust this folder with all of it?"])
+
+
+def _named(item: Item, where: str) -> str:
+    """A file of hooks is named by its path."""
+    if item.name == item.source:
+        return f"{_PLURALS[item.kind]} in `{item.source}`"
+    return f"the {item.kind} `{item.name}` {where} `{item.source}`"
 
 
 def left_out(waiting: Sequence[tuple[Item, Standing]]) -> str:

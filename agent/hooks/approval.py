@@ -61,5 +61,11 @@ class HookApproval:
 def question(item: Item, standing: Standing) -> str:
     """May these hooks run here, too? Shows all that would be approved."""
     has = "has changed its hooks, which" if standing == "changed" else "has hooks that"
-    lines = (f"`{item.source}` {has} were written for Claude Code:", "", *item.shown, "", AS_YOURS)
+    lines = (
+        f"`{item.source}` {has} were written for Claude Code:",
+        "",
+        *(f"  {line}" for line in item.shown),
+        "",
+        AS_YOURS,
+    )
     return "\n".join((*lines, "May they run here, too?"))

@@ -26,6 +26,10 @@ AT_THE_END = 5.0
 """The same of one for the end of a session, which somebody waits for who wants to leave."""
 PROJECT_DIR, PLUGIN_ROOT = "CLAUDE_PROJECT_DIR", "CLAUDE_PLUGIN_ROOT"
 """The variables by which hooks find what they belong to."""
+IN_SANDBOX = (
+    "Hooks run by themselves, without a question: in the sandbox and without the network, or as you where there is no "
+    "sandbox. They can forbid and ask, and allow nothing."
+)
 AS_YOURS = "They run by themselves, without a question, outside of the sandbox: they can do whatever you can do."
 
 _PLAIN = re.compile(r"[\w |,-]*")
@@ -151,7 +155,7 @@ def _of_file(path: Path, place: Place, config: Config, problems: list[str]) -> I
 
             item = Item(
                 "hook", shown, "project", shown, _digest(tables, _scripts(commands, config), config),
-                _lines(commands, config),
+                _lines(commands, config), IN_SANDBOX if place.owner == "project" else AS_YOURS,
             )  # fmt: skip
             file = HookFile(item, look_up)
     except UnusableFile as error:
@@ -237,9 +241,9 @@ def _lines(commands: Sequence[HookCommand], config: Config) -> tuple[str, ...]:
     for each in commands:
         words = each.command if isinstance(each.command, str) else shlex.join(each.command)
         matcher = f" ({each.matcher})" if each.matcher.strip() not in ("", "*") else ""
-        lines += [f"  {each.event}{matcher}: {line}" for line in words.splitlines()]
+        lines += [f"{each.event}{matcher}: {line}" for line in words.splitlines()]
     named = [str(path.relative_to(config.project)) for path in _scripts(commands, config)]
-    return (*lines, *(f"  runs the file {name}" for name in named))
+    return (*lines, *(f"runs the file {name}" for name in named))
 
 
 def _shown_path(path: Path, config: Config) -> str:

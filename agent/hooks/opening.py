@@ -8,7 +8,7 @@ from agent.config.values import Config
 from agent.extensions.session_trust import SessionTrust
 from agent.hooks.approval import HookApproval
 from agent.hooks.declared import declared_hooks
-from agent.hooks.session_hooks import SessionHooks, StartSource
+from agent.hooks.session_hooks import KeepFiles, SessionHooks, StartSource
 from agent.hooks.transcript import ReadMessages, TranscriptFile
 from tools.base import Workspace
 
@@ -22,6 +22,7 @@ def session_hooks(
     mode: Callable[[], Mode],
     source: StartSource,
     trust: SessionTrust,
+    keep_files: KeepFiles,
 ) -> SessionHooks | None:
     """None where none is declared and nothing is wrong with what declares them."""
     declared = declared_hooks(config)
@@ -32,5 +33,14 @@ def session_hooks(
     of_project = [hook.file.item for hook in declared.hooks if hook.owner == "project" and hook.file is not None]
     trust.add(tuple(dict.fromkeys(of_project)))
     return SessionHooks(
-        declared, session, config.project, workspace, channel, transcript, mode=mode, approval=approval, source=source
+        declared,
+        session,
+        config.project,
+        workspace,
+        channel,
+        transcript,
+        mode=mode,
+        approval=approval,
+        source=source,
+        keep_files=keep_files,
     )

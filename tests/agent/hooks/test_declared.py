@@ -101,10 +101,10 @@ def test_a_project_declares_hooks_that_are_approved_with_the_scripts_that_they_r
         ("Stop", "project", ".claude/settings.json"),
     ]
     assert file.item.shown == (
-        '  PreToolUse (Bash): "$CLAUDE_PROJECT_DIR"/.claude/hooks/guard.sh',
-        "  Stop: python3 tools/check.py || exit 2",
-        "  runs the file .claude/hooks/guard.sh",
-        "  runs the file tools/check.py",
+        'PreToolUse (Bash): "$CLAUDE_PROJECT_DIR"/.claude/hooks/guard.sh',
+        "Stop: python3 tools/check.py || exit 2",
+        "runs the file .claude/hooks/guard.sh",
+        "runs the file tools/check.py",
     )
     assert file.is_as_it_was()
     for each in (script, shared, other):

@@ -13,6 +13,7 @@ from agent.errors import AgentError
 from agent.events import Decision, PermissionAsked, QuestionAsked, TurnFailed, TurnFinished
 from agent.session import Session
 from agent.sessions import Sessions
+from agent.view_events import FilesChanged
 from tests.agent.hooks.hooked import HOOKS, Hooked
 from tests.kit.session import bash, call, calls, events_of
 from tests.waiting import soon
@@ -395,3 +396,28 @@ async def test_after_a_refusal_the_session_goes_on_and_praise_is_no_objection(ho
     assert refused.endswith("for UserPromptSubmit refuses it and gives no reason")
     assert done.outputs == [("done", "hi\nexit code 0")]
     assert (done.end, "secret" in done.said) == (TurnFinished("answered", "done"), False)
+
+
+async def test_hooks_of_a_project_are_asked_about_and_run_once_they_are_approved(home: Hooked) -> None:
+    home.trusts = False
+    home.settings(UserPromptSubmit=[("", "echo it runs")], Stop=[("", "echo formatted > a.txt")])
+    asked: list[str] = []
+
+    def meanwhile(session: Session, event: object) -> None:
+        if isinstance(event, QuestionAsked):
+            asked.append(event.question)
+            session.answer(event.id, "approve")
+
+    home.replies(calls(call("write", path="a.txt", content="x")), DONE)
+    done = await home.run(interactive=True, meanwhile=meanwhile)
+    (question,) = asked
+    assert question.startswith("This project brings hooks in `.claude/settings.json`.")
+    assert "\n  UserPromptSubmit: echo it runs\n  Stop: echo formatted > a.txt\n" in question
+    assert "in the sandbox and without the network" in question
+    assert "notes:]\nit runs" in done.said
+    (changed,) = [event for event in done.events if isinstance(event, FilesChanged)]
+    assert changed.files == ("a.txt",)
+    assert (home.project / "a.txt").read_text() == "formatted\n"
+    home.replies(DONE)
+    assert "it runs" in (await home.run(interactive=True, meanwhile=meanwhile)).said
+    assert len(asked) == 1
