@@ -1,5 +1,7 @@
 """`ebb undo`, run as a user runs it."""
 
+import subprocess
+
 from tests.kit.user import User
 from tests.running import Run
 
@@ -45,6 +47,31 @@ def test_a_run_is_taken_back_and_brought_back(user: User) -> None:
         (2, "undo", True, ["a", "b"]),
         (1, "turn", False, ["a", "b"]),
     ]
+
+
+def test_what_a_run_staged_is_taken_back_from_the_index_of_git(user: User) -> None:
+    def git(*arguments: str) -> str:
+        git = ("git", "-C", str(user.project), "-c", "user.name=x", "-c", "user.email=x@x")
+        return subprocess.run((*git, *arguments), check=True, capture_output=True, text=True).stdout
+
+    (user.project / "b").write_text("b\n")
+    git("init", "-q")
+    git("add", "-A")
+    git("commit", "-qm", "x")
+    command = {"name": "bash", "arguments": {"command": "echo more >> b; echo new > c; git add -A"}}
+    assert user.ask({"calls": [command]}, {"text": "Done."}, flags=("--permission-mode", "auto")).code == 0
+    assert git("status", "--porcelain") == "M  b\nA  c\n"
+    lines = [
+        "took back turn 1: go",
+        "  removed    c",
+        "  restored   b",
+        "  restored   b (staged)",
+        "  restored   c (staged)",
+    ]
+    assert sorted(undo(user).out.splitlines()) == sorted([*lines, "`ebb undo 2` brings it back"])
+    assert (git("status", "--porcelain"), git("diff", "--cached", "--stat")) == ("", "")
+    assert undo(user, "--redo").code == 0
+    assert git("status", "--porcelain") == "M  b\nA  c\n"
 
 
 def test_what_somebody_else_changed_is_overwritten_only_when_told(user: User) -> None:

@@ -98,6 +98,9 @@ class RestorePlan:
 
 BETWEEN = "it was changed in between, and not by this agent"
 SINCE = "it was changed since, and not by this agent"
+UNTOLD = "\0\0"
+"""The end of the path of what is staged where only that it changed can be told."""
+SPLIT = "git keeps it in parts that are not read here: a split or sparse index"
 MOVED = "commits were made or another branch is there: these stay"
 IN_JOB = "it changed while a command ran in the background"
 
@@ -136,7 +139,12 @@ def planned(points: Sequence[int], changes: Iterable[PathChange], now: Mapping[s
 def _planned_staged(change: PathChange, now: FileState) -> PlannedPath:
     """Staged again only if nobody else has had a hand in it, and it is held against the same commit."""
     heads = {state.digest.partition("|")[0] for state in (change.before, change.after, now)}
-    why = WHY.get(now.kind, "") or (MOVED if len(heads) > 1 else change.doubt or ("" if now == change.after else SINCE))
+    split = SPLIT if change.path.endswith(UNTOLD) else ""
+    why = (
+        split
+        or WHY.get(now.kind, "")
+        or (MOVED if len(heads) > 1 else change.doubt or ("" if now == change.after else SINCE))
+    )
     return PlannedPath(change.path, now, change.before, "cannot" if why else "restore", why)
 
 
@@ -167,4 +175,6 @@ def shown_path(path: str) -> str:
     if not is_staged:
         return path
     above = index.removesuffix(".git/index") if index.endswith(".git/index") else ""
+    if path.endswith(UNTOLD):
+        return f"{above or '.'} (what is staged)"
     return f"{above}{entry} (staged)" if entry else f"{above or '.'} (commits and branches)"

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from agent.checkpoints.comparison import Change
-from agent.checkpoints.file_state import FileState, PathChange
+from agent.checkpoints.file_state import UNTOLD, FileState, PathChange
 from agent.checkpoints.git_index import read_index, read_staged, staged_in, with_staged
 from agent.checkpoints.places import parent_of
 from agent.checkpoints.restore import PREFIX
@@ -40,6 +40,8 @@ class _Seen:
     head: str
     staged: Mapping[bytes, bytes] | None
     """None where that cannot be said."""
+    digest: str = ""
+    """Of an index of which that cannot be said."""
 
 
 class StagedFiles:
@@ -58,10 +60,14 @@ class StagedFiles:
             name = _name(self._root, index)
             old = before.get(name)
             new = self._seen[name] = _look(index, metadata, common, old)
-            if old is None or old.staged is None or new.staged is None:
+            if old is None:
                 continue
             if old.head != new.head:
                 found[f"{name}\0"] = (_state(old.head, b""), _state(new.head, b""))
+            elif old.staged is None or new.staged is None:
+                if old.digest != new.digest:
+                    was, now = bytes.fromhex(old.digest), bytes.fromhex(new.digest)
+                    found[f"{name}{UNTOLD}"] = (_state(old.head, was), _state(new.head, now))
             elif old.staged is not new.staged:
                 for path in old.staged.keys() | new.staged.keys():
                     was, now = old.staged.get(path, b""), new.staged.get(path, b"")
@@ -152,7 +158,7 @@ def described(state: FileState) -> bytes | None:
 
 def _look(index: str, metadata: Path, common: Path, known: _Seen | None) -> _Seen:
     head = _head(metadata, common)
-    now = time.time_ns()
+    now, content = time.time_ns(), b""
     try:
         with parent_of("/", index) as (folder, name):
             identity = _identity(folder, name)
@@ -161,7 +167,7 @@ def _look(index: str, metadata: Path, common: Path, known: _Seen | None) -> _See
             content, identity = _read(folder, name)
             staged: Mapping[bytes, bytes] = staged_in(read_index(content))
     except (OSError, ValueError):
-        return _Seen((), head, None)
+        return _Seen((), head, None, hashlib.sha256(content).hexdigest())
     if known is not None and known.staged == staged:
         staged = known.staged  # only the times of files in it became others
     return _Seen(identity if identity[CHANGED] + TICK < now else (), head, staged)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from agent.checkpoints.file_state import MOVED, SINCE, shown_path
+from agent.checkpoints.file_state import MOVED, SINCE, SPLIT, shown_path
 from agent.checkpoints.git_index import entry_of, read_index, staged_in, with_staged
 from agent.checkpoints.project import ProjectCheckpoints
 from agent.checkpoints.staged import BUSY
@@ -190,6 +190,24 @@ def test_a_kill_while_it_is_staged_again_leaves_no_lock_behind(tmp_path: Path, c
     assert status(work) == []
     assert sorted(each.name for each in (work / ".git").iterdir() if "lock" in each.name or "ebb" in each.name) == []
     project.close()
+
+
+@pytest.mark.parametrize("kind", ["split", "sparse"])
+def test_where_what_is_staged_cannot_be_read_files_come_back_and_that_is_said(tmp_path: Path, kind: str) -> None:
+    work = repository(tmp_path / "work")
+    if kind == "split":
+        git(work, "update-index", "--split-index")
+    else:
+        git(work, "sparse-checkout", "set", "--cone", "--sparse-index", "no such folder")
+    project = project_in(tmp_path)
+    agent = Agent(project)
+    place = agent.begin()
+    (work / "a").write_text("changed\n")
+    git(work, "add", "a")
+    agent.end(place)
+    done = back(project)
+    why = [(shown_path(one.path), one.why) for one in done.left]
+    assert ((work / "a").read_text(), why) == ("a\n", [(". (what is staged)", SPLIT)])
 
 
 def test_an_index_is_written_as_it_was_read(tmp_path: Path) -> None:
