@@ -8,6 +8,8 @@ from store.errors import translated
 
 _LONGEST = 12 << 20
 """Characters of a row that is read."""
+_SIZE = "octet_length" if sqlite3.sqlite_version_info >= (3, 43) else "length"
+"""The first one reads no texts."""
 
 
 class OpencodeDatabase:
@@ -22,15 +24,23 @@ class OpencodeDatabase:
             self._db = sqlite3.connect(f"{path.absolute().as_uri()}?{how}", uri=True, timeout=5.0)
             self._db.text_factory = lambda data: data.decode("utf-8", "replace")
 
-    def sessions(self) -> list[tuple[str, str, str, str, str, str, int, int, int]]:
-        """Id, the parent's id, folder, title, version, what was reverted, when it was made and changed in milliseconds,
-        and the size of what was said, of each session."""
+    def sessions(self) -> list[tuple[str, str, str, int, int]]:
+        """Id, the parent's id, folder, when it was changed in milliseconds, and how much was said in it, of each
+        session."""
         with translated(self._path):
             return self._db.execute(
-                "select id, coalesce(parent_id, ''), directory, title, version, coalesce(revert, ''), time_created, "
-                "time_updated, (select coalesce(sum(length(data)), 0) from part where session_id = session.id) "
+                "select id, coalesce(parent_id, ''), directory, time_updated, "
+                f"(select coalesce(sum({_SIZE}(data)), 0) from part where session_id = session.id) "
                 "from session order by id"
             ).fetchall()
+
+    def session(self, id: str) -> tuple[str, str, str, int] | None:
+        """Title, version, what was reverted, and when it was made in milliseconds."""
+        with translated(self._path):
+            found: tuple[str, str, str, int] | None = self._db.execute(
+                "select title, version, coalesce(revert, ''), time_created from session where id = ?", (id,)
+            ).fetchone()
+        return found
 
     def messages(self, session: str) -> Iterator[tuple[str, str]]:
         """Id and JSON of its messages, in order."""

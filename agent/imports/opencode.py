@@ -59,7 +59,7 @@ def _in_database(path: Path, troubles: Troubles) -> Iterator[Transcript]:
     except StoreError as error:
         troubles.add(f"databases that cannot be read: {error}")
         return
-    for id, parent, folder, _, _, _, _, updated, size in rows:
+    for id, parent, folder, updated, size in rows:
         if parent:
             troubles.leave_out("conversations of sub-agents")
             continue
@@ -124,11 +124,11 @@ class _Database:
     def __init__(self, transcript: Transcript) -> None:
         self._database = OpencodeDatabase(transcript.path)
         self._id = transcript.id
-        row = next((row for row in self._database.sessions() if row[0] == self._id), None)
+        row = self._database.session(self._id)
         if row is None:
             self._database.close()
             raise UnreadableTranscript("it is not there any more")
-        _, _, _, title, version, revert, created, _, _ = row
+        title, version, revert, created = row
         self.info: Row = {
             "title": title, "version": version, "time": {"created": created}, "revert": _parsed(revert, Troubles()),
         }  # fmt: skip
