@@ -59,7 +59,7 @@ nightly: .venv/ready
 	touch $@
 
 conformance: .venv/conformance/ready
-	$(BIN)/python -m tests.conformance.suite .venv/conformance
+	$(BIN)/python -m tests.conformance.suite .venv/conformance $(SCENARIOS)
 
 demo: .venv/ready
 	$(BIN)/ebb demo --print
