@@ -131,10 +131,10 @@ def test_the_list_says_how_each_stands_and_starts_none(owner: Owner) -> None:
     forge = owner.server("forge")
     owner.declares(
         forge={"command": forge[0], "args": forge[1:], "alwaysAllow": ["echo"]},
-        broken={"type": "sse", "url": "http://h"},
+        broken={"type": "http", "command": "x"},
     )
     source, theirs = str(owner.file), str(owner.project / ".mcp.json")
-    sse = "`sse` is not supported; give the address of its streamable HTTP endpoint and leave out `type`"
+    wrong = '`type` is "http", but it has a `command`'
     assert (
         owner.run("--json").lines
         == owner.run("list", "--json").lines
@@ -150,7 +150,7 @@ def test_the_list_says_how_each_stands_and_starts_none(owner: Owner) -> None:
                 " ".join(forge),
                 ["alwaysAllow"],
             ),
-            row("broken", "unusable", sse, "project", theirs, ""),
+            row("broken", "unusable", wrong, "project", theirs, ""),
         ]
     )
     lines = owner.run().out.splitlines()
@@ -234,7 +234,7 @@ def test_the_log_of_a_server_is_shown_from_its_end(owner: Owner) -> None:
 def test_help_names_every_action(owner: Owner) -> None:
     run = owner.run("--help")
     assert run.code == 0
-    assert "{list,add,remove,test,login,logs}" in run.out
+    assert "{list,add,import,remove,test,login,logs}" in run.out
     assert "add: NAME URL, or NAME -- COMMAND." in " ".join(run.out.split())
 
 

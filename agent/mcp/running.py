@@ -194,6 +194,9 @@ class RunningServers:
         offered: list[Tool] = [tool for entry in self.entries.values() for tool in entry.offered()]
         withheld = {tool.name: entry.name for entry in self.entries.values() for tool in entry.withheld()}
         why = "its server `{}` has changed it, and the user has not approved that yet"
+        self._served.instructions = tuple(
+            (entry.name, entry.instructions) for entry in self.entries.values() if entry.instructions
+        )
         self._served.offer(offered, {name: why.format(server) for name, server in withheld.items()})
 
     async def _wait_for_those_that_start(self) -> None:

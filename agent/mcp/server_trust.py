@@ -44,7 +44,7 @@ class ServerTrust:
         elif answer == APPROVE:
             allowed = {**(entry.allowed or {}), **digests_of(tools)}
             entry.allowed = allowed
-            self._keep(lambda: self.kept(entry).allow_tools(entry.declared, allowed, entry.state.tools))
+            self._keep(lambda: self.kept(entry).allow_tools(entry.declared, allowed, entry.state.pinned))
         else:
             entry.postponed |= digests
 
@@ -54,7 +54,7 @@ class ServerTrust:
         new, allowed = entry.note_new(), entry.allowed
         if not new or allowed is None:
             return
-        self._keep(lambda: self.pins.allow_tools(entry.declared, allowed, entry.state.tools))
+        self._keep(lambda: self.pins.allow_tools(entry.declared, allowed, entry.state.pinned))
         if was_known:
             names = ", ".join(f"`{tool.original}`" for tool in new[:5]) + (" and others" if len(new) > 5 else "")
             self.tell_once(entry, f"the server `{entry.name}` offers what it did not before: {names}")

@@ -76,7 +76,9 @@ class ServerEntry:
     """What the user was told of it in this session."""
     is_off: bool = False
     """The user has ended it for this session."""
-    _known: tuple[tuple[McpTool, ...], Mapping[str, str]] = field(default_factory=lambda: ((), {}))
+    _known: tuple[tuple[McpTool, ...], McpTool | None, Mapping[str, str]] = field(
+        default_factory=lambda: ((), None, {})
+    )
     """The tools that were looked at last and their digests, which take too long to be made at every look."""
 
     @property
@@ -95,18 +97,26 @@ class ServerEntry:
     def offered(self) -> tuple[McpTool | ReadResource, ...]:
         """Tools that may be called now: the server's own, and one for its resources where it has any."""
         state = self.state
-        own: tuple[McpTool | ReadResource, ...] = tuple(tool for tool in self._listed() if self._is_allowed(tool))
+        own: tuple[McpTool | ReadResource, ...] = tuple(
+            tool for tool in self._listed() if tool.name and self._is_allowed(tool)
+        )
         if self.server is None or state.phase not in ("ready", "starting") or not (state.resources or state.templates):
             return own
         reader = ReadResource(self.server)
         return own if any(tool.name == reader.name for tool in own) else (*own, reader)
 
+    @property
+    def instructions(self) -> str:
+        """What the server says of itself, where the user has approved that."""
+        said = self.state.instructions
+        return said.description if said is not None and said in self._listed() and self._is_allowed(said) else ""
+
     def withheld(self) -> tuple[McpTool, ...]:
-        """Tools that the user has not approved, or not so."""
+        """Tools that the user has not approved, or not so, and instructions."""
         return tuple(tool for tool in self._listed() if not self._is_allowed(tool))
 
     def _listed(self) -> tuple[McpTool, ...]:
-        return self.state.tools if self.state.phase in ("ready", "starting") else ()
+        return self.state.pinned if self.state.phase in ("ready", "starting") else ()
 
     def _is_allowed(self, tool: McpTool) -> bool:
         return self.allowed is None or self.allowed.get(tool.original) == self._digests()[tool.original]
@@ -118,10 +128,10 @@ class ServerEntry:
         return new
 
     def _digests(self) -> Mapping[str, str]:
-        tools = self.state.tools
-        if self._known[0] is not tools:
-            self._known = tools, digests_of(tools)
-        return self._known[1]
+        state = self.state
+        if self._known[0] is not state.tools or self._known[1] != state.instructions:
+            self._known = state.tools, state.instructions, digests_of(state.pinned)
+        return self._known[2]
 
     def status(self, env: Env | None = None) -> ServerStatus:
         """As its user sees it; with an `env` also its tools, with what their definitions take there."""

@@ -33,7 +33,9 @@ class Reminders:
         self._note_at = note_at
         now = surroundings()
         there = now.attended if attended is None else attended
-        self._start = replace(now, deferred=0, served="", folders="", mode=mode or now.mode, attended=there)
+        self._start = replace(
+            now, deferred=0, served="", instructions=(), folders="", mode=mode or now.mode, attended=there
+        )
         self._told = told_in(conversation or Conversation(), self._start)
 
     def correction(self, conversation: Conversation, used: float, epoch: int) -> Note | None:
@@ -72,5 +74,6 @@ def surroundings_now(
         deferred=held,
         hosted=hosted,
         served=served.news(),
+        instructions=served.instructions,
         can_compact=deferral.offers(COMPACT) and any(tool.name == COMPACT for tool in tools),
     )

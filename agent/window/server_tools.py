@@ -24,6 +24,8 @@ class ServerTools:
         """The same as the model sees them."""
         self.callable: dict[str, Tool] = {}
         """By name: what servers offer now, and what they do not offer any more but the model's list still holds."""
+        self.instructions: tuple[tuple[str, str], ...] = ()
+        """What servers say of themselves, each behind its name."""
         self._present: tuple[Tool, ...] = ()
         self._withheld: dict[str, str] = {}
 

@@ -22,7 +22,7 @@ from tools.base import Arguments, Result, ToolError
 from tools.mcp.client_handlers import Accepted, ClientHandlers
 from tools.mcp.listing import prompts_of, resource_of, tools_of
 from tools.mcp.log import ServerLog
-from tools.mcp.offers import Caller, NeedsLogin, PromptMessage, ServerState, SessionOver
+from tools.mcp.offers import Caller, NeedsLogin, PromptMessage, ServerState, SessionOver, instructions_of
 from tools.mcp.questions import ask_to_open, callbacks
 from tools.mcp.repairs import first_fault, repaired
 from tools.mcp.results import messages_of, result_of, result_of_resource
@@ -153,6 +153,7 @@ class Connection:
         info = client.server_info
         title, version = (one_line(info.title or info.name), one_line(info.version)) if info else ("", "")
         state = replace(before, detail="", name=title, version=version, protocol=client.protocol_version)
+        state = replace(state, instructions=instructions_of(client.instructions or "", caller))
         self.left_out.clear()
         if "tools" in kinds and has.tools is not None:
             pages = await self._pages(lambda cursor: client.list_tools(cursor=cursor))

@@ -9,7 +9,7 @@ from fnmatch import fnmatchcase
 import mcp_types as types
 
 from tools.mcp.input_schema import portable
-from tools.mcp.offers import Caller, McpTool, PromptArgument, Resource, ServerPrompt
+from tools.mcp.offers import INSTRUCTIONS, Caller, McpTool, PromptArgument, Resource, ServerPrompt
 from tools.mcp.spec import ServerSpec, shortened
 from tools.mcp.texts import clean, hides, one_line
 from tools.schema import fault
@@ -42,6 +42,8 @@ def tools_of(listed: Iterable[types.Tool], caller: Caller) -> tuple[tuple[McpToo
             other = tools[name].original
             why = "listed twice" if other == tool.name else f"named like `{one_line(other)}`"
             notes.append(f"{called} is left out: it is {why}")
+        elif tool.name == INSTRUCTIONS:
+            notes.append(f"{called} is left out: no tool may be named so")
         elif tool.execution is not None and tool.execution.task_support == "required":
             notes.append(f"{called} is left out: it runs only as a task that is asked for later")
         elif problem := schema_fault(tool.input_schema):

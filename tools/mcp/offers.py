@@ -7,9 +7,14 @@ from typing import Literal, Protocol, TypeAlias
 
 from tools.base import Arguments, Attached, Effect, Picture, Result, ToolError, Workspace
 from tools.mcp.spec import ServerSpec
-from tools.mcp.texts import one_line
+from tools.mcp.texts import clean, one_line
 from tools.outputs.extent import counted
 from tools.schema import object_of, text
+
+INSTRUCTIONS = "instructions for the model"
+"""Under which name they are approved: no name of a tool has blanks."""
+LONGEST_INSTRUCTIONS = 2000
+"""Characters of them."""
 
 Phase: TypeAlias = Literal["starting", "ready", "failed", "needs_login", "disabled", "closed"]
 
@@ -72,6 +77,14 @@ class McpTool(_ServerTool):
 
     async def run(self, arguments: Arguments, workspace: Workspace) -> Result:
         return await self.caller.call(self.original, arguments, workspace.progress)
+
+
+def instructions_of(text: str, caller: Caller) -> McpTool | None:
+    """What a server says of itself, cleaned and cut; None where it says nothing."""
+    said = clean(text)
+    if len(said) > LONGEST_INSTRUCTIONS:
+        said = f"{said[:LONGEST_INSTRUCTIONS]}… [cut]"
+    return McpTool("", INSTRUCTIONS, said, {}, caller) if said else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,3 +187,11 @@ class ServerState:
     prompts: tuple[ServerPrompt, ...] = ()
     notes: tuple[str, ...] = ()
     """A line for everything that was left out or is remarkable."""
+    instructions: "McpTool | None" = None
+    """What it wants models to know of it, as the description of a tool that nobody can call: it is approved and pinned
+    as tools are."""
+
+    @property
+    def pinned(self) -> tuple[McpTool, ...]:
+        """All that the user approves."""
+        return self.tools if self.instructions is None else (self.instructions, *self.tools)

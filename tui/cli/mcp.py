@@ -213,11 +213,11 @@ def _may_start(declared: Declared, config: Config, options: argparse.Namespace) 
 def _approve_tools(declared: Declared, config: Config, state: ServerState, options: argparse.Namespace) -> None:
     approvals = pins_of(config) if declared.owner == "user" else approvals_of(config)
     approval = approvals.of(declared.name, declared.digest) or ToolApproval(declared.digest)
-    digests = digests_of(state.tools)
-    new = [tool for tool in state.tools if approval.tools.get(tool.original) != digests[tool.original]]
+    digests = digests_of(state.pinned)
+    new = [tool for tool in state.pinned if approval.tools.get(tool.original) != digests[tool.original]]
     question = tools_question(declared.name, new, state.notes, approval.seen, has_changed=bool(approval.tools))
     if new and (options.approve or _agrees(question, options)):
-        approvals.allow_tools(declared, {**approval.tools, **digests}, state.tools)
+        approvals.allow_tools(declared, {**approval.tools, **digests}, state.pinned)
 
 
 def _agrees(question: str, options: argparse.Namespace) -> bool:

@@ -13,6 +13,7 @@ from typing import Any
 FOLDER = Path(sys.argv[1])
 LIBRARY = FOLDER / "library.json"
 """Texts by their addresses: where this is there, the server has resources, and a prompt."""
+INSTRUCTIONS = FOLDER / "instructions"
 FORM = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
 capabilities: dict[str, Any] = {}
 
@@ -70,7 +71,10 @@ def answer(message: dict[str, Any]) -> None:
             offers = {"tools": {"listChanged": True}} | ({"resources": {}, "prompts": {}} if LIBRARY.exists() else {})
             info = {"name": "program", "version": "1"}
             version = "2025-11-25"
-            send({"id": id, "result": {"protocolVersion": version, "capabilities": offers, "serverInfo": info}})
+            greeting: dict[str, Any] = {"protocolVersion": version, "capabilities": offers, "serverInfo": info}
+            if INSTRUCTIONS.exists():
+                greeting["instructions"] = INSTRUCTIONS.read_text()
+            send({"id": id, "result": greeting})
         case "tools/list":
             send({"id": id, "result": {"tools": tools()}})
         case "tools/call":
