@@ -15,6 +15,7 @@ from tools.lsp.client import LanguageClient, LanguageServerError
 from tools.lsp.diagnostics import Problem, lines_of
 from tools.lsp.server import Edited, LanguageServer, LanguageServerPhase
 from tools.lsp.spec import LanguageServerSpec
+from tools.lsp.told import NEW_PROBLEMS
 
 MOST_TOLD = 10
 """Problems that are told with an edit."""
@@ -105,7 +106,7 @@ class LanguageServers:
                 found.setdefault(display(path, self._root), []).extend(problems)
         if not found:
             return ""
-        return "\n".join(("New problems since this change:", *lines_of(found, MOST_TOLD)))
+        return "\n".join((NEW_PROBLEMS, *lines_of(found, MOST_TOLD)))
 
     async def ask(self, server: LanguageServer, work: Callable[[LanguageClient], Awaitable[T]], seconds: float) -> T:
         """What a server answers to work in time. Raises `LanguageServerError`, which says how it stands with it."""

@@ -24,6 +24,7 @@ from agent.events import (
 from agent.messages import BY_USER
 from agent.plan_events import PlanSubmitted
 from agent.view_events import CompactionStarted, FilesChanged, NothingCompacted
+from tools.lsp.told import count_of_problems
 from tools.outputs.extent import counted
 from tui.text.inks import Line
 from tui.text.sanitise import visible, visible_line
@@ -199,7 +200,9 @@ def outcome_of(event: ToolFinished) -> str:
         case "done" if event.name == "submit_plan":
             return "accepted"
         case "done":
-            return f"done, {counted(count_of(event), 'line')}{changed}"
+            problems = count_of_problems(event.text) if changed else 0
+            brought = f", {counted(problems, 'new problem')}" if problems else ""
+            return f"done, {counted(count_of(event), 'line')}{changed}{brought}"
         case "failed":
             said, program = why_failed(event), event.program
             parts = (program.how, *said[-1:]) if program else said[:1]

@@ -7,10 +7,11 @@ import pytest
 from tests.kit.project import Project
 from tests.kit.session import call, events_of
 from tests.tui.render.test_blocks import INKS
+from tools.lsp.told import NEW_PROBLEMS
 from tools.process.state import ProgramState
 from tui.render.blocks import paint
 from tui.view.blocks import Call, SessionView
-from tui.view.outcomes import FEW, few_lines, outcome_of
+from tui.view.outcomes import FEW, diff_of, few_lines, outcome_of
 from tui.view.reduce import advance
 
 TRACE = "echo started; echo; echo 'Traceback (most recent call last):'; echo '  in f'; echo 'ValueError: no' >&2"
@@ -85,3 +86,17 @@ def test_a_sentence_of_a_tool_is_read_to_its_end() -> None:
 
 def drawn_of(call: Call) -> list[str]:
     return ["".join(segment.text for segment in line) for line in paint(call, "normal", 60, INKS)][1:]
+
+
+def test_a_change_says_how_many_problems_it_brought() -> None:
+    lines = "\n".join(f"a.py:{line}:1 error: wrong [words]" for line in range(10))
+    arguments = {"path": "a.py", "old": "a", "new": "b"}
+    found = {
+        text: outcome_of(Call("1", "edit", arguments, "done", text=text), diff_of(Call("1", "edit", arguments, "done")))
+        for text in (
+            "edited `a.py`, line 1",
+            f"edited `a.py`, line 1\n{NEW_PROBLEMS}\na.py:1:1 error: and one more [words]",
+            f"edited `a.py`, line 1\n{NEW_PROBLEMS}\n{lines}\nand 1,200 errors and 2 warnings more",
+        )
+    }
+    assert list(found.values()) == ["+1 −1", "+1 −1, 1 new problem", "+1 −1, 1,212 new problems"]
