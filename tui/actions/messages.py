@@ -34,11 +34,16 @@ async def print_conversation(context: CommandContext, _: str) -> None:
 async def review(context: CommandContext, what: str) -> None:
     """Asks for a review of what is named, or of what is not committed yet."""
     changed = "what is changed here and not committed yet (`git diff HEAD` and new files), or else the last commit"
-    context.send(_prompt("review").replace("{what}", what or changed))
+    _send(context, f"/review {what}", _prompt("review").replace("{what}", what or changed))
 
 
 async def propose_instructions(context: CommandContext, wishes: str) -> None:
-    context.send("\n\n".join(filter(None, (_prompt("init"), wishes))))
+    _send(context, f"/init {wishes}", "\n\n".join(filter(None, (_prompt("init"), wishes))))
+
+
+def _send(context: CommandContext, typed: str, prompt: str) -> None:
+    """Says what a command means, and shows it as it was typed."""
+    context.send(context.controller.pastes.with_prompt(typed, prompt))
 
 
 def _prompt(name: str) -> str:

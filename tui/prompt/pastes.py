@@ -18,7 +18,7 @@ MOST_LINES, MOST_CHARACTERS = 20, 2_000
 UNFOLDED = 200_000
 """Characters of a text that can be unfolded in the prompt."""
 
-_UNIT = regex(r"\[(?:pasted [\d,]+ (?:lines|characters) #\d+|image #\d+(?: \d+×\d+)?)\]")
+_UNIT = regex(r"\[(?:(?:pasted|prompt) [\d,]+ (?:lines|characters) #\d+|image #\d+(?: \d+×\d+)?)\]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +39,17 @@ class Pastes:
         lines = text.count("\n") + (not text.endswith("\n"))
         if lines <= MOST_LINES and len(text) <= MOST_CHARACTERS:
             return text
+        return self._folded("pasted", text, lines)
+
+    def with_prompt(self, command: str, prompt: str) -> str:
+        """A command as it was typed, and what stands for what it says to the model. One that comes back out of the
+        queue has that already: another one takes its place."""
+        typed = _UNIT.sub(lambda match: "" if match[0].startswith("[prompt") else match[0], command).strip()
+        return f"{typed} {self._folded('prompt', prompt, prompt.count(chr(10)) + 1)}"
+
+    def _folded(self, kind: str, text: str, lines: int) -> str:
         size = f"{lines:,} lines" if lines > 2 else f"{len(text):,} characters"
-        name = f"[pasted {size} #{self._next('pasted')}]"
+        name = f"[{kind} {size} #{self._next(kind)}]"
         self._kept[name] = text
         return name
 
@@ -91,7 +100,7 @@ class Pastes:
 
     def beside(self, text: str) -> "tuple[Image | Note, ...]":
         """What goes to the model with a message: all that its units stand for."""
-        from agent.context.mentions import pasted  # noqa: PLC0415  # deferred: much is loaded with it
+        from agent.context.mentions import headed, pasted  # noqa: PLC0415  # deferred: much is loaded with it
         from agent.messages import Image  # noqa: PLC0415  # as above
 
         parts: list[Image | Note] = []
@@ -99,6 +108,8 @@ class Pastes:
             match self._kept[name]:
                 case PastedPicture(media_type, data):
                     parts.append(Image(media_type, data))
+                case str() as whole if name.startswith("[prompt"):
+                    parts.append(headed(f"{name} is:\n\n", whole, "pasted", name))
                 case str() as whole:
                     parts.append(pasted(name, whole))
         return tuple(parts)

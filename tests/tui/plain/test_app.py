@@ -13,6 +13,7 @@ import pytest
 from agent.archive.tree import Branch, Said, Tree
 from agent.errors import AgentError, StoreFailed, UsageError
 from agent.events import Decision, PermissionAsked, QuestionAsked, TextDelta, TurnFailed, TurnFinished
+from agent.messages import Note
 from agent.records.session_lookup import SessionInfo
 from tests.tui.doubles import FakeLibrary, FakeSession, FakeSessions, Hold, conversation, session_info
 from tests.waiting import until
@@ -325,16 +326,18 @@ async def test_ctrl_c_ends_the_turn_and_then_twice_leaves() -> None:
     assert session.closed
 
 
-async def test_a_review_and_a_file_of_instructions_are_asked_for_in_words() -> None:
+async def test_a_review_and_a_file_of_instructions_are_shown_as_they_were_typed() -> None:
     session = FakeSession([answered("Fine."), answered("Written.")])
     async with talking(session) as controller:
         await controller.rests()
         await controller.says("/review the parser", shows="Fine.")
         await controller.rests()
         await controller.says("/init in German", shows="Written.")
-    assert session.said[0].startswith("Review the parser.\n\n")
-    assert session.said[1].startswith("Look at this project")
-    assert session.said[1].endswith("\n\nin German")
+    assert session.said == ["/review the parser [prompt 9 lines #1]", "/init in German [prompt 11 lines #2]"]
+    review, init = (note.text for note in session.beside if isinstance(note, Note))
+    assert review.startswith("[prompt 9 lines #1] is:\n\nReview the parser.\n\n")
+    assert init.startswith("[prompt 11 lines #2] is:\n\nLook at this project")
+    assert init.endswith("\n\nin German")
 
 
 async def test_ctrl_d_leaves_a_turn_only_when_it_is_pressed_again() -> None:
