@@ -196,6 +196,7 @@ class FakeSession(Session):
     running_jobs: tuple[str, ...] = ()
     language_servers: Sequence[LanguageServerState] = ()
     servers: RunningServers | None = None
+    trust: None = None
     said: list[str] = field(default_factory=list)
     beside: list[Image | Note] = field(default_factory=list)
     """What came with them."""
