@@ -1,13 +1,13 @@
 """Entries of a transcript made our messages: every call answered exactly once, in the message right after it, tools of
 ours by our names, and nothing that only another provider's server could read. Entries in, messages out."""
 
+import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import TypeAlias
 
 from agent.calls.resolve import understood
-from agent.imports.json_lines import text_of
 from agent.imports.transcript import Answered, Called, Entry, Replied, Said, Summarised, Told, Troubles
 from agent.messages import (
     Assistant,
@@ -23,7 +23,7 @@ from agent.messages import (
     UserPart,
 )
 from tools.base import Tool
-from tools.schema import mismatches
+from tools.schema import DEEPEST, is_nested, mismatches
 
 Assembled: TypeAlias = tuple[Message | Summary, float]
 """What was said, or what stands for all before it; with its time in Unix seconds."""
@@ -164,7 +164,16 @@ class Assembly:
 
 
 def arguments_of(value: object) -> Mapping[str, object]:
-    """The arguments of a call, whatever form they came in."""
-    if isinstance(value, dict):
-        return {text_of(name) or "argument": one for name, one in value.items()}
-    return {} if value in (None, "") else {"input": value}
+    """The arguments of a call, whatever form they came in, as they can be written down and sent."""
+    if value in (None, ""):
+        return {}
+    arguments = value if isinstance(value, dict) else {"input": value}
+    if is_nested(arguments, DEEPEST):
+        return {"input": "[These arguments were nested too deep and were not imported.]"}
+    try:
+        json.dumps(arguments, ensure_ascii=False, allow_nan=False).encode()
+    except ValueError:  # half a pair, or a number that is none
+        text = json.dumps(arguments, ensure_ascii=False).encode("utf-8", "replace")
+        found = json.loads(text, parse_constant=str)
+        return found if isinstance(found, dict) else {}
+    return arguments

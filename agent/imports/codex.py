@@ -2,7 +2,7 @@
 back stand in it still, and are left out."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Literal
@@ -179,7 +179,7 @@ class _Reading:
                 yield Called(id, name, arguments_of(item.get("input")), at, "", self._model)
             case "local_shell_call":
                 action = object_of(item.get("action"))
-                yield Called(id, "local_shell", {"command": action.get("command")}, at, "", self._model)
+                yield Called(id, "local_shell", arguments_of({"command": action.get("command")}), at, "", self._model)
             case "function_call_output" | "custom_tool_call_output":
                 yield _answer(id, item.get("output"), at)
             case _:
@@ -215,11 +215,12 @@ def _summary(payload: Row) -> str:
     return next((text for text in texts if text.strip() and not text.startswith(_OF_PROGRAM)), "")
 
 
-def _arguments(text: object) -> dict[str, object]:
-    try:
-        return dict(arguments_of(json.loads(text))) if isinstance(text, str) else dict(arguments_of(text))
-    except (ValueError, RecursionError):
-        return {"input": text}
+def _arguments(text: object) -> Mapping[str, object]:
+    found = text
+    if isinstance(text, str):
+        with suppress(ValueError, RecursionError):  # then they are what they are
+            found = json.loads(text)
+    return arguments_of(found)
 
 
 def _answer(id: str, output: object, at: float) -> Answered:

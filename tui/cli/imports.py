@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import get_args
 
 from agent.config.values import Config
-from agent.errors import UsageError
+from agent.errors import StoreFailed, UsageError
 from agent.headless import print_json
 from agent.imports.places import AGENTS, AgentName, agent_folders
 from agent.imports.transcript import Transcript, Troubles, counts_line
@@ -135,20 +135,18 @@ def _take(config: Config, new: Sequence[Transcript], options: argparse.Namespace
     """Imports them; what became of them."""
     states, left_out = Counter[str](), Counter[str]()
     sessions, problems = list[str](), list[str]()
-    for number, (one, taken, troubles) in enumerate(import_transcripts(config, new), 1):
-        label = f"{one.agent}:{one.id}"
-        states[taken.state if isinstance(taken, Taken) else "unreadable"] += 1
-        left_out.update(troubles.left_out)
-        if isinstance(taken, str):
-            problems.append(f"{label} was left out: {taken}")
-        elif taken.state == "open":
-            problems.append(f"{label} was left out: its session {taken.session} is open in another program")
-        elif troubles.line:
-            problems.append(f"{label} is imported without all of it: {troubles.line}")
-        if isinstance(taken, Taken) and taken.state in ("new", "renewed"):
-            sessions.append(taken.session)
-        _progress(f"imported {number:,} of {len(new):,}", options)
-    asyncio.run(index_imported(config, lambda done, total: _progress(f"indexed {done:,} of {total:,}", options)))
+    failure: StoreFailed | None = None
+    try:
+        for number, (one, taken, troubles) in enumerate(import_transcripts(config, new), 1):
+            states[taken.state if isinstance(taken, Taken) else "unreadable"] += 1
+            left_out.update(troubles.left_out)
+            problems += _problems(f"{one.agent}:{one.id}", taken, troubles)
+            if isinstance(taken, Taken) and taken.state in ("new", "renewed"):
+                sessions.append(taken.session)
+            _progress(f"imported {number:,} of {len(new):,}", options)
+        asyncio.run(index_imported(config, lambda done, total: _progress(f"indexed {done:,} of {total:,}", options)))
+    except StoreFailed as error:  # what was imported by then is told first
+        failure = error
     _progress("", options)
     if not options.json:
         made = counted(states["new"] + states["renewed"], "session")
@@ -162,7 +160,18 @@ def _take(config: Config, new: Sequence[Transcript], options: argparse.Namespace
             )
         for problem in problems:
             _warn(problem)
+    if failure is not None:
+        raise failure
     return {"states": states, "sessions": sessions, "problems": problems, "left_out": left_out}
+
+
+def _problems(label: str, taken: Taken | str, troubles: Troubles) -> list[str]:
+    """What the user is told of one that was not imported as it was."""
+    if isinstance(taken, str):
+        return [f"{label} was left out: {taken}"]
+    if taken.state == "open":
+        return [f"{label} was left out: its session {taken.session} is open in another program"]
+    return [f"{label} is imported without all of it: {troubles.line}"] if troubles.line else []
 
 
 def _remove(config: Config, agents: Sequence[AgentName], options: argparse.Namespace) -> int:

@@ -84,7 +84,7 @@ def test_a_rollout_of_codex_is_read_without_what_was_rolled_back(tmp_path: Path)
         line("turn_context", model="gpt-test", cwd="/x"),
         item("reasoning", summary=[{"type": "summary_text", "text": "hm"}], encrypted_content="x"),
         item("function_call", name="shell", call_id="a", arguments='{"command": ["bash", "-lc", "ls"]}'),
-        item("function_call", name="update_plan", call_id="b", arguments="{broken"),
+        item("function_call", name="update_plan", call_id="b", arguments="{broken \ud800"),
         item("function_call_output", call_id="a", output='{"output": "calc.py", "metadata": {"exit_code": 2}}'),
         item("function_call_output", call_id="b", output=[{"type": "input_text", "text": "ok"}]),
         item("custom_tool_call", name="apply_patch", call_id="c", input="*** Begin Patch\n*** End Patch"),
@@ -103,7 +103,7 @@ def test_a_rollout_of_codex_is_read_without_what_was_rolled_back(tmp_path: Path)
     found, troubles = read(tmp_path, "codex")
     assert found == [("c1", "", [
         "> mend it",
-        ["Reasoning", ("bash", {"command": "ls"}), ("update_plan", {"input": "{broken"})],
+        ["Reasoning", ("bash", {"command": "ls"}), ("update_plan", {"input": "{broken ?"})],
         [("failed", "calc.py"), ("done", "ok")],
         [("apply_patch", {"patch": "*** Begin Patch\n*** End Patch"})],
         [("interrupted", "[no output was recorded]")],
