@@ -1,11 +1,12 @@
-"""What a server wants the user to fill in, as questions one after the other. Pure: schemas in, questions and values
-out.
+"""What a server wants the user to fill in, as one question with a line for each field, and a question for each that is
+to be changed. Pure: schemas in, questions and values out.
 
 A form is flat: texts, numbers, yes or no, and choices. What a server writes is data: it is shown, never obeyed.
 """
 
+import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 from tools.mcp.client_handlers import FieldValue
@@ -13,7 +14,7 @@ from tools.schema import mismatches
 
 FieldKind: TypeAlias = Literal["text", "integer", "number", "flag", "choice", "choices"]
 
-LEAVE_OUT, DECLINE = "leave it out", "do not answer the server"
+LEAVE_OUT, DECLINE, SEND = "leave it out", "do not answer the server", "send it"
 """Answers that are offered besides those of the field."""
 
 _KINDS: Mapping[object, FieldKind] = {"string": "text", "integer": "integer", "number": "number", "boolean": "flag"}
@@ -48,9 +49,13 @@ class FormField:
         suggested = (f"{shown(self.default, self)}",) if self.default is not None and not own else ()
         return (*suggested, *own, *(() if self.required else (LEAVE_OUT,)), DECLINE)
 
+    @property
+    def label(self) -> str:
+        return self.title if self.title == self.name else f"{self.title} ({self.name})"
+
     def question(self) -> str:
         """What the user is asked, a line or a few."""
-        name = self.title if self.title == self.name else f"{self.title} ({self.name})"
+        name = self.label
         hints = {
             "text": "",
             "integer": "a whole number",
@@ -92,6 +97,71 @@ class FormField:
             if answer in (choice.title, choice.value):
                 return choice.value
         raise ValueError(f"`{answer}` is none of {', '.join(choice.title for choice in self.choices)}")
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """All fields, and how far they are filled in."""
+
+    fields: tuple[FormField, ...]
+    values: Mapping[str, FieldValue]
+    asked: frozenset[str] = frozenset()
+    """Names of the fields that the user has been at."""
+    problem: str = ""
+    """Why what the user wrote could not be taken."""
+
+    @property
+    def _next(self) -> FormField | None:
+        """The field to go on with: what has to be filled in comes first."""
+        left = [field for field in self.fields if field.name not in self.asked]
+        missing = [field for field in left if field.required and field.name not in self.values]
+        return next(iter((*missing, *left)), None)
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        """The next field, sending where nothing is missing, and every field with what it holds."""
+        onward = (f"fill in {self._next.label}",) if self._next is not None else ()
+        is_whole = all(field.name in self.values for field in self.fields if field.required)
+        return (*onward, *((SEND,) if is_whole else ()), *map(self._row, self.fields), DECLINE)
+
+    def question(self) -> str:
+        problem = f"That cannot be: {self.problem}.\n" if self.problem else ""
+        return f"{problem}Choose what to fill in, or write several at once: {self.fields[0].name}=… and so on."
+
+    def meant(self, answer: str) -> FormField | None:
+        """The field that an option stands for."""
+        if self._next is not None and answer == f"fill in {self._next.label}":
+            return self._next
+        return next((field for field in self.fields if answer == self._row(field)), None)
+
+    def filled(self, field: FormField, value: FieldValue) -> "Form":
+        """With this value; None takes it out."""
+        others = {name: kept for name, kept in self.values.items() if name != field.name}
+        values = others if value is None else {**others, field.name: value}
+        return Form(self.fields, values, self.asked | {field.name})
+
+    def written(self, answer: str) -> "Form":
+        """With all that the user wrote as `NAME=VALUE`, or with what is wrong with it."""
+        form, known = self, {field.name: field for field in self.fields}
+        try:
+            for word in shlex.split(answer):
+                name, equals, text = word.partition("=")
+                if not equals or name not in known:
+                    raise ValueError(f"`{word}` is no `NAME=VALUE` of a field")
+                form = form.filled(known[name], known[name].value(text))
+        except ValueError as error:
+            return replace(form, problem=str(error))
+        return form
+
+    def _row(self, field: FormField) -> str:
+        empty = "(has to be filled in)" if field.required else "(empty)"
+        held = shown(self.values[field.name], field) if field.name in self.values else empty
+        return f"{field.label}: {held}"
+
+
+def form_of(fields: tuple[FormField, ...]) -> Form:
+    """As the server has filled it in."""
+    return Form(fields, {field.name: field.default for field in fields if field.default is not None})
 
 
 def fields_of(schema: Mapping[str, object]) -> tuple[FormField, ...]:

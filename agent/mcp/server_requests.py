@@ -11,7 +11,7 @@ from agent.channel import Channel
 from agent.context.estimate import estimate_message, estimate_text
 from agent.errors import AgentError
 from agent.events import Event, ReplyFinished, RetryScheduled
-from agent.mcp.elicitation import DECLINE, LEAVE_OUT, FormField, fields_of
+from agent.mcp.elicitation import DECLINE, LEAVE_OUT, SEND, FormField, fields_of, form_of
 from agent.messages import Assistant, Image, Message, Text, User
 from agent.providers.base import Request
 from agent.providers.stream import stream_reply
@@ -32,6 +32,8 @@ from tools.outputs.extent import counted
 
 ONCE, ALWAYS, NO = "this once", "always, for this server in this session", "no"
 YES, OPENED = "yes", "I have done so"
+MOST_STEPS = 200
+"""Answers to one form."""
 MOST_ATTEMPTS = 5
 """Answers to one field that are read before the whole form counts as not answered."""
 SHOWN = 4000
@@ -75,7 +77,7 @@ class ServerRequests(ClientHandlers):
             show(url)
 
     async def elicit(self, server: str, message: str, schema: Mapping[str, object], url: str) -> Answer:
-        """Puts the fields of a form to the user one by one, or asks to open an address."""
+        """Puts a form to the user, or asks to open an address."""
         async with self._turn:  # questions of two forms must not come in between each other
             return await (self._opened(server, message, url) if url else self._filled_in(server, message, schema))
 
@@ -118,15 +120,22 @@ class ServerRequests(ClientHandlers):
         if not fields:
             answer = await self.answer(said, (YES, DECLINE))
             return Accepted({}) if answer == YES else Declined() if answer else Dismissed()
-        values = dict[str, FieldValue]()
-        for number, field in enumerate(fields, 1):
-            place = f" ({number} of {len(fields)})" if len(fields) > 1 else ""
-            found = await self._field(f"The server `{server}` asks{place}: {message}", field)
+        form = form_of(fields)
+        if len(fields) == 1:
+            found = await self._field(said, fields[0])
+            return found if isinstance(found, Declined | Dismissed) else Accepted(form.filled(fields[0], found).values)
+        for _ in range(MOST_STEPS):
+            answer = await self.answer(f"{said}\n\n{form.question()}", form.options)
+            if not answer or answer == DECLINE:
+                return Declined() if answer else Dismissed()
+            if answer == SEND:
+                return Accepted(form.values)
+            field = form.meant(answer)
+            found = await self._field(said, field) if field is not None else None
             if isinstance(found, Declined | Dismissed):
                 return found
-            if found is not None:
-                values[field.name] = found
-        return Accepted(values)
+            form = form.filled(field, found) if field is not None else form.written(answer)
+        return Dismissed()
 
     async def _field(self, said: str, field: FormField) -> FieldValue | Declined | Dismissed:
         """The user's value; None when it is left out."""

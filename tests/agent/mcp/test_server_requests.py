@@ -11,7 +11,7 @@ import pytest
 
 from agent.channel import Channel
 from agent.events import Event, QuestionAsked, ReplyFinished
-from agent.mcp.elicitation import DECLINE, LEAVE_OUT, fields_of
+from agent.mcp.elicitation import DECLINE, LEAVE_OUT, SEND, fields_of, form_of
 from agent.mcp.server_requests import ALWAYS, NO, OPENED, ServerRequests, write_sample
 from agent.messages import Assistant, Image, Text, User
 from agent.providers.wires.scripted import Scripted
@@ -36,10 +36,6 @@ FORM: dict[str, Any] = {
     },
     "required": ["name", "age"],
 }
-ANSWERS = {
-    "Name": "Bob", "age": "44", "size": "1.5", "sure": "yes", "color": "green", "taste": "bitter", "days": "mo, we",
-    "mail": LEAVE_OUT,
-}  # fmt: skip
 
 
 @pytest.fixture
@@ -50,39 +46,55 @@ async def house(tmp_path: Path) -> AsyncIterator[House]:
     await made.close()
 
 
-def field_in(event: QuestionAsked) -> str:
-    """The name or title of the field that is asked for."""
-    return event.question.splitlines()[-1].partition(":")[0].partition(" (")[0]
+FILLED = {
+    "name": "Bob", "age": 44, "size": 1.5, "sure": True, "color": "g", "taste": "b", "days": ["mo", "we"],
+}  # fmt: skip
+WRITTEN = "name=Bob age=44 size=1.5 sure=yes color=green taste=bitter days='mo, we'"
+FIELDS = {
+    "Name (name): Who you are; at least 2 characters; usually Ann": ("Ann", DECLINE),
+    "age: a whole number; at least 0; at most 150": (DECLINE,),
+    "size: a number": (LEAVE_OUT, DECLINE),
+    "sure": ("yes", "no", LEAVE_OUT, DECLINE),
+    "color": ("red", "green", LEAVE_OUT, DECLINE),
+    "taste": ("sweet", "bitter", LEAVE_OUT, DECLINE),
+    "days: any of mo, tu, we, with commas in between; at most 2 of them": (LEAVE_OUT, DECLINE),
+    "mail: as email": (LEAVE_OUT, DECLINE),
+}
 
 
-async def test_a_form_is_filled_in_field_by_field(house: House) -> None:
+async def test_a_form_is_one_question_in_which_fields_are_chosen_or_written(house: House) -> None:
+    answers = ["age=old", WRITTEN, "color: green", "red", "send it"]
     steps: list[dict[str, Any]] = [{"calls": [call("mcp__forge__elicit", form=FORM)]}, {"text": "done"}]
     session = await house.open(*steps, interactive=True)
-    events = await say(session, answer=lambda event: ANSWERS[field_in(event)])
+    told = iter(answers)
+    events = await say(session, answer=lambda _: next(told))
     ((_, status, text),) = finished(events)
-    assert (status, json.loads(text)) == (
-        "done",
-        {
-            "action": "accept",
-            "content": {
-                "name": "Bob", "age": 44, "size": 1.5, "sure": True, "color": "g", "taste": "b", "days": ["mo", "we"],
-            },
-        },
+    assert (status, json.loads(text)) == ("done", {"action": "accept", "content": {**FILLED, "color": "r"}})
+    first, again, filled, color, last = [event for event in events if isinstance(event, QuestionAsked)]
+    assert first.question == (
+        "The server `forge` asks: Who are you?\n\nChoose what to fill in, or write several at once: name=… and so on."
+    )
+    assert first.options == (
+        "fill in age", "Name (name): Ann", "age: (has to be filled in)", "size: (empty)", "sure: (empty)",
+        "color: (empty)", "taste: (empty)", "days: (empty)", "mail: (empty)", DECLINE,
     )  # fmt: skip
-    asked = [event for event in events if isinstance(event, QuestionAsked)]
-    starts = [f"The server `forge` asks ({number} of 8): Who are you?\n\n" for number in range(1, 9)]
-    assert [
-        (event.question.removeprefix(start), event.options) for event, start in zip(asked, starts, strict=True)
-    ] == [
-        ("Name (name): Who you are; at least 2 characters; usually Ann", ("Ann", DECLINE)),
-        ("age: a whole number; at least 0; at most 150", (DECLINE,)),
-        ("size: a number", (LEAVE_OUT, DECLINE)),
-        ("sure", ("yes", "no", LEAVE_OUT, DECLINE)),
-        ("color", ("red", "green", LEAVE_OUT, DECLINE)),
-        ("taste", ("sweet", "bitter", LEAVE_OUT, DECLINE)),
-        ("days: any of mo, tu, we, with commas in between; at most 2 of them", (LEAVE_OUT, DECLINE)),
-        ("mail: as email", (LEAVE_OUT, DECLINE)),
-    ]
+    assert again.question.splitlines()[2] == "That cannot be: `old` is not a whole number."
+    assert filled.options[:4] == ("fill in mail", SEND, "Name (name): Bob", "age: 44")
+    assert color.question.splitlines()[-1] == "color"
+    assert last.options[6] == "color: red"
+
+
+def test_each_field_says_what_it_takes() -> None:
+    assert {field.question(): field.options for field in fields_of(FORM)} == FIELDS
+
+
+def test_a_form_goes_through_all_fields_those_that_are_missing_first() -> None:
+    form, order = form_of(fields_of(FORM)), []
+    while (field := form.meant(form.options[0])) is not None:
+        order.append(field.name)
+        form = form.filled(field, "44" if field.required else None)
+    assert order == ["age", "name", "size", "sure", "color", "taste", "days", "mail"]
+    assert (form.options[0], form.values) == (SEND, {"name": "44", "age": "44"})
 
 
 @pytest.mark.parametrize(("answer", "action"), [(DECLINE, "decline"), ("", "cancel")])
