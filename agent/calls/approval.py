@@ -13,7 +13,6 @@ from agent.calls.resolve import tool_for
 from agent.calls.secret_arguments import with_secrets
 from agent.channel import Interrupt
 from agent.config.options import Mode
-from agent.context.control_calls import PLAN
 from agent.context.secret_tokens import SecretTokens
 from agent.errors import ConfigError
 from agent.events import (
@@ -31,7 +30,6 @@ from agent.plan_events import PlanDecision, PlanSubmitted
 from tools.base import Previews, ReadOnlyAccess, ReadsOnly, Tool, ToolError, VariesEffect, Workspace
 from tools.commands.dangers import Danger, dangers_in
 from tools.files.command_paths import CommandPaths, command_paths
-from tools.files.diff import unified
 from tools.files.paths import has_other_names
 from tools.lazy import dataclass
 
@@ -218,7 +216,7 @@ async def approve(call: ToolCall, context: ApprovalContext) -> Permit:
     while True:
         ruling = reviewed.ruling
         if ruling.verdict == "deny":
-            return _denied(reviewed, is_edited, ruling.rule, f"denied: {ruling.rule}. {ELSE}", context)
+            return _denied(reviewed, is_edited, ruling.rule, f"denied: {ruling.reason or ruling.rule}. {ELSE}", context)
         if ruling.verdict == "allow" and not count and not is_edited:
             return Permit(reviewed.call, reviewed.tool, reviewed.as_it_runs)
         if context.approval.ask is None:
@@ -368,38 +366,3 @@ def keep_rule(decision: Decision, approval: Approval, emit: Callable[[Event], No
         except ConfigError as error:
             emit(Noticed(f"the rule holds for this session only: {error}"))
     approval.kept_here.append(parse_rule(decision.rule))
-
-
-_SHORT = 200
-"""Characters of a value that is told as it is, when it is one line."""
-
-_LONGEST = 20_000
-"""Characters that are told at most."""
-
-
-def told_of_edit(call: ToolCall, edited: ToolCall, by: str = "The user") -> str:
-    """What stands before the output: each argument that is another one now, as it is, or what changed in it. A plan
-    that is to be carried out is told whole."""
-    if call.name == PLAN:
-        return f"[{by} changed the plan. It is now:\n{edited.arguments['plan']}]"
-    names = dict.fromkeys((*call.arguments, *edited.arguments))
-    told = [_told(name, call.arguments, edited.arguments) for name in names if _differs(name, call, edited)]
-    text = "\n".join([f"[{by} changed this call before it ran.", *told])
-    if len(text) > _LONGEST:
-        text = f"{text[:_LONGEST]}\n… the rest is not shown: look at what is there now before you rely on it"
-    return f"{text}]"
-
-
-def _differs(name: str, call: ToolCall, edited: ToolCall) -> bool:
-    return call.arguments.get(name) != edited.arguments.get(name)
-
-
-def _told(name: str, before: Mapping[str, object], after: Mapping[str, object]) -> str:
-    if name not in after:
-        return f"`{name}` was left out."
-    old, new = str(before.get(name, "")), str(after[name])
-    if "\n" not in new and len(new) <= _SHORT:
-        return f"`{name}` was: {new}"
-    changed = "\n".join(unified(name, old, new)[2:])
-    whole = f"`{name}` was:\n{new}"
-    return whole if len(whole) <= len(changed) else f"`{name}` was, compared with yours:\n{changed}"

@@ -7,7 +7,8 @@ from dataclasses import field, replace
 from functools import partial
 from typing import Protocol
 
-from agent.calls.approval import Approval, ApprovalContext, EditedCallError, Permit, approve, told_of_edit
+from agent.calls.approval import Approval, ApprovalContext, EditedCallError, Permit, approve
+from agent.calls.changed_call import ChangedCall, told_of_edit
 from agent.calls.hook_rulings import HookedCall
 from agent.calls.loop_guard import LoopGuard
 from agent.calls.output_room import Keep, KeptOutput, OutputRoom
@@ -54,14 +55,6 @@ class Keeper(Protocol):
 
     async def keep(self, call: ToolCall, place: CallPosition, output: ToolOutput) -> KeptOutput:
         """The output with all of it kept, when less than its text is going to be shown."""
-
-
-@dataclass(frozen=True, slots=True)
-class ChangedCall:
-    """A call in place of the one that the model wrote."""
-
-    call: ToolCall
-    by: str = "The user"
 
 
 class CallHooks(Protocol):

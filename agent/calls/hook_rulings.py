@@ -7,6 +7,10 @@ from typing import Literal
 from agent.calls.policy import PermissionRequest, Policy, Rule, Ruling, decide
 from agent.messages import ToolCall
 from tools.lazy import dataclass
+from tools.outputs.extent import shortened
+
+_LONGEST = 200
+"""Characters of a reason that people are shown with the call."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,11 +39,12 @@ def ruled(asked: PermissionRequest, policy: Policy, word: HookWord = NO_WORD) ->
     """Whether the call may run, with what hooks say of it. Where they allow it, it is as if a rule allowed its tool:
     what is denied, in doubt or asked about in spite of such a rule stays so. What a project brings allows nothing."""
     ruling = decide(asked, policy)
-    because = f": {word.reason}" if word.reason else ""
+    first = shortened(" ".join(word.reason.split()), _LONGEST)
+    because = f": {first}" if first else ""
     if ruling.verdict == "deny" or word.verdict == "none":
         return ruling
     if word.verdict == "deny":
-        return Ruling("deny", f"a hook refuses it{because}")
+        return Ruling("deny", f"a hook refuses it{because}", reason=f"a hook refuses it: {word.reason.rstrip('.')}")
     if word.verdict == "ask":
         return Ruling("ask", f"a hook wants you to be asked{because}")
     if ruling.verdict == "allow" or not word.is_own:

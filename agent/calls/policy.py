@@ -138,6 +138,8 @@ class Ruling:
     """What decided: a rule, or the mode in words."""
     is_guarded: bool = False
     """Whether it holds for the call as it is run where it may only look."""
+    reason: str = ""
+    """All that the model is told of what decided, where that is more."""
 
 
 def decide(asked: PermissionRequest, policy: Policy) -> Ruling:

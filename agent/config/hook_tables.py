@@ -25,6 +25,8 @@ HOOK_EVENTS: tuple[HookEvent, ...] = get_args(HookEvent)
 MOST_HOOKS = 500
 """That one file may declare."""
 
+_MOST_NAMED = 10
+
 _KNOWN = frozenset({"type", "command", "args", "timeout", "async", "statusMessage", "once", "shell"})
 """Keys of one hook. What another key narrows (`if`) would be widened by whoever does not know it."""
 
@@ -56,11 +58,15 @@ def read_hooks(tables: Mapping[str, object]) -> tuple[tuple[HookCommand, ...], t
     """The hooks by event, and what is left out, a half sentence each."""
     found: list[HookCommand] = []
     problems: list[str] = []
+    unknown = [event[:40] for event in tables if event not in HOOK_EVENTS]
+    if unknown:
+        named = ", ".join(f"`{event}`" for event in unknown[:_MOST_NAMED])
+        problems.append(f"no event for hooks is called {named}; there are {', '.join(HOOK_EVENTS)}")
     for event, groups in tables.items():
         known = next((one for one in HOOK_EVENTS if one == event), None)
         if known is None:
-            problems.append(f"there is no event `{event[:80]}` for hooks here; there are {', '.join(HOOK_EVENTS)}")
-        elif not isinstance(groups, list):
+            continue
+        if not isinstance(groups, list):
             problems.append(f"`hooks.{event}` must be a list of tables with `matcher` and `hooks`")
         else:
             for group in groups:

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from agent.calls.approval import Approval, told_of_edit
+from agent.calls.approval import Approval
+from agent.calls.changed_call import told_of_edit
 from agent.calls.execute import CallPosition, CallRunner, run_calls
 from agent.calls.output_room import OutputRoom
 from agent.calls.output_view import Ingest

@@ -57,7 +57,7 @@ def test_our_configuration_says_hooks_in_the_same_shape(tmp_path: Path) -> None:
     assert [each.command for each in config.hooks_after_tool] == ["d"]
     assert config.may_have_hooks
     file.write_text('[[hooks.PreTool]]\nhooks = [{ command = "a" }]\n')
-    with pytest.raises(ConfigError, match="there is no event `PreTool` for hooks here; there are SessionStart, "):
+    with pytest.raises(ConfigError, match="no event for hooks is called `PreTool`; there are SessionStart, "):
         load_config(tmp_path, {"EBB_HOME": str(tmp_path)}, {})
 
 
@@ -67,17 +67,18 @@ def test_what_is_not_understood_is_left_out_and_named() -> None:
             "Stop": [{"hooks": [{"type": "prompt", "prompt": "?"}, {"type": "command", "command": "ok"}, 3]}],
             "PreToolUse": [{"hooks": [{"type": "command", "command": "x", "if": "Bash(git *)"}]}, {"matcher": "Bash"}],
             "PermissionRequest": [],
+            "Setup": [],
             "SessionEnd": [{"hooks": [{"command": "x", "timeout": -1}, {"command": ""}]}],
             "SessionStart": {},
         }
     )
     assert found == (HookCommand("Stop", "", "ok"),)
     assert [problem[:60] for problem in problems] == [
+        "no event for hooks is called `PermissionRequest`, `Setup`; t",
         "a hook for `Stop` is left out: its `type` is 'prompt', and o",
         "a hook for `Stop` is left out: it is no table",
         "a hook for `PreToolUse` is left out: it says `if`, which is ",
         '`hooks.PreToolUse` must hold tables such as {matcher = "Bash',
-        "there is no event `PermissionRequest` for hooks here; there ",
         "a hook for `SessionEnd` is left out: its `timeout` must be a",
         "a hook for `SessionEnd` is left out: it has no `command`",
         "`hooks.SessionStart` must be a list of tables with `matcher`",

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from agent.errors import AgentError
-from agent.events import Decision, PermissionAsked, QuestionAsked, TurnFailed, TurnFinished
+from agent.events import CallDenied, Decision, PermissionAsked, QuestionAsked, TurnFailed, TurnFinished
 from agent.session import Session
 from agent.sessions import Sessions
 from agent.view_events import FilesChanged
@@ -421,3 +421,14 @@ async def test_hooks_of_a_project_are_asked_about_and_run_once_they_are_approved
     home.replies(DONE)
     assert "it runs" in (await home.run(interactive=True, meanwhile=meanwhile)).said
     assert len(asked) == 1
+
+
+async def test_a_long_reason_is_for_the_model_and_its_beginning_for_people(home: Hooked) -> None:
+    home.settings(PreToolUse=[("Bash", "seq 1000 >&2; exit 2")])
+    home.replies(calls(bash("true")), DONE)
+    done = await home.run()
+    (denied,) = [event.rule for event in done.events if isinstance(event, CallDenied)]
+    assert denied.startswith("a hook refuses it: 1 2 3 ")
+    assert len(denied) < 250
+    assert "denied: a hook refuses it: 1\n2\n3\n" in done.outputs[0][1]
+    assert "\n1000. Do it another way" in done.outputs[0][1]
