@@ -333,10 +333,10 @@ async def test_a_review_and_a_file_of_instructions_are_shown_as_they_were_typed(
         await controller.says("/review the parser", shows="Fine.")
         await controller.rests()
         await controller.says("/init in German", shows="Written.")
-    assert session.said == ["/review the parser [prompt 9 lines #1]", "/init in German [prompt 11 lines #2]"]
+    assert session.said == ["/review the parser [prompt 3 lines #1]", "/init in German [prompt 9 lines #2]"]
     review, init = (note.text for note in session.beside if isinstance(note, Note))
-    assert review.startswith("[prompt 9 lines #1] is:\n\nReview the parser.\n\n")
-    assert init.startswith("[prompt 11 lines #2] is:\n\nLook at this project")
+    assert review.startswith("[prompt 3 lines #1] is:\n\nReview the parser.\n\n")
+    assert init.startswith("[prompt 9 lines #2] is:\n\nLook at this project")
     assert init.endswith("\n\nin German")
 
 
