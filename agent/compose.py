@@ -138,7 +138,8 @@ class Composer:
         config, there, provider = self.config, self.interactive, connected.provider
         channel, outputs = Channel(interactive=there), self._outputs(row.id, closing)
         workspace = Workspace(self.root, outputs, sandbox=self._sandbox(outputs, allowed.roots, closing))
-        languages = SessionLanguages(config, self.root, workspace.sandbox, self.environment)
+        logs = outputs / "language-servers" if self.ephemeral else None
+        languages = SessionLanguages(config, self.root, workspace.sandbox, self.environment, logs)
         closing.push_async_callback(languages.close)
         recorder = self._recorder(row, channel, workspace, is_new=is_new)
         debug = debug_of(config, self.environment, interactive=there)

@@ -31,10 +31,16 @@ class SessionLanguages:
     """Finds and starts servers for a working folder, and ends them."""
 
     def __init__(
-        self, config: Config, root: Path, sandbox: Sandbox | None, environment: Mapping[str, str] = os.environ
+        self,
+        config: Config,
+        root: Path,
+        sandbox: Sandbox | None,
+        environment: Mapping[str, str] = os.environ,
+        logs: Path | None = None,
     ) -> None:
         """`sandbox`: where commands of the session run, and so do these. `environment`: in which programs are looked
-        for."""
+        for. `logs`: the folder for what they print, if not the usual one."""
+        self._logs = logs or config.folders.logs / "language-servers"
         self._environment = environment
         self._config = config
         self._root = root
@@ -46,8 +52,7 @@ class SessionLanguages:
         if self._servers is None:
             from tools.lsp.pool import LanguageServers  # noqa: PLC0415  # deferred: see above
 
-            logs = self._config.folders.logs / "language-servers"
-            self._servers = LanguageServers(self._root, self._find, logs, self._config.lsp_timeout)
+            self._servers = LanguageServers(self._root, self._find, self._logs, self._config.lsp_timeout)
         return self._servers
 
     def are_there_for(self, endings: Container[str]) -> bool:

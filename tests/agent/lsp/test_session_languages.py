@@ -39,6 +39,16 @@ def test_a_change_of_a_file_is_told_what_it_brought(sandbox: str, user: User) ->
     run = user.ebb("-p", "go", "-m", model, "--output-format", "json", *AUTO, *SERVER, env=env)
     told = "created `a.txt`: 2 lines\nNew problems since this change:\na.txt:2:1 error: wrong here [words W1]"
     assert (run.code, user.outputs(run.result["session"])) == (0, [told])
+    assert (user.home / "logs" / "language-servers" / "words.log").exists()
+
+
+def test_a_run_that_keeps_nothing_keeps_no_log_of_servers(user: User) -> None:
+    model = user.script(WRONG, {"text": "Done."})
+    flags = ("--ephemeral", "--output-format", "stream-json", *AUTO, *SERVER)
+    run = user.ebb("-p", "go", "-m", model, *flags, env={"EBB_LSP_ENABLED": "true"})
+    (finished,) = [line["text"] for line in run.lines if line["type"] == "tool_finished"]
+    assert finished.endswith("wrong here [words W1]")
+    assert not list(user.home.rglob("words.log"))
 
 
 def test_without_the_setting_no_server_is_asked(user: User) -> None:
