@@ -132,6 +132,8 @@ class Connection:
         """What is offered otherwise now than it was when it was asked for."""
         self.is_known = asyncio.Event()
         """Whether what is offered is known as it is now."""
+        self.changes = 0
+        """How often the server has told that it offers something else."""
         self.is_known.set()
         self.left_out: list[str] = []
         """Why entries of its lists are not there, a line each."""
@@ -157,7 +159,8 @@ class Connection:
         self.left_out.clear()
         if "tools" in kinds and has.tools is not None:
             pages = await self._pages(lambda cursor: client.list_tools(cursor=cursor))
-            tools, notes = tools_of((tool for page in pages for tool in page.tools), caller)
+            offered = [tool for page in pages for tool in page.tools]
+            tools, notes = await asyncio.to_thread(tools_of, offered, caller)  # ten thousand take seconds
             state = replace(state, tools=tools, notes=notes)
         if "resources" in kinds and has.resources is not None:
             found = await self._pages(lambda cursor: client.list_resources(cursor=cursor))
@@ -279,6 +282,7 @@ class Connection:
 
     def _note_changed(self, *kinds: ListKind) -> None:
         self.stale.update(kinds)
+        self.changes += 1
         self.is_known.clear()
         self.news.set()
 

@@ -62,6 +62,9 @@ def tool_name(spec: ServerSpec, original: str) -> str:
     start = f"mcp__{spec.prefix}__"
     own = re.sub(r"[^A-Za-z0-9_-]", "_", original) or "_"
     room = _LONGEST_NAME - len(start)
+    if not original.isascii():  # in many languages nothing is left that tells one name from another
+        plain = own.strip("_") or "tool"
+        return start + shortened(plain, original, min(room, len(plain) + 7))
     return start + (own if len(own) <= room else shortened(own, original, room))
 
 

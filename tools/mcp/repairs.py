@@ -16,6 +16,9 @@ from tools.mcp.texts import one_line
 
 _OF_THE_SDK = "SSE stream "
 """How the SDK's own errors of a connection begin, where it puts them among the server's."""
+_PROGRESS_EVERY = 0.05
+"""Seconds between two signs of progress of a call that are handed on."""
+_MOST_TOKENS = 100
 _LISTS: dict[str, type[BaseModel]] = {
     "tools": types.Tool,
     "resources": types.Resource,
@@ -40,6 +43,8 @@ class Repaired:
         self._hear = hear
         self._leave_out = leave_out
         self._lost = lost
+        self._progress: dict[str, float] = {}
+        """When the progress of each call was handed on."""
 
     @property
     def last_context(self) -> object:
@@ -47,16 +52,30 @@ class Repaired:
         return getattr(self._stream, "last_context", None)
 
     async def receive(self) -> SessionMessage | Exception:
-        try:
-            item = await self._stream.receive()
-        except (anyio.EndOfStream, anyio.ClosedResourceError):
-            self._lost("its connection has ended")
-            raise
-        if isinstance(item, SessionMessage):
+        while True:
+            try:
+                item = await self._stream.receive()
+            except (anyio.EndOfStream, anyio.ClosedResourceError):
+                self._lost("its connection has ended")
+                raise
+            if not isinstance(item, SessionMessage):
+                return item  # type: ignore[no-any-return]  # the stream's own items
             if isinstance(item.message, types.JSONRPCNotification):
+                if self._is_too_soon(item.message):
+                    continue
                 self._hear(item.message.method)
             repair(item.message, self._leave_out)
-        return item  # type: ignore[no-any-return]  # the stream's own items
+            return item
+
+    def _is_too_soon(self, told: types.JSONRPCNotification) -> bool:
+        """Whether it is progress right behind progress: the SDK takes a millisecond for each, whatever is shown."""
+        if told.method != "notifications/progress" or told.params is None:
+            return False
+        token, now = str(told.params.get("progressToken")), anyio.current_time()
+        is_soon = now - self._progress.get(token, 0.0) < _PROGRESS_EVERY
+        if not is_soon:
+            self._progress = {**(self._progress if len(self._progress) < _MOST_TOKENS else {}), token: now}
+        return is_soon
 
     async def aclose(self) -> None:
         await self._stream.aclose()
@@ -101,6 +120,17 @@ def repair(message: types.JSONRPCMessage, leave_out: Callable[[str], None]) -> N
             for name, kind in _LISTS.items():
                 if isinstance(listed := result.get(name), list):
                     result[name] = [each for each in listed if _is_sound(each, kind, leave_out)]
+    if isinstance(message, types.JSONRPCResponse):
+        _repair_output(message.result)
+
+
+def _repair_output(result: dict[str, Any]) -> None:
+    """What a call gave back, where its blocks are missing, or its structured content is no object."""
+    structured = result.get("structuredContent")
+    if result.get("content") is None and (structured is not None or "isError" in result or not result):
+        result["content"] = []
+    if structured is not None and not isinstance(structured, dict):
+        result["structuredContent"] = {"result": structured}
 
 
 def _is_sound(entry: object, kind: type[BaseModel], leave_out: Callable[[str], None]) -> bool:

@@ -122,8 +122,10 @@ class Server:
 
         if all(tool.original != name for tool in self.state.tools):
             await self._offers_known()
+        before = self._connection.changes if self._connection is not None else 0
         result = await self._answer(ask)
-        await self._offers_known()
+        if self._connection is not None and self._connection.changes != before:
+            await self._offers_known()
         return result
 
     async def read_resource(self, uri: str) -> Result:
@@ -260,8 +262,7 @@ class Server:
 
     async def _relist(self, connection: "Connection") -> None:
         await self._look_again(connection)
-        if not connection.stale:
-            connection.is_known.set()
+        connection.is_known.set()  # what has changed since then may change without end
 
     async def _look_again(self, connection: "Connection") -> None:
         kinds = frozenset(connection.stale)

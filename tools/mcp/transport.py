@@ -141,6 +141,8 @@ class _Incoming(_Stream):
         try:
             return types.jsonrpc_message_adapter.validate_json(line, by_name=False)
         except ValueError:
+            with suppress(ValueError, RecursionError):
+                return types.jsonrpc_message_adapter.validate_json(_as_unicode(bytes(line)), by_name=False)
             return self._unreadable(bytes(line[:4096]), bytes(line[-4096:]), "it is not a valid message")
 
     def _unreadable(self, head: bytes, tail: bytes, why: str) -> types.JSONRPCMessage | None:
@@ -159,6 +161,16 @@ class _Incoming(_Stream):
             return await self.receive()
         except anyio.EndOfStream:
             raise StopAsyncIteration from None
+
+
+def _as_unicode(line: bytes) -> bytes:
+    """The same JSON with a sign in place of each byte and half a character that no text can hold. Raises `ValueError`
+    when nothing of the kind is in it, or it is no JSON."""
+    content = json.loads(line.decode("utf-8", "replace"))
+    text = json.dumps(content, ensure_ascii=False).encode("utf-8", "replace")
+    if text == line.strip():
+        raise ValueError
+    return text
 
 
 class _Outgoing(_Stream):

@@ -49,7 +49,8 @@ def nested(levels: int) -> dict[str, Any]:
 def tools() -> list[Any]:
     match WAY:
         case "names":
-            return [tool("read.it"), tool("read_it"), tool("read_it"), tool("x" * 100), tool("\x1b[31mred")]
+            others = [tool("x" * 100), tool("\x1b[31mred"), tool("名前"), tool("日本"), tool("café")]
+            return [tool("read.it"), tool("read_it"), tool("read_it"), *others]
         case "schemas":
             recursive = {"type": "object", "properties": {"child": {"$ref": "#"}}}
             large = {"type": "object", "description": "x" * 5_000_000}
@@ -143,6 +144,18 @@ def call(id: object, arguments: dict[str, Any], token: object) -> None:
             send({"id": id, "result": result("done")})
         case "own trouble":
             send({"id": id, "error": {"code": -32000, "message": arguments.get("text", "Connection closed")}})
+        case "half a character":
+            write(
+                f'{{"jsonrpc":"2.0","id":{json.dumps(id)},"result":{{"content":[{{"type":"text","text":"a\\ud800b"}}]}}}}\n'
+            )
+        case "only structured":
+            send({"id": id, "result": {"structuredContent": [1, 2]}})
+        case "no output":
+            send({"id": id, "result": {}})
+        case "much progress":
+            for step in range(2000):
+                send({"method": "notifications/progress", "params": {"progressToken": token, "progress": step}})
+            send({"id": id, "result": result("at last")})
         case "codes":
             send({"id": id, "result": result("a\x1b[31mb\x1b]0;owned\x07\x9b2Jc\r\nd\re")})
         case "wrong result":

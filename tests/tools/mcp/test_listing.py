@@ -13,6 +13,9 @@ async def test_names_that_clash_are_left_out_and_long_ones_cut(start: Starts) ->
         ("mcp__raw__read_it", "read.it"),
         (f"mcp__raw__{'x' * 47}_09ecb6", "x" * 100),
         ("mcp__raw____31mred", "\x1b[31mred"),
+        ("mcp__raw__tool_7ec262", "名前"),
+        ("mcp__raw__tool_cf2abf", "日本"),
+        ("mcp__raw__caf_850f7d", "café"),
     ]
     assert state.notes == (
         "`read_it` is left out: it is named like `read.it`",

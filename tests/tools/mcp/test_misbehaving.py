@@ -90,6 +90,20 @@ async def test_an_error_of_a_server_is_no_lost_connection(said: str, start: Star
     assert (server.state.phase, server.log.read_text()) == ("ready", "started\n")
 
 
+@pytest.mark.parametrize(
+    ("way", "shown"),
+    [
+        ("half a character", "a?b"),
+        ("only structured", '{"result": [1, 2]}'),
+        ("no output", ""),
+        ("much progress", "at last"),
+    ],
+)
+async def test_what_is_not_quite_right_is_taken_as_it_is_meant(way: str, shown: str, start: Starts) -> None:
+    server = await start.ready(raw(way))
+    assert await server.call("echo", {}, unwatched) == Result(shown)
+
+
 async def test_what_a_tool_gave_back_steers_no_terminal(start: Starts) -> None:
     server = await start.ready(raw("codes"))
     assert await server.call("echo", {}, unwatched) == Result("ab2Jc\nd\ne")
