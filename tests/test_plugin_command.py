@@ -158,6 +158,7 @@ def test_a_manifest_that_cannot_be_used_is_named(owner: Owner) -> None:
     for manifest, told in (
         ("{", "`.claude-plugin/plugin.json` cannot be used: it is no JSON: "),
         ('{"name": "../x"}', "'../x' is no name for a plugin: "),
+        ('{"name": "plugins.json"}', "'plugins.json' is no name for a plugin: "),
     ):
         owner.put(".claude-plugin/plugin.json", manifest)
         assert owner.refusal().startswith(told)

@@ -18,7 +18,7 @@ from tools.files.read_write import write_bytes
 from tools.lazy import dataclass
 
 MANIFEST = ".claude-plugin/plugin.json"
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 _DEFAULTS = {"skill": "skills", "command": "commands", "agent": "agents"}
 _KEYS = {"skill": "skills", "command": "commands", "agent": "agents"}
 
@@ -79,7 +79,7 @@ def plugin_in(folder: Path, name: str = "") -> Plugin:
         raise UsageError(f"`{MANIFEST}` cannot be used: {error}") from error
     named = _text(manifest, "name") or name or folder.name
     if not _NAME.fullmatch(named):
-        raise UsageError(f"{named[:80]!r} is no name for a plugin: letters, digits, `.`, `_` and `-`, 64 at most")
+        raise UsageError(f"{named[:80]!r} is no name for a plugin: letters, digits, `_` and `-`, 64 at most")
     plugin = Plugin(named, folder, manifest)
     has_parts = any(plugin.folders(kind) for kind in _DEFAULTS) or plugin.files("hooks", "hooks/hooks.json")
     if not has_parts and not plugin.files("mcpServers", ".mcp.json"):
