@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from agent.config.load import load_config
 from agent.errors import UsageError
+from agent.extensions.places import places
 from agent.extensions.plugin_source import copied
 from tests.running import Run, ebb
 
@@ -175,7 +177,14 @@ def test_hooks_and_servers_of_a_plugin_are_there_in_sessions_until_its_files_cha
     assert run.result["denied"][0]["rule"] == "a hook refuses it: the kit says no"
     servers = ebb("-C", str(owner.project), "mcp", "list", "--json", home=owner.home).result
     assert (servers["name"], servers["owner"], servers["source"]) == ("forge", "user", "plugin kit")
-    (owner.home / "data" / "plugins" / "kit" / "scripts" / "guard.sh").write_text("#!/bin/sh\n")
+    config = load_config(owner.project, {"HOME": str(owner.home), "EBB_HOME": str(owner.home)}, {})
+    (owner.project / ".claude" / "skills").mkdir(parents=True)
+    kept = owner.home / "data" / "plugins" / "kit"
+    assert [(place.owner, place.folder) for place in places("skill", config)] == [
+        ("plugin", kept / "skills"),
+        ("project", owner.project / ".claude" / "skills"),
+    ]
+    (kept / "scripts" / "guard.sh").write_text("#!/bin/sh\n")
     run = ebb(*ask, "--output-format", "json", home=owner.home)
     assert run.result["denied"] == []
     assert "not used: its files are not as they were added" in owner.run("list").out
