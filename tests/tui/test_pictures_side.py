@@ -5,18 +5,21 @@ from pathlib import Path
 import pytest
 
 from agent.config.options import ThemeName
-from tests.tui.doubles import FakeSession, FakeSessions
+from agent.records.file_change import FileChange
+from tests.tui.doubles import FakeFiles, FakeSession, FakeSessions
 from tests.tui.picturing import Picture
 from tests.tui.piloting import Driven
 from tests.tui.screens.test_servers import FakeBoard
 from tests.tui.set_up import Setup
 from tests.tui.test_pictures_rest import WORK
 from tui.app import EbbApp
+from tui.screens.panel import PanelScreen
 from tui.widgets.side import SidePanel
 
 
 def app_in(folder: Path, theme: ThemeName) -> EbbApp:
-    session = FakeSession([WORK], servers=FakeBoard())
+    changed = tuple(FileChange(name, b"a\n", b"b\n") for name in ("src/a.py", "src/lexer.py", "tests/test_lexer.py"))
+    session = FakeSession([WORK], servers=FakeBoard(), files=FakeFiles(changed=changed))
     said = "the last token of a line gets lost"
     settings = Setup(folder, f'[tui]\ntheme = "{theme}"\n').settings
     return EbbApp(FakeSessions([session]), first_message=said, guard=0.0, theme=theme, settings=lambda: settings)
@@ -40,6 +43,9 @@ async def test_it_is_there_where_there_is_room_and_wanted_and_a_click_on_a_file_
         at = next(at for at, line in enumerate(panel.lines) if "src/lexer.py" in line[0][0])
         await pilot.click(SidePanel, offset=(6, at + 1))
         await t.lists("diff")
+        assert isinstance(app.screen, PanelScreen)
+        assert app.screen.row is not None
+        assert app.screen.row.value == "src/lexer.py"
         await t.press("escape")
         await t.pilot.resize_terminal(139, 40)
         await t.until(lambda: not panel.display)

@@ -13,16 +13,17 @@ async def show_turn(context: CommandContext, argument: str) -> None:
     await _show(context, "session" if argument.strip().lower() == "session" else "turn")
 
 
-async def show_session(context: CommandContext, _: str) -> None:
-    await _show(context, "session")
+async def show_session(context: CommandContext, name: str) -> None:
+    """What the session changed, in the file of that name first."""
+    await _show(context, "session", name.strip())
 
 
-async def _show(context: CommandContext, scope: ChangeScope) -> None:
+async def _show(context: CommandContext, scope: ChangeScope, name: str = "") -> None:
     if context.controller.session is None:
         return
     files = context.controller.session.files
 
     async def panel(scope: ChangeScope) -> Panel:
-        return await asyncio.to_thread(changes_panel, await files.changes(scope), panel)
+        return await asyncio.to_thread(changes_panel, await files.changes(scope), panel, name)
 
     await context.show(await panel(scope))

@@ -47,8 +47,9 @@ def row_of(file: FileChange, other: str = OTHER) -> FileChangeRow:
     return FileChangeRow(file.name, diff, added, removed, told, file.by_tool)
 
 
-def changes_panel(changes: Changes, of: Callable[[ChangeScope], Awaitable[Panel]]) -> Panel:
-    """The changed files with their diffs. `of` gives those of the last turn, or of the session."""
+def changes_panel(changes: Changes, of: Callable[[ChangeScope], Awaitable[Panel]], name: str = "") -> Panel:
+    """The changed files with their diffs. `of` gives those of the last turn, or of the session; `name`: the
+    file that is marked at first."""
     rows = rows_of(changes)
 
     async def turn(row: PanelRow, _: str) -> Panel:
@@ -72,6 +73,7 @@ def changes_panel(changes: Changes, of: Callable[[ChangeScope], Awaitable[Panel]
         search="",
         reads=True,
         looks=True,
+        mark=name,
         beside=100,
         most=8,
     )

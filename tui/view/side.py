@@ -101,11 +101,13 @@ def side_lines(side: Side, width: int) -> tuple[Line, ...]:
     return lines
 
 
-def is_file_line(lines: Sequence[Line], y: int) -> bool:
-    """Whether a file stands in that line."""
-    heads = [at for at, line in enumerate(lines) if line[0] == _FILES_HEAD]
-    end = next((at for at in range(heads[0], len(lines)) if not lines[at][0][0].strip()), len(lines)) if heads else 0
-    return bool(heads) and heads[0] <= y < end
+def file_at(side: Side, lines: Sequence[Line], y: int) -> str | None:
+    """The file in that line, or nothing where it is about all of them; None where it is about something else."""
+    head = next((at for at, line in enumerate(lines) if line[0] == _FILES_HEAD), None)
+    if head is None or not head <= y < head + len(_files(side, 1)):
+        return None
+    names = ["", *(file.name for file in side.files[-_FILES:][::-1])]
+    return names[y - head] if y - head < len(names) else ""
 
 
 def _context(side: Side) -> tuple[Line, ...]:

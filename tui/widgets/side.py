@@ -7,7 +7,7 @@ from textual.widget import Widget
 from tui.text.inks import Line
 from tui.text.styles import painted, palette_of
 from tui.view.blocks import Block, Call, SessionView
-from tui.view.side import Done, ServerFacts, Side, done_in, is_file_line, side_lines, side_of, together
+from tui.view.side import Done, ServerFacts, Side, done_in, file_at, side_lines, side_of, together
 
 
 class SidePanel(Widget):
@@ -61,6 +61,7 @@ class SidePanel(Widget):
         return painted(self.lines, palette_of(self.app.theme_variables))
 
     async def on_click(self, event: events.Click) -> None:
-        """A click on a file shows what the session changed."""
-        if is_file_line(self.lines, event.y - self.content_region.y + self.region.y):
-            await self.run_action("app.command('diff', 'session')")
+        """A click on a file shows what the session changed, that file first."""
+        name = file_at(self._side, self.lines, event.y - self.content_region.y + self.region.y)
+        if name is not None:
+            await self.run_action(f"app.command('files', {name!r})")

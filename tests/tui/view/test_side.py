@@ -2,7 +2,7 @@
 
 from tests.tui.inked import plain
 from tui.view.blocks import Block, Call, SessionView, UserText
-from tui.view.side import Done, FileWork, ServerFacts, done_in, is_file_line, side_lines, side_of, together
+from tui.view.side import Done, FileWork, ServerFacts, done_in, file_at, side_lines, side_of, together
 
 
 def edit(call_id: str, name: str, old: str, new: str) -> Call:
@@ -46,7 +46,8 @@ def test_each_thing_that_there_is_has_a_head_and_no_line_is_too_wide() -> None:
         "",
         "Waiting  2 messages",
     ]
-    assert [at for at in range(len(lines)) if is_file_line(lines, at)] == [7, 8, 9, 10]
+    found = [(at, name) for at in range(len(lines)) if (name := file_at(side, lines, at)) is not None]
+    assert found == [(7, ""), (8, "c"), (9, "b"), (10, "src/a.py")]
     assert [plain(line) for line in side_lines(side_of(SessionView(), Done(), (), 0), 30)] == [
         "Context",
         "nothing counted yet",
