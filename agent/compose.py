@@ -1,5 +1,6 @@
 """The composition root: one session made of its parts, each of which is made here."""
 
+import secrets
 import shutil
 import tempfile
 import time
@@ -44,7 +45,7 @@ from agent.records.recorder import Recorder
 from agent.records.resume import restore
 from agent.records.session_reader import earlier_calls
 from agent.records.situation import situation_of
-from agent.records.store_access import outputs_folder
+from agent.records.store_access import lock_session, outputs_folder
 from agent.records.store_thread import StoreThread
 from agent.records.write_queue import WriteQueue
 from agent.session import Session
@@ -65,11 +66,15 @@ from agent.session_settings import (
     tools_for,
     why_unheld,
 )
+from agent.subagents.definitions import AgentDefinition, built_in
+from agent.subagents.role import AgentRole, with_agents
+from agent.subagents.session_agents import SessionAgents
 from agent.window.deferral import Deferral, specs_of
 from agent.window.env import Env
 from agent.window.prefix_watch import PrefixWatch
 from agent.window.reminders import Reminders, surroundings_now
 from agent.window.server_tools import ServerTools, held_back
+from agent.window.turn_limits import Allowance
 from store.session_rows import SessionRow
 from store.sessions import SessionStore
 from tools.base import ReadLimits, Workspace, nobody_to_ask
@@ -78,6 +83,7 @@ from tools.sandbox.git_metadata import redirection
 from tools.sandbox.network import SessionNetwork
 from tools.sandbox.sandbox import Sandbox
 from tools.submit_plan import SubmitPlan
+from tools.task import Task
 from tools.tool_output_cache import unlisted_tools
 
 if TYPE_CHECKING:  # types only: who has servers pays for them
@@ -132,10 +138,11 @@ class Composer:
         allowed: Allowed,
         *,
         is_new: bool,
+        role: AgentRole | None = None,
     ) -> tuple[Session, Env]:
         """A session, and all that it is made of: each part is made here and is a field of `Env`. What ends with the
-        session is put on `closing`. Raises `AgentError`."""
-        config, there, provider = self.config, self.interactive, connected.provider
+        session is put on `closing`. `role`: what an agent is, and for whom. Raises `AgentError`."""
+        config, there, provider = self.config, self.interactive and role is None, connected.provider
         channel, outputs = Channel(interactive=there), self._outputs(row.id, closing)
         workspace = Workspace(self.root, outputs, sandbox=self._sandbox(outputs, allowed.roots, closing))
         logs = outputs / "language-servers" if self.ephemeral else None
@@ -153,7 +160,9 @@ class Composer:
 
         compacting = compacting_of(config, provider.window.effective)
         tools, server_tools = tools_for(compacting, config, languages, keeps=not self.ephemeral), ServerTools()
-        trust = self._trust(channel, languages)
+        agents = SessionAgents(built_in(), config.agents_concurrent, self.compose_agent)
+        tools = with_agents(tools, agents) if role is None else role.tools_of(tools)
+        trust = self._trust(channel, languages) if role is None else None
         servers = self._servers(server_tools, channel, closing, trust)
         finders, spares = servers is not None and bool(servers.entries), not config.tools_allowed
         deferral = Deferral(config.tool_deferral_threshold, await recorder.tool_uses(), finders=finders, spares=spares)
@@ -163,9 +172,12 @@ class Composer:
         progress = CallProgress(recorder.keep_states)
         policy = policy_of(config, self.root, mode, workspace.outputs)
         policy = replace(policy, roots=tuple(map(str, allowed.roots)))
-        approval, problem = self._approval(policy, row, channel, progress, allowed.rules)
-        approval.roots = allowed.roots
-        approval.note_mode = lambda mode: recorder.goes_on_with(targets.provider.facts.id, mode)
+        if role is None:
+            approval, problem = self._approval(policy, row, channel, progress, allowed.rules)
+            approval.roots = allowed.roots
+            approval.note_mode = lambda mode: recorder.goes_on_with(targets.provider.facts.id, mode)
+        else:
+            approval, problem = role.approval(workspace.outputs), ""
 
         archive = SessionArchive.open(self.thread, self.store, recorder, workspace, config, debug)
         workspace = replace(
@@ -178,15 +190,15 @@ class Composer:
         )
         emit, interrupt = channel.emit, channel.interrupt
         reader = OutputReader(lambda: targets.provider, row.id, interrupt, emit, summarisers)
-        checkpoints = self._checkpoints(recorder, workspace, channel)
-        guard = checkpoints.around if checkpoints is not None else unguarded
+        checkpoints = self._checkpoints(recorder, workspace, channel) if role is None else None
+        guard = checkpoints.around if checkpoints is not None else unguarded if role is None else role.guard
         after_tool = hooks_of(hooks_for_calls(config), row.id, workspace, interrupt, emit, guard)
         hooks = self._hooks(recorder, workspace, channel, approval, closing, trust, guard, is_new=is_new)
-        tool_hooks = around_calls(hooks, workspace, emit, guard)
+        tool_hooks = around_calls(hooks if role is None else role.parent.hooks, workspace, emit, guard)
         ingest = Ingest(archive.archive, offloading_of(config), emit, reader, debug, after_tool, tool_hooks)
-        own = {tool.name: tool for tool in (*tools, SubmitPlan(), *unlisted_tools())}
+        own = {tool.name: tool for tool in (Task(), *tools, SubmitPlan(), *unlisted_tools())}
         callable_tools = ChainMap(own, server_tools.callable)
-        note = archive.files.note
+        note = archive.files.note if role is None else role.parent.call_runner.note_files
         runner = CallRunner(
             callable_tools, workspace, approval, interrupt, emit, ingest, note, progress, LoopGuard(), self.secrets,
             guard, config.web_private, shows_changes=there, look_at_changes=languages.after_edit, hooks=tool_hooks,
@@ -209,6 +221,8 @@ class Composer:
         text = system_text_going_on(
             config, self.root, model, mode, windows, recorder.mark, attended=there, is_cached=cached
         )
+        if role is not None:
+            text = replace(text, instructions=role.instructions(text.instructions, text.mode))
         outside = partial(surroundings_of, config, attended=there)
         surroundings = partial(surroundings_now, outside, approval, tools, deferral, server_tools)
         env = Env(
@@ -219,7 +233,8 @@ class Composer:
             recorder=recorder,
             interrupt=interrupt,
             emit=emit,
-            limits=limits_of(config, interactive=there),
+            limits=limits_of(config, interactive=there) if role is None else role.limits(config),
+            allowance=Allowance(role.parent.allowance if role is not None else None),
             compacting=compacting,
             summarisers=summarisers,
             learned_limits=LearnedLimits(window_shown(recorder.mark, provider)),
@@ -242,7 +257,9 @@ class Composer:
             archive=archive,
             checkpoints=checkpoints,
             language_servers=lambda: languages.states,
+            agents=agents,
         )
+        agents.parent = env
         if servers is not None:
             servers.start(env)
         notices = (*provider.window.notices, *filter(None, (self.store.told, *archive.problems, problem)))
@@ -254,6 +271,21 @@ class Composer:
         )
         end.push_async_exit(closing.pop_all())  # until here whoever opens it ends what was begun for it
         return session, env
+
+    async def compose_agent(self, definition: AgentDefinition, parent: Env, closing: AsyncExitStack) -> Session:
+        """The session of an agent that works for another session. Raises `AgentError`."""
+        role = AgentRole(definition, parent)
+        model = definition.model or self.config.agents_model or parent.provider.facts.id
+        now, of = time.time(), parent.recorder
+        id, mode = secrets.token_hex(6), role.approval(parent.call_runner.workspace.outputs).policy.mode
+        row = SessionRow(id, of.project, "", model, mode, now, now, owner=of.session, agent=definition.name)
+        if not self.ephemeral:
+            closing.callback(lock_session(self.config, row.id).release)
+        connected = await self.connect(model)
+        closing.push_async_callback(connected.provider.close)
+        allowed = Allowed([], parent.call_runner.approval.roots, was_open=True)
+        session, _ = await self.assemble(row, model, connected, closing, allowed, is_new=True, role=role)
+        return session
 
     def _recorder(self, row: SessionRow, channel: Channel, workspace: Workspace, *, is_new: bool) -> Recorder:
         writes = WriteQueue(self.thread, self.store, channel.notice, channel.interrupt)

@@ -5,6 +5,7 @@ from typing import Literal, TypeAlias
 
 from agent.messages import OutputStatus, Ranges, StopReason, Usage
 from agent.plan_events import PlanEvent
+from agent.subagent_events import SubagentEvent
 from agent.view_events import (
     BroughtBack,
     CacheEvent,
@@ -223,6 +224,8 @@ class PermissionAsked:
     """What in the command may do harm that cannot be taken back."""
     host: str = ""
     """What of the network the command wants to reach, which runs and waits; empty where it has not begun."""
+    agent: str = ""
+    """What the agent is called that wants it, where it is not the session itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -358,6 +361,20 @@ class Resumed:
 
 
 @dataclass(frozen=True, slots=True)
+class AgentActivity:
+    """Something happened in the session of an agent. What its model writes word by word is not told."""
+
+    agent: str
+    """The id of its session."""
+    call_id: str
+    """The call of `task` that sent it off."""
+    name: str
+    seconds: float
+    """Since it was sent off."""
+    event: "Event"
+
+
+@dataclass(frozen=True, slots=True)
 class TurnFinished:
     """A turn is over."""
 
@@ -415,6 +432,8 @@ Event: TypeAlias = (
     | Remembered
     | Resumed
     | FilesChanged
+    | SubagentEvent
+    | AgentActivity
     | TurnFinished
     | TurnFailed
 )

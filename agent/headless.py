@@ -19,6 +19,7 @@ from agent.context.mentions import piped
 from agent.crash import crashed, print_nothing, secrets_of
 from agent.errors import AgentError, SchemaNotMet, UsageError, is_unwritable
 from agent.events import (
+    AgentActivity,
     CallDenied,
     Event,
     ModelSwitched,
@@ -109,8 +110,10 @@ class RunOutcome:
     """Summaries that could not be used, with the model that was asked and why."""
 
     def take(self, event: Event) -> None:
-        """Counts an event in."""
+        """Counts an event in, and what agents take and do."""
         match event:
+            case AgentActivity(event=(ReplyFinished() | ToolFinished() | CallDenied() | NetworkRefused()) as inner):
+                self.take(inner)
             case TurnStarted(model=model) | ModelSwitched(after=model):
                 self.model = model
             case StepStarted():
@@ -293,6 +296,8 @@ def _refuse(constant: str) -> NoReturn:
 
 def event_json(event: Event) -> dict[str, object]:
     """An event as the JSON object that `stream-json` prints: its class name in snake case first, then its fields."""
+    if isinstance(event, AgentActivity):
+        return {"type": "agent_activity", **asdict(event), "event": event_json(event.event)}
     return {"type": event_type(type(event)), **asdict(event)}
 
 

@@ -23,10 +23,11 @@ from agent.records.usage import Spent
 from agent.turn import run_turn
 from agent.view_events import BroughtBack
 from agent.window.bring_back import bring_back, kept
-from agent.window.env import Env, TurnLimits
+from agent.window.env import Agents, Env
 from agent.window.guard import begin_session
 from agent.window.measure import is_over_trigger, weigh
 from agent.window.triggers import leave_room, tidied, tidying_due, unheard
+from agent.window.turn_limits import TurnLimits
 
 if TYPE_CHECKING:  # types only: few runs ask where a text is, have servers, or rewrite what is shown
     from agent.context.provenance import Trace
@@ -106,6 +107,11 @@ class Session:
         """What runs without a question from now on, also in a turn that runs. The model is told with what is sent
         next."""
         await self._env.call_runner.approval.change_mode(mode)
+
+    @property
+    def agents(self) -> Agents | None:
+        """Those that it has sent off, to look at and to end."""
+        return self._env.agents
 
     @property
     def root(self) -> Path:

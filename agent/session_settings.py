@@ -27,7 +27,7 @@ from agent.lsp.session_languages import SessionLanguages
 from agent.providers.base import ModelFacts
 from agent.providers.setup import find_setting, first_choice
 from agent.providers.stream import Persistence
-from agent.window.env import TurnLimits
+from agent.window.turn_limits import TurnLimits
 from tools.base import Tool
 from tools.catalog import builtin_tools, rare_tools
 from tools.files.endings import endings_in

@@ -60,19 +60,21 @@ async def run_turn(said: User, conversation: Conversation, env: Env) -> tuple[Co
         conversation = await take_in(said, conversation, env)
     elif env.interrupt.requested():
         return conversation, "interrupted", last_words(conversation)
+    env.allowance.begin(env.limits, lambda: env.spent)
     for number in itertools.count(1):
-        if env.limits.cost is not None and env.spent >= env.limits.cost:
+        if env.allowance.is_spent:
             return conversation, "cost_limit", last_words(conversation)
         conversation = await compact_if_asked(conversation, env)
         conversation = await hear(conversation, env)
         env.emit(StepStarted(number))
-        step = await take_step(conversation, env, last=number == env.limits.steps)
+        env.allowance.take_step()
+        step = await take_step(conversation, env, last=env.allowance.is_at_last_step)
         conversation = step.conversation
         if step.end == "answered" and (longer := await sent_on(conversation, step.answer, env)) is not None:
             conversation, step = longer, replace(step, end=None)
         if step.end is not None:
             return conversation, step.end, step.answer
-        if number == env.limits.steps:
+        if env.allowance.is_at_last_step:
             return conversation, "step_limit", step.answer
         if await goes_in_circles(env.call_runner.loop_guard, env.call_runner.workspace.ask, env.interrupt):
             return conversation, "repeated_calls", step.answer

@@ -35,7 +35,7 @@ class Catalogue:
     ) -> tuple[ListedRow, ...]:
         """The sessions of a project, or of all, the newest first. `after`: only those behind one in the list, by when
         it was changed and its place. `words`: parts of the title, of which all must be there, capitals or not."""
-        clause, values = IS_LISTED, list[object]()
+        clause, values = f"{IS_LISTED} and s.owner is null", list[object]()
         if project is not None:
             clause += " and s.project = ?"
             values.append(project)
@@ -58,12 +58,13 @@ class Catalogue:
         rows = self._store.query(
             "select p.id, p.project, p.title, p.model, p.mode, p.created, p.updated, "
             "(select coalesce(max(position) + 1, 0) from messages where session = p.id), "
-            "p.parent, p.forked, p.family, p.draft, p.place, "
-            "(select case when count(*) = count(cost) then total(cost) end from usage where session = p.id), "
+            "p.parent, p.forked, p.family, p.draft, p.owner, p.agent, p.place, "
+            "(select case when count(*) = count(cost) then total(cost) end from usage where session = p.id "
+            "or session in (select id from sessions where owner = p.id)), "
             f"(select coalesce(min(key), '') from situation where session = p.id and kind = '{ORIGIN}') "
             f"from (select s.rowid as place, s.* from sessions s where {clause} "
             "order by s.updated desc, s.rowid desc limit ?) p order by p.updated desc, p.place desc",
             *values,
             limit,
         )
-        return tuple(ListedRow(SessionRow(*row[:12]), row[13], row[12], row[14]) for row in rows)
+        return tuple(ListedRow(SessionRow(*row[:14]), row[15], row[14], row[16]) for row in rows)

@@ -165,6 +165,12 @@ def _digests(db: sqlite3.Connection) -> None:
     db.execute("alter table messages add column digest text")
 
 
+def _agents(db: sqlite3.Connection) -> None:
+    db.execute("alter table sessions add column owner text references sessions (id) on delete cascade")
+    db.execute("alter table sessions add column agent text")
+    db.execute("create index sessions_by_owner on sessions (owner) where owner is not null")
+
+
 MIGRATIONS: tuple[Callable[[sqlite3.Connection], None], ...] = (
     _sessions,
     _calibrations,
@@ -175,4 +181,5 @@ MIGRATIONS: tuple[Callable[[sqlite3.Connection], None], ...] = (
     _references,
     _branches,
     _digests,
+    _agents,
 )

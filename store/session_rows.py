@@ -29,6 +29,10 @@ class SessionRow:
     """The first session of all that were forked from each other."""
     draft: bool = False
     """A fork that nobody needs until something is said in it."""
+    owner: str | None = None
+    """The session whose agent has it; it goes with that one."""
+    agent: str | None = None
+    """What that agent is called."""
 
     @property
     def is_unused(self) -> bool:
@@ -38,6 +42,7 @@ class SessionRow:
 
 SESSION_COLUMNS = (
     "id", "project", "title", "model", "mode", "created", "updated", "parent", "forked", "family", "draft",
+    "owner", "agent",
 )  # fmt: skip
 
 

@@ -231,8 +231,9 @@ class SessionStore:
         return self._sessions(clause, *values)
 
     def recent(self, project: str | None = None, limit: int = 100) -> tuple[SessionRow, ...]:
-        """Sessions with at least one message, newest first; of one project, or of all."""
-        has_messages = f"where {IS_LISTED}"
+        """Sessions with at least one message, newest first; of one project, or of all. Those of agents are no more than
+        a part of another."""
+        has_messages = f"where {IS_LISTED} and s.owner is null"
         if project is None:
             return self._sessions(has_messages, limit=limit)
         return self._sessions(has_messages + " and s.project = ?", project, limit=limit)
@@ -242,7 +243,7 @@ class SessionStore:
             rows = self._db.execute(
                 "select s.id, s.project, s.title, s.model, s.mode, s.created, s.updated, "
                 "(select coalesce(max(position) + 1, 0) from messages where session = s.id), "
-                "s.parent, s.forked, s.family, s.draft "
+                "s.parent, s.forked, s.family, s.draft, s.owner, s.agent "
                 f"from sessions s {clause} "
                 "order by s.updated desc, s.rowid desc limit ?",
                 (*values, limit),
@@ -291,12 +292,12 @@ class SessionStore:
         return tuple(UsageRow(*row) for row in rows)
 
     def used(self, session: str) -> UsageTotal:
-        """What all requests of the session took together."""
+        """What all requests of the session took together, those of its agents among them."""
         with translated(self.path):
             row = self._db.execute(
                 "select coalesce(sum(input), 0), coalesce(sum(cache_read), 0), coalesce(sum(cache_write), 0), "
                 "coalesce(sum(output), 0), case when count(*) = count(cost) then total(cost) end "
-                "from usage where session = ?",
+                "from usage where session = ?1 or session in (select id from sessions where owner = ?1)",
                 (session,),
             ).fetchone()
         return UsageTotal(*row)
@@ -336,6 +337,11 @@ class SessionStore:
         with self.transaction():
             _hand_over(self._db, session)
             self._db.execute("delete from sessions where id = ?", (session,))
+
+    def owned(self, session: str) -> tuple[str, ...]:
+        """The ids of the sessions that agents of a session have had, the oldest first."""
+        rows = self.query("select id from sessions where owner = ? order by created, rowid", session)
+        return tuple(str(id) for (id,) in rows)
 
     def query(self, sql: str, *values: object) -> list[tuple[Any, ...]]:
         with translated(self.path):

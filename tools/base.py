@@ -151,6 +151,8 @@ class Workspace:
     """How many tokens a text takes, as the session estimates it."""
     progress: Callable[[str], None] = unwatched
     """Takes new output of a running call, for people to watch."""
+    call: str = ""
+    """The id of the running call."""
     granted: frozenset[str] | None = None
     """The resolved paths that the running call was allowed to use; None before that is decided."""
     read_only: bool = False

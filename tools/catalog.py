@@ -22,6 +22,7 @@ from tools.read_result import ReadResult
 from tools.recall import Recall
 from tools.repo_map import RepoMap
 from tools.symbols import Symbols
+from tools.task import Task
 from tools.todo import Todo
 from tools.tool_search import ToolSearch
 from tools.web_fetch import WebFetch
@@ -53,6 +54,7 @@ def builtin_tools() -> tuple[Tool, ...]:
         Todo(),
         CompactContext(),
         AskUser(),
+        Task(),
         ToolSearch(),
         CallTool(),
     )

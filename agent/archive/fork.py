@@ -37,6 +37,8 @@ def fork_session(store: SessionStore, parent: SessionRow, new: SessionRow) -> Se
         forked=at,
         family=parent.family or parent.id,
         draft=new.draft,
+        owner=None,
+        agent=None,
     )
     Forks(store).fork(row, _view_at(store, parent, at), _facts_at(store, parent, at))
     return row

@@ -18,7 +18,7 @@ from agent.calls.policy import PermissionRequest, runs_outside
 from agent.calls.resolve import as_meant
 from agent.calls.secret_arguments import with_secrets
 from agent.channel import Interrupt
-from agent.context.control_calls import PLAN
+from agent.context.control_calls import PLAN, TASK
 from agent.context.offload import moved
 from agent.context.secret_tokens import SecretTokens
 from agent.events import CallEdited, Event, ToolFinished, ToolProgress, ToolStarted
@@ -121,9 +121,9 @@ async def run_calls(
     calls: Sequence[ToolCall], call_runner: CallRunner, room: OutputRoom, place: CallPosition
 ) -> tuple[ToolOutput, ...]:
     """One output per call, in order: failures, denials and interruptions are outputs too. Neighbouring calls that only
-    read run side by side; any other runs alone, and none behind a plan that was decided about. What is called through
-    `call_tool` is, for everybody, a call of its own tool. All outputs share the room that there is; where it decides
-    so, no further call is run. `place`: that of the first call."""
+    read or send off agents run side by side; any other runs alone, and none behind a plan that was decided about. What
+    is called through `call_tool` is, for everybody, a call of its own tool. All outputs share the room that there is;
+    where it decides so, no further call is run. `place`: that of the first call."""
     outputs: list[ToolOutput] = []
     keep: list[Keep] = []
     for group in _groups([as_meant(call, call_runner.tools) for call in calls], call_runner.tools):
@@ -163,7 +163,7 @@ def _groups(calls: Sequence[ToolCall], tools: Mapping[str, Tool]) -> list[list[T
     groups: list[list[ToolCall]] = []
     was_read = False
     for call in calls:
-        reads = call.name in tools and tools[call.name].effect == "read"
+        reads = call.name == TASK or (call.name in tools and tools[call.name].effect == "read")
         if reads and was_read:
             groups[-1].append(call)
         else:
@@ -245,7 +245,9 @@ async def _watched(allowed: Permit, call_runner: CallRunner, *, is_outside: bool
     try:
         shown = allowed.asked.read_only
         granted = frozenset((*allowed.asked.subjects, *(shown.paths if shown is not None else ())))
-        workspace = replace(call_runner.workspace, progress=show, granted=granted, read_only=shown is not None)
+        workspace = replace(
+            call_runner.workspace, progress=show, call=allowed.call.id, granted=granted, read_only=shown is not None
+        )
         workspace = replace(workspace, sandbox=None) if is_outside else _reaching(workspace, allowed, call_runner)
         arguments = with_secrets(allowed.call, allowed.tool, call_runner.secrets)
         reads_only = allowed.asked.read_only is not None

@@ -67,6 +67,8 @@ class SessionCheckpoints:
         self._is_touched = False
         """Whether something of this turn may be written down."""
         self._uncovered = ""
+        self._commands = 0
+        """Commands that run, of the session and of its agents."""
         self._told: set[str] = set()
         self._running: set[asyncio.Task[object]] = set()
 
@@ -97,12 +99,17 @@ class SessionCheckpoints:
         elif effect in ("run", "serve") and not reads_only:
             self._is_touched = True
             in_job, interrupt = self._has_jobs(), self._interrupt
-            begun = self._tried(lambda project: project.begin(turn, in_job=in_job, stopped=interrupt.requested))
-            why = await self._patiently(begun, show)
-            self._uncovered = why or self._uncovered
+            if self._commands:  # what those of agents have changed so far belongs to the turn, too
+                self._later(lambda project: project.end(turn))
+            self._commands += 1
+            why: str | None = None
             try:
+                begun = self._tried(lambda project: project.begin(turn, in_job=in_job, stopped=interrupt.requested))
+                why = await self._patiently(begun, show)
+                self._uncovered = why or self._uncovered
                 yield
             finally:
+                self._commands -= 1
                 if why == "":
                     self._later(lambda project: project.end(turn))
         else:

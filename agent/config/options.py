@@ -278,6 +278,9 @@ OPTIONS: tuple[Option, ...] = (
     ),
     Option("agent.max_turns", None, optional_count, "requests that one turn may make"),
     Option("agent.max_cost", None, dollars, "US dollars one run may cost"),
+    Option("agents.model", None, optional_text, "the model of agents that name none, in place of the session's own"),
+    Option("agents.concurrent", 4, count, "agents that work at the same time, ten at most"),
+    Option("agents.max_turns", 50, optional_count, "requests that an agent may make for one task"),
     Option(
         "mcp.wait",
         None,

@@ -136,6 +136,9 @@ class Config:
     web_private: tuple[str, ...]
     max_turns: int | None
     max_cost: float | None
+    agents_model: str | None
+    agents_concurrent: int
+    agents_max_turns: int | None
     allow: tuple[str, ...]
     deny: tuple[str, ...]
     roots: tuple[str, ...]

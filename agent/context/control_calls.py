@@ -10,7 +10,7 @@ from tools.base import ToolError
 from tools.lazy import dataclass
 from tools.submit_plan import plan_of
 
-REPORT, PLAN = "final_report", "submit_plan"
+REPORT, PLAN, TASK = "final_report", "submit_plan", "task"
 
 FINAL = Note(
     "The context window is full, so this is the final turn. No other tool runs any more: call `final_report` with your "

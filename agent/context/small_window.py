@@ -7,7 +7,9 @@ from agent.context.tool_selection import CALL, SEARCH, ToolSpec
 
 SMALL = 8_000
 """Tokens that requests may take below which definitions are to leave them to the work."""
-SPARED = frozenset({"apply_patch", "edit_notebook", "web_fetch", "web_search", "todo", "compact_context", "ask_user"})
+SPARED = frozenset(
+    {"apply_patch", "edit_notebook", "web_fetch", "web_search", "todo", "compact_context", "ask_user", "task"}
+)
 """Tools that work can do without."""
 JOBLESS, FOR_JOBS = 32_000, frozenset({"bash_output", "bash_kill"})
 """Tokens below which tools are offered only once there is a job that they are for: models with such windows call them

@@ -4,12 +4,17 @@ that ends at the question knows what never began, what was done, and what is to 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import field
 
+from agent.context.control_calls import TASK
 from agent.messages import AskedAnew, CallState, ToolCall, ToolOutput
 from tools.lazy import dataclass
 
 INTERRUPTED = (
     "interrupted: the program ended while this call was running, so it may have been done in part. "
     "Check before you do it again."
+)
+AGENT_INTERRUPTED = (
+    "interrupted: the program ended while this agent was at work, and nothing was handed back. What it saw until then "
+    "is found with `recall`; send it off again with `task` if that is still wanted."
 )
 NOT_APPROVED = (
     "not run: the session ended while the user was asked whether this call may run. It was never approved, and nothing "
@@ -91,4 +96,5 @@ def output_left(call: ToolCall, states: Mapping[str, CallState]) -> ToolOutput:
         case "waiting":
             return ToolOutput(call.id, NOT_BEGUN, "cancelled")
         case "begun" | None:
-            return ToolOutput(call.id, INTERRUPTED, "interrupted")
+            text = AGENT_INTERRUPTED if call.name == TASK else INTERRUPTED
+            return ToolOutput(call.id, text, "interrupted")

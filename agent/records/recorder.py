@@ -16,7 +16,7 @@ from agent.context.last_request import Mark
 from agent.context.mask import outputs_so_far
 from agent.context.tool_selection import meant
 from agent.errors import StoreFailed
-from agent.events import Event, ModelSwitched, ReplyFinished, TurnStarted
+from agent.events import AgentActivity, Event, ModelSwitched, ReplyFinished, TurnStarted
 from agent.messages import Assistant, CallState, Conversation, Message, Summary, User
 from agent.records.call_progress import is_to_be_asked, output_left
 from agent.records.images import as_in_log
@@ -239,6 +239,9 @@ class Recorder:
                 self._usage.append(usage_row(event, time.time()))
                 self.spent = self.spent.plus(event.usage, event.cost)
                 self.spent_here = self.spent_here.plus(event.usage, event.cost)
+            case AgentActivity(event=ReplyFinished(usage=usage, cost=cost)):  # its row is the agent's
+                self.spent = self.spent.plus(usage, cost)
+                self.spent_here = self.spent_here.plus(usage, cost)
             case ContextCompacted() | RewriteUndone() | ViewChanged() | ModelSwitched() | PrefixRenewed():
                 row = rewrite_row(event, self._position, time.time())
                 self._rewrites += [row] if row is not None else []

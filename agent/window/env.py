@@ -21,27 +21,19 @@ from agent.providers.learned_limits import LearnedLimits, SummariserSource
 from agent.providers.meter import Meter
 from agent.providers.stream import Retries
 from agent.records.recorder import Recorder
+from agent.subagent_events import RunningAgent
 from agent.window.deferral import Deferral
 from agent.window.prefix_watch import PrefixWatch
 from agent.window.reminders import Reminders
 from agent.window.rent_paid import Rent
 from agent.window.server_tools import ServerTools
+from agent.window.turn_limits import Allowance, TurnLimits
 from tools.lazy import dataclass
 
 if TYPE_CHECKING:  # types only: few sessions have hooks, or need such servers
     from agent.extensions.session_trust import SessionTrust
     from agent.hooks.session_hooks import SessionHooks
     from tools.lsp.pool import LanguageServerState
-
-
-@dataclass(frozen=True, slots=True)
-class TurnLimits:
-    steps: int | None = None
-    """Requests that a turn may make."""
-    cost: float | None = None
-    """US dollars that may be spent before the next request is refused."""
-    keep_alive: int = 0
-    """Requests in a row that may keep the provider's cache alive while the user thinks."""
 
 
 class Servers(Protocol):
@@ -53,6 +45,17 @@ class Servers(Protocol):
 
     async def with_named(self, said: User) -> User:
         """What the user said, with the prompts and resources of servers that it names. Raises `UsageError`."""
+
+
+class Agents(Protocol):
+    """The agents that a session has sent off."""
+
+    @property
+    def running(self) -> Sequence[RunningAgent]:
+        """Those that are not done, the oldest first."""
+
+    def stop(self, agent: str, /) -> None:
+        """Ends one of them, by its id, soon: it hands back what it has."""
 
 
 class InstructionNews(Protocol):
@@ -79,6 +82,8 @@ class Env:
     interrupt: Interrupt
     emit: Callable[[Event], None]
     limits: TurnLimits = TurnLimits()
+    allowance: Allowance = field(default_factory=Allowance)
+    """What the turn may still take of them."""
     compacting: CompactionSettings = CompactionSettings()
     summarisers: SummariserSource | None = None
     """The models that the user set for summaries."""
@@ -113,6 +118,8 @@ class Env:
     """Files as they were before the session changed them; None where none are kept."""
     language_servers: Callable[[], "Sequence[LanguageServerState]"] = tuple
     """Those that were needed so far, and how it stands with them."""
+    agents: Agents | None = None
+    """None where there can be none."""
     pending_messages: Callable[[], Sequence[User]] = tuple
     """Takes what the user has said while the turn runs."""
 

@@ -20,10 +20,10 @@ from agent.messages import Usage
 from agent.records.store_thread import StoreThread
 from agent.session import Session
 from agent.view_events import ContextCompacted
-from agent.window.env import TurnLimits
 from agent.window.keep_alive import next_renewal, renew_cache
 from agent.window.rent_paid import Rent
 from agent.window.triggers import unheard
+from agent.window.turn_limits import TurnLimits
 from bench.context.billing import common_prefix
 from bench.context.model import Billed, BilledModel, PlannedModel, Produce, reader_of
 from bench.context.workload import CODEX, HEAVY, LIGHT, REAL, TOKENS_PER_BYTE, Mix, plan, prose

@@ -96,13 +96,14 @@ from agent.view_events import Cause, ContextCompacted, PrefixDrifted, PrefixRene
 from agent.window.bring_back import bring_back
 from agent.window.deferral import Deferral
 from agent.window.edit_view import do_act
-from agent.window.env import Env, TurnLimits
+from agent.window.env import Env
 from agent.window.guard import begin_session
 from agent.window.measure import window_of
 from agent.window.prefix_watch import PrefixWatch
 from agent.window.reminders import Reminders
 from agent.window.rewrite import compact_now
 from agent.window.server_tools import ServerTools
+from agent.window.turn_limits import TurnLimits
 from agent.window.undo import undo
 from store.archive import ArchiveStore
 from store.blobs import Blobs

@@ -21,7 +21,7 @@ from agent.providers.wires.scripted import Scripted
 from agent.session import Session
 from agent.session_settings import NO_SANDBOX, compacting_of, limits_of, policy_of, roots_of, tools_for
 from agent.view_events import PrefixDrifted, PrefixRenewed
-from agent.window.env import TurnLimits
+from agent.window.turn_limits import TurnLimits
 from tests.agent.mcp.serving import House, say
 from tests.kit.project import Project
 from tests.kit.session import events_of

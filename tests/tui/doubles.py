@@ -40,8 +40,8 @@ from agent.session import Session
 from agent.sessions import Sessions
 from agent.view_events import BroughtBack, CompactionStarted, ContextCompacted
 from agent.window.compact import CompactResult
-from agent.window.env import TurnLimits
 from agent.window.triggers import unheard
+from agent.window.turn_limits import TurnLimits
 from tools.lsp.pool import LanguageServerState
 from tools.outputs.recalled import no_progress
 from tools.sandbox.boundary import SandboxState

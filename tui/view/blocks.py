@@ -67,6 +67,8 @@ class Call:
     status: CallStatus = "running"
     tail: str = ""
     """The end of what the call printed so far, while it runs."""
+    agent_tokens: int = 0
+    """What an agent that it has sent off has taken so far."""
     text: str = ""
     """What the model was given back."""
     lines: int | None = None

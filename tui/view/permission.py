@@ -101,7 +101,8 @@ def headline_of(question: PermissionAsked, added: int, removed: int) -> Line:
     """What is asked, in a line. `added` and `removed`: lines of the change."""
     path = visible_line(path_of(question.arguments))
     name: Span = (visible_line(question.name), "strong")
-    start: tuple[Span, ...] = (("? ", "warn"), ("May ", "text"), name)
+    whose: tuple[Span, ...] = ((f"agent {visible_line(question.agent)}: ", "strong"),) if question.agent else ()
+    start: tuple[Span, ...] = (("? ", "warn"), *whose, ("May ", "text"), name)
     if question.host:
         return (*start, (" reach ", "text"), (visible_line(question.host), "strong"), ("?", "text"))
     if question.id.startswith(OUTSIDE):

@@ -6,6 +6,7 @@ from typing import Literal
 
 from agent.context.control_calls import PLAN
 from agent.events import (
+    AgentActivity,
     CallDelta,
     CallDenied,
     CallEdited,
@@ -39,6 +40,7 @@ from agent.events import (
     WindowLearned,
 )
 from agent.plan_events import PlanAnswered, PlanSubmitted
+from agent.subagent_events import AgentFinished, AgentStarted
 from agent.view_events import (
     BroughtBack,
     CacheBroken,
@@ -52,6 +54,7 @@ from agent.view_events import (
     RewriteUndone,
     ViewChanged,
 )
+from tui.view.agents import agent_line
 from tui.view.blocks import AnswerText, Call, CallStatus, Failure, Notice, Retry, SessionView, Thought, UserText
 from tui.view.edit_wording import change_of
 from tui.view.outcomes import ENDS, search_told
@@ -159,6 +162,10 @@ def advance(view: SessionView, event: Event) -> SessionView:
             return _settle_texts(view).plus(Notice(told, event))
         case Resumed():
             return view  # shown when the session was opened, before any turn
+        case AgentStarted() | AgentFinished():
+            return view  # the call that sent it off tells of it
+        case AgentActivity():
+            return _agent_active(view, event)
         case FilesChanged():
             return with_files(_settle_texts(view), event)
         case TurnFinished(end=end, text=text):
@@ -281,6 +288,22 @@ def _add_progress(view: SessionView, id: str, text: str) -> SessionView:
     return _change_call(view, Call(id, "tool"), lambda call: replace(call, tail=(call.tail + text)[-TAIL:]))
 
 
+def _agent_active(view: SessionView, event: AgentActivity) -> SessionView:
+    """The view with what an agent does in the block of the call that sent it off; what it takes counts for the turn."""
+    new = Call(event.call_id, "task")
+    if isinstance(event.event, ReplyFinished):
+        used, cost = event.event.usage.total, event.event.cost
+        view = replace(view, cost=_plus(view.cost, cost), turn_cost=_plus(view.turn_cost, cost))
+        view = replace(view, turn_tokens=view.turn_tokens + used)
+        return _change_call(view, new, lambda call: replace(call, agent_tokens=call.agent_tokens + used))
+
+    def tell(call: Call) -> Call:
+        line = agent_line(event, call.agent_tokens)
+        return replace(call, tail=(call.tail + line)[-TAIL:]) if line else call
+
+    return _change_call(view, new, tell)
+
+
 def _tool_finished(view: SessionView, event: ToolFinished) -> SessionView:
     def finish(call: Call) -> Call:
         ended = replace(call, name=event.name, status=event.status, tail="", text=event.text, changed=event.changed)
@@ -306,6 +329,8 @@ def _permission_asked(view: SessionView, event: PermissionAsked) -> SessionView:
 def _is_about_block(view: SessionView, question: PermissionAsked) -> bool:
     """Whether a call in the transcript waits for the answer, or is to: what a job wants to reach is asked about when
     its call is over."""
+    if question.agent:
+        return False  # its call stands in a session of its own
     open_calls = (block.call_id for block in view.turn if isinstance(block, Call) and block.status in _OPEN)
     return not question.host or question.call_id in open_calls
 

@@ -69,6 +69,8 @@ def _subject(name: str, arguments: Mapping[str, object]) -> str:
             return _within(_text(arguments, "pattern"), path_of(arguments))
         case "ask_user":
             return _first_line(_text(arguments, "question"))
+        case "task":
+            return f"{_text(arguments, 'agent')}  {_first_line(_text(arguments, 'prompt'))}"
         case "submit_plan":
             return _first_line(_text(arguments, "plan").lstrip("# \n"))
         case "memory":

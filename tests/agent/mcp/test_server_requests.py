@@ -16,7 +16,7 @@ from agent.mcp.server_requests import ALWAYS, NO, OPENED, ServerRequests, write_
 from agent.messages import Assistant, Image, Text, User
 from agent.providers.wires.scripted import Scripted
 from agent.view_events import PrefixDrifted
-from agent.window.env import TurnLimits
+from agent.window.turn_limits import TurnLimits
 from tests.agent.mcp.serving import House, command, notices, questions, say
 from tests.kit.session import call, finished
 from tools.base import Picture

@@ -15,8 +15,8 @@ from agent.messages import Usage
 from agent.providers.base import ModelFacts, Prices, Provider
 from agent.session import Session
 from agent.view_events import CacheBroken, PrefixDrifted
-from agent.window.env import TurnLimits
 from agent.window.keep_alive import next_renewal, renew_cache
+from agent.window.turn_limits import TurnLimits
 from tests.agent.providers.wires.cases import ADAPTERS, Adapter, endpoint_of
 from tests.fake_provider import Call, FakeProvider, Recorded, Turn
 from tests.kit.session import Home, events_of

@@ -12,7 +12,7 @@ from agent.context.budget import Window
 from agent.errors import AgentError
 from agent.messages import Usage
 from agent.providers.base import Prices
-from agent.window.env import TurnLimits
+from agent.window.turn_limits import TurnLimits
 from tests.agent.providers.wires.cases import ADAPTERS, endpoint_of
 from tests.fake_provider import FakeProvider, Recorded, Turn
 from tests.kit.session import Home

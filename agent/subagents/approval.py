@@ -1,0 +1,54 @@
+"""What the calls of an agent may do: what those of its session may now, and no more than its own mode lets."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from agent.calls.approval import Approval
+from agent.calls.policy import PermissionRequest, Policy
+from agent.config.options import Mode, stricter_mode
+from agent.events import Decision, Event, PermissionAsked
+
+
+class AgentApproval(Approval):
+    """Rules, folders and the mode are its session's, whenever they change; so are the questions, and the rules
+    that are kept when one of them is answered."""
+
+    __slots__ = ("_ceiling", "_emit", "_label", "_of", "_readable")
+
+    def __init__(
+        self, of: Approval, ceiling: Mode, readable: tuple[str, ...], label: str, emit: Callable[[Event], None]
+    ) -> None:
+        """`readable`: folders of its own that it may read. `label`: how questions name it; `emit` tells its session's
+        front end what becomes of them."""
+        self._of, self._ceiling, self._readable, self._label, self._emit = of, ceiling, readable, label, emit
+        super().__init__(
+            of.policy,
+            of.ask,
+            of.earlier,
+            of.rules,
+            kept_here=of.kept_here,
+            is_heard=of.is_heard,
+            why_unheld=of.why_unheld,
+            roots=of.roots,
+        )
+
+    @property
+    def policy(self) -> Policy:
+        now = self._of.policy
+        mode = stricter_mode(now.mode, self._ceiling)
+        return replace(now, mode=mode, readable=(*now.readable, *self._readable))
+
+    @policy.setter
+    def policy(self, changed: Policy) -> None:
+        """Only what was found out about the sandbox is its session's to know."""
+        if changed.unheld != self._of.policy.unheld:
+            self._of.policy = replace(self._of.policy, unheld=changed.unheld)
+
+    def keep(self, rule: str) -> None:
+        self._of.keep(rule)
+
+    async def answer_to(
+        self, question: PermissionAsked, asked: PermissionRequest | None, emit: Callable[[Event], None]
+    ) -> Decision:
+        named = replace(question, id=f"{question.id}-{self._label.replace(' ', '-')}", agent=self._label)
+        return await self._of.answer_to(named, asked, self._emit)

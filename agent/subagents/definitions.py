@@ -1,0 +1,40 @@
+"""Which agents there are: what each is for, what it is told, what it may use."""
+
+from pathlib import Path
+
+from agent.config.options import Mode
+from tools.lazy import dataclass
+
+READING = ("read", "grep", "glob", "bash", "read_result", "recall")
+"""What agents are given that change nothing. Their mode lets `bash` only look."""
+HAND_BACK = (
+    "You were sent off by another model, which sees nothing but your last message: make it whole. Give the answer "
+    "first, then under a line `Findings` one line each, `- path:line: what is there`. Say what you did not find or "
+    "could not do. Nobody answers questions."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class AgentDefinition:
+    name: str
+    description: str
+    """What it is for, as the model that sends it off reads it."""
+    prompt: str
+    """What it is told besides what every session is told."""
+    tools: tuple[str, ...] | None = None
+    """Names of built-in tools; None: all that its session has."""
+    model: str | None = None
+    mode: Mode = "auto"
+    """The most that it may do; its session's mode holds besides."""
+
+
+def built_in() -> tuple[AgentDefinition, ...]:
+    """The agents that come with the program."""
+    return (
+        AgentDefinition("explore", "finds and explains; changes nothing", _text("explore"), READING, mode="plan"),
+        AgentDefinition("review", "judges code or a diff; changes nothing", _text("review"), READING, mode="plan"),
+    )
+
+
+def _text(name: str) -> str:
+    return (Path(__file__).parent / f"{name}.md").read_text(encoding="utf-8").strip()

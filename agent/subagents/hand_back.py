@@ -1,0 +1,138 @@
+"""What an agent hands back: gathered from what happened in its session, and told to whoever sent it off. Pure."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import field
+from typing import get_args
+
+from agent.events import Event, ReplyFinished, StepStarted, ToolFinished, ToolStarted, TurnFailed, TurnFinished
+from agent.messages import Usage
+from agent.subagent_events import AgentEnd, AgentFinished, AgentReference
+from tools.lazy import dataclass, regex
+from tools.outputs.extent import listed, shortened
+
+LONGEST_ANSWER = 8_000
+"""Characters of an answer that are shown; all of it is kept."""
+MOST_NAMED, MOST_REFERENCES, MOST_FINDINGS = 20, 12, 50
+_OWN_REFERENCE = regex(r"(?<![\w/])r([1-9]\d{0,5})(?!\w)")
+_FINDINGS = regex(r"^[#* ]*findings[*: ]*$", 2)  # IGNORECASE
+_ENDS: Mapping[str, str] = {
+    "answered": "answered", "interrupted": "was stopped", "step_limit": "was stopped at its limit of requests",
+    "cost_limit": "was stopped since the limit of the cost is reached", "context_limit": "has filled its window",
+    "repeated_calls": "was stopped since it did the same again and again", "failed": "has failed",
+}  # fmt: skip
+
+
+@dataclass(slots=True)
+class AgentWork:
+    """What has happened in the session of an agent so far."""
+
+    end: AgentEnd = "interrupted"
+    answer: str = ""
+    usage: Usage = field(default_factory=Usage)
+    cost: float | None = 0.0
+    steps: int = 0
+    changed: dict[str, None] = field(default_factory=dict)
+    read: dict[str, None] = field(default_factory=dict)
+    calls: dict[str, str] = field(default_factory=dict)
+    """What was called, by the ids of calls that are not over."""
+    outputs: list[str] = field(default_factory=list)
+    """What was called for each output, in order."""
+
+    def take(self, event: Event) -> None:
+        match event:
+            case StepStarted():
+                self.steps += 1
+            case ReplyFinished(usage=usage, cost=cost):
+                self.usage += usage
+                self.cost = None if cost is None or self.cost is None else self.cost + cost
+            case ToolStarted(call_id=id, name=name, arguments=arguments):
+                self.calls[id] = call_line(name, arguments)
+                path = arguments.get("path") or arguments.get("file_path")
+                if name == "read" and isinstance(path, str):
+                    self.read[path] = None
+            case ToolFinished(call_id=id, name=name, changed=changed):
+                self.outputs.append(self.calls.pop(id, name))
+                self.changed.update(dict.fromkeys(changed))
+            case TurnFinished(end=end, text=text):
+                self.end, self.answer = end, text
+            case TurnFailed(message=message):
+                self.end, self.answer = "failed", message
+            case _:
+                pass
+
+
+def call_line(name: str, arguments: Mapping[str, object]) -> str:
+    """A call in one short line."""
+    told = " ".join(value if isinstance(value, str) else json.dumps(value) for value in arguments.values())
+    return shortened(" ".join(f"{name} {told}".split()), 100)
+
+
+def finished(work: AgentWork, agent: str, call: str, name: str, project: str, seconds: float) -> AgentFinished:
+    """What the agent hands back. References of its own in its answer are written so that other sessions understand
+    them. `project`: the name of its project."""
+    place = f"ebb://{project}/{agent}"
+    answer = _OWN_REFERENCE.sub(
+        lambda found: f"{place}/{found[0]}" if int(found[1]) <= len(work.outputs) else found[0], work.answer.strip()
+    )
+    references = [
+        AgentReference(f"{place}/r{number}", line)
+        for number, line in enumerate(work.outputs, 1)
+        if line.partition(" ")[0] in ("read", "grep", "bash", "web_fetch")
+    ]
+    return AgentFinished(
+        agent,
+        call,
+        name,
+        work.end if work.end in get_args(AgentEnd) else "failed",
+        answer,
+        findings_in(answer),
+        tuple(work.changed),
+        tuple(work.read),
+        tuple(references),
+        work.steps,
+        work.usage,
+        work.cost,
+        round(seconds, 1),
+    )
+
+
+def findings_in(answer: str) -> tuple[str, ...]:
+    """The items of the list under the heading `Findings`."""
+    lines = iter(answer.splitlines())
+    for line in lines:
+        if _FINDINGS.fullmatch(line.strip()):
+            break
+    found: list[str] = []
+    for line in lines:
+        text = line.strip()
+        if text.startswith(("- ", "* ")):
+            found.append(text[2:].strip())
+        elif text and found:
+            break
+    return tuple(found[:MOST_FINDINGS])
+
+
+def told(done: AgentFinished) -> tuple[str, str]:
+    """The hand-back as the model reads it, and all of it, where that is more."""
+    price = "" if done.cost is None else f", ${done.cost:.4f}"
+    head = f"[Agent {done.name} {_ENDS[done.end]}: {done.steps} requests, {done.usage.total:,} tokens{price}]"
+    answer = done.answer or "(it said nothing)"
+    tail = _tail(done)
+    whole = "\n".join(filter(None, (head, answer, tail)))
+    if len(answer) <= LONGEST_ANSWER:
+        return whole, ""
+    cut = f"{answer[:LONGEST_ANSWER]}\n[… {len(answer) - LONGEST_ANSWER:,} characters more]"
+    return "\n".join(filter(None, (head, cut, tail))), whole
+
+
+def _tail(done: AgentFinished) -> str:
+    lines = []
+    if done.changed:
+        lines.append(f"Files changed: {listed(list(done.changed), MOST_NAMED)}")
+    if done.read:
+        lines.append(f"Files read: {listed(list(done.read), MOST_NAMED)}")
+    if done.references:
+        lines.append("What it saw, by reference for `recall`:")
+        lines += [f"{one.reference} {one.call}" for one in done.references[-MOST_REFERENCES:]]
+    return "\n".join(lines)

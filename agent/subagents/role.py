@@ -1,0 +1,58 @@
+"""What an agent is composed with: its definition, and what it has of the session that sends it off."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from agent.calls.execute import Guard, unguarded
+from agent.config.options import Mode
+from agent.config.values import Config
+from agent.context.prompt import Instructions
+from agent.input.instructions import in_mode
+from agent.subagents.approval import AgentApproval
+from agent.subagents.definitions import HAND_BACK, AgentDefinition
+from agent.subagents.session_agents import SessionAgents
+from agent.window.env import Env
+from agent.window.turn_limits import TurnLimits
+from tools.base import Tool
+from tools.lazy import dataclass
+from tools.task import Task
+
+NOT_FOR_AGENTS = ("ask_user", "task")
+
+
+@dataclass(frozen=True, slots=True)
+class AgentRole:
+    definition: AgentDefinition
+    parent: Env
+    """What the session is made of for which it works."""
+
+    def tools_of(self, tools: Sequence[Tool]) -> tuple[Tool, ...]:
+        """Those of its session that it is given."""
+        wanted = self.definition.tools
+        own = (tool for tool in tools if tool.name not in NOT_FOR_AGENTS)
+        return tuple(tool for tool in own if wanted is None or tool.name in wanted)
+
+    def approval(self, outputs: Path) -> AgentApproval:
+        """What its calls may do; what is in `outputs` it may read."""
+        of, definition = self.parent.call_runner.approval, self.definition
+        return AgentApproval(of, definition.mode, (str(outputs),), definition.name, self.parent.emit)
+
+    @property
+    def guard(self) -> Guard:
+        """Files that it changes are kept for the turn of its session."""
+        return self.parent.checkpoints.around if self.parent.checkpoints is not None else unguarded
+
+    def instructions(self, instructions: Instructions, mode: Mode) -> Instructions:
+        """The system text with what the agent is told. A plan is nothing that it could hand in."""
+        base = f"{instructions.base}\n\n{self.definition.prompt}\n\n{HAND_BACK}"
+        placed = in_mode(instructions, mode, "") if mode == "plan" else instructions
+        return replace(placed, base=base, skills="")
+
+    def limits(self, config: Config) -> TurnLimits:
+        return TurnLimits(config.agents_max_turns)
+
+
+def with_agents(tools: Sequence[Tool], agents: SessionAgents) -> tuple[Tool, ...]:
+    """The tools of a session, with the one that sends off its agents."""
+    return tuple(agents.tool if isinstance(tool, Task) else tool for tool in tools)

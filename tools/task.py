@@ -1,0 +1,45 @@
+"""The `task` tool: an agent with a window of its own does a piece of work and hands back what came of it."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TypeAlias
+
+from tools.base import Arguments, Effect, Result, ToolError, Workspace, description_beside
+from tools.schema import object_of, text
+
+Delegate: TypeAlias = Callable[[str, str, Workspace], Awaitable[Result]]
+"""Sends the agent of a name off with a prompt. Raises `ToolError`."""
+
+
+async def nobody_to_send(agent: str, prompt: str, workspace: Workspace) -> Result:
+    raise ToolError("you are an agent yourself, and agents send off no others: do it with your own tools")
+
+
+class Task:
+    name = "task"
+    effect: Effect = "none"
+
+    def __init__(self, agents: Mapping[str, str] | None = None, delegate: Delegate = nobody_to_send) -> None:
+        """`agents`: what each is for, by its name."""
+        self._agents = dict(agents or {})
+        self._delegate = delegate
+
+    @property
+    def description(self) -> str:
+        lines = [f"- {name}: {purpose}" for name, purpose in self._agents.items()]
+        return "\n".join([description_beside(__file__), *lines])
+
+    @property
+    def schema(self) -> Mapping[str, object]:
+        named: dict[str, object] = {"type": "string"}
+        return object_of({"agent": named, "prompt": {"type": "string"}}, required=("agent", "prompt"))
+
+    def subjects(self, arguments: Arguments, workspace: Workspace) -> tuple[str, ...]:
+        return ()
+
+    async def run(self, arguments: Arguments, workspace: Workspace) -> Result:
+        agent, prompt = text(arguments, "agent").strip(), text(arguments, "prompt").strip()
+        if not prompt:
+            raise ToolError("the prompt is empty: say what the agent is to do, and what its answer must hold")
+        if self._agents and agent not in self._agents:
+            raise ToolError(f"there is no agent `{agent[:80]}`; there are {', '.join(self._agents)}")
+        return await self._delegate(agent, prompt, workspace)
