@@ -17,13 +17,15 @@ SELDOM = ("edit_notebook", "web_search")
 def test_all_tools_together_cost_few_tokens() -> None:
     usual = [tool for tool in builtin_tools() if tool.name not in SELDOM]
     specs = [ToolSpec(tool.name, tool.description, tool.schema) for tool in usual]
-    assert estimate_tools(select_tools(specs)) <= 2500
+    assert (
+        estimate_tools(select_tools(specs)) <= 2650
+    )  # with 150 for `task`, whose agents are named when a session is made
 
 
 def test_the_names_are_these() -> None:
     names = (
         "read write edit apply_patch edit_notebook bash bash_output bash_kill glob grep web_fetch web_search "
-        "read_result recall todo compact_context ask_user tool_search call_tool"
+        "read_result recall todo compact_context ask_user task tool_search call_tool"
     )
     assert [tool.name for tool in builtin_tools()] == names.split()
 
