@@ -1,6 +1,5 @@
 """The composition root: one session made of its parts, each of which is made here."""
 
-import secrets
 import shutil
 import tempfile
 import time
@@ -275,16 +274,13 @@ class Composer:
     async def compose_agent(self, definition: AgentDefinition, parent: Env, closing: AsyncExitStack) -> Session:
         """The session of an agent that works for another session. Raises `AgentError`."""
         role = AgentRole(definition, parent)
-        model = definition.model or self.config.agents_model or parent.provider.facts.id
-        now, of = time.time(), parent.recorder
-        id, mode = secrets.token_hex(6), role.approval(parent.call_runner.workspace.outputs).policy.mode
-        row = SessionRow(id, of.project, "", model, mode, now, now, owner=of.session, agent=definition.name)
+        row = role.row(self.config)
         if not self.ephemeral:
             closing.callback(lock_session(self.config, row.id).release)
-        connected = await self.connect(model)
+        connected = await self.connect(row.model)
         closing.push_async_callback(connected.provider.close)
         allowed = Allowed([], parent.call_runner.approval.roots, was_open=True)
-        session, _ = await self.assemble(row, model, connected, closing, allowed, is_new=True, role=role)
+        session, _ = await self.assemble(row, row.model, connected, closing, allowed, is_new=True, role=role)
         return session
 
     def _recorder(self, row: SessionRow, channel: Channel, workspace: Workspace, *, is_new: bool) -> Recorder:

@@ -1,11 +1,13 @@
 """What an agent is composed with: its definition, and what it has of the session that sends it off."""
 
+import secrets
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from agent.calls.execute import Guard, unguarded
-from agent.config.options import Mode
+from agent.config.options import Mode, stricter_mode
 from agent.config.values import Config
 from agent.context.prompt import Instructions
 from agent.input.instructions import in_mode
@@ -14,6 +16,7 @@ from agent.subagents.definitions import HAND_BACK, AgentDefinition
 from agent.subagents.session_agents import SessionAgents
 from agent.window.env import Env
 from agent.window.turn_limits import TurnLimits
+from store.session_rows import SessionRow
 from tools.base import Tool
 from tools.lazy import dataclass
 from tools.task import Task
@@ -26,6 +29,14 @@ class AgentRole:
     definition: AgentDefinition
     parent: Env
     """What the session is made of for which it works."""
+
+    def row(self, config: Config) -> SessionRow:
+        """A new session of its own, which belongs to the one that sends it off."""
+        of, now = self.parent.recorder, time.time()
+        model = self.definition.model or config.agents_model or self.parent.provider.facts.id
+        mode = stricter_mode(self.parent.call_runner.approval.policy.mode, self.definition.mode)
+        id, name = secrets.token_hex(6), self.definition.name
+        return SessionRow(id, of.project, "", model, mode, now, now, owner=of.session, agent=name)
 
     def tools_of(self, tools: Sequence[Tool]) -> tuple[Tool, ...]:
         """Those of its session that it is given."""
