@@ -20,7 +20,7 @@ MODES = {
     "accept-edits": "files of the project may be changed without a question, other changes are put to the user first",
     "plan": "read, think and propose; change nothing, run only plain `ls`, `cat`, `rg`, `git diff` and the like, and "
     "hand in what you would change as a plan with `submit_plan`",
-    "auto": "calls run without a question",
+    "auto": "calls run without a question, but for secrets and files that something runs or obeys later",
 }
 """What a permission mode means for the model."""
 PRESENCE = {

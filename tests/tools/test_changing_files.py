@@ -77,6 +77,9 @@ async def test_a_file_must_be_known_before_it_is_changed(workspace: Workspace) -
         ("\ufeffäb".encode("utf-32-be"), "b", "", "\ufeffä".encode("utf-32-be")),
         (b"a\\d+$1", "\\d+$1", "\\1$&\\n", b"a\\1$&\\n"),
         (b"a\rb\r", "b", "c", b"a\rc\r"),
+        (b"if a:\n\tb()\nc()\n", "b()\n", "", b"if a:\nc()\n"),
+        (b"if a:\n\tb()\n\nc()\n", "2\tb()\n3\t", "", b"if a:\nc()\n"),
+        (b"\na()\n", "1\t\n2\ta()", "1\t", b"\n"),
     ],
 )
 async def test_an_edit_changes_nothing_else(

@@ -55,8 +55,11 @@ def _without_numbers(old: str, new: str) -> Iterator[Correction]:
             plain = "\n".join(
                 line[match.end() :] if match else line for line, match in zip(new.split("\n"), put, strict=True)
             )
-        ends = old.endswith("\n") or (not new and rest.endswith("\n"))  # a numbered line without text goes, too
-        yield Correction(rest + "\n" * ends, plain, "line numbers")
+        is_emptied = bool(new) and plain == ""  # one empty line is left, which is not the same as nothing
+        ends = (
+            old.endswith("\n") or is_emptied or (not new and rest.endswith("\n"))
+        )  # a numbered line without text goes, too
+        yield Correction(rest + "\n" * ends, "\n" if is_emptied else plain, "line numbers")
 
 
 def _without_empty_edges(old: str, new: str) -> Iterator[Correction]:

@@ -142,8 +142,10 @@ def replacement(text: str, place: Place, old: str, new: str) -> Replacement:
 def whole_lines(text: str, place: Place, old: str) -> Place:
     """The place with the line end behind it, where it holds whole lines: without them no empty one is to be left."""
     start = text.rfind("\n", 0, place.start) + 1
-    if text[start : place.start].strip(" \t") or (text[place.end - 1] == "\n" and old.endswith("\n")):
+    if text[start : place.start].strip(" \t"):
         return place
+    if text[place.end - 1] == "\n" and old.endswith("\n"):  # what is before it would indent the line behind it
+        return place if text[place.start] == "\n" else Place(start, place.end)
     end = text.find("\n", place.end)
     if text[place.end : end if end >= 0 else None].strip(" \t"):
         return place

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from agent.context.provenance import Occurrence, Trace
+from agent.context.reminder_notes import MODES
 from agent.context.secret_tokens import SecretTokens
 from agent.errors import AgentError, StoreFailed
 from agent.events import ContextMeasured, Event
@@ -131,7 +132,7 @@ async def test_modes_are_gone_through_without_the_one_that_asks_nothing() -> Non
     await controller.open()
     told = [(await controller.change_mode("")).partition(":")[0] for _ in range(4)]
     assert told == ["ask", "accept-edits", "plan", "ask"]
-    assert await controller.change_mode("auto") == "auto: calls run without a question"
+    assert await controller.change_mode("auto") == f"auto: {MODES['auto']}"
     assert (session.mode, controller.view.mode) == ("auto", "auto")
     assert await controller.change_mode("yolo") == ""
     assert controller.view.blocks == (
