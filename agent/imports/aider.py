@@ -2,10 +2,9 @@
 
 import re
 from collections.abc import Iterator
-from datetime import datetime
 from pathlib import Path
 
-from agent.imports.json_lines import LONGEST, lines_of, regular_file, text_of
+from agent.imports.json_lines import LONGEST, lines_of, regular_file, text_of, time_of
 from agent.imports.places import AgentFolders
 from agent.imports.transcript import Entry, Opened, Replied, Said, Told, Transcript, Troubles, UnreadableTranscript
 from tools.lazy import dataclass, regex
@@ -65,7 +64,7 @@ class AiderTranscripts:
             for (first, started), stop in zip(starts, ends, strict=True):
                 counts[started] = counts.get(started, 0) + 1
                 id = started if counts[started] == 1 else f"{started}#{counts[started]}"
-                found.append(_Section(id, datetime.fromisoformat(started).timestamp(), first, stop))
+                found.append(_Section(id, time_of(started), first, stop))
             self._sections[path] = found
         return self._sections[path]
 

@@ -227,9 +227,11 @@ def test_aider_s_history_has_a_session_under_each_heading(tmp_path: Path) -> Non
         "# aider chat started at 2026-03-01 10:00:00", "", "> Aider v0.86", "", "#### mend it", "#### please", "",
         "I mend it.", "", "```python", "1 + 1", "```", "> Applied edit to calc.py", "#### thanks",
         "# aider chat started at 2026-03-01 10:00:00", "#### again", "", "Yes.",
+        "# aider chat started at 2026-13-01 10:00:00", "#### in no month",
     ])  # fmt: skip
     found, _ = read(tmp_path, "aider")
     assert found == [
+        (f"{tmp_path / 'app'}@2026-13-01 10:00:00", "", ["> in no month"]),
         (f"{tmp_path / 'app'}@2026-03-01 10:00:00", "", [
             "> (Aider v0.86)", "> mend it\nplease", "I mend it.\n\n```python\n1 + 1\n```",
             "> (Applied edit to calc.py)", "> thanks",
