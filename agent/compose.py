@@ -86,6 +86,7 @@ from tools.task import Task
 from tools.tool_output_cache import unlisted_tools
 
 if TYPE_CHECKING:  # types only: who has servers pays for them
+    from agent.extensions.session_extensions import SessionExtensions
     from agent.extensions.session_trust import SessionTrust
     from agent.hooks.session_hooks import SessionHooks
     from agent.mcp.running import RunningServers
@@ -162,6 +163,7 @@ class Composer:
         agents = SessionAgents(built_in(), config.agents_concurrent, self.compose_agent)
         tools = with_agents(tools, agents) if role is None else role.tools_of(tools)
         trust = self._trust(channel, languages) if role is None else None
+        extensions = self._extensions(trust)
         servers = self._servers(server_tools, channel, closing, trust)
         finders, spares = servers is not None and bool(servers.entries), not config.tools_allowed
         deferral = Deferral(config.tool_deferral_threshold, await recorder.tool_uses(), finders=finders, spares=spares)
@@ -170,7 +172,8 @@ class Composer:
         mode = config.permission_mode if is_from_outside else mode_of(config, row.mode)
         progress = CallProgress(recorder.keep_states)
         policy = policy_of(config, self.root, mode, workspace.outputs)
-        policy = replace(policy, roots=tuple(map(str, allowed.roots)))
+        skills = () if extensions is None else tuple(str(skill.path.parent) for skill in extensions.skills)
+        policy = replace(policy, roots=tuple(map(str, allowed.roots)), readable=(*policy.readable, *skills))
         if role is None:
             approval, problem = self._approval(policy, row, channel, progress, allowed.rules)
             approval.roots = allowed.roots
@@ -252,6 +255,7 @@ class Composer:
             server_tools=server_tools,
             servers=servers,
             trust=trust,
+            extensions=extensions,
             hooks=hooks,
             archive=archive,
             checkpoints=checkpoints,
@@ -262,7 +266,7 @@ class Composer:
         if servers is not None:
             servers.start(env)
         notices = (*provider.window.notices, *filter(None, (self.store.told, *archive.problems, problem)))
-        notices = (*notices, *text.instructions.problems)
+        notices = (*notices, *text.instructions.problems, *(extensions.problems if extensions is not None else ()))
         self.store.told = ""
         end = AsyncExitStack()
         session = Session(
@@ -332,6 +336,15 @@ class Composer:
         trust = SessionTrust(config, channel)
         trust.add(languages.items() if wants else ())
         return trust
+
+    def _extensions(self, trust: "SessionTrust | None") -> "SessionExtensions | None":
+        """The commands and skills of a session; None where there are none."""
+        if trust is None or not self.config.may_have_extensions:
+            return None
+        from agent.extensions.session_extensions import SessionExtensions  # noqa: PLC0415  # deferred: as above
+
+        extensions = SessionExtensions(self.config, trust)
+        return extensions if extensions.skills or extensions.commands or extensions.problems else None
 
     def _servers(
         self, served: ServerTools, channel: Channel, closing: AsyncExitStack, trust: "SessionTrust | None"

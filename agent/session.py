@@ -31,6 +31,7 @@ from agent.window.turn_limits import TurnLimits
 
 if TYPE_CHECKING:  # types only: few runs ask where a text is, have servers, or rewrite what is shown
     from agent.context.provenance import Trace
+    from agent.extensions.session_extensions import SessionExtensions
     from agent.extensions.session_trust import SessionTrust
     from agent.mcp.running import RunningServers
     from agent.window.compact import CompactResult
@@ -144,6 +145,11 @@ class Session:
     def trust(self) -> "SessionTrust | None":
         """What of the project may be used; None where it brings nothing."""
         return self._env.trust
+
+    @property
+    def extensions(self) -> "SessionExtensions | None":
+        """The user's and the project's commands and skills; None where there are none."""
+        return self._env.extensions
 
     @property
     def language_servers(self) -> "Sequence[LanguageServerState]":

@@ -4,6 +4,7 @@ opens nothing."""
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from datetime import date
 from functools import cache, partial
 from pathlib import Path
@@ -266,6 +267,10 @@ def system_text(
         missing=missing_tools(config, attended=attended),
         is_short=all(window.effective < SMALL for window in windows),
     )
+    if config.may_have_extensions:
+        from agent.extensions.skills import listed_at_start  # noqa: PLC0415  # deferred: few users have skills
+
+        instructions = replace(instructions, skills=listed_at_start(config))
     return SystemText(instructions, mode, attended)
 
 

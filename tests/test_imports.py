@@ -16,7 +16,8 @@ HEAVY = (
     "httpx2", "numpy", "model2vec",
 )  # fmt: skip
 SELDOM = (
-    "agent.lsp.find", "tools.lsp.pool", "agent.extensions.places", "agent.extensions.trust", "yaml",
+    "agent.lsp.find", "tools.lsp.pool", "agent.extensions.places", "agent.extensions.trust",
+    "agent.extensions.session_extensions", "yaml",
     "agent.config.hook_tables", "agent.hooks.session_hooks", "tools.code_map.run", "tree_sitter_python",
     "agent.input.attach", "agent.imports.places", "agent.window.compact", "agent.context.compaction",
     "agent.context.provenance", "agent.archive.embeddings", "agent.calls.hooks", "agent.archive.indexer",

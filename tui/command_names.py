@@ -46,7 +46,6 @@ ELSEWHERE: Mapping[str, str] = {
     "login": "`ebb key set PROVIDER` takes a key, outside of a session; `/model` shows which models have one",
     "logout": "`ebb key remove PROVIDER` forgets a key; there is no other login",
     "connect": "`ebb key set PROVIDER` takes the key of a provider, `/model` goes on with one of its models",
-    "skills": f"no skills: a list of them {_LATER}; AGENT.md says how to work here, and `@FILE` attaches a page of it",
     "agents": f"one model works in this conversation: a list of others that work for it {_LATER}",
     "hooks": "`hooks` in your `config.toml` declares them, and so does `.claude/settings.json`; docs/hooks.md says how",
     "plugins": "`ebb plugin list`, `add` and `remove` see to them, outside of a session",

@@ -38,6 +38,8 @@ COMMANDS: tuple[Command, ...] = (
     Command("why", "TEXT", "whether the model sees a text, and where it went"),
     Command("bring", "REF", "show the model again what left its view"),
     Command("mcp", "", "servers: their tools, prompts and state", when_busy=True),
+    Command("skills", "", "what the model can look up how to do: yours, and this folder's"),
+    Command("trust", "", "what this folder brings, and what of it you approve", when_busy=True),
     Command("resume", "[id]", "go on with an earlier session; without an id: find, rename, fork, delete"),
     Command("sessions", "", "the same list of sessions"),
     Command("rewind", "", "go back to before one of your messages: the conversation in a fork, files, or both"),
@@ -124,6 +126,7 @@ PROMPTS = "mcp__"
 
 _NAMED = {command.name: command for command in COMMANDS}
 
+_CUSTOM = regex(r"/([A-Za-z0-9_][\w.:-]*)(?:\s.*)?", re.DOTALL)
 _FORM = regex(r"/([a-zA-Z][\w-]*)(?:\s+(.*))?", re.DOTALL)
 
 
@@ -161,6 +164,12 @@ def parse(text: str) -> Invocation | Unknown | None:
     if command is not None:
         return Invocation(command, argument)
     return Unknown(name, meant_by(name) or closest(name), ELSEWHERE.get(name, ""))
+
+
+def custom_name(text: str) -> str:
+    """The name that a message begins with as a command does, if no command of the program has it."""
+    form = _CUSTOM.fullmatch(text.strip())
+    return form[1] if form is not None and form[1].lower() not in _NAMED else ""
 
 
 def named(name: str) -> Command:

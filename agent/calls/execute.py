@@ -139,6 +139,29 @@ async def run_calls(
     return await room.share(outputs, keep)
 
 
+async def run_apart(call: ToolCall, call_runner: CallRunner) -> Result | str:
+    """What a call gives back that belongs to no reply of the model, or why it may not run. It is asked about and held
+    as any other; nothing of it is kept."""
+    context = ApprovalContext(
+        call_runner.tools,
+        call_runner.workspace,
+        call_runner.approval,
+        call_runner.interrupt,
+        call_runner.emit,
+        call_runner.secrets,
+    )
+    try:
+        allowed = await approve(call, context)
+        result = None if allowed.refusal else await _watched(allowed, replace(call_runner, emit=_unheard))
+    except ToolError as error:
+        return str(error)
+    return allowed.refusal or result or "the user interrupted it"
+
+
+def _unheard(event: Event) -> None:
+    """Where nobody looks at what a call prints."""
+
+
 async def _refuse(call: ToolCall, place: CallPosition, call_runner: CallRunner, why: str) -> ToolOutput:
     call_runner.emit(ToolStarted(call.id, call.name, call.arguments))
     return await _finish(call, place, call_runner, "failed", why)

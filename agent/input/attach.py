@@ -53,7 +53,8 @@ async def with_attached(said: User, env: Env) -> User:
         room -= sum(map(_size, attachment))
         parts += attachment
     message = User((*said.parts, *parts)) if parts else said
-    if attached := attached_in(message.parts):
+    was_told = {id(part) for part in said.parts if isinstance(part, Note) and part.kind in ("file", "folder")}
+    if attached := attached_in([part for part in message.parts if id(part) not in was_told]):
         env.emit(Noticed(f"attached {', '.join(attached)}"))
     if not env.provider.facts.images and any(isinstance(part, Image) for part in message.parts):
         env.emit(Noticed(f"`{env.provider.facts.id}` takes no pictures: it is told that there is one"))

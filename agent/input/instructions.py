@@ -21,10 +21,7 @@ from agent.input.instruction_files import (
     with_imports,
 )
 from tools.files.bounded import beginning_of
-from tools.outputs.extent import shortened
 
-MAX_SKILLS = 200
-MAX_DESCRIPTION = 300
 LONGEST_LINE = 4_096
 """Bytes of what a file of git says of a branch or a folder."""
 
@@ -52,7 +49,6 @@ def load_instructions(
         environment=_environment(root, project, today, mode, attended=attended),
         project="\n\n".join(file.section for file in files),
         memories=_memories(project, user_folder, data_folder),
-        skills=_skills(user_folder / "skills"),
         files=files,
         problems=tuple(reader.problems),
     )
@@ -95,48 +91,6 @@ def _memories(project: Path, user_folder: Path, data_folder: Path | None) -> str
         except UnreadableFile as reason:
             sections.append(f"{title}\n\n[{path} is left out: {reason}]")
     return "\n\n".join(sections)
-
-
-def _skills(folder: Path) -> str:
-    """The user's skills, a line each. A project's own are not offered: its scripts would run before it is trusted."""
-    files = sorted(folder.glob("*/SKILL.md"))
-    lines = [_skill(path) for path in files[:MAX_SKILLS]]
-    if len(files) > MAX_SKILLS:
-        lines.append(f"[{len(files) - MAX_SKILLS} more are left out]")
-    intro = "# Skills\n\nEach is a file that says how to do something. Read it before you do what it describes."
-    return "\n".join([intro, "", *lines]) if lines else ""
-
-
-def _skill(path: Path) -> str:
-    try:
-        head = _front_matter(InstructionReader().read(path))
-    except UnreadableFile as reason:
-        return f"- {path.parent.name}: [left out: {reason}]"
-    name = head.get("name") or path.parent.name
-    description = " ".join(head.get("description", "").split())
-    if not description:
-        return f"- {name}: [left out: `{path}` has no description]"
-    return f"- {name}: {shortened(description, MAX_DESCRIPTION)} ({path})"
-
-
-def _front_matter(text: str) -> dict[str, str]:
-    """The keys at the head of a Markdown file, between lines of `---`. Indented lines go on with the value above."""
-    head: dict[str, str] = {}
-    lines = text.splitlines()
-    if not lines or lines[0].strip() != "---":
-        return head
-    key = ""
-    for line in lines[1:]:
-        if line.strip() == "---":
-            return head
-        if key and line[:1].isspace():
-            head[key] = f"{head[key]} {line.strip()}".strip()
-        elif ":" in line:
-            key, _, value = line.partition(":")
-            key, value = key.strip(), value.strip()
-            is_quoted = len(value) > 1 and value[0] == value[-1] and value[0] in "\"'"
-            head[key] = value[1:-1] if is_quoted else "" if value in (">", "|", ">-", "|-") else value
-    return {}
 
 
 def git_branch(project: Path) -> str:

@@ -91,8 +91,12 @@ async def settle_tools(conversation: Conversation, env: Env) -> Conversation:
 
 
 async def with_named(said: User, env: Env) -> User:
-    """What the user said, with the prompts and resources of servers and the files that it names. Raises
-    `UsageError`."""
+    """What the user said, with the command or the skill, the prompts and resources of servers and the files that it
+    names. Raises `UsageError`."""
+    if env.extensions is not None:
+        from agent.input.named_extensions import with_extensions  # noqa: PLC0415  # deferred: few users have such
+
+        said = await env.interrupt.race(with_extensions(said, env.extensions, env)) or said
     with_files = said
     if "@" in said.text or needs_fitting(said):
         from agent.input.attach import fitted, with_attached  # noqa: PLC0415  # deferred: most messages bring nothing

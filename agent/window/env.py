@@ -31,6 +31,7 @@ from agent.window.turn_limits import Allowance, TurnLimits
 from tools.lazy import dataclass
 
 if TYPE_CHECKING:  # types only: few sessions have hooks, or need such servers
+    from agent.extensions.session_extensions import SessionExtensions
     from agent.extensions.session_trust import SessionTrust
     from agent.hooks.session_hooks import SessionHooks
     from tools.lsp.pool import LanguageServerState
@@ -110,6 +111,8 @@ class Env:
     servers: Servers | None = None
     trust: "SessionTrust | None" = None
     """What of the project may be used; None where it brings nothing."""
+    extensions: "SessionExtensions | None" = None
+    """The user's and the project's commands and skills; None where there are none."""
     hooks: "SessionHooks | None" = None
     """Programs that are told what happens; None where there are none."""
     archive: SessionArchive | None = None

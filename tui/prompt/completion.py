@@ -8,6 +8,7 @@ from tools.lazy import dataclass, regex
 from tui.commands import completions, other_names
 
 if TYPE_CHECKING:  # a type only: few sessions have servers
+    from agent.extensions.session_extensions import Named
     from agent.mcp.status import ServerStatus
 
 
@@ -29,8 +30,9 @@ MOST = 50
 _MENTION = regex(r'(?<![\w@/.])@("[^"\n]*|[^\s"]*)\Z')
 
 
-def candidates(text: str, servers: "Sequence[ServerStatus]") -> tuple[Completion, ...]:
-    """What the text may become: a command when it begins as one, a resource when it ends in the beginning of one."""
+def candidates(text: str, servers: "Sequence[ServerStatus]", named: "Sequence[Named]" = ()) -> tuple[Completion, ...]:
+    """What the text may become: a command when it begins as one, a resource when it ends in the beginning of one.
+    `named`: the commands and skills of the user and the project."""
     mention = _MENTION.search(text)
     if mention is not None:
         return _resources(text[: mention.start()], mention[1], servers)
@@ -42,7 +44,7 @@ def candidates(text: str, servers: "Sequence[ServerStatus]") -> tuple[Completion
         Completion(f"/{name}", f"/{name}", f"as `/{command.name}`: {command.help}")
         for name, command in other_names(text)
     )
-    return (*commands, *_prompts(text, servers), *others)
+    return (*commands, *_named(text, named), *_prompts(text, servers), *others)
 
 
 def mentioned(before: str) -> str | None:
@@ -66,6 +68,21 @@ def with_files(before: str, behind: str, paths: Sequence[str]) -> tuple[Completi
             behind=behind,
         )
         for path in paths
+    )
+
+
+def _named(text: str, named: "Sequence[Named]") -> tuple[Completion, ...]:
+    if not re.fullmatch(r"/[\w.:-]*", text):
+        return ()
+    return tuple(
+        Completion(
+            f"/{each.name} " if each.hint else f"/{each.name}",
+            f"/{each.name} {each.hint}".rstrip(),
+            f"{' '.join(each.description.split())} ({each.owner}, {each.source})",
+            final=not each.hint,
+        )
+        for each in named
+        if each.name.lower().startswith(text[1:].lower())
     )
 
 

@@ -4,11 +4,15 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tui.commands import COMMANDS
 from tui.prompt.completion import Completion, candidates
 from tui.prompt.files import ProjectFiles
 
 if TYPE_CHECKING:  # a type only: sessions are loaded behind the first paint
     from agent.session import Session
+
+
+COMMAND_NAMES = frozenset(command.name for command in COMMANDS)
 
 
 class Offers:
@@ -23,7 +27,9 @@ class Offers:
         """Commands, prompts and resources that the text may become."""
         session = self._session()
         running = session.servers if session is not None else None
-        return candidates(text, running.named() if running is not None else ())
+        extensions = session.extensions if session is not None and text.startswith("/") else None
+        named = extensions.usable(COMMAND_NAMES) if extensions is not None else ()
+        return candidates(text, running.named() if running is not None else (), named)
 
     @property
     def files(self) -> ProjectFiles | None:

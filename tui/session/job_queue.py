@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Protocol
 
 from agent.errors import AgentError
-from tui.commands import Invocation, Unknown, parse
+from tui.commands import Invocation, Unknown, custom_name, parse
 from tui.session.greeter import Greeter
 from tui.session.keep_alive import CacheKeeper
 
@@ -113,6 +113,11 @@ class JobQueue(ABC):
 
     def take(self, text: str) -> None:
         """Does what was written: a command, or something to say."""
+        session, name = self.controller.session, custom_name(text)
+        extensions = session.extensions if session is not None and name else None
+        if extensions is not None and extensions.find(name) is not None:
+            self.send(text)
+            return
         match parse(self.greeter.meant(text)):
             case Unknown() as unknown:
                 self.controller.notice(unknown.message)

@@ -150,29 +150,6 @@ def test_memories_are_the_user_s_and_the_project_s(tmp_path: Path) -> None:
     )
 
 
-def test_skills_are_listed_by_name_and_description(tmp_path: Path) -> None:
-    skills = tmp_path / "user" / "skills"
-    heads = {
-        "a": "---\nname: release\ndescription: >\n  Makes a\n  release.\n---\nSteps.",
-        "b": '---\ndescription: "Quoted: yes"\n---\n',
-        "c": "no head",
-        "d": f"---\ndescription: {'x' * 400}\n---\n",
-    }
-    for name, text in heads.items():
-        (skills / name).mkdir(parents=True)
-        (skills / name / "SKILL.md").write_text(text)
-    (tmp_path / "skills" / "evil").mkdir(parents=True)
-    (tmp_path / "skills" / "evil" / "SKILL.md").write_text("---\ndescription: runs things\n---\n")
-    lines = load_instructions(tmp_path, tmp_path, tmp_path / "user", TODAY).skills.splitlines()
-    assert lines[4:7] == [
-        f"- release: Makes a release. ({skills / 'a' / 'SKILL.md'})",
-        f"- b: Quoted: yes ({skills / 'b' / 'SKILL.md'})",
-        f"- c: [left out: `{skills / 'c' / 'SKILL.md'}` has no description]",
-    ]
-    assert lines[7] == f"- d: {'x' * 299}… ({skills / 'd' / 'SKILL.md'})"
-    assert len(lines) == 8
-
-
 def test_the_place_has_its_branch_and_its_mode(tmp_path: Path) -> None:
     (tmp_path / ".git").mkdir()
     (tmp_path / ".git" / "HEAD").write_text("ref: refs/heads/fix/a\n")

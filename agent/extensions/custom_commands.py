@@ -1,0 +1,134 @@
+"""Commands that users and projects write: files with the text of a message, which has places for arguments, for what
+shell commands print and for files."""
+
+import re
+import tomllib
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+from agent.config.values import Config
+from agent.extensions.extension_files import UnusableFile, files_below, text_of
+from agent.extensions.front_matter import BrokenFrontMatter, list_at, split, text_at
+from agent.extensions.places import Owner, Place, Source, places
+from agent.extensions.trust import Item, digest_of_text
+from tools.lazy import dataclass
+from tools.outputs.extent import counted, shortened
+
+Form: TypeAlias = Literal["markdown", "toml"]
+
+MOST = 500
+_NAME = re.compile(r"[\w.:-]+")
+_SHELL_MARKDOWN = re.compile(r"(?<!\S)!`([^`\n]+)`")
+
+
+@dataclass(frozen=True, slots=True)
+class CustomCommand:
+    """One that can be used, as far as it is approved."""
+
+    name: str
+    description: str
+    hint: str
+    """What may follow its name, for people."""
+    text: str
+    """With its places, as it is written."""
+    form: Form
+    """How places are marked in it."""
+    tools: tuple[str, ...]
+    """Those that it would have without a question."""
+    model: str
+    path: Path
+    source: Source
+    item: Item
+
+    @property
+    def owner(self) -> Owner:
+        return self.item.owner
+
+
+def find_commands(config: Config) -> tuple[tuple[CustomCommand, ...], tuple[str, ...]]:
+    """All that are there, the first of each name, and why others are left out, a line each."""
+    found: dict[str, CustomCommand] = {}
+    problems: list[str] = []
+    for place in places("command", config):
+        suffixes = (".toml",) if place.source == "gemini" else (".md",)
+        try:
+            files = [path for path in files_below(place.folder, place.boundary) if path.suffix in suffixes]
+        except UnusableFile as error:
+            problems.append(f"commands are left out: {error}")
+            continue
+        for path in files[:MOST]:
+            try:
+                command = _read(path, place)
+            except (UnusableFile, BrokenFrontMatter) as error:
+                problems.append(f"the command `{path}` is left out: {error}")
+            else:
+                found.setdefault(command.name, command)
+    return tuple(found.values()), tuple(problems)
+
+
+def _read(path: Path, place: Place) -> CustomCommand:
+    name = ":".join(path.relative_to(place.folder).with_suffix("").parts)
+    if not _NAME.fullmatch(name):
+        raise UnusableFile("its name holds what cannot be in the name of a command")
+    written = text_of(path, place.boundary)
+    head, text = _toml(written) if path.suffix == ".toml" else split(written)
+    form: Form = "toml" if path.suffix == ".toml" else "markdown"
+    if not text.strip():
+        raise UnusableFile("it says nothing")
+    tools, hint = list_at(head, "allowed-tools") or (), text_at(head, "argument-hint")
+    description = text_at(head, "description") or shortened(text.strip().splitlines()[0].lstrip("# "), 80)
+    shown = [f"says: {description} ({counted(len(text.splitlines()), 'line')})"]
+    shown += [f"runs: {line}" for line in shell_lines(text, form)]
+    shown += [f"would have without a question: {', '.join(tools)}"] if tools else []
+    item = Item("command", name, place.owner, str(path), digest_of_text(written), tuple(shown))
+    return CustomCommand(name, description, hint, text, form, tools, text_at(head, "model"), path, place.source, item)
+
+
+def _toml(written: str) -> tuple[dict[str, object], str]:
+    try:
+        content = tomllib.loads(written)
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        raise BrokenFrontMatter(" ".join(str(error).split())[:200]) from error
+    prompt = content.get("prompt")
+    if not isinstance(prompt, str):
+        raise BrokenFrontMatter("it has no text `prompt`")
+    return content, prompt
+
+
+def shell_lines(text: str, form: Form) -> tuple[str, ...]:
+    """The shell commands that stand in a text, as they are written."""
+    return tuple(part.text for part in parts_of(text, form) if part.is_shell)
+
+
+@dataclass(frozen=True, slots=True)
+class TextPart:
+    """Words, or a shell command in the place of which stands what it prints."""
+
+    text: str
+    is_shell: bool = False
+
+
+def parts_of(text: str, form: Form) -> tuple[TextPart, ...]:
+    """The words and the shell commands of a text, in order. It is taken apart before arguments are put in, so that
+    nothing in an argument is run."""
+    parts, end = list[TextPart](), 0
+    for start, stop, command in _shell_places(text, form):
+        parts += [TextPart(text[end:start]), TextPart(command, is_shell=True)]
+        end = stop
+    return tuple(part for part in (*parts, TextPart(text[end:])) if part.text)
+
+
+def _shell_places(text: str, form: Form) -> list[tuple[int, int, str]]:
+    if form == "markdown":
+        return [(match.start(), match.end(), match[1].strip()) for match in _SHELL_MARKDOWN.finditer(text)]
+    found, at = [], 0
+    while (start := text.find("!{", at)) >= 0:
+        depth, stop = 1, start + 2
+        while stop < len(text) and depth:
+            depth += {"{": 1, "}": -1}.get(text[stop], 0)
+            stop += 1
+        if depth:
+            break
+        found.append((start, stop, text[start + 2 : stop - 1].strip()))
+        at = stop
+    return found

@@ -1,0 +1,63 @@
+"""Arguments put into the text of a command or a skill. Pure."""
+
+import re
+import shlex
+from collections.abc import Sequence
+
+from agent.extensions.custom_commands import Form, TextPart, parts_of
+from tools.lazy import dataclass
+
+_PLACE = re.compile(r"\$(?:ARGUMENTS(?:\[(?P<index>\d+)\])?|(?P<number>\d))(?!\w)")
+_ARGS = "{{args}}"
+_FILE = re.compile(r"@\{([^{}\n]+)\}")
+
+
+@dataclass(frozen=True, slots=True)
+class Expansion:
+    """A text with its arguments, before its shell commands are run."""
+
+    parts: tuple[TextPart, ...]
+
+    @property
+    def words(self) -> str:
+        """All but the shell commands: in it files are named."""
+        return " ".join(part.text for part in self.parts if not part.is_shell)
+
+
+def expanded(text: str, form: Form, written: str) -> Expansion:
+    """`written`: what follows the name of the command. Where a text has no place for it, it stands at the end."""
+    parts = parts_of(text, form)
+    has_place = any(_ARGS in part.text if form == "toml" else _PLACE.search(part.text) for part in parts)
+    put = tuple(TextPart(_put(part, form, written), part.is_shell) for part in parts)
+    if written and not has_place:
+        put = (*put, TextPart(f"\n\nARGUMENTS: {written}"))
+    return Expansion(put)
+
+
+def _put(part: TextPart, form: Form, written: str) -> str:
+    if form == "toml":
+        text = part.text.replace(_ARGS, shlex.quote(written) if part.is_shell else written)
+        return text if part.is_shell else _FILE.sub(lambda match: f"@{_quoted(match[1].strip())}", text)
+    words = words_of(written)
+
+    def argument(match: re.Match[str]) -> str:
+        if match["index"] is not None:
+            return _at(words, int(match["index"]))
+        return _at(words, int(match["number"]) - 1) if match["number"] is not None else written
+
+    return _PLACE.sub(argument, part.text)
+
+
+def words_of(written: str) -> list[str]:
+    try:
+        return shlex.split(written)
+    except ValueError:  # a quotation mark that is an apostrophe
+        return written.split()
+
+
+def _at(words: Sequence[str], index: int) -> str:
+    return words[index] if 0 <= index < len(words) else ""
+
+
+def _quoted(path: str) -> str:
+    return f'"{path}"' if any(sign.isspace() for sign in path) else path

@@ -1,0 +1,57 @@
+"""The skills and commands of one session: which there are, and which of them may be used now."""
+
+from collections.abc import Set
+from typing import TypeAlias
+
+from agent.config.values import Config
+from agent.extensions.custom_commands import CustomCommand, find_commands
+from agent.extensions.session_trust import SessionTrust
+from agent.extensions.skills import Skill, find_skills
+from agent.extensions.trust import Standing
+
+Named: TypeAlias = CustomCommand | Skill
+"""What the user calls by its name."""
+
+
+class SessionExtensions:
+    """Read once, when the session is opened. What the project brings of them is asked about with all that it brings."""
+
+    def __init__(self, config: Config, trust: SessionTrust) -> None:
+        self.skills, of_skills = find_skills(config)
+        self.commands, of_commands = find_commands(config)
+        self.problems = (*of_skills, *of_commands)
+        """What is left out and why, a line each."""
+        self._trust = trust
+        self._told: dict[str, int] = {}
+        trust.add((*(skill.item for skill in self.skills), *(command.item for command in self.commands)))
+        self._named: list[Named] = [*self.commands, *(skill for skill in self.skills if skill.for_user)]
+
+    def standing(self, named: Named) -> Standing:
+        return self._trust.standing(named.item)
+
+    def usable(self, taken: Set[str] = frozenset()) -> tuple[Named, ...]:
+        """What the user may call now. `taken`: names that mean something else already."""
+        found: dict[str, Named] = {}
+        for each in self._named:
+            if each.name not in taken and self.standing(each) == "on":
+                found.setdefault(each.name, each)
+        return tuple(found.values())
+
+    def find(self, name: str) -> Named | None:
+        """What a name means: as it is written, or else in small letters. It may not be approved."""
+        exact = next((each for each in self._named if each.name == name), None)
+        return exact or next((each for each in self._named if each.name.lower() == name.lower()), None)
+
+    def news(self, known: str, epoch: int) -> tuple[Skill, ...]:
+        """The skills that may be used now and of which the model was not told: `known` is its system text, and what
+        was told in another epoch has left its view."""
+        new = [
+            skill
+            for skill in self.skills
+            if skill.for_model
+            and self.standing(skill) == "on"
+            and f"({skill.path})" not in known
+            and self._told.get(skill.name) != epoch
+        ]
+        self._told |= {skill.name: epoch for skill in new}
+        return tuple(new)

@@ -1,0 +1,133 @@
+"""Skills: folders with a SKILL.md that says how to do something, and with what that needs; found, and listed for the
+model. It reads what has been written, and starts nothing."""
+
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from agent.config.values import Config
+from agent.extensions.extension_files import UnusableFile, digest_of, text_of
+from agent.extensions.front_matter import BrokenFrontMatter, list_at, split, text_at
+from agent.extensions.places import Owner, Place, Source, places
+from agent.extensions.trust import FolderTrust, Item
+from tools.lazy import dataclass
+from tools.outputs.extent import shortened
+
+FILE = "SKILL.md"
+MOST = 200
+MOST_DESCRIPTION = 300
+"""Characters of a description that the list shows."""
+MOST_FILES_SHOWN = 30
+
+
+@dataclass(frozen=True, slots=True)
+class Skill:
+    """One that can be used, as far as it is approved."""
+
+    name: str
+    description: str
+    path: Path
+    """Its SKILL.md."""
+    source: Source
+    hint: str
+    """What may follow its name, for people."""
+    tools: tuple[str, ...]
+    """Those that it would have without a question."""
+    for_model: bool
+    """The model is told of it."""
+    for_user: bool
+    """The user may name it."""
+    item: Item
+
+    @property
+    def owner(self) -> Owner:
+        return self.item.owner
+
+    def is_as_it_was(self) -> bool:
+        """Whether it still is what was approved."""
+        if self.owner != "project":
+            return True
+        try:
+            return digest_of(self.path.parent, self.path.parent)[0] == self.item.digest
+        except UnusableFile:
+            return False
+
+
+def find_skills(config: Config) -> tuple[tuple[Skill, ...], tuple[str, ...]]:
+    """All that are there, the first of each name, and why others are left out, a line each."""
+    found: dict[str, Skill] = {}
+    problems: list[str] = []
+    for place in places("skill", config):
+        for path in _files(place):
+            if len(found) == MOST:
+                return tuple(found.values()), (*problems, f"more than {MOST} skills: the others are left out")
+            try:
+                skill = _read(path, place)
+            except (UnusableFile, BrokenFrontMatter) as error:
+                problems.append(f"the skill `{path}` is left out: {error}")
+            else:
+                found.setdefault(skill.name, skill)
+    return tuple(found.values()), tuple(problems)
+
+
+def listed(skills: Sequence[Skill]) -> str:
+    """What the model is told of skills: how to find out what each says."""
+    lines = [line_of(skill) for skill in skills if skill.for_model]
+    intro = "# Skills\n\nEach is a file that says how to do something. Read it before you do what it describes."
+    return "\n".join([intro, "", *lines]) if lines else ""
+
+
+def line_of(skill: Skill) -> str:
+    return f"- {skill.name}: {shortened(skill.description, MOST_DESCRIPTION)} ({skill.path})"
+
+
+def listed_at_start(config: Config) -> str:
+    """Those that a session may use from its beginning."""
+    trust = FolderTrust(config)
+    return listed([skill for skill in find_skills(config)[0] if trust.standing(skill.item) == "on"])
+
+
+def body_of(skill: Skill) -> str:
+    """What it says. Raises `UnusableFile` and `BrokenFrontMatter`."""
+    return split(text_of(skill.path, None))[1]
+
+
+def _files(place: Place) -> Iterator[Path]:
+    with os.scandir(place.folder) as entries:
+        names = sorted(entry.name for entry in entries if not entry.name.startswith("."))
+    for name in names:
+        path = place.folder / name / FILE
+        if os.path.lexists(path):
+            yield path
+
+
+def _read(path: Path, place: Place) -> Skill:
+    folder = path.parent
+    if place.boundary is not None and not Path(os.path.realpath(folder)).is_relative_to(place.boundary):
+        raise UnusableFile("it leads out of the project")
+    is_of_project = place.owner == "project"
+    head, _ = split(text_of(path, folder if is_of_project else None))
+    name, description = text_at(head, "name") or folder.name, text_at(head, "description")
+    if not description:
+        raise UnusableFile("it has no description")
+    digest, files = digest_of(folder, folder) if is_of_project else ("", ())
+    tools = list_at(head, "allowed-tools") or ()
+    shown = [f"says of itself: {description}", f"files: {_named(files)}"]
+    shown += [f"would have without a question: {', '.join(tools)}"] if tools else []
+    item = Item("skill", name, place.owner, str(folder), digest, tuple(shown))
+    return Skill(
+        name.replace(" ", "-"),
+        description,
+        path,
+        place.source,
+        text_at(head, "argument-hint"),
+        tools,
+        head.get("disable-model-invocation") is not True,
+        head.get("user-invocable") is not False,
+        item,
+    )
+
+
+def _named(files: Sequence[str]) -> str:
+    more = f" and {len(files) - MOST_FILES_SHOWN} others" if len(files) > MOST_FILES_SHOWN else ""
+    return ", ".join(files[:MOST_FILES_SHOWN]) + more

@@ -1,0 +1,84 @@
+"""What a message names of the user's and the project's commands and skills, as `/NAME`: put in when the turn begins,
+with what its shell commands print and the files that it names."""
+
+import re
+from dataclasses import replace
+
+from agent.calls.execute import run_apart
+from agent.context.mentions import headed
+from agent.errors import UsageError
+from agent.events import Noticed
+from agent.extensions.custom_commands import CustomCommand
+from agent.extensions.expansion import expanded
+from agent.extensions.extension_files import UnusableFile
+from agent.extensions.front_matter import BrokenFrontMatter
+from agent.extensions.session_extensions import Named, SessionExtensions
+from agent.extensions.skills import body_of, line_of
+from agent.input.attach import with_attached
+from agent.messages import Note, Text, ToolCall, User
+from agent.window.env import Env
+from tools.outputs.extent import shortened
+
+LONGEST = 200_000
+"""Characters that a command may become."""
+WELL = "\nexit code 0"
+"""How the output of a command that has not failed ends: nobody needs it in a text."""
+LONGEST_OUTPUT = 30_000
+"""Characters of what one shell command prints."""
+
+_FORM = re.compile(r"/([A-Za-z0-9_][\w.:-]*)(?:\s+(.*))?", re.DOTALL)
+
+
+async def with_extensions(said: User, extensions: SessionExtensions, env: Env) -> User:
+    """The message with the command or the skill that it names, and with the skills that the model does not know of yet.
+    Raises `UsageError` for one that cannot be used, since nothing would be left to send."""
+    news = extensions.news(env.instructions.skills, env.watch.epoch)
+    lines = "\n".join(map(line_of, news))
+    told = [Note(f"[The user allows these skills, too; read one before you do what it describes:\n{lines}]")]
+    form = _FORM.fullmatch(said.text.strip())
+    named = extensions.find(form[1]) if form is not None else None
+    parts = () if named is None or form is None else await _parts(named, (form[2] or "").strip(), extensions, env)
+    return replace(said, parts=(*said.parts, *parts, *(told if news else ())))
+
+
+async def _parts(named: Named, written: str, extensions: SessionExtensions, env: Env) -> tuple[Note, ...]:
+    kind = named.item.kind
+    if extensions.standing(named) != "on":
+        raise UsageError(f"the {kind} `/{named.name}` of this project is not approved; `/trust` shows what is")
+    if isinstance(named, CustomCommand):
+        text, form, about = named.text, named.form, f"The user asks what the command `/{named.name}` says:\n\n"
+        if named.model:
+            env.emit(Noticed(f"`/{named.name}` is meant for the model `{named.model}`; it runs with yours"))
+    else:
+        if not named.is_as_it_was():
+            raise UsageError(f"the skill `/{named.name}` has changed since it was approved; a new session asks again")
+        try:
+            text, form = body_of(named), "markdown"
+        except (UnusableFile, BrokenFrontMatter) as error:
+            raise UsageError(f"the skill `/{named.name}` cannot be read: {error}") from error
+        about = f"The user asks for the skill `{named.name}`, in `{named.path.parent}`. It says:\n\n"
+    expansion = expanded(text, form, written)
+    pieces, size = list[str](), 0
+    for part in expansion.parts:
+        pieces.append(await _printed(part.text, named, env) if part.is_shell else part.text)
+        size += len(pieces[-1])
+        if size > LONGEST:
+            raise UsageError(
+                f"the {kind} `/{named.name}` becomes more than {LONGEST:,} characters, the most that one may: not sent"
+            )
+    mentioned = await with_attached(User((Text(expansion.words),)), env) if "@" in expansion.words else User(())
+    files = tuple(part for part in mentioned.parts[1:] if isinstance(part, Note))
+    return (headed(about, "".join(pieces)), *files)
+
+
+async def _printed(command: str, named: Named, env: Env) -> str:
+    """What a shell command of it prints: as any command of the model it is looked at by the policy, and held. Raises
+    `UsageError` where it may not run."""
+    env.emit(Noticed(f"`/{named.name}` runs `{shortened(command, 200)}`"))
+    call = ToolCall(f"command-{named.name}", "bash", {"command": command})
+    result = await run_apart(call, env.call_runner)
+    if isinstance(result, str):
+        raise UsageError(f"`/{named.name}` is not sent, since `{shortened(command, 200)}` may not run: {result}")
+    text = result.text.removesuffix(WELL)
+    more = len(text) - LONGEST_OUTPUT
+    return text if more <= 0 else f"{text[:LONGEST_OUTPUT]}\n[… {more:,} characters more …]"

@@ -1,0 +1,230 @@
+"""Commands and skills as their user calls them: real files, real commands of the shell, a scripted model."""
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent.config.load import load_config
+from agent.events import Event, Noticed, QuestionAsked, TurnFailed
+from agent.extensions.custom_commands import Form, TextPart, find_commands, parts_of
+from agent.extensions.expansion import expanded
+from agent.extensions.skills import find_skills, listed_at_start
+from agent.extensions.trust_question import ALL, EACH, LATER, NEVER
+from agent.messages import Note, User
+from agent.session import Session
+from agent.sessions import Sessions
+from tests.agent.extensions.bringing import Brought
+
+SKILL = "---\nname: deploy\ndescription: Deploys the site.\nallowed-tools: Bash(echo:*)\n---\nRun `run.sh $ARGUMENTS`."
+
+
+@pytest.fixture
+def brought(tmp_path: Path) -> Brought:
+    return Brought(tmp_path)
+
+
+async def open_session(
+    brought: Brought, *, interactive: bool = False, trusts: bool = False
+) -> tuple[Sessions, Session]:
+    script = brought.write("script.json", json.dumps({"reply": [{"text": "ok"}] * 4}), of_user=True)
+    environment = {**brought.environment, "EBB_SANDBOX": "off", "PATH": "/usr/bin:/bin"}
+    told = {"agent.model": f"scripted/{script}", "agent.permission_mode": "auto"}
+    config = load_config(brought.project, environment, told)
+    sessions = Sessions(replace(config, trusts_project=trusts), brought.project, environment, interactive=interactive)
+    return sessions, await sessions.open(None)
+
+
+async def say(session: Session, text: str, answer: Callable[[str], str] = lambda _: "") -> list[Event]:
+    events: list[Event] = []
+    async for event in session.send(text):
+        events.append(event)
+        if isinstance(event, QuestionAsked):
+            session.answer(event.id, answer(event.question))
+    return events
+
+
+def notes(session: Session) -> list[str]:
+    """What came with the last message of the user."""
+    said = [message for message in session.history.messages if isinstance(message, User)][-1]
+    return [part.text for part in said.parts if isinstance(part, Note)]
+
+
+def notices(events: list[Event]) -> list[str]:
+    return [event.text for event in events if isinstance(event, Noticed)]
+
+
+@pytest.mark.parametrize(
+    ("text", "written", "form", "becomes"),
+    [
+        ("Fix $1 as $2: $ARGUMENTS", 'a.py "two words"', "markdown", 'Fix a.py as two words: a.py "two words"'),
+        ("No place.", "now", "markdown", "No place.\n\nARGUMENTS: now"),
+        ("$1 $9 costs $100", "it's", "markdown", "it's  costs $100"),
+        ("Explain {{args}} @{my file.md}", "$1", "toml", 'Explain $1 @"my file.md"'),
+        ("Plain", "", "markdown", "Plain"),
+    ],
+)
+def test_arguments_stand_where_a_text_has_a_place_for_them(text: str, written: str, form: Form, becomes: str) -> None:
+    assert "".join(part.text for part in expanded(text, form, written).parts) == becomes
+
+
+def test_a_shell_command_is_one_before_arguments_are_put_in() -> None:
+    assert parts_of("a !`git log` b!`no`", "markdown") == (
+        TextPart("a "), TextPart("git log", is_shell=True), TextPart(" b!`no`"),
+    )  # fmt: skip
+    assert expanded("x !{echo {{args}} ${HOME}}", "toml", "a; rm b").parts == (
+        TextPart("x "), TextPart("echo 'a; rm b' ${HOME}", is_shell=True),
+    )  # fmt: skip
+
+
+@given(st.text(max_size=60))
+def test_nothing_in_an_argument_is_run(written: str) -> None:
+    for form, text in (("markdown", "Say $ARGUMENTS !`true`"), ("toml", "Say {{args}} !{true}")):
+        shell = [part.text for part in expanded(text, form, written).parts if part.is_shell]  # type: ignore[arg-type]  # both are forms
+        assert shell == ["true"]
+
+
+def test_commands_of_every_program_are_found_and_a_broken_one_is_one_line(brought: Brought) -> None:
+    brought.write(".claude/commands/git/commit.md", "---\ndescription: Commits\nargument-hint: [why]\n---\nCommit: $1")
+    brought.write(".ebb/commands/git/commit.md", "Ours: $1")
+    brought.write(".opencode/command/lint.md", "# Lint it\n")
+    brought.write(".gemini/commands/explain.toml", 'description = "Explains"\nprompt = "Explain {{args}}"\n')
+    brought.write(".gemini/commands/broken.toml", "prompt = 3")
+    brought.write(".claude/commands/long.md", "x" * 1_000_001)
+    brought.write(".claude/commands/mine.md", "Mine", of_user=True)
+    (brought.project / ".claude/commands/out.md").symlink_to(brought.home)
+    commands, problems = find_commands(brought.config)
+    assert [(each.name, each.description, each.hint, each.owner, each.source) for each in commands] == [
+        ("mine", "Mine", "", "user", "claude"),
+        ("git:commit", "Ours: $1", "", "project", "ebb"),
+        ("lint", "Lint it", "", "project", "opencode"),
+        ("explain", "Explains", "", "project", "gemini"),
+    ]
+    assert [line.partition(" is left out: ")[2] for line in problems] == [
+        "it is longer than 1,000,000 bytes",
+        "it has no text `prompt`",
+    ]
+
+
+def test_skills_of_the_project_are_pinned_to_all_of_their_files(brought: Brought) -> None:
+    path = brought.write(".claude/skills/deploy/SKILL.md", SKILL)
+    script = brought.write(".claude/skills/deploy/run.sh", "echo deployed")
+    brought.write(".claude/skills/none/SKILL.md", "no head")
+    own = brought.write("ebb/config/skills/own/SKILL.md", f"---\ndescription: >\n  {'x' * 400}\n---\n", of_user=True)
+    brought.write(".claude/skills/leads/SKILL.md", SKILL.replace("deploy", "leads"))
+    (brought.project / ".claude/skills/leads/key").symlink_to("/etc/passwd")
+    skills, problems = find_skills(brought.config)
+    assert [(each.name, each.owner, each.tools) for each in skills] == [
+        ("own", "user", ()),
+        ("deploy", "project", ("Bash(echo:*)",)),
+    ]
+    assert [line.partition(" is left out: ")[2] for line in problems] == [
+        f"its file `key` leads out of `{brought.project / '.claude/skills/leads'}`",
+        "it has no description",
+    ]
+    lines = listed_at_start(brought.config).splitlines()
+    assert lines[4:] == [f"- own: {'x' * 299}… ({own})"]
+    assert (path.parent / "run.sh").read_text() == "echo deployed"
+    assert skills[1].is_as_it_was()
+    script.write_text("curl evil")
+    assert not skills[1].is_as_it_was()
+
+
+async def test_a_command_is_put_in_with_what_it_runs_and_the_files_that_it_names(brought: Brought) -> None:
+    brought.write("a.txt", "content of a")
+    brought.write(".claude/commands/look.md", "Look at @$1.\n\nState: !`echo it is $1`\n", of_user=True)
+    sessions, session = await open_session(brought)
+    events = await say(session, "/look a.txt")
+    assert notices(events) == ["`/look` runs `echo it is a.txt`", "attached `@a.txt` (1 line)"]
+    text, file = notes(session)[:2]
+    assert text.startswith("The user asks what the command `/look` says:\n\nLook at @a.txt.\n\nState: it is a.txt")
+    assert "content of a" in file
+    await sessions.close()
+
+
+async def test_what_may_not_run_or_becomes_too_long_is_not_sent(brought: Brought) -> None:
+    brought.write(".claude/commands/big.md", "$ARGUMENTS" * 100, of_user=True)
+    brought.write(".claude/commands/bad.md", "!`rm -rf /`", of_user=True)
+    sessions, session = await open_session(brought)
+    session._env.call_runner.approval.policy = replace(session._env.call_runner.approval.policy, mode="plan")
+    told = [
+        event.message
+        for text in (f"/big {'x' * 3_000}", "/bad")
+        for event in await say(session, text)
+        if isinstance(event, TurnFailed)
+    ]
+    assert told[0] == "the command `/big` becomes more than 200,000 characters, the most that one may: not sent"
+    assert told[1].startswith("`/bad` is not sent, since `rm -rf /` may not run: denied")
+    assert session.history.messages == ()
+    await sessions.close()
+
+
+async def test_what_a_project_brings_is_one_question_and_then_can_be_used(brought: Brought) -> None:
+    path = brought.write(".claude/skills/deploy/SKILL.md", SKILL)
+    brought.write(".claude/commands/look.md", "Look: !`echo $1`")
+    sessions, session = await open_session(brought)
+    events = await say(session, "hello")
+    decide = "start `ebb` in a terminal to decide, or give `--trust` to have what this project brings"
+    assert notices(events) == [
+        "the skill `deploy` and the command `look` of this project are not approved, so they are left out; " + decide
+    ]
+    failed = (await say(session, "/look x"))[-1]
+    assert isinstance(failed, TurnFailed)
+    assert failed.message == "the command `/look` of this project is not approved; `/trust` shows what is"
+    await sessions.close()
+
+    sessions, session = await open_session(brought, interactive=True)
+    assert session.trust is not None
+    assert session.trust.awaits
+    asked: list[str] = []
+
+    def trust_all(question: str) -> str:
+        asked.append(question)
+        return ALL
+
+    await say(session, "/deploy now", trust_all)
+    (question,) = asked
+    assert question.startswith("This project brings 1 skill and 1 command that you have not approved so:\n")
+    assert "  says of itself: Deploys the site.\n  files: SKILL.md\n" in question
+    assert "  runs: echo $1\n" in question
+    body, news = notes(session)[:2]
+    assert body.endswith("It says:\n\nRun `run.sh now`.")
+    assert f"- deploy: Deploys the site. ({path})" in news
+    await say(session, "more")
+    assert notes(session) == []
+    await sessions.close()
+
+    assert f"({path})" in listed_at_start(brought.config)
+    sessions, session = await open_session(brought)
+    await say(session, "/look y")
+    assert notes(session)[0].endswith("Look: y")
+    await sessions.close()
+
+
+async def test_each_can_be_asked_about_and_a_refusal_holds_also_in_a_run_that_trusts_the_rest(
+    brought: Brought,
+) -> None:
+    brought.write(".claude/skills/deploy/SKILL.md", SKILL)
+    brought.write(".claude/commands/look.md", "Look")
+    sessions, session = await open_session(brought, interactive=True)
+    asked: list[str] = []
+
+    def each(question: str) -> str:
+        asked.append(question.splitlines()[0])
+        return EACH if "1 skill and" in question else NEVER if "`look`" in question else LATER
+
+    await say(session, "hello", each)
+    await sessions.close()
+    assert asked == [
+        "This project brings 1 skill and 1 command that you have not approved so:",
+        f"This project brings the skill `deploy` in `{brought.project / '.claude/skills/deploy'}`.",
+        f"This project brings the command `look` in `{brought.project / '.claude/commands/look.md'}`.",
+    ]
+    sessions, session = await open_session(brought, trusts=True)
+    assert session.extensions is not None
+    assert [each.name for each in session.extensions.usable()] == ["deploy"]
+    await sessions.close()
