@@ -47,18 +47,18 @@ class Place:
     source: Source
     folder: Path
     boundary: Path | None = None
-    """What no link in it may lead out of: the project; None where it is the user's own, who may link to anything."""
+    """What no link in it may lead out of: the project or plugin; None for the user's own, who may link to anything."""
 
 
 def places(kind: Kind, config: Config) -> tuple[Place, ...]:
     """The folders that are there, precedence first: the user's before the project's, so that what comes with a clone
-    takes the place of nothing. One that several names lead to is there once; one of the project that leads out of it is
-    left out."""
+    takes the place of nothing. One that several names lead to is there once; one that leads out of its project, or out
+    of its plugin, is left out."""
     found: dict[str, Place] = {}
     for place in _candidates(kind, config):
         if os.path.isdir(place.folder):
             real = os.path.realpath(place.folder)
-            if place.owner == "user" or Path(real).is_relative_to(config.project):
+            if place.boundary is None or Path(real).is_relative_to(os.path.realpath(place.boundary)):
                 found.setdefault(real, place)
     return tuple(found.values())
 
