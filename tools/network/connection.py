@@ -32,7 +32,8 @@ async def public(host: str, port: int) -> Sequence[IpAddress]:
         async with asyncio.timeout(SECONDS):
             return await public_addresses(host, port)
     except PrivateAddress as error:
-        raise NotAllowed(f"{error}: commands reach the public network alone") from error
+        named = "a host that is named in `web.private` of the user's settings could be reached"
+        raise NotAllowed(f"{error}; {named}") from error
     except NameNotKnown as error:
         raise NotReached(f"`{host}` cannot be reached: {error}") from error
     except TimeoutError as error:
