@@ -1,5 +1,6 @@
 """The composition root: one session made of its parts, each of which is made here."""
 
+import asyncio
 import shutil
 import tempfile
 import time
@@ -146,8 +147,10 @@ class Composer:
         channel, outputs = Channel(interactive=there), self._outputs(row.id, closing)
         workspace = Workspace(self.root, outputs, sandbox=self._sandbox(outputs, allowed.roots, closing))
         logs = outputs / "language-servers" if self.ephemeral else None
-        languages = SessionLanguages(config, self.root, workspace.sandbox, self.environment, logs)
-        closing.push_async_callback(languages.close)
+        languages = role.parent.languages if role is not None else None
+        if languages is None:
+            languages = SessionLanguages(config, self.root, workspace.sandbox, self.environment, logs)
+            closing.push_async_callback(languages.close)
         recorder = self._recorder(row, channel, workspace, is_new=is_new)
         debug = debug_of(config, self.environment, interactive=there)
 
@@ -162,7 +165,7 @@ class Composer:
         tools, server_tools = tools_for(compacting, config, languages, keeps=not self.ephemeral), ServerTools()
         agents = SessionAgents(built_in(), config.agents_concurrent, self.compose_agent)
         tools = with_agents(tools, agents) if role is None else role.tools_of(tools)
-        trust = self._trust(channel, languages) if role is None else None
+        trust = await self._trust(channel, languages) if role is None else None
         extensions = self._extensions(trust)
         servers = self._servers(server_tools, channel, closing, trust)
         finders, spares = servers is not None and bool(servers.entries), not config.tools_allowed
@@ -259,7 +262,7 @@ class Composer:
             hooks=hooks,
             archive=archive,
             checkpoints=checkpoints,
-            language_servers=lambda: languages.states,
+            languages=languages,
             agents=agents,
         )
         agents.parent = env
@@ -325,7 +328,7 @@ class Composer:
         channel.note_with(checkpoints.note)
         return checkpoints
 
-    def _trust(self, channel: Channel, languages: SessionLanguages) -> "SessionTrust | None":
+    async def _trust(self, channel: Channel, languages: SessionLanguages) -> "SessionTrust | None":
         """What of the project may be used; None where there is nothing to be asked about. Scripts are told nothing of
         language servers that they do without."""
         config, wants = self.config, channel.is_interactive and languages.may_want_trust
@@ -334,7 +337,7 @@ class Composer:
         from agent.extensions.session_trust import SessionTrust  # noqa: PLC0415  # deferred: few projects bring something
 
         trust = SessionTrust(config, channel)
-        trust.add(languages.items() if wants else ())
+        trust.add(await asyncio.to_thread(languages.items) if wants else ())
         return trust
 
     def _extensions(self, trust: "SessionTrust | None") -> "SessionExtensions | None":

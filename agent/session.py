@@ -154,7 +154,7 @@ class Session:
     @property
     def language_servers(self) -> "Sequence[LanguageServerState]":
         """Those that were needed so far."""
-        return self._env.language_servers()
+        return self._env.languages.states if self._env.languages is not None else ()
 
     def listen(self, hear: Callable[[Event], None]) -> None:
         """`hear` is told at once what happens between two turns."""

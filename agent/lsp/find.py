@@ -18,6 +18,7 @@ from tools.sandbox.system import Missing, found_sandbox
 
 LanguageServerStanding: TypeAlias = Literal["on", "off", "not approved"]
 
+_EFFECT = "A language server runs by itself when files are changed: in the sandbox, where there is one."
 _PACKAGES = (".venv", "venv", "env")
 """Where it has packages of its own."""
 _LARGEST_PROGRAM = 64_000_000
@@ -92,17 +93,16 @@ def _programs(
         for name in PROJECT_FOLDERS:
             path = folder / name / known.command[0]
             if os.access(path, os.X_OK) and path.is_file():
-                shown = f"runs `{path.relative_to(config.project)}` when a file of its language is changed"
-                yield (
-                    str(path),
-                    Item("server", f"{known.name} (language server)", "project", str(path), _digest(path), (shown,)),
-                )
-    path_found = _on_path(known.command[0], environment, config.project)
-    if path_found is not None:
-        shown = f"runs `{path_found}`, which runs build scripts and tools of this folder"
-        name = f"{known.name} (language server)"
-        runs = Item("server", name, "project", path_found, digest_of_text(known.name, path_found), (shown,))
-        yield path_found, runs if known.runs_project else None
+                yield str(path), _item(known, str(path), _digest(path), f"runs `{path.relative_to(config.project)}`")
+    found = _on_path(known.command[0], environment, config.project)
+    if found is not None:
+        runs = f"runs `{found}`, which runs build scripts and tools of this folder"
+        digest = digest_of_text(known.name, found)
+        yield found, _item(known, found, digest, runs) if known.runs_project else None
+
+
+def _item(known: KnownServer, source: str, digest: str, shown: str) -> Item:
+    return Item("server", f"{known.name} (language server)", "project", source, digest, (shown,), _EFFECT)
 
 
 def _standing(known: KnownServer, item: Item | None, config: Config, trust: FolderTrust) -> LanguageServerStanding:

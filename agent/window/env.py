@@ -14,6 +14,7 @@ from agent.context.tool_selection import ToolSpec
 from agent.context.view import View
 from agent.debug import Debug
 from agent.events import Event
+from agent.lsp.session_languages import SessionLanguages
 from agent.messages import Conversation, User
 from agent.providers.base import Provider
 from agent.providers.fallbacks import Targets
@@ -30,11 +31,10 @@ from agent.window.server_tools import ServerTools
 from agent.window.turn_limits import Allowance, TurnLimits
 from tools.lazy import dataclass
 
-if TYPE_CHECKING:  # types only: few sessions have hooks, or need such servers
+if TYPE_CHECKING:  # types only: few sessions have hooks
     from agent.extensions.session_extensions import SessionExtensions
     from agent.extensions.session_trust import SessionTrust
     from agent.hooks.session_hooks import SessionHooks
-    from tools.lsp.pool import LanguageServerState
 
 
 class Servers(Protocol):
@@ -119,8 +119,8 @@ class Env:
     """What left the view, to look up and to look through; None where nothing is kept."""
     checkpoints: SessionCheckpoints | None = None
     """Files as they were before the session changed them; None where none are kept."""
-    language_servers: Callable[[], "Sequence[LanguageServerState]"] = tuple
-    """Those that were needed so far, and how it stands with them."""
+    languages: SessionLanguages | None = None
+    """Its language servers, which its agents have in common with it."""
     agents: Agents | None = None
     """None where there can be none."""
     pending_messages: Callable[[], Sequence[User]] = tuple
