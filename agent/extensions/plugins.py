@@ -102,7 +102,7 @@ class PluginStore:
     """Those that the user has added."""
 
     def __init__(self, config: Config) -> None:
-        self.folder = config.folders.data / "plugins"
+        self.folder = Path(os.path.realpath(config.folders.data / "plugins"))
         self._index = self.folder / "plugins.json"
 
     def all(self) -> tuple[tuple[Plugin, str], ...]:
