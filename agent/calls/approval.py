@@ -205,6 +205,8 @@ class ApprovalContext:
     """What hooks say of the call as the model wrote it, or as they have changed it."""
     changed: Mapping[str, object] | None = None
     """The arguments that the user gave the call before the session ended at the next question about it."""
+    is_noted: bool = True
+    """It belongs to a reply: a question about it is asked again where the session ends at it."""
 
 
 async def approve(call: ToolCall, context: ApprovalContext) -> Permit:
@@ -229,7 +231,8 @@ async def approve(call: ToolCall, context: ApprovalContext) -> Permit:
         if not is_edited and not by_hook and decide(reviewed.asked, context.approval.policy).verdict == "allow":
             # a rule was kept for another question meanwhile
             return Permit(reviewed.call, reviewed.tool, reviewed.as_it_runs)
-        await context.approval.note_asked(reviewed.call.id, reviewed.call.arguments if is_edited else None)
+        if context.is_noted:
+            await context.approval.note_asked(reviewed.call.id, reviewed.call.arguments if is_edited else None)
         asked = None if by_hook else reviewed.asked
         decision = await context.interrupt.race(context.approval.answer_to(question, asked, context.emit))
         if decision is None:

@@ -149,6 +149,7 @@ async def run_apart(call: ToolCall, call_runner: CallRunner) -> Result | str:
         call_runner.interrupt,
         call_runner.emit,
         call_runner.secrets,
+        is_noted=False,
     )
     try:
         allowed = await approve(call, context)

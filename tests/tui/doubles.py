@@ -197,6 +197,7 @@ class FakeSession(Session):
     language_servers: Sequence[LanguageServerState] = ()
     servers: RunningServers | None = None
     trust: None = None
+    extensions: None = None
     said: list[str] = field(default_factory=list)
     beside: list[Image | Note] = field(default_factory=list)
     """What came with them."""
