@@ -52,7 +52,6 @@ class FakeBoard(RunningServers):
     hear: Callable[[], None] | None = None
     logged_in: asyncio.Event = field(default_factory=asyncio.Event)
 
-
     def servers(self) -> tuple[ServerStatus, ...]:
         return tuple(self.seen)
 
