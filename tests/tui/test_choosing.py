@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from agent.errors import UsageError
+from agent.input.memory import places, remember
 from agent.providers.base import Prices
 from agent.providers.choices import ModelChoice
 from tests.tui.doubles import FakeSession, FakeSessions, conversation, measured, session_info
@@ -144,3 +145,12 @@ async def test_models_without_a_key_say_which(tmp_path: Path) -> None:
         await screen.pilot.press(*"anthropic opus")
         await screen.until(lambda: "there is no key for it: set ANTHROPIC_API_KEY" in screen.reads("said"))
         await screen.press("escape")
+
+
+async def test_a_note_is_forgotten_with_a_key(tmp_path: Path) -> None:
+    setup = Setup(tmp_path)
+    own = places(setup.settings.config)[1].path
+    remember("use tabs", own)
+    async with terminal(FakeSession(root=setup.project), settings=lambda: setup.settings) as t:
+        await t.press(*"/memory", "enter", lists="memory")
+        await t.press("x", until=lambda: not own.exists())

@@ -54,6 +54,7 @@ def kept_panel(
             PanelAction(("enter",), "open"),
             PanelAction(("x",), "forget", forget, can=lambda row: not row.value.startswith(FILE)),
         ),
+        search="",
         most=20,
     )
 

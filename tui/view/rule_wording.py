@@ -12,6 +12,7 @@ _NOUNS: Mapping[str, str] = {
     "apply_patch": "patch",
     "edit_notebook": "edit of a notebook",
     "web_fetch": "page",
+    "memory": "entry that is remembered",
 }
 _SHELL = "bash"
 
