@@ -23,13 +23,6 @@ def told(session: Session) -> list[tuple[str, str]]:
     ]
 
 
-def written(project: Project, **files: str) -> None:
-    for name, text in files.items():
-        path = project.root / name.replace("__", "/")
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
-
-
 def a_repository(project: Project) -> None:
     (project.root / ".git").mkdir()
     for name, text in {
@@ -154,3 +147,25 @@ async def test_where_there_is_no_room_the_file_is_named(project: Project) -> Non
     await events_of(session, "go")
     path = project.root / "web/CLAUDE.md"
     assert told(session)[0] == ("CLAUDE.md", f"[`{path}` holds instructions: read it before you go on there.]")
+
+
+async def test_a_further_folder_brings_its_own_instructions_and_nobody_else_s(project: Project) -> None:
+    a_repository(project)
+    more, secret = project.folder / "more", project.folder / "secret.md"
+    (more / "lib").mkdir(parents=True)
+    secret.write_text("Secret.")
+    (more / "AGENTS.md").write_text("Use the library. @../secret.md")
+    (more / "lib" / "CLAUDE.md").symlink_to(secret)
+    (more / "lib" / "a.py").write_text("a = 1")
+    session = await project.session(
+        calls(call("read", path=str(more / "lib" / "a.py"))), DONE, mode="auto", **{"permissions.roots": (str(more),)}
+    )
+    events = await events_of(session, "go")
+    assert told(session) == [
+        ("AGENTS.md", f"# Instructions from {more / 'AGENTS.md'}\n\nUse the library. @../secret.md")
+    ]
+    assert [event.text for event in events if isinstance(event, Noticed)] == [
+        f"`{more / 'AGENTS.md'}` counts from here on",
+        f"`{more / '../secret.md'}` is left out: it is outside of the project",
+        f"`{more / 'lib' / 'CLAUDE.md'}` is left out: it is outside of the project",
+    ]
