@@ -266,7 +266,9 @@ class PlainFront(LineJobs):
     # What the user is told
 
     def _hear(self, event: Event) -> None:
-        self._printing, lines = lines_of(self._printing, event)
+        settings = self.context.settings
+        is_full = settings is not None and settings.config.tui_detail == "full"
+        self._printing, lines = lines_of(self._printing, event, is_full=is_full)
         self.say(lines)
 
     def _changed(self) -> None:

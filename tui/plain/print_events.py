@@ -85,10 +85,11 @@ _TELLS = (TurnStarted, TurnFinished, TurnFailed, PermissionAsked, QuestionAsked,
 """Events behind which something is said that is not their line."""
 
 
-def lines_of(before: Printing, event: Event) -> tuple[Printing, tuple[str, ...]]:
-    """The lines that an event brings to an end. Reads and searches are told together, once something else is told."""
+def lines_of(before: Printing, event: Event, *, is_full: bool = False) -> tuple[Printing, tuple[str, ...]]:
+    """The lines that an event brings to an end. Reads and searches are told together, once something else is told, or
+    each by itself where it `is_full`."""
     after, lines = _lines_of(before, event)
-    if isinstance(event, ToolFinished) and event.status == "done" and lines:
+    if isinstance(event, ToolFinished) and event.status == "done" and lines and not is_full:
         call = before.calls.get(event.call_id)
         if call is not None and is_lookup(call):
             return replace(after, lookups=(*before.lookups, (call, lines[-1]))), lines[:-1]

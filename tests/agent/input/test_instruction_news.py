@@ -1,6 +1,7 @@
 """What a model is told of instruction files after its system text was made."""
 
 from pathlib import Path
+from typing import Any
 
 from agent.events import Noticed
 from agent.messages import Note, User
@@ -157,9 +158,8 @@ async def test_a_further_folder_brings_its_own_instructions_and_nobody_else_s(pr
     (more / "AGENTS.md").write_text("Use the library. @../secret.md")
     (more / "lib" / "CLAUDE.md").symlink_to(secret)
     (more / "lib" / "a.py").write_text("a = 1")
-    session = await project.session(
-        calls(call("read", path=str(more / "lib" / "a.py"))), DONE, mode="auto", **{"permissions.roots": (str(more),)}
-    )
+    roots: dict[str, Any] = {"permissions.roots": (str(more),)}
+    session = await project.session(calls(call("read", path=str(more / "lib" / "a.py"))), DONE, mode="auto", **roots)
     events = await events_of(session, "go")
     assert told(session) == [
         ("AGENTS.md", f"# Instructions from {more / 'AGENTS.md'}\n\nUse the library. @../secret.md")

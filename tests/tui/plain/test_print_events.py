@@ -24,10 +24,10 @@ from tui.text.inks import Line
 from tui.text.sanitise import visible
 
 
-def printed(*events: Event) -> list[str]:
+def printed(*events: Event, is_full: bool = False) -> list[str]:
     before, lines = Printing(), list[str]()
     for event in events:
-        before, more = lines_of(before, event)
+        before, more = lines_of(before, event, is_full=is_full)
         lines += more
     return lines
 
@@ -61,6 +61,10 @@ def test_reads_in_a_row_are_one_line_before_whatever_comes_next() -> None:
     ]  # fmt: skip
     assert printed(*read("1", "a.py"), *read("2", "b.py"), asked) == ["Read 2 files: a.py, b.py."]
     assert printed(*read("1", "a.py"), TurnFinished("answered", "")) == ["Tool read  a.py: done, 1 line."]
+    assert printed(*read("1", "a.py"), *read("2", "b.py"), is_full=True) == [
+        "Tool read  a.py: done, 1 line.",
+        "Tool read  b.py: done, 1 line.",
+    ]
 
 
 def said(text: str, size: int) -> list[Event]:
