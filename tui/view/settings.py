@@ -19,7 +19,7 @@ FIRST = (
 """What people change first."""
 GROUPS = (
     ("The terminal", ("tui.",)),
-    ("What may run", ("permissions.", "tools.", "hooks.", "mcp.", "lsp.", "web.")),
+    ("What may run", ("permissions.", "tools.", "hooks.", "mcp.", "lsp.", "agents.", "web.")),
     ("Undo and recall", ("checkpoints.", "recall.", "archive.")),
     ("When a provider fails", ("retry.",)),
     ("The window and what leaves it", ("agent.", "rewrite.")),

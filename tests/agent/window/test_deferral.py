@@ -241,9 +241,9 @@ def deferred_in(request: Request) -> int:
     ("search", "window", "deferred", "finders"),
     [
         ("plain", 30_000, 60, ()),
-        ("plain", 60_000, 49, ()),
+        ("plain", 60_000, 50, ()),
         ("plain", 200_000, 0, ()),
-        ("grouped", 50_000, 59, ()),
+        ("grouped", 50_000, 60, ()),
         ("grouped", 30_000, 0, (SEARCH, CALL)),
     ],
 )
