@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import field
+from os.path import isdir, lexists  # where a folder may not be looked into, nothing is there
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
@@ -167,7 +168,7 @@ class Config:
 
     @property
     def may_have_servers(self) -> bool:
-        return bool(self.servers) or self.servers_file.exists() or (self.folders.data / "plugins").exists()
+        return bool(self.servers) or any(map(lexists, (self.servers_file, self.folders.data / "plugins")))
 
     @property
     def may_have_extensions(self) -> bool:
@@ -175,8 +176,8 @@ class Config:
         start: nothing is read."""
         ours = (self.folders.config, self.folders.data, self.project / ".ebb")
         others = (self.project,) if self.folders.home is None else (self.project, self.folders.home)
-        return any((folder / name).is_dir() for folder in ours for name in _OWN_PARTS) or any(
-            (folder / name).is_dir() for folder in others for name in _OTHER_PROGRAMS
+        return any(isdir(folder / name) for folder in ours for name in _OWN_PARTS) or any(
+            isdir(folder / name) for folder in others for name in _OTHER_PROGRAMS
         )
 
     @property
@@ -185,7 +186,7 @@ class Config:
         ours = (self.folders.config / "hooks", self.project / ".ebb" / "hooks", self.folders.data / "plugins")
         homes = filter(None, (self.project, self.folders.home))
         theirs = (home / ".claude" / name for home in homes for name in ("settings.json", "settings.local.json"))
-        return bool(self.hooks) or any(path.exists() for path in (*ours, *theirs))
+        return bool(self.hooks) or any(map(lexists, (*ours, *theirs)))
 
     def provider(self, name: str) -> ProviderConfig:
         return self.providers.get(name, ProviderConfig())

@@ -116,9 +116,9 @@ def declared_hooks(config: Config) -> DeclaredHooks:
     for place in places("hook", config):
         for name in ("hooks.json",) if place.source == "ebb" else _settings_of(place):
             path = place.folder / name
-            if path.exists():
+            if os.path.lexists(path):
                 found += _of_file(path, place, config, problems)
-    for plugin in used_plugins(config) if (config.folders.data / "plugins").is_dir() else ():
+    for plugin in used_plugins(config) if os.path.isdir(config.folders.data / "plugins") else ():
         place = Place("hook", "plugin", "claude", plugin.folder, plugin.folder)
         for path in plugin.files("hooks", "hooks/hooks.json"):
             found += _of_file(path, place, config, problems)

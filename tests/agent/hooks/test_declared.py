@@ -1,5 +1,6 @@
 """Which hooks a session has, and what of them has to be approved."""
 
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -131,6 +132,10 @@ def test_broken_settings_cost_a_line(tmp_path: Path) -> None:
     ):
         settings.write_text(text)
         assert declared_hooks(home.config()) == replace(declared_hooks(home.config()), hooks=(), problems=())
+    settings.unlink()
+    os.mkfifo(settings)
+    (problem,) = declared_hooks(home.config()).problems
+    assert problem == "the hooks of `.claude/settings.json` are left out: it cannot be read: it is not a regular file"
     settings.unlink()
     settings.symlink_to("/etc/hostname")
     (problem,) = declared_hooks(home.config()).problems
