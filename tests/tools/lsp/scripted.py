@@ -75,7 +75,7 @@ def show(uri: str, version: int, text: str) -> None:
         for _ in range(1000):
             send({"method": "window/logMessage", "params": {"type": 4, "message": "x" * 200_000}})
     if FAULT == "many":
-        publish(uri, version, found_in("wrong\n" * 10_000))
+        publish(uri, version, found_in("wrong\n" * 3_000))
         return
     if FAULT == "other versions":
         publish(uri, version - 1, found_in("wrong of an old version"))

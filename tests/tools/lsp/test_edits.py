@@ -72,12 +72,13 @@ async def test_errors_come_first_and_many_are_counted(start: Starts, root: Path)
         ("too long", "it printed a message of 99,999,999,999 bytes, which is too much"),
         ("no length", "it printed a header that does not say how long its message is"),
         ("no json", "it sent a message that is no JSON"),
-        ("flood", "it said more than 64 MB unasked"),
+        ("flood", "it said more than 2 MB unasked"),
     ],
 )
 async def test_a_server_that_cannot_be_used_is_given_up_after_three_starts(
-    fault: str, why: str, start: Starts, root: Path
+    fault: str, why: str, start: Starts, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("tools.lsp.client.MOST_UNASKED", 2 * 1024**2)
     servers, path = start(spec(fault)), root / "a.txt"
     for count in range(3):
         assert await servers.after_edit([made(path, f"{count}", f"{count + 1}")]) == ""
