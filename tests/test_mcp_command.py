@@ -74,6 +74,8 @@ def test_options_may_stand_between_a_name_and_its_address_or_command(owner: Owne
     assert run.result["server"] == {"url": "https://h/mcp", "headers": {"X-Key": "a"}}
     run = owner.run("add", "forge", "--env", "A=1", "npx", "forge", "--json")
     assert run.result["server"] == {"command": "npx", "args": ["forge"], "env": {"A": "1"}}
+    run = owner.run("add", "old", "--sse", "https://h/sse", "--json")
+    assert run.result["server"] == {"url": "https://h/sse", "type": "sse"}
 
 
 @pytest.mark.parametrize(

@@ -97,6 +97,7 @@ def _add(arguments: Sequence[str]) -> int:
     parser.add_argument("target", nargs="*", help="its address, or its command; what follows `--` is the command")
     parser.add_argument("--env", action="append", default=[], metavar="NAME=VALUE", help="of the command; ${VAR} works")
     parser.add_argument("--header", action="append", default=[], metavar="NAME=VALUE", help="sent to the address")
+    parser.add_argument("--sse", action="store_true", help="the address speaks the older transport of events")
     parser.add_argument("--cwd", metavar="FOLDER", help="where the command runs; the project's folder without it")
     parser.add_argument("--client-id", metavar="ID", help="of a client that is registered with the server's login")
     parser.add_argument("--scope", action="append", default=[], metavar="SCOPE", help="asked for at a login")
@@ -121,6 +122,7 @@ def _add(arguments: Sequence[str]) -> int:
             **given,
             "env": _pairs(options.env, "--env"),
             "headers": _pairs(options.header, "--header"),
+            "type": "sse" if options.sse else "",
             "cwd": options.cwd,
             "client_id": options.client_id,
             "scopes": options.scope,

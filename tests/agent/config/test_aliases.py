@@ -43,6 +43,7 @@ def configured(folder: Path, text: str, *settings: str) -> Config:
          20_000),
         ("toolOutputCache.maxMessageBytes", "[toolOutputCache]\nmaxMessageBytes = 7", "agent.max_message_bytes", 7),
         ("maxLineLength", "[agent]\nmaxLineLength = 7", "agent.max_line_length", 7),
+        ("mcp.startup_timeout", "[mcp]\nstartup_timeout = 3", "mcp.wait", 3.0),
         ("keepLastN", "[agent]\nkeepLastN = 10", "agent.keep_last_n", 10),
         ("prune.keep_last_n", "[prune]\nkeep_last_n = 10", "agent.keep_last_n", 10),
         ("compaction.retainLastTurns", "[compaction]\nretainLastTurns = 2", "agent.retain_last_turns", 2),
