@@ -1,20 +1,18 @@
 """The composition root: one session made of its parts, each of which is made here."""
 
-import asyncio
 import shutil
 import tempfile
 import time
 from collections import ChainMap
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from dataclasses import field, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from agent.archive.session_archive import SessionArchive
 from agent.calls.approval import Approval
-from agent.calls.execute import CallRunner, Guard, unguarded
+from agent.calls.execute import CallRunner, unguarded
 from agent.calls.loop_guard import LoopGuard
 from agent.calls.output_reader import OutputReader
 from agent.calls.output_view import Ingest, around_calls, hooks_of
@@ -23,13 +21,14 @@ from agent.calls.project_rules import ProjectRules
 from agent.channel import Channel
 from agent.checkpoints.checkpoint_thread import CheckpointThread
 from agent.checkpoints.session_checkpoints import SessionCheckpoints, open_project
+from agent.compose_project import extensions_of, hooks_in, servers_of, trust_in
 from agent.config.values import Config
 from agent.context.control_calls import PLAN
 from agent.context.estimate import decode_estimator, server_in
 from agent.context.secret_tokens import SecretTokens
 from agent.input.instruction_news import InstructionNews
 from agent.lsp.session_languages import SessionLanguages
-from agent.messages import Conversation, Message
+from agent.messages import Conversation
 from agent.providers.factory import (
     build_provider,
     build_summarisers,
@@ -85,12 +84,6 @@ from tools.sandbox.sandbox import Sandbox
 from tools.submit_plan import SubmitPlan
 from tools.task import Task
 from tools.tool_output_cache import unlisted_tools
-
-if TYPE_CHECKING:  # types only: who has servers pays for them
-    from agent.extensions.session_extensions import SessionExtensions
-    from agent.extensions.session_trust import SessionTrust
-    from agent.hooks.session_hooks import SessionHooks
-    from agent.mcp.running import RunningServers
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,9 +158,9 @@ class Composer:
         tools, server_tools = tools_for(compacting, config, languages, keeps=not self.ephemeral), ServerTools()
         agents = SessionAgents(built_in(), config.agents_concurrent, self.compose_agent)
         tools = with_agents(tools, agents) if role is None else role.tools_of(tools)
-        trust = await self._trust(channel, languages) if role is None else None
-        extensions = self._extensions(trust)
-        servers = self._servers(server_tools, channel, closing, trust)
+        trust = await trust_in(config, channel, languages) if role is None else None
+        extensions = await extensions_of(config, trust)
+        servers = servers_of(config, self.environment, self.root, server_tools, channel, closing, trust)
         finders, spares = servers is not None and bool(servers.entries), not config.tools_allowed
         deferral = Deferral(config.tool_deferral_threshold, await recorder.tool_uses(), finders=finders, spares=spares)
 
@@ -198,7 +191,10 @@ class Composer:
         checkpoints = self._checkpoints(recorder, workspace, channel) if role is None else None
         guard = checkpoints.around if checkpoints is not None else unguarded if role is None else role.guard
         after_tool = hooks_of(hooks_for_calls(config), row.id, workspace, interrupt, emit, guard)
-        hooks = self._hooks(recorder, workspace, channel, approval, closing, trust, guard, is_new=is_new)
+        hooks = hooks_in(
+            config, recorder, workspace, channel, self.secrets, lambda: approval.policy.mode, closing, trust, guard,
+            is_new=is_new,
+        )  # fmt: skip
         tool_hooks = around_calls(hooks if role is None else role.parent.hooks, workspace, emit, guard)
         ingest = Ingest(archive.archive, offloading_of(config), emit, reader, debug, after_tool, tool_hooks)
         own = {tool.name: tool for tool in (Task(), *tools, SubmitPlan(), *unlisted_tools())}
@@ -328,83 +324,14 @@ class Composer:
         channel.note_with(checkpoints.note)
         return checkpoints
 
-    async def _trust(self, channel: Channel, languages: SessionLanguages) -> "SessionTrust | None":
-        """What of the project may be used; None where there is nothing to be asked about. Scripts are told nothing of
-        language servers that they do without."""
-        config, wants = self.config, channel.is_interactive and languages.may_want_trust
-        if not (config.may_have_servers or config.may_have_hooks or config.may_have_extensions or wants):
-            return None
-        from agent.extensions.session_trust import SessionTrust  # noqa: PLC0415  # deferred: few projects bring something
-
-        trust = SessionTrust(config, channel)
-        trust.add(await asyncio.to_thread(languages.items) if wants else ())
-        return trust
-
-    def _extensions(self, trust: "SessionTrust | None") -> "SessionExtensions | None":
-        """The commands and skills of a session; None where there are none."""
-        if trust is None or not self.config.may_have_extensions:
-            return None
-        from agent.extensions.session_extensions import SessionExtensions  # noqa: PLC0415  # deferred: as above
-
-        extensions = SessionExtensions(self.config, trust)
-        return extensions if extensions.skills or extensions.commands or extensions.problems else None
-
-    def _servers(
-        self, served: ServerTools, channel: Channel, closing: AsyncExitStack, trust: "SessionTrust | None"
-    ) -> "RunningServers | None":
-        """The servers of a session; None when none is declared."""
-        if trust is None or not self.config.may_have_servers:
-            return None
-        from agent.mcp.running import RunningServers  # noqa: PLC0415  # deferred: few projects have servers
-
-        servers = RunningServers(self.config, self.environment, self.root, served, channel, trust)
-        closing.push_async_callback(servers.close)
-        return servers
-
-    def _hooks(
-        self,
-        recorder: Recorder,
-        workspace: Workspace,
-        channel: Channel,
-        approval: Approval,
-        closing: AsyncExitStack,
-        trust: "SessionTrust | None",
-        guard: Guard,
-        *,
-        is_new: bool,
-    ) -> "SessionHooks | None":
-        """What tells programs what happens; None where none is declared."""
-        if trust is None or not self.config.may_have_hooks:
-            return None
-        from agent.hooks.opening import session_hooks  # noqa: PLC0415  # deferred: few users have hooks
-
-        async def read(start: int) -> tuple[Sequence[Message], int]:
-            messages, end = await recorder.log.messages(start)
-            return self.secrets.messages(tuple(messages)), end
-
-        hooks = session_hooks(
-            self.config,
-            recorder.session,
-            workspace,
-            channel,
-            read,
-            lambda: approval.policy.mode,
-            "startup" if is_new else "resume",
-            trust,
-            partial(guard, "run", (), reads_only=False, show=lambda _: None),
-        )
-        if hooks is not None:
-            closing.push_async_callback(hooks.close)
-        return hooks
-
     def _sandbox(self, outputs: Path, roots: list[Path], closing: AsyncExitStack) -> Sandbox | None:
         """The boundary of a session's commands, whose /tmp ends with the session."""
         if self.config.sandbox == "off":
             return None
         folders, scratch = self.config.folders, outputs / "tmp"
         closing.callback(shutil.rmtree, scratch, ignore_errors=True)
-        plugins = folders.data / "plugins"  # scripts of their skills run in commands
-        shown = (self.root, outputs, *((plugins.resolve(),) if plugins.is_dir() else ()))
+        scripts = (folders.data / "plugins", folders.config / "skills")  # those of skills run in commands
+        shown = (self.root, outputs, *(each.resolve() for each in scripts if each.is_dir()))
         ours = (folders.config, folders.data, folders.logs)
         unwanted = list(filter(None, map(redirection, (self.root, *roots))))
         network = SessionNetwork(self.config.web_private)

@@ -1,0 +1,107 @@
+"""The parts of a session that it has only where its user or its project brings something: trust in the project,
+commands and skills, servers, hooks. What nobody brings is not loaded."""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AsyncExitStack
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from agent.calls.execute import Guard
+from agent.channel import Channel
+from agent.config.options import Mode
+from agent.config.values import Config
+from agent.context.secret_tokens import SecretTokens
+from agent.lsp.session_languages import SessionLanguages
+from agent.messages import Message
+from agent.records.recorder import Recorder
+from agent.window.server_tools import ServerTools
+from tools.base import Workspace
+
+if TYPE_CHECKING:  # types only: who has servers pays for them
+    from agent.extensions.session_extensions import SessionExtensions
+    from agent.extensions.session_trust import SessionTrust
+    from agent.hooks.session_hooks import SessionHooks
+    from agent.mcp.running import RunningServers
+
+
+async def trust_in(config: Config, channel: Channel, languages: SessionLanguages) -> "SessionTrust | None":
+    """What of the project may be used; None where there is nothing to be asked about. Scripts are told nothing of
+    language servers that they do without."""
+    wants = channel.is_interactive and languages.may_want_trust
+    if not (config.may_have_servers or config.may_have_hooks or config.may_have_extensions or wants):
+        return None
+    from agent.extensions.session_trust import SessionTrust  # noqa: PLC0415  # deferred: few projects bring something
+
+    trust = SessionTrust(config, channel)
+    trust.add(await asyncio.to_thread(languages.items) if wants else ())
+    return trust
+
+
+async def extensions_of(config: Config, trust: "SessionTrust | None") -> "SessionExtensions | None":
+    """The commands and skills of a session; None where there are none."""
+    if trust is None or not config.may_have_extensions:
+        return None
+    from agent.extensions.session_extensions import SessionExtensions  # noqa: PLC0415  # deferred: as above
+
+    extensions = await asyncio.to_thread(SessionExtensions, config, trust)
+    return extensions if extensions.skills or extensions.commands or extensions.problems else None
+
+
+def servers_of(
+    config: Config,
+    environment: Mapping[str, str],
+    root: Path,
+    served: ServerTools,
+    channel: Channel,
+    closing: AsyncExitStack,
+    trust: "SessionTrust | None",
+) -> "RunningServers | None":
+    """The servers of a session; None when none is declared."""
+    if trust is None or not config.may_have_servers:
+        return None
+    from agent.mcp.running import RunningServers  # noqa: PLC0415  # deferred: few projects have servers
+
+    servers = RunningServers(config, environment, root, served, channel, trust)
+    closing.push_async_callback(servers.close)
+    return servers
+
+
+def hooks_in(
+    config: Config,
+    recorder: Recorder,
+    workspace: Workspace,
+    channel: Channel,
+    secrets: SecretTokens,
+    mode: Callable[[], Mode],
+    closing: AsyncExitStack,
+    trust: "SessionTrust | None",
+    guard: Guard,
+    *,
+    is_new: bool,
+) -> "SessionHooks | None":
+    """What tells programs what happens; None where none is declared."""
+    if trust is None or not config.may_have_hooks:
+        return None
+    from agent.hooks.opening import session_hooks  # noqa: PLC0415  # deferred: few users have hooks
+
+    async def read(start: int) -> tuple[Sequence[Message], int]:
+        messages, end = await recorder.log.messages(start)
+        return secrets.messages(tuple(messages)), end
+
+    guarded = partial(guard, "run", (), reads_only=False, show=lambda _: None)
+    hooks = session_hooks(
+        config,
+        recorder.session,
+        workspace,
+        channel,
+        read,
+        mode,
+        "startup" if is_new else "resume",
+        trust,
+        guarded,
+    )
+    if hooks is not None:
+        closing.push_async_callback(hooks.close)
+    return hooks
