@@ -19,7 +19,7 @@ MOST_NAMED = 6
 _DECIDE = "start `ebb` in a terminal to decide, or give `--trust` to have what this project brings"
 _EFFECTS: Mapping[Kind, str] = {
     "skill": "The model reads a skill where it fits; its scripts run as commands of the model do.",
-    "command": "The text of a command becomes your message when you name it; what it runs, runs as the model's commands do.",
+    "command": "The text of a command becomes your message when you name it; what it runs, runs as those of the model.",
     "agent": "The model may hand work to an agent, which may do no more than the session may.",
     "hook": "A hook runs by itself, without a question, each time: in the sandbox, where there is one.",
 }
