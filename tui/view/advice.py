@@ -41,6 +41,7 @@ BY_CAUSE: Mapping[str, str] = {
     "organisation": "whoever manages the organisation can change that; `/model` switches to another model meanwhile",
     "access": "the key is right, but not for this: choose another model with `/model`, or change what the key may do",
     "spending_limit": "raise the limit at the provider, or choose another model with `/model`",
+    "tools": "`/model` switches to a model that takes tools",
     "retired": "`/model` switches to a model that is still offered",
     "content": "rephrase the message, or choose another model with `/model`",
 }

@@ -263,6 +263,10 @@ ORGANISATION_KINDS = any_of(
     r"unverified_\w*",
 )
 
+NO_TOOLS = (
+    r"does(?: not|n't) support (?:tools?\b|tool (?:use|call)|function.?call)|no endpoints found that support tool use"
+)
+
 UNABLE = any_of(
     r"\b(?:images?|audio|video|vision|tools?|tool.?choice|thinking|reasoning|grammar|function)\b[^.]{0,40}?"
     r"\b(?:is|are) (?:not|un)\s?supported",

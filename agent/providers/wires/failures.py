@@ -74,6 +74,7 @@ _BY_CAUSE: Mapping[str, str] = {
     "content": "{model} declined this content{detail} Rephrase the message.",
     "spending_limit": "a spending limit for {model} is reached{detail} Raise it there, or use another model.",
     "access": "{model} may not be used with this key ({status}){detail} Check what the key may use, and `base_url`.",
+    "tools": "{model} takes no tools, without which nothing is done here{detail} Use another model.",
     "retired": "{model} is no longer offered{detail} Use another model.",
 }
 """A cause says more than a kind."""
