@@ -8,6 +8,8 @@ from agent.extensions.custom_commands import Form, TextPart, parts_of
 from tools.lazy import dataclass
 
 _PLACE = re.compile(r"\$(?:ARGUMENTS(?:\[(?P<index>\d+)\])?|(?P<number>\d))(?!\w)")
+_COMMANDS = re.compile(r"Bash\((.+)\)")
+_UNCLEAR = frozenset("*?[]{}()$`|&;<>\n\\")
 _ARGS = "{{args}}"
 _FILE = re.compile(r"@\{([^{}\n]+)\}")
 
@@ -46,6 +48,19 @@ def _put(part: TextPart, form: Form, written: str) -> str:
         return _at(words, int(match["number"]) - 1) if match["number"] is not None else written
 
     return _PLACE.sub(argument, part.text)
+
+
+def rules_of(tools: Sequence[str]) -> tuple[str, ...]:
+    """The permission rules that stand for what a text would run without a question, as far as one stands for exactly
+    that: commands by how they begin, or whole. All commands, and patterns within, are none."""
+    rules = []
+    for tool in tools:
+        match = _COMMANDS.fullmatch(tool)
+        begins = match is not None and match[1].endswith(":*")
+        line = "" if match is None else " ".join(match[1].removesuffix(":*").split())
+        if line and not _UNCLEAR.intersection(line):
+            rules.append(f"bash({line})" if begins else f"bash(={line})")
+    return tuple(dict.fromkeys(rules))
 
 
 def words_of(written: str) -> list[str]:

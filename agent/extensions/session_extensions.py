@@ -5,6 +5,7 @@ from typing import TypeAlias
 
 from agent.config.values import Config
 from agent.extensions.custom_commands import CustomCommand, find_commands
+from agent.extensions.expansion import rules_of
 from agent.extensions.session_trust import SessionTrust
 from agent.extensions.skills import Skill, find_skills
 from agent.extensions.trust import Standing
@@ -23,6 +24,7 @@ class SessionExtensions:
         """What is left out and why, a line each."""
         self._trust = trust
         self._told: dict[str, int] = {}
+        self._offered: set[str] = set()
         trust.add((*(skill.item for skill in self.skills), *(command.item for command in self.commands)))
         self._named: list[Named] = [*self.commands, *(skill for skill in self.skills if skill.for_user)]
 
@@ -41,6 +43,12 @@ class SessionExtensions:
         """What a name means: as it is written, or else in small letters. It may not be approved."""
         exact = next((each for each in self._named if each.name == name), None)
         return exact or next((each for each in self._named if each.name.lower() == name.lower()), None)
+
+    def rules_to_offer(self, named: Named) -> tuple[str, ...]:
+        """The permission rules that it would like to have, once a session."""
+        rules = rules_of(named.tools) if named.item.key not in self._offered else ()
+        self._offered.add(named.item.key)
+        return rules
 
     def news(self, known: str, epoch: int) -> tuple[Skill, ...]:
         """The skills that may be used now and of which the model was not told: `known` is its system text, and what

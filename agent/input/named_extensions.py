@@ -5,6 +5,7 @@ import re
 from dataclasses import replace
 
 from agent.calls.execute import run_apart
+from agent.calls.policy import parse_rule
 from agent.context.mentions import headed
 from agent.errors import UsageError
 from agent.events import Noticed
@@ -21,6 +22,7 @@ from tools.outputs.extent import shortened
 
 LONGEST = 200_000
 """Characters that a command may become."""
+AS_USUAL, ALLOW = "ask as usual", "allow these"
 WELL = "\nexit code 0"
 """How the output of a command that has not failed ends: nobody needs it in a text."""
 LONGEST_OUTPUT = 30_000
@@ -57,6 +59,7 @@ async def _parts(named: Named, written: str, extensions: SessionExtensions, env:
         except (UnusableFile, BrokenFrontMatter) as error:
             raise UsageError(f"the skill `/{named.name}` cannot be read: {error}") from error
         about = f"The user asks for the skill `{named.name}`, in `{named.path.parent}`. It says:\n\n"
+    await _offer_rules(named, extensions, env)
     expansion = expanded(text, form, written)
     pieces, size = list[str](), 0
     for part in expansion.parts:
@@ -69,6 +72,23 @@ async def _parts(named: Named, written: str, extensions: SessionExtensions, env:
     mentioned = await with_attached(User((Text(expansion.words),)), env) if "@" in expansion.words else User(())
     files = tuple(part for part in mentioned.parts[1:] if isinstance(part, Note))
     return (headed(about, "".join(pieces)), *files)
+
+
+async def _offer_rules(named: Named, extensions: SessionExtensions, env: Env) -> None:
+    """What it would like to run without a question is asked about where that changes something, and holds for this
+    session."""
+    approval = env.call_runner.approval
+    if approval.ask is None or approval.policy.mode not in ("ask", "accept-edits"):
+        return
+    allowed = {str(rule) for rule in approval.policy.allow}
+    rules = [rule for rule in extensions.rules_to_offer(named) if str(parse_rule(rule)) not in allowed]
+    if not rules:
+        return
+    lines = "\n".join(f"  {rule}" for rule in rules)
+    question = f"`/{named.name}` would like to run these without a question, in this session:\n\n{lines}"
+    if await env.call_runner.workspace.ask(question, (AS_USUAL, ALLOW)) == ALLOW:
+        for rule in rules:
+            approval.keep(rule)
 
 
 async def _printed(command: str, named: Named, env: Env) -> str:

@@ -10,11 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.config.load import load_config
-from agent.events import Event, Noticed, QuestionAsked, TurnFailed
+from agent.events import Decision, Event, Noticed, PermissionAsked, QuestionAsked, TurnFailed
 from agent.extensions.custom_commands import Form, TextPart, find_commands, parts_of
-from agent.extensions.expansion import expanded
+from agent.extensions.expansion import expanded, rules_of
 from agent.extensions.skills import find_skills, listed_at_start
 from agent.extensions.trust_question import ALL, EACH, LATER, NEVER
+from agent.input.named_extensions import ALLOW, AS_USUAL
 from agent.messages import Note, User
 from agent.session import Session
 from agent.sessions import Sessions
@@ -202,6 +203,33 @@ async def test_what_a_project_brings_is_one_question_and_then_can_be_used(brough
     sessions, session = await open_session(brought)
     await say(session, "/look y")
     assert notes(session)[0].endswith("Look: y")
+    await sessions.close()
+
+
+def test_what_a_text_would_run_unasked_is_a_rule_where_one_says_exactly_that() -> None:
+    tools = ("Read", "Bash", "Bash(git add:*)", "Bash(npm  test)", "Bash(rm *)", "Bash(a; b:*)", "Bash(git add:*)")
+    assert rules_of(tools) == ("bash(git add)", "bash(=npm test)")
+
+
+@pytest.mark.parametrize(("answer", "asks"), [(ALLOW, 0), (AS_USUAL, 1)])
+async def test_what_a_command_would_run_unasked_is_offered_as_a_rule(brought: Brought, answer: str, asks: int) -> None:
+    text = "---\nallowed-tools: Bash(tac:*)\n---\nState: !`tac a.txt`\n"
+    brought.write("a.txt", "one\n")
+    brought.write(".claude/commands/state.md", text, of_user=True)
+    sessions, session = await open_session(brought, interactive=True)
+    await session.change_mode("ask")
+    questions: list[str] = []
+    permissions = 0
+    async for event in session.send("/state"):
+        if isinstance(event, QuestionAsked):
+            questions.append(event.question)
+            session.answer(event.id, answer)
+        elif isinstance(event, PermissionAsked):
+            permissions += 1
+            session.answer(event.id, Decision("allow"))
+    offered = "`/state` would like to run these without a question, in this session:\n\n  bash(tac)"
+    assert (questions, permissions) == ([offered], asks)
+    assert notes(session)[0].rstrip().endswith("State: one")
     await sessions.close()
 
 
