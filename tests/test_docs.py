@@ -19,6 +19,7 @@ ELSEWHERE = {
     "make demo": "builds a virtual environment; `ebb demo`, which it runs, has tests of its own",
     "ebb serve": "wants a browser: tests/tui/web",
     "ebb mcp test": "wants the servers of the example: tests/test_mcp_command.py",
+    "ebb mcp import github cursor:files 7": "wants servers of other programs: tests/agent/imports/test_servers.py",
     "ebb mcp login wiki": "wants the servers of the example: tests/test_mcp_command.py",
     "ebb mcp logs forge": "wants the servers of the example: tests/test_mcp_command.py",
     "ebb undo --dry-run": "wants changed files: tests/test_undo_command.py",
