@@ -105,16 +105,19 @@ def remember(text: str, path: Path) -> Remembered:
     line = f"{entry}\n".encode("utf-8", "replace")
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        is_new = not path.exists()
-        handle = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        with open(handle, "r+b", buffering=0) as file:
-            fcntl.flock(handle, fcntl.LOCK_EX)
-            size = os.fstat(handle).st_size
-            if size and os.pread(handle, 1, size - 1) != b"\n":
-                line = b"\n" + line
-            file.write(line)
-            before = None if is_new and not size else size
-            return Remembered(entry, str(path), before, _digest_of(handle))
+        while True:
+            is_new = not path.exists()
+            handle = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            with open(handle, "r+b", buffering=0) as file:
+                fcntl.flock(handle, fcntl.LOCK_EX)
+                if not _is_at(path, handle):
+                    continue  # its last line was forgotten meanwhile, and the file with it
+                size = os.fstat(handle).st_size
+                if size and os.pread(handle, 1, size - 1) != b"\n":
+                    line = b"\n" + line
+                file.write(line)
+                before = None if is_new and not size else size
+                return Remembered(entry, str(path), before, _digest_of(handle))
     except OSError as error:
         raise UsageError(f"cannot write to `{path}`: {error.strerror or error}") from error
 
@@ -135,6 +138,14 @@ def take_back(kept: Remembered) -> None:
                 os.ftruncate(handle, kept.before)
     except OSError as error:
         raise UsageError(f"cannot write to `{path}`: {error.strerror or error}") from error
+
+
+def _is_at(path: Path, handle: int) -> bool:
+    """Whether an open file is still the one of that name."""
+    try:
+        return os.path.samestat(os.stat(path), os.fstat(handle))
+    except FileNotFoundError:
+        return False
 
 
 def _digest_of(handle: int) -> str:

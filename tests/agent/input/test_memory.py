@@ -1,6 +1,7 @@
 """Where something can be remembered, and what is."""
 
 import os
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import pytest
 from agent.config.load import load_config
 from agent.errors import UsageError
 from agent.input.instruction_files import PROJECT_FILES
-from agent.input.memory import forget, kept_notes, places, remember
+from agent.input.memory import KeptNote, forget, kept_notes, places, remember
 
 
 @pytest.mark.parametrize("name", PROJECT_FILES)
@@ -66,3 +67,16 @@ def test_what_is_kept_is_listed_and_forgotten_one_by_one(tmp_path: Path) -> None
         forget(note)
     assert kept_notes(config) == ()
     assert not own.exists()
+
+
+def test_what_is_remembered_while_somebody_else_forgets_is_not_lost(tmp_path: Path) -> None:
+    path = tmp_path / "notes.md"
+
+    def work(number: int) -> None:
+        remember(f"line {number}", path)
+        if number % 2:
+            forget(KeptNote(path, f"- line {number}", "", is_line=True))
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(work, range(200)))
+    assert sorted(path.read_text().splitlines()) == sorted(f"- line {number}" for number in range(0, 200, 2))
