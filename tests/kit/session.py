@@ -70,6 +70,8 @@ SUMMARY: dict[str, Any] = {"text": "<retain>a.txt</retain><summary>Files were re
 COMPACTING, UNCUT = CompactionSettings(SMALL), Offloading(threshold=10**9)
 ASKED = "context window is nearly full"
 """What a request for a summary says, and none else."""
+USUAL_TOOLS = tuple(tool for tool in builtin_tools() if tool.name != "task")
+"""Sessions of the kit have nobody to give work to, and many a window of theirs is measured to the token."""
 CONFIG = load_config(Path("/"), {"EBB_HOME": "/nowhere"}, {"recall.scope": "all"})
 
 
@@ -100,7 +102,7 @@ async def assembled(
 ) -> Session:
     """A session in a store, new or as it was left there. `keeps`: whether it keeps what leaves the view. `repeats`:
     counts calls that are the same; scripts repeat themselves. `parts`: more of what its steps work with."""
-    tools = builtin_tools() if tools is None else tools
+    tools = USUAL_TOOLS if tools is None else tools
     targets = model if isinstance(model, Targets) else Targets(model)
     channel = Channel(interactive=interactive)
     emit, interrupt = channel.emit, channel.interrupt
@@ -171,7 +173,7 @@ class Home:
     async def session(self, model: Provider | Targets, *extra: Tool, resume: bool = False, **parts: Any) -> Session:
         """A session as users have it, with the built-in tools and some more. `parts`: what `assembled` takes."""
         workspace = Workspace(self.root, self.outputs, kept=self.found, fetch=lambda ref, scope: self.found(ref))
-        usual: dict[str, Any] = {"row": ROW, "is_new": not resume, "tools": (*builtin_tools(), *extra)}
+        usual: dict[str, Any] = {"row": ROW, "is_new": not resume, "tools": (*USUAL_TOOLS, *extra)}
         session = await assembled(model, workspace, self.thread, self.store, **{**usual, **parts})
         self.sessions.append(session)
         return session

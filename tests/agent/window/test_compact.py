@@ -29,9 +29,20 @@ from agent.window.model_summary import CompactionContext
 from tests.agent.context.test_context import is_valid
 from tests.agent.histories import conversations
 from tests.agent.providers.wires.cases import PIXEL
-from tests.kit.session import ASKED, SMALL, Home, call, compactions, events_of, fill, first_turn, prints, said_last
+from tests.kit.session import (
+    ASKED,
+    SMALL,
+    USUAL_TOOLS,
+    Home,
+    call,
+    compactions,
+    events_of,
+    fill,
+    first_turn,
+    prints,
+    said_last,
+)
 from tests.waiting import until
-from tools.catalog import builtin_tools
 from tools.final_report import FinalReport
 from tools.process.state import ProgramState
 
@@ -153,7 +164,7 @@ async def test_an_overflow_never_asks_the_model_about_the_whole_conversation_aga
 async def test_a_full_window_ends_in_a_report_when_the_user_wants_that(home: Home) -> None:
     report = {"text": "", "calls": [call("final_report", report="it is done"), call("read", path="x")]}
     provider = Scripted.of(*fill(), report, context_window=14_200)
-    tools = (*builtin_tools(), FinalReport())
+    tools = (*USUAL_TOOLS, FinalReport())
     session = await home.open(provider, compacting=CompactionSettings(SMALL, on_full="final"), tools=tools)
     events = await events_of(session)
     assert len([e for e in events if isinstance(e, FinalTurn)]) == 1
@@ -185,7 +196,7 @@ async def test_a_final_turn_ends_whatever_the_model_does(
 
 async def test_a_report_ends_a_turn_that_has_room_left(home: Home) -> None:
     provider = Scripted.of({"calls": [call("final_report", report="done early")]})
-    session = await home.open(provider, tools=(*builtin_tools(), FinalReport()))
+    session = await home.open(provider, tools=(*USUAL_TOOLS, FinalReport()))
     assert (await events_of(session))[-1] == TurnFinished("answered", "done early")
 
 

@@ -11,11 +11,10 @@ from agent.session import Session
 from agent.view_events import PrefixDrifted
 from agent.window.deferral import Deferral, specs_of
 from agent.window.server_tools import ServerTools
-from tests.kit.session import ASKED, Home, call, events_of, finished, notes_in, offered, prints
+from tests.kit.session import ASKED, USUAL_TOOLS, Home, call, events_of, finished, notes_in, offered, prints
 from tests.served import Served as ServedTool
-from tools.catalog import builtin_tools
 
-OWN = tuple(tool.name for tool in builtin_tools())
+OWN = tuple(tool.name for tool in USUAL_TOOLS)
 FORGE = tuple(ServedTool(f"mcp__forge__{deed}", f"{deed} an issue") for deed in ("open", "close"))
 CHAT = (ServedTool("mcp__chat__say", "Says something in a channel"),)
 SUMMARY = {"when": ASKED, "text": "<summary>we worked</summary>"}
@@ -154,7 +153,7 @@ async def test_of_tools_that_came_late_the_one_that_was_used_is_shown_first(home
     await events_of(session)
     await events_of(session, "say hi")
     servers.served.join()
-    specs = (*specs_of(builtin_tools()), *servers.served.specs)
+    specs = (*specs_of(USUAL_TOOLS), *servers.served.specs)
     deferral.choose(specs, 1, lambda spec: int(spec.kind == "mcp"), lambda event: None)
     assert deferral.held_back == {tool.name for tool in late[:-1]}
     assert list(await session._env.recorder.tool_uses()) == [late[-1].name]
