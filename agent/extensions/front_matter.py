@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 
 MOST = 65_536
 """Characters of a head."""
@@ -24,7 +25,7 @@ def split(text: str) -> tuple[dict[str, object], str]:
         raise BrokenFrontMatter("line 1: the head that begins with `---` does not end")
     if len(found["head"]) > MOST:
         raise BrokenFrontMatter(f"the head is longer than {MOST:,} characters")
-    return _parsed(found["head"]), text[found.end() :].lstrip("\n")
+    return dict(_parsed(found["head"])), text[found.end() :].lstrip("\n")
 
 
 def text_at(head: Mapping[str, object], key: str) -> str:
@@ -44,6 +45,7 @@ def list_at(head: Mapping[str, object], key: str) -> tuple[str, ...] | None:
     return tuple(_LISTED.findall(value)) if isinstance(value, str) else None
 
 
+@lru_cache(maxsize=256)
 def _parsed(head: str) -> dict[str, object]:
     import yaml  # noqa: PLC0415  # deferred: only who brings something needs it
 

@@ -10,6 +10,9 @@ from agent.extensions.session_trust import SessionTrust
 from agent.extensions.skills import Skill, find_skills
 from agent.extensions.trust import Standing
 
+MOST_TOLD = 10
+"""Lines about what is left out."""
+
 Named: TypeAlias = CustomCommand | Skill
 """What the user calls by its name."""
 
@@ -20,7 +23,9 @@ class SessionExtensions:
     def __init__(self, config: Config, trust: SessionTrust) -> None:
         self.skills, of_skills = find_skills(config)
         self.commands, of_commands = find_commands(config)
-        self.problems = (*of_skills, *of_commands)
+        problems = (*of_skills, *of_commands)
+        more = (f"{len(problems) - MOST_TOLD} more skills and commands are left out",) if problems[MOST_TOLD:] else ()
+        self.problems = (*problems[:MOST_TOLD], *more)
         """What is left out and why, a line each."""
         self._trust = trust
         self._told: dict[str, int] = {}
