@@ -119,6 +119,8 @@ class JobQueue(ABC):
             self.send(text)
             return
         match parse(self.greeter.meant(text)):
+            case Unknown() if name and session is None:
+                self.put_back(text)  # what is being opened may know it
             case Unknown() as unknown:
                 self.controller.notice(unknown.message)
             case Invocation() as invocation:
