@@ -8,9 +8,13 @@ from agent.context.tool_selection import CALL, SEARCH, ToolSpec
 SMALL = 8_000
 """Tokens that requests may take below which definitions are to leave them to the work."""
 SPARED = frozenset(
-    {"apply_patch", "edit_notebook", "web_fetch", "web_search", "todo", "compact_context", "ask_user", "task"}
+    {
+        *("apply_patch", "edit_notebook", "web_fetch", "web_search", "todo", "compact_context", "ask_user", "task"),
+        *("memory", "repo_map", "symbols", "diagnostics"),
+    }
 )
 """Tools that work can do without."""
+_OURS = ("builtin", "rare")
 JOBLESS, FOR_JOBS = 32_000, frozenset({"bash_output", "bash_kill"})
 """Tokens below which tools are offered only once there is a job that they are for: models with such windows call them
 for what any command has printed."""
@@ -37,7 +41,7 @@ def for_window(specs: Sequence[ToolSpec], effective: int, *, has_jobs: bool = Fa
     return tuple(
         _shortened(spec) if spec.kind == "builtin" and effective < SMALL else spec
         for spec in specs
-        if spec.kind != "builtin" or not is_spared(spec.name, effective, has_jobs=has_jobs)
+        if spec.kind not in _OURS or not is_spared(spec.name, effective, has_jobs=has_jobs)
     )
 
 
