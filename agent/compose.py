@@ -21,7 +21,7 @@ from agent.calls.project_rules import ProjectRules
 from agent.channel import Channel
 from agent.checkpoints.checkpoint_thread import CheckpointThread
 from agent.checkpoints.session_checkpoints import SessionCheckpoints, open_project
-from agent.compose_project import extensions_of, hooks_in, servers_of, trust_in
+from agent.compose_project import extensions_of, hooks_in, servers_of, skill_folders, trust_in
 from agent.config.values import Config
 from agent.context.control_calls import PLAN
 from agent.context.estimate import decode_estimator, server_in
@@ -330,7 +330,7 @@ class Composer:
             return None
         folders, scratch = self.config.folders, outputs / "tmp"
         closing.callback(shutil.rmtree, scratch, ignore_errors=True)
-        scripts = (folders.data / "plugins", folders.config / "skills")  # those of skills run in commands
+        scripts = (folders.data / "plugins", *skill_folders(self.config))  # those of skills run in commands
         shown = (self.root, outputs, *(each.resolve() for each in scripts if each.is_dir()))
         ours = (folders.config, folders.data, folders.logs)
         unwanted = list(filter(None, map(redirection, (self.root, *roots))))

@@ -49,6 +49,15 @@ async def extensions_of(config: Config, trust: "SessionTrust | None") -> "Sessio
     return extensions if extensions.skills or extensions.commands or extensions.problems else None
 
 
+def skill_folders(config: Config) -> tuple[Path, ...]:
+    """Where the user keeps skills, which commands may read wherever that is."""
+    if not config.may_have_extensions:
+        return ()
+    from agent.extensions.places import places  # noqa: PLC0415  # deferred: as above
+
+    return tuple(place.folder for place in places("skill", config) if place.owner == "user")
+
+
 def servers_of(
     config: Config,
     environment: Mapping[str, str],
