@@ -65,8 +65,8 @@ from agent.session_settings import (
     tools_for,
     why_unheld,
 )
-from agent.subagents.definitions import AgentDefinition, built_in
-from agent.subagents.role import AgentRole, with_agents
+from agent.subagents.definitions import AgentDefinition
+from agent.subagents.role import AgentRole, usable_agents, with_agents
 from agent.subagents.session_agents import SessionAgents
 from agent.window.deferral import Deferral, specs_of
 from agent.window.env import Env
@@ -156,10 +156,10 @@ class Composer:
 
         compacting = compacting_of(config, provider.window.effective)
         tools, server_tools = tools_for(compacting, config, languages, keeps=not self.ephemeral), ServerTools()
-        agents = SessionAgents(built_in(), config.agents_concurrent, self.compose_agent)
-        tools = with_agents(tools, agents) if role is None else role.tools_of(tools)
         trust = await trust_in(config, channel, languages) if role is None else None
         extensions = await extensions_of(config, trust)
+        agents = SessionAgents(partial(usable_agents, extensions), config.agents_concurrent, self.compose_agent)
+        tools = with_agents(tools, agents) if role is None else role.tools_of(tools)
         servers = servers_of(config, self.environment, self.root, server_tools, channel, closing, trust)
         finders, spares = servers is not None and bool(servers.entries), not config.tools_allowed
         deferral = Deferral(config.tool_deferral_threshold, await recorder.tool_uses(), finders=finders, spares=spares)

@@ -40,13 +40,14 @@ async def trust_in(config: Config, channel: Channel, languages: SessionLanguages
 
 
 async def extensions_of(config: Config, trust: "SessionTrust | None") -> "SessionExtensions | None":
-    """The commands and skills of a session; None where there are none."""
+    """The commands, skills and agents of a session; None where there are none."""
     if trust is None or not config.may_have_extensions:
         return None
     from agent.extensions.session_extensions import SessionExtensions  # noqa: PLC0415  # deferred: as above
 
     extensions = await asyncio.to_thread(SessionExtensions, config, trust)
-    return extensions if extensions.skills or extensions.commands or extensions.problems else None
+    found = (*extensions.skills, *extensions.commands, *extensions.agents, *extensions.problems)
+    return extensions if found else None
 
 
 def skill_folders(config: Config) -> tuple[Path, ...]:

@@ -4,6 +4,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import TypeAlias
 
 from tools.base import Arguments, Effect, Result, ToolError, Workspace, description_beside
+from tools.outputs.extent import listed
 from tools.schema import object_of, text
 
 Delegate: TypeAlias = Callable[[str, str, Workspace], Awaitable[Result]]
@@ -12,6 +13,10 @@ Delegate: TypeAlias = Callable[[str, str, Workspace], Awaitable[Result]]
 
 async def nobody_to_send(agent: str, prompt: str, workspace: Workspace) -> Result:
     raise ToolError("you are an agent yourself, and agents send off no others: do it with your own tools")
+
+
+MOST_LISTED = 20
+"""Agents of which the description says what they are for."""
 
 
 class Task:
@@ -25,7 +30,9 @@ class Task:
 
     @property
     def description(self) -> str:
-        lines = [f"- {name}: {purpose}" for name, purpose in self._agents.items()]
+        lines = [f"- {name}: {purpose}" for name, purpose in self._agents.items()][:MOST_LISTED]
+        if left := list(self._agents)[MOST_LISTED:]:
+            lines.append(f"Further agents: {listed(left, MOST_LISTED)}")
         return "\n".join([description_beside(__file__), *lines])
 
     @property
@@ -40,6 +47,4 @@ class Task:
         agent, prompt = text(arguments, "agent").strip(), text(arguments, "prompt").strip()
         if not prompt:
             raise ToolError("the prompt is empty: say what the agent is to do, and what its answer must hold")
-        if self._agents and agent not in self._agents:
-            raise ToolError(f"there is no agent `{agent[:80]}`; there are {', '.join(self._agents)}")
         return await self._delegate(agent, prompt, workspace)

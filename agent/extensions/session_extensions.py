@@ -1,9 +1,10 @@
-"""The skills and commands of one session: which there are, and which of them may be used now."""
+"""The skills, commands and agents of one session: which there are, and which of them may be used now."""
 
 from collections.abc import Set
 from typing import TypeAlias
 
 from agent.config.values import Config
+from agent.extensions.agent_files import AgentFile, find_agents, line_of
 from agent.extensions.custom_commands import CustomCommand, find_commands
 from agent.extensions.expansion import rules_of
 from agent.extensions.session_trust import SessionTrust
@@ -23,17 +24,21 @@ class SessionExtensions:
     def __init__(self, config: Config, trust: SessionTrust) -> None:
         self.skills, of_skills = find_skills(config)
         self.commands, of_commands = find_commands(config)
-        problems = (*of_skills, *of_commands)
-        more = (f"{len(problems) - MOST_TOLD} more skills and commands are left out",) if problems[MOST_TOLD:] else ()
+        self.agents, of_agents = find_agents(config)
+        problems = (*of_skills, *of_commands, *of_agents)
+        left = len(problems) - MOST_TOLD
+        more = (f"{left} more skills, commands and agents are left out",) if left > 0 else ()
         self.problems = (*problems[:MOST_TOLD], *more)
         """What is left out and why, a line each."""
         self._trust = trust
         self._told: dict[str, int] = {}
+        self._told_agents: dict[str, int] = {}
         self._offered: set[str] = set()
-        trust.add((*(skill.item for skill in self.skills), *(command.item for command in self.commands)))
+        of_files = (*(command.item for command in self.commands), *(agent.item for agent in self.agents))
+        trust.add((*(skill.item for skill in self.skills), *of_files))
         self._named: list[Named] = [*self.commands, *(skill for skill in self.skills if skill.for_user)]
 
-    def standing(self, named: Named) -> Standing:
+    def standing(self, named: Named | AgentFile) -> Standing:
         return self._trust.standing(named.item)
 
     def usable(self, taken: Set[str] = frozenset()) -> tuple[Named, ...]:
@@ -67,4 +72,18 @@ class SessionExtensions:
             and self._told.get(skill.name) != epoch
         ]
         self._told |= {skill.name: epoch for skill in new}
+        return tuple(new)
+
+    def usable_agents(self) -> tuple[AgentFile, ...]:
+        """Those that may be sent off now."""
+        return tuple(agent for agent in self.agents if self.standing(agent) == "on")
+
+    def agent_news(self, known: str, epoch: int) -> tuple[AgentFile, ...]:
+        """The agents that may be sent off now and of which the model was not told; `known` is what its tools say."""
+        new = [
+            agent
+            for agent in self.usable_agents()
+            if line_of(agent) not in known and self._told_agents.get(agent.name) != epoch
+        ]
+        self._told_agents |= {agent.name: epoch for agent in new}
         return tuple(new)

@@ -61,6 +61,9 @@ _ARGUMENTS: Mapping[str, Mapping[str, str]] = {
     "grep": {"ignore_case": "-i", "context": "-C", "limit": "head_limit", "mode": "output_mode"},
     "task": {"agent": "subagent_type"},
 }
+_OURS: Mapping[str, str] = {
+    theirs.replace("_", "").lower(): ours for ours, names in _NAMES.items() for theirs in (ours, *names)
+} | {"patch": "apply_patch"}
 _PATHS = ("file_path", "notebook_path", "path")
 """They are absolute there."""
 _STATUSES = {"pending": "pending", "doing": "in_progress", "done": "completed"}
@@ -79,6 +82,13 @@ def views_of(call: ToolCall, root: str) -> tuple[ToolView, ...]:
     if call.name in _REWRITERS:
         _REWRITERS[call.name](made)
     return (ToolView(names[0], made, names[1:]),)
+
+
+def our_names(theirs: Sequence[str]) -> tuple[str, ...]:
+    """The names of our tools for names of either kind, such as `Read` and `Bash(git log:*)`, without what stands in
+    brackets and in any case; what we have no tool for stays as it is written."""
+    names = (name.partition("(")[0].strip() for name in theirs)
+    return tuple(dict.fromkeys(_OURS.get(name.replace("_", "").lower(), name) for name in names))
 
 
 def absolute(path: str, root: str) -> str:

@@ -9,6 +9,7 @@ from agent.calls.policy import parse_rule
 from agent.context.mentions import headed
 from agent.errors import UsageError
 from agent.events import Noticed
+from agent.extensions import agent_files
 from agent.extensions.custom_commands import CustomCommand
 from agent.extensions.expansion import expanded
 from agent.extensions.extension_files import UnusableFile
@@ -36,11 +37,19 @@ async def with_extensions(said: User, extensions: SessionExtensions, env: Env) -
     Raises `UsageError` for one that cannot be used, since nothing would be left to send."""
     news = extensions.news(env.instructions.skills, env.watch.epoch)
     lines = "\n".join(map(line_of, news))
-    told = [Note(f"[The user allows these skills, too; read one before you do what it describes:\n{lines}]")]
+    told = (
+        [Note(f"[The user allows these skills, too; read one before you do what it describes:\n{lines}]")]
+        if news
+        else []
+    )
+    described = next((spec.description for spec in env.own_tools if spec.name == "task"), None)
+    if described is not None and (agents := extensions.agent_news(described, env.watch.epoch)):
+        lines = "\n".join(map(agent_files.line_of, agents))
+        told.append(Note(f"[The user allows these agents for `task`, too:\n{lines}]"))
     form = _FORM.fullmatch(said.text.strip())
     named = extensions.find(form[1]) if form is not None else None
     parts = () if named is None or form is None else await _parts(named, (form[2] or "").strip(), extensions, env)
-    return replace(said, parts=(*said.parts, *parts, *(told if news else ())))
+    return replace(said, parts=(*said.parts, *parts, *told))
 
 
 async def _parts(named: Named, written: str, extensions: SessionExtensions, env: Env) -> tuple[Note, ...]:

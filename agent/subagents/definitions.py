@@ -23,6 +23,8 @@ class AgentDefinition:
     """What it is told besides what every session is told."""
     tools: tuple[str, ...] | None = None
     """Names of built-in tools; None: all that its session has."""
+    without: tuple[str, ...] = ()
+    """Names of built-in tools that it has not."""
     model: str | None = None
     mode: Mode = "auto"
     """The most that it may do; its session's mode holds besides."""
@@ -31,8 +33,8 @@ class AgentDefinition:
 def built_in() -> tuple[AgentDefinition, ...]:
     """The agents that come with the program."""
     return (
-        AgentDefinition("explore", "finds and explains; changes nothing", _text("explore"), READING, mode="plan"),
-        AgentDefinition("review", "judges code or a diff; changes nothing", _text("review"), READING, mode="plan"),
+        AgentDefinition("explore", "read-only search", _text("explore"), READING, mode="plan"),
+        AgentDefinition("review", "read-only judge of code or a diff", _text("review"), READING, mode="plan"),
     )
 
 

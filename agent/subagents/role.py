@@ -5,14 +5,16 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from agent.calls.execute import Guard, unguarded
 from agent.config.options import Mode, stricter_mode
 from agent.config.values import Config
 from agent.context.prompt import Instructions
 from agent.input.instructions import in_mode
+from agent.providers.registry import known_models
 from agent.subagents.approval import AgentApproval
-from agent.subagents.definitions import HAND_BACK, AgentDefinition
+from agent.subagents.definitions import HAND_BACK, AgentDefinition, built_in
 from agent.subagents.session_agents import SessionAgents
 from agent.window.env import Env
 from agent.window.turn_limits import TurnLimits
@@ -20,6 +22,9 @@ from store.session_rows import SessionRow
 from tools.base import Tool
 from tools.lazy import dataclass
 from tools.task import Task
+
+if TYPE_CHECKING:  # types only: who brings some pays for them
+    from agent.extensions.session_extensions import SessionExtensions
 
 NOT_FOR_AGENTS = ("ask_user", "task")
 
@@ -33,16 +38,17 @@ class AgentRole:
     def row(self, config: Config) -> SessionRow:
         """A new session of its own, which belongs to the one that sends it off."""
         of, now = self.parent.recorder, time.time()
-        model = self.definition.model or config.agents_model or self.parent.provider.facts.id
+        usual = config.agents_model or self.parent.provider.facts.id
+        model = model_of(self.definition.model, usual)
         mode = stricter_mode(self.parent.call_runner.approval.policy.mode, self.definition.mode)
         id, name = secrets.token_hex(6), self.definition.name
         return SessionRow(id, of.project, "", model, mode, now, now, owner=of.session, agent=name)
 
     def tools_of(self, tools: Sequence[Tool]) -> tuple[Tool, ...]:
         """Those of its session that it is given."""
-        wanted = self.definition.tools
+        wanted, without = self.definition.tools, self.definition.without
         own = (tool for tool in tools if tool.name not in NOT_FOR_AGENTS)
-        return tuple(tool for tool in own if wanted is None or tool.name in wanted)
+        return tuple(tool for tool in own if tool.name not in without and (wanted is None or tool.name in wanted))
 
     def approval(self, outputs: Path) -> AgentApproval:
         """What its calls may do; what is in `outputs` it may read."""
@@ -64,6 +70,25 @@ class AgentRole:
         return TurnLimits(config.agents_max_turns)
 
 
+def model_of(said: str | None, usual: str) -> str:
+    """PROVIDER/NAME for what a definition says. A word alone, such as `haiku`, is a model of the usual one's provider
+    that is called so, or else the usual one."""
+    if said is None or "/" in said:
+        return said or usual
+    provider = usual.partition("/")[0]
+    named = [name for name in known_models(provider) if said.lower() in name.lower()]
+    return f"{provider}/{named[0]}" if named else usual
+
+
 def with_agents(tools: Sequence[Tool], agents: SessionAgents) -> tuple[Tool, ...]:
     """The tools of a session, with the one that sends off its agents."""
     return tuple(agents.tool if isinstance(tool, Task) else tool for tool in tools)
+
+
+def usable_agents(extensions: "SessionExtensions | None") -> tuple[AgentDefinition, ...]:
+    """The agents that a session may send off now."""
+    if extensions is None or not extensions.agents:
+        return built_in()
+    from agent.subagents.file_definitions import with_files  # noqa: PLC0415  # deferred: few users have some
+
+    return with_files(extensions.usable_agents())

@@ -26,7 +26,8 @@ from agent.subagents.hand_back import AgentWork, finished, told
 from agent.window.env import Env
 from tools.base import Result, ToolError, Workspace
 from tools.lazy import dataclass
-from tools.task import Task
+from tools.outputs.extent import listed
+from tools.task import MOST_LISTED, Task
 
 MOST_AT_ONCE = 10
 UNTOLD = (TextDelta, ReasoningDelta, CallDelta, ToolProgress, ContextMeasured)
@@ -46,8 +47,9 @@ class _Running:
 class SessionAgents:
     """They work for the session whose `Env` is `parent`, which is set as soon as it is there."""
 
-    def __init__(self, definitions: Sequence[AgentDefinition], concurrent: int, compose: Compose) -> None:
-        self._definitions = {definition.name: definition for definition in definitions}
+    def __init__(self, definitions: Callable[[], Sequence[AgentDefinition]], concurrent: int, compose: Compose) -> None:
+        """`definitions`: those that may be sent off now."""
+        self._definitions = definitions
         self._compose = compose
         self._places = asyncio.Semaphore(max(1, min(concurrent, MOST_AT_ONCE)))
         self._running: dict[str, _Running] = {}
@@ -56,7 +58,7 @@ class SessionAgents:
     @property
     def tool(self) -> Task:
         """What the model sends them off with."""
-        return Task({each.name: each.description for each in self._definitions.values()}, self.delegate)
+        return Task({each.name: each.description for each in self._definitions()}, self.delegate)
 
     @property
     def running(self) -> Sequence[RunningAgent]:
@@ -71,11 +73,14 @@ class SessionAgents:
     async def delegate(self, name: str, prompt: str, workspace: Workspace) -> Result:
         """What the agent hands back. Raises `ToolError` where it cannot be sent off."""
         assert self.parent is not None
+        definitions = {definition.name: definition for definition in self._definitions()}
+        if name not in definitions:
+            raise ToolError(f"there is no agent `{name[:80]}`; there are {listed(list(definitions), MOST_LISTED)}")
         if self._places.locked():
             workspace.progress("waits until another agent is done\n")
         async with self._places, AsyncExitStack() as closing:
             try:
-                session = await self._compose(self._definitions[name], self.parent, closing)
+                session = await self._compose(definitions[name], self.parent, closing)
             except AgentError as error:
                 raise ToolError(f"the agent could not be sent off: {error}") from error
             closing.push_async_callback(session.close)

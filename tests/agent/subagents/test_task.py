@@ -5,7 +5,14 @@ from pathlib import Path
 
 import pytest
 
+from agent.config.load import load_config
+from agent.context.estimate import count_tools, decode_estimator
+from agent.context.tool_selection import ToolSpec
+from agent.extensions.agent_files import find_agents
+from agent.subagents.definitions import built_in
+from agent.subagents.file_definitions import with_files
 from tests.kit.user import User
+from tools.task import Task
 
 FINAL = {"text": "It is in r1.\n\n## Findings\n- a.py:1: f returns 1\n- b.py:2: nothing"}
 READ = {"calls": [{"name": "read", "arguments": {"path": "a.py"}}]}
@@ -84,3 +91,68 @@ def test_an_agent_that_is_not_there_is_named_with_those_that_are(user: User) -> 
     run = user.ask({"calls": [task("nobody")]}, {"text": "no"}, form="stream-json")
     (done,) = (line for line in run.lines if line["type"] == "tool_finished")
     assert done["text"].endswith("there is no agent `nobody`; there are explore, review")
+
+
+LOOKER = """---
+name: looker
+description: looks at names
+tools: Read, Bash(git log:*)
+model: inherit
+---
+You look at names only.
+"""
+
+
+def bring(user: User, name: str, text: str) -> None:
+    path = user.project / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+
+
+def test_an_agent_of_a_trusted_project_is_told_its_text_and_has_no_more_than_its_tools(user: User) -> None:
+    bring(user, ".claude/agents/deep/looker.md", LOOKER)
+    bring(user, ".claude/agents/broken.md", "---\nname: broken\n---\nSay nothing.\n")
+    write = {"name": "write", "arguments": {"path": "b.py", "content": "x"}}
+    flags = (*model_of(user, READ, {"calls": [write]}, FINAL), "--trust", "--permission-mode", "auto")
+    run = user.ask({"calls": [task("looker")]}, {"text": "ok"}, flags=flags, form="stream-json")
+    (done,) = (line for line in run.lines if line["type"] == "agent_finished")
+    assert (done["name"], done["end"], done["read"], done["changed"]) == ("looker", "answered", ["a.py"], [])
+    assert not (user.project / "b.py").exists()
+    broken = user.project / ".claude/agents/broken.md"
+    told = [line["text"] for line in run.lines if line["type"] == "noticed"]
+    assert told == [f"the agent `{broken}` is left out: it has no description"]
+
+
+def test_an_agent_of_a_project_that_is_not_trusted_is_named_and_not_sent_off(user: User) -> None:
+    bring(user, ".claude/agents/looker.md", LOOKER)
+    run = user.ask({"calls": [task("looker")]}, {"text": "no"}, form="stream-json")
+    (done,) = (line for line in run.lines if line["type"] == "tool_finished")
+    assert done["text"].endswith("there is no agent `looker`; there are explore, review")
+    (told,) = (line["text"] for line in run.lines if line["type"] == "noticed")
+    assert told.startswith("the agent `looker` of this project is not approved, so it is left out")
+
+
+def test_files_of_agents_narrow_what_an_agent_may_do(user: User) -> None:
+    bring(user, ".claude/agents/looker.md", LOOKER)
+    bring(user, ".claude/agents/explore.md", LOOKER.replace("looker", "explore"))
+    opencode = "---\ndescription: writes nothing\ntools:\n  write: false\n  webfetch: false\n---\nDo it."
+    bring(user, ".opencode/agents/reader.md", opencode)
+    files, problems = find_agents(load_config(user.project, {"HOME": str(user.home)}, {}))
+    definitions = {one.name: (one.prompt, one.tools, one.without, one.model) for one in with_files(files)}
+    assert problems == ()
+    assert definitions | {"explore": None, "review": None} == {
+        "explore": None,
+        "review": None,
+        "looker": ("You look at names only.", ("read", "bash", "read_result"), (), None),
+        "reader": ("Do it.", None, ("write", "web_fetch", "apply_patch"), None),
+    }
+    (explore, _) = built_in()
+    assert with_files(files)[0] == explore
+    description = Task({one.name: one.description for one in with_files(files)}).description
+    assert description.splitlines()[-2:] == ["- looker: looks at names", "- reader: writes nothing"]
+
+
+def test_the_task_tool_takes_little_of_each_request() -> None:
+    tool = Task({one.name: one.description for one in built_in()})
+    spec = ToolSpec(tool.name, tool.description, tool.schema)
+    assert decode_estimator(None).tokens(count_tools([spec])) <= 150

@@ -1,0 +1,103 @@
+"""Agents that users and projects write: Markdown files that say what an agent is for, what it is told and what it may
+use."""
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+from agent.config.values import Config
+from agent.extensions.extension_files import UnusableFile, files_below, text_of
+from agent.extensions.front_matter import BrokenFrontMatter, list_at, split, text_at
+from agent.extensions.places import Place, places
+from agent.extensions.trust import Item, digest_of_text
+from tools.lazy import dataclass
+from tools.outputs.extent import counted, shortened
+
+MOST = 100
+MOST_DESCRIPTION = 200
+"""Characters of a description that the model reads."""
+_NAME = re.compile(r"[\w.:-]{1,64}")
+
+
+@dataclass(frozen=True, slots=True)
+class AgentFile:
+    """One that can be sent off, as far as it is approved."""
+
+    name: str
+    description: str
+    prompt: str
+    """What it is told."""
+    tools: tuple[str, ...] | None
+    """As they are written, in the names of whatever program; None: all."""
+    without: tuple[str, ...]
+    """Those that it is not to have, as they are written."""
+    model: str
+    """As it is written; empty: the usual one."""
+    only_plans: bool
+    item: Item
+
+
+def find_agents(config: Config) -> tuple[tuple[AgentFile, ...], tuple[str, ...]]:
+    """All that are there, the first of each name, and why others are left out, a line each."""
+    found: dict[str, AgentFile] = {}
+    problems: list[str] = []
+    for place in places("agent", config):
+        try:
+            files = [path for path in files_below(place.folder, place.boundary) if path.suffix == ".md"]
+        except UnusableFile as error:
+            problems.append(f"agents are left out: {error}")
+            continue
+        for path in files:
+            if len(found) == MOST:
+                return tuple(found.values()), (*problems, f"more than {MOST} agents: the others are left out")
+            try:
+                agent = _read(path, place)
+            except (UnusableFile, BrokenFrontMatter) as error:
+                problems.append(f"the agent `{path}` is left out: {error}")
+            else:
+                if agent is not None:
+                    found.setdefault(agent.name, agent)
+    return tuple(found.values()), tuple(problems)
+
+
+def line_of(agent: AgentFile) -> str:
+    return f"- {agent.name}: {shortened(agent.description, MOST_DESCRIPTION)}"
+
+
+def _read(path: Path, place: Place) -> AgentFile | None:
+    """None for what another program does not send off either."""
+    written = text_of(path, place.boundary)
+    head, prompt = split(written)
+    name, description = text_at(head, "name") or path.stem, text_at(head, "description")
+    if head.get("disable") is True or text_at(head, "mode") == "primary":
+        return None
+    if not head and path.stem.lower() == "readme":
+        return None
+    if not _NAME.fullmatch(name):
+        raise UnusableFile("its name holds what cannot be in the name of an agent")
+    if not description:
+        raise UnusableFile("it has no description")
+    if not prompt.strip():
+        raise UnusableFile("it does not say what the agent is told")
+    tools, without = _tools(head)
+    model, mode = text_at(head, "model"), text_at(head, "permissionMode")
+    shown = [f"says: {description} ({counted(len(prompt.splitlines()), 'line')})"]
+    shown += [f"has the tools: {', '.join(tools)}"] if tools is not None else []
+    shown += [f"runs with the model: {model}"] if model else []
+    item = Item("agent", name, place.owner, str(path), digest_of_text(written), tuple(shown))
+    return AgentFile(name, description, prompt.strip(), tools, without, model, mode == "plan", item)
+
+
+def _tools(head: Mapping[str, object]) -> tuple[tuple[str, ...] | None, tuple[str, ...]]:
+    """The tools that it has, and those that it has not. A table says of each whether it has it; one that is not named
+    there it has."""
+    without, said = list_at(head, "disallowedTools") or (), head.get("tools")
+    if isinstance(said, Mapping):
+        refused = tuple(str(name) for name, has in said.items() if has is not True)
+        if "*" not in refused:
+            return None, (*without, *refused)
+        return tuple(str(name) for name, has in said.items() if has is True), without
+    if said is not None and not isinstance(said, str | list):
+        raise UnusableFile("its `tools` are no list of names")
+    tools = list_at(head, "tools")
+    return (None if not tools or "*" in tools else tools), without
