@@ -4,7 +4,6 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import TypeAlias
 
 from tools.base import Arguments, Effect, Result, ToolError, Workspace, description_beside
-from tools.outputs.extent import listed
 from tools.schema import object_of, text
 
 Delegate: TypeAlias = Callable[[str, str, Workspace], Awaitable[Result]]
@@ -32,7 +31,7 @@ class Task:
     def description(self) -> str:
         lines = [f"- {name}: {purpose}" for name, purpose in self._agents.items()][:MOST_LISTED]
         if left := list(self._agents)[MOST_LISTED:]:
-            lines.append(f"Further agents: {listed(left, MOST_LISTED)}")
+            lines.append(f"Further agents: {', '.join(left)}")
         return "\n".join([description_beside(__file__), *lines])
 
     @property

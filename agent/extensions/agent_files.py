@@ -64,6 +64,11 @@ def line_of(agent: AgentFile) -> str:
     return f"- {agent.name}: {shortened(agent.description, MOST_DESCRIPTION)}"
 
 
+def is_named(agent: AgentFile, known: str) -> bool:
+    """Whether a list of agents has one of its name: with what it is for, or among those that are only named."""
+    return re.search(rf"(?:^- |[:,] ){re.escape(agent.name)}(?:[:,]|$)", known, re.MULTILINE) is not None
+
+
 def _read(path: Path, place: Place) -> AgentFile | None:
     """None for what another program does not send off either."""
     written = text_of(path, place.boundary)

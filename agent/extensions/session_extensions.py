@@ -4,7 +4,7 @@ from collections.abc import Set
 from typing import TypeAlias
 
 from agent.config.values import Config
-from agent.extensions.agent_files import AgentFile, find_agents, line_of
+from agent.extensions.agent_files import AgentFile, find_agents, is_named
 from agent.extensions.custom_commands import CustomCommand, find_commands
 from agent.extensions.expansion import rules_of
 from agent.extensions.session_trust import SessionTrust
@@ -83,7 +83,7 @@ class SessionExtensions:
         new = [
             agent
             for agent in self.usable_agents()
-            if line_of(agent) not in known and self._told_agents.get(agent.name) != epoch
+            if not is_named(agent, known) and self._told_agents.get(agent.name) != epoch
         ]
         self._told_agents |= {agent.name: epoch for agent in new}
         return tuple(new)

@@ -256,3 +256,14 @@ async def test_each_can_be_asked_about_and_a_refusal_holds_also_in_a_run_that_tr
     assert session.extensions is not None
     assert [each.name for each in session.extensions.usable()] == ["deploy"]
     await sessions.close()
+
+
+async def test_an_agent_that_is_approved_in_a_session_is_told_once(brought: Brought) -> None:
+    for name in ("looker", "explore"):
+        brought.write(f".claude/agents/{name}.md", "---\ndescription: looks\n---\nLook.\n")
+    sessions, session = await open_session(brought, interactive=True)
+    await say(session, "hello", lambda _: ALL)
+    assert notes(session) == ["[The user allows these agents for `task`, too:\n- looker: looks]"]
+    await say(session, "more")
+    assert notes(session) == []
+    await sessions.close()
