@@ -13,14 +13,21 @@ class AgentApproval(Approval):
     """Rules, folders and the mode are its session's, whenever they change; so are the questions, and the rules
     that are kept when one of them is answered."""
 
-    __slots__ = ("_ceiling", "_emit", "_label", "_of", "_readable")
+    __slots__ = ("_ceiling", "_emit", "_id", "_label", "_of", "_readable")
 
     def __init__(
-        self, of: Approval, ceiling: Mode, readable: tuple[str, ...], label: str, emit: Callable[[Event], None]
+        self,
+        of: Approval,
+        ceiling: Mode,
+        readable: tuple[str, ...],
+        label: str,
+        id: str,
+        emit: Callable[[Event], None],
     ) -> None:
-        """`readable`: folders of its own that it may read. `label`: how questions name it; `emit` tells its session's
-        front end what becomes of them."""
-        self._of, self._ceiling, self._readable, self._label, self._emit = of, ceiling, readable, label, emit
+        """`readable`: folders of its own that it may read. `label`: how questions name it, and `id`: what tells them
+        from those of others that are called so; `emit` tells its session's front end what becomes of them."""
+        self._of, self._ceiling, self._readable, self._emit = of, ceiling, readable, emit
+        self._label, self._id = label, id
         super().__init__(
             of.policy,
             of.ask,
@@ -50,5 +57,5 @@ class AgentApproval(Approval):
     async def answer_to(
         self, question: PermissionAsked, asked: PermissionRequest | None, emit: Callable[[Event], None]
     ) -> Decision:
-        named = replace(question, id=f"{question.id}-{self._label.replace(' ', '-')}", agent=self._label)
+        named = replace(question, id=f"{question.id}-{self._id}", agent=self._label)
         return await self._of.answer_to(named, asked, self._emit)

@@ -3,7 +3,8 @@
 import secrets
 import time
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import field, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -34,6 +35,8 @@ class AgentRole:
     definition: AgentDefinition
     parent: Env
     """What the session is made of for which it works."""
+    id: str = field(default_factory=partial(secrets.token_hex, 6))
+    """Of its own session."""
 
     def row(self, config: Config) -> SessionRow:
         """A new session of its own, which belongs to the one that sends it off."""
@@ -41,8 +44,8 @@ class AgentRole:
         usual = config.agents_model or self.parent.provider.facts.id
         model = model_of(self.definition.model, usual)
         mode = stricter_mode(self.parent.call_runner.approval.policy.mode, self.definition.mode)
-        id, name = secrets.token_hex(6), self.definition.name
-        return SessionRow(id, of.project, "", model, mode, now, now, owner=of.session, agent=name)
+        name = self.definition.name
+        return SessionRow(self.id, of.project, "", model, mode, now, now, owner=of.session, agent=name)
 
     def tools_of(self, tools: Sequence[Tool]) -> tuple[Tool, ...]:
         """Those of its session that it is given."""
@@ -53,7 +56,7 @@ class AgentRole:
     def approval(self, outputs: Path) -> AgentApproval:
         """What its calls may do; what is in `outputs` it may read."""
         of, definition = self.parent.call_runner.approval, self.definition
-        return AgentApproval(of, definition.mode, (str(outputs),), definition.name, self.parent.emit)
+        return AgentApproval(of, definition.mode, (str(outputs),), definition.name, self.id, self.parent.emit)
 
     @property
     def guard(self) -> Guard:

@@ -98,7 +98,7 @@ class SessionAgents:
         def tell(event: Event) -> None:
             work.take(event)
             if isinstance(event, PermissionAnswered):
-                parent.emit(replace(event, id=f"{event.id}-{name}"))
+                parent.emit(replace(event, id=f"{event.id}-{id}"))
             elif not isinstance(event, UNTOLD):
                 parent.emit(AgentActivity(id, call, name, round(time.monotonic() - began, 1), event))
 

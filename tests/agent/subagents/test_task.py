@@ -8,7 +8,9 @@ import pytest
 from agent.config.load import load_config
 from agent.context.estimate import count_tools, decode_estimator
 from agent.context.tool_selection import ToolSpec
+from agent.events import AgentActivity, Decision, PermissionAsked, ToolFinished
 from agent.extensions.agent_files import find_agents
+from agent.sessions import Sessions
 from agent.subagents.definitions import built_in
 from agent.subagents.file_definitions import with_files
 from tests.kit.user import User
@@ -150,6 +152,38 @@ def test_files_of_agents_narrow_what_an_agent_may_do(user: User) -> None:
     assert with_files(files)[0] == explore
     description = Task({one.name: one.description for one in with_files(files)}).description
     assert description.splitlines()[-2:] == ["- looker: looks at names", "- reader: writes nothing"]
+
+
+async def test_two_agents_of_one_name_ask_each_for_itself(user: User) -> None:
+    """Their calls have the same ids, since both models count from one."""
+    path = user.project / "agents.json"
+    write = {"calls": [{"name": "write", "arguments": {"path": "b.py", "content": "x"}}]}
+    path.write_text(json.dumps({"reply": [write, FINAL]}))
+    main = user.project / "main.json"
+    main.write_text(json.dumps({"reply": [{"calls": [task("writer"), task("writer")]}, {"text": "ok"}]}))
+    environment = {"HOME": str(user.home), "EBB_HOME": str(user.home), "EBB_SANDBOX": "off", "PATH": "/usr/bin:/bin"}
+    told = {"agent.model": f"scripted/{main}", "agents.model": f"scripted/{path}"}
+    config = load_config(user.project, environment, told)
+    folder = config.folders.config / "agents"
+    folder.mkdir(parents=True)
+    (folder / "writer.md").write_text("---\nname: writer\ndescription: writes\n---\nWrite.\n")
+    sessions = Sessions(config, user.project, environment, interactive=True)
+    session = await sessions.open(None)
+    asked: list[tuple[str, str]] = []
+    statuses: list[str] = []
+    async for event in session.send("go"):
+        if isinstance(event, PermissionAsked):
+            asked.append((event.id, event.agent))
+            if len(asked) == 2:  # both wait
+                session.answer(asked[1][0], Decision("deny"))
+                session.answer(asked[0][0], Decision("allow"))
+        if isinstance(event, AgentActivity) and isinstance(event.event, ToolFinished):
+            statuses.append(event.event.status)
+    await sessions.close()
+    assert len({id for id, _ in asked}) == 2
+    assert [agent for _, agent in asked] == ["writer", "writer"]
+    assert sorted(statuses) == ["denied", "done"]
+    assert (user.project / "b.py").read_text() == "x"
 
 
 def test_the_task_tool_takes_little_of_each_request() -> None:
