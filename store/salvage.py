@@ -322,7 +322,7 @@ def _is_summary(value: SqlValue) -> bool:
 
 _Shape: TypeAlias = tuple[Callable[[SqlValue], bool], ...]
 _SHAPES: Mapping[str, tuple[bool, int, _Shape]] = {
-    "sessions": (False, 11, (_is_session, *[_is_text] * 4, _is_time, _is_time)),
+    "sessions": (False, 13, (_is_session, *[_is_text] * 4, _is_time, _is_time)),
     "messages": (False, 8, (_is_null, _is_session, _is_whole, _is_role, _is_text, _is_time)),
     "usage": (False, 10, (_is_null, _is_session, _is_text, _is_text, *[_is_whole] * 4, _is_any, _is_time)),
     "rewrites": (

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import sys
 from pathlib import Path
@@ -17,10 +18,8 @@ from tests.tools.lsp import scripted
 from tests.waiting import is_gone, soon
 from tools.sandbox.system import Missing, found_sandbox
 
-SERVER = (
-    "--config", f'lsp.servers.words.command=["{sys.executable}", "{scripted.__file__}"]',
-    "--config", 'lsp.servers.words.extensions=[".txt"]', "--config", "lsp.timeout=20",
-)  # fmt: skip
+SETTINGS = ("--config", 'lsp.servers.words.extensions=[".txt"]', "--config", "lsp.timeout=20")
+SERVER = ("--config", f'lsp.servers.words.command=["{sys.executable}", "{scripted.__file__}"]', *SETTINGS)
 AUTO = ("--permission-mode", "auto")
 WRONG = calls(call("write", path="a.txt", content="fine\nwrong\n"))
 
@@ -36,7 +35,11 @@ def test_a_change_of_a_file_is_told_what_it_brought(sandbox: str, user: User) ->
         pytest.skip("this machine has no sandbox")
     model = user.script(WRONG, {"text": "Done."})
     env = {"EBB_LSP_ENABLED": "true", "EBB_SANDBOX": sandbox}
-    run = user.ebb("-p", "go", "-m", model, "--output-format", "json", *AUTO, *SERVER, env=env)
+    # In the sandbox /tmp is another one, where this checkout and its environment may lie.
+    script = shutil.copy(scripted.__file__, user.project / "words.py")
+    python = Path(sys.base_prefix) / "bin" / f"python3.{sys.version_info.minor}"
+    server = ("--config", f'lsp.servers.words.command=["{python}", "{script}"]', *SETTINGS)
+    run = user.ebb("-p", "go", "-m", model, "--output-format", "json", *AUTO, *server, env=env)
     told = "created `a.txt`: 2 lines\nNew problems since this change:\na.txt:2:1 error: wrong here [words W1]"
     assert (run.code, user.outputs(run.result["session"])) == (0, [told])
     assert (user.home / "logs" / "language-servers" / "words.log").exists()

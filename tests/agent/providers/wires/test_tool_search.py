@@ -19,9 +19,8 @@ from agent.view_events import CacheBroken, PrefixDrifted
 from tests.agent.providers.wires.cases import ADAPTERS, READ, Adapter, Library, collect, endpoint_of, hello, last
 from tests.agent.providers.wires.test_bodies import read_through
 from tests.fake_provider import Call, FakeProvider, Turn
-from tests.kit.session import Home, events_of
+from tests.kit.session import USUAL_TOOLS, Home, events_of
 from tests.served import served_tools
-from tools.catalog import builtin_tools
 
 ANTHROPIC = replace(ADAPTERS[0], facts=replace(ADAPTERS[0].facts, tool_search="plain"))
 RESPONSES = replace(ADAPTERS[1], facts=replace(ADAPTERS[1].facts, tool_search="grouped"))
@@ -30,7 +29,7 @@ ASK = ToolSpec("mcp__desk__ask", "Asks.", {"type": "object", "properties": {"wha
 TELL = ToolSpec("mcp__desk__tell", "Tells.", {"type": "object", "properties": {}}, "mcp")
 DESK = Group("mcp__desk", "Tools of desk: ask, tell")
 SERVED = served_tools()
-BUILTIN = tuple(tool for tool in builtin_tools() if tool.name not in ("edit_notebook", "web_fetch", "web_search"))
+BUILTIN = tuple(tool for tool in USUAL_TOOLS if tool.name not in ("edit_notebook", "web_fetch", "web_search"))
 HELD = "mcp__chat__delete_invoice"
 """One of the sixty tools that are held back."""
 
