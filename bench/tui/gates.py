@@ -29,7 +29,7 @@ from bench.tui.written import SILENCE, Written, written
 
 TRIES = 3
 """How often a gate that does not hold is measured again."""
-PAINTS = 4
+PAINTS = 8
 KEYS = 40
 TAIL = 0.95
 """The share of keys and of added blocks that must be quick."""

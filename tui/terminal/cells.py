@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from operator import ne
 from typing import TypeAlias
 
@@ -10,8 +11,6 @@ from rich.cells import split_graphemes
 from rich.color import ColorSystem
 from rich.segment import Segment
 from textual.strip import Strip
-
-from tools.lazy import regex
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -37,12 +36,12 @@ BLANK: Cell = (" ", PLAIN)
 _SEEN_ON_BLANKS = {"4", "7", "9", "21", "51", "52", "53"}
 _ENDS = {"1": "22", "2": "22", "3": "23", "4": "24", "7": "27", "9": "29"}
 """What ends a flag."""
-_UNSURE = regex(
-    "[^ -~\xa1-\xac\xae-\u02ff\u0370-\u0377\u037a-\u037f\u0384-\u0482\u048a-\u052f\u2010-\u2027\u2030-\u205e"
-    "\u20a0-\u20c0\u2190-\u22ff\u2500-\u25fc\u2713\u2714\u2717\u2718\u2800-\u28ff\u3041-\u3096\u30a1-\u30ff"
-    "\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7a3\uff01-\uff60]"
-)
-"""What some terminals draw in another width than others: emoji, what is joined, rare scripts."""
+_SURE = (
+    " ~", "\xa1\xac", "\xae\u02ff", "\u0370\u0377", "\u037a\u037f", "\u0384\u0482", "\u048a\u052f",
+    "\u2010\u2027", "\u2030\u205e", "\u20a0\u20c0", "\u2190\u22ff", "\u2500\u25fc", "\u2713\u2714", "\u2717\u2718",
+    "\u2800\u28ff", "\u3041\u3096", "\u30a1\u30ff", "\u3400\u4dbf", "\u4e00\u9fff", "\uac00\ud7a3", "\uff01\uff60",
+)  # fmt: skip
+"""First and last of what all terminals draw in the same width: not emoji, what is joined, rare scripts."""
 _LETTERS = frozenset(map(chr, range(0x1F1E6, 0x1F200)))
 """Regional indicators."""
 _NEAR = 3
@@ -162,6 +161,17 @@ def text_of(row: Iterable[Cell]) -> str:
     return "".join([text for text, _ in row])
 
 
+def has_unsure(text: str) -> bool:
+    """Whether some terminals draw one of the signs in another width than others."""
+    return any(map(_is_unsure, set(text)))
+
+
+@cache
+def _is_unsure(sign: str) -> bool:
+    # Not by a regular expression: to compile one of these ranges takes 3 ms, which the first picture would wait for.
+    return not any(one[0] <= sign <= one[1] for one in _SURE)
+
+
 class Changes:
     """What is written to a terminal: where its cursor is, and how it draws."""
 
@@ -230,14 +240,14 @@ class Changes:
     def _write(self, row: Row, y: int, start: int, end: int) -> None:
         self._go(start, y)
         look, append = self.look, self._written.append
-        is_unsure = bool(_UNSURE.search(text_of(row[start:end])))
+        is_unsure = has_unsure(text_of(row[start:end]))
         for x in range(start, end):
             text, wanted = row[x]
             if wanted is not look and not (text == " " and _blanks[look] is wanted):
                 append(_turned(look, wanted))
                 look = wanted
             append(text)
-            if is_unsure and text and (len(text) > 1 or _UNSURE.match(text)):
+            if is_unsure and text and (len(text) > 1 or _is_unsure(text)):
                 self.cursor = None
                 following = x + 1 if x + 1 >= end or row[x + 1][0] else x + 2
                 if following < end:
@@ -315,7 +325,7 @@ def _runs(before: Row | None, after: Row) -> Iterator[tuple[int, int]]:
     differing = [x for x, differs in enumerate(map(ne, before, after)) if differs]
     if not differing:
         return
-    if _UNSURE.search(text_of(before)) or _UNSURE.search(text_of(after)):
+    if has_unsure(text_of(before)) or has_unsure(text_of(after)):
         yield differing[0], len(after)
         return
     start = end = differing[0]
