@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from tools.base import Arguments, PrintedLog, Result, ToolError, Workspace
-from tools.outputs.plain_text import as_text
+from tools.outputs.plain_text import as_text, plain
 from tools.process.jobs import Job
 from tools.process.state import ProgramState, state_of
 from tools.schema import text
@@ -30,6 +30,20 @@ def printed(log: PrintedLog) -> str | None:
     with log.path.open("rb") as file:
         file.seek(log.start)
         return as_text(file.read(log.end - log.start))
+
+
+def beginning_printed(result: Result, most: int) -> str:
+    """What a program printed that has ended, and what is told of it; of more than `most` bytes the first of them. The
+    log is taken: it is not there any more."""
+    log = result.log
+    if log is None:
+        return result.text
+    with log.path.open("rb") as file:
+        file.seek(log.start)
+        shown = plain(file.read(min(log.end - log.start, most)).decode("utf-8", "replace")).removesuffix("\n")
+    log.path.unlink(missing_ok=True)
+    more = log.end - log.start - most
+    return "\n".join((shown, *((f"[… {more:,} bytes more …]",) if more > 0 else ()), result.text))
 
 
 def job_of(arguments: Arguments, workspace: Workspace) -> Job:

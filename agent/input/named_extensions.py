@@ -2,13 +2,14 @@
 with what its shell commands print and the files that it names."""
 
 import re
+import secrets
 from dataclasses import replace
 
 from agent.calls.execute import run_apart
 from agent.calls.policy import parse_rule
 from agent.context.mentions import headed
 from agent.errors import UsageError
-from agent.events import Noticed
+from agent.events import Noticed, ToolFinished, ToolStarted
 from agent.extensions import agent_files
 from agent.extensions.custom_commands import CustomCommand
 from agent.extensions.expansion import expanded
@@ -20,6 +21,7 @@ from agent.input.attach import with_attached
 from agent.messages import Note, Text, ToolCall, User
 from agent.window.env import Env
 from tools.outputs.extent import shortened
+from tools.program_output import beginning_printed
 
 LONGEST = 200_000
 """Characters that a command may become."""
@@ -27,7 +29,7 @@ AS_USUAL, ALLOW = "ask as usual", "allow these"
 WELL = "\nexit code 0"
 """How the output of a command that has not failed ends: nobody needs it in a text."""
 LONGEST_OUTPUT = 30_000
-"""Characters of what one shell command prints."""
+"""Bytes of what one shell command prints."""
 
 _FORM = re.compile(r"/([A-Za-z0-9_][\w.:-]*)(?:\s+(.*))?", re.DOTALL)
 
@@ -103,11 +105,12 @@ async def _offer_rules(named: Named, extensions: SessionExtensions, env: Env) ->
 async def _printed(command: str, named: Named, env: Env) -> str:
     """What a shell command of it prints: as any command of the model it is looked at by the policy, and held. Raises
     `UsageError` where it may not run."""
-    env.emit(Noticed(f"`/{named.name}` runs `{shortened(command, 200)}`"))
-    call = ToolCall(f"command-{named.name}", "bash", {"command": command})
+    call = ToolCall(f"command-{secrets.token_hex(4)}", "bash", {"command": command})
+    env.emit(ToolStarted(call.id, call.name, call.arguments))
     result = await run_apart(call, env.call_runner)
     if isinstance(result, str):
+        env.emit(ToolFinished(call.id, call.name, "denied", result))
         raise UsageError(f"`/{named.name}` is not sent, since `{shortened(command, 200)}` may not run: {result}")
-    text = result.text.removesuffix(WELL)
-    more = len(text) - LONGEST_OUTPUT
-    return text if more <= 0 else f"{text[:LONGEST_OUTPUT]}\n[… {more:,} characters more …]"
+    text = beginning_printed(result, LONGEST_OUTPUT).removesuffix(WELL)
+    env.emit(ToolFinished(call.id, call.name, "failed" if result.failed else "done", text, program=result.program))
+    return text

@@ -10,7 +10,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.config.load import load_config
-from agent.events import Decision, Event, Noticed, PermissionAsked, QuestionAsked, TurnFailed
+from agent.events import (
+    Decision,
+    Event,
+    Noticed,
+    PermissionAsked,
+    QuestionAsked,
+    ToolFinished,
+    ToolStarted,
+    TurnFailed,
+)
 from agent.extensions.custom_commands import Form, TextPart, find_commands, parts_of
 from agent.extensions.expansion import expanded, rules_of
 from agent.extensions.skills import find_skills, listed_at_start
@@ -140,7 +149,10 @@ async def test_a_command_is_put_in_with_what_it_runs_and_the_files_that_it_names
     brought.write(".claude/commands/look.md", "Look at @$1.\n\nState: !`echo it is $1`\n", of_user=True)
     sessions, session = await open_session(brought)
     events = await say(session, "/look a.txt")
-    assert notices(events) == ["`/look` runs `echo it is a.txt`", "attached `@a.txt` (1 line)"]
+    assert notices(events) == ["attached `@a.txt` (1 line)"]
+    started = [event.arguments for event in events if isinstance(event, ToolStarted)]
+    finished = [(event.name, event.status, event.text) for event in events if isinstance(event, ToolFinished)]
+    assert (started, finished) == ([{"command": "echo it is a.txt"}], [("bash", "done", "it is a.txt")])
     text, file = notes(session)[:2]
     assert text.startswith("The user asks what the command `/look` says:\n\nLook at @a.txt.\n\nState: it is a.txt")
     assert "content of a" in file
@@ -204,6 +216,21 @@ async def test_what_a_project_brings_is_one_question_and_then_can_be_used(brough
     await say(session, "/look y")
     assert notes(session)[0].endswith("Look: y")
     await sessions.close()
+
+
+async def test_what_a_command_prints_is_put_in_up_to_a_limit(brought: Brought) -> None:
+    brought.write(".claude/commands/some.md", "Some: !`seq 1 2000`.")
+    brought.write(".claude/commands/many.md", "Many: !`seq 1 2000000`.")
+    sessions, session = await open_session(brought, trusts=True)
+    await say(session, "/some")
+    (some,) = notes(session)
+    await say(session, "/many")
+    (many,) = notes(session)
+    await sessions.close()
+    numbers = "\n".join(map(str, range(1, 2001)))
+    assert some.endswith(f"Some: {numbers}.")
+    assert many.endswith(" bytes more …].")
+    assert 30_000 < len(many) < 31_000
 
 
 def test_what_a_text_would_run_unasked_is_a_rule_where_one_says_exactly_that() -> None:
