@@ -82,10 +82,16 @@ class Questions:
         return await self.words(text, options, several=True)
 
     async def words(
-        self, text: str, options: tuple[str, ...], *, several: bool = False, is_lasting: bool = False
+        self,
+        text: str,
+        options: tuple[str, ...],
+        *,
+        several: bool = False,
+        is_lasting: bool = False,
+        takes_words: bool = True,
     ) -> str:
         """What the user says to a question of the model or of a server."""
-        question = QuestionAsked(f"question-{next(self._numbers)}", text, options, several, is_lasting)
+        question = QuestionAsked(f"question-{next(self._numbers)}", text, options, several, is_lasting, takes_words)
         answer = await self._wait_for(question)
         said = _words_of(answer)
         self._emit(QuestionAnswered(question.id, said))

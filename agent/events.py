@@ -277,6 +277,8 @@ class QuestionAsked:
     """More than one of the options may be the answer; it has a line for each."""
     is_lasting: bool = False
     """An answer may hold beyond this question, as trust in a server does."""
+    takes_words: bool = True
+    """The answer may be words of one's own; otherwise it is one of the options."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -120,5 +120,5 @@ class SessionTrust:
         """The user's answer; not now when there is none, as between two turns."""
         if not self._channel.is_open:
             return LATER
-        asked = self._channel.questions.words(question, options, is_lasting=True)
+        asked = self._channel.questions.words(question, options, is_lasting=True, takes_words=False)
         return await self._channel.interrupt.race(asked) or LATER

@@ -50,7 +50,9 @@ class HookApproval:
                     "or give `--trust`"
                 )
                 continue
-            answer = await self._channel.questions.words(question(item, standing), OPTIONS, is_lasting=True)
+            answer = await self._channel.questions.words(
+                question(item, standing), OPTIONS, is_lasting=True, takes_words=False
+            )
             if answer in (APPROVE, NEVER):
                 try:
                     self._user.decide([item], "approved" if answer == APPROVE else "refused")

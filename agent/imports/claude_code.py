@@ -50,7 +50,7 @@ _OF_PROGRAM = (
     "[Request interrupted",
     "Caveat: The messages below",
 )
-_REFUSED = ("The user doesn't want to", "The user doesn't want to", "Permission to use")
+_REFUSED = ("The user doesn't want to", "The user doesn’t want to", "Permission to use")
 TOO_LONG = "[This output had more than {:,} MiB and was not imported.]"
 
 

@@ -57,13 +57,12 @@ class ServerRequests(ClientHandlers):
         """Servers for which the model may write without a question."""
         self._turn = asyncio.Lock()
 
-    async def answer(self, question: str, options: tuple[str, ...]) -> str:
+    async def answer(self, question: str, options: tuple[str, ...], *, takes_words: bool = False) -> str:
         """The user's answer; empty when there is none, as between two turns."""
         if not self._channel.is_interactive or not self._channel.is_open:
             return ""
-        return (
-            await self._channel.interrupt.race(self._channel.questions.words(question, options, is_lasting=True)) or ""
-        )
+        asked = self._channel.questions.words(question, options, is_lasting=True, takes_words=takes_words)
+        return await self._channel.interrupt.race(asked) or ""
 
     def roots(self) -> tuple[Path, ...]:
         return (self._root,)
@@ -125,7 +124,7 @@ class ServerRequests(ClientHandlers):
             found = await self._field(said, fields[0])
             return found if isinstance(found, Declined | Dismissed) else Accepted(form.filled(fields[0], found).values)
         for _ in range(MOST_STEPS):
-            answer = await self.answer(f"{said}\n\n{form.question()}", form.options)
+            answer = await self.answer(f"{said}\n\n{form.question()}", form.options, takes_words=True)
             if not answer or answer == DECLINE:
                 return Declined() if answer else Dismissed()
             if answer == SEND:
@@ -141,7 +140,7 @@ class ServerRequests(ClientHandlers):
         """The user's value; None when it is left out."""
         problem = ""
         for _ in range(MOST_ATTEMPTS):
-            answer = await self.answer(f"{said}\n\n{problem}{field.question()}", field.options)
+            answer = await self.answer(f"{said}\n\n{problem}{field.question()}", field.options, takes_words=True)
             if not answer:
                 return Dismissed()
             if answer == DECLINE:

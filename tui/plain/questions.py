@@ -57,7 +57,8 @@ def how_to_answer(question: OpenQuestion) -> tuple[str, ...]:
             return (*listed, "Other words: no, and the model is told them.")
         case QuestionAsked(options=options):
             number = "numbers with blanks in between" if question.several else "a number"
-            how = f"Type {number} or your own words" if options else "Type your answer"
+            own = " or your own words" if question.takes_words else ""
+            how = f"Type {number}{own}" if options else "Type your answer"
             return (*listed, f"{how}; an empty line leaves it unanswered.")
 
 
@@ -91,13 +92,16 @@ def answer_of(question: OpenQuestion, line: str) -> Decision | PlanDecision | st
     return Decision("deny", note=note) if isinstance(question, PermissionAsked) else PlanDecision("reject", note=note)
 
 
-def _answer_in_words(question: QuestionAsked, words: str) -> str:
-    """The option of a number, or, where several may be chosen, those of all the numbers; else what was written."""
+def _answer_in_words(question: QuestionAsked, words: str) -> str | None:
+    """The option of a number, or, where several may be chosen, those of all the numbers; else what was written, if that
+    may be an answer."""
     panel = panel_of(question)
     typed = re.split(r"[\s,]+", words) if question.several else [words]
     choices = [typed_choice(word, panel) for word in typed]
     answers = [str(choice.answer) for choice in choices if choice is not None]
-    return "\n".join(answers) if len(answers) == len(typed) else visible(words)
+    if len(answers) == len(typed):
+        return "\n".join(answers)
+    return visible(words) if question.takes_words or not words else None
 
 
 def _chosen(

@@ -34,7 +34,7 @@ def _in_words(question: QuestionAsked) -> QuestionSpec:
     first, *rest = visible(question.question).strip("\n").split("\n")
     choices = tuple(Choice(option, answer=option, is_lasting=question.is_lasting) for option in question.options)
     hint = OWN_WORDS if choices else "your answer"
-    words = Writing("words", lambda text: text.strip() or None, hint)
+    words = Writing("words", lambda text: text.strip() or None, hint) if question.takes_words else None
     headline: Line = (("? ", "warn"), (first, "strong"))
     return QuestionSpec(
         headline, Subject("words", "\n".join(rest).strip("\n")), choices, words=words, several=question.several

@@ -177,3 +177,16 @@ def test_a_plan_is_read_whole_and_a_line_decides() -> None:
     }
     assert {line: answer_of(question, line) for line in decided} == decided
     assert [wants_to_change(question, line) for line in ("e", "Edit", "edit it")] == [True, True, False]
+
+
+def test_what_is_trusted_is_chosen_and_a_message_is_no_answer_to_it() -> None:
+    question = QuestionAsked(
+        "q", "Trust this folder?", ("not now", "trust all of it"), is_lasting=True, takes_words=False
+    )
+    assert lines_of_question(question)[-1] == "Type a number; an empty line leaves it unanswered."
+    assert [answer_of(question, line) for line in ("2", "hello", "fix the tests", "")] == [
+        "trust all of it",
+        None,
+        None,
+        "",
+    ]
