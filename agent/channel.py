@@ -6,7 +6,8 @@ from collections.abc import AsyncGenerator, Callable, Coroutine
 from typing import Any, TypeAlias, TypeVar
 
 from agent.errors import AgentError
-from agent.events import (
+from agent.events.plan import PlanAnswered, PlanDecision, PlanSubmitted
+from agent.events.session import (
     Decision,
     Event,
     Noticed,
@@ -16,7 +17,6 @@ from agent.events import (
     QuestionAsked,
     TurnFinished,
 )
-from agent.plan_events import PlanAnswered, PlanDecision, PlanSubmitted
 
 T = TypeVar("T")
 

@@ -18,7 +18,7 @@ from agent.channel import Interrupt
 from agent.context.mentions import piped
 from agent.crash import crashed, print_nothing, secrets_of
 from agent.errors import AgentError, SchemaNotMet, UsageError, is_unwritable
-from agent.events import (
+from agent.events.session import (
     AgentActivity,
     CallDenied,
     Event,
@@ -35,11 +35,11 @@ from agent.events import (
     TurnFinished,
     TurnStarted,
 )
+from agent.events.view import CompactionFailed, ContextCompacted
 from agent.messages import Note, Usage
 from agent.records.situation import news_for_user
 from agent.session import Session
 from agent.sessions import Sessions
-from agent.view_events import CompactionFailed, ContextCompacted
 from tools.lazy import dataclass
 from tools.outputs.extent import shortened
 from tools.outputs.plain_text import plain

@@ -14,14 +14,14 @@ from agent.channel import Answer, Channel, Interrupt
 from agent.checkpoints.session_checkpoints import SessionCheckpoints
 from agent.config.options import Mode
 from agent.errors import AgentError, StoreFailed
-from agent.events import Event, Noticed, Resumed, TurnFailed, TurnFinished, TurnStarted
+from agent.events.session import Event, Noticed, Resumed, TurnFailed, TurnFinished, TurnStarted
+from agent.events.view import BroughtBack
 from agent.messages import Conversation, Image, Note, Text, User
 from agent.providers.usage import counted_for
 from agent.records.file_history import FileLog
 from agent.records.situation import news_for_user, note_for_model
 from agent.records.usage import Spent
 from agent.turn import run_turn
-from agent.view_events import BroughtBack
 from agent.window.bring_back import bring_back, kept
 from agent.window.env import Agents, Env
 from agent.window.guard import begin_session

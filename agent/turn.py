@@ -9,7 +9,7 @@ from agent.calls.loop_guard import goes_in_circles
 from agent.channel import Interrupt
 from agent.context.control_calls import FULL, LAST, kept_in, not_run, report_in
 from agent.context.recalls import with_outputs
-from agent.events import StepStarted, TurnEnd
+from agent.events.session import StepStarted, TurnEnd
 from agent.input.message import hear, hook_notes, sent_on, settle_tools, with_hooks, with_named
 from agent.messages import Assistant, Conversation, ToolOutput, User
 from agent.providers.base import Reply

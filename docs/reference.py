@@ -16,7 +16,7 @@ from typing import get_args
 from agent.config.aliases import IN_TABLE, NAMES, SWITCHES, WITHOUT_EFFECT
 from agent.config.options import OPTIONS, Option
 from agent.errors import EXIT_CODES, AgentError
-from agent.events import Event
+from agent.events.session import Event
 from agent.headless import event_type
 from tui.cli.arguments import make_parser
 from tui.commands import COMMANDS

@@ -31,12 +31,12 @@ SHOW = (
 )
 LAZY = """
 import dataclasses, inspect, json, sys
-from agent import events
+from agent.events import session as events
 from tui.cli.main import main
 main({!r})
 ours = [module for name, module in sys.modules.items() if name.startswith(("agent.", "tools."))]
 eager = [one.__name__ for one in ours if getattr(one, "dataclass", None) is dataclasses.dataclass]
-kinds = [one for one in vars(events).values() if getattr(one, "__module__", "") == "agent.events"]
+kinds = [one for one in vars(events).values() if getattr(one, "__module__", "") == "agent.events.session"]
 print(json.dumps([eager, [one.__name__ for one in kinds if inspect.isfunction(vars(one).get("__init__"))]]))
 """
 

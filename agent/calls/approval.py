@@ -15,7 +15,8 @@ from agent.channel import Interrupt
 from agent.config.options import Mode
 from agent.context.secret_tokens import SecretTokens
 from agent.errors import ConfigError
-from agent.events import (
+from agent.events.plan import PlanDecision, PlanSubmitted
+from agent.events.session import (
     CallDenied,
     CallEdited,
     Decision,
@@ -26,7 +27,6 @@ from agent.events import (
     Tried,
 )
 from agent.messages import ToolCall
-from agent.plan_events import PlanDecision, PlanSubmitted
 from tools.base import Previews, ReadOnlyAccess, ReadsOnly, Tool, ToolError, VariesEffect, Workspace
 from tools.commands.dangers import Danger, dangers_in
 from tools.files.command_paths import CommandPaths, command_paths

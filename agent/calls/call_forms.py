@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import field
 from typing import Any
 
+from agent.providers.loose_json import read_value, read_whole
 from tools.lazy import dataclass, regex
-from tools.loose_json import read_value, read_whole
 from tools.schema import DEEPEST, is_nested
 
 MOST_STARTS = 100

@@ -5,9 +5,9 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TypeAlias
 
+from agent.providers.loose_json import read_whole
 from tools.base import Arguments
 from tools.lazy import regex
-from tools.loose_json import read_whole
 from tools.schema import DEEPEST, is_nested, mismatches
 
 Schema: TypeAlias = Mapping[str, object]

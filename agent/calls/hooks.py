@@ -15,7 +15,7 @@ from agent.calls.policy import PermissionRequest, Rule, concerns, parse_rule
 from agent.channel import Interrupt
 from agent.config.option_values import AfterTool
 from agent.context.mask import HOOK_SAYS
-from agent.events import Event, Noticed
+from agent.events.session import Event, Noticed
 from agent.messages import OutputStatus, ToolCall
 from tools.base import PrintedLog, Result, Workspace
 from tools.outputs.plain_text import plain

@@ -8,7 +8,7 @@ from agent.context.message_text import call_text
 from agent.context.offload import readable
 from agent.context.summary_cost import SummaryJob
 from agent.errors import AgentError, EmptyAnswer, ProviderError
-from agent.events import Event, Noticed, ReplyFinished, RetryScheduled
+from agent.events.session import Event, Noticed, ReplyFinished, RetryScheduled
 from agent.messages import Text, ToolCall, User
 from agent.providers.base import Provider, Request
 from agent.providers.learned_limits import SummariserSource

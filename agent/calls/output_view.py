@@ -28,7 +28,7 @@ from agent.context.offload import (
 from agent.context.output_media import lines_for, sorted_out
 from agent.debug import Debug
 from agent.errors import StoreFailed
-from agent.events import Event, Noticed
+from agent.events.session import Event, Noticed
 from agent.messages import Image, OutputStatus, Stored, ToolCall, ToolOutput
 from agent.records.rows import decoded_size, in_message
 from tools.base import Picture, PrintedLog, Result, Workspace

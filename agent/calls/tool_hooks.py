@@ -15,7 +15,7 @@ from agent.calls.policy import PermissionRequest
 from agent.calls.resolve import tool_for
 from agent.config.hook_tables import HookEvent
 from agent.context.mask import HOOK_SAYS
-from agent.events import Event, Noticed
+from agent.events.session import Event, Noticed
 from agent.hooks.session_hooks import SessionHooks
 from agent.hooks.tool_names import absolute
 from agent.messages import OutputStatus, ToolCall

@@ -14,8 +14,8 @@ from agent.checkpoints.file_state import TurnChanges
 from agent.checkpoints.undo_points import TurnPlace
 from agent.config.values import Config
 from agent.errors import AgentError
-from agent.events import Event, Noticed, TurnStarted
-from agent.view_events import FilesChanged
+from agent.events.session import Event, Noticed, TurnStarted
+from agent.events.view import FilesChanged
 
 if TYPE_CHECKING:  # types only: most runs change no file
     from agent.checkpoints.project import ProjectCheckpoints

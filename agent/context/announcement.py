@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from agent.context.pins import SHORTENED
 from agent.context.strategies import TOOLS
-from agent.view_events import Cause, ContextCompacted
+from agent.events.view import Cause, ContextCompacted
 
 _DONE: Mapping[str, str] = {
     TOOLS: "tools were held back",

@@ -13,8 +13,8 @@ from agent.context.mask import as_shown
 from agent.context.rent import UnitPrices
 from agent.context.settings import Caps
 from agent.context.summary import shown_summary
+from agent.events.view import Act
 from agent.messages import Conversation, Message, User
-from agent.view_events import Act
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,8 +17,8 @@ from agent.context.estimate import estimate_message
 from agent.context.incremental import Growing, begins, derived_once
 from agent.context.mask import is_worth_a_line
 from agent.context.tool_selection import ToolSpec
+from agent.events.view import BreakCause
 from agent.messages import AssistantPart, Image, Message, ToolOutput, Usage, User, UserPart, extended
-from agent.view_events import BreakCause
 from tools.lazy import dataclass
 
 MOST_BREAKPOINTS = 4

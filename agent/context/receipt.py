@@ -10,8 +10,8 @@ from agent.context.steps import turn_starts
 from agent.context.tool_selection import meant
 from agent.context.unseen_outputs import unseen_outputs
 from agent.context.view_items import MessagePart, OutputPart, view_parts
+from agent.events.view import ReceiptItem
 from agent.messages import Assistant, Conversation, Message, User
-from agent.view_events import ReceiptItem
 from tools.outputs.extent import counted
 
 WORDS_ALONE = "what you asked for; what came with it is shown in part"

@@ -9,8 +9,8 @@ from agent.context.budget import ContextBudget
 from agent.context.estimate import estimate_message
 from agent.context.mask import as_shown
 from agent.context.summary import shown_summary
+from agent.events.view import Cause
 from agent.messages import Conversation, Message
-from agent.view_events import Cause
 
 Strategy: TypeAlias = Literal[
     "mask", "share", "summary", "chunks", "ledger", "mask_all", "attachments", "cut", "drop", "last", "pictures",

@@ -14,8 +14,8 @@ from agent.context.summary import shown_summary
 from agent.context.summary_cost import ASKS
 from agent.context.tool_selection import meant
 from agent.context.view_items import ABOUT, MessagePart, OutputPart, PinnedPart, ViewPart, view_parts
+from agent.events.view import Act
 from agent.messages import Conversation, Form, Image, Message, Note, Retold, Text, ToolOutput, User
-from agent.view_events import Act
 from tools.outputs.extent import counted
 
 SUMMED_UP = 400

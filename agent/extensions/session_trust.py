@@ -6,7 +6,7 @@ from typing import Any
 from agent.channel import Channel
 from agent.config.values import Config
 from agent.errors import ConfigError
-from agent.events import Event
+from agent.events.session import Event
 from agent.extensions.trust import Approval, FolderTrust, Item, Standing, Verdict
 from agent.extensions.trust_question import (
     ALL,

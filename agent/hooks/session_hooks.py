@@ -12,14 +12,14 @@ from typing import Literal, TypeAlias
 from agent.channel import Channel
 from agent.config.hook_tables import HookEvent
 from agent.config.options import Mode
-from agent.events import Event, PermissionAsked, QuestionAsked, TurnFinished, TurnStarted
+from agent.events.plan import PlanSubmitted
+from agent.events.session import Event, PermissionAsked, QuestionAsked, TurnFinished, TurnStarted
 from agent.hooks.answers import MOST_BYTES, HookAnswer, meaning, not_run, together
 from agent.hooks.approval import HookApproval
 from agent.hooks.declared import PLUGIN_ROOT, PROJECT_DIR, DeclaredHooks, Hook
 from agent.hooks.tool_names import views_of
 from agent.hooks.transcript import TranscriptFile
 from agent.messages import ToolCall
-from agent.plan_events import PlanSubmitted
 from tools.base import Workspace
 from tools.process.child import answer_of
 from tools.process.shell import Launch, argv_of, child_environment

@@ -12,7 +12,7 @@ from agent.calls.policy import PermissionRequest, decide
 from agent.context.attachments import LEAST, attached_in, file_note, folder_note, picture_note
 from agent.context.attachments import fitted as fitted_in
 from agent.context.mentions import MOST, MentionReading, mentions, room_for
-from agent.events import Noticed
+from agent.events.session import Noticed
 from agent.messages import Conversation, Image, Note, User, UserPart
 from agent.window.env import Env
 from agent.window.measure import budget_of, window_of

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from agent.calls.execute import CallRunner
 from agent.context.prompt import InstructionFile, Instructions
 from agent.context.tool_selection import as_run
-from agent.events import Noticed
+from agent.events.session import Noticed
 from agent.input.instruction_files import (
     InstructionReader,
     UnreadableFile,

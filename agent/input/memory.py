@@ -11,7 +11,7 @@ from pathlib import Path
 
 from agent.config.values import Config
 from agent.errors import UsageError
-from agent.events import Remembered
+from agent.events.session import Remembered
 from agent.input.instruction_files import MAX_BYTES, PROJECT_FILES
 from agent.input.instructions import memory_folder
 from agent.messages import Conversation, Note, User

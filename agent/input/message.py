@@ -7,7 +7,7 @@ from agent.context.attachments import needs_fitting
 from agent.context.mask import HOOK_SAYS
 from agent.context.message_text import said_meanwhile
 from agent.errors import HookRefused, UsageError
-from agent.events import Noticed, Steered
+from agent.events.session import Noticed, Steered
 from agent.messages import Conversation, Note, User
 from agent.window.env import Env
 from agent.window.guard import begin_session

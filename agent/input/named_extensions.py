@@ -9,7 +9,7 @@ from agent.calls.execute import run_apart
 from agent.calls.policy import parse_rule
 from agent.context.mentions import headed
 from agent.errors import UsageError
-from agent.events import Noticed, ToolFinished, ToolStarted
+from agent.events.session import Noticed, ToolFinished, ToolStarted
 from agent.extensions import agent_files
 from agent.extensions.custom_commands import CustomCommand
 from agent.extensions.expansion import expanded

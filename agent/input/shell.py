@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from agent.calls.approval import Approval
 from agent.calls.policy import Policy
 from agent.context.mask import outputs_so_far
-from agent.events import Event, TurnFinished, TurnStarted
+from agent.events.session import Event, TurnFinished, TurnStarted
 from agent.messages import BY_USER, Assistant, Conversation, Note, Text, ToolCall, ToolOutput, User
 from agent.window.env import Env
 from agent.window.guard import run_in_room

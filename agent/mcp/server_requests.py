@@ -10,7 +10,7 @@ from pathlib import Path
 from agent.channel import Channel
 from agent.context.estimate import estimate_message, estimate_text
 from agent.errors import AgentError
-from agent.events import Event, ReplyFinished, RetryScheduled
+from agent.events.session import Event, ReplyFinished, RetryScheduled
 from agent.mcp.elicitation import DECLINE, LEAVE_OUT, SEND, FormField, fields_of, form_of
 from agent.messages import Assistant, Image, Message, Text, User
 from agent.providers.base import Request

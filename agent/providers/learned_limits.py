@@ -6,7 +6,7 @@ from typing import TypeAlias
 from agent.context.budget import SHOWN, SUPPOSED, Window, after_overflow
 from agent.context.last_request import Mark
 from agent.context.summary_cost import SummaryJob
-from agent.events import Event
+from agent.events.session import Event
 from agent.providers.base import Provider
 from tools.lazy import dataclass
 

@@ -28,7 +28,7 @@ from agent.context.prompt import Prompt
 from agent.context.server_truncation import SMALLEST, Record, Sent, is_new, judge, least_of, truncation_told
 from agent.context.tool_selection import ToolSpec
 from agent.context.view import View
-from agent.events import Event, Noticed
+from agent.events.session import Event, Noticed
 from agent.messages import Conversation, Message, Opaque, Summary, Usage
 from agent.providers.base import Reply
 from agent.providers.usage import drops_reasoning, is_foreign, less, sent_of, what_stays

@@ -11,7 +11,16 @@ from agent.channel import Interrupt
 from agent.context.budget import ContextBudget
 from agent.context.silent_end import follows_success
 from agent.errors import EmptyAnswer, ProviderError, StreamCut, Unreachable
-from agent.events import CallDelta, Event, Noticed, ReasoningDelta, ReplyFinished, RetryScheduled, TextDelta, ToolsFound
+from agent.events.session import (
+    CallDelta,
+    Event,
+    Noticed,
+    ReasoningDelta,
+    ReplyFinished,
+    RetryScheduled,
+    TextDelta,
+    ToolsFound,
+)
 from agent.messages import Assistant, Opaque, Text, Usage
 from agent.providers.base import CallChunk, Provider, ReasoningChunk, Reply, Request, TextChunk
 from tools.lazy import dataclass

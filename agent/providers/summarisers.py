@@ -8,7 +8,7 @@ from typing import Any
 
 from agent.context.summary_cost import SummaryJob, SummaryModel, SummaryOffer, cheapest_reader, fastest_first
 from agent.errors import AgentError, TimedOut
-from agent.events import Event, Noticed, ReplyFinished
+from agent.events.session import Event, Noticed, ReplyFinished
 from agent.messages import Text, User
 from agent.providers.base import ModelFacts, Provider, Reply, Request
 

@@ -16,7 +16,8 @@ from agent.context.last_request import Mark
 from agent.context.mask import outputs_so_far
 from agent.context.tool_selection import meant
 from agent.errors import StoreFailed
-from agent.events import AgentActivity, Event, ModelSwitched, ReplyFinished, TurnStarted
+from agent.events.session import AgentActivity, Event, ModelSwitched, ReplyFinished, TurnStarted
+from agent.events.view import ContextCompacted, PrefixRenewed, RewriteUndone, ViewChanged
 from agent.messages import Assistant, CallState, Conversation, Message, Summary, User
 from agent.records.call_progress import is_to_be_asked, output_left
 from agent.records.images import as_in_log
@@ -37,7 +38,6 @@ from agent.records.situation import Situation, as_left
 from agent.records.store_thread import StoreThread
 from agent.records.usage import Spent, rewrite_row, usage_row
 from agent.records.write_queue import WriteQueue
-from agent.view_events import ContextCompacted, PrefixRenewed, RewriteUndone, ViewChanged
 from store.archive import ArchiveStore
 from store.calls import keep_tool_uses, tool_uses
 from store.session_rows import (

@@ -5,7 +5,7 @@ import time
 
 from agent.context.mask import as_shown
 from agent.debug import Debug
-from agent.events import Resumed
+from agent.events.session import Resumed
 from agent.messages import Conversation
 from agent.records.recorder import Recorder
 from agent.records.situation import shown_paths

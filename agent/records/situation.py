@@ -6,7 +6,7 @@ from dataclasses import field, replace
 from pathlib import Path
 
 from agent.context.control_calls import TodoItem, TodoState
-from agent.events import Resumed
+from agent.events.session import Resumed
 from tools.base import Workspace
 from tools.files.paths import display
 from tools.lazy import dataclass

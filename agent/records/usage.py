@@ -3,9 +3,9 @@
 from dataclasses import field
 from typing import TypeAlias
 
-from agent.events import ModelSwitched, ReplyFinished
+from agent.events.session import ModelSwitched, ReplyFinished
+from agent.events.view import ContextCompacted, PrefixRenewed, RewriteUndone, ViewChanged
 from agent.messages import Usage
-from agent.view_events import ContextCompacted, PrefixRenewed, RewriteUndone, ViewChanged
 from store.session_rows import RewriteRow, UsageRow
 from tools.lazy import dataclass
 

@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from dataclasses import field
 from typing import get_args
 
-from agent.events import Event, ReplyFinished, StepStarted, ToolFinished, ToolStarted, TurnFailed, TurnFinished
+from agent.events.session import Event, ReplyFinished, StepStarted, ToolFinished, ToolStarted, TurnFailed, TurnFinished
+from agent.events.subagents import AgentEnd, AgentFinished, AgentReference
 from agent.messages import Usage
-from agent.subagent_events import AgentEnd, AgentFinished, AgentReference
 from tools.lazy import dataclass, regex
 from tools.outputs.extent import listed, shortened
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from agent.errors import AgentError
-from agent.events import (
+from agent.events.session import (
     AgentActivity,
     CallDelta,
     ContextMeasured,
@@ -19,8 +19,8 @@ from agent.events import (
     TextDelta,
     ToolProgress,
 )
+from agent.events.subagents import AgentFinished, AgentStarted, RunningAgent
 from agent.session import Session
-from agent.subagent_events import AgentFinished, AgentStarted, RunningAgent
 from agent.subagents.definitions import AgentDefinition
 from agent.subagents.hand_back import AgentWork, finished, told
 from agent.window.env import Env

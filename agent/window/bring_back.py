@@ -7,9 +7,9 @@ from typing import TypeVar
 from agent.archive.recall import SessionRecall
 from agent.context.budget import ContextBudget
 from agent.errors import AgentError
+from agent.events.view import BroughtBack
 from agent.messages import Conversation, Message, Note, User
 from agent.providers.base import Prices
-from agent.view_events import BroughtBack
 from agent.window.env import Env
 from agent.window.measure import budget_of
 from tools.base import ToolError

@@ -24,10 +24,8 @@ from agent.context.pins import SHORTENED, smaller_pins
 from agent.context.receipt import receipt
 from agent.context.strategies import CUT, LADDERS, TOOLS, Room, Strategy, size_of
 from agent.context.summary import Draft
-from agent.events import Noticed
-from agent.messages import Conversation
-from agent.providers.learned_limits import FAILURES, SMALL
-from agent.view_events import (
+from agent.events.session import Noticed
+from agent.events.view import (
     Cause,
     CompactionFailed,
     CompactionStarted,
@@ -36,6 +34,8 @@ from agent.view_events import (
     Price,
     ReceiptItem,
 )
+from agent.messages import Conversation
+from agent.providers.learned_limits import FAILURES, SMALL
 from agent.window.model_summary import CompactionContext, SummaryCost, summarise
 
 NO_MORE = f"{FAILURES} summaries in a row could not be used, so no more are asked for; `/compact` tries again"

@@ -15,7 +15,7 @@ from agent.context.tool_selection import (
     shown_size,
     tools_to_hold_back,
 )
-from agent.events import Event, Noticed, ToolFinished
+from agent.events.session import Event, Noticed, ToolFinished
 from tools.base import Deferrable, Tool
 
 

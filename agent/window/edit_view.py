@@ -15,9 +15,9 @@ from agent.context.strategies import size_of
 from agent.context.tool_selection import ToolSpec
 from agent.context.view_edits import EditRequest, Refusal, plan_act, plan_tools, summed_up
 from agent.errors import AgentError
-from agent.events import Event, ReplyFinished
+from agent.events.session import Event, ReplyFinished
+from agent.events.view import ContextCompacted, Price, ViewChanged
 from agent.messages import Conversation, ToolCall, User
-from agent.view_events import ContextCompacted, Price, ViewChanged
 from agent.window.compact import ForcedStrategy
 from agent.window.env import Env
 from agent.window.measure import budget_of, choose_tools, remembered

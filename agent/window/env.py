@@ -13,7 +13,8 @@ from agent.context.settings import CompactionSettings
 from agent.context.tool_selection import ToolSpec
 from agent.context.view import View
 from agent.debug import Debug
-from agent.events import Event
+from agent.events.session import Event
+from agent.events.subagents import RunningAgent
 from agent.lsp.session_languages import SessionLanguages
 from agent.messages import Conversation, User
 from agent.providers.base import Provider
@@ -22,7 +23,6 @@ from agent.providers.learned_limits import LearnedLimits, SummariserSource
 from agent.providers.meter import Meter
 from agent.providers.stream import Retries
 from agent.records.recorder import Recorder
-from agent.subagent_events import RunningAgent
 from agent.window.deferral import Deferral
 from agent.window.prefix_watch import PrefixWatch
 from agent.window.reminders import Reminders

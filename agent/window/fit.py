@@ -15,7 +15,7 @@ from agent.context.silent_end import asked_for_words, line_of_work
 from agent.context.summary import shown_summary
 from agent.context.tool_selection import ToolSpec
 from agent.errors import ContextExhausted, ContextOverflow, EmptyAnswer, PictureRefused, ProviderError
-from agent.events import CallsRead, ContextMeasured, Noticed, TextDelta, WindowLearned
+from agent.events.session import CallsRead, ContextMeasured, Noticed, TextDelta, WindowLearned
 from agent.messages import Assistant, Conversation, Image, Text, ToolOutput, Usage, User
 from agent.providers.base import Reply
 from agent.providers.stream import stream_reply

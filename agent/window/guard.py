@@ -11,7 +11,7 @@ from agent.context.budget import ContextBudget
 from agent.context.control_calls import FINAL, FULL, was_told_to_report
 from agent.context.preflight import Preflight, Target, tool_preflight, turn_preflight
 from agent.errors import ProviderError, UsageError
-from agent.events import FinalTurn, ModelSwitched, Noticed
+from agent.events.session import FinalTurn, ModelSwitched, Noticed
 from agent.messages import Conversation, ToolCall, ToolOutput, User
 from agent.providers.fallbacks import Connected
 from agent.window.env import Env

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from agent.context.keep_alive import pays
 from agent.errors import ProviderError
-from agent.events import Event, Noticed, ReplyFinished
+from agent.events.session import Event, Noticed, ReplyFinished
 from agent.messages import Conversation, Usage
 from agent.providers.base import ModelFacts, Provider, Reply, Request
 from agent.window.env import Env

@@ -23,10 +23,10 @@ from agent.context.strategies import TOOLS, Room
 from agent.context.summary import Draft
 from agent.context.summary_cost import ASKS
 from agent.errors import AgentError
-from agent.events import Event
+from agent.events.session import Event
+from agent.events.view import ContextCompacted, ReceiptItem
 from agent.messages import Conversation
 from agent.providers.base import ModelFacts
-from agent.view_events import ContextCompacted, ReceiptItem
 from agent.window.compact import Compacted, CompactResult, event_of, result_of
 from agent.window.env import Env
 from agent.window.model_summary import CompactionContext, SummaryCost, job_of, summarise

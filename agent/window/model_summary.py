@@ -15,13 +15,13 @@ from agent.context.summary import Draft, RefusedSummary, SummaryReading, instruc
 from agent.context.summary_cost import SummaryJob
 from agent.context.transcript import chunks, named_outputs, transcript
 from agent.errors import AgentError, ContextOverflow, EmptyAnswer, ProviderError, TimedOut, Unreachable
-from agent.events import Event, Noticed, ReplyFinished, RetryScheduled
+from agent.events.session import Event, Noticed, ReplyFinished, RetryScheduled
+from agent.events.view import CompactionFailed, Price
 from agent.messages import Conversation, Text, User
 from agent.providers.base import Provider, Reply, Request
 from agent.providers.learned_limits import LearnedLimits, SummariserSource
 from agent.providers.stream import QUICK, REPLACEABLE, Persistence, Retries, stream_reply
 from agent.providers.summarisers import while_it_speaks
-from agent.view_events import CompactionFailed, Price
 
 READER = (
     "You write down what a coding session has been about, so that somebody else can go on with it without having "

@@ -23,10 +23,10 @@ from agent.context.prefix import (
 from agent.context.prompt import Prompt, Section
 from agent.context.tool_selection import ToolSpec
 from agent.debug import Debug
-from agent.events import Event
+from agent.events.session import Event
+from agent.events.view import CacheBroken, PrefixDrifted, PrefixRenewed
 from agent.messages import Usage
 from agent.providers.base import ModelFacts, Request
-from agent.view_events import CacheBroken, PrefixDrifted, PrefixRenewed
 from tools.lazy import dataclass
 
 MISSES, MISSABLE = 3, 4_096

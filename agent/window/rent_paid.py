@@ -20,9 +20,9 @@ from agent.context.rent import (
     will_pay,
 )
 from agent.context.settings import CompactionSettings
+from agent.events.view import Price
 from agent.messages import Conversation
 from agent.providers.base import Prices
-from agent.view_events import Price
 from tools.lazy import dataclass
 
 PriceOf: TypeAlias = Callable[[Sequence[str], Container[str]], Price]

@@ -13,10 +13,10 @@ from agent.context.strategies import CUT, TOOLS, room_of, size_of
 from agent.context.view import View
 from agent.debug import Debug
 from agent.errors import HookRefused
-from agent.events import Event
+from agent.events.session import Event
+from agent.events.view import Cause
 from agent.messages import Conversation, Message, User
 from agent.providers.base import Request
-from agent.view_events import Cause
 from agent.window.compact import Compacted, ForcedStrategy, compact
 from agent.window.env import Env
 from agent.window.measure import budget_of, choose_tools, remembered, to_request

@@ -6,9 +6,9 @@ from agent.context.budget import ContextBudget
 from agent.context.control_calls import compaction_wish
 from agent.context.old_outputs import old
 from agent.errors import HookRefused
-from agent.events import Event
+from agent.events.session import Event
+from agent.events.view import Cause, Price
 from agent.messages import Conversation, Note, User
-from agent.view_events import Cause, Price
 from agent.window.env import Env
 from agent.window.measure import budget_of, is_over_trigger
 from agent.window.rent_paid import evaluation, price_by, unit_prices

@@ -9,9 +9,9 @@ from agent.context.edit_cost import first_change, hold_after, why_not, written_a
 from agent.context.message_text import are_own
 from agent.context.prefix import Digests
 from agent.errors import AgentError
+from agent.events.view import RewriteUndone
 from agent.messages import Conversation, User
 from agent.providers.usage import counted_for
-from agent.view_events import RewriteUndone
 from agent.window.env import Env
 from agent.window.measure import budget_of, choose_tools, remembered
 from agent.window.rewrite import beside, terms_of

@@ -13,7 +13,7 @@ from typing import Any
 from agent.context.budget import Window
 from agent.context.summary import Wishes, instruction
 from agent.context.summary_cost import SummaryJob
-from agent.events import Event
+from agent.events.session import Event
 from agent.messages import Assistant, Text, ToolCall, Usage, User
 from agent.providers.base import Chunk, ModelFacts, Prices, Reply, Request, TextChunk
 from agent.providers.learned_limits import SummariserSource

@@ -15,11 +15,11 @@ from pathlib import Path
 from agent.context.offload import Offloading
 from agent.context.prompt import Instructions
 from agent.context.settings import CompactionSettings
-from agent.events import TurnFailed
+from agent.events.session import TurnFailed
+from agent.events.view import ContextCompacted
 from agent.messages import Usage
 from agent.records.store_thread import StoreThread
 from agent.session import Session
-from agent.view_events import ContextCompacted
 from agent.window.keep_alive import next_renewal, renew_cache
 from agent.window.rent_paid import Rent
 from agent.window.triggers import unheard

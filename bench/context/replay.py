@@ -17,11 +17,11 @@ from agent.context.rent import RewriteOffer, UnitPrices
 from agent.context.settings import CompactionSettings
 from agent.context.summary import without_tags
 from agent.context.wanted_again import content_of
-from agent.events import TurnFailed
+from agent.events.session import TurnFailed
+from agent.events.view import ContextCompacted
 from agent.messages import Conversation, Text, ToolCall, Usage, User
 from agent.providers.base import Reply
 from agent.records.store_thread import StoreThread
-from agent.view_events import ContextCompacted
 from agent.window.rent_paid import Rent
 from bench.context.model import MOST_FETCHED, SUMMARY_TOKENS, BilledModel, outputs_in
 from bench.context.play import TOOLS, USUAL, Habits, Played, by_lateness, open_session, played, think

@@ -23,7 +23,8 @@ from agent.context.prompt import Instructions, build_prompt
 from agent.context.references import message_digits
 from agent.context.settings import Caps, CompactionSettings
 from agent.errors import AgentError, ReferenceFailed
-from agent.events import Event, Steered, TurnFailed, TurnFinished
+from agent.events.session import Event, Steered, TurnFailed, TurnFinished
+from agent.events.view import PrefixDrifted, RewriteUndone
 from agent.messages import Assistant, Conversation, Message, Reasoning, Text, ToolCall, User
 from agent.providers.base import ModelFacts, Request
 from agent.providers.fallbacks import Connected, Targets
@@ -31,7 +32,6 @@ from agent.providers.meter import Meter
 from agent.records.message_rows import decode_message
 from agent.records.recorder import Recorder
 from agent.records.store_thread import StoreThread
-from agent.view_events import PrefixDrifted, RewriteUndone
 from agent.window.deferral import Deferral
 from agent.window.env import Env
 from agent.window.server_tools import ServerTools

@@ -5,12 +5,12 @@ from functools import reduce
 import pytest
 
 from agent.context.settings import Caps, CompactionSettings
-from agent.events import Event, ReplyFinished, RetryScheduled, TurnFinished
+from agent.events.session import Event, ReplyFinished, RetryScheduled, TurnFinished
+from agent.events.view import CompactionFailed, CompactionStarted, ContextCompacted, NothingCompacted
 from agent.messages import Note, User
 from agent.providers.base import Request
 from agent.providers.wires.scripted import Scripted
 from agent.session import Session
-from agent.view_events import CompactionFailed, CompactionStarted, ContextCompacted, NothingCompacted
 from tests.kit.session import ASKED, Home, compactions, events_of, first_turn
 from tests.waiting import until
 from tui.view.blocks import Notice, Retry, SessionView

@@ -15,13 +15,13 @@ import pytest
 from agent.config.load import load_config
 from agent.context.estimate import count_text, estimate_text
 from agent.context.prompt import Instructions, build_prompt
-from agent.events import Event, Noticed, TurnFailed, TurnFinished, WindowLearned
+from agent.events.session import Event, Noticed, TurnFailed, TurnFinished, WindowLearned
+from agent.events.view import ContextCompacted, PrefixDrifted, PrefixRenewed
 from agent.records import store_access, write_queue
 from agent.records.recorder import UNREADABLE_SNAPSHOT
 from agent.records.write_queue import WAITING, WRITTEN
 from agent.session import Session
 from agent.sessions import Sessions
-from agent.view_events import ContextCompacted, PrefixDrifted, PrefixRenewed
 from store.sessions import SessionStore
 from tests.agent.context.test_context import is_valid
 from tests.kit.project import Project

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.events import TurnFinished
+from agent.events.session import TurnFinished
 from agent.messages import Assistant, Summary, Text, User
 from store.migrations import MIGRATIONS
 from tests.kit.project import Project

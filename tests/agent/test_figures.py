@@ -7,11 +7,11 @@ from agent.context.budget import Window
 from agent.context.preflight import Target, turn_preflight
 from agent.context.prompt import build_prompt
 from agent.context.summary import Draft
-from agent.events import Event
+from agent.events.session import Event
+from agent.events.view import ContextCompacted
 from agent.messages import Usage
 from agent.overview import Overview, window_numbers
 from agent.providers.meter import Meter
-from agent.view_events import ContextCompacted
 from agent.window.manual_compact import apply_summary, draft_summary, preview_compaction
 from tests.agent.providers.test_meter import ASKED, INSTRUCTIONS, TOOLS, WINDOW, steps_taken
 from tests.kit.project import Project

@@ -80,7 +80,9 @@ from agent.context.tool_selection import CALL, SEARCH, HostedSearch, meant
 from agent.context.view_edits import EditRequest
 from agent.context.view_items import items_of, pins_of
 from agent.errors import AgentError, AuthFailed
-from agent.events import Event, FinalTurn, ModelSwitched, Noticed, ToolFinished, TurnFailed, WindowLearned
+from agent.events.session import Event, FinalTurn, ModelSwitched, Noticed, ToolFinished, TurnFailed, WindowLearned
+from agent.events.view import Act as ViewAct
+from agent.events.view import Cause, ContextCompacted, PrefixDrifted, PrefixRenewed
 from agent.messages import Assistant, Conversation, Image, Message, Note, Text, ToolCall, ToolOutput, User, UserPart
 from agent.providers.base import ModelFacts, Request
 from agent.providers.fallbacks import Connected, Targets
@@ -91,8 +93,6 @@ from agent.records.message_rows import decode_message
 from agent.records.recorder import Recorder
 from agent.records.rows import decode_mark
 from agent.turn import run_turn
-from agent.view_events import Act as ViewAct
-from agent.view_events import Cause, ContextCompacted, PrefixDrifted, PrefixRenewed
 from agent.window.bring_back import bring_back
 from agent.window.deferral import Deferral
 from agent.window.edit_view import do_act

@@ -10,7 +10,7 @@ from agent.calls.policy import parse_rule
 from agent.context.reminder_notes import Surroundings
 from agent.context.settings import Caps, CompactionSettings
 from agent.errors import AgentError, StoreFailed
-from agent.events import (
+from agent.events.session import (
     CallDenied,
     ContextMeasured,
     Decision,
@@ -28,12 +28,12 @@ from agent.events import (
     TurnFailed,
     TurnFinished,
 )
+from agent.events.view import CacheBroken, CompactionFailed, CompactionStarted, ContextCompacted, PrefixDrifted
 from agent.input.memory import reminded_of
 from agent.messages import Assistant, Note, Text, ToolOutput, User
 from agent.providers.wires.scripted import Scripted
 from agent.records import write_queue
 from agent.session import Session
-from agent.view_events import CacheBroken, CompactionFailed, CompactionStarted, ContextCompacted, PrefixDrifted
 from store.errors import StoreError
 from store.sessions import SessionStore
 from tests.kit.session import ASKED, Home, call, decides, events_of, first_turn, notes_of, outputs_of, turn_in_which

@@ -12,15 +12,15 @@ from agent.context.reminder_notes import PRESENCE
 from agent.context.settings import Caps, CompactionSettings, RewritePatience
 from agent.context.summary import Wishes
 from agent.errors import ConfigError
-from agent.events import Event
+from agent.events.plan import PlanDecision, PlanSubmitted
+from agent.events.session import Event
+from agent.events.view import PrefixDrifted, PrefixRenewed
 from agent.lsp.session_languages import SessionLanguages
 from agent.messages import Note, ToolOutput, User
-from agent.plan_events import PlanDecision, PlanSubmitted
 from agent.providers.base import Request
 from agent.providers.wires.scripted import Scripted
 from agent.session import Session
 from agent.session_settings import NO_SANDBOX, compacting_of, limits_of, policy_of, roots_of, tools_for
-from agent.view_events import PrefixDrifted, PrefixRenewed
 from agent.window.turn_limits import TurnLimits
 from tests.agent.mcp.serving import House, say
 from tests.kit.project import Project

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from agent.archive.archive import Archive
 from agent.archive.recall import SessionRecall
 from agent.context.mask import outputs_so_far
-from agent.events import ModelSwitched, ReplyFinished
+from agent.events.session import ModelSwitched, ReplyFinished
+from agent.events.view import ContextCompacted, PrefixRenewed
 from agent.messages import (
     Assistant,
     AssistantPart,
@@ -34,7 +35,6 @@ from agent.messages import (
 from agent.records.recorder import Recorder
 from agent.records.situation import Situation
 from agent.records.store_thread import StoreThread
-from agent.view_events import ContextCompacted, PrefixRenewed
 from store.session_rows import SessionRow
 from store.sessions import SessionStore
 from tests.agent.histories import arguments, natives, statuses

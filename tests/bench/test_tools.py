@@ -9,8 +9,8 @@ import pytest
 
 from agent.context.settings import Caps, CompactionSettings
 from agent.context.tool_selection import HostedSearch, ToolSpec
-from agent.events import Event, ReplyFinished, ToolFinished
-from agent.view_events import ContextCompacted, PrefixDrifted
+from agent.events.session import Event, ReplyFinished, ToolFinished
+from agent.events.view import ContextCompacted, PrefixDrifted
 from bench.tools.catalog import Offered, offered_tools
 from bench.tools.measure import FINDERS, WINDOWS, halves, measure_search, measure_share, read_queries
 from tests.agent.window.test_deferral import searching

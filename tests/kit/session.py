@@ -30,7 +30,8 @@ from agent.context.prompt import Instructions
 from agent.context.reminder_notes import Surroundings
 from agent.context.settings import Caps, CompactionSettings, RewritePatience, RewritePolicy
 from agent.debug import Debug
-from agent.events import Decision, Event, PermissionAsked, ToolFinished, TurnFinished
+from agent.events.session import Decision, Event, PermissionAsked, ToolFinished, TurnFinished
+from agent.events.view import ContextCompacted, PrefixDrifted
 from agent.messages import Assistant, Image, Note, ToolOutput, User
 from agent.providers.base import ModelFacts, Prices, Provider, Request
 from agent.providers.fallbacks import Targets
@@ -42,7 +43,6 @@ from agent.records.situation import situation_of
 from agent.records.store_thread import StoreThread
 from agent.records.write_queue import WriteQueue
 from agent.session import Session
-from agent.view_events import ContextCompacted, PrefixDrifted
 from agent.window.deferral import Deferral, specs_of
 from agent.window.env import Env
 from agent.window.prefix_watch import PrefixWatch

@@ -14,7 +14,8 @@ from agent.checkpoints.session_checkpoints import SessionCheckpoints
 from agent.config.options import Mode
 from agent.context.provenance import Occurrence, Trace
 from agent.errors import AgentError, ReferenceFailed, UsageError
-from agent.events import (
+from agent.events.plan import PlanAnswered, PlanDecision, PlanSubmitted
+from agent.events.session import (
     ContextMeasured,
     Decision,
     Event,
@@ -27,10 +28,10 @@ from agent.events import (
     TurnFinished,
     TurnStarted,
 )
+from agent.events.view import BroughtBack, CompactionStarted, ContextCompacted
 from agent.mcp.running import RunningServers
 from agent.messages import Assistant, Conversation, Image, Message, Note, Text, Usage, User
 from agent.overview import Epoch, Number, Overview, ServerShare
-from agent.plan_events import PlanAnswered, PlanDecision, PlanSubmitted
 from agent.records.damage import ReadableMessages
 from agent.records.file_change import Changes, ChangeScope, FileChange
 from agent.records.file_history import FileLog
@@ -38,7 +39,6 @@ from agent.records.session_lookup import SessionInfo
 from agent.records.usage import RequestUsage, Rewrite
 from agent.session import Session
 from agent.sessions import Sessions
-from agent.view_events import BroughtBack, CompactionStarted, ContextCompacted
 from agent.window.compact import CompactResult
 from agent.window.triggers import unheard
 from agent.window.turn_limits import TurnLimits

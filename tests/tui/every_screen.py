@@ -13,15 +13,15 @@ from agent.config.settings import Settings
 from agent.context.control_calls import TodoItem
 from agent.context.provenance import Occurrence
 from agent.context.view_items import ViewItem
-from agent.events import PermissionAsked, QuestionAsked, Tried
+from agent.events.plan import PlanSubmitted
+from agent.events.session import PermissionAsked, QuestionAsked, Tried
+from agent.events.view import ReceiptItem, RewriteUndone
 from agent.mcp.status import ServerStatus
 from agent.messages import Assistant, Conversation, Reasoning, Text, ToolCall, User
 from agent.overview import Overview
-from agent.plan_events import PlanSubmitted
 from agent.providers.choices import ModelChoice
 from agent.providers.first_run import KeyFound, LocalServer
 from agent.records.file_change import FileChange
-from agent.view_events import ReceiptItem, RewriteUndone
 from agent.window.undo import UndoOffer
 from tests.tui.doubles import (
     FakeFiles,

@@ -11,7 +11,7 @@ from typing import Any, get_args
 from textual.events import AppBlur, AppFocus, Paste
 from textual.pilot import Pilot
 
-from agent.events import (
+from agent.events.session import (
     ContextMeasured,
     Event,
     PermissionAnswered,

@@ -8,7 +8,7 @@ import pytest
 from textual.events import Key, Paste
 
 from agent.errors import AuthFailed, StoreFailed
-from agent.events import (
+from agent.events.session import (
     Decision,
     Event,
     Noticed,

@@ -10,7 +10,7 @@ from textual.selection import SELECT_ALL
 from textual.strip import Strip
 
 from agent.config.options import THEMES, ThemeName
-from agent.events import Event, Noticed, TurnFailed
+from agent.events.session import Event, Noticed, TurnFailed
 from tests.conftest import NIGHTLY
 from tests.tui.doubles import FakeSession
 from tests.tui.every_screen import SCREENS, closed, opened, stocked

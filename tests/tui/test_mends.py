@@ -6,7 +6,7 @@ from textual.containers import VerticalScroll
 
 from agent.archive.listing import ContentPage
 from agent.errors import AgentError
-from agent.events import Event, Noticed, QuestionAsked, TextDelta, TurnFailed
+from agent.events.session import Event, Noticed, QuestionAsked, TextDelta, TurnFailed
 from agent.mcp.approvals import tools_question
 from tests.tui.doubles import FakeSession
 from tests.tui.piloting import terminal

@@ -7,7 +7,7 @@ import pytest
 from textual.pilot import Pilot
 
 from agent.config.options import ThemeName
-from agent.events import Event, TextDelta, ToolFinished, ToolStarted, TurnFinished
+from agent.events.session import Event, TextDelta, ToolFinished, ToolStarted, TurnFinished
 from tests.tui.doubles import FakeSession, FakeSessions, Hold, conversation
 from tests.tui.picturing import SIZES, WORN, Picture
 from tui.app import EbbApp

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from agent.config.options import ThemeName
-from agent.events import (
+from agent.events.session import (
     CallEdited,
     Decision,
     Event,

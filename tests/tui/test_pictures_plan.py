@@ -2,8 +2,8 @@
 
 import pytest
 
-from agent.events import Event, Noticed, TextDelta, ToolFinished, ToolStarted, TurnFinished
-from agent.plan_events import PlanAnswered, PlanSubmitted
+from agent.events.plan import PlanAnswered, PlanSubmitted
+from agent.events.session import Event, Noticed, TextDelta, ToolFinished, ToolStarted, TurnFinished
 from tests.tui.doubles import FakeSession, FakeSessions, measured
 from tests.tui.picturing import SIZES, Picture, asks
 from tools.submit_plan import ACCEPTED

@@ -2,7 +2,7 @@
 
 import pytest
 
-from agent.events import Event, Noticed, PermissionAsked, TextDelta, Tried
+from agent.events.session import Event, Noticed, PermissionAsked, TextDelta, Tried
 from tests.tui.doubles import FakeSession, FakeSessions, measured
 from tests.tui.picturing import SIZES, Picture, asks
 from tools.commands.dangers import dangers_in

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from agent.config.options import ThemeName
-from agent.events import (
+from agent.events.session import (
     Event,
     QuestionAsked,
     ReasoningDelta,

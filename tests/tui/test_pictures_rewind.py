@@ -10,8 +10,8 @@ from agent.context.compaction import plan_compaction, solve_floor
 from agent.context.settings import Caps
 from agent.context.strategies import Room, size_of
 from agent.context.summary import Draft
+from agent.events.view import ContextCompacted, ReceiptItem, RewriteUndone
 from agent.messages import Assistant, Conversation, Text, ToolCall, User
-from agent.view_events import ContextCompacted, ReceiptItem, RewriteUndone
 from agent.window.manual_compact import Drafted, Preview, Quote
 from agent.window.undo import UndoOffer
 from tests.tui.doubles import FakeLibrary, FakeSession, FakeSessions, conversation, measured, session_info

@@ -7,7 +7,7 @@ import pytest
 from agent.config.options import BY_KEY
 from agent.config.settings import setting_of
 from agent.context.control_calls import TodoItem
-from agent.events import TextDelta, ToolFinished, ToolStarted
+from agent.events.session import TextDelta, ToolFinished, ToolStarted
 from agent.providers.base import Prices
 from agent.providers.choices import ModelChoice
 from tests.tui.doubles import FakeSession, FakeSessions, Hold, measured, session_info

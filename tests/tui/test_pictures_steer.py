@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.events import ContextMeasured, ReplyFinished, TextDelta, ToolStarted, TurnFinished
+from agent.events.session import ContextMeasured, ReplyFinished, TextDelta, ToolStarted, TurnFinished
 from agent.messages import Usage
 from tests.tui.doubles import FakeSession, FakeSessions, Hold, measured
 from tests.tui.picturing import SIZES, Picture

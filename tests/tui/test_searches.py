@@ -1,6 +1,6 @@
 """Searches of a provider in the tools that are held back are told, whichever provider it is."""
 
-from agent.events import ToolsFound
+from agent.events.session import ToolsFound
 from agent.messages import Assistant, Opaque, Text
 from agent.providers.stream import tools_found
 from tui.view.blocks import Notice, SessionView

@@ -7,7 +7,7 @@ import pytest
 
 from agent.archive.listing import ArchiveItem
 from agent.context.provenance import Occurrence
-from agent.events import (
+from agent.events.session import (
     Event,
     PermissionAsked,
     ReasoningDelta,
@@ -18,8 +18,8 @@ from agent.events import (
     ToolStarted,
     TurnFinished,
 )
+from agent.events.view import CompactionStarted, ContextCompacted, ReceiptItem
 from agent.messages import ToolCall, Usage
-from agent.view_events import CompactionStarted, ContextCompacted, ReceiptItem
 from tests.tui.doubles import FakeSession, FakeSessions, FakeShelf, Hold, measured
 from tests.tui.picturing import SIZES, Picture, asks
 from tests.tui.piloting import list_on

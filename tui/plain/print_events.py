@@ -4,7 +4,8 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from agent.events import (
+from agent.events.plan import PlanSubmitted
+from agent.events.session import (
     CallDenied,
     CallEdited,
     CallsRead,
@@ -21,9 +22,8 @@ from agent.events import (
     TurnStarted,
     WindowLearned,
 )
+from agent.events.view import CompactionStarted, FilesChanged, NothingCompacted
 from agent.messages import BY_USER
-from agent.plan_events import PlanSubmitted
-from agent.view_events import CompactionStarted, FilesChanged, NothingCompacted
 from tools.lsp.told import count_of_problems
 from tools.outputs.extent import counted
 from tui.text.inks import Line

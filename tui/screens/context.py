@@ -13,7 +13,7 @@ from textual.widgets import Input, Static
 
 from agent.context.view_edits import EditRequest
 from agent.errors import AgentError
-from agent.view_events import Act
+from agent.events.view import Act
 from tui.screens.guarded import Guarded
 from tui.session.controller import SessionController
 from tui.session.view_edits import (

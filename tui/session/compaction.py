@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from agent.context.estimate import estimate_text
 from agent.context.summary import as_text, read_edited, with_facts
 from agent.errors import AgentError
-from agent.view_events import RewriteUndone
+from agent.events.view import RewriteUndone
 from agent.window.compact import CompactResult
 from agent.window.manual_compact import Drafted, Preview, apply_summary, draft_summary, preview_compaction
 from agent.window.undo import offer_undo, undo

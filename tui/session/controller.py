@@ -12,10 +12,10 @@ from agent.config.options import MODES, Mode
 from agent.context.provenance import Trace
 from agent.context.reminder_notes import MODES as MEANINGS
 from agent.errors import AgentError
-from agent.events import Decision, Event, Noticed, Steered, TurnFailed
+from agent.events.plan import PlanDecision
+from agent.events.session import Decision, Event, Noticed, Steered, TurnFailed
 from agent.input.shell import run_by_user
 from agent.messages import Conversation, Text, User
-from agent.plan_events import PlanDecision
 from tui.prompt.pastes import UNFOLDED, Pastes
 from tui.session.drafts import Drafts
 from tui.session.queue import Queue

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from agent.config.load import load_config
 from agent.errors import UsageError
-from agent.events import (
+from agent.events.session import (
     Event,
     ReplyFinished,
     StepStarted,

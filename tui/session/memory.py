@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from agent.errors import AgentError
-from agent.events import Remembered
+from agent.events.session import Remembered
 from agent.input.memory import KeptNote, remember, reminded_of, take_back
 from tui.session.controller import SessionController
 from tui.view.blocks import Notice

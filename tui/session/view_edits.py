@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 
 from agent.context.view_edits import EditRequest, Refusal
 from agent.errors import AgentError
-from agent.events import Event
-from agent.view_events import Act
+from agent.events.session import Event
+from agent.events.view import Act
 from agent.window.edit_view import do_act, price_act
 from agent.window.undo import offer_undo, undo
 from tui.session.controller import SessionController

@@ -1,6 +1,6 @@
 """What an agent does, in the block of the call that sent it off: one line for each call, with time and tokens."""
 
-from agent.events import AgentActivity, CallDenied, Noticed, ToolStarted, TurnFailed
+from agent.events.session import AgentActivity, CallDenied, Noticed, ToolStarted, TurnFailed
 from tui.text.numbers import tokens as so_many
 from tui.text.sanitise import visible_line
 from tui.view.titles import title_of

@@ -9,10 +9,10 @@ from tools.lazy import dataclass
 from tui.view.receipts import Compaction, RunningCompaction, UndoneReceipt
 
 if TYPE_CHECKING:  # types only: events and messages are loaded behind the first paint
-    from agent.events import PermissionAsked, QuestionAsked, Remembered
+    from agent.events.plan import PlanSubmitted
+    from agent.events.session import PermissionAsked, QuestionAsked, Remembered
+    from agent.events.view import FilesChanged
     from agent.messages import OutputStatus, Ranges
-    from agent.plan_events import PlanSubmitted
-    from agent.view_events import FilesChanged
     from tools.process.state import ProgramState
 
 MARGIN = 2

@@ -3,7 +3,7 @@ stands."""
 
 from collections.abc import Iterator, Sequence
 
-from agent.view_events import RewriteUndone
+from agent.events.view import RewriteUndone
 from agent.window.compact import CompactResult
 from agent.window.manual_compact import Drafted, Preview, Quote
 from tools.outputs.extent import counted

@@ -2,7 +2,7 @@
 
 from agent.context.edit_cost import ViewEditPlan
 from agent.context.view_edits import Refusal
-from agent.view_events import Act, ViewChanged
+from agent.events.view import Act, ViewChanged
 from tools.outputs.extent import counted
 from tui.text.numbers import dollars, tokens
 from tui.text.sanitise import visible_line

@@ -18,7 +18,7 @@ from tui.view.blocks import Call
 from tui.view.todos import done_of, items_of
 
 if TYPE_CHECKING:  # types only
-    from agent.events import ToolFinished
+    from agent.events.session import ToolFinished
 
 ENDS: Mapping[str, str] = {
     "interrupted": "interrupted",

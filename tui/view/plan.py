@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from agent.context.control_calls import PLAN
-from agent.plan_events import PlanDecision, PlanSubmitted
+from agent.events.plan import PlanDecision, PlanSubmitted
 from tui.text.inks import Line
 from tui.text.sanitise import visible
 from tui.view.blocks import Block, Call

@@ -6,8 +6,8 @@ from typing import Literal, TypeAlias
 
 from rich.cells import cell_len, set_cell_size
 
-from agent.events import Decision
-from agent.plan_events import PlanDecision
+from agent.events.plan import PlanDecision
+from agent.events.session import Decision
 from tui.text.cells import wrapped
 from tui.text.inks import Line
 from tui.text.sanitise import visible_line

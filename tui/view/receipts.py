@@ -9,7 +9,7 @@ from tools.outputs.extent import counted
 from tui.text.numbers import dollars, tokens
 
 if TYPE_CHECKING:  # types only: events are loaded behind the first paint
-    from agent.view_events import Act, Cause, CompactionFailed, ContextCompacted, Price, ReceiptItem, RewriteUndone
+    from agent.events.view import Act, Cause, CompactionFailed, ContextCompacted, Price, ReceiptItem, RewriteUndone
 
 BACK = "`u` on this block, or `/context undo`, shows the model again what was there before"
 

@@ -5,7 +5,8 @@ from dataclasses import replace
 from typing import Literal
 
 from agent.context.control_calls import PLAN
-from agent.events import (
+from agent.events.plan import PlanAnswered, PlanSubmitted
+from agent.events.session import (
     AgentActivity,
     CallDelta,
     CallDenied,
@@ -39,9 +40,8 @@ from agent.events import (
     TurnStarted,
     WindowLearned,
 )
-from agent.plan_events import PlanAnswered, PlanSubmitted
-from agent.subagent_events import AgentFinished, AgentStarted
-from agent.view_events import (
+from agent.events.subagents import AgentFinished, AgentStarted
+from agent.events.view import (
     BroughtBack,
     CacheBroken,
     CompactionFailed,

@@ -8,7 +8,7 @@ from tui.text.numbers import dollars, seconds, tokens
 from tui.view.blocks import SessionView, TurnTotal
 
 if TYPE_CHECKING:  # a type only: events are loaded behind the first paint
-    from agent.view_events import FilesChanged
+    from agent.events.view import FilesChanged
 
 
 class TurnTime:

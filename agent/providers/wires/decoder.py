@@ -13,9 +13,9 @@ from agent.context.long_texts import sendable
 from agent.errors import ProviderError
 from agent.messages import Assistant, AssistantPart, StopReason, Text, ToolCall, ToolOutput, Usage
 from agent.providers.base import Chunk, ModelFacts, Reply
+from agent.providers.loose_json import read_whole
 from agent.providers.wires.http import Json, Wire, drain
 from agent.providers.wires.origin import Origin, cut, silent
-from tools.loose_json import read_whole
 from tools.schema import DEEPEST, is_nested
 
 NO_OUTPUT = "(no output)"
@@ -205,7 +205,7 @@ def _is_read_by_servers(source: str) -> bool:
 
 def read_arguments(source: str) -> tuple[Mapping[str, object], str]:
     """The arguments, and why they cannot be read. No text at all means no arguments. They may be written by hand
-    (`tools/loose_json.py`), and the object once more as a string."""
+    (`agent/providers/loose_json.py`), and the object once more as a string."""
     if not source.strip():
         return {}, ""
     try:

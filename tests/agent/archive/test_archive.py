@@ -13,7 +13,7 @@ from agent.config.option_values import AfterTool
 from agent.context.offload import Offloading
 from agent.context.references import message_digits
 from agent.errors import ReferenceFailed
-from agent.events import Noticed, ReplyFinished, ToolFinished, TurnFinished
+from agent.events.session import Noticed, ReplyFinished, ToolFinished, TurnFinished
 from agent.messages import Assistant, Conversation, Image, Note, Summary, Text, ToolCall, ToolOutput, User
 from agent.providers.wires.scripted import Scripted
 from agent.records.message_rows import decode_message

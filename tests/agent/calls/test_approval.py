@@ -21,7 +21,7 @@ from agent.calls.project_rules import KeptRules, ProjectRules
 from agent.channel import Interrupt
 from agent.context.estimate import estimate_message
 from agent.context.preflight import ToolBudget
-from agent.events import (
+from agent.events.session import (
     CallDenied,
     CallEdited,
     Decision,

@@ -15,7 +15,7 @@ from agent.calls.policy import Policy
 from agent.channel import Interrupt
 from agent.context.estimate import estimate_message
 from agent.context.preflight import ToolBudget
-from agent.events import Event, ToolFinished
+from agent.events.session import Event, ToolFinished
 from agent.messages import ToolCall, User
 from tools.base import Arguments, Effect, Result, Tool, Workspace
 from tools.edit import Edit

@@ -12,7 +12,7 @@ import pytest
 
 from agent.calls.hooks import Heard, not_heard, what_follows
 from agent.config.option_values import AfterTool
-from agent.events import Noticed, ToolFinished, TurnFinished
+from agent.events.session import Noticed, ToolFinished, TurnFinished
 from agent.messages import ToolOutput
 from agent.providers.wires.scripted import Scripted
 from agent.session import Session

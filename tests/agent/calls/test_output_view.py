@@ -12,7 +12,7 @@ import pytest
 from agent.archive.listing import ArchiveListing
 from agent.context.offload import Offloading
 from agent.errors import ReferenceFailed
-from agent.events import Noticed, TurnFinished
+from agent.events.session import Noticed, TurnFinished
 from agent.messages import Assistant, Image, Stored, Text, ToolCall, ToolOutput, User
 from agent.providers.wires.scripted import Scripted
 from agent.records.message_rows import decode_message, encode_message

@@ -6,7 +6,7 @@ import pytest
 
 from agent.calls.policy import PermissionRequest, Policy, decide, parse_rule, runs_outside
 from agent.config.options import Mode
-from agent.events import Decision, Noticed, PermissionAsked
+from agent.events.session import Decision, Noticed, PermissionAsked
 from agent.providers.wires.scripted import Scripted
 from tests.kit.session import Home, call, calls, decides, outputs_of, turn_in_which
 from tools.base import Arguments, Effect, Result, Workspace

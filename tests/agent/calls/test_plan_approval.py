@@ -5,9 +5,9 @@ import pytest
 from agent.calls.plan_approval import BEHIND
 from agent.calls.policy import Policy, Rule
 from agent.config.options import Mode
-from agent.events import Event, Noticed, ToolFinished, TurnFinished
+from agent.events.plan import PlanAnswered, PlanDecision, PlanSubmitted
+from agent.events.session import Event, Noticed, ToolFinished, TurnFinished
 from agent.messages import Note
-from agent.plan_events import PlanAnswered, PlanDecision, PlanSubmitted
 from agent.providers.wires.scripted import Scripted
 from agent.session import Session
 from tests.kit.session import Home, call, calls, events_of, outputs_of

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from agent.context.secret_tokens import SecretTokens
-from agent.events import ToolFinished
+from agent.events.session import ToolFinished
 from agent.providers.wires.scripted import Scripted
 from agent.session import Session
 from tests.agent.mcp.serving import House, say

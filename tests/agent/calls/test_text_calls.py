@@ -9,7 +9,7 @@ import pytest
 from agent.calls.call_forms import Found, WrittenCall, calls_in
 from agent.calls.resolve import is_offered
 from agent.calls.text_calls import MOST_TOLD, with_text_calls
-from agent.events import CallsRead, TurnFinished
+from agent.events.session import CallsRead, TurnFinished
 from agent.messages import Assistant, Reasoning, Text, ToolCall
 from agent.providers.base import ModelFacts
 from agent.providers.wires.scripted import Scripted

@@ -9,7 +9,7 @@ import pytest
 from agent.calls.policy import Policy, parse_rule
 from agent.calls.resolve import tool_for, understood
 from agent.calls.shell_patch import DONE
-from agent.events import ToolStarted
+from agent.events.session import ToolStarted
 from agent.messages import Assistant, ToolCall
 from agent.providers.wires.scripted import Scripted
 from tests.agent.calls.test_shell_patch import QUOTES

@@ -18,9 +18,9 @@ from agent.checkpoints.session_checkpoints import SessionCheckpoints
 from agent.checkpoints.undo_points import to_undo
 from agent.checkpoints.work_tree import Limits
 from agent.config.option_values import AfterTool
-from agent.events import Event, TurnStarted
+from agent.events.session import Event, TurnStarted
+from agent.events.view import FilesChanged
 from agent.messages import ToolCall
-from agent.view_events import FilesChanged
 from tests.agent.checkpoints.trees import project_in
 from tests.waiting import soon
 from tools.base import Result, Workspace

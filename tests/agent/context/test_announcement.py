@@ -7,7 +7,7 @@ import pytest
 from agent.context.announcement import announcement
 from agent.context.pins import SHORTENED
 from agent.context.strategies import TOOLS, Strategy
-from agent.view_events import Cause, ContextCompacted
+from agent.events.view import Cause, ContextCompacted
 
 
 def test_each_strategy_is_told_in_words_of_its_own() -> None:

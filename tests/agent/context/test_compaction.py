@@ -32,6 +32,7 @@ from agent.context.steps import turn_starts, unseen_from
 from agent.context.strategies import LADDERS, Room, Strategy, room_of, size_of
 from agent.context.summary import FRAME, NO_ROOM, SUMMARY, Draft
 from agent.context.transcript import chunks, named_outputs, transcript
+from agent.events.view import ReceiptItem
 from agent.messages import (
     BY_USER,
     Assistant,
@@ -46,7 +47,6 @@ from agent.messages import (
     Usage,
     User,
 )
-from agent.view_events import ReceiptItem
 from tests.agent.context.test_context import is_valid
 from tests.agent.histories import conversations, steps
 from tools.process.state import ProgramState

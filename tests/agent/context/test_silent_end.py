@@ -3,7 +3,7 @@
 import pytest
 
 from agent.context.silent_end import ASKED, asked_for_words, line_of_work
-from agent.events import TurnFailed, TurnFinished
+from agent.events.session import TurnFailed, TurnFinished
 from agent.messages import Assistant, Conversation, OutputStatus, Text, ToolCall, ToolOutput, User
 from agent.providers.wires.scripted import Scripted
 from tests.kit.session import Home, bash, call, calls, events_of, first_turn

@@ -17,8 +17,8 @@ from agent.context.settings import Caps
 from agent.context.strategies import size_of
 from agent.context.view_edits import EditRequest, Refusal, cut_after, key_of, plan_act, plan_tools, summed_up
 from agent.context.view_items import items_of, pins_of, shared_out
+from agent.events.view import Act
 from agent.messages import Assistant, Conversation, Message, Note, Summary, Text, ToolCall, ToolOutput, User
-from agent.view_events import Act
 from tests.agent.context.test_context import is_valid
 from tests.agent.context.test_pins import pinned_texts, steered
 from tests.agent.histories import steps

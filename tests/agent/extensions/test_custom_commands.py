@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.config.load import load_config
-from agent.events import (
+from agent.events.session import (
     Decision,
     Event,
     Noticed,

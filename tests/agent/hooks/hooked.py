@@ -9,7 +9,7 @@ from typing import Any
 
 from agent.config.load import load_config
 from agent.config.values import Config
-from agent.events import Event, Noticed, ToolFinished, TurnFailed, TurnFinished
+from agent.events.session import Event, Noticed, ToolFinished, TurnFailed, TurnFinished
 from agent.session import Session
 from agent.sessions import Sessions
 

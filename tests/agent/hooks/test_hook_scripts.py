@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from agent.errors import AgentError
-from agent.events import CallDenied, Decision, PermissionAsked, QuestionAsked, TurnFailed, TurnFinished
+from agent.events.session import CallDenied, Decision, PermissionAsked, QuestionAsked, TurnFailed, TurnFinished
+from agent.events.view import FilesChanged
 from agent.session import Session
 from agent.sessions import Sessions
-from agent.view_events import FilesChanged
 from tests.agent.hooks.hooked import HOOKS, Hooked
 from tests.kit.session import bash, call, calls, events_of
 from tests.waiting import soon

@@ -11,10 +11,10 @@ import pytest
 from agent.context.mentions import pasted
 from agent.context.references import message_digits
 from agent.errors import ReferenceFailed
-from agent.events import Event, Noticed, StepStarted, TurnFailed, TurnFinished, TurnStarted
+from agent.events.session import Event, Noticed, StepStarted, TurnFailed, TurnFinished, TurnStarted
+from agent.events.view import ContextCompacted
 from agent.messages import Conversation, Image, Note, Text, User
 from agent.session import Session
-from agent.view_events import ContextCompacted
 from agent.window.bring_back import kept
 from tests.kit.project import Project
 from tests.kit.session import events_of

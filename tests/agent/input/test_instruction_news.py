@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from agent.events import Noticed
+from agent.events.session import Noticed
 from agent.messages import Note, User
 from agent.session import Session
 from tests.kit.project import Project

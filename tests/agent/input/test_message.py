@@ -7,11 +7,11 @@ import pytest
 
 from agent.context.message_text import MEANWHILE, said_meanwhile
 from agent.context.reminder_notes import Surroundings
-from agent.events import Event, Steered, StepStarted, ToolFinished, TurnFailed, TurnFinished
+from agent.events.session import Event, Steered, StepStarted, ToolFinished, TurnFailed, TurnFinished
+from agent.events.view import PrefixDrifted
 from agent.messages import Note, Text, ToolOutput, User
 from agent.providers.wires.scripted import Scripted
 from agent.session import Session
-from agent.view_events import PrefixDrifted
 from store.errors import StoreError
 from store.sessions import SessionStore
 from tests.kit.session import Home, call

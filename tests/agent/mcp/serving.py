@@ -10,7 +10,7 @@ from typing import Any
 
 from agent.config.load import load_config
 from agent.config.values import Config
-from agent.events import Decision, Event, Noticed, PermissionAsked, QuestionAsked
+from agent.events.session import Decision, Event, Noticed, PermissionAsked, QuestionAsked
 from agent.session import Session
 from agent.sessions import Sessions
 

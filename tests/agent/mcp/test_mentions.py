@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from agent.errors import UsageError
-from agent.events import TurnFailed
+from agent.events.session import TurnFailed
 from agent.extensions.trust_question import APPROVE
 from agent.mcp import status
 from agent.mcp.mentions import LONGEST, MOST, arguments_of

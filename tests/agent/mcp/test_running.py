@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 
 from agent.errors import ConfigError
-from agent.events import Noticed, TurnFailed
+from agent.events.session import Noticed, TurnFailed
+from agent.events.view import PrefixDrifted, PrefixRenewed
 from agent.mcp.running import RunningServers
 from agent.messages import Note, User
 from agent.providers.wires.scripted import Scripted
 from agent.session import Session
 from agent.sessions import Sessions
-from agent.view_events import PrefixDrifted, PrefixRenewed
 from tests.agent.mcp.serving import House, command, notices, say
 from tests.kit.session import ASKED, call, finished
 from tests.waiting import is_there, until

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from agent.channel import Channel
-from agent.events import Event, QuestionAsked, ReplyFinished
+from agent.events.session import Event, QuestionAsked, ReplyFinished
+from agent.events.view import PrefixDrifted
 from agent.mcp.elicitation import DECLINE, LEAVE_OUT, SEND, fields_of, form_of
 from agent.mcp.server_requests import ALWAYS, NO, OPENED, ServerRequests, write_sample
 from agent.messages import Assistant, Image, Text, User
 from agent.providers.wires.scripted import Scripted
-from agent.view_events import PrefixDrifted
 from agent.window.turn_limits import TurnLimits
 from tests.agent.mcp.serving import House, command, notices, questions, say
 from tests.kit.session import call, finished

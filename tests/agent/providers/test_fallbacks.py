@@ -11,7 +11,7 @@ from agent.context.estimate import decode_estimator
 from agent.context.preflight import Target
 from agent.context.settings import CompactionSettings
 from agent.errors import AuthFailed, UsageError
-from agent.events import (
+from agent.events.session import (
     ContextMeasured,
     Event,
     FinalTurn,
@@ -21,12 +21,12 @@ from agent.events import (
     TurnFailed,
     TurnFinished,
 )
+from agent.events.view import ContextCompacted, PrefixDrifted
 from agent.providers.base import ModelFacts, Prices
 from agent.providers.fallbacks import Connected, Targets, chain_after
 from agent.providers.meter import Meter
 from agent.providers.wires.scripted import Script, Scripted, ScriptedReply
 from agent.records.usage import Rewrite
-from agent.view_events import ContextCompacted, PrefixDrifted
 from tests.kit.session import ROW, SMALL, Home, compactions, events_of, fill, first_turn
 
 LONG = "y" * 20_000

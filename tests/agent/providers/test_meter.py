@@ -21,7 +21,7 @@ from agent.context.estimate import (
 )
 from agent.context.prompt import Instructions, build_prompt
 from agent.context.tool_selection import Group, ToolSpec
-from agent.events import Event
+from agent.events.session import Event
 from agent.messages import (
     Assistant,
     Conversation,

@@ -9,7 +9,7 @@ import pytest
 from agent.channel import Interrupt
 from agent.context.budget import Window
 from agent.errors import AuthFailed, Overloaded, ProviderError, RateLimited, StreamCut, TimedOut, Unreachable
-from agent.events import Event, RetryScheduled
+from agent.events.session import Event, RetryScheduled
 from agent.messages import Assistant, Text, Usage
 from agent.providers.base import Chunk, ModelFacts, Reply, Request, TextChunk
 from agent.providers.stream import Persistence, Retries, stream_reply

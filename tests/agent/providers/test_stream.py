@@ -2,7 +2,7 @@
 
 import pytest
 
-from agent.events import Noticed, ReplyFinished, RetryScheduled, TextDelta, TurnFinished
+from agent.events.session import Noticed, ReplyFinished, RetryScheduled, TextDelta, TurnFinished
 from agent.messages import Assistant
 from agent.providers.wires.scripted import Script, Scripted, ScriptedReply
 from tests.kit.session import Home, call, events_of, first_turn

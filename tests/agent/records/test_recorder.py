@@ -17,7 +17,7 @@ from agent.context.prefix import fingerprint
 from agent.context.prompt import Instructions, build_prompt
 from agent.context.server_truncation import Record
 from agent.errors import StoreFailed
-from agent.events import ReplyFinished
+from agent.events.session import ReplyFinished
 from agent.messages import (
     Assistant,
     Conversation,

@@ -7,7 +7,8 @@ import pytest
 
 from agent.context.budget import SHOWN, SUPPOSED, Window, after_overflow
 from agent.context.last_request import Mark
-from agent.events import Event, Noticed, Resumed, ToolStarted, TurnFinished
+from agent.events.session import Event, Noticed, Resumed, ToolStarted, TurnFinished
+from agent.events.view import PrefixDrifted, PrefixRenewed
 from agent.messages import Conversation, Usage
 from agent.overview import Number
 from agent.providers.learned_limits import window_shown
@@ -16,7 +17,6 @@ from agent.records.damage import ReadableMessages
 from agent.records.recorder import UNREADABLE_SNAPSHOT
 from agent.session import Session
 from agent.sessions import GLIMPSE
-from agent.view_events import PrefixDrifted, PrefixRenewed
 from tests.kit.project import Project
 from tests.kit.session import READ, events_of, first_turn, notes_of
 

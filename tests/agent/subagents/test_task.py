@@ -8,7 +8,7 @@ import pytest
 from agent.config.load import load_config
 from agent.context.estimate import count_tools, decode_estimator
 from agent.context.tool_selection import ToolSpec
-from agent.events import AgentActivity, Decision, PermissionAsked, ToolFinished
+from agent.events.session import AgentActivity, Decision, PermissionAsked, ToolFinished
 from agent.extensions.agent_files import find_agents
 from agent.sessions import Sessions
 from agent.subagents.definitions import built_in

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from agent.context.prompt import Instructions, build_prompt
-from agent.events import Event, TurnFailed, TurnFinished, WindowLearned
+from agent.events.session import Event, TurnFailed, TurnFinished, WindowLearned
+from agent.events.view import CompactionFailed, CompactionStarted, NothingCompacted
 from agent.messages import Assistant, Conversation, Note
 from agent.providers.base import Chunk, Request
 from agent.providers.wires.scripted import Scripted
 from agent.session import Session
-from agent.view_events import CompactionFailed, CompactionStarted, NothingCompacted
 from tests.agent.context.test_context import is_valid
 from tests.kit.session import ASKED, Home, compactions, events_of, first_turn, prints, said_last
 

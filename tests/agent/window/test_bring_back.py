@@ -7,11 +7,11 @@ import pytest
 
 from agent.context.provenance import Occurrence, Trace
 from agent.errors import AgentError
-from agent.events import TurnFinished
+from agent.events.session import TurnFinished
+from agent.events.view import PrefixDrifted
 from agent.messages import Note, User
 from agent.providers.base import Prices
 from agent.session import Session
-from agent.view_events import PrefixDrifted
 from agent.window.bring_back import cost_of, told
 from agent.window.measure import budget_of
 from tests.kit.project import Project

@@ -8,14 +8,14 @@ import pytest
 from agent.config.load import load_config
 from agent.context.summary_cost import SummaryJob
 from agent.errors import AuthFailed, UsageError
-from agent.events import Event, Noticed
+from agent.events.session import Event, Noticed
+from agent.events.view import CompactionFailed, ContextCompacted
 from agent.providers import summarisers
 from agent.providers.base import ModelFacts, Prices, Provider
 from agent.providers.factory import build_summarisers, known_model
 from agent.providers.learned_limits import SummariserSource
 from agent.providers.summarisers import CheaperSummarisers
 from agent.providers.wires.scripted import Script, Scripted, ScriptedReply
-from agent.view_events import CompactionFailed, ContextCompacted
 from agent.window.triggers import unheard
 from tests.fake_provider import FakeProvider, Turn
 from tests.kit.session import ASKED, Home, events_of, first_turn

@@ -17,13 +17,13 @@ from agent.context.settings import Caps, CompactionSettings
 from agent.context.strategies import Room, size_of
 from agent.context.summary_cost import SummaryJob
 from agent.errors import AuthFailed, TimedOut
-from agent.events import Event, FinalTurn, Noticed, ReplyFinished, TurnFailed, TurnFinished, WindowLearned
+from agent.events.session import Event, FinalTurn, Noticed, ReplyFinished, TurnFailed, TurnFinished, WindowLearned
+from agent.events.view import Cause, CompactionFailed, CompactionStarted, ContextCompacted
 from agent.messages import Assistant, Conversation, Image, Text, ToolCall, ToolOutput, User
 from agent.providers.base import Chunk, Provider, Request
 from agent.providers.summarisers import Summarisers
 from agent.providers.wires.scripted import Script, Scripted, ScriptedReply
 from agent.records.rows import decode_snapshot, encode_snapshot
-from agent.view_events import Cause, CompactionFailed, CompactionStarted, ContextCompacted
 from agent.window.compact import compact
 from agent.window.model_summary import CompactionContext
 from tests.agent.context.test_context import is_valid

@@ -9,7 +9,7 @@ from agent.calls.policy import Policy, parse_rule
 from agent.context.estimate import estimate_tools
 from agent.context.prompt import Instructions
 from agent.context.tool_selection import CALL, SEARCH, HostedSearch, ToolSpec, select_tools
-from agent.events import (
+from agent.events.session import (
     Decision,
     Event,
     ModelSwitched,
@@ -18,10 +18,10 @@ from agent.events import (
     ToolStarted,
     TurnFinished,
 )
+from agent.events.view import ContextCompacted, PrefixDrifted
 from agent.messages import Text, Usage, User
 from agent.providers.base import ModelFacts, Request
 from agent.providers.wires.scripted import Scripted
-from agent.view_events import ContextCompacted, PrefixDrifted
 from agent.window.deferral import Deferral, specs_of
 from agent.window.prefix_watch import PrefixWatch
 from tests.agent.providers.test_fallbacks import Models

@@ -12,11 +12,11 @@ from agent.context.mask import as_shown
 from agent.context.prompt import Instructions, build_prompt
 from agent.context.view_edits import EditRequest, Refusal
 from agent.errors import AgentError
-from agent.events import Event
+from agent.events.session import Event
+from agent.events.view import Act, BroughtBack, PrefixDrifted, ViewChanged
 from agent.messages import Kept, Text, User
 from agent.records.recorder import Recorder
 from agent.session import Session
-from agent.view_events import Act, BroughtBack, PrefixDrifted, ViewChanged
 from agent.window.edit_view import Acted, Priced, do_act, price_act
 from agent.window.measure import budget_of
 from agent.window.undo import offer_undo, undo

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from agent.context.estimate import estimate_messages, estimate_text, estimate_tools
 from agent.context.settings import CompactionSettings
 from agent.errors import ContextOverflow
-from agent.events import ContextMeasured, Noticed, TurnFinished, WindowLearned
+from agent.events.session import ContextMeasured, Noticed, TurnFinished, WindowLearned
+from agent.events.view import CompactionFailed
 from agent.providers.base import Chunk, Request
 from agent.providers.wires.scripted import Scripted
-from agent.view_events import CompactionFailed
 from tests.kit.session import ASKED, SMALL, Home, call, compactions, events_of, first_turn, prints, said_last
 
 

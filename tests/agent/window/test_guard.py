@@ -15,12 +15,12 @@ from agent.context.estimate import estimate_messages, estimate_text, estimate_to
 from agent.context.preflight import Target
 from agent.context.settings import Caps, CompactionSettings
 from agent.debug import Debug
-from agent.events import ContextMeasured, FinalTurn, Noticed, TurnFinished
+from agent.events.session import ContextMeasured, FinalTurn, Noticed, TurnFinished
+from agent.events.view import ContextCompacted
 from agent.messages import Message, ToolOutput, Usage, User
 from agent.providers.base import Chunk, Reply, Request
 from agent.providers.fallbacks import Targets
 from agent.providers.wires.scripted import Scripted
-from agent.view_events import ContextCompacted
 from tests.kit.session import ASKED, Home, events_of, first_turn
 from tools.base import Arguments, Effect, Result, Workspace
 from tools.final_report import FinalReport

@@ -1,6 +1,6 @@
 """Tools for background jobs in a small window."""
 
-from agent.events import ToolFinished
+from agent.events.session import ToolFinished
 from agent.providers.wires.scripted import Scripted
 from agent.window.deferral import Deferral
 from tests.kit.session import Home, call, calls, events_of, offered

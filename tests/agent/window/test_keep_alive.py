@@ -10,11 +10,11 @@ import pytest
 
 from agent.context.budget import Window
 from agent.errors import AgentError
-from agent.events import Event, Noticed, PermissionAsked, ReplyFinished
+from agent.events.session import Event, Noticed, PermissionAsked, ReplyFinished
+from agent.events.view import CacheBroken, PrefixDrifted
 from agent.messages import Usage
 from agent.providers.base import ModelFacts, Prices, Provider
 from agent.session import Session
-from agent.view_events import CacheBroken, PrefixDrifted
 from agent.window.keep_alive import next_renewal, renew_cache
 from agent.window.turn_limits import TurnLimits
 from tests.agent.providers.wires.cases import ADAPTERS, Adapter, endpoint_of

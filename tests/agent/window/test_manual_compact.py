@@ -8,9 +8,9 @@ from agent.context.compaction import WORTH
 from agent.context.prompt import Instructions, build_prompt
 from agent.context.summary import Draft, with_facts
 from agent.errors import AgentError
-from agent.events import Event, ReplyFinished
+from agent.events.session import Event, ReplyFinished
+from agent.events.view import ContextCompacted
 from agent.session import Session
-from agent.view_events import ContextCompacted
 from agent.window.manual_compact import CHANGED, NOTHING, Drafted, apply_summary, draft_summary, preview_compaction
 from agent.window.undo import undo
 from tests.kit.session import PRICED, SUMMARY, PricedHome, reads

@@ -11,10 +11,10 @@ from agent.context.prefix import Breakpoints
 from agent.context.prompt import Prompt, Section
 from agent.context.tool_selection import ToolSpec
 from agent.debug import Debug
-from agent.events import Event
+from agent.events.session import Event
+from agent.events.view import CacheBroken, PrefixDrifted, PrefixRenewed
 from agent.messages import Assistant, Text, ToolOutput, Usage, User
 from agent.providers.base import ModelFacts, Request
-from agent.view_events import CacheBroken, PrefixDrifted, PrefixRenewed
 from agent.window.prefix_watch import PrefixWatch
 
 FACTS = ModelFacts("anthropic", "claude-opus-5-5", 1_000_000, 128_000)

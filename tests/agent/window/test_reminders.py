@@ -2,11 +2,11 @@
 
 from typing import Any
 
-from agent.events import Event
+from agent.events.session import Event
+from agent.events.view import ContextCompacted
 from agent.messages import Note, User
 from agent.providers.base import Request
 from agent.providers.wires.scripted import Scripted
-from agent.view_events import ContextCompacted
 from tests.kit.session import ASKED, Home, events_of, first_turn, prints
 
 ITEMS = [{"text": "parse", "status": "done"}, {"text": "test", "status": "doing"}]

@@ -11,11 +11,11 @@ from agent.archive.listing import ArchiveListing
 from agent.context.settings import RewritePatience, RewritePolicy
 from agent.context.wanted_again import raised
 from agent.debug import TOPICS
-from agent.events import ContextMeasured, TurnFinished
+from agent.events.session import ContextMeasured, TurnFinished
+from agent.events.view import CompactionFailed
 from agent.messages import Recalls
 from agent.providers.base import Chunk, Reply, Request
 from agent.records.recorder import Recorder
-from agent.view_events import CompactionFailed
 from agent.window.undo import undo
 from tests.kit.session import MANY, ROW, SUMMARY, Priced, PricedHome, call, calls, masked_in, reads, shows
 

@@ -4,11 +4,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from agent.calls.policy import Policy
-from agent.events import Noticed
+from agent.events.session import Noticed
+from agent.events.view import PrefixDrifted
 from agent.messages import User
 from agent.providers.wires.scripted import Scripted
 from agent.session import Session
-from agent.view_events import PrefixDrifted
 from agent.window.deferral import Deferral, specs_of
 from agent.window.server_tools import ServerTools
 from tests.kit.session import ASKED, USUAL_TOOLS, Home, call, events_of, finished, notes_in, offered, prints

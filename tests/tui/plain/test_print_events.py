@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.events import (
+from agent.events.session import (
     CallDenied,
     CallEdited,
     Event,

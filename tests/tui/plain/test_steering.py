@@ -5,8 +5,8 @@ from typing import Any
 
 from agent.context.edit_cost import ViewEditPlan
 from agent.context.view_edits import Refusal
+from agent.events.view import Price, ViewChanged
 from agent.messages import Conversation
-from agent.view_events import Price, ViewChanged
 from agent.window.edit_view import Acted, Priced
 from tests.tui.doubles import FakeSession
 from tests.tui.plain.test_app import talking

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.events import Decision, Noticed, PermissionAsked, TextDelta, Tried, TurnFinished
+from agent.events.session import Decision, Noticed, PermissionAsked, TextDelta, Tried, TurnFinished
 from tests.tui.doubles import FakeSession
 from tests.tui.inked import plain
 from tests.tui.piloting import asks_on, terminal

@@ -7,8 +7,8 @@ from functools import partial
 import pytest
 from textual.widgets import Input
 
-from agent.events import TurnFinished
-from agent.plan_events import PlanDecision, PlanSubmitted
+from agent.events.plan import PlanDecision, PlanSubmitted
+from agent.events.session import TurnFinished
 from tests.tui.doubles import FakeSession
 from tests.tui.piloting import asks_on, terminal
 from tests.tui.screens.test_guarded import hands

@@ -10,7 +10,7 @@ from rich.cells import cell_len
 from textual.widgets import Input
 
 from agent.errors import StoreFailed
-from agent.events import TextDelta, TurnFinished
+from agent.events.session import TextDelta, TurnFinished
 from agent.messages import Assistant, Text, ToolCall, User
 from tests.tui.doubles import FakeLibrary, FakeSession, FakeSessions, conversation, session_info
 from tests.tui.inked import plain

@@ -7,9 +7,9 @@ from agent.context.provenance import Occurrence, Trace
 from agent.context.reminder_notes import MODES
 from agent.context.secret_tokens import SecretTokens
 from agent.errors import AgentError, StoreFailed
-from agent.events import ContextMeasured, Event
+from agent.events.session import ContextMeasured, Event
+from agent.events.view import BroughtBack, CompactionStarted, ContextCompacted, NothingCompacted
 from agent.messages import Usage
-from agent.view_events import BroughtBack, CompactionStarted, ContextCompacted, NothingCompacted
 from agent.window.compact import CompactResult
 from agent.window.triggers import unheard
 from tests.kit.project import Project

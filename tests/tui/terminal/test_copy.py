@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.events import Event, TextDelta, ToolFinished, ToolStarted, TurnFinished
+from agent.events.session import Event, TextDelta, ToolFinished, ToolStarted, TurnFinished
 from tests.tui.doubles import FakeSession
 from tests.tui.piloting import terminal
 from tui.terminal.copy import MOST_SENT, copy, harmless, last_answer, programs_for, sequence_for, source_of, within

@@ -1,6 +1,6 @@
 """The last plan of a session, to be read again."""
 
-from agent.events import ToolFinished
+from agent.events.session import ToolFinished
 from agent.messages import Assistant, Conversation, ToolCall, ToolOutput, User
 from tests.tui.doubles import FakeSession
 from tests.tui.piloting import terminal

@@ -2,8 +2,8 @@
 
 from functools import reduce
 
-from agent.events import Event, TurnFailed, TurnStarted
-from agent.view_events import (
+from agent.events.session import Event, TurnFailed, TurnStarted
+from agent.events.view import (
     CompactionFailed,
     CompactionStarted,
     ContextCompacted,

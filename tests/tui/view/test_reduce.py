@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from agent import messages
 from agent.context.attachments import file_note, picture_note
-from agent.events import (
+from agent.events.session import (
     CallDelta,
     CallDenied,
     CallsRead,
@@ -30,8 +30,8 @@ from agent.events import (
     TurnFinished,
     TurnStarted,
 )
+from agent.events.view import CompactionStarted, ContextCompacted
 from agent.messages import Assistant, Conversation, Image, Note, Reasoning, Text, ToolCall, ToolOutput, Usage, User
-from agent.view_events import CompactionStarted, ContextCompacted
 from tui.view.blocks import AnswerText, Call, Failure, Notice, Retry, SessionView, SummaryBlock, Thought, UserText
 from tui.view.receipts import Compaction, RunningCompaction
 from tui.view.reduce import TAIL, advance

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from agent.config.options import STATUS, StatusPart, status_parts
-from agent.events import (
+from agent.events.session import (
     CallDelta,
     ContextMeasured,
     Event,

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from agent.context.control_calls import TodoItem
-from agent.events import ToolFinished, ToolStarted, TurnFinished
+from agent.events.session import ToolFinished, ToolStarted, TurnFinished
 from agent.messages import Assistant, Conversation, ToolCall, ToolOutput, User
 from tests.tui.doubles import FakeSession, Hold
 from tests.tui.piloting import terminal

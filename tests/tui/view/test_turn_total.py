@@ -1,6 +1,6 @@
-from agent.events import ReplyFinished, TurnFinished, TurnStarted
+from agent.events.session import ReplyFinished, TurnFinished, TurnStarted
+from agent.events.view import FilesChanged
 from agent.messages import Usage
-from agent.view_events import FilesChanged
 from tui.view.blocks import AnswerText, Notice, SessionView, TurnTotal
 from tui.view.reduce import advance
 from tui.view.turn_total import TurnTime, total_told, total_words, with_total

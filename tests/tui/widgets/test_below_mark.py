@@ -1,7 +1,7 @@
 import pytest
 from textual.widgets import Input
 
-from agent.events import TextDelta, ToolFinished, ToolProgress, ToolStarted, TurnFinished
+from agent.events.session import TextDelta, ToolFinished, ToolProgress, ToolStarted, TurnFinished
 from tests.tui.doubles import FakeSession, Hold, conversation
 from tests.tui.inked import plain
 from tests.tui.piloting import Terminal, terminal

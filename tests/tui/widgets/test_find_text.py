@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.view_events import ContextCompacted
+from agent.events.view import ContextCompacted
 from tui.view.blocks import AnswerText, Call, Notice, UserText
 from tui.view.receipts import Compaction
 from tui.widgets.find_text import FoundSpan, FoundText, Places, TextFinder, spans_of, texts_of

@@ -6,7 +6,7 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.events import ToolFinished, ToolStarted, TurnFailed, TurnFinished
+from agent.events.session import ToolFinished, ToolStarted, TurnFailed, TurnFinished
 from tests.tui.doubles import FakeSession, Hears, Hold, conversation
 from tests.tui.piloting import Terminal, terminal
 from tui.session.drafts import Drafts

@@ -11,7 +11,7 @@ from openai.types.responses.response_create_params import ResponseCreateParamsSt
 from pydantic import ConfigDict, TypeAdapter, with_config
 
 from agent.context.tool_selection import ToolSpec
-from agent.events import ToolFinished
+from agent.events.session import ToolFinished
 from agent.messages import Assistant, Image, Message, Text, ToolCall, ToolOutput, User
 from agent.providers.base import CallChunk, Reply, Request
 from agent.providers.wires.openai_responses import takes_free_text

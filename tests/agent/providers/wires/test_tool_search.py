@@ -12,10 +12,10 @@ from pydantic import ConfigDict, TypeAdapter, with_config
 
 from agent.context.budget import Window
 from agent.context.tool_selection import Group, ToolSpec, select_tools
-from agent.events import Noticed, ToolFinished
+from agent.events.session import Noticed, ToolFinished
+from agent.events.view import CacheBroken, PrefixDrifted
 from agent.messages import Assistant, Message, Opaque, Reasoning, Text, ToolCall, ToolOutput, Usage, User
 from agent.providers.base import CallChunk, ModelFacts, Provider, Reply, Request
-from agent.view_events import CacheBroken, PrefixDrifted
 from tests.agent.providers.wires.cases import ADAPTERS, READ, Adapter, Library, collect, endpoint_of, hello, last
 from tests.agent.providers.wires.test_bodies import read_through
 from tests.fake_provider import Call, FakeProvider, Turn

@@ -3,10 +3,9 @@
 from collections.abc import Mapping
 from typing import Literal, TypeAlias
 
-from agent.messages import OutputStatus, Ranges, StopReason, Usage
-from agent.plan_events import PlanEvent
-from agent.subagent_events import SubagentEvent
-from agent.view_events import (
+from agent.events.plan import PlanEvent
+from agent.events.subagents import SubagentEvent
+from agent.events.view import (
     BroughtBack,
     CacheEvent,
     CompactionFailed,
@@ -17,6 +16,7 @@ from agent.view_events import (
     RewriteUndone,
     ViewChanged,
 )
+from agent.messages import OutputStatus, Ranges, StopReason, Usage
 from tools.commands.dangers import Danger
 from tools.lazy import dataclass
 from tools.process.state import ProgramState
