@@ -98,6 +98,7 @@ def load_config(
     return Config(
         folders=folders,
         project=project,
+        folder=folder.resolve(),
         providers={name: ProviderConfig(**cast(dict[str, Any], table)) for name, table in providers.items()},
         servers=servers["mcp"],
         language_servers=servers["lsp"],

@@ -65,6 +65,8 @@ class Config:
     folders: Folders
     project: Path
     """The top of the git work tree around the working folder, or that folder."""
+    folder: Path
+    """The working folder: a real path, in the project."""
     model: str | None
     fallback_models: tuple[str, ...]
     """The models that follow, in order, when a conversation does not fit the one before."""
@@ -162,6 +164,12 @@ class Config:
     """What the project declares may run in this run, although nobody has approved it (`--trust`)."""
 
     @property
+    def project_folders(self) -> tuple[Path, ...]:
+        """The folders in which the project may bring something for the working folder: from it up to the top."""
+        found = (self.folder, *self.folder.parents)
+        return tuple(each for each in found if each.is_relative_to(self.project))
+
+    @property
     def servers_file(self) -> Path:
         """Where the project declares servers."""
         return self.project / ".mcp.json"
@@ -174,8 +182,8 @@ class Config:
     def may_have_extensions(self) -> bool:
         """Whether there is a folder in which skills, commands, agents, hooks or plugins may be. It is asked at every
         start: nothing is read."""
-        ours = (self.folders.config, self.folders.data, self.project / ".ebb")
-        others = (self.project,) if self.folders.home is None else (self.project, self.folders.home)
+        ours = (self.folders.config, self.folders.data, *(each / ".ebb" for each in self.project_folders))
+        others = filter(None, (*self.project_folders, self.folders.home))
         return any(isdir(folder / name) for folder in ours for name in _OWN_PARTS) or any(
             isdir(folder / name) for folder in others for name in _OTHER_PROGRAMS
         )

@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from agent.config.values import Config
-from agent.extensions.extension_files import UnusableFile, files_below, text_of
-from agent.extensions.front_matter import BrokenFrontMatter, list_at, split, text_at
-from agent.extensions.places import Place, places
-from agent.extensions.trust import Item, digest_of_text
+from agent.extensions.discovery import discover
+from agent.extensions.extension_files import UnusableFile, text_of
+from agent.extensions.front_matter import list_at, split, text_at
+from agent.extensions.places import Place
+from agent.extensions.trust import Item, digest_of_text, item_in
 from tools.lazy import dataclass
 from tools.outputs.extent import counted, shortened
 
-MOST = 100
 MOST_DESCRIPTION = 200
 """Characters of a description that the model reads."""
 _NAME = re.compile(r"[\w.:-]{1,64}")
@@ -38,26 +38,8 @@ class AgentFile:
 
 
 def find_agents(config: Config) -> tuple[tuple[AgentFile, ...], tuple[str, ...]]:
-    """All that are there, the first of each name, and why others are left out, a line each."""
-    found: dict[str, AgentFile] = {}
-    problems: list[str] = []
-    for place in places("agent", config):
-        try:
-            files = [path for path in files_below(place.folder, place.boundary) if path.suffix == ".md"]
-        except UnusableFile as error:
-            problems.append(f"agents are left out: {error}")
-            continue
-        for path in files:
-            if len(found) == MOST:
-                return tuple(found.values()), (*problems, f"more than {MOST} agents: the others are left out")
-            try:
-                agent = _read(path, place)
-            except (UnusableFile, BrokenFrontMatter) as error:
-                problems.append(f"the agent `{path}` is left out: {error}")
-            else:
-                if agent is not None:
-                    found.setdefault(agent.name, agent)
-    return tuple(found.values()), tuple(problems)
+    """All that are there, and why others are left out, a line each."""
+    return discover("agent", config, _read)
 
 
 def line_of(agent: AgentFile) -> str:
@@ -89,7 +71,7 @@ def _read(path: Path, place: Place) -> AgentFile | None:
     shown = [f"says: {description} ({counted(len(prompt.splitlines()), 'line')})"]
     shown += [f"has the tools: {', '.join(tools)}"] if tools is not None else []
     shown += [f"runs with the model: {model}"] if model else []
-    item = Item("agent", name, place.owner, str(path), digest_of_text(written), tuple(shown))
+    item = item_in(place, name, path, digest_of_text(written), shown)
     return AgentFile(name, description, prompt.strip(), tools, without, model, mode == "plan", item)
 
 

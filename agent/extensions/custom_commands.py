@@ -7,16 +7,16 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 from agent.config.values import Config
-from agent.extensions.extension_files import UnusableFile, files_below, text_of
+from agent.extensions.discovery import discover
+from agent.extensions.extension_files import UnusableFile, text_of
 from agent.extensions.front_matter import BrokenFrontMatter, list_at, split, text_at
-from agent.extensions.places import Owner, Place, Source, places
-from agent.extensions.trust import Item, digest_of_text
+from agent.extensions.places import Owner, Place, Source
+from agent.extensions.trust import Item, digest_of_text, item_in
 from tools.lazy import dataclass
 from tools.outputs.extent import counted, shortened
 
 Form: TypeAlias = Literal["markdown", "toml"]
 
-MOST = 500
 _NAME = re.compile(r"[\w.:-]+")
 _SHELL_MARKDOWN = re.compile(r"(?<!\S)!`([^`\n]+)`")
 
@@ -46,24 +46,8 @@ class CustomCommand:
 
 
 def find_commands(config: Config) -> tuple[tuple[CustomCommand, ...], tuple[str, ...]]:
-    """All that are there, the first of each name, and why others are left out, a line each."""
-    found: dict[str, CustomCommand] = {}
-    problems: list[str] = []
-    for place in places("command", config):
-        suffixes = (".toml",) if place.source == "gemini" else (".md",)
-        try:
-            files = [path for path in files_below(place.folder, place.boundary) if path.suffix in suffixes]
-        except UnusableFile as error:
-            problems.append(f"commands are left out: {error}")
-            continue
-        for path in files[:MOST]:
-            try:
-                command = _read(path, place)
-            except (UnusableFile, BrokenFrontMatter) as error:
-                problems.append(f"the command `{path}` is left out: {error}")
-            else:
-                found.setdefault(command.name, command)
-    return tuple(found.values()), tuple(problems)
+    """All that are there, and why others are left out, a line each."""
+    return discover("command", config, _read)
 
 
 def _read(path: Path, place: Place) -> CustomCommand:
@@ -80,7 +64,7 @@ def _read(path: Path, place: Place) -> CustomCommand:
     shown = [f"says: {description} ({counted(len(text.splitlines()), 'line')})"]
     shown += [f"runs: {line}" for line in shell_lines(text, form)]
     shown += [f"would have without a question: {', '.join(tools)}"] if tools else []
-    item = Item("command", name, place.owner, str(path), digest_of_text(written), tuple(shown))
+    item = item_in(place, name, path, digest_of_text(written), shown)
     return CustomCommand(name, description, hint, text, form, tools, text_at(head, "model"), path, place.source, item)
 
 

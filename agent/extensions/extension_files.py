@@ -6,9 +6,12 @@ import os
 import os.path
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Literal
 
 from tools.files.bounded import beginning_of
 
+FILE_KINDS: tuple[Literal["skill", "command", "agent"], ...] = ("skill", "command", "agent")
+"""What is a file for each, and may lie in any folder between the working folder and the top of the project."""
 MOST_BYTES = 1_000_000
 """Of a file."""
 MOST_FILES = 2_000

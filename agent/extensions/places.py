@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 from agent.config.values import Config
+from agent.extensions.extension_files import FILE_KINDS
 from tools.lazy import dataclass
 
 Kind: TypeAlias = Literal["skill", "command", "agent", "hook", "server", "plugin"]
@@ -35,7 +36,6 @@ _FOLDERS: tuple[tuple[Kind, Source, str], ...] = (
     ("hook", "claude", ".claude"),
 )
 """Precedence first. Of `ebb` below our own folder, of others below the project and below the user's home."""
-_OPENCODE = {"user": ".config/opencode", "project": ".opencode"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +48,12 @@ class Place:
     folder: Path
     boundary: Path | None = None
     """What no link in it may lead out of: the project or plugin; None for the user's own, who may link to anything."""
+    below: str = ""
+    """The folder of the project that it is for, from the top on; empty at the top."""
+
+    def shown(self, path: Path) -> str:
+        """A path for people: of what is in a project from its top on."""
+        return str(path.relative_to(self.boundary) if self.owner == "project" and self.boundary else path)
 
 
 def places(kind: Kind, config: Config) -> tuple[Place, ...]:
@@ -65,21 +71,18 @@ def places(kind: Kind, config: Config) -> tuple[Place, ...]:
 
 def _candidates(kind: Kind, config: Config) -> Iterator[Place]:
     home = config.folders.home
-    plugins = _of_plugins(kind, config)
-    bases: tuple[tuple[Owner, Path, Path | None], ...] = (
-        ("user", config.folders.config, home),
-        ("project", config.project / ".ebb", config.project),
-    )
-    for owner, own, others in bases:
-        if owner == "project":
-            yield from plugins
-        if owner == "project" and config.project == home:
-            continue  # what is there is the user's own
-        for of_kind, source, name in _FOLDERS:
-            base = own if source == "ebb" else others
-            if of_kind == kind and base is not None:
-                boundary = config.project if owner == "project" else None
-                yield Place(kind, owner, source, base / name.format(opencode=_OPENCODE[owner]), boundary)
+    of_kind = [(source, name) for each, source, name in _FOLDERS if each == kind]
+    for source, name in of_kind:
+        base = config.folders.config if source == "ebb" else home
+        if base is not None:
+            yield Place(kind, "user", source, base / name.format(opencode=".config/opencode"))
+    yield from _of_plugins(kind, config)
+    for folder in config.project_folders if kind in FILE_KINDS else (config.project,):
+        below = folder.relative_to(config.project).as_posix() if folder != config.project else ""
+        for source, name in of_kind if folder != home else ():  # what is in the home is the user's own
+            base = folder / ".ebb" if source == "ebb" else folder
+            path = base / name.format(opencode=".opencode")
+            yield Place(kind, "project", source, path, config.project, below)
 
 
 def _of_plugins(kind: Kind, config: Config) -> tuple[Place, ...]:

@@ -7,8 +7,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from agent.config.hook_tables import read_hooks
-from agent.extensions.extension_files import UnusableFile, digest_of, files_below, text_of
+from agent.extensions.discovery import files_in
+from agent.extensions.extension_files import FILE_KINDS, UnusableFile, digest_of, text_of
 from agent.extensions.front_matter import BrokenFrontMatter, split, text_at
+from agent.extensions.places import Place
 from agent.extensions.plugins import Plugin, read_json
 from tools.lazy import dataclass
 from tools.outputs.extent import counted, shortened
@@ -28,22 +30,16 @@ def contents_of(plugin: Plugin) -> PluginContents:
     """What it brings: what the model reads by its description, what runs by its command. Raises `UnusableFile`."""
     lines: list[str] = []
     problems: list[str] = []
-    for kind in ("skill", "command", "agent"):
-        found = [path for folder in plugin.folders(kind) for path in _documents(kind, folder, plugin.folder)]
-        lines += [f"  {kind} {_described(kind, path, plugin, problems)}" for path in found]
+    for kind in FILE_KINDS:
+        found = [Place(kind, "plugin", "claude", folder, plugin.folder) for folder in plugin.folders(kind)]
+        paths = (path for place in found for path in files_in(place))
+        lines += [f"  {kind} {_described(kind, path, plugin, problems)}" for path in paths]
     lines += _hooks(plugin, problems)
     lines += _servers(plugin, problems)
     _, names = digest_of(plugin.folder, plugin.folder)
     lines += [f"  program {name}" for name in names if _runs(plugin.folder / name)]
     lines.append(f"  {counted(len(names), 'file')} in all")
     return PluginContents(tuple(lines), tuple(problems))
-
-
-def _documents(kind: str, folder: Path, boundary: Path) -> Iterator[Path]:
-    for path in files_below(folder, boundary):
-        is_skill = path.name == "SKILL.md"
-        if is_skill if kind == "skill" else path.suffix == ".md" and not is_skill:
-            yield path
 
 
 def _described(kind: str, path: Path, plugin: Plugin, problems: list[str]) -> str:

@@ -11,7 +11,7 @@ from pathlib import Path
 from agent.config.per_project import alone_with
 from agent.config.values import Config
 from agent.errors import ConfigError, UsageError
-from agent.extensions.extension_files import UnusableFile, digest_of, text_of
+from agent.extensions.extension_files import FILE_KINDS, UnusableFile, digest_of, text_of
 from tools.base import ToolError
 from tools.files.bounded import LARGEST, own_beginning_of
 from tools.files.read_write import write_bytes
@@ -19,8 +19,6 @@ from tools.lazy import dataclass
 
 MANIFEST = ".claude-plugin/plugin.json"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
-_DEFAULTS = {"skill": "skills", "command": "commands", "agent": "agents"}
-_KEYS = {"skill": "skills", "command": "commands", "agent": "agents"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,9 +44,9 @@ class Plugin:
 
     def folders(self, kind: str) -> tuple[Path, ...]:
         """Those that are there in which things of a kind are."""
-        if kind not in _DEFAULTS:
+        if kind not in FILE_KINDS:
             return ()
-        named = [_DEFAULTS[kind], *_paths(self.manifest.get(_KEYS[kind]))]
+        named = [f"{kind}s", *_paths(self.manifest.get(f"{kind}s"))]
         return tuple(dict.fromkeys(path for each in named if (path := self._inside(each)).is_dir()))
 
     def files(self, key: str, usual: str) -> tuple[Path, ...]:
@@ -81,7 +79,7 @@ def plugin_in(folder: Path, name: str = "") -> Plugin:
     if not _NAME.fullmatch(named):
         raise UsageError(f"{named[:80]!r} is no name for a plugin: letters, digits, `_` and `-`, 64 at most")
     plugin = Plugin(named, folder, manifest)
-    has_parts = any(plugin.folders(kind) for kind in _DEFAULTS) or plugin.files("hooks", "hooks/hooks.json")
+    has_parts = any(plugin.folders(kind) for kind in FILE_KINDS) or plugin.files("hooks", "hooks/hooks.json")
     if not has_parts and not plugin.files("mcpServers", ".mcp.json"):
         raise UsageError(f"`{named}` brings nothing: no skills, commands, agents, hooks or servers")
     return plugin

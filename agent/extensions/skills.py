@@ -2,19 +2,18 @@
 model. It reads what has been written, and starts nothing."""
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from agent.config.values import Config
+from agent.extensions.discovery import discover
 from agent.extensions.extension_files import UnusableFile, digest_of, text_of
-from agent.extensions.front_matter import BrokenFrontMatter, list_at, split, text_at
-from agent.extensions.places import Owner, Place, Source, places
-from agent.extensions.trust import FolderTrust, Item
+from agent.extensions.front_matter import list_at, split, text_at
+from agent.extensions.places import Owner, Place, Source
+from agent.extensions.trust import FolderTrust, Item, item_in
 from tools.lazy import dataclass
 from tools.outputs.extent import shortened
 
-FILE = "SKILL.md"
-MOST = 200
 MOST_DESCRIPTION = 300
 """Characters of a description that the list shows."""
 MOST_FILES_SHOWN = 30
@@ -54,20 +53,8 @@ class Skill:
 
 
 def find_skills(config: Config) -> tuple[tuple[Skill, ...], tuple[str, ...]]:
-    """All that are there, the first of each name, and why others are left out, a line each."""
-    found: dict[str, Skill] = {}
-    problems: list[str] = []
-    for place in places("skill", config):
-        for path in _files(place):
-            if len(found) == MOST:
-                return tuple(found.values()), (*problems, f"more than {MOST} skills: the others are left out")
-            try:
-                skill = _read(path, place)
-            except (UnusableFile, BrokenFrontMatter) as error:
-                problems.append(f"the skill `{path}` is left out: {error}")
-            else:
-                found.setdefault(skill.name, skill)
-    return tuple(found.values()), tuple(problems)
+    """All that are there, and why others are left out, a line each."""
+    return discover("skill", config, _read)
 
 
 def listed(skills: Sequence[Skill]) -> str:
@@ -92,15 +79,6 @@ def body_of(skill: Skill) -> str:
     return split(text_of(skill.path, None))[1]
 
 
-def _files(place: Place) -> Iterator[Path]:
-    with os.scandir(place.folder) as entries:
-        names = sorted(entry.name for entry in entries if not entry.name.startswith("."))
-    for name in names:
-        path = place.folder / name / FILE
-        if os.path.lexists(path):
-            yield path
-
-
 def _read(path: Path, place: Place) -> Skill:
     folder = path.parent
     if place.boundary is not None and not Path(os.path.realpath(folder)).is_relative_to(place.boundary):
@@ -114,7 +92,7 @@ def _read(path: Path, place: Place) -> Skill:
     tools = list_at(head, "allowed-tools") or ()
     shown = [f"says of itself: {description}", f"files: {_named(files)}"]
     shown += [f"would have without a question: {', '.join(tools)}"] if tools else []
-    item = Item("skill", name, place.owner, str(folder), digest, tuple(shown))
+    item = item_in(place, name, folder, digest, shown)
     return Skill(
         name.replace(" ", "-"),
         description,

@@ -3,13 +3,14 @@ would run or be read; in a file of the user's that only its owner can read. What
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Literal, TypeAlias
 
 from agent.config.per_project import KeptByProject
 from agent.config.values import Config
 from agent.errors import ConfigError
-from agent.extensions.places import Kind, Owner
+from agent.extensions.places import Kind, Owner, Place
 from tools.lazy import dataclass
 
 Verdict: TypeAlias = Literal["approved", "refused"]
@@ -38,6 +39,13 @@ class Item:
     @property
     def key(self) -> str:
         return f"{self.kind}:{self.name}"
+
+
+def item_in(place: Place, name: str, path: Path, digest: str, shown: Sequence[str]) -> Item:
+    """What is to be approved of a thing that was found in a place. The name of one below the top of the project begins
+    with its folder, so that each of several of one name is approved for itself."""
+    where = f"{place.below}:" if place.below else ""
+    return Item(place.kind, f"{where}{name}", place.owner, place.shown(path), digest, tuple(shown))
 
 
 @dataclass(frozen=True, slots=True)

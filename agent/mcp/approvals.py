@@ -5,6 +5,7 @@ with all that the folder brings."""
 
 import hashlib
 import json
+import os.path
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -108,7 +109,8 @@ def item_of(declared: Declared) -> Item:
         if declared.spec.command
         else "A server on the network learns what it is sent."
     )
-    return Item("server", declared.name, declared.owner, declared.source, declared.digest, terms(declared), can_do)
+    source = os.path.basename(declared.source) if declared.owner == "project" else declared.source
+    return Item("server", declared.name, declared.owner, source, declared.digest, terms(declared), can_do)
 
 
 def terms(declared: Declared) -> tuple[str, ...]:

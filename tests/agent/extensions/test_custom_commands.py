@@ -276,8 +276,8 @@ async def test_each_can_be_asked_about_and_a_refusal_holds_also_in_a_run_that_tr
     await sessions.close()
     assert asked == [
         "This project brings 1 skill and 1 command that you have not approved so:",
-        f"This project brings the skill `deploy` in `{brought.project / '.claude/skills/deploy'}`.",
-        f"This project brings the command `look` in `{brought.project / '.claude/commands/look.md'}`.",
+        "This project brings the skill `deploy` in `.claude/skills/deploy`.",
+        "This project brings the command `look` in `.claude/commands/look.md`.",
     ]
     sessions, session = await open_session(brought, trusts=True)
     assert session.extensions is not None

@@ -2,6 +2,8 @@ from pathlib import Path
 
 import pytest
 
+from agent.config.load import load_config
+from agent.extensions.custom_commands import find_commands
 from agent.extensions.places import places
 from tests.agent.extensions.bringing import Brought
 
@@ -48,3 +50,25 @@ def test_what_lies_in_the_home_is_the_users_own_also_in_a_session_there(brought:
     brought.project = brought.home
     (brought.home / ".claude/commands").mkdir(parents=True)
     assert [place.owner for place in places("command", brought.config)] == ["user"]
+
+
+def test_the_folders_between_the_working_folder_and_the_top_count_the_nearest_first(brought: Brought) -> None:
+    for folder in ("", "packages/web/", "packages/web/src/", "packages/api/"):
+        brought.write(f"{folder}.claude/commands/build.md", f"Build {folder}")
+    brought.write(".claude/commands/lint.md", "Lint")
+    brought.write("packages/web/.claude/commands/.keep", "")
+    brought.write("packages/web/.claude/commands/bad.md", "")
+    config = load_config(brought.project / "packages/web/src", brought.environment, {})
+    commands, problems = find_commands(config)
+    assert [(each.text, each.item.key, each.item.source) for each in commands] == [
+        ("Build packages/web/src/", "command:packages/web/src:build", "packages/web/src/.claude/commands/build.md"),
+        ("Lint", "command:lint", ".claude/commands/lint.md"),
+    ]
+    assert problems == ("the command `packages/web/.claude/commands/bad.md` is left out: it says nothing",)
+
+
+def test_more_than_the_limit_is_told(brought: Brought) -> None:
+    for number in range(201):
+        brought.write(f"ebb/config/commands/c{number}.md", "x", of_user=True)
+    commands, problems = find_commands(brought.config)
+    assert (len(commands), problems) == (200, ("more than 200 commands: the others are left out",))

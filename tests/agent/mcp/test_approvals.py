@@ -62,7 +62,7 @@ async def test_what_would_be_started_is_shown_and_approved_once(house: House) ->
     session = await house.open(*ECHO, interactive=True)
     events = await say(session, answer=approve)
     assert questions(events) == [
-        f"This project brings the server `forge` in `{house.project / '.mcp.json'}`.\n\n"
+        f"This project brings the server `forge` in `.mcp.json`.\n\n"
         f'  command: {" ".join(words)} "a b"\n'
         f"  folder: {house.project}\n"
         '  sets: TOKEN=${EBB_TEST_TOKEN}, PORT=3, "PATH=./bin:/bin\\nIt is safe"\n'
@@ -98,7 +98,6 @@ async def test_another_declaration_is_asked_about_again(house: House, change: st
     (house.folder / "forge" / "started").unlink()
     house.declares(forge=entry)
     session = await house.open(*ECHO)
-    source = house.project / ".mcp.json"
     assert notices(await say(session)) == [
         left_out("the server `forge` of this project has changed since it was approved")
     ]
@@ -106,7 +105,7 @@ async def test_another_declaration_is_asked_about_again(house: House, change: st
     assert not house.has_started("forge")
     session = await house.open(*ECHO, interactive=True)
     first, *rest = questions(await say(session, answer=approve))
-    assert first.startswith(f"This project has changed the server `forge` in `{source}`.")
+    assert first.startswith("This project has changed the server `forge` in `.mcp.json`.")
     assert rest == [TOOLS]
 
 
@@ -187,7 +186,6 @@ async def test_a_tool_that_changes_after_it_was_approved_is_not_called_until_tha
 async def test_all_that_a_project_starts_is_one_question_and_a_run_that_trusts_it_needs_none(house: House) -> None:
     house.declares(forge=command(house.server("forge")), chat={"url": "http://127.0.0.1:9/chat"})
     session = await house.open(*ECHO)
-    source = house.project / ".mcp.json"
     assert notices(await say(session)) == [
         left_out("the servers `forge`, `chat` of this project are not approved", "they are")
     ]
@@ -202,8 +200,9 @@ async def test_all_that_a_project_starts_is_one_question_and_a_run_that_trusts_i
     first, *_ = questions(await say(session, answer=lambda _: LATER))
     assert first == (
         "This project brings 2 servers that you have not approved so:\n\n"
-        f"the server `forge` of `{source}`\n  command: {' '.join(house.server('forge'))}\n  folder: {house.project}\n\n"
-        f"the server `chat` of `{source}`\n  address: http://127.0.0.1:9/chat\n\n"
+        "the server `forge` of `.mcp.json`\n"
+        f"  command: {' '.join(house.server('forge'))}\n  folder: {house.project}\n\n"
+        "the server `chat` of `.mcp.json`\n  address: http://127.0.0.1:9/chat\n\n"
         f"{PROGRAM}\nA server on the network learns what it is sent.\n"
         "Do you trust this folder with all of it?"
     )
