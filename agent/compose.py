@@ -5,7 +5,7 @@ import tempfile
 import time
 from collections import ChainMap
 from collections.abc import Mapping
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from dataclasses import field, replace
 from functools import partial
 from pathlib import Path
@@ -341,7 +341,14 @@ class Composer:
     def _outputs(self, session: str, closing: AsyncExitStack) -> Path:
         """The folder for what commands print until it is stored."""
         if not self.ephemeral:
-            return outputs_folder(self.config, session).resolve()
+            folder = outputs_folder(self.config, session).resolve()
+            closing.callback(_remove_if_empty, folder)
+            return folder
         folder = Path(tempfile.mkdtemp(prefix="ebb-")).resolve()
         closing.callback(shutil.rmtree, folder, ignore_errors=True)
         return folder
+
+
+def _remove_if_empty(folder: Path) -> None:
+    with suppress(OSError):  # it is not there, or holds what commands have printed
+        folder.rmdir()

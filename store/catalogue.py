@@ -53,6 +53,10 @@ class Catalogue:
         found = {row.session.id: row for row in self._read(clause, list(ids), len(ids))}
         return tuple(found[id] for id in ids if id in found)
 
+    def owned(self, ids: tuple[str, ...]) -> tuple[ListedRow, ...]:
+        """The sessions that agents of these have had, the newest first."""
+        return self._read(f"s.owner in ({', '.join('?' * len(ids))})", list(ids), -1)
+
     def _read(self, clause: str, values: list[object], limit: int) -> tuple[ListedRow, ...]:
         # The page is chosen before anything is counted: a count for every session of years would take long.
         rows = self._store.query(

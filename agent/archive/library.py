@@ -3,7 +3,7 @@
 import secrets
 import time
 from collections.abc import Callable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, replace
 
 from agent.archive.excerpt import excerpt
@@ -64,11 +64,14 @@ class Library:
         self, *, everywhere: bool = False, words: str = "", after: SessionInfo | None = None, limit: int = PAGE
     ) -> tuple[SessionInfo, ...]:
         """The sessions of this project, or of all, that come after one in the list, the newest first. `words`: parts of
-        the title, of which all must be there."""
+        the title, of which all must be there. Those of agents stand in the session that sent them off."""
         project = None if everywhere else self._project
         place = None if after is None else (after.updated_at, after.place)
         rows = await self._thread.run(self._catalogue.page, project, limit, place, tuple(words.split()))
-        return tuple(map(_info, rows))
+        owned: dict[str | None, list[SessionInfo]] = {}
+        for row in await self._thread.run(self._catalogue.owned, tuple(row.session.id for row in rows)):
+            owned.setdefault(row.session.owner, []).append(_info(row))
+        return tuple(replace(_info(row), agents=tuple(owned.get(row.session.id, ()))) for row in rows)
 
     async def search(
         self, words: str, *, everywhere: bool = False, told: OnProgress = no_progress
@@ -127,12 +130,16 @@ class Library:
         return await self._thread.run(lambda: Forks(self._store).line(id))
 
     async def delete(self, prefix: str) -> SessionInfo:
-        """Deletes a session with its outputs; one that is open elsewhere stays."""
+        """Deletes a session with its outputs, and those of its agents; one that is open elsewhere stays, and so do all
+        with an agent's that is."""
         row = await self._find(prefix)
-        with self._held(row.id):
+        owned = await self._thread.run(self._catalogue.owned, (row.id,))
+        with ExitStack() as held:
+            for id in (row.id, *(one.session.id for one in owned)):
+                held.enter_context(self._held(id))
             await forget(self._thread, self._store, row.id)
             await self._thread.run(ArchiveStore(self._store).collect)
-        return info_of(row)
+        return replace(info_of(row), agents=tuple(map(_info, owned)))
 
     async def holds(self, id: str) -> bool:
         """Whether there is such a session."""

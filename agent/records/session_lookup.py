@@ -26,12 +26,19 @@ class SessionInfo:
     """Tells sessions apart that were changed at the same moment."""
     origin: str = ""
     """Whose it was before it was imported, and what it was called there, `claude:ID`; empty for one of ours."""
+    owner: str = ""
+    """The id of the session that sent off the agent whose session it is."""
+    agent: str = ""
+    """What that agent is called."""
+    agents: "tuple[SessionInfo, ...]" = ()
+    """The sessions of the agents that it has sent off, the newest first, where they were asked for."""
 
 
 def info_of(row: SessionRow, cost: float | None = 0.0, place: int = 0, origin: str = "") -> SessionInfo:
     return SessionInfo(
-        row.id, row.title, row.model, row.updated, row.messages, row.project, cost, row.parent or "", place, origin
-    )
+        row.id, row.title, row.model, row.updated, row.messages, row.project, cost, row.parent or "", place, origin,
+        row.owner or "", row.agent or "",
+    )  # fmt: skip
 
 
 def project_of(config: Config) -> str:

@@ -88,11 +88,16 @@ def test_an_undo_with_its_price(picture: Picture) -> None:
     assert picture(app, asks(app, QuestionPanel), start=lambda: app.jobs.invoke(undo))
 
 
+AGENTS = tuple(
+    session_info(f"c{at}", f"find every place where the export is called, part {at}", model="openai/gpt-mini",
+                 updated_at=5_900.0 - at, messages=9, cost=0.02, owner="b2", agent="explore")
+    for at in range(6)
+)  # fmt: skip
 SESSIONS = (
     session_info("a1", "the tests fail, fix them", model="anthropic/claude-sonnet", updated_at=9_940.0, messages=12,
                  cost=0.21),
     session_info("b2", "add a --json flag to the export command", model="openai/gpt", updated_at=6_000.0, messages=48,
-                 cost=1.43),
+                 cost=1.43, agents=AGENTS),
     session_info("b3",
                  "add a --json flag to the export command (fork)",
                  model="openai/gpt",

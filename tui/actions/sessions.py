@@ -13,6 +13,7 @@ from tui.text.sanitise import visible_line
 from tui.view.blocks import UserText
 from tui.view.models import models_panel, offers_here
 from tui.view.session_tree import tree_panel
+from tui.view.sessions import deleted_told
 
 
 async def resume(context: CommandContext, id: str) -> None:
@@ -34,7 +35,7 @@ async def pick_session(context: CommandContext) -> str:
     taken = await context.show(listed.panel())
     for id in listed.doomed:
         try:
-            context.controller.notice(f"deleted {id}  {visible_line((await library.delete(id)).title)}")
+            context.controller.notice(deleted_told(await library.delete(id)))
         except AgentError as error:
             context.controller.fail(error)
     return taken.value if taken is not None else ""

@@ -26,6 +26,10 @@ from tui.cli import doctor, keys, plugin, search, transfer, undo
 from tui.cli.arguments import first_word, open_sessions, parsed, parser_of, read_settings
 from tui.text.sanitise import visible, visible_line
 from tui.view.context import overview_lines
+from tui.view.sessions import deleted_told
+
+MOST_LISTED = 100
+"""Sessions that are listed, without those of their agents."""
 
 
 def run(name: str, arguments: Sequence[str]) -> int:
@@ -59,7 +63,8 @@ def _sessions(arguments: Sequence[str]) -> int:
         try:
             match options.action:
                 case "list":
-                    _list(await sessions.recent(everywhere=options.all), as_json=options.json)
+                    library = await sessions.library()
+                    _list(await library.page(everywhere=options.all, limit=MOST_LISTED), as_json=options.json)
                 case "show":
                     log = await sessions.log(options.id)
                     _show(log.messages, as_json=options.json)
@@ -84,20 +89,28 @@ async def _changed(library: Library, action: str, id: str, title: str) -> str:
             info = await library.rename(id, title)
             return f"renamed {info.id}  {info.title}"
         case _:
-            info = await library.delete(id)
-            return f"deleted {info.id}  {info.title}"
+            return deleted_told(await library.delete(id))
 
 
 def _list(found: Sequence[SessionInfo], *, as_json: bool) -> None:
     for info in found:
         if as_json:
-            fields = ("id", "title", "model", "updated_at", "messages", "project")
-            print_json(sys.stdout, {field: getattr(info, field) for field in fields})
-        else:
-            when = time.strftime("%Y-%m-%d %H:%M", time.localtime(info.updated_at))
-            print(visible_line(f"{info.id}  {when}  {info.messages:>4}  {info.model}  {info.title}"))
+            agents = [
+                _fields(agent, "id", "agent", "title", "model", "updated_at", "messages") for agent in info.agents
+            ]
+            fields = _fields(info, "id", "title", "model", "updated_at", "messages", "project")
+            print_json(sys.stdout, {**fields, **({"agents": agents} if agents else {})})
+            continue
+        for one in (info, *info.agents):
+            when = time.strftime("%Y-%m-%d %H:%M", time.localtime(one.updated_at))
+            title = f"└ {one.agent}  {one.title}" if one.agent else one.title
+            print(visible_line(f"{one.id}  {when}  {one.messages:>4}  {one.model}  {title}"))
     if not found and not as_json:
         print("no sessions in this project yet; `ebb` starts one, `--all` lists those of other projects")
+
+
+def _fields(info: SessionInfo, *names: str) -> dict[str, object]:
+    return {name: getattr(info, name) for name in names}
 
 
 def _show(messages: Sequence[Message], *, as_json: bool) -> None:

@@ -2,7 +2,7 @@
 and deletes none: it gives the one to go on with."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -11,7 +11,7 @@ from agent.records.session_lookup import SessionInfo
 from tui.text.inks import Line
 from tui.text.sanitise import visible_line
 from tui.view.panel import Asks, LoadedText, Panel, PanelAction, PanelRow, Told
-from tui.view.sessions import WIDE, about_lines, headline, session_line, session_words
+from tui.view.sessions import MORE, WIDE, about_lines, headline, more_agents, session_line, session_words
 
 if TYPE_CHECKING:  # types only: what a session is made of is loaded behind the first paint
     from agent.archive.library import Library
@@ -77,6 +77,8 @@ LIST_KEYS = "Enter opens   r renames   f forks   d deletes   a all projects   Pg
 PAUSE = 0.15
 """Seconds without a key after which what was said is searched: a search that has begun goes on to its end, and the next
 one waits for it."""
+AGENTS = 3
+"""Sessions of a session's agents that are listed at first."""
 LAST_SAID = 12
 """Messages of a session that are shown."""
 NAME = Asks(lambda row: row.title, "Enter keeps the title   Esc cancels", "New title; an empty line cancels: ")
@@ -89,13 +91,16 @@ class SessionList:
         self._current = current
         self._now = now
         self._listed = Listed(library)
-        self._doomed: dict[str, None] = {}
+        self._doomed: dict[str, str] = {}
+        """The owners of those that are to be deleted, by their ids."""
+        self._unfolded: set[str] = set()
+        """Those of which all agents are listed."""
         self._changed: Callable[[], None] | None = None
 
     @property
     def doomed(self) -> tuple[str, ...]:
         """The ids of those that are to be deleted once the list is left."""
-        return tuple(self._doomed)
+        return tuple(id for id, owner in self._doomed.items() if owner not in self._doomed)
 
     def panel(self, mark: str = "", told: Told | None = None) -> Panel:
         listed = self._listed
@@ -105,16 +110,17 @@ class SessionList:
             doomed=len(self._doomed),
         )  # fmt: skip
         actions = (
-            PanelAction(("enter",), "open", can=lambda row: row.value not in self._doomed),
-            PanelAction(("r",), "rename", self._rename, asks=NAME),
-            PanelAction(("f",), "fork", self._fork),
-            PanelAction(("d", "delete"), "delete", self._doom),
+            PanelAction(("enter",), "show", self._unfold, can=_stands_for_more),
+            PanelAction(("enter",), "open", can=lambda row: not self._is_doomed(row)),
+            PanelAction(("r",), "rename", self._rename, can=_is_session, asks=NAME),
+            PanelAction(("f",), "fork", self._fork, can=_is_session),
+            PanelAction(("d", "delete"), "delete", self._doom, can=_is_session),
             PanelAction(("a",), do=self._turn_to_all, needs_row=False),
         )
         return Panel(
             "sessions",
             (head,),
-            tuple(map(self._row, listed.sessions)),
+            tuple(row for info in listed.sessions for row in self._rows(info)),
             KEYS,
             LIST_KEYS,
             empty="no session in this project yet",
@@ -132,9 +138,20 @@ class SessionList:
             now=self.panel,
         )
 
+    def _rows(self, info: SessionInfo) -> Iterator[PanelRow]:
+        """A session, and below it those of its agents; among those that were found, nothing else."""
+        yield self._row(info)
+        if self._listed.words:
+            return
+        few = len(info.agents) > AGENTS + 1 and info.id not in self._unfolded
+        yield from map(self._row, info.agents[:AGENTS] if few else info.agents)
+        if few:
+            yield more_agents(info, AGENTS)
+
     def _row(self, info: SessionInfo) -> PanelRow:
         projects, excerpt = self._listed.everywhere, self._listed.excerpt_of(info)
-        draw = partial(session_line, info, now=self._now, current=self._current, doomed=self._doomed, projects=projects)
+        doomed = (*self._doomed, info.id) if info.owner in self._doomed else self._doomed
+        draw = partial(session_line, info, now=self._now, current=self._current, doomed=doomed, projects=projects)
         return PanelRow(
             info.id, draw, session_words(info, self._now), content=LoadedText(self._about, (info, excerpt)),
             title=visible_line(info.title),
@@ -164,6 +181,20 @@ class SessionList:
         await self._listed.add_page()
         return self.panel()
 
+    async def _unfold(self, row: PanelRow, _: str) -> Panel:
+        id = row.value.removesuffix(MORE)
+        self._unfolded.add(id)
+        (info,) = (info for info in self._listed.sessions if info.id == id)
+        return self.panel(info.agents[AGENTS].id)
+
+    def _is_doomed(self, row: PanelRow) -> bool:
+        return row.value in self._doomed or self._owner_of(row.value) in self._doomed
+
+    def _owner_of(self, id: str) -> str:
+        """The session whose agent has it; empty where it is no agent's."""
+        listed = (one for info in self._listed.sessions for one in (info, *info.agents))
+        return next((info.owner for info in listed if info.id == id), "")
+
     async def _rename(self, row: PanelRow, title: str) -> Panel:
         await self._library.rename(row.value, title)
         return await self._again(row.value)
@@ -192,7 +223,22 @@ class SessionList:
         elif id in self._doomed:
             del self._doomed[id]
             told = Told(f"`{id}` stays")
+        elif (owner := self._owner_of(id)) in self._doomed:
+            told = Told(f"`{id}` goes with `{owner}`, whose agent it was", "warn")
         else:
-            self._doomed[id] = None
-            told = Told(f"`{id}` is deleted when you close this list; d again keeps it", "warn")
+            self._doomed[id] = owner
+            with_it = (
+                " with those of its agents"
+                if any(id == info.id and info.agents for info in self._listed.sessions)
+                else ""
+            )
+            told = Told(f"`{id}` is deleted{with_it} when you close this list; d again keeps it", "warn")
         return self.panel(told=told)
+
+
+def _stands_for_more(row: PanelRow) -> bool:
+    return row.value.endswith(MORE)
+
+
+def _is_session(row: PanelRow) -> bool:
+    return not _stands_for_more(row)

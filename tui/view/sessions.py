@@ -12,6 +12,7 @@ from tui.text.cells import fitted
 from tui.text.inks import Ink, Line
 from tui.text.numbers import age, dollars
 from tui.text.sanitise import visible, visible_line
+from tui.view.panel import PanelRow
 from tui.view.titles import title_of
 
 WIDE = 110
@@ -20,6 +21,8 @@ MOST_LINES = 12
 """Of one message."""
 _ROOM_FOR_MODEL, _ROOM_FOR_COST = 90, 48
 """Columns from which on a line has a place for these."""
+MORE = "+"
+"""Ends what the row stands for that shows more of a session's agents."""
 UNTITLED = "(nothing said yet)"
 
 
@@ -30,16 +33,27 @@ def session_line(
     is_doomed = info.id in doomed
     mark: tuple[str, Ink] = ("● ", "good") if info.id == current else ("  ", "dim")
     mark = ("✗ ", "warn") if is_doomed else ("↳ ", "accent") if info.parent and info.id != current else mark
+    inset = "  └ " if info.agent else ""
     after = f"{age(now - info.updated_at).removesuffix(' ago'):>7}"
     if width >= _ROOM_FOR_COST:
         after = f"{info.messages:>6} msgs {dollars(info.cost):>8}{after}"
     if width >= _ROOM_FOR_MODEL:
         after = f"{fitted(visible_line(_model_or_origin(info)), 18)}{after}"
-    before = f"{visible_line(Path(info.project).name)}  " if projects else ""
+    before = f"{visible_line(Path(info.project).name)}  " if projects and not inset else ""
     room = max(4, width - 2 - cell_len(after) - 2)
-    title = fitted(f"{before}{visible_line(info.title) or UNTITLED}", room)
+    title = fitted(f"{inset}{before}{_title(info)}", room)
     ink: Ink = "dim" if is_doomed else "strong" if info.id == current else "text"
     return (mark, (title, ink), (f"  {after}", "dim"))
+
+
+def _title(info: SessionInfo) -> str:
+    """What is read of its name: of an agent's, who it was, too."""
+    return visible_line(f"{info.agent}  {info.title}" if info.agent else info.title) or UNTITLED
+
+
+def more_agents(info: SessionInfo, shown: int) -> PanelRow:
+    """Stands below the first sessions of a session's agents, and stands for the others."""
+    return PanelRow(f"{info.id}{MORE}", ((f"    └ … {counted(len(info.agents) - shown, 'more agent')}", "dim"),))
 
 
 def _model_or_origin(info: SessionInfo) -> str:
@@ -51,7 +65,14 @@ def _model_or_origin(info: SessionInfo) -> str:
 def session_words(info: SessionInfo, now: float) -> str:
     """The session in a line that is read aloud."""
     said, since = counted(info.messages, "message"), age(now - info.updated_at)
-    return visible_line(f"{info.title or UNTITLED}, {since}, {said}, {_model_or_origin(info)}, {info.id}")
+    who = f"agent {info.agent}: " if info.agent else ""
+    return visible_line(f"{who}{info.title or UNTITLED}, {since}, {said}, {_model_or_origin(info)}, {info.id}")
+
+
+def deleted_told(info: SessionInfo) -> str:
+    """What has gone."""
+    agents = f", with {counted(len(info.agents), 'session')} of its agents" if info.agents else ""
+    return f"deleted {info.id}  {visible_line(info.title)}{agents}"
 
 
 def about_lines(info: SessionInfo, excerpt: str, messages: Sequence[Message]) -> tuple[Line, ...]:
@@ -67,6 +88,10 @@ def _about(info: SessionInfo, excerpt: str, messages: Sequence[Message]) -> Iter
     yield ((visible_line(info.project), "dim"),)
     if info.parent:
         yield ((f"forked from {info.parent}", "accent"),)
+    if info.agent:
+        yield ((f"the agent {visible_line(info.agent)} of {info.owner}, with which it is deleted", "accent"),)
+    if info.agents:
+        yield ((f"{counted(len(info.agents), 'session')} of its agents", "accent"),)
     if info.origin:
         agent, _, theirs = info.origin.partition(":")
         yield ((f"imported from {agent}, where it is {visible_line(theirs)}", "accent"),)

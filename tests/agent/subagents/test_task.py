@@ -75,9 +75,12 @@ def test_two_agents_work_at_once_and_hand_back_what_they_found(user: User) -> No
     )
     assert recalled.code == 0
     assert "def f(): return 1" in user.outputs(session)[-1]
-    listed = user.ebb("sessions", "list")
-    assert session in listed.out
-    assert user.ebb("sessions", "delete", session).code == 0
+    (listed,) = user.ebb("sessions", "list", "--json").lines
+    assert (listed["id"], {one["agent"] for one in listed["agents"]}) == (session, {"explore", "review"})
+    assert {one["id"] for one in listed["agents"]} == {line["agent"] for line in done}
+    assert not [*user.data.glob("outputs/*"), *user.data.glob("locks/*")]
+    gone = user.ebb("sessions", "delete", session)
+    assert gone.out == f"deleted {session}  go, with 2 sessions of its agents\n"
     assert user.query("select count(*) from sessions") == [(0,)]
 
 

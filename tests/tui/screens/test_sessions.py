@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import NoReturn
 
@@ -132,6 +133,26 @@ async def test_nothing_is_deleted_before_the_list_is_left() -> None:
         await t.pilot.press("escape")
         await t.shows("deleted bb2  add a flag")
         assert t.library.done == [("delete", "bb2")]
+
+
+async def test_the_sessions_of_agents_are_nested_and_go_with_their_session() -> None:
+    own = tuple(session_info(f"aa1{n}", f"task {n}", owner="aa1", agent="explore") for n in range(5))
+    infos = (replace(INFOS[0], agents=own), INFOS[1])
+    opener = FakeSessions([FakeSession()], infos, listing=FakeLibrary(infos))
+    async with started(opener, (80, 24)) as t:
+        await t.rests()
+        screen = await t.opens("/sessions")
+        assert ids(screen.rows) == ["aa1", "aa10", "aa11", "aa12", "aa1+", "bb2"]
+        await t.pilot.press("tab", *["down"] * 4, "enter")
+        await t.until(lambda: screen.settled and ids(screen.rows) == ["aa1", *(one.id for one in own), "bb2"])
+        assert screen.rows[screen.query_one(Listing).marked].value == "aa13"
+        await t.pilot.press("d", *["up"] * 4, "d")
+        await t.until(lambda: "aa1 is deleted with those of its agents" in t.reads("answers"))
+        await t.pilot.press("down", "d")
+        await t.until(lambda: "aa10 goes with aa1" in t.reads("answers"))
+        await t.pilot.press("escape")
+        await t.shows("deleted aa1  fix the parser, with 5 sessions of its agents")
+        assert t.library.done == [("delete", "aa1")]
 
 
 async def test_a_long_list_comes_as_it_is_walked() -> None:
