@@ -33,7 +33,7 @@ sys.exit(code)
 
 def started(home: Path, where: str, *arguments: str) -> tuple[int, str]:
     """How it ends, and what it says on standard error, when Ctrl-C is pressed as the module is about to be loaded."""
-    code = START.format(where=where, entry=str(ROOT / "tui" / "launch.py"), arguments=list(arguments))
+    code = START.format(where=where, entry=str(ROOT / "ebbtide" / "__main__.py"), arguments=list(arguments))
     done = subprocess.run(
         [sys.executable, "-c", code],
         cwd=home, env=environment(home), stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,

@@ -1,15 +1,30 @@
 """The wheel as users get it: one public name, and safe inside projects that use our words for their own packages."""
 
+import json
 import os
 import subprocess
 import sys
 import venv
 import zipfile
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
+from hatch_build import moved
 from tests.running import ROOT, environment
+from tests.tools.test_pdf import pdf
+
+OURS = ("agent", "tui", "tools", "store")
+SCRIPT = """
+[[reply]]
+calls = [
+    { name = "grep", arguments = { pattern = "w[h]at" } },
+    { name = "read", arguments = { path = "a.pdf" } },
+]
+[[reply]]
+text = "hi there"
+"""
 
 
 @pytest.fixture(scope="module")
@@ -24,11 +39,48 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return built
 
 
+@dataclass(frozen=True, slots=True)
+class Installed:
+    """The wheel in a virtual environment, and a project that has packages of the names that ours have here."""
+
+    python: Path
+    project: Path
+    home: Path
+
+    def run(self, *arguments: str) -> tuple[int, str, str]:
+        """Where the project comes first among the places that modules are found in; without rg on the PATH."""
+        done = subprocess.run(
+            [str(self.python), *arguments],
+            cwd=self.project, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL,
+            env={**environment(self.home), "PYTHONPATH": os.curdir, "PATH": "/nowhere"},
+        )  # fmt: skip
+        return done.returncode, done.stdout, done.stderr
+
+
+@pytest.fixture(scope="module")
+def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Installed:
+    place, project = tmp_path_factory.mktemp("place"), tmp_path_factory.mktemp("project")
+    venv.create(place, with_pip=False)
+    site = next((place / "lib").glob("python*/site-packages"))
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(site)
+    # The dependencies come from this environment, behind the installed program's own folder.
+    (site / "dependencies.pth").write_text(next(path for path in sys.path if path.endswith("site-packages")))
+    for name in OURS:
+        (project / name).mkdir()
+        (project / name / "__init__.py").write_text("raise SystemExit('the project was imported instead')\n")
+    (project / "s.toml").write_text(SCRIPT)
+    (project / "a.txt").write_text("what is wanted\n")
+    (project / "a.pdf").write_bytes(pdf(["one"]))
+    return Installed(place / "bin" / "python", project, tmp_path_factory.mktemp("home"))
+
+
 def test_the_only_public_name_is_ebbtide(wheel: Path) -> None:
     names = zipfile.ZipFile(wheel).namelist()
     assert {name.split("/")[0] for name in names if ".dist-info/" not in name} == {"ebbtide"}
     for needed in (
         "ebbtide/__init__.py",
+        "ebbtide/py.typed",
         "ebbtide/_app/agent/input/base_text.md",
         "ebbtide/_app/agent/providers/models.json",
         "ebbtide/_app/tools/bash.md",
@@ -40,25 +92,25 @@ def test_the_only_public_name_is_ebbtide(wheel: Path) -> None:
     assert not [name for name in names if "/tests/" in name or name.endswith(".pyc")]
 
 
-def test_it_runs_in_a_project_that_has_our_names_too(wheel: Path, tmp_path: Path) -> None:
-    place = tmp_path / "place"
-    venv.create(place, with_pip=False)
-    site = next((place / "lib").glob("python*/site-packages"))
-    with zipfile.ZipFile(wheel) as archive:
-        archive.extractall(site)
-    # The dependencies come from this environment, behind the installed program's own folder.
-    (site / "dependencies.pth").write_text(next(path for path in sys.path if path.endswith("site-packages")))
-    project = tmp_path / "project"
-    for name in ("agent", "tui", "tools", "store"):
-        (project / name).mkdir(parents=True)
-        (project / name / "__init__.py").write_text("raise SystemExit('the project was imported instead')\n")
-    (project / "s.json").write_text('{"reply": [{"text": "hi there"}]}')
-    start = (
-        "import sys; from ebbtide import main; sys.argv[1:] = ['-p', 'hi', '-m', 'scripted/s.json']; sys.exit(main())"
+def test_it_runs_in_a_project_that_has_our_names_too(installed: Installed) -> None:
+    run = ("-m", "ebbtide", "-p", "hi", "-m", "scripted/s.toml", "--output-format", "stream-json")
+    code, out, err = installed.run(*run)
+    assert (code, err) == (0, "")
+    told = [json.loads(line) for line in out.splitlines()]
+    # Both tools start programs of ours.
+    assert [event["text"] for event in told if event["type"] == "tool_finished"] == [
+        "a.txt\n1:what is wanted",
+        "[page 1]\none",
+    ]
+    assert told[-1]["result"] == "hi there"
+
+
+def test_imports_of_ours_are_moved_and_the_lines_stay_where_they_are() -> None:
+    assert moved("import os\nfrom agent.x import (\n    y,\n)\nif y:\n    from tools import z\n") == (
+        "import os\nfrom ebbtide._app.agent.x import (\n    y,\n)\nif y:\n    from ebbtide._app.tools import z\n"
     )
-    done = subprocess.run(
-        [str(place / "bin" / "python"), "-c", start],
-        cwd=project, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL,
-        env={**environment(tmp_path / "home"), "PYTHONPATH": os.curdir},
-    )  # fmt: skip
-    assert (done.returncode, done.stdout, done.stderr) == (0, "hi there\n", "")
+    assert moved("from agents import x\ntext = 'from agent import x'\n") == (
+        "from agents import x\ntext = 'from agent import x'\n"
+    )
+    with pytest.raises(ValueError, match=r"a\.py:1: write `from PACKAGE import NAME`"):
+        moved("import agent.session\n", "a.py")

@@ -16,6 +16,7 @@ from tools.code_map.cache import Kept, file_for, load, save
 from tools.code_map.grammars import GRAMMARS
 from tools.code_map.rank import Focus, ranked
 from tools.code_map.tags import LARGEST, NOTHING, Tags, tags_of
+from tools.process.own_module import own_module
 from tools.search.walk import files_below
 from tools.secrets.files import holds_secrets
 
@@ -30,15 +31,10 @@ _LONGEST = 300
 _EVERY = 250
 """Files after which it is told how far it is."""
 
-_START = (
-    "import sys, json; sys.path[:] = json.loads(sys.argv[1]); from tools.code_map.mapper import main; main(sys.argv[2])"
-)
-
 
 def argv_for(root: str) -> list[str]:
     """The command that maps a folder."""
-    places = [str(Path(__file__).parents[2]), *(place for place in sys.path if place)]
-    return [sys.executable, "-I", "-S", "-c", _START, json.dumps(places), root]
+    return own_module("tools.code_map.mapper", root)
 
 
 def main(root: str) -> None:

@@ -4,30 +4,25 @@ that reads such bytes can be made to need any amount of both."""
 import asyncio
 import json
 import subprocess
-import sys
 from collections.abc import Mapping
 from contextlib import suppress
-from pathlib import Path
 from typing import IO, Any
 
 from tools.base import ToolError
 from tools.lazy import dataclass
+from tools.process.own_module import own_module
 
 MEMORY = 1 << 30
 """Bytes of address space."""
 LONGEST_LINE = 1 << 26
 """Bytes of a record."""
 
-_START = """
-import json, sys
-sys.path[:] = json.loads(sys.argv[1])
+_LIMITED = """
 try:
     import resource
-    resource.setrlimit(resource.RLIMIT_AS, (int(sys.argv[4]),) * 2)
+    resource.setrlimit(resource.RLIMIT_AS, ({0}, {0}))
 except (ImportError, OSError, ValueError):
     pass  # a system without such limits: time still ends it
-from importlib import import_module
-import_module(sys.argv[2]).main(json.loads(sys.argv[3]))
 """
 
 
@@ -58,11 +53,9 @@ async def converted(module: str, request: Mapping[str, object], source: IO[bytes
 
 
 def _started(module: str, request: Mapping[str, object], source: IO[bytes]) -> subprocess.Popen[bytes]:
-    places = [str(Path(__file__).parents[2]), *(place for place in sys.path if place)]
-    words = json.dumps(places), module, json.dumps(request), str(MEMORY)
     try:
         return subprocess.Popen(
-            [sys.executable, "-I", "-S", "-c", _START, *words],
+            own_module(module, json.dumps(request), first=_LIMITED.format(MEMORY)),
             stdin=source,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,

@@ -3,13 +3,12 @@
 import json
 import sys
 from collections.abc import Mapping
-from typing import Any
 
 LONGEST_PAGE = 200_000
 """Characters of a page."""
 
 
-def main(request: Mapping[str, Any]) -> None:
+def main(request_json: str) -> None:
     """Prints how many pages there are, and then the text of each from `first` to `last` until they hold `most` bytes;
     or what is wrong with the file."""
     from pypdf import PdfReader  # noqa: PLC0415  # deferred: what cannot be loaded is told like what cannot be read
@@ -24,7 +23,7 @@ def main(request: Mapping[str, Any]) -> None:
         _tell({"problem": f"{type(error).__name__}: {error}"[:300]})
         return
     _tell({"pages": count})
-    size = 0
+    request, size = json.loads(request_json), 0
     for number in range(request["first"], min(request["last"], count) + 1):
         try:
             text = reader.pages[number - 1].extract_text()[:LONGEST_PAGE]

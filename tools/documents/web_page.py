@@ -3,8 +3,7 @@
 import json
 import re
 import sys
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import urljoin
 
 if TYPE_CHECKING:
@@ -17,17 +16,18 @@ _LEAST = 200
 """Characters of a `main` or `article` that is taken for what the page is about."""
 
 
-def main(request: Mapping[str, Any]) -> None:
+def main(request_json: str) -> None:
     """Prints `title` and `text` of a page in UTF-8. `url`: what links in it start from."""
     from bs4 import BeautifulSoup  # noqa: PLC0415  # deferred: what cannot be loaded is told like what cannot be read
     from markdownify import MarkdownConverter  # noqa: PLC0415  # deferred: as above
 
+    address = json.loads(request_json)["url"]
     soup = BeautifulSoup(sys.stdin.buffer.read(), "html.parser", from_encoding="utf-8")
     title = " ".join(soup.title.get_text().split())[:300] if soup.title else ""
     for tag in soup.find_all(_DROPPED):
         tag.decompose()
     for link in soup.find_all("a", href=True):
-        link["href"] = urljoin(request["url"], str(link["href"]))
+        link["href"] = urljoin(address, str(link["href"]))
     for picture in soup.find_all("img"):
         if str(picture.get("src", "")).startswith("data:"):
             picture.decompose()

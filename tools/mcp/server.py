@@ -212,7 +212,7 @@ class Server:
     @asynccontextmanager
     async def _connected(self, log: ServerLog) -> "AsyncIterator[Connection]":
         """A connection to it, with what it offers known. It is given up when it is told something else meanwhile."""
-        await asyncio.to_thread(import_module, "tools.mcp.connection")
+        await asyncio.to_thread(import_module, f"{__package__}.connection")
         from tools.mcp.connection import connected  # noqa: PLC0415  # deferred, and in a thread: it takes a second
 
         with_user = self._is_logging_in

@@ -4,23 +4,18 @@ process stands in `tools.search.scan`."""
 import asyncio
 import json
 import subprocess
-import sys
 import threading
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import IO, Any, Literal
 
 from tools.base import ToolError
 from tools.outputs.stored import Content
+from tools.process.own_module import own_module
 
 SECONDS = 20.0
 """Of a search, after which it is ended with what it has found."""
-
-_START = (
-    "import sys, json; sys.path[:] = json.loads(sys.argv[1]); from tools.search.scan import main; main(sys.argv[2])"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,10 +78,9 @@ async def sift(
 
 
 def _started(request: Mapping[str, object]) -> subprocess.Popen[bytes]:
-    places = [str(Path(__file__).parents[2]), *(place for place in sys.path if place)]
     try:
         return subprocess.Popen(
-            [sys.executable, "-I", "-S", "-c", _START, json.dumps(places), json.dumps(request)],
+            own_module("tools.search.scan", json.dumps(request)),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,

@@ -13,15 +13,11 @@ import sys
 import time
 from collections import deque
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import BinaryIO, TypeAlias
 
+from tools.process.own_module import own_module
 from tools.search.scan import PIECE, Patience, ScanBlock, Search, blocks, searcher
 from tools.search.walk import files_below
-
-_START = (
-    "import sys, json; sys.path[:] = json.loads(sys.argv[1]); from tools.search.searcher import main; main(sys.argv[2])"
-)
 
 _A_MATCH = b'{"type": "match"}\n'
 """What is printed of a line that is only counted."""
@@ -52,8 +48,7 @@ def argv_for(
         "wanted": wanted,
         "patience": patience,
     }
-    places = [str(Path(__file__).parents[2]), *(place for place in sys.path if place)]
-    return [sys.executable, "-I", "-S", "-c", _START, json.dumps(places), json.dumps(request)]
+    return own_module("tools.search.searcher", json.dumps(request))
 
 
 def main(request_json: str) -> None:

@@ -2,11 +2,12 @@
 
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 
-_START = "import sys; sys.path.insert(0, {!r}); from tui.cli.main import main; sys.exit(main())"
+from tools.process.own_module import PREFIX, search_path
+
+_START = "import sys; sys.path[:] = {!r}; from {}tui.cli.main import main; sys.exit(main())"
 
 
 def own_command(arguments: Sequence[str]) -> list[str]:
     """As this one was started: by the same interpreter, with the same code."""
-    return [sys.executable, "-c", _START.format(str(Path(__file__).parents[2])), *arguments]
+    return [sys.executable, "-c", _START.format(search_path(), PREFIX), *arguments]

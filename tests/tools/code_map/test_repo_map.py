@@ -89,7 +89,7 @@ def _maps(root: Path) -> list[str]:
             words = entry.read_bytes().split(b"\0")
         except OSError:
             continue
-        if mapper._START.encode() in words and os.fsencode(root) in words:
+        if mapper.__name__.encode() in words and os.fsencode(root) in words:
             found.append(entry.parent.name)
     return found
 

@@ -1,0 +1,26 @@
+"""The command that runs one of our own modules in an interpreter of its own, which can be ended at any moment."""
+
+import json
+import sys
+from pathlib import Path
+
+PREFIX = __name__.removesuffix("tools.process.own_module")
+"""What our modules' names begin with: nothing in a checkout, `ebbtide._app.` where the program is installed."""
+_ROOT = str(Path(__file__).parents[__name__.count(".")])
+_START = (
+    "import json, sys; sys.path[:] = json.loads(sys.argv[1]); name = sys.argv[2]; __import__(name); "
+    "sys.exit(sys.modules[name].main(*sys.argv[3:]))"
+)
+
+
+def search_path() -> list[str]:
+    """Where this process finds modules, but for the folder that it was started in: that is the user's."""
+    places = [place for place in sys.path if place]
+    return places if _ROOT in places else [_ROOT, *places]
+
+
+def own_module(module: str, *arguments: str, first: str = "") -> list[str]:
+    """The command that calls `main` of a module with these arguments. `module`: its name in a checkout. `first`: a
+    statement that is executed before anything is imported."""
+    start = f"{first}\n{_START}" if first else _START
+    return [sys.executable, "-I", "-S", "-c", start, json.dumps(search_path()), PREFIX + module, *arguments]
