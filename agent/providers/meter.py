@@ -301,6 +301,7 @@ class Meter:
         assert self.record is not None, "a finding comes with a record"
         self._real_window, self.record = self.record.window, Record()
         self.estimator, self._first, self._remembered, self.scale = Estimator(), None, ((), 0), 1.0
+        self.counters = Counters(reasoning=self.counters.reasoning)
         return replace(conversation, anchor=None, anchored=0)
 
     def _learn(self, conversation: Conversation, usage: Usage, model: str) -> None:

@@ -185,6 +185,7 @@ def test_a_server_that_leaves_something_out_is_named_once_and_teaches_its_window
     assert ["read only 2,040 of" in str(event) for event in events] == [True]
     assert (meter.take_real_window(), meter.take_real_window()) == (3000, None)
     assert (conversation.anchor, meter.estimator) == (None, Estimator())
+    assert measured(meter, conversation) == meter.counters.projected() + meter.counters.schema
     _, events = steps_taken(meter, conversation, *[Usage(2040)] * 5)
     assert events == []
 
