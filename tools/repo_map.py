@@ -1,7 +1,8 @@
 """The `repo_map` tool: what a project's code defines, the most important first, within a budget of tokens."""
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from tools.base import Arguments, Effect, Result, ToolError, Workspace, description_beside
 from tools.files.paths import display, kind_of, resolve
@@ -14,6 +15,8 @@ ENOUGH = 20
 """Files of which a map says more than a list of them."""
 USUAL, LEAST, MOST = 1500, 200, 10_000
 """Tokens."""
+SECONDS = 8.0
+"""In which files are read that have not been; the next map goes on."""
 MOST_SEEN = 2000
 """Files that were read, of which the map is told."""
 
@@ -32,9 +35,10 @@ class RepoMap:
         required=(),
     )
 
-    def __init__(self, cache: Path | None = None) -> None:
-        """`cache`: the folder for what was found in files, None where nothing is kept."""
-        self._cache = cache
+    def __init__(self, cache: Path | None = None, seconds: float = SECONDS) -> None:
+        """`cache`: the folder for what was found in files, None where nothing is kept. `seconds`: after which the map
+        is drawn of the files that were read by then."""
+        self._cache, self._seconds = cache, seconds
 
     def subjects(self, arguments: Arguments, workspace: Workspace) -> tuple[str, ...]:
         return (str(resolve(text(arguments, "path", "."), workspace)),)
@@ -50,6 +54,7 @@ class RepoMap:
         wanted = {
             "cache": str(self._cache) if self._cache is not None else "",
             "focus": [str(word).removeprefix("./") for word in items(arguments, "focus")],
+            "seconds": self._seconds,
             "seen": [str(path.relative_to(root)) for path in seen if path.is_relative_to(root)],
         }
         found = await mapped(root, wanted, workspace.progress)
@@ -58,5 +63,12 @@ class RepoMap:
         told, count = within(chosen, found["definitions"], tokens, workspace.measure)
         if not found["definitions"]:
             return Result("no code that can be mapped: Python, JavaScript, TypeScript, Go, Rust and Java are")
-        note = "" if found["is_all"] else f"\n(only the first {found['files']:,} files were read: give a `path`)"
-        return Result(told + note, extent=Extent("entries", count, found["definitions"]))
+        return Result(told + self._left_out(found), extent=Extent("entries", count, found["definitions"]))
+
+    def _left_out(self, found: Mapping[str, Any]) -> str:
+        """What is said of files that are not on the map."""
+        read, files = found["read"], found["files"]
+        if read < files:
+            go_on = "ask again to go on with the others, or give a `path`" if self._cache else "give a `path`"
+            return f"\n(of {files:,} files {read:,} were read in {self._seconds:g} seconds: {go_on})"
+        return "" if found["is_all"] else f"\n(only the first {files:,} files were read: give a `path`)"

@@ -6,11 +6,14 @@ import os
 import resource
 import stat
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import closing
 from multiprocessing import get_context
 from pathlib import Path
+from time import monotonic
 
 from tools.code_map.cache import Kept, file_for, load, save
 from tools.code_map.grammars import GRAMMARS
@@ -43,15 +46,24 @@ def main(root: str) -> None:
     found, is_all = _files_in(root)
     cache = file_for(Path(wanted["cache"]), Path(root)) if wanted["cache"] else None
     kept = load(cache) if cache is not None else {}
-    files = dict(_tagged(root, found, kept))
+    words = [word.strip("/") for word in wanted["focus"] if word.strip("/")]
+    asked = {path for path in found if any(path == word or path.startswith(f"{word}/") for word in words)}
+    seen = set(wanted["seen"]) & found.keys()
+    near = {os.path.dirname(path) for path in seen}
+    first = sorted(found, key=lambda path: (path not in asked, *_distance(path, near)))
+    files = dict(_tagged(root, {path: found[path] for path in first}, kept, wanted["seconds"]))
     if cache is not None and files != kept:
         save(cache, files)
     tags = {path: one.tags for path, one in files.items()}
-    words = [word.strip("/") for word in wanted["focus"] if word.strip("/")]
-    asked = {path for path in tags if any(path == word or path.startswith(f"{word}/") for word in words)}
-    every = ranked(tags, Focus(set(wanted["seen"]) & tags.keys(), asked, set(words)))
+    every = ranked(tags, Focus(seen & tags.keys(), asked & tags.keys(), set(words)))
     chosen = [(path, one.line, one.depth, one.signature) for path, one, _ in every[:MOST_DEFINITIONS]]
-    _say({"files": len(tags), "definitions": len(every), "is_all": is_all, "chosen": chosen})
+    _say({"read": len(tags), "files": len(found), "is_all": is_all, "definitions": len(every), "chosen": chosen})
+
+
+def _distance(path: str, near: AbstractSet[str]) -> tuple[bool, bool, int, str]:
+    """How far a file is from what matters, before anything is known of it: what lies in the folders that are near comes
+    first, then what lies close to the top, and tests last."""
+    return os.path.dirname(path) not in near, "test" in path, path.count("/"), path
 
 
 def _files_in(root: str) -> tuple[dict[str, tuple[int, int]], bool]:
@@ -70,19 +82,25 @@ def _files_in(root: str) -> tuple[dict[str, tuple[int, int]], bool]:
     return found, True
 
 
-def _tagged(root: str, found: Mapping[str, tuple[int, int]], kept: Mapping[str, Kept]) -> Iterator[tuple[str, Kept]]:
-    """Each file with its tags: those that were kept where it has not changed."""
+def _tagged(
+    root: str, found: Mapping[str, tuple[int, int]], kept: Mapping[str, Kept], seconds: float
+) -> Iterator[tuple[str, Kept]]:
+    """Each file with its tags: those that were kept where it has not changed, and of the others, in this order, as many
+    as can be read in these seconds."""
+    end = monotonic() + seconds
     same = {path: kept[path] for path, state in found.items() if path in kept and kept[path][:2] == state}
     left = [path for path in found if path not in same]
     yield from same.items()
-    tags = _read([os.path.join(root, path) for path in left])
-    for done, (path, found_there) in enumerate(zip(left, tags, strict=False), start=1):
-        yield path, Kept(*found[path], found_there)
-        if done % _EVERY == 0:
-            _say({"done": done, "of": len(left)})
+    with closing(_read([os.path.join(root, path) for path in left])) as tags:
+        for done, (path, found_there) in enumerate(zip(left, tags, strict=False), start=1):
+            yield path, Kept(*found[path], found_there)
+            if done % _EVERY == 0:
+                _say({"done": done, "of": len(left)})
+            if monotonic() > end:
+                break
 
 
-def _read(paths: list[str]) -> Iterator[Tags]:
+def _read(paths: list[str]) -> Generator[Tags, None, None]:
     """The tags of files, in order, read by several processes where there are many. Where one of them dies by what a
     file holds, nothing is known of those that follow."""
     count = min(_PROCESSES, os.cpu_count() or 1)
@@ -98,6 +116,8 @@ def _read(paths: list[str]) -> Iterator[Tags]:
                 yield tags
         except BrokenProcessPool:
             yield from (NOTHING for _ in paths[done:])
+        finally:
+            pool.shutdown(cancel_futures=True)
 
 
 def _say(message: Mapping[str, object]) -> None:

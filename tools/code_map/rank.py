@@ -10,7 +10,8 @@ from tools.code_map.tags import Definition, Tags
 
 _DAMPING = 0.85
 _ROUNDS = 20
-_CLOSE = 1e-6
+_CLOSE = 1e-3
+"""By how much all weights together still change, when they are good enough for an order."""
 _MOST_DEFINERS = 8
 """Files that define a name, above which it tells of none of them."""
 _FOCUS = 50.0

@@ -68,6 +68,17 @@ async def test_a_file_that_has_not_changed_is_not_read_again(project: Workspace,
     assert (await RepoMap(maps).run({}, project)).text == WHOLE
 
 
+async def test_a_map_that_takes_too_long_is_drawn_of_what_was_read_and_the_next_one_goes_on(
+    project: Workspace, tmp_path: Path
+) -> None:
+    tool = RepoMap(tmp_path / "maps", seconds=0)
+    first = (await tool.run({"focus": ["src"]}, project)).text
+    later = "(of 3 files {} were read in 0 seconds: ask again to go on with the others, or give a `path`)"
+    assert first == f"src/app.py:\n3\tdef main() -> None\n{later.format(1)}"
+    assert (await tool.run({}, project)).text.endswith(later.format(2))
+    assert (await tool.run({}, project)).text == WHOLE
+
+
 async def test_it_says_how_far_it_is_and_leaves_nothing_behind_when_it_is_cancelled(project: Workspace) -> None:
     for number in range(600):
         (project.root / f"m{number}.py").write_text(f"class M{number}: ...\n")
