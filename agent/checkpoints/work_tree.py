@@ -25,6 +25,8 @@ TICK, COARSE_TICK = 20_000_000, 2_100_000_000
 FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _NUMBERS = attrgetter("st_mode", "st_size", "st_ctime_ns", "st_ino")
 _name = attrgetter("name")
+_NEVER = frozenset((".git", "__pycache__"))
+"""What a program makes of the files beside it, and takes care of by itself."""
 
 
 class TooMuch(Exception):
@@ -172,7 +174,7 @@ class WorkTree:
             each = entry.name
             full = f"{path}/{each}"
             is_folder = entry.is_dir(follow_symlinks=False)
-            if each == ".git" or full in self._left_out or (here and is_ignored(full, is_folder, here)):
+            if each in _NEVER or full in self._left_out or (here and is_ignored(full, is_folder, here)):
                 continue
             if is_folder:
                 folder.folders.append(each)

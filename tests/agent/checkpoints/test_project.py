@@ -186,6 +186,8 @@ def test_ignored_files_are_neither_read_nor_touched(tmp_path: Path) -> None:
     place = agent.begin()
     (work / "x.log").write_text("log")
     (work / "node_modules" / "new").touch()
+    (work / "__pycache__").mkdir()
+    (work / "__pycache__" / "a.cpython-311.pyc").write_bytes(b"compiled")
     assert agent.end(place) == ()
     # Rules that come and go make no file appear or vanish.
     place = agent.begin()
