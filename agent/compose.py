@@ -9,6 +9,7 @@ from contextlib import AsyncExitStack, suppress
 from dataclasses import field, replace
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from agent.archive.session_archive import SessionArchive
 from agent.calls.approval import Approval
@@ -85,6 +86,9 @@ from tools.submit_plan import SubmitPlan
 from tools.task import Task
 from tools.tool_output_cache import unlisted_tools
 
+if TYPE_CHECKING:  # a type only: few sessions have hooks
+    from agent.hooks.session_hooks import StartSource
+
 
 @dataclass(frozen=True, slots=True)
 class Allowed:
@@ -131,11 +135,13 @@ class Composer:
         closing: AsyncExitStack,
         allowed: Allowed,
         *,
-        is_new: bool,
+        source: "StartSource | None",
         role: AgentRole | None = None,
     ) -> tuple[Session, Env]:
         """A session, and all that it is made of: each part is made here and is a field of `Env`. What ends with the
-        session is put on `closing`. `role`: what an agent is, and for whom. Raises `AgentError`."""
+        session is put on `closing`. `source`: how it begins; None where it goes on at once after it was closed. `role`:
+        what an agent is, and for whom. Raises `AgentError`."""
+        is_new = source in ("startup", "clear")
         config, there, provider = self.config, self.interactive and role is None, connected.provider
         channel, outputs = Channel(interactive=there), self._outputs(row.id, closing)
         workspace = Workspace(self.root, outputs, sandbox=self._sandbox(outputs, allowed.roots, closing))
@@ -193,9 +199,9 @@ class Composer:
         after_tool = hooks_of(hooks_for_calls(config), row.id, workspace, interrupt, emit, guard)
         hooks = hooks_in(
             config, recorder, workspace, channel, self.secrets, lambda: approval.policy.mode, closing, trust, guard,
-            is_new=is_new,
+            source,
         )  # fmt: skip
-        tool_hooks = around_calls(hooks if role is None else role.parent.hooks, workspace, emit, guard)
+        tool_hooks = around_calls(hooks, workspace, emit, guard) if role is None else role.tool_hooks(workspace, emit)
         ingest = Ingest(archive.archive, offloading_of(config), emit, reader, debug, after_tool, tool_hooks)
         own = {tool.name: tool for tool in (Task(), *tools, SubmitPlan(), *unlisted_tools())}
         callable_tools = ChainMap(own, server_tools.callable)
@@ -283,7 +289,7 @@ class Composer:
         connected = await self.connect(row.model)
         closing.push_async_callback(connected.provider.close)
         allowed = Allowed([], parent.call_runner.approval.roots, was_open=True)
-        session, _ = await self.assemble(row, row.model, connected, closing, allowed, is_new=True, role=role)
+        session, _ = await self.assemble(row, row.model, connected, closing, allowed, source="startup", role=role)
         return session
 
     def _recorder(self, row: SessionRow, channel: Channel, workspace: Workspace, *, is_new: bool) -> Recorder:

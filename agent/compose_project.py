@@ -22,7 +22,7 @@ from tools.base import Workspace
 if TYPE_CHECKING:  # types only: who has servers pays for them
     from agent.extensions.session_extensions import SessionExtensions
     from agent.extensions.session_trust import SessionTrust
-    from agent.hooks.session_hooks import SessionHooks
+    from agent.hooks.session_hooks import SessionHooks, StartSource
     from agent.mcp.running import RunningServers
 
 
@@ -88,8 +88,7 @@ def hooks_in(
     closing: AsyncExitStack,
     trust: "SessionTrust | None",
     guard: Guard,
-    *,
-    is_new: bool,
+    source: "StartSource | None",
 ) -> "SessionHooks | None":
     """What tells programs what happens; None where none is declared."""
     if trust is None or not config.may_have_hooks:
@@ -108,7 +107,7 @@ def hooks_in(
         channel,
         read,
         mode,
-        "startup" if is_new else "resume",
+        source,
         trust,
         guarded,
     )

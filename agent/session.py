@@ -33,6 +33,7 @@ if TYPE_CHECKING:  # types only: few runs ask where a text is, have servers, or 
     from agent.context.provenance import Trace
     from agent.extensions.session_extensions import SessionExtensions
     from agent.extensions.session_trust import SessionTrust
+    from agent.hooks.session_hooks import EndReason, SessionHooks
     from agent.mcp.running import RunningServers
     from agent.window.compact import CompactResult
     from tools.lsp.pool import LanguageServerState
@@ -155,6 +156,11 @@ class Session:
     def language_servers(self) -> "Sequence[LanguageServerState]":
         """Those that were needed so far."""
         return self._env.languages.states if self._env.languages is not None else ()
+
+    @property
+    def hooks(self) -> "SessionHooks | None":
+        """Programs that are told what happens; None where there are none."""
+        return self._env.hooks
 
     def listen(self, hear: Callable[[Event], None]) -> None:
         """`hear` is told at once what happens between two turns."""
@@ -344,8 +350,11 @@ class Session:
         asked again when the session goes on."""
         self._channel.leave()
 
-    async def close(self) -> None:
-        """Ends what runs in the background and gives back what the session holds."""
+    async def close(self, reason: "EndReason | None" = "other") -> None:
+        """Ends what runs in the background and gives back what the session holds. `reason`: what hooks are told of why;
+        None where it is opened again at once."""
+        if self.hooks is not None:
+            self.hooks.ends = reason
         self.leave_turn()
         self._stop_tidying.request()
         try:

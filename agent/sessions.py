@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import AsyncExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from agent.archive.recall import SessionRecall, recall_of
 from agent.calls.policy import Rule
@@ -51,6 +51,7 @@ from store.sessions import SessionStore
 
 if TYPE_CHECKING:  # types only: who looks at the context, or has servers, pays for it
     from agent.archive.library import Library
+    from agent.hooks.session_hooks import StartSource
     from agent.overview import Equipped, Overview
 
 ID_BYTES = 6
@@ -58,6 +59,9 @@ ID_BYTES = 6
 
 GLIMPSE = 200
 """Messages of a long session that are shown at once."""
+
+Opening: TypeAlias = Literal["first", "instead", "again"]
+"""A session is opened first, instead of one in which something was said, or again at once after it was closed."""
 
 READ_ONLY = "no session can be stored in `{}`: {}; `--ephemeral` starts one that is not kept"
 
@@ -111,10 +115,12 @@ class Sessions:
         resume: str | None = None,
         model: str | None = None,
         glimpse: Callable[[Conversation], None] | None = None,
+        *,
+        opening: Opening = "first",
     ) -> Session:
         """A new session, or one to go on with: `resume` is the beginning of its id. `model` wins over the configured
-        one, and that over the session's own. `glimpse` is given the end of a long one before all of it is read. Raises
-        `AgentError`."""
+        one, and that over the session's own. `glimpse` is given the end of a long one before all of it is read.
+        `opening`: what was open before. Raises `AgentError`."""
         thread, store = await self._store()
         if store.is_read_only:
             raise StoreFailed(READ_ONLY.format(store.path, store.obstacle), "unreadable")
@@ -137,7 +143,7 @@ class Sessions:
             )
             connected = await composer.connect(chosen)
             closing.push_async_callback(connected.provider.close)
-            is_new = row is None
+            source = _source(opening, is_new=row is None)
             row = row or self._new_row(chosen)
             if not self._ephemeral:
                 closing.callback(lock_session(self.config, row.id).release)
@@ -147,7 +153,7 @@ class Sessions:
             roots = self.roots.setdefault(row.id, list(roots_of(self.config)))
             allowed = Allowed(self._kept_here.setdefault(row.id, []), roots, was_open)
             closing.callback(self._envs.pop, row.id, None)
-            session, env = await composer.assemble(row, chosen, connected, closing, allowed, is_new=is_new)
+            session, env = await composer.assemble(row, chosen, connected, closing, allowed, source=source)
             self._envs[row.id] = env
             return session
 
@@ -280,3 +286,12 @@ class Sessions:
             await tidy(self._thread, self._opened, self.config, ephemeral=self._ephemeral)
             await self._thread.close()
             self._thread = self._opened = None
+
+
+def _source(opening: Opening, *, is_new: bool) -> "StartSource | None":
+    """What hooks are told of how a session begins; None where they are not."""
+    if opening == "again":
+        return None
+    if not is_new:
+        return "resume"
+    return "startup" if opening == "first" else "clear"

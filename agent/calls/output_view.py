@@ -3,7 +3,7 @@ What is shown is decided in `agent.context.offload`."""
 
 import base64
 import shutil
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import field, replace
 from typing import TYPE_CHECKING, TypeAlias
@@ -41,6 +41,7 @@ if TYPE_CHECKING:  # a type only: most runs have no hooks
     from agent.hooks.session_hooks import SessionHooks
 
 _CHUNK = 1 << 18
+NOBODY: Mapping[str, object] = {}
 ROOM = 1 << 18
 """Bytes that must be free beside a file that stays."""
 
@@ -272,14 +273,18 @@ def hooks_of(
 
 
 def around_calls(
-    hooks: "SessionHooks | None", workspace: Workspace, emit: Callable[[Event], None], guard: Guard = unguarded
+    hooks: "SessionHooks | None",
+    workspace: Workspace,
+    emit: Callable[[Event], None],
+    guard: Guard,
+    agent: Mapping[str, object] = NOBODY,
 ) -> "ToolHooks | None":
-    """What asks hooks about calls, where there are any."""
+    """What asks hooks about calls, where there are any. `agent`: what they are told of whose calls they are."""
     if hooks is None:
         return None
     from agent.calls.tool_hooks import ToolHooks  # noqa: PLC0415  # deferred: as above
 
-    return ToolHooks(hooks, workspace, emit, guard)
+    return ToolHooks(hooks, workspace, emit, guard, agent)
 
 
 def _in_part(output: ToolOutput, part: Excerpt, stored: Stored | None = None) -> ToolOutput:

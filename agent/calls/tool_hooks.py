@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from agent.calls.approval import ApprovalContext
 from agent.calls.argument_aliases import our_arguments
-from agent.calls.execute import Guard, unguarded
+from agent.calls.execute import Guard
 from agent.calls.hook_rulings import HookedCall, HookWord
 from agent.calls.hooks import CHANGING, RETRIEVERS, as_file, laid_down
 from agent.calls.policy import PermissionRequest
@@ -34,10 +34,12 @@ class ToolHooks:
         hooks: SessionHooks,
         workspace: Workspace,
         emit: Callable[[Event], None],
-        guard: Guard = unguarded,
+        guard: Guard,
+        agent: Mapping[str, object],
     ) -> None:
-        """`guard`: keeps what they change in files behind a call that may change some, as formatters do."""
-        self._hooks, self._workspace, self._emit, self._guard = hooks, workspace, emit, guard
+        """`guard`: keeps what they change in files behind a call that may change some, as formatters do. `agent`: what
+        they are told of the agent whose calls they are, if they are one's."""
+        self._hooks, self._workspace, self._emit, self._guard, self._agent = hooks, workspace, emit, guard, agent
         self._contexts: dict[str, str] = {}
         """What hooks said before calls that run, for behind their outputs."""
 
@@ -49,7 +51,7 @@ class ToolHooks:
             return HookedCall(call)
         if not self._hooks.has("PreToolUse"):
             return HookedCall(call)
-        answer, name = await self._hooks.before_call(call)
+        answer, name = await self._hooks.before_call(call, self._agent)
         if answer.context and answer.verdict != "deny":
             self._contexts[call.id] = f"{HOOK_SAYS}`{name}` notes:]\n{answer.context}"
         word = HookWord(answer.verdict, answer.reason, is_own=answer.is_own)
@@ -82,7 +84,7 @@ class ToolHooks:
             size = await asyncio.to_thread(laid_down, raw, path)
             text = (await asyncio.to_thread(beginning_of, path, MOST_TOLD)).decode("utf-8", "replace")
             response = _response(call, text, raw, str(self._workspace.root))
-            told: dict[str, object] = {"output_path": str(path), "bytes": size}
+            told: dict[str, object] = {**self._agent, "output_path": str(path), "bytes": size}
             told |= {"error": text, "is_interrupt": False} if status == "failed" else {"tool_response": response}
             async with self._guard("run", (), reads_only=reads_only, show=lambda _: None):
                 answer = await self._hooks.after_call(call, told, failed=status == "failed")

@@ -1,6 +1,8 @@
-"""Hooks as tables say them, in our configuration as in the settings of other programs: which programs run when what
-happens. Pure."""
+"""Hooks as tables say them, in our configuration as in the settings of other programs: what runs when what happens.
+Pure."""
 
+import re
+import shlex
 from collections.abc import Mapping
 from typing import Literal, TypeAlias, get_args
 
@@ -27,26 +29,77 @@ MOST_HOOKS = 500
 
 _MOST_NAMED = 10
 
-_KNOWN = frozenset({"type", "command", "args", "timeout", "async", "statusMessage", "once", "shell"})
-"""Keys of one hook. What another key narrows (`if`) would be widened by whoever does not know it."""
+_EVERY_TYPE = frozenset({"type", "timeout", "if", "once", "statusMessage"})
+_OF_TYPE: Mapping[str, frozenset[str]] = {
+    "command": frozenset({"command", "args", "shell", "async", "asyncRewake"}),
+    "http": frozenset({"url", "headers", "allowedEnvVars"}),
+}
+"""Keys of one hook. What another key narrows would be widened by whoever does not know it."""
+_CALLS = ("PreToolUse", "PostToolUse", "PostToolUseFailure")
+_RULE = re.compile(r"[\w*.-]+(?:\(.*\))?", re.DOTALL)
+_LOOPBACK = re.compile(r"https?://(?:localhost|127\.0\.0\.1|\[::1\])(?::\d+)?(?:[/?#]|\Z)")
+_VARIABLE = re.compile(r"[A-Za-z_]\w*")
 
 
 @dataclass(frozen=True, slots=True)
-class HookCommand:
-    """A program that runs when something happens."""
+class HttpTarget:
+    """A server that is told what happens and answers."""
+
+    url: str
+    headers: tuple[tuple[str, str], ...] = ()
+    variables: tuple[str, ...] = ()
+    """Those of the environment whose values may stand in the headers."""
+
+    @property
+    def is_here(self) -> bool:
+        """Whether it runs on this machine and is told nothing of the environment."""
+        return not self.variables and _LOOPBACK.match(self.url) is not None
+
+
+HookAction: TypeAlias = str | tuple[str, ...] | HttpTarget
+"""A line for the shell, a program with its arguments, or a server."""
+
+
+@dataclass(frozen=True, slots=True)
+class HookEntry:
+    """What is to run when something happens."""
 
     event: HookEvent
     matcher: str
     """Which tools, or sources, triggers and kinds, it is for, as other programs write it; empty: all."""
-    command: str | tuple[str, ...]
-    """A line for the shell, or a program with its arguments."""
+    action: HookAction
     timeout: float | None = None
     """Seconds; None where nothing is said."""
+    condition: str = ""
+    """Which calls it is for, as a permission rule of Claude Code, such as `Bash(git *)`; empty: all."""
+    once: bool = False
+    """Only the first time in a session."""
     in_background: bool = False
-    """Nobody waits for it, nor for what it says."""
+    """Nobody waits for it; what it says the model is told with the next message."""
+    status: str = ""
+    """What the user is shown while it runs."""
+
+    @property
+    def does(self) -> str:
+        """What it runs, in words for people."""
+        match self.action:
+            case HttpTarget(url=url, variables=variables):
+                named = ", ".join(f"${each}" for each in variables)
+                return f"tells {url}{f' with {named}' if named else ''}"
+            case str() as line:
+                return line
+            case words:
+                return shlex.join(words)
+
+    @property
+    def shown(self) -> str:
+        """All of it, in words for people: when, for what, and what it runs."""
+        matcher = "" if self.matcher.strip() in ("", "*") else self.matcher
+        only = ", ".join(filter(None, (matcher, f"if {self.condition}" if self.condition else "")))
+        return f"{self.event}{f' ({only})' if only else ''}: {self.does}"
 
 
-def configured_hooks(tables: Mapping[str, object], source: str) -> tuple[HookCommand, ...]:
+def configured_hooks(tables: Mapping[str, object], source: str) -> tuple[HookEntry, ...]:
     """Those of our own configuration. Raises `ConfigError` for what is not understood."""
     found, problems = read_hooks(tables)
     if problems:
@@ -54,9 +107,9 @@ def configured_hooks(tables: Mapping[str, object], source: str) -> tuple[HookCom
     return found
 
 
-def read_hooks(tables: Mapping[str, object]) -> tuple[tuple[HookCommand, ...], tuple[str, ...]]:
+def read_hooks(tables: Mapping[str, object]) -> tuple[tuple[HookEntry, ...], tuple[str, ...]]:
     """The hooks by event, and what is left out, a half sentence each."""
-    found: list[HookCommand] = []
+    found: list[HookEntry] = []
     problems: list[str] = []
     unknown = [event[:40] for event in tables if event not in HOOK_EVENTS]
     if unknown:
@@ -76,7 +129,7 @@ def read_hooks(tables: Mapping[str, object]) -> tuple[tuple[HookCommand, ...], t
     return tuple(found[:MOST_HOOKS]), tuple(dict.fromkeys(problems))
 
 
-def _read_group(event: HookEvent, group: object, found: list[HookCommand], problems: list[str]) -> None:
+def _read_group(event: HookEvent, group: object, found: list[HookEntry], problems: list[str]) -> None:
     matcher = group.get("matcher") if isinstance(group, dict) else None
     hooks = group.get("hooks") if isinstance(group, dict) else None
     if not isinstance(hooks, list) or not isinstance(matcher, str | None):
@@ -87,34 +140,87 @@ def _read_group(event: HookEvent, group: object, found: list[HookCommand], probl
         return
     for hook in hooks:
         try:
-            found.append(_command(event, matcher or "", hook))
+            found.append(_entry(event, matcher or "", hook))
         except ValueError as error:
             problems.append(f"a hook for `{event}` is left out: {error}")
 
 
-def _command(event: HookEvent, matcher: str, hook: object) -> HookCommand:
+def _entry(event: HookEvent, matcher: str, hook: object) -> HookEntry:
     if not isinstance(hook, dict):
         raise ValueError("it is no table")
     kind = hook.get("type", "command")
-    if kind != "command":
-        raise ValueError(f"its `type` is {str(kind)[:40]!r}, and only `command` is known")
-    unknown = sorted(set(map(str, hook)) - _KNOWN)
+    known = _OF_TYPE.get(kind) if isinstance(kind, str) else None
+    if known is None:
+        raise ValueError(f"its `type` is {str(kind)[:40]!r}; known are {', '.join(f'`{each}`' for each in _OF_TYPE)}")
+    unknown = sorted(set(map(str, hook)) - known - _EVERY_TYPE)
     if unknown:
         raise ValueError(f"it says `{unknown[0][:40]}`, which is not known")
     timeout = hook.get("timeout")
     is_time = isinstance(timeout, int | float) and not isinstance(timeout, bool) and 0 < timeout < float("inf")
     if timeout is not None and not is_time:
         raise ValueError("its `timeout` must be a number of seconds above 0")
-    seconds = float(timeout) if isinstance(timeout, int | float) else None
-    return HookCommand(event, matcher, _words(hook), seconds, hook.get("async") is True)
+    return HookEntry(
+        event,
+        matcher,
+        _target(hook) if kind == "http" else _words(hook),
+        float(timeout) if isinstance(timeout, int | float) else None,
+        _condition(event, hook.get("if")),
+        once=_is_true(hook, "once"),
+        in_background=_is_true(hook, "async") or _is_true(hook, "asyncRewake"),
+        status=_text(hook, "statusMessage"),
+    )
+
+
+def _is_true(hook: Mapping[str, object], key: str) -> bool:
+    value = hook.get(key, False)
+    if not isinstance(value, bool):
+        raise ValueError(f"its `{key}` must be true or false")
+    return value
+
+
+def _text(hook: Mapping[str, object], key: str) -> str:
+    value = hook.get(key, "")
+    if not isinstance(value, str):
+        raise ValueError(f"its `{key}` must be a text")
+    return value
+
+
+def _condition(event: HookEvent, condition: object) -> str:
+    if condition is None:
+        return ""
+    if not isinstance(condition, str) or not _RULE.fullmatch(condition.strip()):
+        raise ValueError("its `if` must be a rule such as `Bash(git *)`")
+    if event not in _CALLS:
+        raise ValueError("it says `if`, which can only be met by calls")
+    return condition.strip()
 
 
 def _words(hook: Mapping[str, object]) -> str | tuple[str, ...]:
-    command, arguments = hook.get("command"), hook.get("args", [])
+    command, arguments, shell = hook.get("command"), hook.get("args", []), hook.get("shell", "bash")
     if isinstance(command, list):
         command, arguments = (command[0] if command else ""), command[1:]
     if not isinstance(command, str) or not command.strip():
         raise ValueError("it has no `command`")
     if not isinstance(arguments, list) or not all(isinstance(word, str) for word in arguments):
         raise ValueError("its arguments must be texts")
-    return (command, *arguments) if "args" in hook or isinstance(hook.get("command"), list) else command
+    if shell not in ("bash", "powershell"):
+        raise ValueError("its `shell` must be `bash` or `powershell`")
+    if "args" in hook or isinstance(hook.get("command"), list):
+        return (command, *arguments)
+    return command if shell == "bash" else ("pwsh", "-NoProfile", "-Command", command)
+
+
+def _target(hook: Mapping[str, object]) -> HttpTarget:
+    url, headers, variables = hook.get("url"), hook.get("headers", {}), hook.get("allowedEnvVars", [])
+    if not isinstance(url, str) or not re.fullmatch(r"https?://[^\s/]+\S*", url):
+        raise ValueError("its `url` must begin with `http://` or `https://`")
+    if not isinstance(headers, dict) or not all(_is_header(*each) for each in headers.items()):
+        raise ValueError("its `headers` must be texts of one line")
+    if not isinstance(variables, list) or not all(isinstance(v, str) and _VARIABLE.fullmatch(v) for v in variables):
+        raise ValueError("its `allowedEnvVars` must be names of variables")
+    return HttpTarget(url, tuple(headers.items()), tuple(variables))
+
+
+def _is_header(name: object, value: object) -> bool:
+    texts = isinstance(name, str) and isinstance(value, str)
+    return texts and bool(re.fullmatch(r"[\w-]+", str(name), re.ASCII)) and str(value).isprintable()

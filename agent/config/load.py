@@ -27,7 +27,7 @@ from agent.errors import ConfigError
 from tools.files.bounded import beginning_of
 
 if TYPE_CHECKING:  # as in `values`
-    from agent.config.hook_tables import HookCommand
+    from agent.config.hook_tables import HookEntry
 
 OTHER_VARIABLES = ("EBB_HOME", "EBB_PASS_ENV")
 """What the environment may say besides settings."""
@@ -72,7 +72,7 @@ def load_config(
     sources = {option.key: "default" for option in OPTIONS}
     providers: dict[str, dict[str, object]] = {}
     servers: dict[str, dict[str, dict[str, object]]] = {table: {} for table in _SERVERS}
-    hooks: list[HookCommand] = []
+    hooks: list[HookEntry] = []
     notices: list[str] = []
 
     user_file = folders.config / "config.toml"
@@ -204,7 +204,7 @@ def _merge(
     sources: dict[str, str],
     providers: dict[str, dict[str, object]],
     servers: dict[str, dict[str, dict[str, object]]],
-    hooks: "list[HookCommand]",
+    hooks: "list[HookEntry]",
     notices: list[str],
 ) -> None:
     rest = dict(tables)

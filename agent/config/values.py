@@ -12,7 +12,7 @@ from tools.lazy import dataclass
 from tools.outputs.recall_scope import Scope
 
 if TYPE_CHECKING:  # a type only: most users have no hooks
-    from agent.config.hook_tables import HookCommand
+    from agent.config.hook_tables import HookEntry
 
 WireName: TypeAlias = Literal["auto", "sdk", "http"]
 
@@ -155,7 +155,7 @@ class Config:
     """The same of language servers, by `LANGUAGE_SERVER_KEYS`."""
     sources: Mapping[str, str]
     """Where each value came from, by key (`agent.model`)."""
-    hooks: "tuple[HookCommand, ...]" = ()
+    hooks: "tuple[HookEntry, ...]" = ()
     """Programs of the user's that are told what happens, besides `hooks.after_tool`."""
     notices: tuple[str, ...] = ()
     """What the user should know about the settings: keys of the project's file that were left out."""

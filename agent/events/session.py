@@ -329,6 +329,13 @@ class Noticed:
 
 
 @dataclass(frozen=True, slots=True)
+class HookStatus:
+    """What hooks do that the session waits for, in their own words; an empty text when they are done."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class Remembered:
     """Something was written into a file that later sessions begin with."""
 
@@ -431,6 +438,7 @@ Event: TypeAlias = (
     | ModelSwitched
     | FinalTurn
     | Noticed
+    | HookStatus
     | Remembered
     | Resumed
     | FilesChanged

@@ -2,7 +2,6 @@
 
 import json
 import os
-import shlex
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -63,10 +62,7 @@ def _hooks(plugin: Plugin, problems: list[str]) -> Iterator[str]:
             continue
         found, left_out = read_hooks(tables) if isinstance(tables, dict) else ((), ("its `hooks` are no table",))
         problems += [f"`{shown}`: {problem}" for problem in left_out]
-        for each in found:
-            command = each.command if isinstance(each.command, str) else shlex.join(each.command)
-            matcher = f" ({each.matcher})" if each.matcher.strip() not in ("", "*") else ""
-            yield f"  hook {each.event}{matcher}: {command}"
+        yield from (f"  hook {each.shown}" for each in found)
 
 
 def _servers(plugin: Plugin, problems: list[str]) -> Iterator[str]:

@@ -30,11 +30,11 @@ class HookApproval:
         self._user = FolderTrust(replace(config, project=home))
         self._postponed: set[str] = set()
 
-    def may_run(self, hook: Hook) -> bool:
+    def standing(self, hook: Hook) -> Standing:
+        """Whether it may run: those that are on."""
         if hook.file is None:
-            return True
-        trust = self._project if hook.owner == "project" else self._user
-        return trust.standing(hook.file.item) == "on"
+            return "on"
+        return (self._project if hook.owner == "project" else self._user).standing(hook.file.item)
 
     async def settle(self, files: Sequence[HookFile]) -> None:
         """Asks about those that the user has for another program and has not decided about. `files`: these."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 
-from agent.config.hook_tables import HookCommand, HookEvent, read_hooks
+from agent.config.hook_tables import HookAction, HookEntry, HookEvent, HttpTarget, read_hooks
 from agent.config.values import Config
 from agent.extensions.extension_files import UnusableFile, files_below, text_of
 from agent.extensions.places import Owner, Place, places
@@ -19,16 +19,18 @@ from agent.extensions.plugins import used_plugins
 from agent.extensions.trust import Item, digest_of_text
 from tools.files.bounded import beginning_of
 from tools.outputs.extent import shortened
+from tools.process.shell import argv_of
 
-SECONDS = 60.0
-"""That a hook may take where nothing is said."""
-AT_THE_END = 5.0
-"""The same of one for the end of a session, which somebody waits for who wants to leave."""
+USUAL_SECONDS = 600.0
+"""That a hook may take where nothing is said: some run all tests."""
+_SECONDS: Mapping[HookEvent, float] = {"UserPromptSubmit": 30.0, "SessionEnd": 5.0}
+"""The same where somebody waits who wants to go on, or to leave."""
 PROJECT_DIR, PLUGIN_ROOT = "CLAUDE_PROJECT_DIR", "CLAUDE_PLUGIN_ROOT"
 """The variables by which hooks find what they belong to."""
+_FOLDER = re.compile(rf"\$\{{({PROJECT_DIR}|{PLUGIN_ROOT})\}}")
 IN_SANDBOX = (
     "Hooks run by themselves, without a question: in the sandbox and without the network, or as you where there is no "
-    "sandbox. They can forbid and ask, and allow nothing."
+    "sandbox; servers on this machine are told what happens. They can forbid and ask, and allow nothing."
 )
 AS_YOURS = "They run by themselves, without a question, outside of the sandbox: they can do whatever you can do."
 
@@ -58,24 +60,29 @@ class HookFile:
 
 @dataclass(frozen=True, slots=True)
 class Hook:
-    """A program that can be run."""
+    """A hook of a session."""
 
-    event: HookEvent
-    matcher: str
-    command: str | tuple[str, ...]
-    seconds: float
+    entry: HookEntry
     owner: Owner
     source: str
     """The file that declares it, for people."""
-    in_background: bool = False
     file: HookFile | None = None
     """None where nothing has to be approved."""
     plugin: str = ""
     """The folder of the plugin that brings it."""
 
+    @property
+    def event(self) -> HookEvent:
+        return self.entry.event
+
+    @property
+    def seconds(self) -> float:
+        """That it may take."""
+        return self.entry.timeout or _SECONDS.get(self.event, USUAL_SECONDS)
+
     def is_for(self, names: Sequence[str]) -> bool:
         """Whether it is meant by one of these names; an event without names is for all."""
-        matcher = self.matcher.strip()
+        matcher = self.entry.matcher.strip()
         if matcher in ("", "*") or not names:
             return True
         if _PLAIN.fullmatch(matcher):
@@ -86,15 +93,29 @@ class Hook:
     @property
     def problem(self) -> str:
         """Why it will never run, if so."""
-        matcher = self.matcher.strip()
+        action = self.entry.action
+        if self.owner == "project" and isinstance(action, HttpTarget) and not action.is_here:
+            return f"{self.named} is left out: what a project brings reaches servers on this machine only"
+        matcher = self.entry.matcher.strip()
         is_readable = matcher == "*" or _PLAIN.fullmatch(matcher) or _searcher(matcher)
         return "" if is_readable else f"{self.named} is left out: its matcher `{matcher[:80]}` is no pattern"
 
     @property
     def named(self) -> str:
         """It, in a sentence for people."""
-        words = self.command if isinstance(self.command, str) else shlex.join(self.command)
-        return f"the hook `{shortened(' '.join(words.split()), 80)}` for {self.event}"
+        return f"the hook `{shortened(' '.join(self.entry.does.split()), 80)}` for {self.event}"
+
+    def argv(self, project: str) -> tuple[str, ...]:
+        """The program that it is, with its arguments; none where it is a server."""
+        match self.entry.action:
+            case str() as line:
+                return argv_of(line)
+            case tuple() as words:
+                folders = {PROJECT_DIR: project, PLUGIN_ROOT: self.plugin}
+                filled = [_FOLDER.sub(lambda found: folders[found[1]], word) for word in words]
+                return (os.path.expanduser(filled[0]), *filled[1:])
+            case _:
+                return ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +132,7 @@ class DeclaredHooks:
 def declared_hooks(config: Config) -> DeclaredHooks:
     """All of them, in the order in which their answers count: the user's, then those of plugins and of the project."""
     source = str(config.folders.config / "config.toml")
-    found = [_hook(each, "user", source) for each in config.hooks]
+    found = [Hook(each, "user", source) for each in config.hooks]
     problems: list[str] = []
     for place in places("hook", config):
         for name in ("hooks.json",) if place.source == "ebb" else _settings_of(place):
@@ -128,15 +149,6 @@ def declared_hooks(config: Config) -> DeclaredHooks:
 
 def _settings_of(place: Place) -> tuple[str, ...]:
     return ("settings.json", "settings.local.json") if place.owner == "project" else ("settings.json",)
-
-
-def _hook(each: HookCommand, owner: Owner, source: str, file: HookFile | None = None, plugin: str = "") -> Hook:
-    usual = AT_THE_END if each.event == "SessionEnd" else SECONDS
-    seconds = each.timeout or usual
-    command = each.command
-    if not isinstance(command, str):
-        command = (os.path.expanduser(command[0]), *command[1:])
-    return Hook(each.event, each.matcher, command, seconds, owner, source, each.in_background, file, plugin)
 
 
 def _of_file(path: Path, place: Place, config: Config, problems: list[str]) -> Iterator[Hook]:
@@ -162,12 +174,12 @@ def _of_file(path: Path, place: Place, config: Config, problems: list[str]) -> I
         problems.append(f"the hooks of `{shown}` are left out: {error}")
         return
     for each in commands:
-        yield _hook(each, place.owner, shown, file, plugin)
+        yield Hook(each, place.owner, shown, file, plugin)
 
 
 def _read(
     path: Path, boundary: Path | None, shown: str, problems: list[str]
-) -> tuple[Mapping[str, object], tuple[HookCommand, ...]]:
+) -> tuple[Mapping[str, object], tuple[HookEntry, ...]]:
     """What a file says of hooks, and those of them that can be run. Raises `UnusableFile`."""
     text = text_of(path, boundary)
     try:
@@ -186,9 +198,9 @@ def _read(
     return tables, commands
 
 
-def _scripts(commands: Sequence[HookCommand], config: Config) -> tuple[Path, ...]:
+def _scripts(commands: Sequence[HookEntry], config: Config) -> tuple[Path, ...]:
     """The files of the project that the commands name: they are approved with what they hold."""
-    words = (word for each in commands for word in _words(each.command, config.project))
+    words = (word for each in commands for word in _words(each.action, config.project))
     paths = (Path(config.project, word) for word in words)
     found = (path for path in paths if _is_within(path, config.project) and _is_script(path))
     return tuple(sorted(set(found)))
@@ -205,14 +217,18 @@ def _is_script(path: Path) -> bool:
     return False
 
 
-def _words(command: str | tuple[str, ...], project: Path) -> Iterator[str]:
-    if not isinstance(command, str):
-        words = list(command)
-    else:
-        try:
-            words = shlex.split(command, posix=True)
-        except ValueError:
-            words = command.split()
+def _words(action: HookAction, project: Path) -> Iterator[str]:
+    """All that may be a path in what a hook runs."""
+    match action:
+        case str():
+            try:
+                words = shlex.split(action, posix=True)
+            except ValueError:
+                words = action.split()
+        case tuple():
+            words = list(action)
+        case _:
+            words = []
     for word in words:
         for name in (f"${{{PROJECT_DIR}}}", f"${PROJECT_DIR}"):
             word = word.replace(name, str(project))
@@ -236,12 +252,8 @@ def _digest(tables: Mapping[str, object], scripts: Sequence[Path], config: Confi
     return digest_of_text(json.dumps(tables, sort_keys=True), *texts)
 
 
-def _lines(commands: Sequence[HookCommand], config: Config) -> tuple[str, ...]:
-    lines = []
-    for each in commands:
-        words = each.command if isinstance(each.command, str) else shlex.join(each.command)
-        matcher = f" ({each.matcher})" if each.matcher.strip() not in ("", "*") else ""
-        lines += [f"{each.event}{matcher}: {line}" for line in words.splitlines()]
+def _lines(commands: Sequence[HookEntry], config: Config) -> tuple[str, ...]:
+    lines = [line for each in commands for line in each.shown.replace("\n", "\n    ").splitlines()]
     named = [str(path.relative_to(config.project)) for path in _scripts(commands, config)]
     return (*lines, *(f"runs the file {name}" for name in named))
 

@@ -20,7 +20,7 @@ def session_hooks(
     channel: Channel,
     read: ReadMessages,
     mode: Callable[[], Mode],
-    source: StartSource,
+    source: StartSource | None,
     trust: SessionTrust,
     keep_files: KeepFiles,
 ) -> SessionHooks | None:

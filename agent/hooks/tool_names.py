@@ -64,7 +64,7 @@ _ARGUMENTS: Mapping[str, Mapping[str, str]] = {
 _OURS: Mapping[str, str] = {
     theirs.replace("_", "").lower(): ours for ours, names in _NAMES.items() for theirs in (ours, *names)
 } | {"patch": "apply_patch"}
-_PATHS = ("file_path", "notebook_path", "path")
+PATHS = ("file_path", "notebook_path", "path")
 """They are absolute there."""
 _STATUSES = {"pending": "pending", "doing": "in_progress", "done": "completed"}
 
@@ -76,7 +76,7 @@ def views_of(call: ToolCall, root: str) -> tuple[ToolView, ...]:
     names = _NAMES.get(call.name, (call.name,))
     theirs = _ARGUMENTS.get(call.name, {})
     made: Input = {theirs.get(name, name): value for name, value in call.arguments.items()}
-    for name in _PATHS if call.name in _NAMES else ():
+    for name in PATHS if call.name in _NAMES else ():
         if isinstance(path := made.get(name), str):
             made[name] = absolute(path, root)
     if call.name in _REWRITERS:

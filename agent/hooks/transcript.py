@@ -40,6 +40,16 @@ class TranscriptFile:
                 return ""
             return str(self.path)
 
+    async def of_agent(self, agent: str, messages: Sequence[Message]) -> str:
+        """The path of a file beside it, which holds what was said to an agent and by it."""
+
+        async def read(_: int) -> tuple[Sequence[Message], int]:
+            return messages, len(messages)
+
+        return await TranscriptFile(
+            self.path.with_name(f"agent-{agent}.jsonl"), agent, Path(self._root), read
+        ).catch_up()
+
     def _append(self, messages: Sequence[Message], *, is_new: bool) -> None:
         self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         how = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | (os.O_TRUNC if is_new else os.O_APPEND)

@@ -56,7 +56,7 @@ async def with_hooks(said: User, env: Env) -> User:
 def hook_notes(env: Env) -> tuple[Note, ...]:
     """What hooks had to say since something was sent."""
     said = env.hooks.take_pending() if env.hooks is not None else ()
-    return tuple(Note(f"{HOOK_SAYS}`SessionStart` notes:]\n{text}") for text in said)
+    return tuple(Note(f"{HOOK_SAYS}`{event}` notes:]\n{text}") for event, text in said)
 
 
 async def sent_on(conversation: Conversation, answer: str, env: Env) -> Conversation | None:

@@ -2,16 +2,18 @@
 
 import secrets
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent.calls.execute import Guard, unguarded
+from agent.calls.output_view import around_calls
 from agent.config.options import Mode, stricter_mode
 from agent.config.values import Config
 from agent.context.prompt import Instructions
+from agent.events.session import Event
 from agent.input.instructions import in_mode
 from agent.providers.registry import known_models
 from agent.subagents.approval import AgentApproval
@@ -20,11 +22,12 @@ from agent.subagents.session_agents import SessionAgents
 from agent.window.env import Env
 from agent.window.turn_limits import TurnLimits
 from store.session_rows import SessionRow
-from tools.base import Tool
+from tools.base import Tool, Workspace
 from tools.lazy import dataclass
 from tools.task import Task
 
 if TYPE_CHECKING:  # types only: who brings some pays for them
+    from agent.calls.tool_hooks import ToolHooks
     from agent.extensions.session_extensions import SessionExtensions
 
 NOT_FOR_AGENTS = ("ask_user", "task")
@@ -62,6 +65,11 @@ class AgentRole:
     def guard(self) -> Guard:
         """Files that it changes are kept for the turn of its session."""
         return self.parent.checkpoints.around if self.parent.checkpoints is not None else unguarded
+
+    def tool_hooks(self, workspace: Workspace, emit: Callable[[Event], None]) -> "ToolHooks | None":
+        """Those of its session, which are told whose calls they are."""
+        told = {"agent_id": self.id, "agent_type": self.definition.name}
+        return around_calls(self.parent.hooks, workspace, emit, self.guard, told)
 
     def instructions(self, instructions: Instructions, mode: Mode) -> Instructions:
         """The system text with what the agent is told. A plan is nothing that it could hand in."""

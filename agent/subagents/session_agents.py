@@ -109,7 +109,7 @@ class SessionAgents:
                 async with aclosing(session.send(text)) as events:
                     async for event in events:
                         tell(event)
-                text = await _objection(work, id, name, parent, is_going_on=is_going_on)
+                text = await _objection(work, session, name, parent, is_going_on=is_going_on)
                 is_going_on = True
         finally:
             del self._running[id]
@@ -118,9 +118,10 @@ class SessionAgents:
         return done
 
 
-async def _objection(work: AgentWork, id: str, name: str, parent: Env, *, is_going_on: bool) -> str:
+async def _objection(work: AgentWork, session: Session, name: str, parent: Env, *, is_going_on: bool) -> str:
     """Why hooks want an agent to go on that has answered; empty where it need not, and after it did so once."""
-    if parent.hooks is None or work.end != "answered" or is_going_on:
+    if parent.hooks is None or work.end != "answered":
         return ""
-    answer = await parent.hooks.subagent_stops(id, name, work.answer, is_going_on=is_going_on)
-    return answer.reason if answer.verdict == "deny" else ""
+    said = parent.call_runner.secrets.messages(session.history.messages)
+    reason = await parent.hooks.subagent_stops(session.id, name, work.answer, said, is_going_on=is_going_on)
+    return "" if is_going_on else reason

@@ -13,7 +13,7 @@ from agent.config.load import load_config
 from agent.config.values import Config
 from agent.messages import Conversation
 from agent.session import Session
-from agent.sessions import Sessions
+from agent.sessions import Opening, Sessions
 
 
 class Project:
@@ -81,9 +81,14 @@ class _ClosedTogether(Sessions):
         self._handed_out: list[Session] = []
 
     async def open(
-        self, resume: str | None = None, model: str | None = None, glimpse: Callable[[Conversation], None] | None = None
+        self,
+        resume: str | None = None,
+        model: str | None = None,
+        glimpse: Callable[[Conversation], None] | None = None,
+        *,
+        opening: Opening = "first",
     ) -> Session:
-        self._handed_out.append(await super().open(resume, model, glimpse))
+        self._handed_out.append(await super().open(resume, model, glimpse, opening=opening))
         return self._handed_out[-1]
 
     async def close(self) -> None:

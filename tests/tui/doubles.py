@@ -29,6 +29,7 @@ from agent.events.session import (
     TurnStarted,
 )
 from agent.events.view import BroughtBack, CompactionStarted, ContextCompacted
+from agent.hooks.session_hooks import EndReason, SessionHooks
 from agent.mcp.running import RunningServers
 from agent.messages import Assistant, Conversation, Image, Message, Note, Text, Usage, User
 from agent.overview import Epoch, Number, Overview, ServerShare
@@ -38,7 +39,7 @@ from agent.records.file_history import FileLog
 from agent.records.session_lookup import SessionInfo
 from agent.records.usage import RequestUsage, Rewrite
 from agent.session import Session
-from agent.sessions import Sessions
+from agent.sessions import Opening, Sessions
 from agent.window.compact import CompactResult
 from agent.window.triggers import unheard
 from agent.window.turn_limits import TurnLimits
@@ -198,6 +199,7 @@ class FakeSession(Session):
     servers: RunningServers | None = None
     trust: None = None
     extensions: None = None
+    hooks: SessionHooks | None = None
     said: list[str] = field(default_factory=list)
     beside: list[Image | Note] = field(default_factory=list)
     """What came with them."""
@@ -303,7 +305,7 @@ class FakeSession(Session):
             self.said.append(f"bring {ref}")
         return BroughtBack(ref, 1200, used=25_300, effective=180_000)
 
-    async def close(self) -> None:
+    async def close(self, reason: EndReason | None = "other") -> None:
         self.closed = True
 
 
@@ -340,7 +342,12 @@ class FakeSessions(Sessions):
         return conversation
 
     async def open(
-        self, resume: str | None = None, model: str | None = None, glimpse: Callable[[Conversation], None] | None = None
+        self,
+        resume: str | None = None,
+        model: str | None = None,
+        glimpse: Callable[[Conversation], None] | None = None,
+        *,
+        opening: Opening = "first",
     ) -> FakeSession:
         self.opened.append((resume, model))
         if self.end is not None and glimpse is not None:

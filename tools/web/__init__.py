@@ -1,1 +1,2 @@
-"""Pages of the web: which addresses may be reached, and what is fetched from them within bounds."""
+"""Pages of the web: which addresses may be reached, and what is fetched from them within bounds; one request that hands
+a server something."""

@@ -10,6 +10,7 @@ from agent.events.session import (
     CallEdited,
     CallsRead,
     Event,
+    HookStatus,
     PermissionAsked,
     QuestionAsked,
     RetryScheduled,
@@ -136,6 +137,8 @@ def _lines_of(before: Printing, event: Event) -> tuple[Printing, tuple[str, ...]
         case RetryScheduled() | WindowLearned():
             void = ("What the model said since your message or the last tool is discarded.",) if before.heard else ()
             return replace(before, pending="", in_code=False, heard=False), (*lines_of_new(event), *void)
+        case HookStatus(text=text) if text:
+            return _settled(before, visible_line(text))
         case FilesChanged():
             return before, ()  # said with the turn's end
         case CompactionStarted(used=used):

@@ -28,8 +28,9 @@ from tui.view.turn_total import TurnTime, with_total
 
 if TYPE_CHECKING:  # types only: what a session is made of is loaded behind the first paint
     from agent.archive.library import Library
+    from agent.hooks.session_hooks import EndReason
     from agent.session import Session
-    from agent.sessions import Sessions
+    from agent.sessions import Opening, Sessions
 
 Given = TypeVar("Given")
 
@@ -87,26 +88,28 @@ class SessionController:
             is_same = before is not None and resume is not None and before.startswith(resume)
             self.writing("")  # it stays in the prompt, for the session that is open then
             # A session is open once: it cannot be opened again before it is closed.
-            problem = await self._closed() if is_same else ""
+            has_begun = self.session is not None and self.session.hooks is not None and self.session.hooks.has_begun
+            opening: Opening = "first" if not has_begun else "again" if is_same else "instead"
+            problem = await self._closed(None) if is_same else ""
             shown = self.view
             try:
-                opened = await self.sessions.open(resume, model, None if is_same else self._glimpse)
+                opened = await self.sessions.open(resume, model, None if is_same else self._glimpse, opening=opening)
             except AgentError as error:
                 self._show(replace(shown, busy=True, activity=self.view.activity))
                 self.fail(error)
                 if is_same:
-                    await self._reopen(before)
+                    await self._reopen(before, opening)
                 return False
-            problem = await self._closed() or problem
+            problem = await self._closed("clear" if resume is None else "resume") or problem
             await self.adopt(opened)
             if problem:
                 self.notice(problem)
             return True
 
-    async def _closed(self) -> str:
+    async def _closed(self, reason: "EndReason | None") -> str:
         """Closes the session. What could not be written down, if anything."""
         try:
-            await self.close()
+            await self.close(reason)
         except AgentError as error:
             return str(error)
         return ""
@@ -341,11 +344,11 @@ class SessionController:
             self._at_rest.clear()
             await self._at_rest.wait()
 
-    async def close(self) -> None:
-        """Closes the session. Nothing happens when it is closed already."""
+    async def close(self, reason: "EndReason | None" = "other") -> None:
+        """Closes the session, for a reason that hooks are told. Nothing happens when it is closed already."""
         session, self.session = self.session, None
         if session is not None:
-            await session.close()
+            await session.close(reason)
 
     def advance(self, event: Event) -> None:
         self._show(advance(self.view, placed(event, self.folder)))
@@ -362,9 +365,9 @@ class SessionController:
         """The turn, or what was done in its place, has ended with that. What goes wrong beside it is a notice."""
         self.advance(TurnFailed(error.code, str(error), error.exit_code, error.cause))
 
-    async def _reopen(self, id: str | None) -> None:
+    async def _reopen(self, id: str | None, opening: "Opening") -> None:
         try:
-            self.session = await self.sessions.open(resume=id)
+            self.session = await self.sessions.open(resume=id, opening=opening)
         except AgentError as error:
             self.fail(error)
 

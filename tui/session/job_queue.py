@@ -177,7 +177,7 @@ class JobQueue(ABC):
         await self._cache.over()
         session = controller.session
         id = session.id if session is not None and session.history.messages else None
-        await controller.close()
+        await controller.close("prompt_input_exit")
         return id
 
     async def stop(self) -> None:

@@ -170,6 +170,8 @@ class SessionView:
     busy: bool = False
     activity: str = ""
     """What the session is doing, in one or two words, while it is busy."""
+    hook_status: str = ""
+    """What a hook does that it waits for, in the hook's words."""
     asked: tuple[OpenQuestion, ...] = ()
     """Questions that wait for the user, oldest first."""
     model: str = ""

@@ -47,7 +47,7 @@ class Elapsed:
 def _doing(view: SessionView) -> object:
     """What tells one thing that is done from the next: how far a call has been written is no other thing."""
     running = (b.call_id for b in view.turn[-_LOOKED_AT:] if isinstance(b, Call) and b.status == "running")
-    return view.activity.partition(" (")[0], next(running, "")
+    return view.hook_status or view.activity.partition(" (")[0], next(running, "")
 
 
 CHARACTERS = 4

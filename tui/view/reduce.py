@@ -15,6 +15,7 @@ from agent.events.session import (
     ContextMeasured,
     Event,
     FinalTurn,
+    HookStatus,
     ModelSwitched,
     NetworkRefused,
     Noticed,
@@ -157,6 +158,8 @@ def advance(view: SessionView, event: Event) -> SessionView:
             return _settle_texts(view).plus(Notice(search_told(names)))
         case Noticed(text=text):
             return _settle_texts(view).plus(Notice(text))
+        case HookStatus(text=text):
+            return replace(view, hook_status=text)
         case Remembered(path=path):
             told = f"remembered in `{path}`: this session was told, later ones begin with it. `/undo` takes it back"
             return _settle_texts(view).plus(Notice(told, event))
@@ -432,4 +435,4 @@ def _at_rest(view: SessionView) -> SessionView:
         replace(block, status="interrupted") if isinstance(block, Call) and block.status in _OPEN else block
         for block in settled.turn
     )
-    return replace(settled, turn=turn, busy=False, activity="", asked=(), streamed=0, call_size=0)
+    return replace(settled, turn=turn, busy=False, activity="", hook_status="", asked=(), streamed=0, call_size=0)

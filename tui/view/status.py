@@ -106,7 +106,7 @@ def _left(shown: Shown, keys: str, width: int) -> Line:
         return key_lines(keys, width)[0] if keys else _mode(shown)
     if view.asked:
         return (("● waits for your answer", "warn"),)
-    activity = _countdown(shown) or visible_line(view.activity or "working")
+    activity = _countdown(shown) or visible_line(view.hook_status or view.activity or "working")
     part, turn = shown.took.part, shown.took.turn
     took = seconds(part) if part == turn else f"{seconds(part)} of {seconds(turn)}"
     mark = "●" if shown.beat is None else _TIDE[shown.beat % len(_TIDE)]

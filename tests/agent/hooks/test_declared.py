@@ -1,12 +1,13 @@
 """Which hooks a session has, and what of them has to be approved."""
 
+import json
 import os
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from agent.config.hook_tables import HookCommand, read_hooks
+from agent.config.hook_tables import HookEntry, HookEvent, HttpTarget, read_hooks
 from agent.config.load import load_config
 from agent.errors import ConfigError
 from agent.hooks.declared import Hook, declared_hooks
@@ -14,7 +15,7 @@ from tests.agent.hooks.hooked import Hooked
 
 
 def hook(matcher: str) -> Hook:
-    return Hook("PreToolUse", matcher, "x", 60.0, "user", "config.toml")
+    return Hook(HookEntry("PreToolUse", matcher, "x"), "user", "config.toml")
 
 
 @pytest.mark.parametrize(
@@ -41,6 +42,53 @@ def test_a_matcher_means_tools_by_name_or_pattern(matcher: str, names: tuple[str
     assert hook(matcher).is_for(names) is expected
 
 
+def test_keys_of_a_hook_say_when_where_and_how_it_runs() -> None:
+    keys = {"if": " Bash(git *) ", "once": True, "asyncRewake": True, "statusMessage": "looks", "timeout": 5}
+    target = {"url": "http://a/b", "headers": {"X-Key": "$KEY"}, "allowedEnvVars": ["KEY"]}
+    hooks = [
+        {"command": "a", **keys},
+        {"command": "b", "args": ["${CLAUDE_PROJECT_DIR}/x y"]},
+        {"command": "Get-Date", "shell": "powershell"},
+        {"type": "http", **target},
+    ]
+    found, problems = read_hooks({"PreToolUse": [{"matcher": "Bash", "hooks": hooks}]})
+    assert problems == ()
+    assert [each.shown for each in found] == [
+        "PreToolUse (Bash, if Bash(git *)): a",
+        "PreToolUse (Bash): b '${CLAUDE_PROJECT_DIR}/x y'",
+        "PreToolUse (Bash): pwsh -NoProfile -Command Get-Date",
+        "PreToolUse (Bash): tells http://a/b with $KEY",
+    ]
+    assert found[0] == HookEntry("PreToolUse", "Bash", "a", 5.0, "Bash(git *)", True, True, "looks")
+    assert found[3].action == HttpTarget("http://a/b", (("X-Key", "$KEY"),), ("KEY",))
+    assert Hook(found[1], "user", "config.toml").argv("/p") == ("b", "/p/x y")
+
+
+def test_servers_of_a_project_are_on_this_machine(tmp_path: Path) -> None:
+    home = Hooked(tmp_path)
+    urls = ["http://localhost:8080/a", "https://example.org/a", "http://localhost.example.org/", "http://127.0.0.1@b/"]
+    hooks: list[dict[str, object]] = [{"type": "http", "url": url} for url in urls]
+    hooks.append({"type": "http", "url": "http://[::1]/", "allowedEnvVars": ["KEY"]})
+    settings = json.dumps({"hooks": {"Stop": [{"hooks": hooks}]}})
+    home.write(".claude/settings.json", settings)
+    found = declared_hooks(home.config())
+    assert [each.entry.does for each in found.hooks] == ["tells http://localhost:8080/a"]
+    assert [each.partition("` for Stop is left out: what a project brings")[0] for each in found.problems] == [
+        "the hook `tells https://example.org/a",
+        "the hook `tells http://localhost.example.org/",
+        "the hook `tells http://127.0.0.1@b/",
+        "the hook `tells http://[::1]/ with $KEY",
+    ]
+    home.write(".claude/settings.json", settings, of_user=True)
+    assert len(declared_hooks(home.config()).hooks) == 6
+
+
+def test_a_hook_may_take_as_long_as_its_event_lets_it() -> None:
+    events: list[HookEvent] = ["Stop", "UserPromptSubmit", "SessionEnd"]
+    assert [Hook(HookEntry(event, "", "x"), "user", "").seconds for event in events] == [600, 30, 5]
+    assert Hook(HookEntry("SessionEnd", "", "x", 60.0), "user", "").seconds == 60
+
+
 def test_our_configuration_says_hooks_in_the_same_shape(tmp_path: Path) -> None:
     (tmp_path / "config").mkdir()
     file = tmp_path / "config" / "config.toml"
@@ -51,9 +99,9 @@ def test_our_configuration_says_hooks_in_the_same_shape(tmp_path: Path) -> None:
     )
     config = load_config(tmp_path, {"EBB_HOME": str(tmp_path)}, {})
     assert config.hooks == (
-        HookCommand("PreToolUse", "Bash", "a", 5.0),
-        HookCommand("Stop", "", ("b", "-q")),
-        HookCommand("Stop", "", "c", in_background=True),
+        HookEntry("PreToolUse", "Bash", "a", 5.0),
+        HookEntry("Stop", "", ("b", "-q")),
+        HookEntry("Stop", "", "c", in_background=True),
     )
     assert [each.command for each in config.hooks_after_tool] == ["d"]
     assert config.may_have_hooks
@@ -65,20 +113,49 @@ def test_our_configuration_says_hooks_in_the_same_shape(tmp_path: Path) -> None:
 def test_what_is_not_understood_is_left_out_and_named() -> None:
     found, problems = read_hooks(
         {
-            "Stop": [{"hooks": [{"type": "prompt", "prompt": "?"}, {"type": "command", "command": "ok"}, 3]}],
-            "PreToolUse": [{"hooks": [{"type": "command", "command": "x", "if": "Bash(git *)"}]}, {"matcher": "Bash"}],
+            "Stop": [
+                {
+                    "hooks": [
+                        {"type": "agent", "prompt": "?"},
+                        {"type": ["command"]},
+                        {"type": "command", "command": "ok"},
+                        3,
+                        {"command": "x", "if": "Bash"},
+                        {"command": "x", "only": "Bash"},
+                        {"command": "x", "async": "yes"},
+                        {"command": "x", "statusMessage": 3},
+                        {"command": "x", "shell": "fish"},
+                        {"type": "http"},
+                        {"type": "http", "url": "file:///etc/passwd"},
+                        {"type": "http", "url": "http://a", "headers": {"X": "a\nb"}},
+                        {"type": "http", "url": "http://a", "allowedEnvVars": "TOKEN"},
+                        {"type": "http", "url": "http://a", "command": "x"},
+                    ]
+                }
+            ],
+            "PreToolUse": [{"hooks": [{"command": "x", "if": "Bash(git"}]}, {"matcher": "Bash"}],
             "PermissionRequest": [],
             "Setup": [],
             "SessionEnd": [{"hooks": [{"command": "x", "timeout": -1}, {"command": ""}]}],
             "SessionStart": {},
         }
     )
-    assert found == (HookCommand("Stop", "", "ok"),)
+    assert found == (HookEntry("Stop", "", "ok"),)
     assert [problem[:60] for problem in problems] == [
         "no event for hooks is called `PermissionRequest`, `Setup`; t",
-        "a hook for `Stop` is left out: its `type` is 'prompt', and o",
+        "a hook for `Stop` is left out: its `type` is 'agent'; known ",
+        "a hook for `Stop` is left out: its `type` is \"['command']\"; ",
         "a hook for `Stop` is left out: it is no table",
-        "a hook for `PreToolUse` is left out: it says `if`, which is ",
+        "a hook for `Stop` is left out: it says `if`, which can only ",
+        "a hook for `Stop` is left out: it says `only`, which is not ",
+        "a hook for `Stop` is left out: its `async` must be true or f",
+        "a hook for `Stop` is left out: its `statusMessage` must be a",
+        "a hook for `Stop` is left out: its `shell` must be `bash` or",
+        "a hook for `Stop` is left out: its `url` must begin with `ht",
+        "a hook for `Stop` is left out: its `headers` must be texts o",
+        "a hook for `Stop` is left out: its `allowedEnvVars` must be ",
+        "a hook for `Stop` is left out: it says `command`, which is n",
+        "a hook for `PreToolUse` is left out: its `if` must be a rule",
         '`hooks.PreToolUse` must hold tables such as {matcher = "Bash',
         "a hook for `SessionEnd` is left out: its `timeout` must be a",
         "a hook for `SessionEnd` is left out: it has no `command`",

@@ -9,6 +9,7 @@ from agent.context.secret_tokens import SecretTokens
 from agent.errors import AgentError, StoreFailed
 from agent.events.session import ContextMeasured, Event
 from agent.events.view import BroughtBack, CompactionStarted, ContextCompacted, NothingCompacted
+from agent.hooks.session_hooks import EndReason
 from agent.messages import Usage
 from agent.window.compact import CompactResult
 from agent.window.triggers import unheard
@@ -167,7 +168,7 @@ async def test_a_new_session_is_not_measured() -> None:
 class Stuck(FakeSession):
     """A session that cannot write its end down."""
 
-    async def close(self) -> None:
+    async def close(self, reason: EndReason | None = "other") -> None:
         raise StoreFailed("the disk is full", "full")
 
 

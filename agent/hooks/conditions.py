@@ -1,0 +1,76 @@
+"""Whether a call is one that a hook's `if` names: a permission rule in Claude Code's words, such as `Bash(git push *)`,
+`Edit(src/**/*.ts)` or `WebFetch(domain:example.org)`. Pure."""
+
+import posixpath
+import re
+from collections.abc import Iterator
+from fnmatch import fnmatchcase
+
+from agent.hooks.tool_names import PATHS, ToolView
+from tools.commands.nested import WRAPPERS, behind_assignments, hides_a_command, program_of, readings
+from tools.search.globs import GlobError, parse
+
+
+def is_met(condition: str, view: ToolView, root: str, project: str, home: str) -> bool:
+    """Where that cannot be told it is met: a guard would rather look once too often. `root`: the working folder."""
+    name, _, rest = condition.partition("(")
+    if not any(fnmatchcase(each, name) or each.startswith(f"{name}__") for each in (view.name, *view.aliases)):
+        return False
+    pattern = rest.removesuffix(")").strip()
+    if pattern in ("", "*", "**"):
+        return True
+    if isinstance(command := view.input.get("command"), str):
+        return hides_a_command(command) or any(_fits(pattern, line) for line in _lines(command))
+    if pattern.startswith("domain:"):
+        return _is_of_domain(str(view.input.get("url", "")), pattern.removeprefix("domain:"))
+    for key in PATHS:
+        if isinstance(path := view.input.get(key), str):
+            return _is_file(pattern, path, root, project, home)
+    return any(isinstance(value, str) and _fits(pattern, value) for value in view.input.values())
+
+
+def _lines(command: str) -> Iterator[str]:
+    """The line itself, and each command in it, with and without the variables that it is given; all that may be one
+    where another program runs it, such as `sudo`."""
+    yield command
+    for words in readings(command):
+        program = behind_assignments(words)
+        ends = range(program, len(words)) if program_of(words) in WRAPPERS else (program,)
+        yield from (" ".join(words[at:]) for at in (0, *ends))
+
+
+def _fits(pattern: str, text: str) -> bool:
+    """`*` stands for whatever follows, and ` *` or `:*` at the end for nothing, too."""
+    begins = re.sub(r"(?::| )\*\Z", "", pattern)
+    said = ".*".join(map(re.escape, begins.split("*")))
+    more = r"(?:\s.*)?" if begins != pattern else ""
+    return re.fullmatch(f"{said}{more}", text.strip(), re.DOTALL) is not None
+
+
+def _is_of_domain(url: str, domain: str) -> bool:
+    from urllib.parse import urlsplit  # noqa: PLC0415  # deferred: few conditions are about hosts
+
+    try:
+        return fnmatchcase((urlsplit(url).hostname or "").lower(), domain.strip().lower())
+    except ValueError:
+        return True
+
+
+def _is_file(pattern: str, path: str, root: str, project: str, home: str) -> bool:
+    """`//` begins an absolute pattern, `~/` one in the home folder, `/` one in the project. One without `/` means names
+    at any depth, and what means a folder means all that is in it."""
+    if pattern.startswith("//"):
+        folder, pattern = "/", pattern[2:]
+    elif pattern.startswith("~/"):
+        folder, pattern = home, f"./{pattern[2:]}"
+    elif pattern.startswith("/"):
+        folder, pattern = project, f".{pattern}"
+    else:
+        folder = root if "/" in pattern else "/"
+    name = posixpath.relpath(path, folder)
+    parts = name.split("/")
+    try:
+        glob = parse(pattern.rstrip("/"))
+    except GlobError:
+        return True
+    return any(glob.covers("/".join(parts[:end])) for end in range(len(parts), 0, -1))

@@ -1,0 +1,164 @@
+"""Hooks of a session that run: side by side, each in its time, and what became of each so far."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from agent.channel import Channel
+from agent.config.hook_tables import HookEvent, HttpTarget
+from agent.events.session import HookStatus
+from agent.extensions.trust import Standing
+from agent.hooks.answers import MOST_BYTES, HookAnswer, meaning, not_run, together
+from agent.hooks.approval import HookApproval
+from agent.hooks.conditions import is_met
+from agent.hooks.declared import PLUGIN_ROOT, PROJECT_DIR, Hook
+from agent.hooks.http_hooks import posted
+from agent.hooks.tool_names import ToolView
+from tools.base import Workspace
+from tools.process.child import Exit, answer_of
+from tools.process.shell import Launch, child_environment
+
+SIDE_BY_SIDE = 16
+"""Hooks that run at the same time."""
+
+
+@dataclass(frozen=True, slots=True)
+class HookRecord:
+    """What became of a hook in the session."""
+
+    runs: int = 0
+    objections: int = 0
+    failures: int = 0
+    problem: str = ""
+    """What went wrong last."""
+
+    def with_answer(self, answer: HookAnswer) -> "HookRecord":
+        failures, problem = (
+            (self.failures + 1, answer.problems[-1]) if answer.problems else (self.failures, self.problem)
+        )
+        return replace(
+            self, objections=self.objections + (answer.verdict == "deny"), failures=failures, problem=problem
+        )
+
+
+class HookRunner:
+    """Those of one session. It runs none that is not approved."""
+
+    def __init__(
+        self,
+        hooks: Sequence[Hook],
+        project: Path,
+        workspace: Workspace,
+        channel: Channel,
+        approval: HookApproval,
+        tell_once: Callable[[str], None],
+        hear_later: Callable[[HookEvent, HookAnswer], None],
+    ) -> None:
+        """`tell_once` tells the user of a problem, `hear_later` what a hook says that nobody waited for."""
+        self._hooks, self._project = hooks, str(project)
+        self._workspace, self._channel, self._approval = workspace, channel, approval
+        self._tell_once, self._hear_later = tell_once, hear_later
+        self._records = {id(hook): HookRecord() for hook in hooks}
+        self._background: set[asyncio.Task[None]] = set()
+        self._places = asyncio.Semaphore(SIDE_BY_SIDE)
+
+    def has(self, event: HookEvent) -> bool:
+        return any(hook.event == event for hook in self._hooks)
+
+    @property
+    def records(self) -> tuple[tuple[Hook, Standing, HookRecord], ...]:
+        """All hooks, in the order in which their answers count."""
+        return tuple((hook, self._approval.standing(hook), self._records[id(hook)]) for hook in self._hooks)
+
+    async def ask(
+        self, event: HookEvent, names: Sequence[str], call: ToolView | None, said: Callable[[], Awaitable[bytes]]
+    ) -> HookAnswer:
+        """What those want that are for such an event, of one of these names. `call`: what it is about, if it is about
+        one. `said`: what they read on their standard input. What is the same runs once."""
+        wanted: dict[object, Hook] = {}
+        for hook in self._hooks:
+            if hook.event == event and hook.is_for(names) and self._is_met(hook, call) and await self._may_run(hook):
+                wanted[hook.entry.action, hook.plugin, hook.owner] = hook
+        if not wanted:
+            return HookAnswer()
+        told = await said()
+        awaited = [hook for hook in wanted.values() if not hook.entry.in_background]
+        for hook in wanted.values():
+            record = self._records[id(hook)]
+            self._records[id(hook)] = replace(record, runs=record.runs + 1)
+            if hook.entry.in_background:
+                self.run_aside(self._run_aside(hook, told))
+        with self._shown(awaited):
+            async with asyncio.TaskGroup() as group:
+                answers = [group.create_task(self._run(hook, told)) for hook in awaited]
+        return together([task.result() for task in answers])
+
+    @contextmanager
+    def _shown(self, hooks: Sequence[Hook]) -> Iterator[None]:
+        """Shows the user what is waited for, where hooks say it."""
+        status = next((hook.entry.status for hook in hooks if hook.entry.status), "")
+        if not status:
+            yield
+            return
+        self._channel.emit(HookStatus(status))
+        try:
+            yield
+        finally:
+            self._channel.emit(HookStatus(""))
+
+    def run_aside(self, work: Coroutine[object, object, None]) -> None:
+        """Runs something that nobody waits for, until the session ends."""
+        task = asyncio.create_task(work)
+        self._background.add(task)
+        task.add_done_callback(self._background.discard)
+
+    async def close(self) -> None:
+        """Ends what still runs."""
+        for task in self._background:
+            task.cancel()
+        await asyncio.gather(*self._background, return_exceptions=True)
+
+    def _is_met(self, hook: Hook, call: ToolView | None) -> bool:
+        if hook.entry.once and self._records[id(hook)].runs:
+            return False
+        if not hook.entry.condition:
+            return True
+        root, home = str(self._workspace.root), str(Path.home())
+        return call is not None and is_met(hook.entry.condition, call, root, self._project, home)
+
+    async def _may_run(self, hook: Hook) -> bool:
+        if self._approval.standing(hook) != "on":
+            return False
+        if hook.file is None or await asyncio.to_thread(hook.file.is_as_it_was):
+            return True
+        self._tell_once(
+            f"the hooks of `{hook.source}` do not run any more: they, or files that they run, have changed since they "
+            "were approved; a new session asks about them"
+        )
+        return False
+
+    async def _run(self, hook: Hook, told: bytes) -> HookAnswer:
+        try:
+            async with self._places:
+                found = meaning(hook.event, hook.named, await self._exit(hook, told), hook.seconds)
+        except (OSError, ValueError) as error:  # a command with a NUL byte is a ValueError
+            found = not_run(hook.named, str(error))
+        self._records[id(hook)] = self._records[id(hook)].with_answer(found)
+        return replace(found, is_own=hook.owner != "project")
+
+    async def _exit(self, hook: Hook, told: bytes) -> Exit:
+        if isinstance(target := hook.entry.action, HttpTarget):
+            return await posted(target, told, hook.seconds, MOST_BYTES)
+        environment = child_environment() | {PROJECT_DIR: self._project}
+        if hook.plugin:
+            environment[PLUGIN_ROOT] = hook.plugin
+        root = self._workspace.root
+        launch = Launch(hook.argv(self._project), environment)
+        if hook.owner == "project" and self._workspace.sandbox is not None:
+            launch = self._workspace.sandbox.around(launch, root)
+        return await answer_of(launch, told, root, hook.seconds, MOST_BYTES)
+
+    async def _run_aside(self, hook: Hook, told: bytes) -> None:
+        self._hear_later(hook.event, await self._run(hook, told))

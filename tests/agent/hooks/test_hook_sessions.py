@@ -1,0 +1,154 @@
+"""What hooks are told of a session from its beginning to its end, and when their words reach the model."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent.events.session import HookStatus
+from agent.sessions import Sessions
+from tests.agent.hooks.hooked import Hooked
+from tests.kit.session import bash, call, calls, events_of
+from tests.waiting import soon
+from tui.session.controller import SessionController
+
+DONE: dict[str, Any] = {"text": "done"}
+LOG = "jq -c '{event: .hook_event_name, why: (.source // .reason), session: .session_id}' >> log"
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Hooked:
+    return Hooked(tmp_path)
+
+
+def declare(home: Hooked, **events: list[dict[str, Any]]) -> None:
+    """Hooks with all that they may say of themselves."""
+    tables = {
+        event: [{"matcher": each.pop("matcher", ""), "hooks": [each]} for each in hooks]
+        for event, hooks in events.items()
+    }
+    home.write(".claude/settings.json", json.dumps({"hooks": tables}))
+
+
+async def test_hooks_are_told_how_sessions_begin_and_why_they_end(home: Hooked) -> None:
+    home.settings(SessionStart=[("", LOG)], SessionEnd=[("", LOG)])
+    home.replies(*[DONE] * 5)
+    sessions = Sessions(home.config(), home.project, home.environment, interactive=True)
+    controller = SessionController(sessions, lambda: None)
+    ids = []
+
+    async def say() -> None:
+        assert controller.session is not None
+        await events_of(controller.session)
+        ids.append(controller.session.id)
+
+    await controller.begin(None, None)
+    await controller.open()  # nothing was said: neither has begun
+    await say()
+    await controller.open(ids[0], f"scripted/{home.model}")  # the same session goes on, with another model
+    await say()
+    await controller.open()
+    await say()
+    await controller.open(ids[0])
+    await say()
+    await controller.close("prompt_input_exit")
+    await sessions.close()
+    told = [json.loads(line) for line in (home.project / "log").read_text().splitlines()]
+    first, second = ids[0], ids[2]
+    assert [(each["event"], each["why"], each["session"]) for each in told] == [
+        ("SessionStart", "startup", first),
+        ("SessionEnd", "clear", first),
+        ("SessionStart", "clear", second),
+        ("SessionEnd", "resume", second),
+        ("SessionStart", "resume", first),
+        ("SessionEnd", "prompt_input_exit", first),
+    ]
+
+
+async def test_what_is_only_for_some_calls_or_once_does_not_run_for_others(home: Hooked) -> None:
+    declare(
+        home,
+        PreToolUse=[
+            {"matcher": "Bash", "command": "jq -r .tool_input.command >> git", "if": "Bash(git *)"},
+            {"command": "echo x >> once", "once": True},
+        ],
+    )
+    home.replies(calls(bash("echo hi"), bash("true && git status"), bash("gitk")), DONE)
+    assert (await home.run()).told == []
+    assert (home.project / "git").read_text() == "true && git status\n"
+    assert (home.project / "once").read_text() == "x\n"
+
+
+async def test_what_nobody_waits_for_is_told_with_the_next_message(home: Hooked) -> None:
+    go = home.home / "go"
+    wait = f"while ! [ -e {go} ]; do sleep 0.02; done"
+    declare(
+        home,
+        PostToolUse=[{"command": f"{wait}; echo '2 tests fail' >&2; echo x > reported; exit 2", "asyncRewake": True}],
+    )
+    home.replies(calls(bash("true")), DONE, DONE)
+    sessions = Sessions(home.config(), home.project, home.environment, interactive=False)
+    session = await sessions.open()
+    await events_of(session)
+    go.touch()
+    hooks = session.hooks
+    assert hooks is not None
+    await soon(lambda: hooks.records[0][2].objections == 1)
+    await events_of(session)
+    notes = [part.text for part in session.history.messages[-2].parts if hasattr(part, "text")]
+    await session.close()
+    await sessions.close()
+    assert "[A hook of the user for `PostToolUse` notes:]\n2 tests fail" in notes
+
+
+async def test_the_user_sees_what_a_hook_is_waited_for_with(home: Hooked) -> None:
+    declare(home, Stop=[{"command": "true", "statusMessage": "runs the tests"}, {"command": "exit 0"}])
+    home.replies(DONE)
+    done = await home.run()
+    assert [event for event in done.events if isinstance(event, HookStatus)] == [
+        HookStatus("runs the tests"), HookStatus(""),
+    ]  # fmt: skip
+
+
+async def test_advice_at_the_end_has_the_model_go_on_like_an_objection(home: Hooked) -> None:
+    advice = {"hookSpecificOutput": {"hookEventName": "Stop", "additionalContext": "run the tests first"}}
+    home.settings(Stop=[("", f"jq -e .stop_hook_active >> stops || echo '{json.dumps(advice)}'")])
+    home.replies(DONE, {"text": "they pass"})
+    done = await home.run()
+    assert done.told == ["a hook has the model go on: run the tests first"]
+    assert (home.project / "stops").read_text() == "false\ntrue\n"
+
+
+async def test_hooks_are_told_which_agent_makes_a_call_and_may_send_it_on(home: Hooked) -> None:
+    (home.project / "a.py").write_text("x = 1\n")
+    agent = home.model.with_name("agent.json")
+    read = {"calls": [call("read", path="a.py")]}
+    agent.write_text(json.dumps({"reply": [read, {"text": "It is 2."}, {"text": "It is 1."}]}))
+    home.flags["agents.model"] = f"scripted/{agent}"
+    home.write(
+        ".claude/hooks/doubt.sh",
+        '#!/bin/bash\ninput=$(cat)\necho "$input" >> stops\n'
+        '[ "$(jq -r .stop_hook_active <<< "$input")" = true ] && exit 0\n'
+        'jq -r .agent_transcript_path <<< "$input" | xargs cat > transcript\n'
+        "grep -q 'x = 1' transcript && { echo 'look again' >&2; exit 2; }\nexit 0\n",
+    )
+    home.settings(
+        PreToolUse=[("", "jq -c '[.tool_name, .agent_type, .agent_id]' >> calls")],
+        SubagentStop=[("explore", '"$CLAUDE_PROJECT_DIR"/.claude/hooks/doubt.sh'), ("review", "touch wrong")],
+    )
+    home.replies(calls(call("task", agent="explore", prompt="what is x?")), DONE)
+    done = await home.run()
+    assert done.outputs[0][0] == "done"
+    assert "It is 1." in done.outputs[0][1]
+    task, inner = (json.loads(line) for line in (home.project / "calls").read_text().splitlines())
+    assert task == ["Task", None, None]
+    assert inner[:2] == ["Read", "explore"]
+    first, second = (json.loads(line) for line in (home.project / "stops").read_text().splitlines())
+    assert (first["agent_id"], first["agent_type"], first["last_assistant_message"]) == (
+        inner[2],
+        "explore",
+        "It is 2.",
+    )
+    assert (first["stop_hook_active"], second["stop_hook_active"]) == (False, True)
+    assert not (home.project / "wrong").exists()
