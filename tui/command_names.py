@@ -41,12 +41,10 @@ ALIASES: Mapping[str, str] = {
 }
 """Names of other programs, and what is typed here for the same."""
 
-_LATER = "is not there yet"
 ELSEWHERE: Mapping[str, str] = {
     "login": "`ebb key set PROVIDER` takes a key, outside of a session; `/model` shows which models have one",
     "logout": "`ebb key remove PROVIDER` forgets a key; there is no other login",
     "connect": "`ebb key set PROVIDER` takes the key of a provider, `/model` goes on with one of its models",
-    "agents": f"one model works in this conversation: a list of others that work for it {_LATER}",
     "hooks": "`hooks` in your `config.toml` declares them, and so does `.claude/settings.json`; docs/hooks.md says how",
     "plugins": "`ebb plugin list`, `add` and `remove` see to them, outside of a session",
     "terminal-setup": "nothing has to be set up: Alt-Enter makes a line, and Ctrl-J does in every terminal",

@@ -64,6 +64,7 @@ COMMANDS: tuple[Command, ...] = (
     ),
     Command("status", "", "the session: model, cost and tokens, window, files changed", when_busy=True),
     Command("tasks", "", "commands that run in the background", when_busy=True),
+    Command("agents", "[stop NAME]", "agents that the model has sent off: look at them, stop one", when_busy=True),
     Command("review", "[what]", "have the model review what is changed, or what you name"),
     Command("init", "", "have the model propose an AGENT.md for this project"),
     Command("shell", "COMMAND", "run a command yourself, for the model to see; `!COMMAND` does the same"),

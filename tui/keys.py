@@ -39,7 +39,7 @@ KEYS: tuple[Key, ...] = (
         "ctrl+t",
         "Ctrl-T",
         "main.focus_transcript",
-        "move through it with Up, Down: Enter, `y` copies, `Y` the last answer",
+        "move through it with Up, Down: Enter, `y` copies, `Y` the last answer, `s` stops an agent",
     ),
     Key("f3", "F3", "command('todos')", "the list that the model works through"),
     Key("ctrl+p", "Ctrl-P", "command('commands')", "everything that can be done, in one list", True),

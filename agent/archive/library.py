@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, replace
+from itertools import groupby
 
 from agent.archive.excerpt import excerpt
 from agent.archive.fork import fork_session
@@ -68,10 +69,14 @@ class Library:
         project = None if everywhere else self._project
         place = None if after is None else (after.updated_at, after.place)
         rows = await self._thread.run(self._catalogue.page, project, limit, place, tuple(words.split()))
-        owned: dict[str | None, list[SessionInfo]] = {}
-        for row in await self._thread.run(self._catalogue.owned, tuple(row.session.id for row in rows)):
-            owned.setdefault(row.session.owner, []).append(_info(row))
-        return tuple(replace(_info(row), agents=tuple(owned.get(row.session.id, ()))) for row in rows)
+        agents = await self.agents(*(row.session.id for row in rows))
+        by_owner = {owner: tuple(theirs) for owner, theirs in groupby(agents, lambda agent: agent.owner)}
+        return tuple(replace(_info(row), agents=by_owner.get(row.session.id, ())) for row in rows)
+
+    async def agents(self, *ids: str) -> tuple[SessionInfo, ...]:
+        """The sessions that agents of these sessions have had, those of one after the other, the newest first."""
+        rows = await self._thread.run(self._catalogue.owned, ids)
+        return tuple(sorted(map(_info, rows), key=lambda agent: agent.owner))
 
     async def search(
         self, words: str, *, everywhere: bool = False, told: OnProgress = no_progress
@@ -133,13 +138,13 @@ class Library:
         """Deletes a session with its outputs, and those of its agents; one that is open elsewhere stays, and so do all
         with an agent's that is."""
         row = await self._find(prefix)
-        owned = await self._thread.run(self._catalogue.owned, (row.id,))
+        agents = await self.agents(row.id)
         with ExitStack() as held:
-            for id in (row.id, *(one.session.id for one in owned)):
+            for id in (row.id, *(agent.id for agent in agents)):
                 held.enter_context(self._held(id))
             await forget(self._thread, self._store, row.id)
             await self._thread.run(ArchiveStore(self._store).collect)
-        return replace(info_of(row), agents=tuple(map(_info, owned)))
+        return replace(info_of(row), agents=agents)
 
     async def holds(self, id: str) -> bool:
         """Whether there is such a session."""

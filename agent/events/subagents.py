@@ -58,12 +58,17 @@ class AgentFinished:
 
 @dataclass(frozen=True, slots=True)
 class RunningAgent:
-    """An agent that runs, as a list shows it. Not an event, but plain data all the same."""
+    """An agent that was sent off and is not done, as a list shows it. Not an event, but plain data all the same."""
 
-    agent: str
+    call_id: str
+    """The call of `task` that sent it off."""
     name: str
     prompt: str
-    seconds: float
+    agent: str = ""
+    """The id of its session; empty while it waits for another one to be done."""
+    seconds: float = 0.0
+    tokens: int = 0
+    """What its requests have taken so far."""
 
 
 SubagentEvent: TypeAlias = AgentStarted | AgentFinished

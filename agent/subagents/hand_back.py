@@ -17,7 +17,8 @@ MOST_NAMED, MOST_REFERENCES, MOST_FINDINGS = 20, 12, 50
 _OWN_REFERENCE = regex(r"(?<![\w/])r([1-9]\d{0,5})(?!\w)")
 _FINDINGS = regex(r"^[#* ]*findings[*: ]*$", 2)  # IGNORECASE
 _ENDS: Mapping[str, str] = {
-    "answered": "answered", "interrupted": "was stopped", "step_limit": "was stopped at its limit of requests",
+    "answered": "answered", "interrupted": "was stopped by the user",
+    "step_limit": "was stopped at its limit of requests",
     "cost_limit": "was stopped since the limit of the cost is reached", "context_limit": "has filled its window",
     "repeated_calls": "was stopped since it did the same again and again", "failed": "has failed",
 }  # fmt: skip

@@ -2,12 +2,13 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, aclosing
-from dataclasses import replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import TypeAlias
 
+from agent.channel import Interrupt
 from agent.errors import AgentError
 from agent.events.session import (
     AgentActivity,
@@ -37,11 +38,17 @@ Compose: TypeAlias = Callable[[AgentDefinition, Env, AsyncExitStack], Awaitable[
 """Makes the session of an agent. Raises `AgentError`."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Running:
+@dataclass(slots=True)
+class _Sent:
+    """One that is not done."""
+
     shown: RunningAgent
-    session: Session
     began: float
+    work: AgentWork = field(default_factory=AgentWork)
+    session: Session | None = None
+    """None while it waits."""
+    wish: Interrupt = field(default_factory=Interrupt)
+    """That it ends."""
 
 
 class SessionAgents:
@@ -52,23 +59,40 @@ class SessionAgents:
         self._definitions = definitions
         self._compose = compose
         self._places = asyncio.Semaphore(max(1, min(concurrent, MOST_AT_ONCE)))
-        self._running: dict[str, _Running] = {}
+        self._sent: dict[str, _Sent] = {}
+        self._watcher: Callable[[], None] | None = None
         self.parent: Env | None = None
 
     @property
     def tool(self) -> Task:
         """What the model sends them off with."""
-        return Task({each.name: each.description for each in self._definitions()}, self.delegate)
+        return Task(self.offered, self.delegate)
+
+    @property
+    def offered(self) -> Mapping[str, str]:
+        return {each.name: each.description for each in self._definitions()}
 
     @property
     def running(self) -> Sequence[RunningAgent]:
         now = time.monotonic()
-        return tuple(replace(one.shown, seconds=now - one.began) for one in self._running.values())
+        return tuple(
+            replace(one.shown, seconds=now - one.began, tokens=one.work.usage.total) for one in self._sent.values()
+        )
 
-    def stop(self, agent: str) -> None:
-        """Ends one of them, by its id, soon: it hands back what it has."""
-        if agent in self._running:
-            self._running[agent].session.interrupt()
+    def stop(self, call: str) -> None:
+        """Ends the one of a call soon: it hands back what it has. One that still waits does not begin."""
+        if (sent := self._sent.get(call)) is not None:
+            sent.wish.request()
+            if sent.session is not None:
+                sent.session.interrupt()
+            self._changed()
+
+    def watch(self, changed: Callable[[], None] | None) -> None:
+        self._watcher = changed
+
+    def _changed(self) -> None:
+        if self._watcher is not None:
+            self._watcher()
 
     async def delegate(self, name: str, prompt: str, workspace: Workspace) -> Result:
         """What the agent hands back. Raises `ToolError` where it cannot be sent off."""
@@ -78,21 +102,37 @@ class SessionAgents:
             raise ToolError(f"there is no agent `{name[:80]}`; there are {listed(list(definitions), MOST_LISTED)}")
         if self._places.locked():
             workspace.progress("waits until another agent is done\n")
-        async with self._places, AsyncExitStack() as closing:
-            try:
-                session = await self._compose(definitions[name], self.parent, closing)
-            except AgentError as error:
-                raise ToolError(f"the agent could not be sent off: {error}") from error
-            closing.push_async_callback(session.close)
-            done = await self._work(session, name, prompt, workspace.call, self.parent)
+        call = workspace.call
+        sent = self._sent[call] = _Sent(RunningAgent(call, name, prompt), time.monotonic())
+        try:
+            async with AsyncExitStack() as closing:
+                if await sent.wish.race(self._place(closing)) is None:
+                    raise ToolError("the user stopped the agent before it began: ask before you send it off again")
+                try:
+                    session = await self._compose(definitions[name], self.parent, closing)
+                except AgentError as error:
+                    raise ToolError(f"the agent could not be sent off: {error}") from error
+                closing.push_async_callback(session.close)
+                done = await self._work(session, sent, self.parent)
+        finally:
+            self._sent.pop(call, None)
+            self._changed()
         text, whole = told(done)
         changed = tuple(workspace.root / path for path in done.changed)
         return Result(text, uncut=whole or None, changed=changed, failed=done.end == "failed")
 
-    async def _work(self, session: Session, name: str, prompt: str, call: str, parent: Env) -> AgentFinished:
-        work, began, id = AgentWork(), time.monotonic(), session.id
+    async def _place(self, closing: AsyncExitStack) -> bool:
+        """Waits until another agent may work, which counts until `closing` closes."""
+        await self._places.acquire()
+        closing.callback(self._places.release)
+        return True
+
+    async def _work(self, session: Session, sent: _Sent, parent: Env) -> AgentFinished:
+        id, work, began = session.id, sent.work, time.monotonic()
+        call, name, prompt = sent.shown.call_id, sent.shown.name, sent.shown.prompt
         parent.emit(AgentStarted(id, call, name, session.model, session.mode, prompt))
-        self._running[id] = _Running(RunningAgent(id, name, prompt, 0.0), session, began)
+        sent.shown, sent.session, sent.began = replace(sent.shown, agent=id), session, began
+        self._changed()
         project = Path(parent.recorder.project).name or "_"
 
         def tell(event: Event) -> None:
@@ -101,10 +141,11 @@ class SessionAgents:
                 parent.emit(replace(event, id=f"{event.id}-{id}"))
             elif not isinstance(event, UNTOLD):
                 parent.emit(AgentActivity(id, call, name, round(time.monotonic() - began, 1), event))
+                self._changed()
 
         session.listen(tell)
         try:
-            text, is_going_on = prompt, False
+            text, is_going_on = "" if sent.wish.requested() else prompt, False
             while text:
                 async with aclosing(session.send(text)) as events:
                     async for event in events:
@@ -112,7 +153,6 @@ class SessionAgents:
                 text = await _objection(work, session, name, parent, is_going_on=is_going_on)
                 is_going_on = True
         finally:
-            del self._running[id]
             done = finished(work, id, call, name, project, time.monotonic() - began)
             parent.emit(done)
         return done

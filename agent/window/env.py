@@ -1,6 +1,6 @@
 """What a session is made of, as its steps see it. It does nothing itself."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from typing import TYPE_CHECKING, Protocol
 
@@ -55,8 +55,15 @@ class Agents(Protocol):
     def running(self) -> Sequence[RunningAgent]:
         """Those that are not done, the oldest first."""
 
-    def stop(self, agent: str, /) -> None:
-        """Ends one of them, by its id, soon: it hands back what it has."""
+    @property
+    def offered(self) -> Mapping[str, str]:
+        """What each that may be sent off now is for, by its name."""
+
+    def stop(self, call: str, /) -> None:
+        """Ends the one of a call soon: it hands back what it has. One that still waits does not begin."""
+
+    def watch(self, changed: Callable[[], None] | None, /) -> None:
+        """`changed` is called when something about them is otherwise, until somebody else watches."""
 
 
 class InstructionNews(Protocol):

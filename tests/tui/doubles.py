@@ -41,6 +41,7 @@ from agent.records.usage import RequestUsage, Rewrite
 from agent.session import Session
 from agent.sessions import Opening, Sessions
 from agent.window.compact import CompactResult
+from agent.window.env import Agents
 from agent.window.triggers import unheard
 from agent.window.turn_limits import TurnLimits
 from tools.lsp.pool import LanguageServerState
@@ -83,6 +84,9 @@ class FakeLibrary(Library):
 
     async def last_said(self, id: str, count: int, /) -> tuple[Message, ...]:
         return self.said.get(id, ())[-count:]
+
+    async def agents(self, *ids: str) -> tuple[SessionInfo, ...]:
+        return tuple(agent for info in self.infos if info.id in ids for agent in info.agents)
 
     async def line(self, id: str, /) -> dict[str, int]:
         return {id: 1 << 62}
@@ -200,6 +204,7 @@ class FakeSession(Session):
     trust: None = None
     extensions: None = None
     hooks: SessionHooks | None = None
+    agents: Agents | None = None
     said: list[str] = field(default_factory=list)
     beside: list[Image | Note] = field(default_factory=list)
     """What came with them."""

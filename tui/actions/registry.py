@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Mapping
 
+from tui.actions.agents import show_agents
 from tui.actions.command_context import CommandContext
 from tui.actions.context import bring, compact, show_archive, show_context, show_plan, show_todos, why
 from tui.actions.diff import show_session, show_turn
@@ -50,6 +51,7 @@ ACTIONS: Mapping[str, Callable[[CommandContext, str], Awaitable[None]]] = {
     "export": export,
     "status": show_status,
     "tasks": show_tasks,
+    "agents": show_agents,
     "review": review,
     "init": propose_instructions,
     "shell": run_shell,

@@ -1,9 +1,22 @@
-"""What an agent does, in the block of the call that sent it off: one line for each call, with time and tokens."""
+"""The agents of a session: what one does, in the block of the call that sent it off, a line for each of its calls; and
+the list of all."""
+
+from collections.abc import Mapping, Sequence
+from functools import partial
 
 from agent.events.session import AgentActivity, CallDenied, Noticed, ToolStarted, TurnFailed
+from agent.events.subagents import RunningAgent
+from agent.records.session_lookup import SessionInfo
+from tui.text.inks import Line, Span
 from tui.text.numbers import tokens as so_many
-from tui.text.sanitise import visible_line
+from tui.text.sanitise import visible, visible_line
+from tui.view.panel import LoadedText, Panel, PanelAction, PanelRow, heading
+from tui.view.sessions import session_line, session_words
 from tui.view.titles import title_of
+
+NAMED = "name:"
+"""Begins what the row of an agent stands for that may be sent off."""
+KEYS = "s stops it   Enter opens one that is done   PgUp, PgDn   Esc closes"
 
 
 def agent_line(activity: AgentActivity, tokens: int) -> str:
@@ -20,3 +33,41 @@ def agent_line(activity: AgentActivity, tokens: int) -> str:
         case _:
             return ""
     return f"{activity.seconds:.0f} s · {so_many(tokens)} tokens · {visible_line(told)}\n"
+
+
+def agents_panel(
+    running: Sequence[RunningAgent], done: Sequence[PanelRow], offered: Mapping[str, str], tails: Mapping[str, str],
+    actions: Sequence[PanelAction],
+) -> Panel:  # fmt: skip
+    """Those at work, those that are done, and those that may be sent off. `tails`: what was told of each call."""
+    rows = [_running_row(agent, tails.get(agent.call_id, "")) for agent in running]
+    if done:
+        rows += [heading("Done"), *done]
+    rows.append(heading("To be sent off by the model"))
+    rows += [
+        PanelRow(f"{NAMED}{name}", ((f"{visible_line(name)}  ", "text"), (visible_line(purpose), "dim")))
+        for name, purpose in offered.items()
+    ]
+    waiting = sum(not agent.agent for agent in running)
+    waits = f", {waiting} waiting" if waiting else ""
+    head: Line = (("Agents  ", "strong"), (f"{len(running) - waiting} at work{waits}", "dim"))
+    return Panel(
+        "agents", (head,), tuple(rows), KEYS, actions=tuple(actions), search="", reads=True, most=12, tail=True,
+        said="Agents; `stop 1` ends the first. What one does stands in the block of its call.",
+    )  # fmt: skip
+
+
+def _running_row(agent: RunningAgent, tail: str) -> PanelRow:
+    how = f"{agent.seconds:.0f} s · {so_many(agent.tokens)} tokens" if agent.agent else "waits for another one"
+    said = visible_line(" ".join(agent.prompt.split()))
+    mark: Span = ("● ", "good") if agent.agent else ("○ ", "dim")
+    line: Line = (mark, (f"{visible_line(agent.name)}  ", "text"), (f"{how}  ", "dim"), (said, "text"))
+    about: list[Line] = [((text, "text"),) for text in visible(agent.prompt).splitlines()]
+    about += [(), *(((text, "dim"),) for text in visible(tail).splitlines())]
+    return PanelRow(agent.call_id, line, f"{agent.name}, {how}: {said}", about=tuple(about))
+
+
+def done_row(info: SessionInfo, content: LoadedText, now: float) -> PanelRow:
+    """One whose session is kept. `now` is in Unix seconds."""
+    draw = partial(session_line, info, now=now, current="", doomed=(), projects=False)
+    return PanelRow(info.id, draw, session_words(info, now), content=content)

@@ -84,6 +84,10 @@ class Call:
     is_edited: bool = False
     """The user changed the call before it ran."""
 
+    @property
+    def is_agent_at_work(self) -> bool:
+        return self.name == "task" and self.status == "running"
+
 
 @dataclass(frozen=True, slots=True)
 class Retry:

@@ -53,6 +53,8 @@ def _ending(call: Call, diff: str) -> str:
         case "done":
             if call.name == "todo":
                 return done_of(items_of(call))
+            if call.name == "task" and (ended := _agent_ended(call)):
+                return ended
             if call.name == "ask_user":
                 return f"→ {visible_line(', '.join(call.text.strip().splitlines()) or 'no answer')}"
             if diff:
@@ -71,6 +73,13 @@ def _ending(call: Call, diff: str) -> str:
             return ""
         case "denied" | "cancelled" | "interrupted":
             return call.status
+
+
+def _agent_ended(call: Call) -> str:
+    """How an agent ended and what it took, which is the first line that it hands back."""
+    line, _, _ = call.text.partition("\n")
+    begin = f"[Agent {call.arguments.get('agent')} "
+    return visible_line(line.removeprefix(begin).removesuffix("]")) if line.startswith(begin) else ""
 
 
 def count_of(call: "Call | ToolFinished") -> int:

@@ -315,7 +315,9 @@ def _tool_finished(view: SessionView, event: ToolFinished) -> SessionView:
 
     statuses: tuple[CallStatus, ...] = ("denied",) if event.status == "denied" else ()
     finished = _change_call(view, Call(event.call_id, event.name), finish, ("asking", "running", *statuses))
-    return replace(finished, activity="thinking")
+    step = finished.turn[finished.step_start :]
+    others = [block.name for block in step if isinstance(block, Call) and block.status == "running"]
+    return replace(finished, activity=f"running {others[-1]}" if others else "thinking")
 
 
 def _permission_asked(view: SessionView, event: PermissionAsked) -> SessionView:

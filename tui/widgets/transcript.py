@@ -271,6 +271,9 @@ class Transcript(SearchedRows, can_focus=True):
         if event.key == "u" and isinstance(self.marked, Compaction):
             event.stop()
             self.call_later(self.run_action, "app.command('context', 'undo')")
+        elif event.key == "s" and isinstance(self.marked, Call) and self.marked.is_agent_at_work:
+            event.stop()
+            self.call_later(self.run_action, f"app.command('agents', {f'stop {self.marked.call_id}'!r})")
         elif event.character == "Y":
             event.stop()
             self.call_later(self.run_action, "app.command('copy')")

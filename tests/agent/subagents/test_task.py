@@ -156,20 +156,46 @@ def test_files_of_agents_narrow_what_an_agent_may_do(user: User) -> None:
     assert description.splitlines()[-2:] == ["- looker: looks at names", "- reader: writes nothing"]
 
 
-async def test_two_agents_of_one_name_ask_each_for_itself(user: User) -> None:
-    """Their calls have the same ids, since both models count from one."""
+def with_writers(user: User, **settings: object) -> Sessions:
+    """Somebody is there to answer, and the model sends off two agents, each of which writes a file."""
     path = user.project / "agents.json"
     write = {"calls": [{"name": "write", "arguments": {"path": "b.py", "content": "x"}}]}
     path.write_text(json.dumps({"reply": [write, FINAL]}))
     main = user.project / "main.json"
     main.write_text(json.dumps({"reply": [{"calls": [task("writer"), task("writer")]}, {"text": "ok"}]}))
     environment = {"HOME": str(user.home), "EBB_HOME": str(user.home), "EBB_SANDBOX": "off", "PATH": "/usr/bin:/bin"}
-    told = {"agent.model": f"scripted/{main}", "agents.model": f"scripted/{path}"}
+    told = {"agent.model": f"scripted/{main}", "agents.model": f"scripted/{path}", **settings}
     config = load_config(user.project, environment, told)
     folder = config.folders.config / "agents"
     folder.mkdir(parents=True)
     (folder / "writer.md").write_text("---\nname: writer\ndescription: writes\n---\nWrite.\n")
-    sessions = Sessions(config, user.project, environment, interactive=True)
+    return Sessions(config, user.project, environment, interactive=True)
+
+
+async def test_agents_are_stopped_one_by_one_also_while_they_wait(user: User) -> None:
+    sessions = with_writers(user, **{"agents.concurrent": 1})
+    session = await sessions.open(None)
+    assert session.agents is not None
+    texts: list[str] = []
+    async for event in session.send("go"):
+        if isinstance(event, PermissionAsked):
+            working, waiting = session.agents.running
+            assert (working.agent != "", waiting.agent) == (True, "")
+            session.agents.stop(waiting.call_id)
+        if isinstance(event, ToolFinished):
+            texts.append(event.text)
+            for one in session.agents.running:
+                session.agents.stop(one.call_id)
+    await sessions.close()
+    waited, worked = texts
+    assert waited == "the user stopped the agent before it began: ask before you send it off again"
+    assert worked.startswith("[Agent writer was stopped by the user: 1 requests, ")
+    assert not (user.project / "b.py").exists()
+
+
+async def test_two_agents_of_one_name_ask_each_for_itself(user: User) -> None:
+    """Their calls have the same ids, since both models count from one."""
+    sessions = with_writers(user)
     session = await sessions.open(None)
     asked: list[tuple[str, str]] = []
     statuses: list[str] = []

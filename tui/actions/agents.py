@@ -1,0 +1,92 @@
+"""The command that shows the agents of the session: those at work, which can be stopped one by one, and those that are
+done, whose sessions can be looked at and opened."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from time import time
+from typing import TYPE_CHECKING
+
+from tui.actions.command_context import CommandContext
+from tui.commands import Invocation, named
+from tui.session.session_list import LAST_SAID
+from tui.text.inks import Line
+from tui.text.sanitise import visible_line
+from tui.view.agents import agents_panel, done_row
+from tui.view.blocks import Call
+from tui.view.panel import LoadedText, Panel, PanelAction, PanelRow, Told
+from tui.view.sessions import about_lines
+
+if TYPE_CHECKING:  # types only: what a session is made of is loaded behind the first paint
+    from agent.archive.library import Library
+    from agent.records.session_lookup import SessionInfo
+    from agent.window.env import Agents
+
+
+async def show_agents(context: CommandContext, said: str) -> None:
+    """Shows them, or ends one: `stop`, and the name of it, the id of its session or that of its call."""
+    session = context.controller.session
+    if session is None or session.agents is None:
+        return
+    word, _, which = said.partition(" ")
+    if word == "stop":
+        _stop(context, session.agents, which.strip())
+    elif word:
+        context.controller.notice("`/agents` shows the agents of this session, `/agents stop NAME` ends one")
+    else:
+        library = await context.controller.sessions.library()
+        listed = AgentList(context, session.agents, library, await library.agents(session.id))
+        if (taken := await context.show(listed.panel())) is not None:
+            context.invoke(Invocation(named("resume"), taken.value))
+
+
+def _stop(context: CommandContext, agents: "Agents", which: str) -> None:
+    found = [
+        one for one in agents.running
+        if which in ("", one.call_id, one.name) or (one.agent and one.agent.startswith(which))
+    ]  # fmt: skip
+    match found:
+        case []:
+            context.controller.notice(
+                f"no agent `{visible_line(which)}` is at work" if which else "no agent is at work"
+            )
+        case [one]:
+            agents.stop(one.call_id)
+            context.hint(f"stopping {visible_line(one.name)}")
+        case _:
+            context.controller.notice(
+                f"{len(found)} agents are at work that may be meant; `/agents` stops them one by one"
+            )
+
+
+class AgentList:
+    """The agents as they are now, and what is done with one."""
+
+    def __init__(
+        self, context: CommandContext, agents: "Agents", library: "Library", done: "Sequence[SessionInfo]"
+    ) -> None:
+        """`done`: the sessions of agents when the list is opened, also of those at work."""
+        self._context, self._agents, self._library, self._done = context, agents, library, done
+
+    def panel(self) -> Panel:
+        running = self._agents.running
+        at_work, now = {one.agent for one in running}, time()
+        done = [done_row(info, LoadedText(self._about, (info,)), now) for info in self._done if info.id not in at_work]
+        tails = {call.call_id: call.tail for call in self._context.controller.view.turn if isinstance(call, Call)}
+        calls, sessions = {one.call_id for one in running}, {row.value for row in done}
+
+        def is_at_work(row: PanelRow) -> bool:
+            return row.value in calls
+
+        def is_done(row: PanelRow) -> bool:
+            return row.value in sessions
+
+        actions = (PanelAction(("s",), "stop", self._stop, is_at_work), PanelAction(("enter",), "open", can=is_done))
+        panel = agents_panel(running, done, self._agents.offered, tails, actions)
+        return replace(panel, watch=self._agents.watch, now=self.panel)
+
+    async def _about(self, info: "SessionInfo") -> Sequence[Line]:
+        return about_lines(info, "", await self._library.last_said(info.id, LAST_SAID))
+
+    async def _stop(self, row: PanelRow, _: str) -> Panel:
+        self._agents.stop(row.value)
+        return replace(self.panel(), told=Told("it stops, and hands back what it has"))
