@@ -117,10 +117,11 @@ class Sessions:
         glimpse: Callable[[Conversation], None] | None = None,
         *,
         opening: Opening = "first",
+        new_id: str = "",
     ) -> Session:
         """A new session, or one to go on with: `resume` is the beginning of its id. `model` wins over the configured
         one, and that over the session's own. `glimpse` is given the end of a long one before all of it is read.
-        `opening`: what was open before. Raises `AgentError`."""
+        `opening`: what was open before; `new_id`: of a new one, where it is known already. Raises `AgentError`."""
         thread, store = await self._store()
         if store.is_read_only:
             raise StoreFailed(READ_ONLY.format(store.path, store.obstacle), "unreadable")
@@ -144,7 +145,7 @@ class Sessions:
             connected = await composer.connect(chosen)
             closing.push_async_callback(connected.provider.close)
             source = _source(opening, is_new=row is None)
-            row = row or self._new_row(chosen)
+            row = row or self._new_row(chosen, new_id)
             if not self._ephemeral:
                 closing.callback(lock_session(self.config, row.id).release)
             if row.draft:
@@ -157,9 +158,11 @@ class Sessions:
             self._envs[row.id] = env
             return session
 
-    def _new_row(self, model: str) -> SessionRow:
+    def _new_row(self, model: str, id: str = "") -> SessionRow:
         now = time.time()
-        return SessionRow(secrets.token_hex(ID_BYTES), self._project, "", model, self.config.permission_mode, now, now)
+        return SessionRow(
+            id or secrets.token_hex(ID_BYTES), self._project, "", model, self.config.permission_mode, now, now
+        )
 
     async def _find(self, prefix: str) -> SessionRow:
         """The one session whose id starts so. An empty prefix is the newest session of the project."""

@@ -60,16 +60,16 @@ def _call_lines(call: ToolCall, output: ToolOutput | None) -> Iterator[str]:
     yield from ("", f"**{_one_line(call.name)}** ({output.status if output is not None else 'no output'})", "")
     command = arguments.get("command")
     if isinstance(command, str):
-        yield from _fenced(command, "sh")
+        yield from fenced(command, "sh")
     else:
-        yield from _fenced(json.dumps(arguments, ensure_ascii=False, indent=2, default=str), "json")
+        yield from fenced(json.dumps(arguments, ensure_ascii=False, indent=2, default=str), "json")
     if output is not None and output.text.strip():
         text = output.text
         more = len(text) - LONGEST_OUTPUT
-        yield from ("", *_fenced(text[:LONGEST_OUTPUT] + (f"\n… {more:,} more characters" if more > 0 else "")))
+        yield from ("", *fenced(text[:LONGEST_OUTPUT] + (f"\n… {more:,} more characters" if more > 0 else "")))
 
 
-def _fenced(text: str, language: str = "") -> tuple[str, str, str]:
+def fenced(text: str, language: str = "") -> tuple[str, str, str]:
     """Between fences that are longer than any in the text."""
     fence = "`" * max(3, 1 + max(map(len, re.findall(r"`+", text)), default=0))
     return f"{fence}{language}", text.rstrip("\n"), fence

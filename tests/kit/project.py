@@ -87,8 +87,9 @@ class _ClosedTogether(Sessions):
         glimpse: Callable[[Conversation], None] | None = None,
         *,
         opening: Opening = "first",
+        new_id: str = "",
     ) -> Session:
-        self._handed_out.append(await super().open(resume, model, glimpse, opening=opening))
+        self._handed_out.append(await super().open(resume, model, glimpse, opening=opening, new_id=new_id))
         return self._handed_out[-1]
 
     async def close(self) -> None:

@@ -353,6 +353,7 @@ class FakeSessions(Sessions):
         glimpse: Callable[[Conversation], None] | None = None,
         *,
         opening: Opening = "first",
+        new_id: str = "",
     ) -> FakeSession:
         self.opened.append((resume, model))
         if self.end is not None and glimpse is not None:

@@ -32,20 +32,23 @@ async def print_conversation(context: CommandContext, _: str) -> None:
 
 
 async def review(context: CommandContext, what: str) -> None:
-    """Asks for a review of what is named, or of what is not committed yet."""
-    changed = "what is changed here and not committed yet (`git diff HEAD` and new files), or else the last commit"
-    _send(context, f"/review {what}", _prompt("review").replace("{what}", what or changed))
+    _send(context, "review", what)
 
 
 async def propose_instructions(context: CommandContext, wishes: str) -> None:
-    _send(context, f"/init {wishes}", "\n\n".join(filter(None, (_prompt("init"), wishes))))
+    _send(context, "init", wishes)
 
 
-def _send(context: CommandContext, typed: str, prompt: str) -> None:
+def prompt_of(command: str, argument: str) -> str:
+    """What `/review` and `/init` say to the model for the user. `/review` asks for a review of what is named, or of
+    what is not committed yet."""
+    prompt = Path(__file__).with_name(f"{command}.md").read_text(encoding="utf-8").strip()
+    if command == "review":
+        changed = "what is changed here and not committed yet (`git diff HEAD` and new files), or else the last commit"
+        return prompt.replace("{what}", argument or changed)
+    return "\n\n".join(filter(None, (prompt, argument)))
+
+
+def _send(context: CommandContext, command: str, argument: str) -> None:
     """Says what a command means, and shows it as it was typed."""
-    context.send(context.controller.pastes.with_prompt(typed, prompt))
-
-
-def _prompt(name: str) -> str:
-    """What is said to the model for the user."""
-    return Path(__file__).with_name(f"{name}.md").read_text(encoding="utf-8").strip()
+    context.send(context.controller.pastes.with_prompt(f"/{command} {argument}", prompt_of(command, argument)))

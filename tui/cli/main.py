@@ -30,9 +30,8 @@ SUBCOMMANDS = (
     "key",
     "import",
     "plugin",
+    "acp",
 )
-RESERVED = ("acp",)
-"""Words that later versions take as subcommands, so that no script comes to rely on them as prompts."""
 
 _ALIKE = 0.7
 """How much a word is like a subcommand that is taken for one: `ebb sesions`, but not `ebb search`."""
@@ -133,9 +132,6 @@ def _dispatch(arguments: list[str]) -> int:
     first = first_word(arguments)
     if first is not None and arguments[first] in SUBCOMMANDS:
         return _subcommand(arguments[first], arguments[:first], arguments[first + 1 :])
-    if first is not None and arguments[first] in RESERVED:
-        word = arguments[first]
-        raise UsageError(f"there is no `ebb {word}` in this version; `ebb -- {word}` makes it a prompt")
     options = make_parser().parse_args(with_resume(arguments))
     if options.prompt is not None:
         return _headless(options)
@@ -215,6 +211,10 @@ def _subcommand(name: str, before: Sequence[str], after: Sequence[str]) -> int:
         from tui.cli import serve  # noqa: PLC0415  # deferred: only this command needs it
 
         return serve.run([*before, *after])
+    if name == "acp":
+        from tui.cli import acp  # noqa: PLC0415  # deferred: as above
+
+        return acp.run([*before, *after])
     from tui.cli import sessions as subcommands  # noqa: PLC0415  # deferred: only these commands need it
 
     _raise_on_interrupt()

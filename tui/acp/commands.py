@@ -1,0 +1,66 @@
+"""The slash commands that an editor may offer: some of the terminal's, those of the user and the project, the prompts
+of servers."""
+
+import re
+from collections.abc import Callable
+
+from acp.schema import AvailableCommand, AvailableCommandInput, UnstructuredCommandInput
+
+from agent.archive.markdown import fenced
+from agent.events.session import Event
+from agent.session import Session
+from agent.sessions import Sessions
+from tui.actions.messages import prompt_of
+from tui.commands import COMMANDS
+from tui.prompt.pastes import Pastes
+from tui.session.completion import COMMAND_NAMES
+from tui.view.context import overview_lines
+
+OWN = ("compact", "context", "review", "init")
+"""Those of the terminal that mean something here."""
+WIDTH = 100
+"""Characters of a line of what `/context` shows."""
+
+_FORM = re.compile(r"/(\w+)(?:\s+(.*))?", re.DOTALL)
+
+
+def available_commands(session: Session) -> list[AvailableCommand]:
+    """All that may follow a slash now."""
+    own = [_command(one.name, one.help, one.hint) for one in COMMANDS if one.name in OWN]
+    extensions, servers = session.extensions, session.servers
+    named = extensions.usable(COMMAND_NAMES) if extensions is not None else ()
+    theirs = [_command(one.name, one.description, one.hint) for one in named]
+    running = servers.named() if servers is not None else ()
+    prompts = [_command(one.command, one.description, one.usage) for each in running for one in each.state.prompts]
+    return [*own, *theirs, *prompts]
+
+
+def own_command(text: str) -> tuple[str, str] | None:
+    """The name of one of ours that a prompt is, and what follows it."""
+    form = _FORM.fullmatch(text.strip())
+    return (form[1], (form[2] or "").strip()) if form is not None and form[1] in OWN else None
+
+
+def said_by(name: str, argument: str, pastes: Pastes) -> str:
+    """The message that a command is for the model; empty where it does something itself."""
+    if name in ("review", "init"):
+        return pastes.with_prompt(f"/{name} {argument}", prompt_of(name, argument))
+    return ""
+
+
+async def run_command(
+    name: str, argument: str, sessions: Sessions, session: Session, hear: Callable[[Event], None]
+) -> str:
+    """Does what a command says; what is told of it, in Markdown. Raises `AgentError`."""
+    if name == "context":
+        lines = overview_lines(await sessions.overview(session.id), WIDTH)
+        return "\n".join(fenced("\n".join("".join(words for words, _ in line).rstrip() for line in lines)))
+    result = await session.compact(argument or None, hear)
+    if result.is_interrupted:
+        return "The compaction was interrupted: nothing has changed."
+    return "Compacted." if result.strategies else "There is nothing yet that a summary would make smaller."
+
+
+def _command(name: str, description: str, hint: str) -> AvailableCommand:
+    wanted = AvailableCommandInput(root=UnstructuredCommandInput(hint=hint)) if hint else None
+    return AvailableCommand(name=name, description=" ".join(description.split()), input=wanted)

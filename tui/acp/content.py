@@ -1,0 +1,98 @@
+"""What an editor sends as a prompt, made into a message: words, pictures, files that are named or come with it."""
+
+import base64
+import binascii
+import re
+from collections.abc import Sequence
+from pathlib import PurePosixPath
+from typing import TypeAlias
+from urllib.parse import unquote, urlsplit
+
+from acp.schema import (
+    AudioContentBlock,
+    BlobResourceContents,
+    EmbeddedResourceContentBlock,
+    ImageContentBlock,
+    ResourceContentBlock,
+    TextContentBlock,
+)
+
+from agent.context.attachments import file_note
+from agent.context.mentions import MentionReading
+from agent.errors import UsageError
+from agent.messages import Note, Text, User
+from tui.prompt.pastes import Pastes
+
+Block: TypeAlias = (
+    TextContentBlock | ImageContentBlock | AudioContentBlock | ResourceContentBlock | EmbeddedResourceContentBlock
+)
+
+_LINES = re.compile(r"L?(\d{1,9})(?:[:-]L?(\d{1,9}))?")
+
+
+def message_of(blocks: Sequence[Block], root: str, pastes: Pastes) -> User:
+    """The message. A file that is named is attached as `@PATH` does it; one that comes with its text stands beside the
+    words as it came, which may be another than the one on disk. Raises `UsageError`."""
+    text, beside = "", list[Note]()
+    for block in blocks:
+        match block:
+            case TextContentBlock(text=words):
+                text += words
+            case ImageContentBlock(data=data):
+                text = _joined(text, _picture(data, pastes))
+            case ResourceContentBlock(uri=uri, name=name):
+                text = _joined(text, _link(uri, name, root))
+            case EmbeddedResourceContentBlock(resource=BlobResourceContents() as resource):
+                text = _joined(text, _blob(resource, root, pastes))
+            case EmbeddedResourceContentBlock(resource=resource):
+                name = _named(resource.uri, root)
+                text = _joined(text, f"`{name}`")
+                beside.append(file_note(name, resource.text))
+            case AudioContentBlock():
+                raise UsageError("audio cannot be sent: write what was said")
+    if not text.strip():
+        raise UsageError("there is nothing in this prompt; write one")
+    return User((Text(text), *pastes.beside(text), *beside))
+
+
+def _joined(before: str, word: str) -> str:
+    return f"{before} {word}" if before and not before[-1].isspace() else before + word
+
+
+def _picture(data: str, pastes: Pastes) -> str:
+    try:
+        return pastes.add_picture(base64.b64decode(data, validate=True))
+    except binascii.Error as error:
+        raise UsageError(f"the picture is not base64: {error}") from error
+    except ValueError as error:
+        raise UsageError(str(error)) from error
+
+
+def _blob(resource: BlobResourceContents, root: str, pastes: Pastes) -> str:
+    if (resource.mime_type or "").startswith("image/"):
+        return _picture(resource.blob, pastes)
+    return _link(resource.uri, resource.uri, root)
+
+
+def _link(uri: str, name: str, root: str) -> str:
+    reading = _file(uri, root)
+    return reading.name if reading is not None else f"[{name}]({uri})"
+
+
+def _named(uri: str, root: str) -> str:
+    reading = _file(uri, root)
+    return reading.name.removeprefix("@") if reading is not None else uri
+
+
+def _file(uri: str, root: str) -> MentionReading | None:
+    """The file that an address means, from the working folder on where it lies there, and which of its lines."""
+    parts = urlsplit(uri)
+    if parts.scheme != "file":
+        return None
+    path = PurePosixPath(unquote(parts.path))
+    inside = path.relative_to(root) if path.is_relative_to(root) else path
+    lines = _LINES.fullmatch(parts.fragment)
+    if lines is None:
+        return MentionReading(str(inside))
+    first = max(int(lines[1]), 1)
+    return MentionReading(str(inside), first, max(int(lines[2] or first), first))

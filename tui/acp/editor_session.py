@@ -1,0 +1,313 @@
+"""One session that an editor has open: its prompts become turns, what happens becomes updates, and what the session
+asks is put to the editor."""
+
+import asyncio
+from collections.abc import Coroutine, Sequence
+from contextlib import aclosing, suppress
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from typing import Any
+
+from acp import Client, RequestError, update_agent_message_text
+from acp.schema import (
+    AcceptElicitationResponse,
+    AvailableCommandsUpdate,
+    ConfigOptionUpdate,
+    CurrentModeUpdate,
+    SessionInfoUpdate,
+    UsageUpdate,
+)
+
+from agent.channel import Answer
+from agent.config.values import Config
+from agent.errors import AgentError, UsageError
+from agent.events.plan import PlanAnswered, PlanSubmitted
+from agent.events.session import (
+    AgentActivity,
+    Event,
+    PermissionAnswered,
+    PermissionAsked,
+    QuestionAnswered,
+    QuestionAsked,
+    ReplyFinished,
+    TurnEnd,
+    TurnFailed,
+    TurnFinished,
+)
+from agent.messages import Conversation, Image, Note, Text, Usage, User
+from agent.session import Session
+from agent.sessions import Sessions
+from tui.acp.commands import available_commands, own_command, run_command, said_by
+from tui.acp.content import Block, message_of
+from tui.acp.options import Chosen, effort_named, mode_named, with_effort
+from tui.acp.options import options_of as choices_of
+from tui.acp.questions import editor_question, form_answer, form_of
+from tui.acp.updates import Told, Update, noted, replayed, spent, updates_of
+from tui.prompt.pastes import Pastes
+from tui.view.blocks import OpenQuestion
+
+ASKED_AGAIN = "this session was left at a question; it is asked again with your next message"
+
+
+@dataclass(frozen=True, slots=True)
+class EndedPrompt:
+    """What became of a prompt."""
+
+    end: TurnEnd
+    usage: Usage = field(default_factory=Usage)
+    failure: TurnFailed | None = None
+
+
+@dataclass(slots=True, eq=False)
+class WaitingPrompt:
+    """A prompt that came while a turn runs."""
+
+    said: User
+    ended: EndedPrompt | None = None
+    """Once it needs no turn of its own."""
+
+
+class EditorSession:
+    """Turns run one after the other; `cancel` and the choices may come at any moment."""
+
+    def __init__(self, sessions: Sessions, session: Session, client: Client, *, has_forms: bool) -> None:
+        """`sessions` are its own. `has_forms`: the editor can show questions that are answered in words."""
+        self.sessions = sessions
+        self._client, self._has_forms = client, has_forms
+        self._config = sessions.config
+        self._told, self._pastes, self._title = Told(str(sessions.root)), Pastes(), session.title
+        self._turns = asyncio.Lock()
+        self._waiting: list[WaitingPrompt] = []
+        self._questions: dict[str, asyncio.Task[None]] = {}
+        self._aside: set[asyncio.Task[None]] = set()
+        self._adopt(session)
+
+    def _adopt(self, session: Session) -> None:
+        self.session = session
+        self._known = self._standing
+        session.listen(self._hear)
+        if session.servers is not None:
+            session.servers.watch(lambda: self._begin(self._tell_commands()))
+
+    @property
+    def id(self) -> str:
+        return self.session.id
+
+    @property
+    def chosen(self) -> Chosen:
+        effort = self.sessions.config.reasoning_effort or ""
+        return Chosen(self.session.mode, self.session.model, effort, self.sessions.models())
+
+    @property
+    def _standing(self) -> tuple[str, str]:
+        return self.session.mode, self.session.model
+
+    # What the editor asks for
+
+    async def prompt(self, blocks: Sequence[Block]) -> EndedPrompt:
+        """Runs a turn. What is said while one runs is heard in its next step, or else has a turn afterwards. Raises
+        `AgentError`."""
+        said = message_of(blocks, str(self.sessions.root), self._pastes)
+        command, waiting = own_command(said.text), WaitingPrompt(said)
+        if command is None:
+            self._waiting.append(waiting)
+        async with self._turns:
+            if waiting.ended is not None:
+                return waiting.ended
+            if command is None:
+                self._waiting.remove(waiting)
+                return await self._turn(said)
+            if text := said_by(*command, self._pastes):
+                return await self._turn(User((Text(text), *self._pastes.beside(text), *said.parts[1:])))
+            told = await run_command(*command, self.sessions, self.session, self._hear)
+            await self._send(update_agent_message_text(told))
+            return EndedPrompt("answered")
+
+    def cancel(self) -> None:
+        """Ends the turn soon, and what waits for its end is not said."""
+        for waiting in self._waiting:
+            waiting.ended = EndedPrompt("interrupted")
+        self._waiting.clear()
+        self.session.interrupt()
+
+    async def change_mode(self, name: str) -> None:
+        """Raises `AgentError`."""
+        await self.session.change_mode(mode_named(name))
+        await self._tell_choices()
+
+    async def change_model(self, name: str) -> None:
+        """Raises `AgentError`, also while a turn runs."""
+        await self._reopen(self.sessions.config, name)
+
+    async def change_effort(self, name: str) -> None:
+        """As `change_model`."""
+        await self._reopen(with_effort(self._config, effort_named(name)), self.session.model)
+
+    async def greet(self, notices: Sequence[str] = ()) -> None:
+        """Tells what an editor should know of a session that it has opened."""
+        again = (ASKED_AGAIN,) if self.session.is_at_question else ()
+        for update in noted((*notices, *self.session.news, *again)):
+            await self._send(update)
+        await self._tell_commands()
+
+    async def replay(self) -> None:
+        """Tells all that was said in the session, also what has left the model's view. Raises `AgentError`."""
+        log = await self.sessions.log(self.id)
+        shown = await asyncio.to_thread(self.sessions.visible, Conversation(log.messages))
+        for update in (*replayed(shown.messages, self._told.root), *noted((log.told,) if log.told else ())):
+            await self._send(update)
+
+    def begin_to_greet(self, notices: Sequence[str] = ()) -> None:
+        """Greets once the request that is being answered is answered."""
+        self._begin(self.greet(notices))
+
+    async def close(self) -> None:
+        """Ends what runs; a question about a call stays open. Raises `AgentError`."""
+        self.session.leave_turn()
+        running = [*self._questions.values(), *self._aside]
+        for task in running:
+            task.cancel()
+        await asyncio.gather(*running, return_exceptions=True)
+        try:
+            await self.session.close()
+        finally:
+            await self.sessions.close()
+
+    # Turns
+
+    async def _turn(self, said: User) -> EndedPrompt:
+        heard: list[WaitingPrompt] = []
+
+        def said_meanwhile() -> tuple[User, ...]:
+            heard.extend(self._waiting)
+            self._waiting.clear()
+            return tuple(waiting.said for waiting in heard if waiting.ended is None)
+
+        ended, beside = EndedPrompt("failed"), [part for part in said.parts if isinstance(part, Image | Note)]
+        try:
+            async with aclosing(self.session.send(said.text, beside, pending_messages=said_meanwhile)) as events:
+                async for event in events:
+                    await self._tell(event)
+                    ended = _counted(ended, event)
+        finally:
+            for waiting in heard:
+                waiting.ended = replace(ended, usage=Usage())
+            for id in tuple(self._questions):
+                self._ask_no_more(id)
+        await self._tell_title()
+        return ended
+
+    async def _reopen(self, config: Config, model: str) -> None:
+        if self._turns.locked():
+            raise UsageError("a turn is running; choose again when it is over")
+        async with self._turns:
+            before, was = self.session, self.sessions.config
+            await before.close()
+            self.sessions.config = config
+            try:
+                await self._open_again(before, model)
+            except AgentError:
+                self.sessions.config = was
+                await self._open_again(before, before.model)
+                raise
+            await self._tell_choices()
+
+    async def _open_again(self, before: Session, model: str) -> None:
+        """A session in which nothing was said is not stored: it begins anew under the same name."""
+        if before.history.messages:
+            opened = await self.sessions.open(before.id, model, opening="again")
+        else:
+            opened = await self.sessions.open(None, model, new_id=before.id)
+        if opened.mode != before.mode:
+            await opened.change_mode(mode_named(before.mode))
+        self._adopt(opened)
+
+    # What the editor is told
+
+    def _hear(self, event: Event) -> None:
+        """What happens between two turns, and while a command works."""
+        self._begin(self._tell(event))
+
+    async def _tell(self, event: Event) -> None:
+        self._told, updates = updates_of(self._told, event)
+        for update in updates:
+            await self._send(spent(update, self.session.cost) if isinstance(update, UsageUpdate) else update)
+        match event:
+            case PermissionAsked() | PlanSubmitted() | QuestionAsked():
+                self._questions[event.id] = asyncio.create_task(self._ask(event))
+            case PermissionAnswered(id=id) | PlanAnswered(id=id) | QuestionAnswered(id=id):
+                self._ask_no_more(id)
+        if self._standing != self._known:
+            await self._tell_choices()
+
+    async def _tell_choices(self) -> None:
+        self._known = self._standing
+        chosen = self.chosen
+        await self._send(CurrentModeUpdate(session_update="current_mode_update", current_mode_id=chosen.mode))
+        options = choices_of(chosen)
+        await self._send(ConfigOptionUpdate(session_update="config_option_update", config_options=[*options]))
+
+    async def _tell_commands(self) -> None:
+        commands = available_commands(self.session)
+        update = AvailableCommandsUpdate(session_update="available_commands_update", available_commands=commands)
+        await self._send(update)
+
+    async def _tell_title(self) -> None:
+        if self.session.title != self._title:
+            self._title, now = self.session.title, datetime.now(UTC).isoformat(timespec="seconds")
+            info = SessionInfoUpdate(session_update="session_info_update", title=self._title, updated_at=now)
+            await self._send(info)
+
+    async def _send(
+        self, update: Update | CurrentModeUpdate | ConfigOptionUpdate | AvailableCommandsUpdate | SessionInfoUpdate
+    ) -> None:
+        await self._client.session_update(self.id, update)
+
+    def _begin(self, work: Coroutine[Any, Any, None]) -> None:
+        async def until_gone() -> None:
+            with suppress(ConnectionError):  # nobody is there any more to be told
+                await work
+
+        task = asyncio.create_task(until_gone())
+        self._aside.add(task)
+        task.add_done_callback(self._aside.discard)
+
+    # What the editor is asked
+
+    async def _ask(self, question: OpenQuestion) -> None:
+        """An editor that has gone answers nothing: the question stays, for when the session goes on."""
+        with suppress(ConnectionError):
+            self.session.answer(question.id, await self._answer_to(question))
+
+    async def _answer_to(self, question: OpenQuestion) -> Answer:
+        asked = editor_question(question, self._told.root)
+        try:
+            if isinstance(question, QuestionAsked) and self._has_forms:
+                filled = await self._client.create_elicitation(question.question, form_of(question, self.id))
+                accepted = isinstance(filled, AcceptElicitationResponse)
+                return form_answer(question, filled.content or {}) if accepted else ""
+            if not asked.options:
+                return asked.otherwise
+            answer = await self._client.request_permission(self.id, asked.call, list(asked.options))
+            return asked.answer(answer.outcome)
+        except (RequestError, ValueError):  # the editor cannot ask this, or its answer is none
+            return asked.otherwise
+
+    def _ask_no_more(self, id: str) -> None:
+        """It is answered, by whomever."""
+        task = self._questions.pop(id, None)
+        if task is not None:
+            task.cancel()
+
+
+def _counted(ended: EndedPrompt, event: Event) -> EndedPrompt:
+    """What becomes of a prompt, with one more event of its turn."""
+    match event:
+        case ReplyFinished(usage=usage) | AgentActivity(event=ReplyFinished(usage=usage)):
+            return replace(ended, usage=ended.usage + usage)
+        case TurnFinished(end=end):
+            return replace(ended, end=end)
+        case TurnFailed():
+            return replace(ended, failure=event)
+        case _:
+            return ended

@@ -1,0 +1,87 @@
+"""What an editor may choose for a session: its permission mode, its model, how hard that thinks. Pure."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from acp.schema import (
+    SessionConfigOptionSelect,
+    SessionConfigSelectOption,
+    SessionMode,
+    SessionModeState,
+)
+
+from agent.config.options import EFFORTS, MODES, Mode
+from agent.config.values import Config
+from agent.context.reminder_notes import MODES as MEANINGS
+from agent.errors import UsageError
+
+MODE, MODEL, EFFORT = "mode", "model", "thought_level"
+"""The ids of the options."""
+AS_CONFIGURED = "default"
+"""The effort where none is set."""
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """How it stands with a session."""
+
+    mode: str
+    model: str
+    effort: str
+    """Empty where none is set."""
+    models: Sequence[str]
+    """Those to offer."""
+
+
+def modes_of(chosen: Chosen) -> SessionModeState:
+    modes = [SessionMode(id=mode, name=_titled(mode), description=MEANINGS[mode]) for mode in MODES]
+    return SessionModeState(current_mode_id=chosen.mode, available_modes=modes)
+
+
+def options_of(chosen: Chosen) -> list[SessionConfigOptionSelect]:
+    models = dict.fromkeys((chosen.model, *chosen.models))
+    modes = [SessionConfigSelectOption(value=mode, name=_titled(mode), description=MEANINGS[mode]) for mode in MODES]
+    named = [SessionConfigSelectOption(value=model, name=model) for model in models]
+    efforts = [SessionConfigSelectOption(value=level, name=_titled(level)) for level in (AS_CONFIGURED, *EFFORTS)]
+    return [
+        SessionConfigOptionSelect(
+            id=MODE, name="Mode", category="mode", type="select", current_value=chosen.mode, options=modes,
+            description="What runs without a question",
+        ),
+        SessionConfigOptionSelect(
+            id=MODEL, name="Model", category="model", type="select", current_value=chosen.model, options=named
+        ),
+        SessionConfigOptionSelect(
+            id=EFFORT, name="Thinking", category="thought_level", type="select", options=efforts,
+            current_value=chosen.effort or AS_CONFIGURED, description="How hard the model thinks, where it can",
+        ),
+    ]  # fmt: skip
+
+
+def mode_named(name: str) -> Mode:
+    """Raises `UsageError`."""
+    mode = next((mode for mode in MODES if mode == name), None)
+    if mode is None:
+        raise UsageError(f"there is no mode `{name}`; the modes are {', '.join(f'`{mode}`' for mode in MODES)}")
+    return mode
+
+
+def effort_named(name: str) -> str | None:
+    """None where none is to be set. Raises `UsageError`."""
+    if name == AS_CONFIGURED:
+        return None
+    if name not in EFFORTS:
+        raise UsageError(f"there is no effort `{name}`; there are {', '.join(f'`{each}`' for each in EFFORTS)}")
+    return name
+
+
+def with_effort(config: Config, effort: str | None) -> Config:
+    """The configuration with this effort, which wins over what files say of a model."""
+    if effort is None:
+        return config
+    sources = {**config.sources, "agent.reasoning_effort": "command line"}
+    return replace(config, reasoning_effort=effort, sources=sources)
+
+
+def _titled(word: str) -> str:
+    return word[:1].upper() + word[1:].replace("-", " ")

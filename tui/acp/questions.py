@@ -1,0 +1,147 @@
+"""A question of a session as an editor can put it, and what its answer means. Nothing but a choice that was offered
+allows anything. Pure."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from acp.helpers import text_block, tool_content
+from acp.schema import (
+    AllowedOutcome,
+    DeniedOutcome,
+    ElicitationFormSessionMode,
+    ElicitationMultiSelectPropertySchema,
+    ElicitationSchema,
+    ElicitationStringPropertySchema,
+    PermissionOption,
+    PermissionOptionKind,
+    StringMultiSelectItems,
+    ToolCallUpdate,
+)
+
+from agent.channel import Answer
+from agent.events.plan import PlanDecision, PlanSubmitted
+from agent.events.session import Decision, PermissionAsked, QuestionAsked
+from tui.acp.updates import CallContent, call_content, kind_of, locations
+from tui.text.inks import Line
+from tui.view.blocks import OpenQuestion
+from tui.view.question import Choice, QuestionSpec
+from tui.view.questions import panel_of
+
+NO_WORDS = "(nobody could be asked: the editor only lets its user choose; ask in your answer instead)"
+"""What a question is answered with that an editor cannot put."""
+CHOSEN, WRITTEN = "choice", "answer"
+"""The fields of a form."""
+
+
+@dataclass(frozen=True, slots=True)
+class EditorQuestion:
+    """What an editor is asked."""
+
+    call: ToolCallUpdate
+    options: tuple[PermissionOption, ...]
+    answers: Mapping[str, Answer]
+    """By the ids of the options."""
+    otherwise: Answer
+    """What anything else answers."""
+
+    def answer(self, outcome: AllowedOutcome | DeniedOutcome) -> Answer:
+        if isinstance(outcome, AllowedOutcome):
+            return self.answers.get(outcome.option_id, self.otherwise)
+        return self.otherwise
+
+
+def editor_question(question: OpenQuestion, root: str) -> EditorQuestion:
+    """The question with the choices that the terminal offers, but for those that want something written."""
+    spec = panel_of(question)
+    lasting = [choice for choice in spec.for_project if choice.is_lasting]
+    first_no = next((n for n, each in enumerate(spec.choices) if _kind(each).startswith("reject")), len(spec.choices))
+    choices = [*spec.choices[:first_no], *lasting, *spec.choices[first_no:]]
+    named = {f"{number}": choice for number, choice in enumerate(choices) if choice.answer is not None}
+    options = tuple(
+        PermissionOption(option_id=id, name=_name(choice), kind=_kind(choice)) for id, choice in named.items()
+    )
+    answers = {id: choice.answer for id, choice in named.items() if not isinstance(choice.answer, bool | None)}
+    return EditorQuestion(_call(question, spec, root), options, answers, _otherwise(question, options))
+
+
+def form_of(question: QuestionAsked, session: str) -> ElicitationFormSessionMode:
+    """The question as a form: something to choose, words to write, or both."""
+    fields: dict[str, Any] = {}
+    options = list(question.options)
+    if options and question.several:
+        items = StringMultiSelectItems(type="string", enum=options)
+        fields[CHOSEN] = ElicitationMultiSelectPropertySchema(type="array", title="Answers", items=items)
+    elif options:
+        fields[CHOSEN] = ElicitationStringPropertySchema(type="string", title="Answer", enum=options)
+    if question.takes_words:
+        title = "Or in your own words" if options else "Answer"
+        fields[WRITTEN] = ElicitationStringPropertySchema(type="string", title=title)
+    required = [*fields] if len(fields) == 1 else None
+    schema = ElicitationSchema(type="object", properties=fields, required=required)
+    return ElicitationFormSessionMode(session_id=session, requested_schema=schema)
+
+
+def form_answer(question: QuestionAsked, content: Mapping[str, object]) -> str:
+    """What was filled in: words, or else what was chosen, a line each; only what was offered."""
+    words, chosen = content.get(WRITTEN), content.get(CHOSEN)
+    if question.takes_words and isinstance(words, str) and words.strip():
+        return words.strip()
+    picked = chosen if isinstance(chosen, list) else [chosen]
+    return "\n".join(option for option in question.options if option in picked)
+
+
+def _call(question: OpenQuestion, spec: QuestionSpec, root: str) -> ToolCallUpdate:
+    headline = _words(spec.headline).removeprefix("? ")
+    reason = "\n\n".join(filter(None, map(_words, spec.reason)))
+    if isinstance(question, PermissionAsked):
+        content: list[CallContent] = [
+            *call_content(question.arguments, question.preview, root),
+            tool_content(text_block(reason)),
+        ]
+        return ToolCallUpdate(
+            tool_call_id=question.call_id,
+            title=headline,
+            kind=kind_of(question.name),
+            status="pending",
+            content=content,
+            locations=locations(question.arguments, root),
+            raw_input=dict(question.arguments),
+        )
+    is_plan = isinstance(question, PlanSubmitted)
+    return ToolCallUpdate(
+        tool_call_id=question.call_id if isinstance(question, PlanSubmitted) else question.id,
+        title=headline,
+        kind="switch_mode" if is_plan else "think",
+        status="pending",
+        content=[tool_content(text_block(spec.subject.text))] if spec.subject.text else [],
+    )
+
+
+def _otherwise(question: OpenQuestion, options: Sequence[PermissionOption]) -> Answer:
+    match question:
+        case PermissionAsked():
+            return Decision("deny")
+        case PlanSubmitted():
+            return PlanDecision("reject")
+        case QuestionAsked():
+            return "" if options else NO_WORDS
+
+
+def _name(choice: Choice) -> str:
+    return f"{choice.says} ({choice.beside})" if choice.beside and choice.is_lasting else choice.says
+
+
+def _kind(choice: Choice) -> PermissionOptionKind:
+    """How an editor is to show a choice: what it means is ours to say."""
+    match choice.answer:
+        case Decision(verdict="deny") | PlanDecision(verdict="reject") | "not now":
+            return "reject_once"
+        case str() as words if words.startswith("never"):
+            return "reject_always"
+        case _:
+            return "allow_always" if choice.is_lasting else "allow_once"
+
+
+def _words(line: Line) -> str:
+    return "".join(text for text, _ in line)

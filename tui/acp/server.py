@@ -1,0 +1,325 @@
+"""The methods of the protocol, for any number of sessions at once; and the run of the program that answers them."""
+
+import asyncio
+import functools
+import os
+from collections.abc import Callable, Coroutine, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, NoReturn, ParamSpec, TypeAlias, TypeVar
+
+from acp import PROTOCOL_VERSION, Agent, Client, RequestError
+from acp.agent.connection import AgentSideConnection
+from acp.schema import (
+    AgentCapabilities,
+    AuthenticateResponse,
+    ClientCapabilities,
+    CloseSessionResponse,
+    ForkSessionResponse,
+    Implementation,
+    InitializeResponse,
+    ListSessionsResponse,
+    LoadSessionResponse,
+    McpCapabilities,
+    NewSessionResponse,
+    PromptCapabilities,
+    PromptResponse,
+    ResumeSessionResponse,
+    SessionAdditionalDirectoriesCapabilities,
+    SessionCapabilities,
+    SessionCloseCapabilities,
+    SessionForkCapabilities,
+    SessionInfo,
+    SessionListCapabilities,
+    SessionResumeCapabilities,
+    SetSessionConfigOptionResponse,
+    SetSessionModeResponse,
+    StopReason,
+    Usage,
+)
+
+from agent.config.values import Config
+from agent.crash import crashed, secrets_of
+from agent.errors import AgentError, AuthFailed, UsageError
+from agent.events.session import TurnEnd
+from agent.messages import Usage as Counted
+from agent.sessions import Sessions
+from tui.acp.client_settings import McpServer, with_client
+from tui.acp.content import Block
+from tui.acp.editor_session import EditorSession
+from tui.acp.options import EFFORT, MODE, MODEL, modes_of, options_of
+from tui.acp.transport import LineTransport
+from tui.terminal.signals import ended_by_signals
+from tui.text.version import VERSION
+
+Opened: TypeAlias = tuple[Sessions, Sequence[str]]
+OpenFolder: TypeAlias = Callable[[str, Callable[[Config], Config]], Opened]
+"""The sessions of a folder and what is remarkable about its settings, which the second argument changes first."""
+P = ParamSpec("P")
+T = TypeVar("T")
+
+PAGE = 50
+"""Sessions that are listed at once."""
+FAILED, NO_KEY = -32603, -32000
+_STOPS: dict[TurnEnd, StopReason] = {
+    "answered": "end_turn", "interrupted": "cancelled", "step_limit": "max_turn_requests", "cost_limit":
+    "max_turn_requests", "repeated_calls": "max_turn_requests", "context_limit": "max_tokens", "failed": "end_turn",
+}  # fmt: skip
+
+
+def _told(method: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, Coroutine[Any, Any, T]]:
+    """A method that answers what goes wrong with one sentence for the editor's user; a bug of ours leaves a report
+    besides."""
+
+    @functools.wraps(method)
+    async def answered(*args: P.args, **kwargs: P.kwargs) -> T:
+        try:
+            return await method(*args, **kwargs)
+        except AgentError as error:
+            _refuse(str(error), error.code)
+        except (RequestError, ConnectionError):
+            raise
+        except Exception as error:  # noqa: BLE001  # the outermost place: what nobody expected is told here
+            server = args[0]
+            assert isinstance(server, AcpServer)
+            fault = crashed(error, server.logs, server.secrets)
+            _refuse(str(fault), fault.code)
+
+    return answered
+
+
+def _refuse(why: str, code: str) -> NoReturn:
+    raise RequestError(NO_KEY if code == AuthFailed.code else FAILED, why, {"code": code}) from None
+
+
+class AcpServer(Agent):
+    """Answers one editor."""
+
+    def __init__(self, open_folder: OpenFolder, logs: Path) -> None:
+        self.logs = logs
+        self.secrets: tuple[str, ...] = ()
+        """What no report may hold."""
+        self._open_folder = open_folder
+        self._client: Client | None = None
+        self._can = ClientCapabilities()
+        self._sessions: dict[str, EditorSession] = {}
+
+    def on_connect(self, conn: Client) -> None:
+        self._client = conn
+
+    @_told
+    async def initialize(
+        self,
+        protocol_version: int,
+        client_capabilities: ClientCapabilities | None = None,
+        client_info: Implementation | None = None,
+        **_: object,
+    ) -> InitializeResponse:
+        self._can = client_capabilities or ClientCapabilities()
+        return InitializeResponse(
+            protocol_version=PROTOCOL_VERSION,
+            agent_info=Implementation(name="ebbtide", title="Ebbtide", version=VERSION),
+            auth_methods=[],
+            agent_capabilities=AgentCapabilities(
+                load_session=True,
+                prompt_capabilities=PromptCapabilities(image=True, audio=False, embedded_context=True),
+                mcp_capabilities=McpCapabilities(http=True, sse=True),
+                session_capabilities=SessionCapabilities(
+                    list=SessionListCapabilities(),
+                    additional_directories=SessionAdditionalDirectoriesCapabilities(),
+                    fork=SessionForkCapabilities(),
+                    resume=SessionResumeCapabilities(),
+                    close=SessionCloseCapabilities(),
+                ),
+            ),
+        )
+
+    @_told
+    async def authenticate(self, method_id: str, **_: object) -> AuthenticateResponse:
+        raise UsageError("there is nothing to log in to: `ebb key set` keeps the key of a provider")
+
+    @_told
+    async def new_session(
+        self,
+        cwd: str,
+        additional_directories: list[str] | None = None,
+        mcp_servers: list[McpServer] | None = None,
+        **_: object,
+    ) -> NewSessionResponse:
+        opened = await self._opened(cwd, additional_directories, mcp_servers)
+        chosen = opened.chosen
+        return NewSessionResponse(session_id=opened.id, modes=modes_of(chosen), config_options=[*options_of(chosen)])
+
+    @_told
+    async def load_session(
+        self,
+        cwd: str,
+        session_id: str,
+        mcp_servers: list[McpServer] | None = None,
+        additional_directories: list[str] | None = None,
+        **_: object,
+    ) -> LoadSessionResponse:
+        opened = await self._opened(cwd, additional_directories, mcp_servers, session_id, replays=True)
+        chosen = opened.chosen
+        return LoadSessionResponse(modes=modes_of(chosen), config_options=[*options_of(chosen)])
+
+    @_told
+    async def resume_session(
+        self,
+        session_id: str,
+        cwd: str,
+        additional_directories: list[str] | None = None,
+        mcp_servers: list[McpServer] | None = None,
+        **_: object,
+    ) -> ResumeSessionResponse:
+        opened = await self._opened(cwd, additional_directories, mcp_servers, session_id)
+        chosen = opened.chosen
+        return ResumeSessionResponse(modes=modes_of(chosen), config_options=[*options_of(chosen)])
+
+    @_told
+    async def fork_session(
+        self,
+        session_id: str,
+        cwd: str,
+        additional_directories: list[str] | None = None,
+        mcp_servers: list[McpServer] | None = None,
+        **_: object,
+    ) -> ForkSessionResponse:
+        opened = await self._opened(cwd, additional_directories, mcp_servers, session_id, forks=True)
+        chosen = opened.chosen
+        return ForkSessionResponse(session_id=opened.id, modes=modes_of(chosen), config_options=[*options_of(chosen)])
+
+    @_told
+    async def list_sessions(
+        self, cwd: str | None = None, cursor: str | None = None, **_: object
+    ) -> ListSessionsResponse:
+        start = int(cursor) if cursor is not None and cursor.isdecimal() and len(cursor) < 9 else 0
+        sessions, _notices = self._open_folder(cwd or os.getcwd(), lambda config: config)
+        try:
+            found = await sessions.recent(everywhere=cwd is None, limit=start + PAGE + 1)
+        finally:
+            await sessions.close()
+        page = [
+            SessionInfo(
+                session_id=info.id,
+                cwd=info.project,
+                title=info.title,
+                updated_at=datetime.fromtimestamp(info.updated_at, UTC).isoformat(timespec="seconds"),
+            )
+            for info in found[start : start + PAGE]
+        ]
+        more = str(start + PAGE) if len(found) > start + PAGE else None
+        return ListSessionsResponse(sessions=page, next_cursor=more)
+
+    @_told
+    async def set_session_mode(self, session_id: str, mode_id: str, **_: object) -> SetSessionModeResponse:
+        await self._held(session_id).change_mode(mode_id)
+        return SetSessionModeResponse()
+
+    @_told
+    async def set_config_option(
+        self, config_id: str, session_id: str, value: str | bool, **_: object
+    ) -> SetSessionConfigOptionResponse:
+        held = self._held(session_id)
+        change = {MODE: held.change_mode, MODEL: held.change_model, EFFORT: held.change_effort}.get(config_id)
+        if change is None:
+            raise UsageError(f"there is no option `{config_id}`; there are `{MODE}`, `{MODEL}` and `{EFFORT}`")
+        await change(str(value))
+        return SetSessionConfigOptionResponse(config_options=[*options_of(held.chosen)])
+
+    @_told
+    async def prompt(self, session_id: str, prompt: list[Block], **_: object) -> PromptResponse:
+        ended = await self._held(session_id).prompt(prompt)
+        if ended.failure is not None:
+            _refuse(ended.failure.message, ended.failure.code)
+        return PromptResponse(stop_reason=_STOPS[ended.end], usage=_usage(ended.usage))
+
+    @_told
+    async def cancel(self, session_id: str, **_: object) -> None:
+        if session_id in self._sessions:  # of one that is not open there is nothing to end, and nobody to be told
+            self._sessions[session_id].cancel()
+
+    @_told
+    async def close_session(self, session_id: str, **_: object) -> CloseSessionResponse:
+        held = self._held(session_id)
+        del self._sessions[session_id]
+        await held.close()
+        return CloseSessionResponse()
+
+    async def ext_method(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
+        raise RequestError.method_not_found(f"_{method}")
+
+    async def ext_notification(self, method: str, params: dict[str, Any]) -> None:
+        """None means anything here."""
+
+    async def close(self) -> None:
+        """Ends all sessions; one that cannot be closed does not keep the others from it."""
+        held, self._sessions = [*self._sessions.values()], {}
+        await asyncio.gather(*(each.close() for each in held), return_exceptions=True)
+
+    def leave(self) -> None:
+        """The editor has gone: questions stay open, what runs is stopped."""
+        for held in self._sessions.values():
+            held.session.leave_turn()
+
+    async def _opened(
+        self,
+        cwd: str,
+        folders: Sequence[str] | None,
+        servers: Sequence[McpServer] | None,
+        resume: str | None = None,
+        *,
+        forks: bool = False,
+        replays: bool = False,
+    ) -> EditorSession:
+        if not os.path.isabs(cwd):
+            raise UsageError(f"the working folder `{cwd}` must be named from the root on")
+        sessions, notices = self._open_folder(cwd, lambda config: with_client(config, servers or (), folders or ()))
+        try:
+            self.secrets = (*self.secrets, *filter(None, secrets_of(sessions.config, os.environ)))
+            if resume is not None and not forks and resume in self._sessions:
+                raise UsageError(f"the session `{resume}` is open already; close it first")
+            if forks and resume is not None:
+                resume = (await (await sessions.library()).fork(resume)).id
+            session = await sessions.open(resume)
+        except BaseException:
+            await sessions.close()
+            raise
+        assert self._client is not None
+        elicitation = self._can.elicitation
+        has_forms = elicitation is not None and elicitation.form is not None
+        held = self._sessions[session.id] = EditorSession(sessions, session, self._client, has_forms=has_forms)
+        if replays:
+            await held.replay()
+        held.begin_to_greet(notices)
+        return held
+
+    def _held(self, session: str) -> EditorSession:
+        held = self._sessions.get(session)
+        if held is None:
+            raise UsageError(f"no session `{session}` is open; load it first")
+        return held
+
+
+def _usage(counted: Counted) -> Usage:
+    return Usage(
+        input_tokens=counted.input,
+        output_tokens=counted.output,
+        total_tokens=counted.total,
+        cached_read_tokens=counted.cache_read,
+        cached_write_tokens=counted.cache_write,
+        thought_tokens=counted.reasoning,
+    )
+
+
+async def serve(server: AcpServer, transport: LineTransport) -> int:
+    """Answers until the editor goes, or somebody ends the program; the exit code."""
+    connection = AgentSideConnection(server, transport, listening=False, use_unstable_protocol=True)
+    with ended_by_signals(transport.end) as ending:
+        try:
+            await connection.listen()
+        finally:
+            server.leave()
+            await connection.close()
+            await server.close()
+    return ending.code

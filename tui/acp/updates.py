@@ -1,0 +1,284 @@
+"""What happens in a session, and what was said in it earlier, as updates for an editor. Pure."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TypeAlias
+
+from acp.helpers import (
+    plan_entry,
+    text_block,
+    tool_content,
+    tool_diff_content,
+    update_agent_message_text,
+    update_agent_thought_text,
+    update_plan,
+    update_user_message,
+)
+from acp.schema import (
+    AgentMessageChunk,
+    AgentPlanUpdate,
+    AgentThoughtChunk,
+    ContentToolCallContent,
+    Cost,
+    FileEditToolCallContent,
+    ImageContentBlock,
+    TerminalToolCallContent,
+    ToolCallLocation,
+    ToolCallProgress,
+    ToolCallStart,
+    ToolCallStatus,
+    ToolKind,
+    UsageUpdate,
+    UserMessageChunk,
+)
+
+from agent.archive.markdown import fenced
+from agent.context.tool_selection import meant
+from agent.events.plan import PlanAnswered, PlanSubmitted
+from agent.events.session import (
+    AgentActivity,
+    CallEdited,
+    ContextMeasured,
+    Event,
+    PermissionAnswered,
+    PermissionAsked,
+    QuestionAnswered,
+    QuestionAsked,
+    ReasoningDelta,
+    Steered,
+    TextDelta,
+    ToolFinished,
+    ToolProgress,
+    ToolStarted,
+    TurnFailed,
+    TurnStarted,
+)
+from agent.events.view import FilesChanged
+from agent.messages import Assistant, Image, Message, OutputStatus, Reasoning, Text, ToolCall, ToolOutput, User
+from tui.plain.print_events import lines_of_new
+from tui.text.unified_diff import FileDiff, Hunk, files_of
+from tui.view.agents import agent_line
+from tui.view.blocks import Call
+from tui.view.titles import command_of, path_of, title_of, within
+from tui.view.todos import items_of
+
+Update: TypeAlias = (
+    UserMessageChunk
+    | AgentMessageChunk
+    | AgentThoughtChunk
+    | ToolCallStart
+    | ToolCallProgress
+    | AgentPlanUpdate
+    | UsageUpdate
+)
+CallContent: TypeAlias = ContentToolCallContent | FileEditToolCallContent | TerminalToolCallContent
+
+PRINTED = 4_000
+"""Characters of what a running call has printed that are shown: each update brings all of them again."""
+LONGEST_OUTPUT = 20_000
+"""Characters of an output that are shown when a call is over."""
+
+_KINDS: Mapping[str, ToolKind] = {
+    "read": "read", "read_result": "read", "bash_output": "read", "diagnostics": "read", "symbols": "search",
+    "repo_map": "search", "write": "edit", "edit": "edit", "apply_patch": "edit", "edit_notebook": "edit",
+    "bash": "execute", "bash_kill": "execute", "glob": "search", "grep": "search", "recall": "search",
+    "web_search": "search", "web_fetch": "fetch", "ask_user": "think", "submit_plan": "think", "task": "think",
+}  # fmt: skip
+_STATUSES: Mapping[OutputStatus, ToolCallStatus] = {"done": "completed"}
+"""Of outputs; the others have failed."""
+_LIST = "todo"
+"""The tool whose calls are shown as the plan."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunningCall:
+    """A call that an editor has been told of and that is not over."""
+
+    name: str
+    arguments: Mapping[str, object]
+    printed: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What an editor has been told of a session, as far as later updates go on from there."""
+
+    root: str
+    """The working folder."""
+    calls: Mapping[str, RunningCall] = field(default_factory=dict)
+    """By their ids."""
+
+
+def updates_of(told: Told, event: Event) -> tuple[Told, tuple[Update, ...]]:
+    """What an event tells an editor. Questions are put in requests of their own, and the end of a turn is the answer to
+    its prompt."""
+    match event:
+        case TextDelta(text=text):
+            return told, (update_agent_message_text(text),)
+        case ReasoningDelta(text=text):
+            return told, (update_agent_thought_text(text),)
+        case ToolStarted(call_id=id, name=name, arguments=arguments):
+            return _with(told, id, RunningCall(name, arguments)), _begun(id, name, arguments, told.root)
+        case CallEdited(call_id=id, name=name, arguments=arguments):
+            changed = replace(told.calls.get(id, RunningCall(name, arguments)), arguments=arguments)
+            title = title_of(name, within(arguments, told.root))
+            return _with(told, id, changed), (_progress(id, title=title, raw_input=dict(arguments)),)
+        case ToolProgress(call_id=id, text=text):
+            return _printed(told, id, text)
+        case AgentActivity(call_id=id):
+            line = agent_line(event, 0)
+            return _printed(told, id, line) if line else (told, ())
+        case ToolFinished():
+            return _finished(told, event)
+        case ContextMeasured(used=used, effective=effective):
+            return told, (UsageUpdate(session_update="usage_update", used=used, size=effective),)
+        case (
+            TurnStarted() | Steered() | TurnFailed() | FilesChanged() | PermissionAsked() | PermissionAnswered()
+            | QuestionAsked() | QuestionAnswered() | PlanSubmitted() | PlanAnswered()
+        ):  # fmt: skip
+            return told, ()
+        case _:
+            return told, noted(lines_of_new(event))
+
+
+def noted(lines: Sequence[str]) -> tuple[AgentThoughtChunk, ...]:
+    """What the program says itself: nothing that the model has answered."""
+    return (update_agent_thought_text("\n".join(lines) + "\n\n"),) if lines else ()
+
+
+def spent(used: UsageUpdate, cost: float | None) -> UsageUpdate:
+    """How full the window is, with the US dollars of the session so far, where they are known."""
+    return used.model_copy(update={"cost": Cost(amount=cost, currency="USD")}) if cost else used
+
+
+def replayed(messages: Sequence[Message], root: str) -> Iterator[Update]:
+    """What was said in a session earlier, in order. Calls that never got an output are shown as failed."""
+    outputs = {output.call_id: output for one in messages if isinstance(one, User) for output in one.outputs}
+    for message in messages:
+        match message:
+            case User():
+                for part in message.parts:
+                    if isinstance(part, Text):
+                        yield update_user_message(text_block(part.whole or part.text))
+                    elif isinstance(part, Image):
+                        picture = ImageContentBlock(type="image", data=part.data, mime_type=part.media_type)
+                        yield update_user_message(picture)
+            case Assistant():
+                for said in message.parts:
+                    match said:
+                        case Text(text=text):
+                            yield update_agent_message_text(text)
+                        case Reasoning(text=text) if text:
+                            yield update_agent_thought_text(text)
+                        case ToolCall():
+                            yield from _replayed_call(meant(said), outputs.get(said.id), root)
+
+
+def _replayed_call(call: ToolCall, output: ToolOutput | None, root: str) -> Iterator[Update]:
+    arguments = call.arguments if output is None or output.edited is None else output.edited
+    status: OutputStatus = "interrupted" if output is None else output.status
+    told = Told(root, {call.id: RunningCall(call.name, arguments)})
+    ended = ToolFinished(call.id, call.name, status, "it was interrupted" if output is None else output.text)
+    yield from _begun(call.id, call.name, arguments, root)
+    yield from _finished(told, ended)[1]
+
+
+def call_content(arguments: Mapping[str, object], diff: str, root: str) -> list[CallContent]:
+    """What a call would do, to be looked at before it does."""
+    if diff:
+        return list(diffs(diff, root))
+    command = command_of(arguments)
+    return [_text("\n".join(fenced(command, "sh")))] if command else []
+
+
+def diffs(diff: str, root: str) -> Iterator[FileEditToolCallContent]:
+    """A unified diff as the editor takes one: for each place that changes, what stands there before and then."""
+    for file in files_of(diff):
+        path = _absolute(file.name, root)
+        for part in file.parts:
+            if isinstance(part, Hunk):
+                yield tool_diff_content(path, _side(part, "added", file), _old_side(part, file))
+
+
+def kind_of(name: str) -> ToolKind:
+    return _KINDS.get(name, "other")
+
+
+def locations(arguments: Mapping[str, object], root: str) -> list[ToolCallLocation]:
+    """Where in the project a call works, to be followed."""
+    path, line = path_of(arguments), arguments.get("offset")
+    if not path:
+        return []
+    return [ToolCallLocation(path=_absolute(path, root), line=line if isinstance(line, int) and line > 0 else None)]
+
+
+def _with(told: Told, id: str, call: RunningCall) -> Told:
+    return replace(told, calls={**told.calls, id: call})
+
+
+def _begun(id: str, name: str, arguments: Mapping[str, object], root: str) -> tuple[Update, ...]:
+    if name == _LIST:
+        return ()
+    start = ToolCallStart(
+        session_update="tool_call",
+        tool_call_id=id,
+        title=title_of(name, within(arguments, root)),
+        kind=kind_of(name),
+        status="in_progress",
+        raw_input=dict(arguments),
+        content=call_content(arguments, "", root) or None,
+        locations=locations(arguments, root) or None,
+    )
+    return (start,)
+
+
+def _printed(told: Told, id: str, text: str) -> tuple[Told, tuple[Update, ...]]:
+    """With what a running call has printed more."""
+    call = told.calls.get(id)
+    if call is None:
+        return told, ()
+    call = replace(call, printed=(call.printed + text)[-PRINTED:])
+    shown = [*call_content(call.arguments, "", told.root), _text("\n".join(fenced(call.printed)))]
+    return _with(told, id, call), (_progress(id, content=shown),)
+
+
+def _finished(told: Told, event: ToolFinished) -> tuple[Told, tuple[Update, ...]]:
+    call = told.calls.get(event.call_id)
+    after = replace(told, calls={id: one for id, one in told.calls.items() if id != event.call_id})
+    status, arguments = _STATUSES.get(event.status, "failed"), call.arguments if call is not None else {}
+    if event.name == _LIST:
+        return after, (_plan(arguments),) if event.status == "done" else ()
+    content = call_content(arguments, event.diff, told.root)
+    if event.text.strip() and not (event.diff and status == "completed"):
+        cut = event.text[:LONGEST_OUTPUT]
+        more = len(event.text) - len(cut)
+        content.append(_text("\n".join(fenced(cut + (f"\n… {more:,} more characters" if more else "")))))
+    return after, (_progress(event.call_id, status=status, content=content),)
+
+
+def _plan(arguments: Mapping[str, object]) -> AgentPlanUpdate:
+    """The model's list of what is to be done."""
+    statuses = {"doing": "in_progress", "done": "completed"}
+    items = items_of(Call("", _LIST, arguments))
+    return update_plan([plan_entry(item.text, status=statuses.get(item.status, "pending")) for item in items])  # type: ignore[arg-type]  # one of its words
+
+
+def _progress(id: str, **more: object) -> ToolCallProgress:
+    return ToolCallProgress.model_validate({"session_update": "tool_call_update", "tool_call_id": id, **more})
+
+
+def _text(text: str) -> ContentToolCallContent:
+    return tool_content(text_block(text))
+
+
+def _absolute(path: str, root: str) -> str:
+    return path if path.startswith("/") else f"{root.rstrip('/')}/{path}"
+
+
+def _old_side(hunk: Hunk, file: FileDiff) -> str | None:
+    """None where there was no file."""
+    return None if file.state == "new" else _side(hunk, "removed", file)
+
+
+def _side(hunk: Hunk, kind: str, file: FileDiff) -> str:
+    return "".join(line.text + "\n" * line.ends for line in hunk.lines if line.kind in (kind, "kept"))
