@@ -9,6 +9,7 @@ import pytest
 
 from agent.config.load import load_config
 from agent.errors import UsageError
+from agent.extensions.custom_commands import find_commands
 from agent.extensions.places import places
 from agent.extensions.plugin_source import copied
 from tests.running import Run, ebb
@@ -29,7 +30,7 @@ class Owner:
             each.mkdir()
         self.put(".claude-plugin/plugin.json", json.dumps({"name": "kit", "version": "1.2", "description": "A kit."}))
         self.put("skills/pdf/SKILL.md", "---\nname: pdf\ndescription: Reads PDFs.\n---\nUse it.\n")
-        self.put("commands/hello.md", "---\ndescription: Greets.\n---\nSay hello.\n")
+        self.put("commands/hello.md", "---\ndescription: Greets.\n---\nSay hello of ${CLAUDE_PLUGIN_ROOT}/hello.txt.\n")
         self.put("agents/critic.md", "---\nname: critic\ndescription: Finds faults.\n---\nFind faults.\n")
         self.put("hooks/hooks.json", json.dumps(HOOKS))
         self.put(
@@ -178,6 +179,8 @@ def test_hooks_and_servers_of_a_plugin_are_there_in_sessions_until_its_files_cha
     servers = ebb("-C", str(owner.project), "mcp", "list", "--json", home=owner.home).result
     assert (servers["name"], servers["owner"], servers["source"]) == ("forge", "user", "plugin kit")
     config = load_config(owner.project, {"HOME": str(owner.home), "EBB_HOME": str(owner.home)}, {})
+    (hello,), _ = find_commands(config)
+    assert hello.text == f"Say hello of {owner.home}/data/plugins/kit/hello.txt.\n"
     (owner.project / ".claude" / "skills").mkdir(parents=True)
     kept = owner.home / "data" / "plugins" / "kit"
     assert [(place.owner, place.folder) for place in places("skill", config)] == [

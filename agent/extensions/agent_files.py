@@ -72,7 +72,7 @@ def _read(path: Path, place: Place) -> AgentFile | None:
     shown += [f"has the tools: {', '.join(tools)}"] if tools is not None else []
     shown += [f"runs with the model: {model}"] if model else []
     item = item_in(place, name, path, digest_of_text(written), shown)
-    return AgentFile(name, description, prompt.strip(), tools, without, model, mode == "plan", item)
+    return AgentFile(name, description, place.with_folder(prompt.strip()), tools, without, model, mode == "plan", item)
 
 
 def _tools(head: Mapping[str, object]) -> tuple[tuple[str, ...] | None, tuple[str, ...]]:

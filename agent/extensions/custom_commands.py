@@ -18,7 +18,7 @@ from tools.outputs.extent import counted, shortened
 Form: TypeAlias = Literal["markdown", "toml"]
 
 _NAME = re.compile(r"[\w.:-]+")
-_SHELL_MARKDOWN = re.compile(r"(?<!\S)!`([^`\n]+)`")
+_SHELL_MARKDOWN = re.compile(r"(?<!\S)!`(?P<line>[^`\n]+)`|^```!\n(?P<block>.*?)^```[ \t]*$", re.MULTILINE | re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,13 +56,14 @@ def _read(path: Path, place: Place) -> CustomCommand:
         raise UnusableFile("its name holds what cannot be in the name of a command")
     written = text_of(path, place.boundary)
     head, text = _toml(written) if path.suffix == ".toml" else split(written)
+    text = place.with_folder(text)
     form: Form = "toml" if path.suffix == ".toml" else "markdown"
     if not text.strip():
         raise UnusableFile("it says nothing")
     tools, hint = list_at(head, "allowed-tools") or (), text_at(head, "argument-hint")
     description = text_at(head, "description") or shortened(text.strip().splitlines()[0].lstrip("# "), 80)
     shown = [f"says: {description} ({counted(len(text.splitlines()), 'line')})"]
-    shown += [f"runs: {line}" for line in shell_lines(text, form)]
+    shown += [f"runs: {line}" for lines in shell_lines(text, form) for line in lines.splitlines()]
     shown += [f"would have without a question: {', '.join(tools)}"] if tools else []
     item = item_in(place, name, path, digest_of_text(written), shown)
     return CustomCommand(name, description, hint, text, form, tools, text_at(head, "model"), path, place.source, item)
@@ -104,8 +105,9 @@ def parts_of(text: str, form: Form) -> tuple[TextPart, ...]:
 
 def _shell_places(text: str, form: Form) -> list[tuple[int, int, str]]:
     if form == "markdown":
-        return [(match.start(), match.end(), match[1].strip()) for match in _SHELL_MARKDOWN.finditer(text)]
-    found, at = [], 0
+        found = _SHELL_MARKDOWN.finditer(text)
+        return [(match.start(), match.end(), (match["line"] or match["block"]).strip()) for match in found]
+    places, at = [], 0
     while (start := text.find("!{", at)) >= 0:
         depth, stop = 1, start + 2
         while stop < len(text) and depth:
@@ -113,6 +115,6 @@ def _shell_places(text: str, form: Form) -> list[tuple[int, int, str]]:
             stop += 1
         if depth:
             break
-        found.append((start, stop, text[start + 2 : stop - 1].strip()))
+        places.append((start, stop, text[start + 2 : stop - 1].strip()))
         at = stop
-    return found
+    return places

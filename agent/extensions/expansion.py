@@ -27,16 +27,19 @@ class Expansion:
 
 
 def expanded(text: str, form: Form, written: str) -> Expansion:
-    """`written`: what follows the name of the command. Where a text has no place for it, it stands at the end."""
+    """`written`: what follows the name of the command. Where a text has no place for it, it stands at the end. The
+    first word is `$1`, but `$0` in a text that has one, as in `$ARGUMENTS[0]`."""
     parts = parts_of(text, form)
+    words = (match for part in parts if not part.is_shell for match in _PLACE.finditer(part.text))
+    first = 0 if any(match["number"] == "0" for match in words) else 1
     has_place = any(_ARGS in part.text if form == "toml" else _PLACE.search(part.text) for part in parts)
-    put = tuple(TextPart(_put(part, form, written), part.is_shell) for part in parts)
+    put = tuple(TextPart(_put(part, form, written, first), part.is_shell) for part in parts)
     if written and not has_place:
         put = (*put, TextPart(f"\n\nARGUMENTS: {written}"))
     return Expansion(put)
 
 
-def _put(part: TextPart, form: Form, written: str) -> str:
+def _put(part: TextPart, form: Form, written: str, first: int) -> str:
     if form == "toml":
         text = part.text.replace(_ARGS, shlex.quote(written) if part.is_shell else written)
         return text if part.is_shell else _FILE.sub(lambda match: f"@{_quoted(match[1].strip())}", text)
@@ -45,7 +48,10 @@ def _put(part: TextPart, form: Form, written: str) -> str:
     def argument(match: re.Match[str]) -> str:
         if match["index"] is not None:
             return _at(words, int(match["index"]))
-        return _at(words, int(match["number"]) - 1) if match["number"] is not None else written
+        if match["number"] is None:
+            return written
+        index = int(match["number"]) - first
+        return _at(words, index) if index >= 0 else match[0]
 
     return _PLACE.sub(argument, part.text)
 

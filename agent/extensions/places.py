@@ -51,6 +51,10 @@ class Place:
     below: str = ""
     """The folder of the project that it is for, from the top on; empty at the top."""
 
+    def with_folder(self, text: str) -> str:
+        """A text with the folder of the plugin that it belongs to in the place of the variable for that."""
+        return text.replace("${CLAUDE_PLUGIN_ROOT}", str(self.boundary)) if self.owner == "plugin" else text
+
     def shown(self, path: Path) -> str:
         """A path for people: of what is in a project from its top on."""
         return str(path.relative_to(self.boundary) if self.owner == "project" and self.boundary else path)

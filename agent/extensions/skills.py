@@ -27,7 +27,7 @@ class Skill:
     description: str
     path: Path
     """Its SKILL.md."""
-    source: Source
+    place: Place
     hint: str
     """What may follow its name, for people."""
     tools: tuple[str, ...]
@@ -37,6 +37,10 @@ class Skill:
     for_user: bool
     """The user may name it."""
     item: Item
+
+    @property
+    def source(self) -> Source:
+        return self.place.source
 
     @property
     def owner(self) -> Owner:
@@ -75,8 +79,10 @@ def listed_at_start(config: Config) -> str:
 
 
 def body_of(skill: Skill) -> str:
-    """What it says. Raises `UnusableFile` and `BrokenFrontMatter`."""
-    return split(text_of(skill.path, None))[1]
+    """What it says, with its folder in the place of the variable for that. Raises `UnusableFile` and
+    `BrokenFrontMatter`."""
+    body = split(text_of(skill.path, None))[1].replace("${CLAUDE_SKILL_DIR}", str(skill.path.parent))
+    return skill.place.with_folder(body)
 
 
 def _read(path: Path, place: Place) -> Skill:
@@ -97,7 +103,7 @@ def _read(path: Path, place: Place) -> Skill:
         name.replace(" ", "-"),
         description,
         path,
-        place.source,
+        place,
         text_at(head, "argument-hint"),
         tools,
         head.get("disable-model-invocation") is not True,

@@ -15,7 +15,7 @@ from tools.files.bounded import beginning_of
 from tools.lazy import dataclass, regex
 
 PROJECT_FILES = ("AGENT.md", "AGENTS.md", "CLAUDE.md", "GEMINI.md", ".claude/CLAUDE.md")
-"""Of these the first that a folder has."""
+"""Of these the first that a folder has, and a later one that imports it."""
 BESIDE_THEM = ("CLAUDE.local.md", ".github/copilot-instructions.md", ".cursorrules")
 """These are read besides."""
 RULE_FOLDERS = (".cursor/rules", ".github/instructions", ".claude/rules")
@@ -56,14 +56,24 @@ def folders_to(root: Path, project: Path) -> tuple[Path, ...]:
 
 
 def files_in(folder: Path) -> Iterator[Path]:
-    """Those that one folder has. What is no file is among them, to be told of, and the next one counts besides."""
+    """Those that one folder has. What is no file is among them, to be told of, and the next one counts besides; so does
+    one that imports the first and says more."""
+    first: Path | None = None
     for name in PROJECT_FILES:
         path = folder / name
-        if os.path.lexists(path):
+        if os.path.lexists(path) and (first is None or _adds_to(first, path)):
             yield path
-            if path.is_file():
-                break
+            first = first or (path if path.is_file() else None)
     yield from (folder / name for name in BESIDE_THEM if os.path.lexists(folder / name))
+
+
+def _adds_to(first: Path, path: Path) -> bool:
+    try:
+        text, _ = _decoded(beginning_of(path, MAX_BYTES))
+    except OSError:
+        return False
+    imported = (os.path.normpath(_target(name, path.parent)) for name in _imports(text, path.parent))
+    return str(first) in imported and any(line.strip() and not _ALONE.match(line) for line in text.splitlines())
 
 
 @dataclass(slots=True)

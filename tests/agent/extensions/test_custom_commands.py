@@ -72,6 +72,8 @@ def notices(events: list[Event]) -> list[str]:
     ("text", "written", "form", "becomes"),
     [
         ("Fix $1 as $2: $ARGUMENTS", 'a.py "two words"', "markdown", 'Fix a.py as two words: a.py "two words"'),
+        ("$0 and $1: $ARGUMENTS[1]", "a b", "markdown", "a and b: b"),
+        ("$1 !`awk '{print $0}'`", "a", "markdown", "a awk '{print $0}'"),
         ("No place.", "now", "markdown", "No place.\n\nARGUMENTS: now"),
         ("$1 $9 costs $100", "it's", "markdown", "it's  costs $100"),
         ("Explain {{args}} @{my file.md}", "$1", "toml", 'Explain $1 @"my file.md"'),
@@ -85,6 +87,9 @@ def test_arguments_stand_where_a_text_has_a_place_for_them(text: str, written: s
 def test_a_shell_command_is_one_before_arguments_are_put_in() -> None:
     assert parts_of("a !`git log` b!`no`", "markdown") == (
         TextPart("a "), TextPart("git log", is_shell=True), TextPart(" b!`no`"),
+    )  # fmt: skip
+    assert parts_of("a\n```!\ngit log\ngit status\n```\nb", "markdown") == (
+        TextPart("a\n"), TextPart("git log\ngit status", is_shell=True), TextPart("\nb"),
     )  # fmt: skip
     assert expanded("x !{echo {{args}} ${HOME}}", "toml", "a; rm b").parts == (
         TextPart("x "), TextPart("echo 'a; rm b' ${HOME}", is_shell=True),

@@ -4,6 +4,8 @@ import os
 from datetime import date
 from pathlib import Path
 
+import pytest
+
 from agent.context.reminder_notes import MODES, PRESENCE
 from agent.input.instruction_files import MAX_BYTES, MAX_TOTAL, instruction_files
 from agent.input.instructions import git_branch, load_instructions, memory_folder
@@ -212,6 +214,23 @@ def test_of_the_names_that_programs_use_one_counts_in_a_folder_and_each_text_onc
     )
     (user / "AGENT.md").write_text("")
     assert load_instructions(inner, project, user, TODAY, home=home).files[0].path == str(user / "AGENT.md")
+
+
+@pytest.mark.parametrize(
+    ("claude", "read"),
+    [
+        ("@AGENTS.md\n\nRun pnpm.", ["AGENTS.md", "CLAUDE.md"]),
+        ("- @AGENTS.md\n", ["AGENTS.md"]),
+        ("Run pnpm, see `@AGENTS.md`.", ["AGENTS.md"]),
+    ],
+)
+def test_a_file_that_imports_the_one_that_counts_and_says_more_counts_too(
+    claude: str, read: list[str], tmp_path: Path
+) -> None:
+    (tmp_path / "AGENTS.md").write_text("Strict.")
+    (tmp_path / "CLAUDE.md").write_text(claude)
+    found = load_instructions(tmp_path, tmp_path, tmp_path / "user", TODAY)
+    assert ([Path(file.path).name for file in found.files], found.problems) == (read, ())
 
 
 def test_the_user_s_own_file_may_be_a_link_to_where_it_is_kept(tmp_path: Path) -> None:
