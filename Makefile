@@ -4,7 +4,7 @@ BIN := .venv/bin
 # Tests at once. They wait for a third of their time, so that two cores have work for three.
 WORKERS ?= 3
 
-.PHONY: default check gates nightly conformance demo run lock format snapshots docs pictures models bench clean
+.PHONY: default check gates nightly conformance demo run lock format snapshots docs pictures models dist installs bench clean
 
 default: .venv/ready
 
@@ -90,6 +90,22 @@ lock:
 	$(BIN)/pip install --quiet --editable '.[dev]'
 	$(BIN)/pip freeze --exclude-editable | grep -E '^[A-Za-z0-9_.-]+==' > constraints.txt
 	touch .venv/ready
+
+# What is released: an sdist, the wheel that is made of it, both checked as a package index would.
+dist: .venv/ready .venv/twine/ready
+	rm -rf dist
+	$(BIN)/python -m build
+	.venv/twine/bin/twine check --strict dist/*
+
+# It brings a keyring, which the program would find.
+.venv/twine/ready:
+	$(PYTHON) -m venv .venv/twine
+	.venv/twine/bin/pip install --quiet 'twine>=7,<8'
+	touch $@
+
+# Whether the wheel installs and runs, with pip, pipx and uv on each Python that this machine has: some minutes.
+installs: dist
+	$(BIN)/python -m tests.packaging.installs dist/*.whl
 
 bench: .venv/ready
 	$(BIN)/python -m bench.startup

@@ -77,7 +77,7 @@ from agent.window.server_tools import ServerTools, held_back
 from agent.window.turn_limits import Allowance
 from store.session_rows import SessionRow
 from store.sessions import SessionStore
-from tools.base import ReadLimits, Workspace, nobody_to_ask
+from tools.base import ReadLimits, Tool, Workspace, nobody_to_ask
 from tools.lazy import dataclass
 from tools.sandbox.git_metadata import redirection
 from tools.sandbox.network import SessionNetwork
@@ -116,6 +116,8 @@ class Composer:
     """Nothing is kept."""
     secrets: SecretTokens = field(default_factory=SecretTokens)
     """What stands for secrets in what models are shown."""
+    extra_tools: tuple[Tool, ...] = ()
+    """What models are given besides the tools that come with the program."""
 
     async def connect(self, model: str) -> Connected:
         """A model with the measure of its tokens. Raises `UsageError` and `ProviderError`."""
@@ -161,7 +163,8 @@ class Composer:
         closing.push_async_callback(summarisers.close)
 
         compacting = compacting_of(config, provider.window.effective)
-        tools, server_tools = tools_for(compacting, config, languages, keeps=not self.ephemeral), ServerTools()
+        tools = tools_for(compacting, config, languages, keeps=not self.ephemeral, extra=self.extra_tools)
+        server_tools = ServerTools()
         trust = await trust_in(config, channel, languages) if role is None else None
         extensions = await extensions_of(config, trust)
         agents = SessionAgents(partial(usable_agents, extensions), config.agents_concurrent, self.compose_agent)

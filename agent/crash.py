@@ -13,6 +13,7 @@ from pathlib import Path
 from agent.config.values import Config
 from agent.errors import AgentError
 from tools.secrets.redaction import redacted
+from tools.version import VERSION
 
 MOST_REPORTS = 20
 """Older ones are removed."""
@@ -40,7 +41,7 @@ def write_report(text: str, folder: Path, known: Collection[str] = ()) -> Path |
     import tempfile  # noqa: PLC0415  # deferred: hardly any run needs it
 
     version = ".".join(map(str, sys.version_info[:3]))
-    head = f"ebb, Python {version}, {sys.platform}, {time.strftime('%Y-%m-%d %H:%M:%S %z')}\n\n"
+    head = f"ebb {VERSION}, Python {version}, {sys.platform}, {time.strftime('%Y-%m-%d %H:%M:%S %z')}\n\n"
     name = f"crash-{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}-{threading.get_native_id()}.txt"
     for place in (folder, Path(tempfile.gettempdir())):
         try:

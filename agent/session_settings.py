@@ -3,6 +3,7 @@ opens nothing."""
 
 import os
 import sys
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import date
@@ -131,10 +132,12 @@ def tools_for(
     languages: SessionLanguages | None = None,
     *,
     keeps: bool = True,
+    extra: Sequence[Tool] = (),
 ) -> tuple[Tool, ...]:
     """The built-in tools, or those of them that the user has chosen; the one for notebooks where the project has some,
     the one that searches the web where the user has said by what, those that ask `languages` where the project has
     files of which servers know something, and the map where there is much code. `keeps`: something may be kept on disk.
+    `extra`: what a program that uses ours brings, whatever the user has chosen.
     Where a full window ends in a report, the tool that takes it is there from the beginning. Raises `ConfigError`."""
     maps = config.folders.data / "maps" if keeps else None
     rare = rare_tools(languages.servers if languages is not None else None, maps)
@@ -154,8 +157,13 @@ def tools_for(
         "diagnostics": has_servers,
         "symbols": has_servers,
     }
+    taken = Counter([*known, *(tool.name for tool in extra)])
+    if twice := next((tool.name for tool in extra if taken[tool.name] > 1), None):
+        raise ConfigError(f"there are two tools called `{twice}`; give yours another name")
     chosen = config.tools_allowed or tuple(name for name in known if name not in has_use or has_use[name]())
-    tools = tuple(tool for name, tool in known.items() if name in chosen and name not in config.tools_denied)
+    tools = tuple(tool for name, tool in known.items() if name in chosen and name not in config.tools_denied) + tuple(
+        extra
+    )
     return (*tools, FinalReport()) if compacting.on_full == "final" else tools
 
 

@@ -5,7 +5,7 @@ import secrets
 import shutil
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -48,6 +48,7 @@ from agent.window.deferral import Deferral, specs_of
 from agent.window.env import Env
 from store.session_rows import SessionRow
 from store.sessions import SessionStore
+from tools.base import Tool
 
 if TYPE_CHECKING:  # types only: who looks at the context, or has servers, pays for it
     from agent.archive.library import Library
@@ -77,8 +78,10 @@ class Sessions:
         *,
         interactive: bool,
         ephemeral: bool = False,
+        extra_tools: Sequence[Tool] = (),
     ) -> None:
-        """`root` is the working folder. `interactive`: somebody is there to answer. `ephemeral`: nothing is kept."""
+        """`root` is the working folder. `interactive`: somebody is there to answer. `ephemeral`: nothing is kept.
+        `extra_tools`: what models are given besides the tools that come with the program."""
         self.config = config
         """What sessions that are opened from now on are made with."""
         self.root = root.resolve()
@@ -86,6 +89,7 @@ class Sessions:
         self._environment = environment
         self._interactive = interactive
         self._ephemeral = ephemeral
+        self._extra_tools = tuple(extra_tools)
         self._thread: StoreThread | None = None
         self._opened: SessionStore | None = None
         self._envs: dict[str, Env] = {}
@@ -141,6 +145,7 @@ class Sessions:
                 self._interactive,
                 self._ephemeral,
                 self._secrets,
+                self._extra_tools,
             )
             connected = await composer.connect(chosen)
             closing.push_async_callback(connected.provider.close)
@@ -244,7 +249,7 @@ class Sessions:
         text = system_text_going_on(config, self.root, model, mode, windows, sent, attended=self._interactive)
         window = window if sent is None else window_in_force(sent, window)
         languages = SessionLanguages(config, self.root, None)
-        own = tools_for(compacting_of(config, window.effective), config, languages)
+        own = tools_for(compacting_of(config, window.effective), config, languages, extra=self._extra_tools)
         tools = specs_of(offered_tools(own, text.mode, attended=text.attended))
         deferral = Deferral(self.config.tool_deferral_threshold, spares=not self.config.tools_allowed)
         deferral.choose(tools, window.effective, meter.size_of_tool, lambda event: None)

@@ -7,6 +7,9 @@ from typing import Any
 
 from store.searchtables import create_tables
 
+SQLITE = sqlite3.sqlite_version
+"""Of the library that runs."""
+
 
 def _sessions(db: sqlite3.Connection) -> None:
     db.execute(

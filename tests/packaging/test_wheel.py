@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+import tarfile
 import venv
 import zipfile
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ import pytest
 from hatch_build import moved
 from tests.running import ROOT, environment
 from tests.tools.test_pdf import pdf
+from tools.version import VERSION
 
 OURS = ("agent", "tui", "tools", "store")
 SCRIPT = """
@@ -30,13 +32,9 @@ text = "hi there"
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("wheel")
-    subprocess.run(
-        [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(folder), str(ROOT)],
-        check=True,
-        capture_output=True,
-    )
-    (built,) = folder.glob("*.whl")
-    return built
+    build = [sys.executable, "-m", "build", "--no-isolation", "--outdir", str(folder), str(ROOT)]
+    subprocess.run(build, check=True, capture_output=True)  # the wheel is made of what the sdist holds
+    return folder / f"ebbtide-{VERSION}-py3-none-any.whl"
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +88,14 @@ def test_the_only_public_name_is_ebbtide(wheel: Path) -> None:
     ):
         assert needed in names
     assert not [name for name in names if "/tests/" in name or name.endswith(".pyc")]
+
+
+def test_the_sdist_holds_what_belongs_to_the_project_and_nothing_else(wheel: Path) -> None:
+    with tarfile.open(wheel.with_name(f"ebbtide-{VERSION}.tar.gz")) as sdist:
+        names = {name.partition("/")[2] for name in sdist.getnames()}
+    kept = subprocess.run(["git", "ls-files"], cwd=ROOT, check=True, capture_output=True, text=True).stdout.split("\n")
+    assert {*names} - {*kept} == {"PKG-INFO"}
+    assert {name for name in kept if name.startswith((*OURS, "ebbtide", "tests", "docs"))} <= names
 
 
 def test_it_runs_in_a_project_that_has_our_names_too(installed: Installed) -> None:

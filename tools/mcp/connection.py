@@ -30,6 +30,7 @@ from tools.mcp.spec import ServerSpec
 from tools.mcp.sse import sse
 from tools.mcp.texts import one_line, said
 from tools.mcp.transport import http, stdio
+from tools.version import VERSION
 
 # Nobody else looks after what the SDK logs: without this, Python prints its warnings over the terminal.
 for name in ("mcp", "client"):
@@ -79,7 +80,7 @@ async def connected(
     client = Client(
         _transport(connection, log, credentials, with_user),
         logging_callback=connection.hear_log,
-        client_info=types.Implementation(name="ebbtide", version="0.1.0"),
+        client_info=types.Implementation(name="ebbtide", version=VERSION),
         cache=None,
         **callbacks(spec.name, handlers, connection.patience.question),
     )

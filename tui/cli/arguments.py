@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent.errors import EXIT_CODES, UsageError
-from tui.text.version import VERSION
 
 if TYPE_CHECKING:  # types only: `--help` should import nothing it does not need
     from _typeshed import SupportsWrite
@@ -32,6 +31,16 @@ class CliArguments(argparse.ArgumentParser):
             file.write(message)  # argparse itself would say nothing, and exit with 0
         else:
             super()._print_message(message, file)
+
+
+class ShowVersions(argparse.Action):
+    """Prints a version a line, that of the program first, and ends."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        from agent.doctor.versions import versions  # noqa: PLC0415  # deferred: few want to know
+
+        parser._print_message("".join(f"{name} {version}\n" for name, version in versions().items()), sys.stdout)
+        parser.exit()
 
 
 def first_word(arguments: Sequence[str]) -> int | None:
@@ -86,7 +95,7 @@ def make_parser() -> argparse.ArgumentParser:
     session.add_argument(
         "-r", "--resume", dest="pick", nargs="?", const="", metavar="ID", help="that session; without ID: choose"
     )
-    parser.add_argument("--version", action="version", version=f"ebb {VERSION}")
+    parser.add_argument("--version", action=ShowVersions, nargs=0, help="show the versions that matter and exit")
     return parser
 
 

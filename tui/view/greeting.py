@@ -5,11 +5,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from agent.records.session_lookup import SessionInfo
+from tools.version import VERSION
 from tui.text.cells import fitted
 from tui.text.inks import Line, coded
 from tui.text.numbers import age, size
 from tui.text.sanitise import visible_line
-from tui.text.version import VERSION
 from tui.view.sessions import UNTITLED
 
 MARK = ("▄▀▀▄ █    █     ▄  ▀    █ ▄▀▀▄", "█▀▀▀ █▀▀▄ █▀▀▄ ▀█▀ █ ▄▀▀█ █▀▀▀", "▀▄▄▀ █▄▄▀ █▄▄▀  █▄ █ ▀▄▄█ ▀▄▄▀")

@@ -17,13 +17,13 @@ from agent.messages import Note
 from agent.records.session_lookup import SessionInfo
 from tests.tui.doubles import FakeLibrary, FakeSession, FakeSessions, Hold, conversation, session_info
 from tests.waiting import until
+from tools.version import VERSION
 from tui.commands import COMMANDS
 from tui.plain.app import PlainFront
 from tui.plain.command_context import COMMAND, EDITING, PRINTING
 from tui.plain.reader import PROMPT, goes_on, joined
 from tui.prompt.history import History
 from tui.prompt.key_arrivals import GUARD, Arrival
-from tui.text.version import VERSION
 from tui.view.blocks import Notice
 
 ASKED = PermissionAsked("q1", "1", "bash", {"command": "ls"}, "ask mode", offers=("bash(ls)",))

@@ -7,9 +7,9 @@ import pytest
 
 from tests.tui.doubles import session_info
 from tests.tui.inked import plain
+from tools.version import VERSION
 from tui.commands import COMMANDS
 from tui.keys import KEYS
-from tui.text.version import VERSION
 from tui.view.greeting import MARK, TIPS, Greeting, chosen, greeting_lines, greeting_words, tip_of
 
 SESSIONS = (

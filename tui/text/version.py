@@ -1,3 +1,0 @@
-"""Which version of the program this is."""
-
-VERSION = "0.1.0"
