@@ -28,7 +28,7 @@ def plain(line: SegmentLine) -> str:
 
 def drawn(diff: str, width: int, name: str = "") -> list[str]:
     """All lines of a diff, without the blanks at their ends."""
-    layout = layout_of(files_of(diff), wide=width >= 120, name=name)
+    layout = layout_of(files_of(diff), width=width, name=name)
     found = Drawn(layout, width, CONSOLE)
     return [plain(found.line(y)).rstrip() for y in range(found.count)]
 
@@ -97,7 +97,7 @@ def test_calls_without_a_preview_show_what_their_arguments_change() -> None:
 
 def test_a_file_of_one_side_has_the_whole_width() -> None:
     new = files_of("--- /dev/null\n+++ b/a.py\n@@ -0,0 +1,2 @@\n+one\n+two\n")
-    assert layout_of(new, wide=True).rows == layout_of(new, wide=False).rows
+    assert layout_of(new, width=200).rows == layout_of(new).rows
 
 
 def test_side_by_side_where_there_is_room() -> None:
@@ -141,7 +141,7 @@ def test_blanks_that_look_the_same_are_shown_where_they_are_all_that_changed() -
 
 
 def test_changed_words_and_grounds_are_styled() -> None:
-    layout = layout_of(files_of("@@ -1 +1 @@\n-a = one\n+a = two"), wide=False, name="x.py")
+    layout = layout_of(files_of("@@ -1 +1 @@\n-a = one\n+a = two"), name="x.py")
     line = Drawn(layout, 20, CONSOLE).line(1)
     assert {segment.text: segment.style.bgcolor for segment in line if segment.style}[
         "two"
@@ -153,14 +153,14 @@ def test_where_colours_do_not_mix_changed_lines_have_inks() -> None:
     names = ("background", "foreground", "primary", "accent", "success", "warning", "error")
     inks = ("ansi_black", "ansi_white", "ansi_blue", "ansi_cyan", "ansi_green", "ansi_yellow", "ansi_red")
     palette = palette_of(dict(zip(names, inks, strict=True)))
-    layout = layout_of(files_of("@@ -1 +1 @@\n-a = one\n+a = two"), wide=False, name="x.py")
+    layout = layout_of(files_of("@@ -1 +1 @@\n-a = one\n+a = two"), name="x.py")
     line = Drawn(layout, 20, PaletteConsole(palette)).line(1)
     assert {segment.style.color for segment in line if segment.style} == {palette.good.color}
 
 
 def test_a_huge_diff_is_capped_and_says_so() -> None:
     diff = "--- /dev/null\n+++ b/x\n@@ -0,0 +1,100000 @@\n" + "\n".join(f"+{number}" for number in range(100_000))
-    layout = layout_of(files_of(diff), wide=False, most=100, how="; `m` shows more")
+    layout = layout_of(files_of(diff), most=100, how="; `m` shows more")
     assert layout.left_out == 99_901
     assert layout.rows[-1] == RemarkRow("… 99,901 more lines are not shown; `m` shows more")
     assert counted(diff) == (100_000, 0)
@@ -194,7 +194,7 @@ def any_pairs(layout: Layout) -> bool:
 def test_every_line_is_shown_once_on_each_side(wide: bool, before: str, after: str) -> None:
     files = files_of("\n".join(diff_lines("x.py", before.encode(), after.encode())))
     lines = [line for file in files for line in file.lines]
-    old, new = sides(layout_of(files, wide=wide))
+    old, new = sides(layout_of(files, width=200 * wide))
     assert old == [line for line in lines if line.kind != "added"]
     assert new == [line for line in lines if line.kind != "removed"]
 
@@ -202,7 +202,7 @@ def test_every_line_is_shown_once_on_each_side(wide: bool, before: str, after: s
 @given(before=FILES, after=FILES, width=st.integers(1, 150), name=st.sampled_from(["a.py", "Makefile", "b.md", "\x1b"]))
 def test_no_line_is_wider_than_there_is_room_and_none_steers(before: str, after: str, width: int, name: str) -> None:
     diff = "\n".join(diff_lines(name, before.encode(), after.encode()))
-    found = Drawn(layout_of(files_of(diff), wide=width >= 120), width, CONSOLE)
+    found = Drawn(layout_of(files_of(diff), width=width), width, CONSOLE)
     for y in range(found.count):
         line = plain(found.line(y))
         assert cell_len(line) == width

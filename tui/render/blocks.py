@@ -13,7 +13,7 @@ from agent.context.control_calls import PLAN
 from tools.lsp.told import told_problems
 from tools.outputs.extent import counted
 from tui.render.diff_lines import Drawn, SegmentLine
-from tui.render.diff_rows import WIDE, FileRow, layout_of
+from tui.render.diff_rows import FileRow, layout_of
 from tui.render.markdown import advance_pieces
 from tui.render.prose import PaletteConsole, highlighted, prose
 from tui.text.inks import Ink, coded
@@ -321,7 +321,7 @@ def _short_diff(diff: str, name: str, width: int, console: PaletteConsole) -> li
     """A screenful of a diff, without the name of its file where it is of one: the title of the call says it."""
     most = max(4, int(console.height * _SCREENFUL))
     files = tuple(replace(file, parts=tuple(map(_without_long_lines, file.parts))) for file in files_of(diff))
-    layout = layout_of(files, wide=False, most=most, name=name)
+    layout = layout_of(files, most=most, name=name)
     if len(files) == 1 and isinstance(layout.rows[0], FileRow):
         layout = replace(layout, rows=layout.rows[1:])
     return _drawn_lines(Drawn(layout, width, console), most + 1, "", width, console)
@@ -339,7 +339,7 @@ def _without_long_lines(part: Hunk | Remark) -> Hunk | Remark:
 
 def _diff_lines(diff: str, name: str, width: int, console: PaletteConsole) -> list[SegmentLine]:
     """The beginning of a diff; what is left out is said."""
-    layout = layout_of(files_of(diff), wide=width >= WIDE, most=_OPEN_LINES, name=name, how=_WHERE_ALL_IS)
+    layout = layout_of(files_of(diff), width=width, most=_OPEN_LINES, name=name, how=_WHERE_ALL_IS)
     return _drawn_lines(Drawn(layout, width, console), _OPEN_ROWS, _WHERE_ALL_IS, width, console)
 
 

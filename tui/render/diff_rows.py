@@ -1,5 +1,5 @@
 """A diff as rows, one below the other or side by side. Rows know lines and pairs; they know no colours, and of the
-width only whether there is room for two sides."""
+width only whether two sides can be read in it."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -11,7 +11,11 @@ from tui.render.diff_pairing import MOST_PAIRS, paired
 from tui.text.unified_diff import DiffLine, FileDiff, Hunk, Remark
 
 WIDE = 112
-"""Columns from which on both sides stand beside each other: a screen of 120, less what frames them."""
+"""Columns from which on both sides may stand beside each other: a screen of 120, less what frames them."""
+_READABLE = 0.9
+"""The share of lines that has to fit into a side: two columns of broken lines are harder to read than one of whole."""
+_MOST_MEASURED = 1_000
+"""Lines of a file by which that is decided."""
 MOST = 5_000
 """Rows that are shown at first."""
 _MOST_PAIRS = 20_000
@@ -72,10 +76,11 @@ class Layout:
     """Of the longest line number; 0 when no numbers are known."""
 
 
-def layout_of(files: Sequence[FileDiff], *, wide: bool, most: int = MOST, name: str = "", how: str = "") -> Layout:
-    """The first rows of a diff. `name`: that of the file where the diff does not say it; `how`: how to see the rest."""
+def layout_of(files: Sequence[FileDiff], *, width: int = 0, most: int = MOST, name: str = "", how: str = "") -> Layout:
+    """The first rows of a diff: each file side by side where `width` columns are enough for its lines. `name`: that of
+    the file where the diff does not say it; `how`: how to see the rest."""
     hunks: list[tuple[str, Hunk]] = []
-    rows = tuple(islice(_rows(files, hunks, wide, name), most))
+    rows = tuple(islice(_rows(files, hunks, width, name), most))
     left_out = sum(1 for file in files for _ in file.lines) - sum(map(_lines_in, rows))
     last = max(_numbers(hunks), default=0)
     return Layout(_with_rest(rows, left_out, how), tuple(hunks), left_out, len(str(last)) if last else 0)
@@ -129,14 +134,13 @@ def _lines_in(row: DiffRow) -> int:
             return 0
 
 
-def _rows(files: Sequence[FileDiff], hunks: list[tuple[str, Hunk]], wide: bool, name: str) -> Iterator[DiffRow]:
+def _rows(files: Sequence[FileDiff], hunks: list[tuple[str, Hunk]], width: int, name: str) -> Iterator[DiffRow]:
     """The rows, and the hunks as far as there are rows of them."""
     for file in files:
         if file.name:
             yield FileRow(file)
         is_first = True
-        kinds = {line.kind for line in file.lines} if wide else set()
-        has_sides = bool(kinds - {"added"}) and bool(kinds - {"removed"})
+        wide = width >= WIDE and _has_sides(file, width)
         for part in file.parts:
             match part:
                 case Remark(text=text):
@@ -146,7 +150,17 @@ def _rows(files: Sequence[FileDiff], hunks: list[tuple[str, Hunk]], wide: bool, 
                         yield GapRow(heading)
                     is_first = False
                     hunks.append((file.name or name, part))
-                    yield from _hunk_rows(part, len(hunks) - 1, wide and has_sides)
+                    yield from _hunk_rows(part, len(hunks) - 1, wide)
+
+
+def _has_sides(file: FileDiff, width: int) -> bool:
+    """Whether the file was there before and is there after, with lines that can be read in half of the width."""
+    kinds = {line.kind for line in file.lines}
+    if not kinds - {"added"} or not kinds - {"removed"}:
+        return False
+    lines = list(islice(file.lines, _MOST_MEASURED))
+    side = width // 2 - len(str(max(line.new for line in lines))) - 5  # its number, its sign and what stands between
+    return sum(len(line.text.expandtabs(4)) <= side for line in lines) >= _READABLE * len(lines)
 
 
 def _hunk_rows(hunk: Hunk, index: int, wide: bool) -> Iterator[DiffRow]:

@@ -105,10 +105,21 @@ def last_printed(call: Call) -> tuple[str, ...]:
 
 
 def why_failed(call: "Call | ToolFinished") -> tuple[str, ...]:
-    """The lines of a failed call's output that say why: of what a command printed the last ones, of what a tool says
-    the first ones."""
+    """The lines of a failed call's output that say why: of what a tool says the first ones; of what a command printed
+    the last ones, and before them the line that tells more of an error than they do, with what leads to it."""
     said = tuple(line for line in _own_lines(call) if line.strip())
-    return said[-FEW:] if call.program else said[:FEW]
+    if not call.program:
+        return said[:FEW]
+    said = tuple(line for line in said if any(map(str.isalnum, line)))  # no rules
+    from agent.context.error_lines import most_telling, weight_of  # noqa: PLC0415  # deferred: behind the first paint
+
+    before, last = said[:-FEW], said[-FEW:]
+    told = most_telling(before)
+    if weight_of(told) <= max(map(weight_of, last), default=0):
+        return last
+    at = before.index(told)
+    between = ("…",) if at + 1 < len(before) else ()
+    return (*before[max(0, at - FEW + 1) : at + 1], *between, *last)
 
 
 def _own_lines(call: "Call | ToolFinished") -> tuple[str, ...]:

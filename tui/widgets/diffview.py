@@ -10,14 +10,14 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from tui.render.diff_lines import Drawn
-from tui.render.diff_rows import MOST, WIDE, FileRow, GapRow, Layout, code_layout, layout_of
+from tui.render.diff_rows import MOST, FileRow, GapRow, Layout, code_layout, layout_of
 from tui.render.prose import PaletteConsole
 from tui.text.styles import Palette, palette_of
 from tui.text.unified_diff import FileDiff
 
 
 class DiffView(ScrollView, can_focus=True):
-    """Unified, or side by side where there is room. What is too long is shown in part until more is wanted."""
+    """Unified, or side by side where it can be read so. What is too long is shown in part until more is wanted."""
 
     DEFAULT_CSS = """
     DiffView {
@@ -34,7 +34,7 @@ class DiffView(ScrollView, can_focus=True):
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
-        self._lay_out: Callable[[bool, int], Layout] = lambda wide, most: Layout()
+        self._lay_out: Callable[[int, int], Layout] = lambda width, most: Layout()
         self._most = MOST
         self._layout = Layout()
         self._drawn: Drawn | None = None
@@ -45,13 +45,13 @@ class DiffView(ScrollView, can_focus=True):
     def show_diff(self, files: Sequence[FileDiff], name: str = "") -> None:
         """`name`: that of the file where the diff does not say it."""
         how = "; m shows more"
-        self._show(lambda wide, most: layout_of(files, wide=wide, most=most, name=name, how=how))
+        self._show(lambda width, most: layout_of(files, width=width, most=most, name=name, how=how))
 
     def show_code(self, text: str, language: str, marks: Sequence[tuple[int, int]] = ()) -> None:
         """`marks`: where in the text something stands that is to be seen first."""
-        self._show(lambda wide, most: code_layout(text, language, most, "; m shows more", marks))
+        self._show(lambda width, most: code_layout(text, language, most, "; m shows more", marks))
 
-    def _show(self, lay_out: Callable[[bool, int], Layout]) -> None:
+    def _show(self, lay_out: Callable[[int, int], Layout]) -> None:
         self._lay_out, self._most = lay_out, MOST
         self._draw(self._width)
         self.scroll_to(y=0, animate=False, force=True, immediate=True)
@@ -87,7 +87,7 @@ class DiffView(ScrollView, can_focus=True):
         top = self._drawn.row_at(self.scroll_offset.y) if self._drawn is not None else 0
         was = self._layout
         self._palette = palette_of(self.app.theme_variables)
-        self._layout = self._lay_out(width >= WIDE, self._most)
+        self._layout = self._lay_out(width, self._most)
         self._drawn = Drawn(self._layout, width, PaletteConsole(self._palette))
         self._drawn_at = width
         self.virtual_size = Size(width, self._drawn.count)

@@ -34,6 +34,16 @@ async def ended(tmp_path: Path, name: str, **arguments: object) -> Call:
         (f"{TRACE}; exit 1", "exit code 1", ("Traceback (most recent call last):", "  in f", "ValueError: no")),
         ("false", "exit code 1", ()),
         ("kill -9 $$", "killed by SIGKILL", ()),
+        (
+            "printf '%s\\n' F ==== 'a != b' ---- 'Ran 3 tests' FAILED; exit 1",
+            "exit code 1",
+            ("a != b", "Ran 3 tests", "FAILED"),
+        ),
+        (
+            f"seq 9; {TRACE}; seq 9; exit 1",
+            "exit code 1",
+            ("Traceback (most recent call last):", "  in f", "ValueError: no", "…", "7", "8", "9"),
+        ),
         ("seq 9000; echo; echo the last; exit 3", "exit code 3", ("8999", "9000", "the last")),
         ("for n in `seq 2000`; do echo an error; done; exit 4", "exit code 4", ("an error",) * 3),
         ("sleep 9 & echo left; exit 5", "exit code 5", ("left",)),
