@@ -31,12 +31,13 @@ default: .venv/ready
 	fi
 	touch $@
 
+# Every worker would rewrite every assert before its first test. What fails is run again with them, to say what was compared.
 check: .venv/ready .venv/aimock/ready .venv/everything/ready
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/pytest --numprocesses $(WORKERS) --dist worksteal
+	$(BIN)/pytest --assert=plain --numprocesses $(WORKERS) --dist worksteal || { $(BIN)/pytest --last-failed; false; }
 
 # Whether steps and the terminal are quick enough, in ratios that hold on any machine: about two minutes.
 gates: .venv/ready

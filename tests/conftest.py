@@ -29,7 +29,7 @@ Scripted.checks = (*Scripted.checks, refused_by_a_wire)
 NIGHTLY = os.environ.get("HYPOTHESIS_PROFILE") == "nightly"
 EXAMPLES = int(os.environ.get("HYPOTHESIS_EXAMPLES", "10000"))
 
-settings.register_profile("usual", max_examples=60, derandomize=True, deadline=None)
+settings.register_profile("usual", max_examples=30, derandomize=True, deadline=None)
 settings.register_profile(
     "nightly",
     max_examples=EXAMPLES,
@@ -43,9 +43,9 @@ if not NIGHTLY:
     pytest.MonkeyPatch().setattr("hypothesis.internal.conjecture.providers._get_local_constants", Constants)
 
 
-def thorough(usual: int) -> int:
-    """How many examples a property gets that has a number of its own."""
-    return EXAMPLES * min(usual, 200) // 200 if NIGHTLY else usual
+def thorough(share: int) -> int:
+    """How many examples a property gets that has a number of its own: half of it, in the night that many of 200."""
+    return EXAMPLES * min(share, 200) // 200 if NIGHTLY else (share + 1) // 2
 
 
 @pytest.fixture

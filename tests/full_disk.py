@@ -1,5 +1,5 @@
-"""What becomes of a home whose disk is full: `python -m tests.full_disk SCENARIO FOLDER`, where a small disk may be
-mounted. It prints what happened as JSON, and judges nothing."""
+"""What becomes of a home whose disk is full: `python -m tests.full_disk`, where small disks may be mounted. It reads
+lines of JSON, each a scenario and a folder, answers each with what happened, and judges nothing."""
 
 import json
 import sqlite3
@@ -206,4 +206,6 @@ SCENARIOS: dict[str, Callable[[Path], dict[str, Any]]] = {
 }
 
 if __name__ == "__main__":
-    json.dump(SCENARIOS[sys.argv[1]](Path(sys.argv[2])), sys.stdout)
+    for line in sys.stdin:
+        scenario, folder = json.loads(line)
+        print(json.dumps(SCENARIOS[scenario](Path(folder))), flush=True)

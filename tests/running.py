@@ -75,16 +75,22 @@ def _forked() -> list[str]:
 
 
 def ebb(
-    *arguments: str, home: Path, env: Mapping[str, str] | None = None, stdin: str | None = None, first: str = "",
-    fresh: bool = False,
+    *arguments: str, home: Path, env: Mapping[str, str] | None = None, stdin: str | bytes | None = None,
+    first: str = "", fresh: bool = False,
 ) -> Run:  # fmt: skip
     """Runs `ebb` to its end. Without `stdin` there is none to read. `fresh`: in an interpreter of its own, which most
     runs do without (`tests/kit/fork_server.py`); so has one for which something is done `first` or the locale is set.
     """
-    given = {"input": stdin} if stdin is not None else {"stdin": subprocess.DEVNULL}
+    typed = stdin.encode() if isinstance(stdin, str) else stdin
+    given: dict[str, Any] = {"input": typed} if typed is not None else {"stdin": subprocess.DEVNULL}
     alone = fresh or bool(first) or any(name.startswith(("PYTHON", "LC_", "LANG")) for name in env or {})
     done = subprocess.run(
         command(*arguments, first=first) if alone else [*_forked(), *arguments], env=environment(home, env),
-        capture_output=True, text=True, encoding="utf-8", timeout=120, check=False, **given,
+        capture_output=True, timeout=120, check=False, **given,
     )  # fmt: skip
-    return Run(done.returncode, done.stdout, done.stderr)
+    return Run(done.returncode, lines_in(done.stdout), lines_in(done.stderr))
+
+
+def lines_in(printed: bytes) -> str:
+    """Text of which every line ends alike."""
+    return printed.decode().replace("\r\n", "\n").replace("\r", "\n")

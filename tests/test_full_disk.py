@@ -5,6 +5,7 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -25,18 +26,32 @@ def may_mount() -> bool:
 pytestmark = pytest.mark.skipif(not may_mount(), reason="this system lets no user mount a small disk of his own")
 
 
-def seen(scenario: str, folder: Path) -> dict[str, Any]:
-    """What happened in a scenario of `tests.full_disk`."""
-    done = subprocess.run(
-        [*APART, sys.executable, "-m", "tests.full_disk", scenario, str(folder)],
-        cwd=ROOT, env=environment(folder), capture_output=True, text=True, timeout=120, check=False,
+Seen = Callable[[str, Path], dict[str, Any]]
+
+
+@pytest.fixture(scope="module")
+def seen(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Seen]:
+    """What happened in a scenario of `tests.full_disk`; one process plays them all."""
+    player = subprocess.Popen(
+        [*APART, sys.executable, "-m", "tests.full_disk"], cwd=ROOT,
+        env=environment(tmp_path_factory.mktemp("player")), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
     )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    found: dict[str, Any] = json.loads(done.stdout)
-    return found
+    asked, told = player.stdin, player.stdout
+    assert asked
+    assert told
+
+    def play(scenario: str, folder: Path) -> dict[str, Any]:
+        print(json.dumps([scenario, str(folder)]), file=asked, flush=True)
+        answer = told.readline()
+        assert answer, "the scenario ended in an error"
+        found: dict[str, Any] = json.loads(answer)
+        return found
+
+    yield play
+    player.communicate()
 
 
-def test_an_output_that_cannot_be_kept_stays_in_its_file_and_the_step_goes_on(tmp_path: Path) -> None:
+def test_an_output_that_cannot_be_kept_stays_in_its_file_and_the_step_goes_on(seen: Seen, tmp_path: Path) -> None:
     happened = seen("output", tmp_path)
     shown, fine, read = happened.pop("shown")
     log, end = happened.pop("log"), happened.pop("end")
@@ -56,7 +71,7 @@ def test_an_output_that_cannot_be_kept_stays_in_its_file_and_the_step_goes_on(tm
     assert read == f"{end}\nexit code 0\n(bytes {LOG - 60}-{whole} of {whole:,})"
 
 
-def test_a_command_that_fills_the_disk_gives_room_back_and_the_turn_goes_on(tmp_path: Path) -> None:
+def test_a_command_that_fills_the_disk_gives_room_back_and_the_turn_goes_on(seen: Seen, tmp_path: Path) -> None:
     happened = seen("printing", tmp_path)
     shown = happened.pop("shown")
     assert happened == {
@@ -75,7 +90,7 @@ def test_a_command_that_fills_the_disk_gives_room_back_and_the_turn_goes_on(tmp_
     ]
 
 
-def test_a_turn_that_cannot_be_written_down_ends_and_goes_on_when_there_is_room(tmp_path: Path) -> None:
+def test_a_turn_that_cannot_be_written_down_ends_and_goes_on_when_there_is_room(seen: Seen, tmp_path: Path) -> None:
     why = "cannot grow: the disk is full; free some space and resume the session"
     assert seen("turn", tmp_path) == {
         "codes": [1, 0],
@@ -88,7 +103,7 @@ def test_a_turn_that_cannot_be_written_down_ends_and_goes_on_when_there_is_room(
     }
 
 
-def test_a_migration_that_finds_no_room_leaves_the_database_as_it_was(tmp_path: Path) -> None:
+def test_a_migration_that_finds_no_room_leaves_the_database_as_it_was(seen: Seen, tmp_path: Path) -> None:
     database = f"{tmp_path}/data/sessions.db"
     told = f"the session database `{database}` is of an older version, and no copy of it can be kept aside"
     why = "cannot grow: the disk is full; free some space and resume the session"
@@ -101,7 +116,7 @@ def test_a_migration_that_finds_no_room_leaves_the_database_as_it_was(tmp_path: 
     }
 
 
-def test_an_export_or_import_that_finds_no_room_leaves_everything_as_it_was(tmp_path: Path) -> None:
+def test_an_export_or_import_that_finds_no_room_leaves_everything_as_it_was(seen: Seen, tmp_path: Path) -> None:
     assert seen("coming", tmp_path) == {
         "codes": [2, 1, 0],
         "err": f"ebb: cannot write `{tmp_path}/data/s.zip`: No space left on device\n"
@@ -112,7 +127,7 @@ def test_an_export_or_import_that_finds_no_room_leaves_everything_as_it_was(tmp_
     }
 
 
-def test_what_is_stored_can_be_read_while_the_disk_is_full(tmp_path: Path) -> None:
+def test_what_is_stored_can_be_read_while_the_disk_is_full(seen: Seen, tmp_path: Path) -> None:
     why = f"no session can be stored in `{tmp_path}/data/sessions.db`: the disk is full; `--ephemeral` starts one"
     assert seen("reading", tmp_path) == {
         "listed": [True],

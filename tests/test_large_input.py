@@ -21,12 +21,8 @@ class User:
 
     def say(self, server: FakeProvider, *arguments: str, stdin: bytes = b"", window: int = 32_000) -> Run:
         flags = ("-m", "openai-chat/m", "-C", str(self.project), "--context-window", str(window))
-        env = environment(self.home, {"OPENAI_BASE_URL": server.url, "OPENAI_API_KEY": "key"})
-        done = subprocess.run(
-            command(*arguments, *flags, "--output-format", "json"), env=env, input=stdin, capture_output=True,
-            timeout=120, check=False,
-        )  # fmt: skip
-        return Run(done.returncode, done.stdout.decode(), done.stderr.decode())
+        env = {"OPENAI_BASE_URL": server.url, "OPENAI_API_KEY": "key"}
+        return ebb(*arguments, *flags, "--output-format", "json", home=self.home, env=env, stdin=stdin)
 
 
 @pytest.fixture

@@ -68,8 +68,9 @@ def test_what_cannot_be_written_stops_nothing(tmp_path: Path) -> None:
 
 def test_every_line_the_program_may_say_is_in_the_table() -> None:
     assert set(TOPICS) == set(get_args(Topic))
-    for path in (ROOT / "agent").rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    sources = {path: path.read_text(encoding="utf-8") for path in (ROOT / "agent").rglob("*.py")}
+    for path in [path for path, source in sources.items() if ".say(" in source]:
+        for node in ast.walk(ast.parse(sources[path])):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "say":
                 topics = [word.value for word in ast.walk(node.args[0]) if isinstance(word, ast.Constant)]
                 fields = {keyword.arg for keyword in node.keywords if keyword.arg}

@@ -842,7 +842,7 @@ def test_what_always_holds_in_a_session_and_how_often_that_was_seen() -> None:
     """In one test, so that one process plays the sessions and counts: the invariants above would hold of sessions that
     never send anything."""
     run_state_machine_as_test(
-        Anything, settings=settings(stateful_step_count=12, deadline=None, max_examples=thorough(200))
+        Anything, settings=settings(stateful_step_count=12, deadline=None, max_examples=thorough(300))
     )
     play_a_step_of_which_not_even_references_fit()
     assert counted["compared"] > counted["requests"] / 4 > 50
