@@ -44,13 +44,13 @@ from agent.errors import AgentError, AuthFailed, UsageError
 from agent.events.session import TurnEnd
 from agent.messages import Usage as Counted
 from agent.sessions import Sessions
+from tools.version import VERSION
 from tui.acp.client_settings import McpServer, with_client
 from tui.acp.content import Block
 from tui.acp.editor_session import EditorSession
 from tui.acp.options import EFFORT, MODE, MODEL, modes_of, options_of
 from tui.acp.transport import LineTransport
 from tui.terminal.signals import ended_by_signals
-from tui.text.version import VERSION
 
 Opened: TypeAlias = tuple[Sessions, Sequence[str]]
 OpenFolder: TypeAlias = Callable[[str, Callable[[Config], Config]], Opened]
