@@ -56,12 +56,15 @@ class RunningServers:
         trust.add(tuple(self._items.values()))
         trust.follow(partial(self.settle, first=False))
         self._watcher: Callable[[], None] | None = None
+        self._has_begun = False
+        """Whether a request may be sent: all that is required was there."""
 
     def start(self, env: Env) -> None:
         """Starts those that may run, in the background, to be heard in this session."""
         self._requests.env = env
         for one in self._unusable:
-            self._trust.tell(one.line)
+            if not self._turn_says_why(required=one.required):
+                self._trust.tell(one.line)
         for entry in self.entries.values():
             if not self._config.trusts_project or entry.declared.owner == "user":
                 approval = self._trust.kept(entry).of(entry.name, entry.declared.digest)
@@ -98,6 +101,7 @@ class RunningServers:
         self._take_stock()
         if first:
             await require(self.entries.values(), self._unusable)
+            self._has_begun = True
 
     async def with_named(self, said: User) -> User:
         """What the user said, with the prompts and resources that it names. Raises `UsageError`."""
@@ -171,7 +175,7 @@ class RunningServers:
         if self._watcher is not None:
             self._watcher()
         entry = self.entries.get(name)
-        if entry is None or entry.server is None:
+        if entry is None or entry.server is None or self._turn_says_why(required=entry.declared.required):
             return
         match entry.state.phase:
             case "failed":
@@ -185,6 +189,10 @@ class RunningServers:
                     self._trust.tell_once(entry, f"the server `{name}`: {note}")
             case _:
                 pass
+
+    def _turn_says_why(self, *, required: bool) -> bool:
+        """Whether the first turn fails by what is wrong with a server: a script is not told of it twice."""
+        return required and not self._channel.is_interactive and not self._has_begun
 
     def _take_stock(self) -> None:
         """What servers offer now is what may be called."""

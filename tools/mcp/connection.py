@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, Protocol, TypeAlias, TypeVar
 
+import httpx2
 import mcp_types as types
 from mcp import Client
 from mcp.client._transport import TransportStreams
@@ -22,14 +23,14 @@ from tools.base import Arguments, Result, ToolError
 from tools.mcp.client_handlers import Accepted, ClientHandlers
 from tools.mcp.listing import prompts_of, resource_of, tools_of
 from tools.mcp.log import ServerLog
-from tools.mcp.offers import Caller, NeedsLogin, PromptMessage, ServerState, SessionOver, instructions_of
+from tools.mcp.offers import Caller, NeedsLogin, PromptMessage, ServerState, SessionOver, TakesNoPosts, instructions_of
 from tools.mcp.questions import ask_to_open, callbacks
 from tools.mcp.repairs import first_fault, repaired
 from tools.mcp.results import messages_of, result_of, result_of_resource
 from tools.mcp.spec import ServerSpec
 from tools.mcp.sse import sse
 from tools.mcp.texts import one_line, said
-from tools.mcp.transport import http, stdio
+from tools.mcp.transport import http, status_of, stdio
 from tools.version import VERSION
 
 # Nobody else looks after what the SDK logs: without this, Python prints its warnings over the terminal.
@@ -74,8 +75,9 @@ async def connected(
     lost: Callable[[], None],
 ) -> "AsyncIterator[Connection]":
     """A connection that is ready to be used, to be left by the task that entered it. Raises `ConnectionError` when the
-    server says or shows why there is none, `NeedsLogin`, and whatever else the SDK raises. `with_user`: a login is done
-    where the server wants one. `lost`: is called as soon as it is over although nobody has ended it."""
+    server says or shows why there is none (`TakesNoPosts` where it may speak the older transport), `NeedsLogin`, and
+    whatever else the SDK raises. `with_user`: a login is done where the server wants one. `lost`: is called as soon as
+    it is over although nobody has ended it."""
     connection = Connection(spec, handlers, log, lost)
     client = Client(
         _transport(connection, log, credentials, with_user),
@@ -97,6 +99,8 @@ async def connected(
     except (MCPError, ExceptionGroup) as error:  # the SDK wraps some, and some of them more than once
         if (login := _found(error, NeedsLogin)) is not None:
             raise login from error
+        if connection.refused_post and not connection.lost:
+            raise TakesNoPosts(connection.refused_post) from error
         raise ConnectionError(connection.lost or said(error)) from error
 
 
@@ -107,8 +111,10 @@ async def _transport(
     spec = connection.spec
     if spec.command:
         over = stdio(spec, log, connection.lose)
+    elif spec.is_sse:
+        over = sse(spec, credentials, connection.handlers, with_user)
     else:
-        over = (sse if spec.is_sse else http)(spec, credentials, connection.handlers, with_user)
+        over = http(spec, credentials, connection.handlers, with_user, connection.hear_post)
     async with over as streams:
         yield repaired(streams, connection.hear, connection.left_out.append, connection.lose)
 
@@ -136,6 +142,8 @@ class Connection:
         self.changes = 0
         """How often the server has told that it offers something else."""
         self.is_known.set()
+        self.refused_post = ""
+        """What was said to the last post, where it was refused as by an address that takes none."""
         self.left_out: list[str] = []
         """Why entries of its lists are not there, a line each."""
         self.spec = spec
@@ -276,6 +284,10 @@ class Connection:
         """Is told of every notification before anything that comes after it is read."""
         if (kind := _CHANGES.get(method)) is not None:
             self._note_changed(kind)
+
+    def hear_post(self, response: httpx2.Response) -> None:
+        is_refused = response.status_code in (httpx2.codes.NOT_FOUND, httpx2.codes.METHOD_NOT_ALLOWED)
+        self.refused_post = status_of(response) if is_refused else ""
 
     async def hear_log(self, params: types.LoggingMessageNotificationParams) -> None:
         said = params.data if isinstance(params.data, str) else json.dumps(params.data, ensure_ascii=False, default=str)

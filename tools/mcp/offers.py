@@ -27,6 +27,10 @@ class NeedsLogin(Exception):
     """The server wants its user to log in first. Its text says what has become of that, when there is something."""
 
 
+class TakesNoPosts(ConnectionError):
+    """The address answers as servers do that speak only the transport from before streamable HTTP."""
+
+
 class Caller(Protocol):
     """The server that calls go to."""
 

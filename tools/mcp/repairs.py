@@ -2,8 +2,7 @@
 a server for a broken connection."""
 
 from collections.abc import Callable
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import anyio
 import mcp_types as types
@@ -12,6 +11,7 @@ from mcp.shared._stream_protocols import ReadStream
 from mcp.shared.message import SessionMessage
 from pydantic import BaseModel, ValidationError
 
+from tools.mcp.streams import IncomingStream
 from tools.mcp.texts import one_line
 
 _OF_THE_SDK = "SSE stream "
@@ -27,7 +27,7 @@ _LISTS: dict[str, type[BaseModel]] = {
 }
 
 
-class Repaired:
+class Repaired(IncomingStream):
     """The incoming half of a connection, its messages put right."""
 
     def __init__(
@@ -79,23 +79,6 @@ class Repaired:
 
     async def aclose(self) -> None:
         await self._stream.aclose()
-
-    def __aiter__(self) -> Self:
-        return self
-
-    async def __anext__(self) -> SessionMessage | Exception:
-        try:
-            return await self.receive()
-        except anyio.EndOfStream:
-            raise StopAsyncIteration from None
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.aclose()
 
 
 def repaired(

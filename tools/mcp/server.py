@@ -4,7 +4,7 @@ and loads the protocol's library only once a server is started."""
 import asyncio
 import traceback
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Mapping
-from contextlib import asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, TypeVar
 from tools.base import Arguments, Result, ToolError
 from tools.mcp.client_handlers import ClientHandlers
 from tools.mcp.log import ServerLog
-from tools.mcp.offers import NeedsLogin, Phase, PromptMessage, ServerState, SessionOver
+from tools.mcp.offers import NeedsLogin, Phase, PromptMessage, ServerState, SessionOver, TakesNoPosts
 from tools.mcp.spec import ServerSpec
 from tools.mcp.texts import one_line, said
 from tools.process.groups import GRACE
@@ -217,10 +217,19 @@ class Server:
 
         with_user = self._is_logging_in
         patience = self.spec.startup_timeout + (self.spec.login.patience if with_user else 0)
-        async with (
-            self._in_time(patience) as started,
-            connected(self.spec, self._handlers, log, self._credentials, with_user, self._note_lost) as connection,
-        ):
+        async with self._in_time(patience) as started, AsyncExitStack() as stack:
+
+            async def connect(spec: ServerSpec) -> "Connection":
+                opened = connected(spec, self._handlers, log, self._credentials, with_user, self._note_lost)
+                return await stack.enter_async_context(opened)
+
+            try:
+                connection = await connect(self.spec)
+            except TakesNoPosts as refused:
+                try:
+                    connection = await connect(replace(self.spec, is_sse=True))
+                except ConnectionError:
+                    raise refused from None
             state = await connection.state(_EVERYTHING, ServerState("ready"), self)
             started()
             self._connection, self.state = connection, state

@@ -6,8 +6,6 @@ import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 from urllib.parse import urljoin, urlsplit
 
 import anyio
@@ -21,8 +19,9 @@ from mcp.shared.message import SessionMessage
 from tools.mcp.client_handlers import ClientHandlers
 from tools.mcp.oauth import authorisation
 from tools.mcp.spec import ServerSpec
+from tools.mcp.streams import HalfStream
 from tools.mcp.texts import one_line
-from tools.mcp.transport import BoundedClient
+from tools.mcp.transport import BoundedClient, status_of
 
 
 @asynccontextmanager
@@ -78,7 +77,7 @@ async def _read(
             address.set_exception(ConnectionError(why))
 
 
-class _Outgoing:
+class _Outgoing(HalfStream):
     """What the server is told."""
 
     def __init__(
@@ -97,18 +96,9 @@ class _Outgoing:
             answer = types.JSONRPCError(jsonrpc="2.0", id=item.message.id, error=error)
             await self._answers.send(SessionMessage(answer))
 
-    async def aclose(self) -> None: ...
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None: ...
-
 
 async def _refusal(response: httpx2.Response) -> str:
     """Why the server did not do what it was asked; our own client says it in JSON where it could not be reached."""
     with suppress(ValueError, KeyError, TypeError, httpx2.StreamError):
         return one_line(str(json.loads(await response.aread())["error"]["message"]))
-    return f"the server answers with HTTP {response.status_code} {response.reason_phrase}"
+    return status_of(response)

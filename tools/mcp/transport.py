@@ -7,8 +7,7 @@ import re
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import anyio
 import httpx2
@@ -21,6 +20,7 @@ from tools.mcp.client_handlers import ClientHandlers
 from tools.mcp.log import ServerLog
 from tools.mcp.oauth import authorisation
 from tools.mcp.spec import ServerSpec
+from tools.mcp.streams import HalfStream, IncomingStream
 from tools.network.name_lookup import look_up_aside
 from tools.process.child import Child, started
 from tools.process.lines import OutputLine, TooLong
@@ -59,13 +59,17 @@ async def stdio(spec: ServerSpec, log: ServerLog, lost: Callable[[str], None]) -
 
 @asynccontextmanager
 async def http(
-    spec: ServerSpec, credentials: Path, handlers: ClientHandlers, with_user: bool
+    spec: ServerSpec,
+    credentials: Path,
+    handlers: ClientHandlers,
+    with_user: bool,
+    posted: Callable[[httpx2.Response], None],
 ) -> AsyncIterator[TransportStreams]:
     """Asks an address. No answer is larger than agreed, and one that does not come is an error of that request alone.
-    `with_user`: a login is done where the server wants one."""
+    `with_user`: a login is done where the server wants one. `posted`: is given the answer to each post."""
     async with (
         authorisation(spec, credentials, handlers, with_user) as auth,
-        BoundedClient(spec, auth) as client,
+        BoundedClient(spec, auth, posted) as client,
         streamable_http_client(spec.url, http_client=client, max_sse_event_size=spec.most_bytes) as streams,
     ):
         yield streams
@@ -99,31 +103,12 @@ class _Pending:
         return next(iter(self._ids)) if len(self._ids) == 1 else None
 
 
-class _Stream:
-    """One direction. It ends nothing: the program is ended by whoever started it."""
-
-    def __init__(self, child: Child, pending: _Pending, lost: Callable[[str], None]) -> None:
-        self._child = child
-        self._pending = pending
-        self._lost = lost
-
-    async def aclose(self) -> None: ...
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None: ...
-
-
-class _Incoming(_Stream):
+class _Incoming(IncomingStream):
     """What the program says, message by message. A line that is no message answers the request that it seems to be
     for, and is otherwise only written down."""
 
     def __init__(self, child: Child, pending: _Pending, log: ServerLog, lost: Callable[[str], None]) -> None:
-        super().__init__(child, pending, lost)
-        self._log = log
+        self._child, self._pending, self._log, self._lost = child, pending, log, lost
 
     async def receive(self) -> SessionMessage | Exception:
         while (line := await self._child.read()) is not None:
@@ -153,15 +138,6 @@ class _Incoming(_Stream):
         error = types.ErrorData(code=types.PARSE_ERROR, message=f"the answer cannot be read: {why}")
         return types.JSONRPCError(jsonrpc="2.0", id=id, error=error)
 
-    def __aiter__(self) -> Self:
-        return self
-
-    async def __anext__(self) -> SessionMessage | Exception:
-        try:
-            return await self.receive()
-        except anyio.EndOfStream:
-            raise StopAsyncIteration from None
-
 
 def _as_unicode(line: bytes) -> bytes:
     """The same JSON with a sign in place of each byte and half a character that no text can hold. Raises `ValueError`
@@ -173,8 +149,11 @@ def _as_unicode(line: bytes) -> bytes:
     return text
 
 
-class _Outgoing(_Stream):
+class _Outgoing(HalfStream):
     """What the program is told."""
+
+    def __init__(self, child: Child, pending: _Pending, lost: Callable[[str], None]) -> None:
+        self._child, self._pending, self._lost = child, pending, lost
 
     async def send(self, item: SessionMessage, /) -> None:
         text = item.message.model_dump_json(by_alias=True, exclude_unset=True)
@@ -196,8 +175,11 @@ class UnreadableAnswer(httpx2.StreamError):
 class BoundedClient(httpx2.AsyncClient):
     """Takes no answer that is larger than agreed."""
 
-    def __init__(self, spec: ServerSpec, auth: httpx2.Auth | None) -> None:
+    def __init__(
+        self, spec: ServerSpec, auth: httpx2.Auth | None, posted: Callable[[httpx2.Response], None] = lambda _: None
+    ) -> None:
         self._most = spec.most_bytes
+        self._posted = posted
         look_up_aside(asyncio.get_running_loop())
         super().__init__(
             # Compressed answers are not asked for: a small one may stand for gigabytes.
@@ -213,12 +195,14 @@ class BoundedClient(httpx2.AsyncClient):
         try:
             async with asyncio.timeout(None if _is_asked(request) else _TELLING):
                 response = await super().send(request, **options)
+            if request.method == "POST":
+                self._posted(response)
             if response.status_code == httpx2.codes.BAD_REQUEST and await _has_forgotten_us(request, response):
                 return httpx2.Response(httpx2.codes.NOT_FOUND, request=request)
             if request.method != "POST" or response.status_code < 400 or _is_known(response):
                 return response
             await response.aclose()
-            return _failure(request, f"the server answers with HTTP {response.status_code} {response.reason_phrase}")
+            return _failure(request, status_of(response))
         except TimeoutError:
             return httpx2.Response(httpx2.codes.ACCEPTED, request=request)
         except httpx2.TransportError as error:
@@ -278,6 +262,11 @@ def _failure(request: httpx2.Request, message: str) -> httpx2.Response:
     return httpx2.Response(
         502, headers={"content-type": "application/json"}, content=json.dumps(error).encode(), request=request
     )
+
+
+def status_of(response: httpx2.Response) -> str:
+    """The status of an answer, in a sentence."""
+    return f"the server answers with HTTP {response.status_code} {response.reason_phrase}"
 
 
 def _said(error: httpx2.TransportError) -> str:

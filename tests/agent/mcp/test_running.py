@@ -69,7 +69,9 @@ async def test_without_a_server_that_is_required_nothing_is_sent(house: House) -
     )
     session = await house.open({"text": "sent"}, settings=("mcp.wait=0",))
     requests = Requests(session)
-    (failed,) = [event for event in await say(session) if isinstance(event, TurnFailed)]
+    events = await say(session)
+    (failed,) = [event for event in events if isinstance(event, TurnFailed)]
+    assert notices(events) == []  # a script is told once
     why = "`/no/such/program`: No such file or directory"
     assert (failed.code, failed.exit_code) == ("server", 3)
     assert failed.message == f"the server `broken` is `required` and cannot be used: {why}"

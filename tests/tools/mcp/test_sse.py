@@ -1,16 +1,16 @@
 """The transport from before streamable HTTP, with the SDK's own server and with one that misbehaves."""
 
 import json
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from queue import SimpleQueue
 from typing import Any
 
 import pytest
 
 from tests.tools.mcp.conftest import Starts, listening
+from tests.tools.mcp.web import answered_by
 from tools.base import Result, ToolError, unwatched
 from tools.mcp.spec import ServerSpec
 
@@ -33,6 +33,8 @@ def events(way: str) -> Iterator[str]:
 
         def do_POST(self) -> None:
             message = json.loads(self.rfile.read(int(self.headers["content-length"])))
+            if self.path != "/said":
+                return self.begin(404 if way == "is not there" else 405, "text/html")
             is_first_call = message["method"] == "tools/call" and not calls
             if is_first_call:
                 calls.append(message)
@@ -68,17 +70,8 @@ def events(way: str) -> Iterator[str]:
         def log_message(self, format: str, *args: object) -> None:
             """Says nothing."""
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
-    thread = threading.Thread(target=server.serve_forever, args=(0.02,))
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_address[1]}/sse"
-    finally:
-        queue.put(b"")
-        server.shutdown()
-        thread.join()
-        server.server_close()
+    with answered_by(Handler, lambda: queue.put(b"")) as address:
+        yield f"{address}/sse"
 
 
 async def test_an_older_server_answers_calls(start: Starts) -> None:
@@ -96,6 +89,17 @@ CALLS = [
     ("ends", "was lost during `echo` (its connection has ended); it may be half done"),
     ("is large", "was lost during `echo` (its connection has ended); it may be half done"),
 ]
+
+
+async def test_an_address_that_takes_no_posts_is_asked_in_the_older_way(start: Starts) -> None:
+    with events("well") as address:
+        server = await start.ready(ServerSpec("old", url=address))
+        assert (server.state.phase, server.state.protocol) == ("ready", OLD)
+        assert await server.call("echo", {}, unwatched) == Result("well")
+        await server.close()
+    with events("is not there") as address:
+        state = await start(ServerSpec("old", url=address)).ready()
+        assert (state.phase, state.detail) == ("failed", "the server answers with HTTP 404 Not Found")
 
 
 @pytest.mark.parametrize(("way", "told"), CALLS)

@@ -3,12 +3,28 @@
 import gzip
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 CHUNK = b"x" * 65536
+
+
+@contextmanager
+def answered_by(handler: type[BaseHTTPRequestHandler], release: Callable[[], None]) -> Iterator[str]:
+    """The address, without a path, at which requests are handled so. `release` ends what is still being answered."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    server.daemon_threads = True
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,))
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_address[1]}"
+    finally:
+        release()
+        server.shutdown()
+        thread.join()
+        server.server_close()
 
 
 @contextmanager
@@ -105,14 +121,5 @@ def misbehaving(way: str) -> Iterator[str]:
         def log_message(self, format: str, *args: object) -> None:
             """Says nothing."""
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
-    thread = threading.Thread(target=server.serve_forever, args=(0.02,))
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_address[1]}/mcp"
-    finally:
-        released.set()
-        server.shutdown()
-        thread.join()
-        server.server_close()
+    with answered_by(Handler, released.set) as address:
+        yield f"{address}/mcp"

@@ -1,0 +1,38 @@
+"""Halves of a connection as the SDK reads and writes them, made of what receives and what sends."""
+
+from types import TracebackType
+from typing import Self
+
+import anyio
+from mcp.shared.message import SessionMessage
+
+
+class HalfStream:
+    """One direction. It ends nothing, unless it says so."""
+
+    async def aclose(self) -> None: ...
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+
+class IncomingStream(HalfStream):
+    """What a server says."""
+
+    async def receive(self) -> SessionMessage | Exception:
+        """The next message. Raises `anyio.EndOfStream`."""
+        raise NotImplementedError
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> SessionMessage | Exception:
+        try:
+            return await self.receive()
+        except anyio.EndOfStream:
+            raise StopAsyncIteration from None
