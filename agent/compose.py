@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from agent.archive.session_archive import SessionArchive
 from agent.calls.approval import Approval
-from agent.calls.execute import CallRunner, unguarded
+from agent.calls.execute import CallRunner, SaveOpenFiles, nothing_unsaved, unguarded
 from agent.calls.loop_guard import LoopGuard
 from agent.calls.output_reader import OutputReader
 from agent.calls.output_view import Ingest, around_calls, hooks_of
@@ -118,6 +118,7 @@ class Composer:
     """What stands for secrets in what models are shown."""
     extra_tools: tuple[Tool, ...] = ()
     """What models are given besides the tools that come with the program."""
+    save_open_files: SaveOpenFiles = nothing_unsaved
 
     async def connect(self, model: str) -> Connected:
         """A model with the measure of its tokens. Raises `UsageError` and `ProviderError`."""
@@ -212,6 +213,7 @@ class Composer:
         runner = CallRunner(
             callable_tools, workspace, approval, interrupt, emit, ingest, note, progress, LoopGuard(), self.secrets,
             guard, config.web_private, shows_changes=there, look_at_changes=languages.after_edit, hooks=tool_hooks,
+            save_open_files=self.save_open_files,
         )  # fmt: skip
 
         conversation, resumed = Conversation(), None

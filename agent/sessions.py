@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from agent.archive.recall import SessionRecall, recall_of
+from agent.calls.execute import SaveOpenFiles, nothing_unsaved
 from agent.calls.policy import Rule
 from agent.compose import Allowed, Composer
 from agent.config.values import Config
@@ -99,6 +100,8 @@ class Sessions:
         """What the user has allowed in each session alone, by their ids: it outlives another model, not the program."""
         self.roots: dict[str, list[Path]] = {}
         """The further folders of each, likewise."""
+        self.save_open_files: SaveOpenFiles = nothing_unsaved
+        """What puts on the disk what an editor has not saved, in sessions that are opened from now on."""
 
     def use(self, config: Config, environment: Mapping[str, str]) -> None:
         """Sessions that are opened from now on are made with these."""
@@ -146,6 +149,7 @@ class Sessions:
                 self._ephemeral,
                 self._secrets,
                 self._extra_tools,
+                self.save_open_files,
             )
             connected = await composer.connect(chosen)
             closing.push_async_callback(connected.provider.close)

@@ -13,7 +13,7 @@ from tests.running import environment
 
 HEAVY = (
     "textual", "rich", "prompt_toolkit", "anthropic", "openai", "ollama", "tiktoken", "mcp", "pydantic", "httpx",
-    "httpx2", "numpy", "model2vec",
+    "httpx2", "numpy", "model2vec", "acp",
 )  # fmt: skip
 SELDOM = (
     "agent.lsp.find", "tools.lsp.pool", "agent.extensions.places", "agent.extensions.trust",

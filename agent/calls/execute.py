@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import field, replace
 from functools import partial
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 from agent.calls.approval import Approval, ApprovalContext, EditedCallError, Permit, approve
 from agent.calls.changed_call import ChangedCall, told_of_edit
@@ -57,6 +57,9 @@ class Keeper(Protocol):
         """The output with all of it kept, when less than its text is going to be shown."""
 
 
+SaveOpenFiles: TypeAlias = Callable[[Sequence[str]], Coroutine[None, None, None]]
+
+
 class CallHooks(Protocol):
     """What is asked about a call before it is decided whether it may run."""
 
@@ -88,6 +91,10 @@ async def nothing_found(file_changes: Sequence[Made]) -> str:
     return ""
 
 
+async def nothing_unsaved(paths: Sequence[str]) -> None:
+    """Where no editor has files open."""
+
+
 @dataclass(frozen=True, slots=True)
 class CallRunner:
     """What calls are run with."""
@@ -115,6 +122,8 @@ class CallRunner:
     """Somebody looks on: what a call changed in files is told as a diff."""
     hooks: CallHooks | None = None
     """Programs that are asked before a call runs; None where there are none."""
+    save_open_files: SaveOpenFiles = nothing_unsaved
+    """Puts on the disk what an editor holds of these files and has not saved."""
 
 
 async def run_calls(
@@ -217,6 +226,7 @@ async def _run_call(call: ToolCall, place: CallPosition, call_runner: CallRunner
     ran: PermissionRequest | None = None
     edited: ChangedCall | None = None
     try:
+        await _save_open_files(call, call_runner)
         hooked = await call_runner.hooks.before(call, context) if call_runner.hooks is not None else HookedCall(call)
         context = replace(context, word=hooked.word)
         allowed = await (approve_plan if call.name == PLAN else approve)(hooked.call, context)
@@ -248,6 +258,17 @@ async def _run_call(call: ToolCall, place: CallPosition, call_runner: CallRunner
     return await _finish(
         call, place, call_runner, "failed" if result.failed else "done", result.text, result, ran, edited
     )
+
+
+async def _save_open_files(call: ToolCall, call_runner: CallRunner) -> None:
+    """The files that a call names are what their user sees before it is looked at what the call would do with them. In
+    plan mode nothing changes on the disk, not even so. Raises `ToolError`."""
+    tool = call_runner.tools.get(call.name)
+    if call_runner.save_open_files is nothing_unsaved or call_runner.approval.policy.mode == "plan":
+        return
+    if tool is not None and tool.effect in ("read", "write") and not call.problem:
+        paths = tool.subjects(call.arguments, call_runner.workspace)
+        await call_runner.interrupt.race(call_runner.save_open_files(paths))
 
 
 async def _looked_at(result: Result, call_runner: CallRunner) -> Result:

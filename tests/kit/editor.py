@@ -15,8 +15,10 @@ from acp.schema import (
     ClientCapabilities,
     DeniedOutcome,
     PermissionOption,
+    ReadTextFileResponse,
     RequestPermissionResponse,
     ToolCallUpdate,
+    WriteTextFileResponse,
 )
 
 from agent.config.load import load_config
@@ -44,6 +46,9 @@ class Editor:
         self._news = asyncio.Event()
         self.filled: dict[str, Any] | None = None
         """What is written into forms; None where it has none."""
+        self.unsaved: dict[str, str] | None = None
+        """What it holds of files and has not saved; None where it has none open."""
+        self.has_terminals = False
 
     def on_connect(self, conn: object) -> None:
         """The connection is given to the test."""
@@ -66,6 +71,22 @@ class Editor:
         if picked is None:
             return RequestPermissionResponse(outcome=DeniedOutcome(outcome="cancelled"))
         return RequestPermissionResponse(outcome=AllowedOutcome(outcome="selected", option_id=picked))
+
+    async def read_text_file(self, session_id: str, path: str, **_: object) -> ReadTextFileResponse:
+        return ReadTextFileResponse(content=self._held(path))
+
+    async def write_text_file(self, session_id: str, path: str, content: str, **_: object) -> WriteTextFileResponse:
+        self._save(path, content)
+        return WriteTextFileResponse()
+
+    def _held(self, path: str) -> str:
+        held = (self.unsaved or {}).get(path)
+        return Path(path).read_text() if held is None else held
+
+    def _save(self, path: str, content: str) -> None:
+        assert self.unsaved is not None
+        del self.unsaved[path]
+        Path(path).write_text(content)
 
     async def create_elicitation(self, **asked: Any) -> dict[str, Any]:
         self.asked.append(asked["message"])
@@ -115,8 +136,10 @@ async def connected(
     model = f"scripted/{project.script(*replies)}"
     async with served(project, model=model, **flags) as transport:
         agent = connect_to_agent(editor, transport, use_unstable_protocol=True)  # type: ignore[arg-type]  # it has no terminals
+        files = {"readTextFile": editor.unsaved is not None, "writeTextFile": editor.unsaved is not None}
         forms: dict[str, Any] = {"elicitation": {"form": {}}} if editor.filled is not None else {}
-        await agent.initialize(1, ClientCapabilities.model_validate(forms))
+        can = {"fs": files, "_meta": {"terminal_output": editor.has_terminals}, **forms}
+        await agent.initialize(1, ClientCapabilities.model_validate(can))
         try:
             yield agent
         finally:

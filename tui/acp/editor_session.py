@@ -70,12 +70,16 @@ class WaitingPrompt:
 class EditorSession:
     """Turns run one after the other; `cancel` and the choices may come at any moment."""
 
-    def __init__(self, sessions: Sessions, session: Session, client: Client, *, has_forms: bool) -> None:
-        """`sessions` are its own. `has_forms`: the editor can show questions that are answered in words."""
+    def __init__(
+        self, sessions: Sessions, session: Session, client: Client, *, has_forms: bool, has_terminals: bool
+    ) -> None:
+        """`sessions` are its own. `has_forms`: the editor can show questions that are answered in words;
+        `has_terminals`: and what commands print, as a terminal."""
         self.sessions = sessions
         self._client, self._has_forms = client, has_forms
         self._config = sessions.config
-        self._told, self._pastes, self._title = Told(str(sessions.root)), Pastes(), session.title
+        self._told = Told(str(sessions.root), has_terminals)
+        self._pastes, self._title = Pastes(), session.title
         self._turns = asyncio.Lock()
         self._waiting: list[WaitingPrompt] = []
         self._questions: dict[str, asyncio.Task[None]] = {}
@@ -154,7 +158,7 @@ class EditorSession:
         """Tells all that was said in the session, also what has left the model's view. Raises `AgentError`."""
         log = await self.sessions.log(self.id)
         shown = await asyncio.to_thread(self.sessions.visible, Conversation(log.messages))
-        for update in (*replayed(shown.messages, self._told.root), *noted((log.told,) if log.told else ())):
+        for update in (*replayed(shown.messages, self._told), *noted((log.told,) if log.told else ())):
             await self._send(update)
 
     def begin_to_greet(self, notices: Sequence[str] = ()) -> None:

@@ -48,8 +48,10 @@ from tools.version import VERSION
 from tui.acp.client_settings import McpServer, with_client
 from tui.acp.content import Block
 from tui.acp.editor_session import EditorSession
+from tui.acp.open_files import OpenFiles
 from tui.acp.options import EFFORT, MODE, MODEL, modes_of, options_of
 from tui.acp.transport import LineTransport
+from tui.acp.updates import SHOWS_TERMINALS
 from tui.terminal.signals import ended_by_signals
 
 Opened: TypeAlias = tuple[Sessions, Sequence[str]]
@@ -281,14 +283,21 @@ class AcpServer(Agent):
                 raise UsageError(f"the session `{resume}` is open already; close it first")
             if forks and resume is not None:
                 resume = (await (await sessions.library()).fork(resume)).id
+            assert self._client is not None
+            files = OpenFiles(self._client)
+            if self._can.fs is not None and self._can.fs.read_text_file and self._can.fs.write_text_file:
+                sessions.save_open_files = files.save
             session = await sessions.open(resume)
         except BaseException:
             await sessions.close()
             raise
-        assert self._client is not None
+        files.session = session.id
         elicitation = self._can.elicitation
         has_forms = elicitation is not None and elicitation.form is not None
-        held = self._sessions[session.id] = EditorSession(sessions, session, self._client, has_forms=has_forms)
+        has_terminals = bool((self._can.field_meta or {}).get(SHOWS_TERMINALS))
+        held = self._sessions[session.id] = EditorSession(
+            sessions, session, self._client, has_forms=has_forms, has_terminals=has_terminals
+        )
         if replays:
             await held.replay()
         held.begin_to_greet(notices)

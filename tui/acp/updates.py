@@ -86,6 +86,10 @@ _KINDS: Mapping[str, ToolKind] = {
 }  # fmt: skip
 _STATUSES: Mapping[OutputStatus, ToolCallStatus] = {"done": "completed"}
 """Of outputs; the others have failed."""
+SHOWS_TERMINALS = "terminal_output"
+"""What an editor says that shows what commands of an agent's own print as a terminal: `terminal_info` begins one,
+`terminal_output` brings more, `terminal_exit` ends it, each beside an update. Commands do not run in the editor's
+terminals: they would be out of the sandbox, and what they print would not be kept."""
 _LIST = "todo"
 """The tool whose calls are shown as the plan."""
 
@@ -105,6 +109,8 @@ class Told:
 
     root: str
     """The working folder."""
+    has_terminals: bool = False
+    """It shows what commands print as terminals."""
     calls: Mapping[str, RunningCall] = field(default_factory=dict)
     """By their ids."""
 
@@ -118,7 +124,7 @@ def updates_of(told: Told, event: Event) -> tuple[Told, tuple[Update, ...]]:
         case ReasoningDelta(text=text):
             return told, (update_agent_thought_text(text),)
         case ToolStarted(call_id=id, name=name, arguments=arguments):
-            return _with(told, id, RunningCall(name, arguments)), _begun(id, name, arguments, told.root)
+            return _with(told, id, RunningCall(name, arguments)), _begun(id, name, arguments, told)
         case CallEdited(call_id=id, name=name, arguments=arguments):
             changed = replace(told.calls.get(id, RunningCall(name, arguments)), arguments=arguments)
             title = title_of(name, within(arguments, told.root))
@@ -151,7 +157,7 @@ def spent(used: UsageUpdate, cost: float | None) -> UsageUpdate:
     return used.model_copy(update={"cost": Cost(amount=cost, currency="USD")}) if cost else used
 
 
-def replayed(messages: Sequence[Message], root: str) -> Iterator[Update]:
+def replayed(messages: Sequence[Message], told: Told) -> Iterator[Update]:
     """What was said in a session earlier, in order. Calls that never got an output are shown as failed."""
     outputs = {output.call_id: output for one in messages if isinstance(one, User) for output in one.outputs}
     for message in messages:
@@ -171,16 +177,16 @@ def replayed(messages: Sequence[Message], root: str) -> Iterator[Update]:
                         case Reasoning(text=text) if text:
                             yield update_agent_thought_text(text)
                         case ToolCall():
-                            yield from _replayed_call(meant(said), outputs.get(said.id), root)
+                            yield from _replayed_call(meant(said), outputs.get(said.id), told)
 
 
-def _replayed_call(call: ToolCall, output: ToolOutput | None, root: str) -> Iterator[Update]:
+def _replayed_call(call: ToolCall, output: ToolOutput | None, told: Told) -> Iterator[Update]:
     arguments = call.arguments if output is None or output.edited is None else output.edited
     status: OutputStatus = "interrupted" if output is None else output.status
-    told = Told(root, {call.id: RunningCall(call.name, arguments)})
-    ended = ToolFinished(call.id, call.name, status, "it was interrupted" if output is None else output.text)
-    yield from _begun(call.id, call.name, arguments, root)
-    yield from _finished(told, ended)[1]
+    text, program = ("it was interrupted", None) if output is None else (output.text, output.program)
+    yield from _begun(call.id, call.name, arguments, told)
+    running = _with(told, call.id, RunningCall(call.name, arguments))
+    yield from _finished(running, ToolFinished(call.id, call.name, status, text, program=program))[1]
 
 
 def call_content(arguments: Mapping[str, object], diff: str, root: str) -> list[CallContent]:
@@ -216,44 +222,68 @@ def _with(told: Told, id: str, call: RunningCall) -> Told:
     return replace(told, calls={**told.calls, id: call})
 
 
-def _begun(id: str, name: str, arguments: Mapping[str, object], root: str) -> tuple[Update, ...]:
+def _begun(id: str, name: str, arguments: Mapping[str, object], told: Told) -> tuple[Update, ...]:
     if name == _LIST:
         return ()
+    in_terminal = _is_shown_in_terminal(name, told)
+    content = [_terminal(id)] if in_terminal else call_content(arguments, "", told.root)
     start = ToolCallStart(
         session_update="tool_call",
         tool_call_id=id,
-        title=title_of(name, within(arguments, root)),
+        title=title_of(name, within(arguments, told.root)),
         kind=kind_of(name),
         status="in_progress",
         raw_input=dict(arguments),
-        content=call_content(arguments, "", root) or None,
-        locations=locations(arguments, root) or None,
+        content=content or None,
+        locations=locations(arguments, told.root) or None,
+        field_meta={"terminal_info": {"terminal_id": id, "cwd": told.root}} if in_terminal else None,
     )
     return (start,)
 
 
+def _is_shown_in_terminal(name: str, told: Told) -> bool:
+    return told.has_terminals and name == "bash"
+
+
 def _printed(told: Told, id: str, text: str) -> tuple[Told, tuple[Update, ...]]:
-    """With what a running call has printed more."""
+    """With what a running call has printed more: an editor without terminals is shown the last of all of it."""
     call = told.calls.get(id)
     if call is None:
         return told, ()
     call = replace(call, printed=(call.printed + text)[-PRINTED:])
+    if _is_shown_in_terminal(call.name, told):
+        return _with(told, id, call), (_progress(id, field_meta=_terminal_output(id, text)),)
     shown = [*call_content(call.arguments, "", told.root), _text("\n".join(fenced(call.printed)))]
     return _with(told, id, call), (_progress(id, content=shown),)
 
 
 def _finished(told: Told, event: ToolFinished) -> tuple[Told, tuple[Update, ...]]:
-    call = told.calls.get(event.call_id)
-    after = replace(told, calls={id: one for id, one in told.calls.items() if id != event.call_id})
+    call, id = told.calls.get(event.call_id), event.call_id
+    after = replace(told, calls={other: one for other, one in told.calls.items() if other != id})
     status, arguments = _STATUSES.get(event.status, "failed"), call.arguments if call is not None else {}
     if event.name == _LIST:
         return after, (_plan(arguments),) if event.status == "done" else ()
+    cut = event.text[:LONGEST_OUTPUT]
+    more = len(event.text) - len(cut)
+    shown = cut + (f"\n… {more:,} more characters" if more else "")
+    if call is not None and _is_shown_in_terminal(event.name, told):
+        printed = event.program is not None and bool(call.printed)
+        rest = _terminal_output(id, shown) if not printed and shown.strip() else {}
+        code = event.program.code if event.program is not None else None
+        ended = {**rest, "terminal_exit": {"terminal_id": id, "exit_code": code, "signal": None}}
+        return after, (_progress(id, status=status, content=[_terminal(id)], field_meta=ended),)
     content = call_content(arguments, event.diff, told.root)
-    if event.text.strip() and not (event.diff and status == "completed"):
-        cut = event.text[:LONGEST_OUTPUT]
-        more = len(event.text) - len(cut)
-        content.append(_text("\n".join(fenced(cut + (f"\n… {more:,} more characters" if more else "")))))
-    return after, (_progress(event.call_id, status=status, content=content),)
+    if shown.strip() and not (event.diff and status == "completed"):
+        content.append(_text("\n".join(fenced(shown))))
+    return after, (_progress(id, status=status, content=content),)
+
+
+def _terminal(id: str) -> CallContent:
+    return TerminalToolCallContent(type="terminal", terminal_id=id)
+
+
+def _terminal_output(id: str, data: str) -> dict[str, object]:
+    return {"terminal_output": {"terminal_id": id, "data": data}}
 
 
 def _plan(arguments: Mapping[str, object]) -> AgentPlanUpdate:

@@ -279,3 +279,35 @@ async def test_a_request_that_cannot_be_is_one_sentence(
         answer = await transport.receive()
     assert answer is not None
     assert answer["error"]["message"].startswith(told)
+
+
+async def test_what_is_not_saved_is_saved_before_a_call_looks_at_it(project: Project, text: str) -> None:
+    editor, root = Editor(), str(project.root)
+    edit = call("edit", path="a.txt", old="two", new="zwei")
+    looks = calls(call("read", path="a.txt"))
+    editor.unsaved = {text: "one\ntwo\nthree"}
+    async with connected(project, editor, looks, {"text": "Planned."}, permission_mode="plan") as agent:
+        planned = await agent.new_session(cwd=root, mcp_servers=[])
+        await said(agent, planned.session_id)
+    assert (project.root / "a.txt").read_text() == "one\ntwo\n"
+    async with connected(project, editor, looks, calls(edit), {"text": "Done."}) as agent:
+        new = await agent.new_session(cwd=root, mcp_servers=[])
+        await said(agent, new.session_id)
+    assert editor.unsaved == {}
+    assert (project.root / "a.txt").read_text() == "one\nzwei\nthree\n"
+
+
+async def test_commands_are_shown_in_a_terminal_where_the_editor_has_one(project: Project) -> None:
+    editor, root = Editor(), str(project.root)
+    editor.has_terminals = True
+    async with connected(
+        project, editor, calls(bash("echo hi; exit 3")), {"text": "No."}, permission_mode="auto"
+    ) as agent:
+        new = await agent.new_session(cwd=root, mcp_servers=[])
+        await said(agent, new.session_id)
+    told = editor.told("tool_call", "tool_call_update")
+    assert [one.get("content") for one in (told[0], told[-1])] == [[{"type": "terminal", "terminalId": "call-1-1"}]] * 2
+    notes = [one["_meta"] for one in told]
+    assert notes[0] == {"terminal_info": {"terminal_id": "call-1-1", "cwd": root}}
+    assert "".join(note["terminal_output"]["data"] for note in notes if "terminal_output" in note).startswith("hi\n")
+    assert notes[-1]["terminal_exit"]["exit_code"] == 3
