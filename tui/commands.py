@@ -39,6 +39,7 @@ COMMANDS: tuple[Command, ...] = (
     Command("bring", "REF", "show the model again what left its view"),
     Command("mcp", "", "servers: their tools, prompts and state", when_busy=True),
     Command("skills", "", "what the model can look up how to do: yours, and this folder's"),
+    Command("hooks", "", "programs that are told what happens: yours, and this folder's", when_busy=True),
     Command("trust", "", "what this folder brings, and what of it you approve", when_busy=True),
     Command("resume", "[id]", "go on with an earlier session; without an id: find, rename, fork, delete"),
     Command("sessions", "", "the same list of sessions"),

@@ -1,6 +1,7 @@
 """What the values of settings may be, checked one by one. Pure."""
 
 import re
+import shlex
 from collections.abc import Callable, Mapping
 
 from tools.lazy import dataclass
@@ -16,6 +17,11 @@ class AfterTool:
     """For the shell, or a program with its arguments."""
     timeout: float = 60.0
     """Seconds."""
+
+    @property
+    def line(self) -> str:
+        """The command as it is typed."""
+        return self.command if isinstance(self.command, str) else shlex.join(self.command)
 
 
 def plain_text(value: object) -> str:

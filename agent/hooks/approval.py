@@ -8,7 +8,7 @@ from typing import Protocol
 from agent.channel import Channel
 from agent.config.values import Config
 from agent.errors import ConfigError
-from agent.extensions.trust import FolderTrust, Item, Standing
+from agent.extensions.trust import FolderTrust, Item, Standing, Verdict
 from agent.hooks.declared import AS_YOURS, Hook, HookFile
 
 LATER, APPROVE, NEVER = "not now", "approve", "never"
@@ -16,8 +16,27 @@ OPTIONS = (LATER, APPROVE, NEVER)
 """What a key that is pressed by mistake answers comes first."""
 
 
-class Trust(Protocol):
+class HasStanding(Protocol):
     def standing(self, item: Item) -> Standing: ...
+
+
+class Trust(HasStanding, Protocol):
+    def decide(self, item: Item, verdict: Verdict) -> None: ...
+
+    def forget(self, item: Item) -> None: ...
+
+
+def trust_of_user(config: Config) -> FolderTrust:
+    """What the user has decided about hooks that they have for another program. A file of theirs is approved for all
+    projects: it counts as one that lies in the home folder."""
+    return FolderTrust(replace(config, project=config.folders.home or config.project))
+
+
+def standing(hook: Hook, project: "HasStanding", user: FolderTrust) -> Standing:
+    """Whether it may run: those that are on."""
+    if hook.file is None:
+        return "on"
+    return (project if hook.owner == "project" else user).standing(hook.file.item)
 
 
 class HookApproval:
@@ -25,16 +44,25 @@ class HookApproval:
 
     def __init__(self, config: Config, channel: Channel, project: Trust) -> None:
         self._channel, self._project = channel, project
-        # A file of the user's is approved for all projects: it counts as one that lies in the home folder.
-        home = config.folders.home or config.project
-        self._user = FolderTrust(replace(config, project=home))
+        self._user = trust_of_user(config)
         self._postponed: set[str] = set()
 
     def standing(self, hook: Hook) -> Standing:
-        """Whether it may run: those that are on."""
+        return standing(hook, self._project, self._user)
+
+    def decide(self, hook: Hook, verdict: Verdict | None) -> None:
+        """Keeps what the user says of all hooks of its file, without being asked; None takes it back. Raises
+        `ConfigError` when it holds for this session only."""
         if hook.file is None:
-            return "on"
-        return (self._project if hook.owner == "project" else self._user).standing(hook.file.item)
+            return
+        item = hook.file.item
+        if hook.owner == "project":
+            self._project.forget(item) if verdict is None else self._project.decide(item, verdict)
+        elif verdict is not None:
+            self._user.decide([item], verdict)
+        else:
+            self._postponed.discard(item.digest)
+            self._user.forget([item.key])
 
     async def settle(self, files: Sequence[HookFile]) -> None:
         """Asks about those that the user has for another program and has not decided about. `files`: these."""

@@ -15,7 +15,7 @@ from agent.config.hook_tables import HookEvent
 from agent.config.options import Mode
 from agent.events.plan import PlanSubmitted
 from agent.events.session import Event, PermissionAsked, QuestionAsked, TurnFinished, TurnStarted
-from agent.extensions.trust import Standing
+from agent.extensions.trust import Standing, Verdict
 from agent.hooks.answers import HookAnswer, together
 from agent.hooks.approval import HookApproval
 from agent.hooks.declared import DeclaredHooks, Hook
@@ -86,6 +86,11 @@ class SessionHooks:
     def records(self) -> Sequence[tuple[Hook, Standing, HookRecord]]:
         """All hooks, whether they are approved and what became of them, in the order in which their answers count."""
         return self._runner.records
+
+    def decide(self, hook: Hook, verdict: Verdict | None) -> None:
+        """Keeps whether the hooks of its file may run; None takes back what was decided. Raises `ConfigError` when it
+        holds for this session only."""
+        self._approval.decide(hook, verdict)
 
     def has(self, event: HookEvent) -> bool:
         return self._runner.has(event)

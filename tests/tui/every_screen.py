@@ -9,6 +9,7 @@ from textual.screen import Screen
 
 from agent.archive.listing import ArchiveItem
 from agent.archive.tree import Branch, Said, Tree
+from agent.config.hook_tables import HookEntry
 from agent.config.settings import Settings
 from agent.context.control_calls import TodoItem
 from agent.context.provenance import Occurrence
@@ -16,6 +17,8 @@ from agent.context.view_items import ViewItem
 from agent.events.plan import PlanSubmitted
 from agent.events.session import PermissionAsked, QuestionAsked, Tried
 from agent.events.view import ReceiptItem, RewriteUndone
+from agent.hooks.declared import Hook
+from agent.hooks.runner import HookRecord
 from agent.mcp.status import ServerStatus
 from agent.messages import Assistant, Conversation, Reasoning, Text, ToolCall, User
 from agent.overview import Overview
@@ -35,6 +38,7 @@ from tests.tui.doubles import (
 )
 from tests.tui.hostile import filled
 from tests.tui.piloting import Driven, ScreenType
+from tests.tui.screens.test_hooks import PlayedHooks
 from tests.tui.screens.test_servers import FakeBoard
 from tests.tui.set_up import Setup
 from tests.tui.test_pictures_rewind import preview
@@ -118,6 +122,7 @@ def stocked(text: str, folder: Path, **more: Any) -> EbbApp:
     )
     library = FakeLibrary(infos, {"abc123": talked(text).messages, "b2": talked(text).messages}, tree(text))
     call = ToolCall("c1", "bash", {"command": text})
+    hooked = HookEntry("PreToolUse", text, text, condition=text, status=text)
     kept = (
         ArchiveItem("r1", "preview", 1_000, 9, 0.0, call),
         ArchiveItem("r9", "visible", 9, 1, 0.0, said=text, role="user"),
@@ -132,6 +137,7 @@ def stocked(text: str, folder: Path, **more: Any) -> EbbApp:
         listing=FakeShelf(kept, {"r1": text, "r9": text}),
         files=FakeFiles(changed(text), (text,)),
         servers=FakeBoard([filled(ServerStatus, text), filled(ServerStatus, f"{text} 2")]),
+        hooks=PlayedHooks(((Hook(hooked, "user", text), HookRecord(3, 2, 1, text)),), (text,)),
     )
     opener = Stocked([session], infos, library, names=("scripted/demo", text), text=text)
     settings: Settings = Setup(folder, environment={"EBB_MODEL": "ollama/qwen3"}).settings
@@ -226,6 +232,7 @@ SCREENS = (
     Shown("archive", "archive", does("archive")),
     Shown("places", "why", does("why", "find")),
     Shown("servers", "mcp", does("mcp")),
+    Shown("hooks", "hooks", does("hooks")),
     Shown("sessions", "sessions", does("sessions")),
     Shown("rewind", "rewind", does("rewind")),
     Shown("models", "model", shows(_models)),

@@ -6,7 +6,7 @@ import pytest
 
 from tests.agent.extensions.bringing import Brought
 from tests.agent.extensions.test_custom_commands import SKILL, open_session
-from tui.actions.extensions import _panel
+from tui.actions.extensions import _trust_panel
 from tui.commands import custom_name
 from tui.prompt.completion import candidates
 from tui.session.completion import COMMAND_NAMES
@@ -44,7 +44,7 @@ async def test_what_is_approved_is_offered_with_its_source_and_can_be_taken_back
 
     dance = ("/dance <how>", "Dances (user, claude)")
     assert offered() == [dance]
-    panel = _panel(trust)
+    panel = _trust_panel(trust)
     assert [in_words(row).split("  ")[:2] for row in panel.rows] == [
         ["skill deploy", "not approved"],
         ["command help", "not approved"],

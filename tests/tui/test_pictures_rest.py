@@ -21,8 +21,10 @@ from agent.messages import Conversation, Summary
 from tests.tui.doubles import FakeFiles, FakeSession, FakeSessions, conversation, measured, session_info
 from tests.tui.picturing import SIZES, Picture, asks
 from tests.tui.piloting import list_on
+from tests.tui.screens.test_hooks import PlayedHooks
 from tests.tui.test_pictures_diffs import CHANGED
 from tui.app import EbbApp
+from tui.commands import Invocation, named
 
 DONE = TurnFinished("answered", "x")
 
@@ -171,3 +173,10 @@ def test_the_work_in_view(picture: Picture, theme: ThemeName) -> None:
     said = "the last token of a line gets lost"
     app = EbbApp(FakeSessions([FakeSession([WORK])]), first_message=said, guard=0.0, theme=theme)
     assert picture(app)
+
+
+@SIZES
+def test_the_hooks_of_a_session(picture: Picture) -> None:
+    app = EbbApp(FakeSessions([FakeSession(hooks=PlayedHooks())]), guard=0.0)
+    asked = Invocation(named("hooks"), "")
+    assert picture(app, lambda: list_on(app, "hooks"), "down", "down", start=lambda: app.jobs.invoke(asked))

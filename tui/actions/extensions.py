@@ -1,17 +1,19 @@
-"""Commands about what a folder brings: its skills, and what of all of it is approved."""
+"""Commands about what a folder and its user bring: skills, hooks, and what of all of it is approved."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from agent.errors import AgentError
 from tui.actions.command_context import CommandContext
-from tui.view.extensions import skills_panel, trust_panel
-from tui.view.panel import Outcome, Panel, PanelAction, PanelRow, Told
+from tui.view.extensions import hooks_panel, skills_panel, trust_panel
+from tui.view.panel import Outcome, Panel, PanelAction, PanelRow, Told, always
 
 if TYPE_CHECKING:  # types only: few folders bring something
+    from agent.config.option_values import AfterTool
     from agent.extensions.session_trust import SessionTrust
-    from agent.extensions.trust import Item
+    from agent.extensions.trust import Item, Verdict
+    from agent.hooks.session_hooks import SessionHooks
 
 
 async def show_skills(context: CommandContext, _: str) -> None:
@@ -32,22 +34,29 @@ async def show_trust(context: CommandContext, _: str) -> None:
     if session is None or session.trust is None:
         context.controller.notice("this folder brings nothing that would have to be approved")
     else:
-        await context.show(_panel(session.trust))
+        await context.show(_trust_panel(session.trust))
 
 
-def _panel(trust: "SessionTrust") -> Panel:
+async def show_hooks(context: CommandContext, _: str) -> None:
+    """Shows the hooks with what became of them, and decides about those of other programs and of the project."""
+    session, settings = context.controller.session, context.settings
+    hooks = session.hooks if session is not None else None
+    after_tool = settings.config.hooks_after_tool if settings is not None else ()
+    if hooks is None and not after_tool:
+        context.controller.notice("there are no hooks: docs/hooks.md says how to write one")
+    else:
+        await context.show(_hooks_panel(hooks, after_tool))
+
+
+def _trust_panel(trust: "SessionTrust") -> Panel:
     items = {item.key: item for item in trust.items}
 
     def action(key: str, word: str, said: str, decide: "Callable[[Item], None]") -> PanelAction:
-        async def do(row: PanelRow, _: str) -> Outcome:
-            item = items[row.value]
-            try:
-                decide(item)
-            except AgentError as error:
-                return Told(f"it holds for this session only: {error}", "warn")
-            return replace(_panel(trust), mark=row.value, told=Told(f"{item.kind} {item.name}: {said}"))
+        def do(value: str) -> str:
+            decide(items[value])
+            return f"{items[value].kind} {items[value].name}: {said}"
 
-        return PanelAction((key,), word, do)
+        return _deciding(key, word, do, lambda: _trust_panel(trust))
 
     return trust_panel(
         [(item, trust.standing(item)) for item in items.values()],
@@ -55,3 +64,47 @@ def _panel(trust: "SessionTrust") -> Panel:
         action("n", "never", "not used in this project", lambda item: trust.decide(item, "refused")),
         action("x", "take back", "asked about with your next message", trust.forget),
     )
+
+
+def _hooks_panel(hooks: "SessionHooks | None", after_tool: "Sequence[AfterTool]") -> Panel:
+    records = hooks.records if hooks is not None else ()
+
+    def action(key: str, word: str, said: str, verdict: "Verdict | None") -> PanelAction:
+        def do(value: str) -> str:
+            hook = records[int(value)][0]
+            if hooks is not None:
+                hooks.decide(hook, verdict)
+            return f"the hooks of {hook.source}: {said}"
+
+        def can(row: PanelRow) -> bool:
+            return row.value.isdecimal() and records[int(row.value)][0].file is not None
+
+        return _deciding(key, word, do, lambda: _hooks_panel(hooks, after_tool), can)
+
+    return hooks_panel(
+        records,
+        after_tool,
+        hooks.problems if hooks is not None else (),
+        action("a", "approve", "they run from now on", "approved"),
+        action("n", "never", "they do not run", "refused"),
+        action("x", "take back", "asked about with your next message", None),
+    )
+
+
+def _deciding(
+    key: str,
+    word: str,
+    decide: Callable[[str], str],
+    again: Callable[[], Panel],
+    can: Callable[[PanelRow], bool] = always,
+) -> PanelAction:
+    """What decides about a row: `decide` does so by its value and tells what it means."""
+
+    async def do(row: PanelRow, _: str) -> Outcome:
+        try:
+            said = decide(row.value)
+        except AgentError as error:
+            return Told(f"it holds for this session only: {error}", "warn")
+        return replace(again(), mark=row.value, told=Told(said))
+
+    return PanelAction((key,), word, do, can)

@@ -7,7 +7,7 @@ from tui.actions.command_context import CommandContext
 from tui.actions.context import bring, compact, show_archive, show_context, show_plan, show_todos, why
 from tui.actions.diff import show_session, show_turn
 from tui.actions.export import export
-from tui.actions.extensions import show_skills, show_trust
+from tui.actions.extensions import show_hooks, show_skills, show_trust
 from tui.actions.folders import add_folder, show_sandbox
 from tui.actions.memory import remember, show_memory
 from tui.actions.messages import (
@@ -35,6 +35,7 @@ ACTIONS: Mapping[str, Callable[[CommandContext, str], Awaitable[None]]] = {
     "bring": bring,
     "mcp": show_servers,
     "skills": show_skills,
+    "hooks": show_hooks,
     "trust": show_trust,
     "resume": resume,
     "sessions": show_sessions,

@@ -62,7 +62,8 @@ def make_parser() -> argparse.ArgumentParser:
         description="A terminal coding agent whose context window never overflows and never forgets.",
         epilog="Subcommands: ebb sessions list|show|search|fork|rename|export|import|delete, ebb context [ID], "
         "ebb config, ebb key set|list|remove, ebb mcp list|add|import|remove|test|login|logs, "
-        "ebb plugin list|add|remove, ebb doctor, ebb undo [ID], ebb import, ebb demo, ebb serve, ebb acp. "
+        "ebb plugin list|add|remove, ebb hooks, ebb doctor, ebb undo [ID], ebb import, ebb demo, "
+        "ebb serve, ebb acp. "
         "`--` makes a first word a prompt. "
         "Exit codes: " + ", ".join(f"{code} {short}" for code, (short, _) in EXIT_CODES.items()) + ".",
         allow_abbrev=False,

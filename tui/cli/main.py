@@ -31,6 +31,7 @@ SUBCOMMANDS = (
     "import",
     "plugin",
     "acp",
+    "hooks",
 )
 
 _ALIKE = 0.7

@@ -253,6 +253,12 @@ def _mcp(arguments: Sequence[str]) -> int:
     return mcp.run(arguments)
 
 
+def _hooks(arguments: Sequence[str]) -> int:
+    from tui.cli import hooks  # noqa: PLC0415  # deferred: only this command needs it
+
+    return hooks.run(arguments)
+
+
 def _permissions(arguments: Sequence[str]) -> int:
     from tui.cli import permissions  # noqa: PLC0415  # deferred: only this command needs it
 
@@ -297,6 +303,7 @@ _COMMANDS: dict[str, Callable[[Sequence[str]], int]] = {
     "doctor": doctor.doctor,
     "key": keys.run,
     "plugin": plugin.run,
+    "hooks": _hooks,
     "undo": undo.undo,
     "demo": _demo,
     "permissions": _permissions,

@@ -1,15 +1,19 @@
-"""What a folder brings as lists: skills, and all that is to be approved. Pure."""
+"""What a folder and its user bring as lists: skills, hooks, and all that is to be approved. Pure."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from agent.config.hook_tables import HOOK_EVENTS
 from tui.text.inks import Ink, Line
 from tui.text.sanitise import visible_line
-from tui.view.panel import Panel, PanelAction, PanelRow
+from tui.view.panel import Panel, PanelAction, PanelRow, heading
 
 if TYPE_CHECKING:  # types only: few sessions have them
+    from agent.config.option_values import AfterTool
     from agent.extensions.session_extensions import SessionExtensions
     from agent.extensions.trust import Item, Standing
+    from agent.hooks.declared import Hook
+    from agent.hooks.runner import HookRecord
 
 _INKS: "dict[Standing, Ink]" = {"on": "good", "not approved": "warn", "changed": "warn", "refused": "dim"}
 
@@ -54,3 +58,56 @@ def trust_panel(
         empty="This folder brings nothing that would have to be approved.", actions=(approve, refuse, forget),
         search="", looks=True, reads=True, most=12,
     )  # fmt: skip
+
+
+def hooks_panel(
+    records: "Sequence[tuple[Hook, Standing, HookRecord]]",
+    after_tool: "Sequence[AfterTool]",
+    problems: Sequence[str],
+    *actions: PanelAction,
+) -> Panel:
+    """The hooks of a session by what they wait for, `hooks.after_tool`, and what is left out. The value of a row
+    is its place in `records`; the actions decide about those that have to be approved."""
+    rows: list[PanelRow] = []
+    for event in HOOK_EVENTS:
+        found = [(str(at), *record) for at, record in enumerate(records) if record[0].event == event]
+        rows += [heading(event)] if found else []
+        rows += [_hook_row(*record) for record in found]
+    if after_tool:
+        rows.append(heading("hooks.after_tool"))
+    for hook in after_tool:
+        rows.append(PanelRow("", ((f"  {visible_line(hook.match)}  ", "dim"), (visible_line(hook.line), "text"))))
+    if problems:
+        rows.append(heading("left out"))
+    rows += [PanelRow("", ((f"  {visible_line(problem)}", "warn"),)) for problem in problems]
+    head: Line = (("Hooks", "strong"), ("  programs and servers that are told what happens", "dim"))
+    return Panel(
+        "hooks", (head,), tuple(rows), "Up, Down   a approves   n never   x takes back   Esc closes",
+        actions=actions, search="", looks=True, reads=True, most=16,
+    )  # fmt: skip
+
+
+def _hook_row(value: str, hook: "Hook", standing: "Standing", record: "HookRecord") -> PanelRow:
+    entry = hook.entry
+    only = [entry.matcher.strip() or "*", *([f"if {entry.condition}"] if entry.condition else ())]
+    counts = [f"ran {_times(record.runs)}"] if record.runs else []
+    counts += [f"objected {_times(record.objections)}"] if record.objections else []
+    line: Line = (
+        (f"  {visible_line(', '.join(only))}  ", "dim"),
+        (visible_line(entry.does), "text"),
+        (f"  {standing}", _INKS[standing]) if standing != "on" else ("", "dim"),
+        (f"  {', '.join(counts)}", "dim") if counts else ("", "dim"),
+        (f"  failed {_times(record.failures)}", "warn") if record.failures else ("", "dim"),
+    )
+    whose = {"user": "yours", "project": "the project's", "plugin": "of a plugin"}[hook.owner]
+    told = [f"{whose}, from {hook.source}", f"{hook.seconds:g} s at most", *(["once"] if entry.once else ())]
+    told += ["nobody waits for it"] if entry.in_background else []
+    about: list[Line] = [((visible_line(each), "text"),) for each in entry.does.splitlines()]
+    about.append(((visible_line("; ".join(told)), "dim"),))
+    if record.problem:
+        about.append(((visible_line(record.problem), "warn"),))
+    return PanelRow(value, line, about=tuple(about))
+
+
+def _times(count: int) -> str:
+    return {1: "once", 2: "twice"}.get(count, f"{count} times")

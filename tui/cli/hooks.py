@@ -1,0 +1,46 @@
+"""`ebb hooks`: which hooks a session here would have, from where, and whether they are approved."""
+
+import sys
+from collections.abc import Sequence
+
+from agent.extensions.trust import FolderTrust
+from agent.headless import print_json
+from agent.hooks.approval import standing, trust_of_user
+from agent.hooks.declared import declared_hooks
+from tui.cli.arguments import parsed, parser_of, read_settings
+from tui.text.sanitise import visible_line
+
+
+def run(arguments: Sequence[str]) -> int:
+    """`ebb hooks`; the exit code. Raises `AgentError`."""
+    parser = parser_of("hooks", "Programs and servers that are told what happens in a session, and may object.")
+    options = parsed(parser, arguments, "one JSON object")
+    _, config = read_settings(options)
+    declared, of_project, of_user = declared_hooks(config), FolderTrust(config), trust_of_user(config)
+    if options.json:
+        rows = [
+            {
+                "event": hook.event,
+                "matcher": hook.entry.matcher,
+                "if": hook.entry.condition,
+                "does": hook.entry.does,
+                "timeout": hook.seconds,
+                "owner": hook.owner,
+                "source": hook.source,
+                "standing": standing(hook, of_project, of_user),
+            }
+            for hook in declared.hooks
+        ]
+        after = [{"match": each.match, "command": each.command} for each in config.hooks_after_tool]
+        print_json(sys.stdout, {"hooks": rows, "after_tool": after, "problems": declared.problems})
+        return 0
+    for hook in declared.hooks:
+        state = standing(hook, of_project, of_user)
+        print(visible_line(f"{hook.entry.shown}  [{hook.owner}, {hook.source}{'' if state == 'on' else f', {state}'}]"))
+    for each in config.hooks_after_tool:
+        print(visible_line(f"hooks.after_tool ({each.match}): {each.line}"))
+    for problem in declared.problems:
+        print(f"ebb: {visible_line(problem)}", file=sys.stderr)
+    if not (declared.hooks or config.hooks_after_tool or declared.problems):
+        print("no hooks; docs/hooks.md says how to write one")
+    return 0
