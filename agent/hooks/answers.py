@@ -28,6 +28,9 @@ _DECISIONS: Mapping[object, HookVerdict] = {
     "allow": "allow", "approve": "allow", "deny": "deny", "block": "deny", "ask": "ask",
 }  # fmt: skip
 _STRICTNESS: Sequence[HookVerdict] = ("none", "allow", "ask", "deny")
+_SPECIAL = frozenset(
+    {"hookEventName", "permissionDecision", "permissionDecisionReason", "updatedInput", "additionalContext"}
+)
 _PROBLEM = 200
 
 
@@ -66,6 +69,7 @@ def meaning(event: HookEvent, named: str, answer: Exit, seconds: float) -> HookA
     if said.startswith(b"{"):
         try:
             tables = json.loads(said)
+            json.dumps(tables, ensure_ascii=False).encode()  # half a character can neither be stored nor shown
         except (ValueError, RecursionError):
             return _useless(named, "printed what begins like JSON and is none")
         return _of_json(event, named, tables)
@@ -119,38 +123,50 @@ def _reason_in(printed: bytes) -> str:
 
 def _of_json(event: HookEvent, named: str, tables: Mapping[str, object]) -> HookAnswer:
     problems: list[str] = []
+    special = _table_at(tables, "hookSpecificOutput", problems) or {}
+    problems += [f"says `{str(key)[:40]}`, which is not known here" for key in special if key not in _SPECIAL]
+    verdict, reason = _decision(event, tables, special, problems)
+    if verdict == "deny" and not reason:
+        reason = f"{named} refuses it and gives no reason"
+    arguments = _table_at(special, "updatedInput", problems) if event == "PreToolUse" else None
+    goes_on = tables.get("continue", True)
+    if not isinstance(goes_on, bool):
+        problems.append("says `continue`, which is neither true nor false")
+    stop = (_text_at(tables, "stopReason", problems) or f"{named} ends the turn") if goes_on is False else None
+    message = _text_at(tables, "systemMessage", problems)
+    context = _text_at(special, "additionalContext", problems)
+    wrong = tuple(f"{named} {problem}; that is passed over" for problem in problems)
+    return HookAnswer(verdict, reason, arguments, context, (message,) if message else (), wrong, stop)
 
-    def text(of: Mapping[str, object], key: str) -> str:
-        value = of.get(key)
-        if value is not None and not isinstance(value, str):
-            problems.append(f"says `{key}`, which is no text")
-        return _cut(value) if isinstance(value, str) else ""
 
-    own = tables.get("hookSpecificOutput")
-    special = own if isinstance(own, Mapping) else {}
+def _decision(
+    event: HookEvent, tables: Mapping[str, object], special: Mapping[str, object], problems: list[str]
+) -> tuple[HookVerdict, str]:
+    """What is decided and why, in the newer form or the older one."""
     decision = special.get("permissionDecision") if event == "PreToolUse" else None
     is_old = decision is None
     decision = tables.get("decision") if is_old else decision
     verdict = _DECISIONS.get(decision, "none") if isinstance(decision, str) else "none"
     if decision not in (None, "defer") and verdict == "none":
         problems.append(f"decides {str(decision)[:40]!r}, which means nothing")
-    if event != "PreToolUse" and verdict != "deny":
+    if event not in _BLOCKABLE or (event != "PreToolUse" and verdict != "deny"):
         verdict = "none"  # elsewhere there is nothing to allow
-    if event not in _BLOCKABLE:
-        verdict = "none"
-    reason = text(tables, "reason") if is_old else text(special, "permissionDecisionReason")
-    if verdict == "deny" and not reason:
-        reason = f"{named} refuses it and gives no reason"
-    arguments = special.get("updatedInput") if event == "PreToolUse" else None
-    if arguments is not None and not isinstance(arguments, Mapping):
-        problems.append("says `updatedInput`, which is no table")
-        arguments = None
-    goes_on = tables.get("continue", True)
-    stop = (text(tables, "stopReason") or f"{named} ends the turn") if goes_on is False else None
-    message = text(tables, "systemMessage")
-    context = text(special, "additionalContext")
-    wrong = tuple(f"{named} {problem}; that is passed over" for problem in problems)
-    return HookAnswer(verdict, reason, arguments, context, (message,) if message else (), wrong, stop)
+    where, key = (tables, "reason") if is_old else (special, "permissionDecisionReason")
+    return verdict, _text_at(where, key, problems)
+
+
+def _text_at(tables: Mapping[str, object], key: str, problems: list[str]) -> str:
+    value = tables.get(key)
+    if value is not None and not isinstance(value, str):
+        problems.append(f"says `{key}`, which is no text")
+    return _cut(value) if isinstance(value, str) else ""
+
+
+def _table_at(tables: Mapping[str, object], key: str, problems: list[str]) -> Mapping[str, object] | None:
+    value = tables.get(key)
+    if value is not None and not isinstance(value, Mapping):
+        problems.append(f"says `{key}`, which is no table")
+    return value if isinstance(value, Mapping) else None
 
 
 def _useless(named: str, what: str) -> HookAnswer:

@@ -246,7 +246,7 @@ class SessionHooks:
             "permission_mode": _MODES[self._mode()],
             "hook_event_name": event,
         }
-        return json.dumps({**common, **told}).encode()
+        return json.dumps({**common, **told}).encode() + b"\n"  # scripts that `read` a line want its end
 
     def _tell_once(self, line: str) -> None:
         if line not in self._told:

@@ -1,6 +1,7 @@
 """Sessions with hooks, for tests: real scripts in real folders, and a model whose replies the test has written."""
 
 import json
+import subprocess
 from collections.abc import Callable
 from contextlib import aclosing
 from dataclasses import replace
@@ -40,6 +41,10 @@ class Hooked:
         path.write_text(text)
         path.chmod(0o755 if text.startswith("#!") else 0o644)
         return path
+
+    def git(self, *words: str) -> str:
+        """What git prints in the project."""
+        return subprocess.run(["git", "-C", self.project, *words], capture_output=True, text=True, check=True).stdout
 
     def settings(self, *, of_user: bool = False, **events: list[tuple[str, str]]) -> Path:
         """Declares hooks: for each event matchers with commands."""

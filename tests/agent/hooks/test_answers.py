@@ -35,6 +35,8 @@ def goes_on(what: str) -> HookAnswer:
         ("PreToolUse", Exit(-9, b"", b""), goes_on("was killed by signal 9")),
         ("PreToolUse", Exit(None, b"", b""), goes_on("was ended after 60 s")),
         ("PreToolUse", Exit(0, b'{"decision": "bl', b""), goes_on("printed what begins like JSON and is none")),
+        ("Stop", Exit(0, b'{"reason": "\\ud800"}', b""), goes_on("printed what begins like JSON and is none")),
+        ("Stop", Exit(0, b'{"a":' * 100_000, b""), goes_on("printed what begins like JSON and is none")),
         ("UserPromptSubmit", Exit(0, b"the date\n", b""), HookAnswer(context="the date")),
         ("SessionStart", Exit(0, b"the branch\n", b""), HookAnswer(context="the branch")),
         ("Stop", Exit(0, b"chatter", b""), HookAnswer()),
@@ -76,7 +78,15 @@ def test_an_exit_code_says_what_follows(event: HookEvent, answer: Exit, expected
              f"{N} says `updatedInput`, which is no table; that is passed over",
              f"{N} says `additionalContext`, which is no text; that is passed over",
          ))),
-        (said("PreToolUse", hookSpecificOutput=7), HookAnswer()),
+        (said("PreToolUse", hookSpecificOutput=7, **{"continue": "false"}),
+         HookAnswer(problems=(
+             f"{N} says `hookSpecificOutput`, which is no table; that is passed over",
+             f"{N} says `continue`, which is neither true nor false; that is passed over",
+         ))),
+        (special("PostToolUse", updatedToolOutput={"stdout": "***"}, additionalContext="c"),
+         HookAnswer(context="c", problems=(
+             f"{N} says `updatedToolOutput`, which is not known here; that is passed over",
+         ))),
     ],
 )  # fmt: skip
 def test_json_says_what_follows(answer: HookAnswer, expected: HookAnswer) -> None:

@@ -3,7 +3,6 @@
 import asyncio
 import json
 import os
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -120,13 +119,9 @@ async def test_a_prompt_that_a_hook_refuses_is_not_sent(home: Hooked) -> None:
     assert (await home.run("hello")).said == "hello\ndone"
 
 
-def git_prints(home: Hooked, *words: str) -> str:
-    return subprocess.run(["git", "-C", str(home.project), *words], capture_output=True, text=True, check=True).stdout
-
-
 async def test_tests_are_run_before_the_turn_ends_and_the_work_is_committed(home: Hooked) -> None:
     git = ["git", "-c", "user.name=a", "-c", "user.email=a@b"]
-    git_prints(home, "init", "-q")
+    home.git("init", "-q")
     home.write(
         f"{HOOKS}/tests.sh",
         '#!/bin/bash\ninput=$(cat)\n[ "$(echo "$input" | jq -r .stop_hook_active)" = true ] && exit 0\n'
@@ -149,7 +144,7 @@ async def test_tests_are_run_before_the_turn_ends_and_the_work_is_committed(home
     done = await home.run()
     assert done.told == ["a hook has the model go on: 1 test fails: result.txt"]
     assert "[A hook of the user for `Stop` says that you are not done:]\n1 test fails: result.txt" in done.said
-    assert git_prints(home, "log", "--format=%s") == "Repaired the result.\n"
+    assert home.git("log", "--format=%s") == "Repaired the result.\n"
 
 
 async def test_a_desktop_notification_when_something_is_asked(home: Hooked) -> None:
@@ -234,6 +229,7 @@ async def test_a_changed_input_is_looked_at_by_the_policy(home: Hooked) -> None:
 
 
 async def test_hooks_that_hang_fork_flood_or_print_garbage_cost_a_line_and_the_rest_works(home: Hooked) -> None:
+    home.write("plain.sh", "echo no")
     home.settings(
         PreToolUse=[
             ("Bash", "sleep 600"),
@@ -242,6 +238,7 @@ async def test_hooks_that_hang_fork_flood_or_print_garbage_cost_a_line_and_the_r
             ("Bash", "printf '\\001\\377\\000 garbage %.0s' $(seq 500)"),
             ("Bash", "printf '{\\377'"),
             ("Bash", "/no/such/program"),
+            ("Bash", "./plain.sh"),
             ("Bash", "exec 0<&- 1>&- 2>&-; exit 3"),
             ("Bash", 'printf \'{"systemMessage": "still here"}\''),
         ],
@@ -263,6 +260,8 @@ async def test_hooks_that_hang_fork_flood_or_print_garbage_cost_a_line_and_the_r
             "it",
             "the hook `/no/such/program` for PreToolUse exited with 127: /bin/bash: line 1: /no/such/program: No such "
             "file or directory; it goes on without it",
+            "the hook `./plain.sh` for PreToolUse exited with 126: /bin/bash: line 1: ./plain.sh: Permission denied; it "
+            "goes on without it",
             "the hook `exec 0<&- 1>&- 2>&-; exit 3` for PreToolUse exited with 3; it goes on without it",
             *["still here"] * 2,
         ]
