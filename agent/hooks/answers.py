@@ -67,10 +67,8 @@ def meaning(event: HookEvent, named: str, answer: Exit, seconds: float) -> HookA
         return _useless(named, f"{how}: {first}" if first else how)
     said = answer.out.strip()
     if said.startswith(b"{"):
-        try:
-            tables = json.loads(said)
-            json.dumps(tables, ensure_ascii=False).encode()  # half a character can neither be stored nor shown
-        except (ValueError, RecursionError):
+        tables = _decoded(said)
+        if not isinstance(tables, dict):
             return _useless(named, "printed what begins like JSON and is none")
         return _of_json(event, named, tables)
     return HookAnswer(context=_text(said)) if said and event in _TEXT_IS_CONTEXT else HookAnswer()
@@ -113,12 +111,21 @@ def _refusal(event: HookEvent, named: str, answer: Exit) -> HookAnswer:
 
 def _reason_in(printed: bytes) -> str:
     """The reason of a hook that prints it as JSON and objects by its exit code, too."""
-    try:
-        tables = json.loads(printed)
-    except (ValueError, RecursionError):
+    tables = _decoded(printed)
+    if not isinstance(tables, dict):
         return _text(printed)
-    reason = tables.get("reason") if isinstance(tables, dict) else None
+    reason = tables.get("reason")
     return _cut(reason) if isinstance(reason, str) else ""
+
+
+def _decoded(printed: bytes) -> object:
+    """What JSON says; None where it is none."""
+    try:
+        decoded = json.loads(printed)
+        json.dumps(decoded, ensure_ascii=False).encode()  # half a character can neither be stored nor shown
+    except (ValueError, RecursionError):
+        return None
+    return decoded
 
 
 def _of_json(event: HookEvent, named: str, tables: Mapping[str, object]) -> HookAnswer:

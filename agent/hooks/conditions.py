@@ -14,7 +14,7 @@ from tools.search.globs import GlobError, parse
 def is_met(condition: str, view: ToolView, root: str, project: str, home: str) -> bool:
     """Where that cannot be told it is met: a guard would rather look once too often. `root`: the working folder."""
     name, _, rest = condition.partition("(")
-    if not any(fnmatchcase(each, name) or each.startswith(f"{name}__") for each in (view.name, *view.aliases)):
+    if not any(fnmatchcase(each, name) or each.startswith(f"{name}__") for each in (*view.names, view.ours)):
         return False
     pattern = rest.removesuffix(")").strip()
     if pattern in ("", "*", "**"):

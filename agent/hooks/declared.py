@@ -80,13 +80,14 @@ class Hook:
         """That it may take."""
         return self.entry.timeout or _SECONDS.get(self.event, USUAL_SECONDS)
 
-    def is_for(self, names: Sequence[str]) -> bool:
-        """Whether it is meant by one of these names; an event without names is for all."""
+    def is_for(self, names: Sequence[str], ours: str = "") -> bool:
+        """Whether it is meant by one of these names; an event without names is for all. `ours`: what a tool is called
+        here, by which a list may mean it; patterns are written for the other names."""
         matcher = self.entry.matcher.strip()
         if matcher in ("", "*") or not names:
             return True
         if _PLAIN.fullmatch(matcher):
-            return not {each.strip() for each in re.split(r"[|,]", matcher)}.isdisjoint(names)
+            return not {each.strip() for each in re.split(r"[|,]", matcher)}.isdisjoint((*names, ours or names[0]))
         search = _searcher(matcher)
         return search is not None and any(search(name[:_LONGEST_NAME]) for name in names)
 

@@ -79,7 +79,12 @@ class HookRunner:
         one. `said`: what they read on their standard input. What is the same runs once."""
         wanted: dict[object, Hook] = {}
         for hook in self._hooks:
-            if hook.event == event and hook.is_for(names) and self._is_met(hook, call) and await self._may_run(hook):
+            if (
+                hook.event == event
+                and hook.is_for(names, call.ours if call else "")
+                and self._is_met(hook, call)
+                and await self._may_run(hook)
+            ):
                 wanted[hook.entry.action, hook.plugin, hook.owner] = hook
         if not wanted:
             return HookAnswer()

@@ -133,7 +133,7 @@ class SessionHooks:
         answers = []
         for view in views:
             told = {"tool_name": view.name, "tool_input": dict(view.input), "tool_use_id": id, **besides}
-            answers.append(await self.ask(event, (view.name, *view.aliases), told, view))
+            answers.append(await self.ask(event, view.names, told, view))
         return together(answers)
 
     async def stops(self, last_words: str) -> str:

@@ -3,7 +3,7 @@ back is `agent.calls.argument_aliases`. Pure."""
 
 import posixpath
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from agent.messages import ToolCall
@@ -18,9 +18,16 @@ class ToolView:
     name: str
     input: Mapping[str, object]
     aliases: tuple[str, ...] = ()
-    """Further names by which a matcher may mean it."""
+    """What it was called before there, or is called besides."""
     is_whole: bool = True
     """It says all of the call, so that another input can take its place."""
+    ours: str = ""
+    """The name of the tool here."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All that it is called there."""
+        return (self.name, *self.aliases)
 
 
 _NAMES: Mapping[str, tuple[str, ...]] = {
@@ -72,7 +79,8 @@ _STATUSES = {"pending": "pending", "doing": "in_progress", "done": "completed"}
 def views_of(call: ToolCall, root: str) -> tuple[ToolView, ...]:
     """The call in those words; one for each file that a patch changes. `root`: the working folder."""
     if call.name == "apply_patch":
-        return _of_patch(str(call.arguments.get("patch", "")), root)
+        views = _of_patch(str(call.arguments.get("patch", "")), root)
+        return tuple(replace(view, ours=call.name) for view in views)
     names = _NAMES.get(call.name, (call.name,))
     theirs = _ARGUMENTS.get(call.name, {})
     made: Input = {theirs.get(name, name): value for name, value in call.arguments.items()}
@@ -81,7 +89,7 @@ def views_of(call: ToolCall, root: str) -> tuple[ToolView, ...]:
             made[name] = absolute(path, root)
     if call.name in _REWRITERS:
         _REWRITERS[call.name](made)
-    return (ToolView(names[0], made, names[1:]),)
+    return (ToolView(names[0], made, names[1:], ours=call.name),)
 
 
 def our_names(theirs: Sequence[str]) -> tuple[str, ...]:

@@ -219,3 +219,9 @@ def test_broken_settings_cost_a_line(tmp_path: Path) -> None:
     assert problem == f"the hooks of `.claude/settings.json` are left out: it leads out of `{home.project}`"
     home.write(".claude/settings.local.json", '{"hooks": {"Stop": [{"matcher": "(", "hooks": [{"command": "x"}]}]}}')
     assert "its matcher `(` is no pattern" in declared_hooks(home.config()).problems[-1]
+
+
+def test_a_list_may_mean_a_tool_by_our_name_and_a_pattern_does_not() -> None:
+    assert hook("bash|apply_patch").is_for(("Edit", "MultiEdit"), "apply_patch")
+    assert not hook("^(?!Edit)").is_for(("Edit",), "edit")
+    assert not hook("Edit|").is_for(("Bash",), "")

@@ -260,8 +260,8 @@ async def test_hooks_that_hang_fork_flood_or_print_garbage_cost_a_line_and_the_r
             "it",
             "the hook `/no/such/program` for PreToolUse exited with 127: /bin/bash: line 1: /no/such/program: No such "
             "file or directory; it goes on without it",
-            "the hook `./plain.sh` for PreToolUse exited with 126: /bin/bash: line 1: ./plain.sh: Permission denied; it "
-            "goes on without it",
+            "the hook `./plain.sh` for PreToolUse exited with 126: /bin/bash: line 1: ./plain.sh: Permission denied; "
+            "it goes on without it",
             "the hook `exec 0<&- 1>&- 2>&-; exit 3` for PreToolUse exited with 3; it goes on without it",
             *["still here"] * 2,
         ]

@@ -69,16 +69,21 @@ def test_what_is_told_means_the_same_call_on_its_way_back(
 def test_each_file_of_a_patch_is_told_as_an_edit_of_its_own() -> None:
     root = "/home/me/app"
     assert views_of(ToolCall("1", "apply_patch", {"patch": PATCH}), root) == (
-        ToolView("Write", {"file_path": f"{root}/new.py", "content": "x = 1\n"}, is_whole=False),
+        ToolView("Write", {"file_path": f"{root}/new.py", "content": "x = 1\n"}, is_whole=False, ours="apply_patch"),
         ToolView(
             "Edit",
             {"file_path": f"{root}/old.py", "old_string": "a", "new_string": "b"},
             ("MultiEdit",),
             is_whole=False,
+            ours="apply_patch",
         ),
-        ToolView("Write", {"file_path": f"{root}/.env", "content": "b"}, is_whole=False),
+        ToolView("Write", {"file_path": f"{root}/.env", "content": "b"}, is_whole=False, ours="apply_patch"),
         ToolView(
-            "Edit", {"file_path": f"{root}/gone.py", "old_string": "", "new_string": ""}, ("MultiEdit",), is_whole=False
+            "Edit",
+            {"file_path": f"{root}/gone.py", "old_string": "", "new_string": ""},
+            ("MultiEdit",),
+            is_whole=False,
+            ours="apply_patch",
         ),
     )
     assert view("apply_patch", patch="nonsense") == ("apply_patch", {"patch": "nonsense"})
