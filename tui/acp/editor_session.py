@@ -2,15 +2,16 @@
 asks is put to the editor."""
 
 import asyncio
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from itertools import chain
 from typing import Any
 
-from acp import Client, RequestError, update_agent_message_text
+from acp import Client, update_agent_message_text
 from acp.schema import (
-    AcceptElicitationResponse,
+    AvailableCommand,
     AvailableCommandsUpdate,
     ConfigOptionUpdate,
     CurrentModeUpdate,
@@ -18,7 +19,6 @@ from acp.schema import (
     UsageUpdate,
 )
 
-from agent.channel import Answer
 from agent.config.values import Config
 from agent.errors import AgentError, UsageError
 from agent.events.plan import PlanAnswered, PlanSubmitted
@@ -39,12 +39,11 @@ from agent.session import Session
 from agent.sessions import Sessions
 from tui.acp.commands import available_commands, own_command, run_command, said_by
 from tui.acp.content import Block, message_of
+from tui.acp.open_questions import OpenQuestions
 from tui.acp.options import Chosen, effort_named, mode_named, with_effort
 from tui.acp.options import options_of as choices_of
-from tui.acp.questions import editor_question, form_answer, form_of
 from tui.acp.updates import Told, Update, noted, replayed, spent, updates_of
 from tui.prompt.pastes import Pastes
-from tui.view.blocks import OpenQuestion
 
 ASKED_AGAIN = "this session was left at a question; it is asked again with your next message"
 
@@ -76,13 +75,14 @@ class EditorSession:
         """`sessions` are its own. `has_forms`: the editor can show questions that are answered in words;
         `has_terminals`: and what commands print, as a terminal."""
         self.sessions = sessions
-        self._client, self._has_forms = client, has_forms
-        self._config = sessions.config
+        self._client, self._config = client, sessions.config
         self._told = Told(str(sessions.root), has_terminals)
         self._pastes, self._title = Pastes(), session.title
+        self._commands: list[AvailableCommand] = []
+        """Those that the editor was told of."""
         self._turns = asyncio.Lock()
         self._waiting: list[WaitingPrompt] = []
-        self._questions: dict[str, asyncio.Task[None]] = {}
+        self._questions = OpenQuestions(client, self._told.root, lambda: self.session, has_forms=has_forms)
         self._aside: set[asyncio.Task[None]] = set()
         self._adopt(session)
 
@@ -91,7 +91,7 @@ class EditorSession:
         self._known = self._standing
         session.listen(self._hear)
         if session.servers is not None:
-            session.servers.watch(lambda: self._begin(self._tell_commands()))
+            session.servers.watch(lambda: self._begin(self._tell_commands))
 
     @property
     def id(self) -> str:
@@ -129,10 +129,13 @@ class EditorSession:
 
     def cancel(self) -> None:
         """Ends the turn soon, and what waits for its end is not said."""
+        self._drop_waiting()
+        self.session.interrupt()
+
+    def _drop_waiting(self) -> None:
         for waiting in self._waiting:
             waiting.ended = EndedPrompt("interrupted")
         self._waiting.clear()
-        self.session.interrupt()
 
     async def change_mode(self, name: str) -> None:
         """Raises `AgentError`."""
@@ -158,24 +161,26 @@ class EditorSession:
         """Tells all that was said in the session, also what has left the model's view. Raises `AgentError`."""
         log = await self.sessions.log(self.id)
         shown = await asyncio.to_thread(self.sessions.visible, Conversation(log.messages))
-        for update in (*replayed(shown.messages, self._told), *noted((log.told,) if log.told else ())):
+        for update in chain(replayed(shown.messages, self._told), noted((log.told,) if log.told else ())):
             await self._send(update)
 
     def begin_to_greet(self, notices: Sequence[str] = ()) -> None:
         """Greets once the request that is being answered is answered."""
-        self._begin(self.greet(notices))
+        self._begin(lambda: self.greet(notices))
 
     async def close(self) -> None:
         """Ends what runs; a question about a call stays open. Raises `AgentError`."""
+        self._drop_waiting()
         self.session.leave_turn()
-        running = [*self._questions.values(), *self._aside]
-        for task in running:
-            task.cancel()
-        await asyncio.gather(*running, return_exceptions=True)
-        try:
-            await self.session.close()
-        finally:
-            await self.sessions.close()
+        async with self._turns:
+            await self._questions.close()
+            for task in self._aside:
+                task.cancel()
+            await asyncio.gather(*self._aside, return_exceptions=True)
+            try:
+                await self.session.close()
+            finally:
+                await self.sessions.close()
 
     # Turns
 
@@ -183,9 +188,9 @@ class EditorSession:
         heard: list[WaitingPrompt] = []
 
         def said_meanwhile() -> tuple[User, ...]:
-            heard.extend(self._waiting)
-            self._waiting.clear()
-            return tuple(waiting.said for waiting in heard if waiting.ended is None)
+            taken, self._waiting = self._waiting, []
+            heard.extend(taken)
+            return tuple(waiting.said for waiting in taken)
 
         ended, beside = EndedPrompt("failed"), [part for part in said.parts if isinstance(part, Image | Note)]
         try:
@@ -196,9 +201,9 @@ class EditorSession:
         finally:
             for waiting in heard:
                 waiting.ended = replace(ended, usage=Usage())
-            for id in tuple(self._questions):
-                self._ask_no_more(id)
+            await self._questions.close()
         await self._tell_title()
+        await self._tell_commands()  # some of the project's may be approved by now
         return ended
 
     async def _reopen(self, config: Config, model: str) -> None:
@@ -230,7 +235,7 @@ class EditorSession:
 
     def _hear(self, event: Event) -> None:
         """What happens between two turns, and while a command works."""
-        self._begin(self._tell(event))
+        self._begin(lambda: self._tell(event))
 
     async def _tell(self, event: Event) -> None:
         self._told, updates = updates_of(self._told, event)
@@ -238,9 +243,9 @@ class EditorSession:
             await self._send(spent(update, self.session.cost) if isinstance(update, UsageUpdate) else update)
         match event:
             case PermissionAsked() | PlanSubmitted() | QuestionAsked():
-                self._questions[event.id] = asyncio.create_task(self._ask(event))
+                self._questions.ask(event)
             case PermissionAnswered(id=id) | PlanAnswered(id=id) | QuestionAnswered(id=id):
-                self._ask_no_more(id)
+                self._questions.drop(id)
         if self._standing != self._known:
             await self._tell_choices()
 
@@ -253,8 +258,10 @@ class EditorSession:
 
     async def _tell_commands(self) -> None:
         commands = available_commands(self.session)
-        update = AvailableCommandsUpdate(session_update="available_commands_update", available_commands=commands)
-        await self._send(update)
+        if commands != self._commands:
+            self._commands = commands
+            update = AvailableCommandsUpdate(session_update="available_commands_update", available_commands=commands)
+            await self._send(update)
 
     async def _tell_title(self) -> None:
         if self.session.title != self._title:
@@ -267,41 +274,14 @@ class EditorSession:
     ) -> None:
         await self._client.session_update(self.id, update)
 
-    def _begin(self, work: Coroutine[Any, Any, None]) -> None:
+    def _begin(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
         async def until_gone() -> None:
             with suppress(ConnectionError):  # nobody is there any more to be told
-                await work
+                await work()
 
         task = asyncio.create_task(until_gone())
         self._aside.add(task)
         task.add_done_callback(self._aside.discard)
-
-    # What the editor is asked
-
-    async def _ask(self, question: OpenQuestion) -> None:
-        """An editor that has gone answers nothing: the question stays, for when the session goes on."""
-        with suppress(ConnectionError):
-            self.session.answer(question.id, await self._answer_to(question))
-
-    async def _answer_to(self, question: OpenQuestion) -> Answer:
-        asked = editor_question(question, self._told.root)
-        try:
-            if isinstance(question, QuestionAsked) and self._has_forms:
-                filled = await self._client.create_elicitation(question.question, form_of(question, self.id))
-                accepted = isinstance(filled, AcceptElicitationResponse)
-                return form_answer(question, filled.content or {}) if accepted else ""
-            if not asked.options:
-                return asked.otherwise
-            answer = await self._client.request_permission(self.id, asked.call, list(asked.options))
-            return asked.answer(answer.outcome)
-        except (RequestError, ValueError):  # the editor cannot ask this, or its answer is none
-            return asked.otherwise
-
-    def _ask_no_more(self, id: str) -> None:
-        """It is answered, by whomever."""
-        task = self._questions.pop(id, None)
-        if task is not None:
-            task.cancel()
 
 
 def _counted(ended: EndedPrompt, event: Event) -> EndedPrompt:

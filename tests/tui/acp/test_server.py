@@ -22,7 +22,7 @@ def kind(wanted: str) -> Pick:
     """Picks the first option of a kind."""
 
     def pick(options: Sequence[PermissionOption]) -> str | None:
-        return next(option.option_id for option in options if option.kind == wanted)
+        return next((option.option_id for option in options if option.kind == wanted), "")
 
     return pick
 
@@ -104,14 +104,19 @@ async def test_a_rule_that_is_picked_answers_later_calls(project: Project, text:
     assert (project.root / "a.txt").read_text() == "one\ntwo\n"
 
 
-async def test_what_a_project_brings_is_not_trusted_unless_somebody_says_so(project: Project) -> None:
-    (project.root / ".mcp.json").write_text(json.dumps({"mcpServers": {"forge": {"command": "/no/such/program"}}}))
-    editor = Editor(lambda options: None)
-    async with connected(project, editor, {"text": "Hi."}, {"text": "Hi."}) as agent:
+@pytest.mark.parametrize("pick", [lambda options: None, kind("allow_always")])
+async def test_what_a_project_brings_is_not_trusted_unless_somebody_says_so(project: Project, pick: Pick) -> None:
+    command = project.root / ".ebb" / "commands" / "hello.md"
+    command.parent.mkdir(parents=True)
+    command.write_text("Say hello.")
+    editor = Editor(pick)
+    async with connected(project, editor, {"text": "Hi."}) as agent:
         new = await agent.new_session(cwd=str(project.root), mcp_servers=[])
         assert await said(agent, new.session_id) == "end_turn"
-    assert [one.split(" in ")[0] for one in editor.asked] == ["This project brings the server `forge`"]
-    assert not (project.home / "data" / "trust.json").exists()
+    assert [one.split(" in ")[0] for one in editor.asked] == ["This project brings the command `hello`"]
+    told = [[one["name"] for one in update["availableCommands"]] for update in editor.told("available_commands_update")]
+    own = ["compact", "context", "review", "init"]
+    assert told == ([own] if pick([]) is None else [own, [*own, "hello"]])
 
 
 async def test_a_question_in_words_is_put_as_a_form(project: Project) -> None:
@@ -171,7 +176,8 @@ async def test_a_prompt_is_cancelled_while_a_command_runs_and_so_is_what_waits(p
 async def test_a_prompt_during_a_prompt_is_heard_in_the_next_step(project: Project) -> None:
     editor, root = Editor(), str(project.root)
     wait = calls(bash(f"until [ -e {root}/go ]; do sleep 0.01; done"))
-    async with connected(project, editor, wait, {"text": "Both."}, permission_mode="auto") as agent:
+    more = calls(bash("true"))
+    async with connected(project, editor, wait, more, {"text": "Both."}, permission_mode="auto") as agent:
         new = await agent.new_session(cwd=root, mcp_servers=[])
         first_turn = asyncio.create_task(said(agent, new.session_id, "one"))
         await editor.until_told("tool_call", "until")

@@ -1,0 +1,60 @@
+"""The questions of a session that an editor is being asked, each until it is answered, by whomever."""
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+
+from acp import Client, RequestError
+from acp.schema import AcceptElicitationResponse
+
+from agent.channel import Answer
+from agent.events.session import QuestionAsked
+from agent.session import Session
+from tui.acp.questions import editor_question, form_answer, form_of
+from tui.view.blocks import OpenQuestion
+
+
+class OpenQuestions:
+    """Of the session that `session` gives."""
+
+    def __init__(self, client: Client, root: str, session: Callable[[], Session], *, has_forms: bool) -> None:
+        """`root` is the working folder. `has_forms`: the editor can show questions that are answered in words."""
+        self._client, self._root, self._session, self._has_forms = client, root, session, has_forms
+        self._asking: dict[str, asyncio.Task[None]] = {}
+        """By the ids of the questions."""
+
+    def ask(self, question: OpenQuestion) -> None:
+        """Puts it to the editor, and hands on the answer."""
+        self._asking[question.id] = asyncio.create_task(self._ask(question))
+
+    def drop(self, id: str) -> None:
+        """It is answered: what the editor says of it now comes too late."""
+        task = self._asking.pop(id, None)
+        if task is not None:
+            task.cancel()
+
+    async def close(self) -> None:
+        """Drops all of them."""
+        asking, self._asking = [*self._asking.values()], {}
+        for task in asking:
+            task.cancel()
+        await asyncio.gather(*asking, return_exceptions=True)
+
+    async def _ask(self, question: OpenQuestion) -> None:
+        """An editor that has gone answers nothing: the question stays, for when the session goes on."""
+        with suppress(ConnectionError):
+            self._session().answer(question.id, await self._answer_to(question))
+
+    async def _answer_to(self, question: OpenQuestion) -> Answer:
+        asked, session = editor_question(question, self._root), self._session().id
+        try:
+            if isinstance(question, QuestionAsked) and self._has_forms:
+                filled = await self._client.create_elicitation(question.question, form_of(question, session))
+                accepted = isinstance(filled, AcceptElicitationResponse)
+                return form_answer(question, filled.content or {}) if accepted else ""
+            if not asked.options:
+                return asked.otherwise
+            answer = await self._client.request_permission(session, asked.call, list(asked.options))
+            return asked.answer(answer.outcome)
+        except (RequestError, ValueError):  # the editor cannot ask this, or its answer is none
+            return asked.otherwise
