@@ -154,7 +154,6 @@ def test_a_dash_reads_the_prompt_from_stdin(user: User) -> None:
         (("-p", "go", "-m", "ollama/x", "-c"), "there is no earlier session"),
         (("-p", "go", "--nonsense"), "unrecognized arguments"),
         (("-m", "ollama/x"), "there is no terminal to draw in"),
-        (("acp",), "there is no `ebb acp` in this version"),
         (("sesions", "-m", "ollama/x"),
          "there is no command `sesions`; did you mean `ebb sessions`? `ebb -- sesions` sends it as a message"),
         (("con",), "did you mean `ebb context` or `ebb config`?"),

@@ -28,12 +28,13 @@ class LineTransport:
     async def send(self, message: Message) -> None:
         """Messages leave in the order of the calls. Who takes none any more has gone, which `receive` tells."""
         if self._writer.is_closing():
-            return
+            return self.end()
         self._writer.write(json.dumps(message, separators=(",", ":")).encode() + b"\n")
         try:
             await self._writer.drain()
         except ConnectionError:
             self.end()
+        return None
 
     async def receive(self) -> Message | None:
         """The next message that is one; None at the end."""
