@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from agent.config.values import Config
-from agent.extensions.discovery import discover
+from agent.extensions.discovery import discover, unheard
 from agent.extensions.extension_files import UnusableFile, text_of
 from agent.extensions.front_matter import list_at, split, text_at
 from agent.extensions.places import Place
@@ -35,11 +35,14 @@ class AgentFile:
     """As it is written; empty: the usual one."""
     only_plans: bool
     item: Item
+    has_hooks: bool = False
+    """Its file says hooks, which do not run."""
 
 
 def find_agents(config: Config) -> tuple[tuple[AgentFile, ...], tuple[str, ...]]:
     """All that are there, and why others are left out, a line each."""
-    return discover("agent", config, _read)
+    found, problems = discover("agent", config, _read)
+    return found, (*problems, *unheard("agent", found))
 
 
 def line_of(agent: AgentFile) -> str:
@@ -72,7 +75,8 @@ def _read(path: Path, place: Place) -> AgentFile | None:
     shown += [f"has the tools: {', '.join(tools)}"] if tools is not None else []
     shown += [f"runs with the model: {model}"] if model else []
     item = item_in(place, name, path, digest_of_text(written), shown)
-    return AgentFile(name, description, place.with_folder(prompt.strip()), tools, without, model, mode == "plan", item)
+    told, has_hooks = place.with_folder(prompt.strip()), bool(head.get("hooks"))
+    return AgentFile(name, description, told, tools, without, model, mode == "plan", item, has_hooks)
 
 
 def _tools(head: Mapping[str, object]) -> tuple[tuple[str, ...] | None, tuple[str, ...]]:

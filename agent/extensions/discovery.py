@@ -1,7 +1,7 @@
 """What is found of a kind in all the places where users, plugins and projects keep it."""
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Protocol, TypeVar
 
@@ -45,6 +45,17 @@ def discover(
         except UnusableFile as error:
             problems.append(f"{kind}s of `{place.shown(place.folder)}` are left out: {error}")
     return tuple(found.values()), tuple(problems)
+
+
+class HasHooks(Named, Protocol):
+    @property
+    def has_hooks(self) -> bool: ...
+
+
+def unheard(kind: Kind, found: Iterable[HasHooks]) -> tuple[str, ...]:
+    """A line for each whose own hooks do not run: what they were to keep from happening is not kept."""
+    told = "the {} `{}` says hooks of its own, which do not run here; those in `.claude/settings.json` do"
+    return tuple(told.format(kind, one.name) for one in found if one.has_hooks)
 
 
 def files_in(place: Place) -> Iterator[Path]:

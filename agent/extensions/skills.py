@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from agent.config.values import Config
-from agent.extensions.discovery import discover
+from agent.extensions.discovery import discover, unheard
 from agent.extensions.extension_files import UnusableFile, digest_of, text_of
 from agent.extensions.front_matter import list_at, split, text_at
 from agent.extensions.places import Owner, Place, Source
@@ -37,6 +37,8 @@ class Skill:
     for_user: bool
     """The user may name it."""
     item: Item
+    has_hooks: bool = False
+    """Its file says hooks, which do not run."""
 
     @property
     def source(self) -> Source:
@@ -58,7 +60,8 @@ class Skill:
 
 def find_skills(config: Config) -> tuple[tuple[Skill, ...], tuple[str, ...]]:
     """All that are there, and why others are left out, a line each."""
-    return discover("skill", config, _read)
+    found, problems = discover("skill", config, _read)
+    return found, (*problems, *unheard("skill", found))
 
 
 def listed(skills: Sequence[Skill]) -> str:
@@ -109,6 +112,7 @@ def _read(path: Path, place: Place) -> Skill:
         head.get("disable-model-invocation") is not True,
         head.get("user-invocable") is not False,
         item,
+        has_hooks=bool(head.get("hooks")),
     )
 
 

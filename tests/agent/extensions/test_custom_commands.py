@@ -20,6 +20,7 @@ from agent.events.session import (
     ToolStarted,
     TurnFailed,
 )
+from agent.extensions.agent_files import find_agents
 from agent.extensions.custom_commands import Form, TextPart, find_commands, parts_of
 from agent.extensions.expansion import expanded, rules_of
 from agent.extensions.skills import find_skills, listed_at_start
@@ -299,3 +300,13 @@ async def test_an_agent_that_is_approved_in_a_session_is_told_once(brought: Brou
     await say(session, "more")
     assert notes(session) == []
     await sessions.close()
+
+
+def test_hooks_that_skills_and_agents_say_of_their_own_are_named(brought: Brought) -> None:
+    hooks = "hooks:\n  PreToolUse:\n    - hooks: [{type: command, command: x}]\n"
+    brought.write(".claude/skills/deploy/SKILL.md", f"---\nname: deploy\ndescription: d\n{hooks}---\nDo.")
+    brought.write(".claude/agents/looker.md", f"---\nname: looker\ndescription: d\n{hooks}---\nLook.")
+    brought.write(".claude/agents/plain.md", "---\nname: plain\ndescription: d\n---\nLook.")
+    told = "says hooks of its own, which do not run here; those in `.claude/settings.json` do"
+    assert find_skills(brought.config)[1] == (f"the skill `deploy` {told}",)
+    assert find_agents(brought.config)[1] == (f"the agent `looker` {told}",)
