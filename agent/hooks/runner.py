@@ -1,6 +1,7 @@
 """Hooks of a session that run: side by side, each in its time, and what became of each so far."""
 
 import asyncio
+import os
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -77,20 +78,12 @@ class HookRunner:
     ) -> HookAnswer:
         """What those want that are for such an event, of one of these names. `call`: what it is about, if it is about
         one. `said`: what they read on their standard input. What is the same runs once."""
-        wanted: dict[object, Hook] = {}
-        for hook in self._hooks:
-            if (
-                hook.event == event
-                and hook.is_for(names, call.ours if call else "")
-                and self._is_met(hook, call)
-                and await self._may_run(hook)
-            ):
-                wanted[hook.entry.action, hook.plugin, hook.owner] = hook
+        wanted = await self._wanted(event, names, call)
         if not wanted:
             return HookAnswer()
         told = await said()
-        awaited = [hook for hook in wanted.values() if not hook.entry.in_background]
-        for hook in wanted.values():
+        awaited = [hook for hook in wanted if not hook.entry.in_background]
+        for hook in wanted:
             record = self._records[id(hook)]
             self._records[id(hook)] = replace(record, runs=record.runs + 1)
             if hook.entry.in_background:
@@ -99,6 +92,15 @@ class HookRunner:
             async with asyncio.TaskGroup() as group:
                 answers = [group.create_task(self._run(hook, told)) for hook in awaited]
         return together([task.result() for task in answers])
+
+    async def _wanted(self, event: HookEvent, names: Sequence[str], call: ToolView | None) -> Sequence[Hook]:
+        ours = call.ours if call is not None else ""
+        found: dict[object, Hook] = {}
+        for hook in self._hooks:
+            is_for = hook.event == event and hook.is_for(names, ours) and self._is_met(hook, call)
+            if is_for and await self._may_run(hook):
+                found[hook.entry.action, hook.plugin, hook.owner] = hook
+        return tuple(found.values())
 
     @contextmanager
     def _shown(self, hooks: Sequence[Hook]) -> Iterator[None]:
@@ -130,7 +132,7 @@ class HookRunner:
             return False
         if not hook.entry.condition:
             return True
-        root, home = str(self._workspace.root), str(Path.home())
+        root, home = str(self._workspace.root), os.path.expanduser("~")
         return call is not None and is_met(hook.entry.condition, call, root, self._project, home)
 
     async def _may_run(self, hook: Hook) -> bool:
