@@ -45,7 +45,6 @@ ELSEWHERE: Mapping[str, str] = {
     "login": "`ebb key set PROVIDER` takes a key, outside of a session; `/model` shows which models have one",
     "logout": "`ebb key remove PROVIDER` forgets a key; there is no other login",
     "connect": "`ebb key set PROVIDER` takes the key of a provider, `/model` goes on with one of its models",
-    "hooks": "`hooks` in your `config.toml` declares them, and so does `.claude/settings.json`; docs/hooks.md says how",
     "plugins": "`ebb plugin list`, `add` and `remove` see to them, outside of a session",
     "terminal-setup": "nothing has to be set up: Alt-Enter makes a line, and Ctrl-J does in every terminal",
     "share": "nothing is sent anywhere: `/export FILE` writes the conversation down",
