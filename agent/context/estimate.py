@@ -290,12 +290,13 @@ def chars_estimate(text: str, per_token: float = 4.0) -> int:
 
 
 def encode_estimator(estimator: Estimator, server: str = "") -> str:
-    """`server`: the digest of the address at which the model has answered."""
+    """`server`: the digest of the address at which the model has answered. Nothing is rounded: what reads it estimates
+    to the token what the program that wrote it does."""
     body: dict[str, object] = {
-        "weights": [round(weight, 6) for weight in estimator.weights],
-        "doubt": [[float(f"{entry:.6g}") for entry in row] for row in estimator.doubt],
+        "weights": estimator.weights,
+        "doubt": estimator.doubt,
         "samples": estimator.samples,
-        "errors": [round(error, 6) for error in estimator.errors],
+        "errors": estimator.errors,
         **({"server": server} if server else {}),
     }
     return json.dumps(body, separators=(",", ":"))

@@ -65,11 +65,15 @@ def answer(terminal: Screen, line: str, then: str) -> None:
         terminal.read_some()
 
 
-def leave(terminal: Screen) -> str:
-    """Leaves with Ctrl-D once nothing runs: until then it leaves only when it is pressed again. What is on the screen
-    then."""
+def until_empty_prompt(terminal: Screen) -> None:
+    """Reads until nothing runs: until then keys that leave have to be pressed once more, or stop the turn."""
     while terminal.text.split("\n")[terminal.cursor[1]].strip() != ">":
         terminal.read_more("> ")
+
+
+def leave(terminal: Screen) -> str:
+    """Leaves with Ctrl-D. What is on the screen then."""
+    until_empty_prompt(terminal)
     terminal.child.send("\x04")
     terminal.until_it_ends()
     assert terminal.child.exitstatus == 0
@@ -133,6 +137,7 @@ def test_ctrl_c_ends_a_turn_and_what_waits_is_sent_when_it_is_wanted(tmp_path: P
 def test_ctrl_c_twice_leaves_with_the_session_kept(tmp_path: Path, term: str) -> None:
     with at_prompt(tmp_path, '[[reply]]\ntext = "Kept in mind."', term) as terminal:
         terminal.send("remember me\r", until="Kept in mind.")
+        until_empty_prompt(terminal)
         terminal.send("\x03", until="Ctrl-C again leaves.")
         terminal.child.send("\x03")
         terminal.until_it_ends()
