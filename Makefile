@@ -80,7 +80,7 @@ snapshots: .venv/ready
 docs: .venv/ready
 	$(BIN)/python -m docs.reference
 
-# The picture in the README. Look at it before you commit it.
+# The pictures of the terminal, that in the README among them. Look at them before you commit them.
 pictures: .venv/ready
 	$(BIN)/python -m docs.picture
 

@@ -1,6 +1,7 @@
-"""The picture of the terminal in the README, made by the program itself: `make pictures`.
+"""The pictures of the terminal, made by the program itself: `make pictures`.
 
-A scripted model repairs a small project; what is drawn then is written to `docs/terminal.svg`.
+A scripted model repairs a small project. How that ends is `docs/terminal.svg`, the picture of the README; each moment
+of it at which there is something to look at is in `docs/pictures/ours`, in two sizes.
 """
 
 import asyncio
@@ -8,54 +9,113 @@ import re
 import shutil
 import sys
 import tempfile
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, chdir
 from pathlib import Path
+
+from textual.pilot import Pilot
 
 from agent.config.load import load_config
 from agent.sessions import Sessions
 from tui.app import EbbApp
 from tui.session.demo import PROMPT
 from tui.view.blocks import Call
+from tui.widgets.question_panel import QuestionPanel
 
 ROOT = Path(__file__).parents[1]
 PICTURE = ROOT / "docs" / "terminal.svg"
 SIZE = (100, 34)
+MOMENTS = ROOT / "docs" / "pictures" / "ours"
+SIZES = ((120, 40), (200, 60))
 
 _DEMO = ROOT / "tui" / "session" / "demo_project"
 _FONTS = re.compile(r"@font-face \{.*?\}\s*", re.DOTALL)
+_ANSWER = "tests pass now"  # how the script ends
 
 
-async def drawn(folder: Path) -> str:
-    """The terminal as SVG, after a turn in a project that is laid out in an empty folder."""
-    project = folder / "shop"
-    project.mkdir()
-    for name in ("prices.py", "test_prices.py"):
-        shutil.copyfile(_DEMO / f"{name}.txt", project / name)
-    flags = {"agent.model": f"scripted/{_DEMO / 'script.toml'}", "agent.permission_mode": "auto"}
-    environment = {"EBB_HOME": str(folder / "home")}
-    sessions = Sessions(load_config(project, environment, flags), project, environment, interactive=True)
-    app = EbbApp(sessions, first_message=PROMPT, guard=0.0)
-    try:
-        async with app.run_test(size=SIZE) as pilot:
-            while app.is_working or "tests pass now" not in app.main.transcript.visible_text():
+@asynccontextmanager
+async def running(size: tuple[int, int], mode: str, message: str | None) -> AsyncIterator[tuple[EbbApp, Pilot[str]]]:
+    """The program in a terminal of such a size, in a project laid out in a folder of its own."""
+    with tempfile.TemporaryDirectory(prefix="ebb-picture-") as home:
+        project = Path(home) / "shop"
+        project.mkdir()
+        for name in ("prices.py", "test_prices.py"):
+            shutil.copyfile(_DEMO / f"{name}.txt", project / name)
+        shutil.copyfile(_DEMO / "script.toml", Path(home) / "script.toml")
+        flags = {"agent.model": "scripted/script.toml", "agent.permission_mode": mode}
+        environment = {"EBB_HOME": str(Path(home) / "home")}
+        sessions = Sessions(load_config(project, environment, flags), project, environment, interactive=True)
+        app = EbbApp(sessions, first_message=message, guard=0.0)
+        try:
+            with chdir(home):  # where the script has a short name
+                async with app.run_test(size=size) as pilot:
+                    yield app, pilot
+        finally:
+            await sessions.close()
+
+
+async def turn() -> str:
+    """The terminal as SVG after a turn, with the diff of its edit open."""
+    async with running(SIZE, "auto", PROMPT) as (app, pilot):
+        while app.is_working or not _is_answered(app):
+            await pilot.pause()
+        transcript = app.main.transcript
+        transcript.focus()
+        await pilot.pause()
+        while not (isinstance(transcript.marked, Call) and transcript.marked.name == "edit"):
+            await pilot.press("up")
+        await pilot.press("enter")
+        app.main.prompt.focus()
+        await pilot.pause()
+        return _svg(app)
+
+
+async def moments(size: tuple[int, int]) -> dict[str, str]:
+    """What somebody sees who is asked before each step: a picture by its name, in the order of time."""
+    seen: dict[str, str] = {}
+    async with running(size, "ask", None) as (app, pilot):
+        while app.is_working:
+            await pilot.pause()
+        app.context.showing.has_panel = True
+        await pilot.pause()
+        seen["greeting"] = _svg(app)
+        app.main.prompt.insert(PROMPT)
+        await pilot.press("enter")
+        for name in ("command", "edit", None):  # of the last question, for the tests again, there is no picture
+            while not app.screen.query(QuestionPanel):
                 await pilot.pause()
-            transcript = app.main.transcript
-            transcript.focus()
             await pilot.pause()
-            while not (isinstance(transcript.marked, Call) and transcript.marked.name == "edit"):
-                await pilot.press("up")
+            if name is not None:
+                seen[name] = _svg(app)
             await pilot.press("enter")
-            app.main.prompt.focus()
+            while app.screen.query(QuestionPanel):
+                await pilot.pause()
+        while app.is_working or not _is_answered(app):
             await pilot.pause()
-            svg = app.export_screenshot(title="ebb")
-    finally:
-        await sessions.close()
-    return _FONTS.sub("", svg)  # viewers of a picture fetch nothing: the fonts would not come
+        seen["answer"] = _svg(app)
+    return seen
+
+
+def _is_answered(app: EbbApp) -> bool:
+    return _ANSWER in app.main.transcript.visible_text()
+
+
+def _svg(app: EbbApp) -> str:
+    """Without fonts to fetch, and without the name of the folder that was made for the picture."""
+    folder = str(app.controller.session.root) if app.controller.session else ""
+    svg = _FONTS.sub("", app.export_screenshot(title="ebb"))
+    return svg.replace(folder, "~/shop".ljust(len(folder), "\N{NO-BREAK SPACE}")) if folder else svg
 
 
 def main() -> int:
-    with tempfile.TemporaryDirectory(prefix="ebb-picture-") as folder:
-        PICTURE.write_text(asyncio.run(drawn(Path(folder))), "utf-8")
+    PICTURE.write_text(asyncio.run(turn()), "utf-8")
     print(PICTURE.relative_to(ROOT))
+    MOMENTS.mkdir(parents=True, exist_ok=True)
+    for width, height in SIZES:
+        for name, svg in asyncio.run(moments((width, height))).items():
+            picture = MOMENTS / f"{name}-{width}x{height}.svg"
+            picture.write_text(svg, "utf-8")
+            print(picture.relative_to(ROOT))
     return 0
 
 
