@@ -191,6 +191,13 @@ def painted(lines: Sequence[Line], palette: Palette) -> Text:
     return text
 
 
+def folded(lines: Sequence[Line], palette: Palette) -> Text:
+    """The lines as they are drawn, each going on in the next one where the screen ends."""
+    text = painted(lines, palette)
+    text.no_wrap, text.overflow = False, "fold"
+    return text
+
+
 def inked(line: Line, palette: Palette) -> Text:
     """The words of a line in their colours, to be wrapped."""
     inks: Mapping[Ink, Style] = {

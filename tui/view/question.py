@@ -1,22 +1,14 @@
-"""A question as the panel asks it: what it is about, what may be answered, and with which keys. Plain values."""
+"""A question as the panel asks it: what it is about, what may be answered, and what each key does. Plain values."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias
 
-from rich.cells import cell_len, set_cell_size
-
 from agent.events.plan import PlanDecision
 from agent.events.session import Decision
-from tui.text.cells import wrapped
 from tui.text.inks import Line
-from tui.text.sanitise import visible_line
 
 Answer: TypeAlias = Decision | PlanDecision | str | bool
-
-MARK, UNMARKED = "❯ ", "  "
-MOST_LINES, MOST_BELOW = 5, 2
-"""Lines of a choice that is marked, and those of what is told of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,19 +86,29 @@ class Marked:
     for_project: bool = False
 
 
-Pressed: TypeAlias = Literal["nothing", "text", "moved", "chosen", "whole"]
-"""What became of a key: `text` is meant for whatever takes text."""
+Pressed: TypeAlias = Literal[
+    "nothing", "text", "moved", "chosen", "whole", "read", "to words", "cleared", "back", "stopped"
+]
+"""What became of a key: `text` is meant for whatever takes text, `read` for what it is about, which is seen `whole`."""
+
+_READING = ("pageup", "pagedown", "home", "end", "m")
 
 
 def choices_of(spec: QuestionSpec, marked: Marked) -> tuple[Choice, ...]:
     return spec.for_project if marked.for_project else spec.choices
 
 
-def pressed(key: str, spec: QuestionSpec, marked: Marked) -> tuple[Pressed, Marked]:
-    """What a key does. What lasts is only marked by a key: Enter chooses it."""
+def pressed(key: str, spec: QuestionSpec, marked: Marked, *, is_whole: bool = False) -> tuple[Pressed, Marked]:
+    """What a key does at the list. What lasts is only marked by a key: Enter chooses it."""
     choices = choices_of(spec, marked)
     count = len(choices)
     match key:
+        case "escape":
+            return "stopped", marked
+        case _ if is_whole and (key in _READING or (key == "space" and not spec.several)):
+            return "read", marked
+        case "down" if spec.words is not None and marked.at == len(spec.choices) - 1:
+            return "to words", marked
         case "up" | "down" if count:
             return "moved", replace(marked, at=(marked.at + (1 if key == "down" else -1)) % count)
         case "enter":
@@ -126,9 +128,27 @@ def pressed(key: str, spec: QuestionSpec, marked: Marked) -> tuple[Pressed, Mark
     return ("moved" if choices[found].is_lasting else "chosen"), there
 
 
-def is_known(key: str, spec: QuestionSpec, marked: Marked) -> bool:
+def pressed_in_words(
+    key: str, spec: QuestionSpec, marked: Marked, *, is_writing: bool, is_empty: bool, is_whole: bool
+) -> tuple[Pressed, Marked]:
+    """What a key does in the line for words, besides being one. `is_writing`: they stand in place of a choice."""
+    match key:
+        case "escape" if is_writing:
+            return "back", marked
+        case "escape":
+            return ("cleared" if spec.choices and not is_empty else "stopped"), marked
+        case "up" | "down" if spec.choices and not is_writing:
+            return "moved", replace(marked, at=len(spec.choices) - 1 if key == "up" else 0)
+        case "ctrl+o":
+            return "whole", marked
+        case "pageup" | "pagedown" if is_whole:
+            return "read", marked
+    return "nothing", marked
+
+
+def is_known(key: str, spec: QuestionSpec, marked: Marked, *, is_whole: bool) -> bool:
     """Whether a key that is a character means something here, and is no text."""
-    return pressed(key, spec, marked)[0] not in ("text", "nothing")
+    return pressed(key, spec, marked, is_whole=is_whole)[0] not in ("text", "nothing")
 
 
 def _meant(key: str, choices: Sequence[Choice]) -> int | None:
@@ -153,96 +173,3 @@ def ticked_answer(spec: QuestionSpec, marked: Marked, words: str = "") -> str:
     if not said and spec.choices and isinstance(spec.choices[marked.at].answer, str):
         said = [str(spec.choices[marked.at].answer)]
     return "\n".join(said)
-
-
-def rows_of(spec: QuestionSpec, marked: Marked, width: int) -> list[tuple[int, Line]]:
-    """The lines of the list, each with the choice that it is of. The marked one is told whole, the others in a line."""
-    rows: list[tuple[int, Line]] = []
-    choices = choices_of(spec, marked)
-    has_letters = any(choice.key for choice in choices)
-    digits = len(str(min(9, len(choices))))
-    for index, choice in enumerate(choices):
-        is_marked = index == marked.at
-        tick = ("[x] " if index in marked.ticked else "[ ] ") if spec.several else ""
-        number = str(index + 1).rjust(digits) if index < 9 else " " * digits
-        letter = f" {choice.key or ' '}" if has_letters else ""
-        head: Line = (
-            (MARK if is_marked else UNMARKED, "accent"),
-            (f"{number}{letter} ", "accent" if not is_marked else "strong"),
-            (tick, "strong"),
-        )
-        head = tuple(span for span in head if span[0])
-        taken = sum(cell_len(text) for text, _ in head)
-        rows += [(index, line) for line in _told(choice, head, taken, width, is_marked=is_marked)]
-    return rows
-
-
-def _told(choice: Choice, head: Line, taken: int, width: int, *, is_marked: bool) -> list[Line]:
-    room = max(1, width - taken)
-    says, beside = visible_line(choice.says), visible_line(choice.beside)
-    if choice.brief and not is_marked and cell_len(says) > room:
-        says = visible_line(choice.brief)
-    ink: Literal["strong", "text"] = "strong" if is_marked else "text"
-    fits = not beside or cell_len(says) + 3 + cell_len(beside) <= room
-    behind: Line = (("   " + beside, "dim"),) if beside and fits else ()
-    if not is_marked:
-        return [(*head, (_cut(says, room), ink), *behind)]
-    first, *rest = _few(says, room, MOST_LINES)
-    indent = " " * min(taken, width - 1)
-    said: list[Line] = [(*head, (first, ink), *behind), *(((indent, ink), (line, ink)) for line in rest)]
-    about = ". ".join(part for part in ("" if fits else beside, visible_line(choice.more)) if part)
-    return [*said, *(((indent, "dim"), (line, "dim")) for line in _few(about, room, MOST_BELOW) if about)]
-
-
-def _few(text: str, room: int, most: int) -> list[str]:
-    """The text in so many lines at most."""
-    lines = wrapped(text, room)
-    return lines if len(lines) <= most else [*lines[: most - 1], _cut(" ".join(lines[most - 1 :]), room)]
-
-
-def _cut(text: str, room: int) -> str:
-    return text if cell_len(text) <= room else set_cell_size(text, max(0, room - 1)) + "…"
-
-
-_LISTED = 30
-"""Choices of which each is tried as the marked one to find out how high the list may become."""
-
-
-def height_of(spec: QuestionSpec, marked: Marked, width: int) -> int:
-    """Lines of the list, whichever choice is marked: it stays as high while the mark moves."""
-    choices = choices_of(spec, marked)
-    tried = range(len(choices)) if len(choices) <= _LISTED else (marked.at,)
-    return max((len(rows_of(spec, replace(marked, at=at), width)) for at in tried), default=0)
-
-
-Part: TypeAlias = Literal["headline", "subject", "list", "field", "keys", "border", "reason"]
-
-_SHARES: tuple[tuple[Part, int], ...] = (
-    ("field", 1),
-    ("list", 1),
-    ("headline", 1),
-    ("subject", 1),
-    ("list", 3),
-    ("keys", 1),
-    ("subject", 3),
-    ("border", 1),
-    ("reason", 3),
-    ("list", 7),
-    ("headline", 4),
-    ("reason", 9),
-    ("keys", 3),
-    ("subject", 6),
-    ("list", 9_999),
-    ("subject", 9_999),
-)
-"""Who is given lines first, and up to how many."""
-
-
-def allotted(lines: int, wanted: Mapping[Part, int]) -> dict[Part, int]:
-    """How many lines each part of the panel gets of so many. Something to choose from and what it is about come
-    first."""
-    given: dict[Part, int] = dict.fromkeys((part for part, _ in _SHARES), 0)
-    for part, most in _SHARES:
-        more = max(0, min(most, wanted.get(part, 0)) - given[part])
-        given[part] += min(more, max(0, lines - sum(given.values())))
-    return given

@@ -11,7 +11,7 @@ from textual.worker import Worker
 from agent.errors import AgentError
 from tui.text.inks import Line
 from tui.text.sanitise import visible
-from tui.text.styles import painted, palette_of
+from tui.text.styles import folded, palette_of
 from tui.text.unified_diff import files_of
 from tui.view.panel import DiffText, LoadedText, PagedText, PanelContent, PanelRow, about_row
 from tui.widgets.diffview import DiffView
@@ -55,9 +55,7 @@ class Detail(Vertical):
 
     def say(self, lines: Sequence[Line]) -> None:
         """Shows these lines above what is read."""
-        said = painted(lines, palette_of(self.app.theme_variables))
-        said.no_wrap, said.overflow = False, "fold"
-        self.query_one("#said", Static).update(said)
+        self.query_one("#said", Static).update(folded(lines, palette_of(self.app.theme_variables)))
         self._about.display = bool(lines)
 
     def turn(self, lines: int) -> None:

@@ -2,46 +2,49 @@
 
 from collections.abc import Callable
 
-from rich.text import Text
-from textual import events
+from textual import events, on
 from textual.app import ComposeResult
-from textual.containers import Vertical, VerticalScroll
-from textual.scroll_view import ScrollView
+from textual.containers import Vertical
 from textual.widget import Widget
 from textual.widgets import Input, Static
 
 from agent.errors import UsageError
-from tui.render.blocks import arguments_text
 from tui.terminal.editor_screen import edited
 from tui.text.sanitise import visible
-from tui.text.styles import painted, palette_of
-from tui.text.unified_diff import files_of
+from tui.text.styles import folded, palette_of
 from tui.view.key_hints import key_lines
 from tui.view.question import (
     Answer,
     Choice,
     Marked,
+    Pressed,
     QuestionSpec,
-    Subject,
     Writing,
-    allotted,
     choices_of,
-    height_of,
     is_known,
     pressed,
-    rows_of,
+    pressed_in_words,
     ticked_answer,
 )
+from tui.view.question_lines import Part, allotted, height_of, keys_told, rows_of
 from tui.widgets.choices import ChoiceList
 from tui.widgets.command_field import CommandField
-from tui.widgets.diffview import DiffView
 from tui.widgets.field import Field
 from tui.widgets.keyline import KeyLine
-from tui.widgets.markdown_view import MarkdownView
+from tui.widgets.question_subject import read_on, subject_view
 
-_SCROLLING = ("pageup", "pagedown", "home", "end", "space")
-_EDITING = "Enter runs it  Ctrl-J begins a line  Esc goes back"
-_AWAY = "Tab goes back to the question"
+_LOW, _NARROW = 6, 30
+"""Sizes below which it has no edge."""
+_PLACES: tuple[tuple[str, Part], ...] = (
+    ("#headline", "headline"),
+    ("#subject", "subject"),
+    ("#command", "subject"),
+    ("#reason", "reason"),
+    ("ChoiceList", "list"),
+    ("#words", "field"),
+    ("#answers", "keys"),
+)
+"""Where each part stands; a command that is changed stands in the place of what it is about."""
 
 
 class QuestionPanel(Vertical, can_focus=True):
@@ -84,7 +87,7 @@ class QuestionPanel(Vertical, can_focus=True):
 
     def compose(self) -> ComposeResult:
         yield Static(id="headline")
-        yield _widget_of(self.spec.subject)
+        yield subject_view(self.spec.subject, id="subject")
         yield CommandField(id="command", compact=True)
         yield Static(id="reason")
         yield ChoiceList()
@@ -92,15 +95,6 @@ class QuestionPanel(Vertical, can_focus=True):
         yield KeyLine(id="answers")
 
     def on_mount(self) -> None:
-        subject = self.spec.subject
-        view = self.query_one("#subject")
-        if isinstance(view, DiffView):
-            if subject.kind == "diff":
-                view.show_diff(files_of(subject.text))
-            elif subject.kind == "code":
-                view.show_code(subject.text, subject.language, subject.marks)
-            else:
-                view.show_code(arguments_text(subject.arguments), "json")
         self._is_ready = True
         self.fit()
 
@@ -146,7 +140,7 @@ class QuestionPanel(Vertical, can_focus=True):
             return False
         if not key.is_printable or self.is_written_in:
             return True
-        return is_known(key.key, self.spec, self._marked) or (self._is_whole and key.key in ("space", "m"))
+        return is_known(key.key, self.spec, self._marked, is_whole=self._is_whole)
 
     def write(self, key: events.Key) -> bool:
         """Takes a key as text, whatever else it means. Tells whether it did."""
@@ -176,23 +170,20 @@ class QuestionPanel(Vertical, can_focus=True):
         lines = max(1, self._room(self._is_whole))
         inside = width if width < _NARROW or lines < _LOW else width - 2
         palette, spec = palette_of(self.app.theme_variables), self.spec
-        is_command = self._writing is not None and self._writing.how == "command"
-        has_field = spec.words is not None or (self._writing is not None and self._writing.how == "words")
-        headline = painted([(*spec.headline, (f"  {self._place}" if self._place else "", "dim"))], palette)
-        headline.no_wrap, headline.overflow = False, "fold"
-        reason = painted(spec.reason, palette)
-        reason.no_wrap, reason.overflow = False, "fold"
-        subject = self.query_one("#subject")
-        about = 0 if is_command else self._height_of(subject, inside)
-        keys = self._keys(0)
+        writes = self._writing.how if self._writing is not None else ""
+        headline = folded([(*spec.headline, (f"  {self._place}" if self._place else "", "dim"))], palette)
+        reason = folded(spec.reason, palette)
+        about = 0
+        if writes != "command":
+            about = self.query_one("#subject").get_content_height(self.screen.size, self.screen.size, inside)
         given = allotted(
             lines,
             {
                 "headline": len(headline.wrap(self.app.console, inside)),
-                "subject": max(3, self.query_one(CommandField).document.line_count) if is_command else about,
-                "list": 0 if self._writing is not None else height_of(spec, self._marked, inside),
-                "field": int(has_field),
-                "keys": len(key_lines(keys, inside)),
+                "subject": max(3, self.query_one(CommandField).document.line_count) if writes == "command" else about,
+                "list": 0 if writes else height_of(spec, self._marked, inside),
+                "field": int(spec.words is not None or writes == "words"),
+                "keys": len(key_lines(self._keys(0), inside)),
                 "border": 1,
                 "reason": len(reason.wrap(self.app.console, inside)) if spec.reason else 0,
             },
@@ -201,52 +192,27 @@ class QuestionPanel(Vertical, can_focus=True):
         self._hidden = max(0, about - given["subject"])
         self.query_one("#headline", Static).update(headline)
         self.query_one("#reason", Static).update(reason)
-        shown = {"#headline": "headline", "#subject": "subject", "#reason": "reason", "#words": "field"}
-        for name, part in (*shown.items(), ("ChoiceList", "list"), ("#answers", "keys"), ("#command", "subject")):
-            one = self.query_one(name)
-            is_its_turn = (name == "#command") == is_command or part != "subject"
-            one.display = bool(given[part]) and is_its_turn  # type: ignore[index]  # the parts of `allotted`
-            one.styles.height = one.styles.max_height = given[part]  # type: ignore[index]  # as above
-        self.query_one(KeyLine).show(self._keys(self._hidden))
+        for place, part in _PLACES:
+            one = self.query_one(place)
+            one.display = bool(given[part]) and place != ("#subject" if writes == "command" else "#command")
+            one.styles.height = one.styles.max_height = given[part]
+        self._tell_keys()
         self._list(inside - (height_of(spec, self._marked, inside) > given["list"]))
-
-    def _height_of(self, subject: Widget, width: int) -> int:
-        if isinstance(subject, ScrollView):
-            return subject.get_content_height(self.screen.size, self.screen.size, width)
-        said = _said(self.spec.subject, self.app.theme_variables)
-        return len(said.wrap(self.app.console, max(1, width - 1))) if said.plain else 0
 
     def _list(self, width: int) -> None:
         self.query_one(ChoiceList).show(rows_of(self.spec, self._marked, width), self._marked.at)
 
     def _keys(self, hidden: int) -> str:
         """The keys that mean something now, in phrases."""
-        if not self.has_focus_within and self.is_attached and self.screen.focused is not None:
-            return _AWAY
-        if self._writing is not None:
-            return _EDITING if self._writing.how == "command" else "Enter sends it  Esc goes back"
-        spec, said = self.spec, ["Space ticks", "Enter sends"] if self.spec.several else ["Enter chooses"]
-        said.append(f"Esc {spec.stop}")
-        if self._is_whole:
-            said.append("Ctrl-O folds  PgUp, PgDn read")
-        elif hidden:
-            said.append(f"Ctrl-O shows {hidden:,} more lines" if hidden > 1 else "Ctrl-O shows one more line")
-        if spec.for_project:
-            said.append("p keeps rules " + ("for this session" if self._marked.for_project else "for the project"))
-        return "  ".join(said)
+        is_away = not self.has_focus_within and self.is_attached and self.screen.focused is not None
+        return keys_told(
+            self.spec, self._marked, self._writing, is_away=is_away, is_whole=self._is_whole, hidden=hidden
+        )
 
-    def on_focus(self) -> None:
-        self._tell_keys()
-
-    def on_blur(self) -> None:
-        self._tell_keys()
-
-    def on_descendant_focus(self) -> None:
-        self._tell_keys()
-
-    def on_descendant_blur(self) -> None:
-        self._tell_keys()
-
+    @on(events.Focus)
+    @on(events.Blur)
+    @on(events.DescendantFocus)
+    @on(events.DescendantBlur)
     def _tell_keys(self) -> None:
         if self._has_parts:
             self.query_one(KeyLine).show(self._keys(self._hidden))
@@ -254,36 +220,35 @@ class QuestionPanel(Vertical, can_focus=True):
     # What the user does
 
     def on_key(self, event: events.Key) -> None:
-        if self._is_in(self.query_one(CommandField)):
-            took = event.key == "escape"
-            if took:
-                self._go_back()
-        elif self._is_in(self._field):
-            took = self._takes_beside_words(event.key)
-        else:
-            took = self._takes(event)
-        if took:
+        did, marked = self._pressed(event.key)
+        if self._does(did, marked, event):
             event.stop()
             event.prevent_default()
 
-    def _takes(self, event: events.Key) -> bool:
-        """Does what a key means at the list. Tells whether it means anything."""
-        if event.key == "escape":
-            self._give(None)
-            return True
-        if self._is_whole and event.key in _SCROLLING and not (event.key == "space" and self.spec.several):
-            return self._scroll(event.key)
-        if self._is_whole and event.key == "m":
-            view = self.query_one("#subject")
-            if isinstance(view, DiffView):
-                view.action_more()
-            return True
-        if event.key == "down" and self.spec.words is not None and self._marked.at == len(self.spec.choices) - 1:
-            self._to(self._field)
-            return True
-        did, marked = pressed(event.key, self.spec, self._marked)
+    def _pressed(self, key: str) -> tuple[Pressed, Marked]:
+        if self._is_in(self.query_one(CommandField)):
+            return ("back" if key == "escape" else "nothing"), self._marked
+        if not self._is_in(self._field):
+            return pressed(key, self.spec, self._marked, is_whole=self._is_whole)
+        is_writing, is_empty = self._writing is not None, not self._field.value
+        return pressed_in_words(
+            key, self.spec, self._marked, is_writing=is_writing, is_empty=is_empty, is_whole=self._is_whole
+        )
+
+    def _does(self, did: Pressed, marked: Marked, event: events.Key) -> bool:
+        """Does what a key means. Tells whether it means anything."""
         match did:
+            case "stopped":
+                self._give(None)
+            case "back":
+                self._go_back()
+            case "cleared":
+                self._field.value = ""
+                self._to(self)
+            case "to words":
+                self._to(self._field)
             case "moved":
+                self._to(self)
                 self._mark(marked)
             case "chosen":
                 self._mark(marked)
@@ -291,29 +256,10 @@ class QuestionPanel(Vertical, can_focus=True):
             case "whole":
                 self._is_whole = not self._is_whole
                 self.fit()
+            case "read":
+                read_on(self.query_one("#subject"), event.key)
             case "text" if self.spec.words is not None and event.character:
                 self._field.go_on_with(event.character)
-            case _:
-                return False
-        return True
-
-    def _takes_beside_words(self, key: str) -> bool:
-        match key:
-            case "escape" if self._writing is not None:
-                self._go_back()
-            case "escape" if self._field.value and self.spec.choices:
-                self._field.value = ""
-                self._to(self)
-            case "escape":
-                self._give(None)
-            case "up" | "down" if self._writing is None and self.spec.choices:
-                self._to(self)
-                self._mark(Marked(len(self.spec.choices) - 1 if key == "up" else 0, self._marked.ticked))
-            case "ctrl+o":
-                self._is_whole = not self._is_whole
-                self.fit()
-            case "pageup" | "pagedown" if self._is_whole:
-                self._scroll(key)
             case _:
                 return False
         return True
@@ -338,18 +284,6 @@ class QuestionPanel(Vertical, can_focus=True):
         self._marked, self._clicked, self.is_beside = marked, None, False
         self._list(self.query_one(ChoiceList).scrollable_content_region.width)
         self._tell_keys()
-
-    def _scroll(self, key: str) -> bool:
-        view = self.query_one("#subject")
-        page = max(1, view.size.height - 1)
-        match key:
-            case "home":
-                view.scroll_home(animate=False)
-            case "end":
-                view.scroll_end(animate=False)
-            case _:
-                view.scroll_relative(y=-page if key == "pageup" else page, animate=False)
-        return True
 
     def _choose(self) -> None:
         choice = self.marked
@@ -390,10 +324,7 @@ class QuestionPanel(Vertical, can_focus=True):
         except UsageError as error:
             self._warn(str(error))
             return
-        answer = writing.answer(text)
-        if answer is not None:
-            self._give(answer)
-        else:
+        if not self._give_written(writing, text):
             self._warn("nothing was changed")
 
     def _warn(self, text: str) -> None:
@@ -401,57 +332,24 @@ class QuestionPanel(Vertical, can_focus=True):
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         event.stop()
-        writing, value = self._writing or self.spec.words, visible(event.value)
+        value = visible(event.value)
         if self.spec.several:
             value = ticked_answer(self.spec, self._marked, value.strip())
-        answer = writing.answer(value) if writing is not None else None
-        if answer is not None:
-            self._give(answer)
+        self._give_written(self._writing or self.spec.words, value)
 
     def on_command_field_taken(self, event: CommandField.Taken) -> None:
         event.stop()
-        answer = self._writing.answer(event.text) if self._writing is not None else None
+        self._give_written(self._writing, event.text)
+
+    def _give_written(self, writing: Writing | None, text: str) -> bool:
+        """Gives what a text answers. Tells whether it answers anything."""
+        answer = writing.answer(text) if writing is not None else None
         if answer is not None:
             self._give(answer)
+        return answer is not None
 
     def _give(self, answer: Answer | None) -> None:
         """Once: a second key may be on its way when the first one answers."""
         if not self.is_over:
             self.is_over = True
             self._answered(answer)
-
-
-_LOW, _NARROW = 6, 30
-"""Sizes below which it has no edge."""
-
-
-def _widget_of(subject: Subject) -> Widget:
-    match subject.kind:
-        case "code" | "diff" | "arguments":
-            view = DiffView(id="subject")
-            view.can_focus = False
-            return view
-        case "markdown":
-            return MarkdownView(subject.text, id="subject")
-        case "words" | "lines":
-            return _Words(subject, id="subject")
-
-
-class _Words(VerticalScroll, can_focus=False):
-    """Words or lines that may be scrolled through."""
-
-    def __init__(self, subject: Subject, *, id: str) -> None:
-        super().__init__(id=id)
-        self._subject = subject
-
-    def compose(self) -> ComposeResult:
-        yield Static(_said(self._subject, self.app.theme_variables))
-
-
-def _said(subject: Subject, variables: dict[str, str]) -> Text:
-    palette = palette_of(variables)
-    if subject.kind == "words":
-        return Text(visible(subject.text), palette.text)
-    said = painted(subject.lines, palette)
-    said.no_wrap, said.overflow = False, "fold"
-    return said

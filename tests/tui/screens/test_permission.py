@@ -1,17 +1,14 @@
 """The question about a call: what it says, and what each key answers."""
 
-from typing import get_args
-
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from agent.events.session import Decision, Noticed, PermissionAsked, TextDelta, Tried, TurnFinished
 from tests.tui.doubles import FakeSession
 from tests.tui.inked import plain
 from tests.tui.piloting import asks_on, terminal
 from tui.view.permission import changeable, dry_run_of, headline_of, panel_of_call
-from tui.view.question import Marked, Part, Pressed, allotted, pressed, rows_of
+from tui.view.question import Marked
+from tui.view.question_lines import rows_of
 from tui.view.rule_wording import words_of_rule
 from tui.widgets.choices import ChoiceList
 from tui.widgets.command_field import CommandField
@@ -76,39 +73,6 @@ def test_rules_stand_in_words_beside_their_text_and_say_what_they_would_have_all
 )
 def test_a_rule_in_words(rule: str, is_exact: bool, words: str) -> None:
     assert words_of_rule(rule, is_exact=is_exact) == words
-
-
-@given(st.integers(1, 80), st.dictionaries(st.sampled_from(get_args(Part)), st.integers(0, 300)))
-def test_parts_get_no_more_lines_than_there_are_and_than_they_want(lines: int, wanted: dict[Part, int]) -> None:
-    shares = allotted(lines, wanted)
-    assert sum(shares.values()) <= lines
-    assert all(count <= wanted.get(part, 0) for part, count in shares.items())
-    assert shares["list"] or not wanted.get("list") or lines == 1
-
-
-@pytest.mark.parametrize(
-    ("key", "did", "at"),
-    [
-        ("y", "chosen", 0),
-        ("1", "chosen", 0),
-        ("n", "chosen", 4),
-        ("5", "chosen", 4),
-        ("2", "moved", 1),
-        ("a", "moved", 1),
-        ("3", "moved", 2),
-        ("enter", "chosen", 0),
-        ("down", "moved", 1),
-        ("up", "moved", 5),
-        ("7", "text", 0),
-        ("0", "text", 0),
-        ("²", "text", 0),
-        ("x", "text", 0),
-        ("space", "text", 0),
-        ("f5", "nothing", 0),
-    ],
-)
-def test_a_key_alone_keeps_no_rule(key: str, did: Pressed, at: int) -> None:
-    assert pressed(key, panel_of_call(QUESTION), Marked()) == (did, Marked(at))
 
 
 def test_only_what_can_be_changed_is_offered_to_be_changed() -> None:

@@ -1,0 +1,148 @@
+"""What each key does with a question, and how many lines each part of it gets."""
+
+from typing import get_args
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent.events.session import PermissionAsked, QuestionAsked
+from tui.view.permission import panel_of_call
+from tui.view.question import Marked, Pressed, QuestionSpec, Writing, is_known, pressed, pressed_in_words
+from tui.view.question_lines import Part, allotted, keys_told
+from tui.view.questions import panel_of
+
+QUESTION = PermissionAsked(
+    "q", "1", "bash", {"command": "pytest -x"}, "", offers=("bash(=pytest -x)", "bash(pytest)"), rules_file="rules.json"
+)
+ONE = panel_of(QuestionAsked("q", "Which?", ("red", "blue")))
+SEVERAL = panel_of(QuestionAsked("q", "Which?", ("red", "blue"), several=True))
+WORDS = panel_of(QuestionAsked("q", "What?", ()))
+
+
+@given(st.integers(1, 80), st.dictionaries(st.sampled_from(get_args(Part)), st.integers(0, 300)))
+def test_parts_get_no_more_lines_than_there_are_and_than_they_want(lines: int, wanted: dict[Part, int]) -> None:
+    shares = allotted(lines, wanted)
+    assert sum(shares.values()) <= lines
+    assert all(count <= wanted.get(part, 0) for part, count in shares.items())
+    assert shares["list"] or not wanted.get("list") or lines == 1
+
+
+@pytest.mark.parametrize(
+    ("key", "did", "at"),
+    [
+        ("y", "chosen", 0),
+        ("1", "chosen", 0),
+        ("n", "chosen", 4),
+        ("5", "chosen", 4),
+        ("2", "moved", 1),
+        ("a", "moved", 1),
+        ("3", "moved", 2),
+        ("enter", "chosen", 0),
+        ("down", "moved", 1),
+        ("up", "moved", 5),
+        ("7", "text", 0),
+        ("0", "text", 0),
+        ("²", "text", 0),
+        ("x", "text", 0),
+        ("space", "text", 0),
+        ("f5", "nothing", 0),
+    ],
+)
+def test_a_key_alone_keeps_no_rule(key: str, did: Pressed, at: int) -> None:
+    assert pressed(key, panel_of_call(QUESTION), Marked()) == (did, Marked(at))
+
+
+@pytest.mark.parametrize(
+    ("key", "spec", "is_whole", "did", "at"),
+    [
+        ("down", ONE, False, "moved", 1),
+        ("up", ONE, False, "moved", 1),
+        ("home", ONE, False, "nothing", 0),
+        ("home", ONE, True, "read", 0),
+        ("m", ONE, False, "text", 0),
+        ("m", ONE, True, "read", 0),
+        ("space", ONE, True, "read", 0),
+        ("space", SEVERAL, True, "moved", 0),
+        ("ctrl+o", ONE, True, "whole", 0),
+        ("escape", ONE, True, "stopped", 0),
+    ],
+)
+def test_what_is_seen_whole_is_read_by_keys(
+    key: str, spec: QuestionSpec, is_whole: bool, did: Pressed, at: int
+) -> None:
+    result, marked = pressed(key, spec, Marked(), is_whole=is_whole)
+    assert (result, marked.at) == (did, at)
+    assert is_known(key, spec, Marked(), is_whole=is_whole) == (did not in ("text", "nothing"))
+
+
+def test_behind_the_last_choice_is_the_line_for_words() -> None:
+    assert pressed("down", ONE, Marked(1)) == ("to words", Marked(1))
+    assert pressed("down", panel_of_call(QUESTION), Marked(5)) == ("moved", Marked(0))
+
+
+@pytest.mark.parametrize(
+    ("key", "spec", "is_writing", "is_empty", "did", "at"),
+    [
+        ("escape", ONE, True, False, "back", 1),
+        ("escape", ONE, False, False, "cleared", 1),
+        ("escape", ONE, False, True, "stopped", 1),
+        ("escape", WORDS, False, False, "stopped", 1),
+        ("up", ONE, False, False, "moved", 1),
+        ("down", ONE, False, False, "moved", 0),
+        ("down", ONE, True, False, "nothing", 1),
+        ("up", WORDS, False, True, "nothing", 1),
+        ("ctrl+o", ONE, True, True, "whole", 1),
+        ("pagedown", ONE, False, True, "read", 1),
+        ("home", ONE, False, True, "nothing", 1),
+        ("x", ONE, False, True, "nothing", 1),
+    ],
+)
+def test_a_line_of_words_leaves_few_keys_to_the_question(
+    key: str, spec: QuestionSpec, is_writing: bool, is_empty: bool, did: Pressed, at: int
+) -> None:
+    found = pressed_in_words(key, spec, Marked(1), is_writing=is_writing, is_empty=is_empty, is_whole=True)
+    assert found == (did, Marked(at))
+
+
+@pytest.mark.parametrize(
+    ("spec", "marked", "writing", "is_whole", "hidden", "told"),
+    [
+        (ONE, Marked(), None, False, 0, "Enter chooses  Esc stops the turn"),
+        (ONE, Marked(), None, False, 1, "Enter chooses  Esc stops the turn  Ctrl-O shows one more line"),
+        (
+            SEVERAL,
+            Marked(),
+            None,
+            False,
+            1_200,
+            "Space ticks  Enter sends  Esc stops the turn  Ctrl-O shows 1,200 more lines",
+        ),
+        (ONE, Marked(), None, True, 9, "Enter chooses  Esc stops the turn  Ctrl-O folds  PgUp, PgDn read"),
+        (
+            panel_of_call(QUESTION),
+            Marked(),
+            None,
+            False,
+            0,
+            "Enter chooses  Esc stops the turn  p keeps rules for the project",
+        ),
+        (
+            panel_of_call(QUESTION),
+            Marked(for_project=True),
+            None,
+            False,
+            0,
+            "Enter chooses  Esc stops the turn  p keeps rules for this session",
+        ),
+        (ONE, Marked(), Writing("words", str), False, 3, "Enter sends it  Esc goes back"),
+        (ONE, Marked(), Writing("command", str), False, 3, "Enter runs it  Ctrl-J begins a line  Esc goes back"),
+    ],
+)
+def test_the_keys_that_mean_something_now_are_named(
+    spec: QuestionSpec, marked: Marked, writing: Writing | None, is_whole: bool, hidden: int, told: str
+) -> None:
+    assert keys_told(spec, marked, writing, is_away=False, is_whole=is_whole, hidden=hidden) == told
+    assert (
+        keys_told(spec, marked, writing, is_away=True, is_whole=is_whole, hidden=0) == "Tab goes back to the question"
+    )

@@ -1,0 +1,130 @@
+"""A question as it is drawn: the lines of its choices, how many lines each part of the panel gets, and which keys are
+named."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Literal, TypeAlias
+
+from rich.cells import cell_len, set_cell_size
+
+from tui.text.cells import wrapped
+from tui.text.inks import Line
+from tui.text.sanitise import visible_line
+from tui.view.question import Choice, Marked, QuestionSpec, Writing, choices_of
+
+MARK, UNMARKED = "❯ ", "  "
+MOST_LINES, MOST_BELOW = 5, 2
+"""Lines of a choice that is marked, and those of what is told of it."""
+
+
+def rows_of(spec: QuestionSpec, marked: Marked, width: int) -> list[tuple[int, Line]]:
+    """The lines of the list, each with the choice that it is of. The marked one is told whole, the others in a line."""
+    rows: list[tuple[int, Line]] = []
+    choices = choices_of(spec, marked)
+    has_letters = any(choice.key for choice in choices)
+    digits = len(str(min(9, len(choices))))
+    for index, choice in enumerate(choices):
+        is_marked = index == marked.at
+        tick = ("[x] " if index in marked.ticked else "[ ] ") if spec.several else ""
+        number = str(index + 1).rjust(digits) if index < 9 else " " * digits
+        letter = f" {choice.key or ' '}" if has_letters else ""
+        head: Line = (
+            (MARK if is_marked else UNMARKED, "accent"),
+            (f"{number}{letter} ", "accent" if not is_marked else "strong"),
+            (tick, "strong"),
+        )
+        head = tuple(span for span in head if span[0])
+        taken = sum(cell_len(text) for text, _ in head)
+        rows += [(index, line) for line in _told(choice, head, taken, width, is_marked=is_marked)]
+    return rows
+
+
+def _told(choice: Choice, head: Line, taken: int, width: int, *, is_marked: bool) -> list[Line]:
+    room = max(1, width - taken)
+    says, beside = visible_line(choice.says), visible_line(choice.beside)
+    if choice.brief and not is_marked and cell_len(says) > room:
+        says = visible_line(choice.brief)
+    ink: Literal["strong", "text"] = "strong" if is_marked else "text"
+    fits = not beside or cell_len(says) + 3 + cell_len(beside) <= room
+    behind: Line = (("   " + beside, "dim"),) if beside and fits else ()
+    if not is_marked:
+        return [(*head, (_cut(says, room), ink), *behind)]
+    first, *rest = _few(says, room, MOST_LINES)
+    indent = " " * min(taken, width - 1)
+    said: list[Line] = [(*head, (first, ink), *behind), *(((indent, ink), (line, ink)) for line in rest)]
+    about = ". ".join(part for part in ("" if fits else beside, visible_line(choice.more)) if part)
+    return [*said, *(((indent, "dim"), (line, "dim")) for line in _few(about, room, MOST_BELOW) if about)]
+
+
+def _few(text: str, room: int, most: int) -> list[str]:
+    """The text in so many lines at most."""
+    lines = wrapped(text, room)
+    return lines if len(lines) <= most else [*lines[: most - 1], _cut(" ".join(lines[most - 1 :]), room)]
+
+
+def _cut(text: str, room: int) -> str:
+    return text if cell_len(text) <= room else set_cell_size(text, max(0, room - 1)) + "…"
+
+
+_LISTED = 30
+"""Choices of which each is tried as the marked one to find out how high the list may become."""
+
+
+def height_of(spec: QuestionSpec, marked: Marked, width: int) -> int:
+    """Lines of the list, whichever choice is marked: it stays as high while the mark moves."""
+    choices = choices_of(spec, marked)
+    tried = range(len(choices)) if len(choices) <= _LISTED else (marked.at,)
+    return max((len(rows_of(spec, replace(marked, at=at), width)) for at in tried), default=0)
+
+
+Part: TypeAlias = Literal["headline", "subject", "list", "field", "keys", "border", "reason"]
+
+_SHARES: tuple[tuple[Part, int], ...] = (
+    ("field", 1),
+    ("list", 1),
+    ("headline", 1),
+    ("subject", 1),
+    ("list", 3),
+    ("keys", 1),
+    ("subject", 3),
+    ("border", 1),
+    ("reason", 3),
+    ("list", 7),
+    ("headline", 4),
+    ("reason", 9),
+    ("keys", 3),
+    ("subject", 6),
+    ("list", 9_999),
+    ("subject", 9_999),
+)
+"""Who is given lines first, and up to how many."""
+
+
+def allotted(lines: int, wanted: Mapping[Part, int]) -> dict[Part, int]:
+    """How many lines each part of the panel gets of so many. Something to choose from and what it is about come
+    first."""
+    given: dict[Part, int] = dict.fromkeys((part for part, _ in _SHARES), 0)
+    for part, most in _SHARES:
+        more = max(0, min(most, wanted.get(part, 0)) - given[part])
+        given[part] += min(more, max(0, lines - sum(given.values())))
+    return given
+
+
+def keys_told(
+    spec: QuestionSpec, marked: Marked, writing: Writing | None, *, is_away: bool, is_whole: bool, hidden: int
+) -> str:
+    """The keys that mean something now, in phrases. `hidden`: lines of what it is about that there is no room for."""
+    if is_away:
+        return "Tab goes back to the question"
+    if writing is not None:
+        does = "Enter runs it  Ctrl-J begins a line" if writing.how == "command" else "Enter sends it"
+        return f"{does}  Esc goes back"
+    said = ["Space ticks", "Enter sends"] if spec.several else ["Enter chooses"]
+    said.append(f"Esc {spec.stop}")
+    if is_whole:
+        said.append("Ctrl-O folds  PgUp, PgDn read")
+    elif hidden:
+        said.append(f"Ctrl-O shows {hidden:,} more lines" if hidden > 1 else "Ctrl-O shows one more line")
+    if spec.for_project:
+        said.append("p keeps rules " + ("for this session" if marked.for_project else "for the project"))
+    return "  ".join(said)

@@ -1,0 +1,82 @@
+"""What a question is about, as a widget that is scrolled through: code, a diff, arguments, Markdown or words."""
+
+from rich.text import Text
+from textual.app import ComposeResult
+from textual.containers import VerticalScroll
+from textual.geometry import Size
+from textual.widget import Widget
+from textual.widgets import Static
+
+from tui.render.blocks import arguments_text
+from tui.text.sanitise import visible
+from tui.text.styles import folded, palette_of
+from tui.text.unified_diff import files_of
+from tui.view.question import Subject
+from tui.widgets.diffview import DiffView
+from tui.widgets.markdown_view import MarkdownView
+
+
+def subject_view(subject: Subject, *, id: str) -> Widget:
+    """It tells by `get_content_height` how many lines it takes, and takes no keys."""
+    match subject.kind:
+        case "code" | "diff" | "arguments":
+            return _Code(subject, id=id)
+        case "markdown":
+            return MarkdownView(subject.text, id=id)
+        case "words" | "lines":
+            return _Words(subject, id=id)
+
+
+def read_on(view: Widget, key: str) -> None:
+    """Does with such a widget what a key means for one who reads it: a page, an end, or more of what is left out."""
+    page = max(1, view.size.height - 1)
+    match key:
+        case "home":
+            view.scroll_home(animate=False)
+        case "end":
+            view.scroll_end(animate=False)
+        case "m":
+            if isinstance(view, DiffView):
+                view.action_more()
+        case _:
+            view.scroll_relative(y=-page if key == "pageup" else page, animate=False)
+
+
+class _Code(DiffView, can_focus=False):
+    """Code, a diff, or arguments, of which a part is shown where they are long."""
+
+    def __init__(self, subject: Subject, *, id: str) -> None:
+        super().__init__(id=id)
+        self._subject = subject
+
+    def on_mount(self) -> None:
+        subject = self._subject
+        match subject.kind:
+            case "diff":
+                self.show_diff(files_of(subject.text))
+            case "arguments":
+                self.show_code(arguments_text(subject.arguments), "json")
+            case _:
+                self.show_code(subject.text, subject.language, subject.marks)
+
+
+class _Words(VerticalScroll, can_focus=False):
+    """Words or lines."""
+
+    def __init__(self, subject: Subject, *, id: str) -> None:
+        super().__init__(id=id)
+        self._subject = subject
+
+    def compose(self) -> ComposeResult:
+        yield Static(self._said)
+
+    @property
+    def _said(self) -> Text:
+        palette = palette_of(self.app.theme_variables)
+        if self._subject.kind == "words":
+            return Text(visible(self._subject.text), palette.text)
+        return folded(self._subject.lines, palette)
+
+    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
+        said = self._said
+        return len(said.wrap(self.app.console, max(1, width - 1))) if said.plain else 0
