@@ -5,6 +5,7 @@ import os
 import re
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -62,8 +63,8 @@ def make_parser() -> argparse.ArgumentParser:
         description="A terminal coding agent whose context window never overflows and never forgets.",
         epilog="Subcommands: ebb sessions list|show|search|fork|rename|export|import|delete, ebb context [ID], "
         "ebb config, ebb key set|list|remove, ebb mcp list|add|import|remove|test|login|logs, "
-        "ebb plugin list|add|remove, ebb hooks, ebb doctor, ebb undo [ID], ebb import, ebb demo, "
-        "ebb serve, ebb acp. "
+        "ebb plugin list|add|remove, ebb trust list|approve|refuse|forget, ebb hooks, "
+        "ebb doctor, ebb undo [ID], ebb import, ebb demo, ebb serve, ebb acp. "
         "`--` makes a first word a prompt. "
         "Exit codes: " + ", ".join(f"{code} {short}" for code, (short, _) in EXIT_CODES.items()) + ".",
         allow_abbrev=False,
@@ -118,6 +119,22 @@ def add_common(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-C", "--cd", metavar="DIR", default=".", help="work in this folder")
     parser.add_argument("--config", action="append", metavar="KEY=VALUE", default=[], help="set one configuration key")
     parser.add_argument("--debug", action="store_true", help="show where an error comes from")
+
+
+def agrees(question: str, *, as_json: bool) -> bool:
+    """What the user says in a terminal. What was typed before the question is no answer."""
+    if as_json or not (sys.stdin.isatty() and sys.stdout.isatty()):
+        return False
+    import termios  # noqa: PLC0415  # deferred: few runs ask
+
+    from tui.text.sanitise import visible  # noqa: PLC0415  # deferred: as above
+
+    with suppress(termios.error):
+        termios.tcflush(sys.stdin, termios.TCIFLUSH)
+    try:
+        return input(f"{visible(question)} [y/N] ").strip().lower() in ("y", "yes")
+    except EOFError:
+        return False
 
 
 def with_resume(arguments: Sequence[str]) -> list[str]:

@@ -25,11 +25,12 @@ from agent.imports.transcripts import (
 )
 from agent.imports.write import Taken
 from tools.outputs.extent import counted
-from tui.cli.arguments import parsed, parser_of, read_settings
+from tui.cli.arguments import agrees, parsed, parser_of, read_settings
 from tui.cli.import_settings import OtherSettings
 from tui.text.sanitise import visible_line
 
 _DAY = 86_400
+_DELETE = "Delete all imported sessions that nobody has gone on with?"
 KINDS = ("conversations", "model", "rules", "servers")
 """What can be taken. Instructions, skills, commands, agents and hooks of other agents are read in place."""
 
@@ -78,7 +79,7 @@ def run(arguments: Sequence[str]) -> int:
     told: dict[str, object] = {"found": len(chosen), "new": len(new), **settings.as_json()}
 
     def asked(question: str) -> bool:
-        return not options.dry_run and (options.yes or _agrees(question, options))
+        return not options.dry_run and (options.yes or agrees(question, as_json=options.json))
 
     taken = _take(config, new, options) if new and asked(f"Import {counted(len(new), 'conversation')}?") else {}
     taken |= settings.take(options, asked)
@@ -175,7 +176,7 @@ def _problems(label: str, taken: Taken | str, troubles: Troubles) -> list[str]:
 
 
 def _remove(config: Config, agents: Sequence[AgentName], options: argparse.Namespace) -> int:
-    if not (options.yes or _agrees("Delete all imported sessions that nobody has gone on with?", options)):
+    if not (options.yes or agrees(_DELETE, as_json=options.json)):
         print("nothing was removed; `--yes` removes them without a question")
         return 0
     removed, stayed = asyncio.run(remove_imported(config, agents))
@@ -185,16 +186,6 @@ def _remove(config: Config, agents: Sequence[AgentName], options: argparse.Names
         stay = f"; these stay, since they are open or were gone on with: {', '.join(stayed)}" if stayed else ""
         print(f"removed {counted(removed, 'imported session')}{stay}")
     return 0
-
-
-def _agrees(question: str, options: argparse.Namespace) -> bool:
-    """What the user says in a terminal."""
-    if options.json or not (sys.stdin.isatty() and sys.stdout.isatty()):
-        return False
-    try:
-        return input(f"{question} [y/N] ").strip().lower() in ("y", "yes")
-    except EOFError:
-        return False
 
 
 def _progress(text: str, options: argparse.Namespace) -> None:

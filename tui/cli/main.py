@@ -30,6 +30,7 @@ SUBCOMMANDS = (
     "key",
     "import",
     "plugin",
+    "trust",
     "acp",
     "hooks",
 )

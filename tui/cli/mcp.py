@@ -4,11 +4,9 @@ import argparse
 import asyncio
 import os
 import sys
-import termios
 import time
 import webbrowser
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 
@@ -40,7 +38,7 @@ from tools.mcp.offers import McpTool, ServerState
 from tools.mcp.spec import ServerSpec
 from tools.outputs.extent import counted
 from tools.secrets.redaction import redacted
-from tui.cli.arguments import add_common, first_word, parsed, parser_of, read_settings
+from tui.cli.arguments import add_common, agrees, first_word, parsed, parser_of, read_settings
 from tui.text.sanitise import visible, visible_line
 
 LINES = 50
@@ -206,7 +204,7 @@ def _may_start(declared: Declared, config: Config, options: argparse.Namespace) 
     trust, item = FolderTrust(config), item_of(declared)
     if trust.standing(item) == "on":
         return True
-    if options.approve or _agrees(item_question(item, trust.before(item)), options):
+    if options.approve or agrees(item_question(item, trust.before(item)), as_json=options.json):
         trust.decide([item], "approved")
         return True
     return False
@@ -218,21 +216,8 @@ def _approve_tools(declared: Declared, config: Config, state: ServerState, optio
     digests = digests_of(state.pinned)
     new = [tool for tool in state.pinned if approval.tools.get(tool.original) != digests[tool.original]]
     question = tools_question(declared.name, new, state.notes, approval.seen, has_changed=bool(approval.tools))
-    if new and (options.approve or _agrees(question, options)):
+    if new and (options.approve or agrees(question, as_json=options.json)):
         approvals.allow_tools(declared, {**approval.tools, **digests}, state.pinned)
-
-
-def _agrees(question: str, options: argparse.Namespace) -> bool:
-    """What the user says in a terminal. What was typed before the question is no answer."""
-    if options.json or not (sys.stdin.isatty() and sys.stdout.isatty()):
-        return False
-    print(visible(question))
-    with suppress(termios.error):
-        termios.tcflush(sys.stdin, termios.TCIFLUSH)
-    try:
-        return input("[y/N] ").strip().lower() in ("y", "yes")
-    except EOFError:
-        return False
 
 
 def _state_json(state: ServerState) -> dict[str, object]:

@@ -9,7 +9,7 @@ from agent.extensions.plugin_contents import PluginContents, contents_of
 from agent.extensions.plugin_source import copied
 from agent.extensions.plugins import Plugin, PluginStore
 from agent.headless import print_json
-from tui.cli.arguments import parsed, parser_of, read_settings
+from tui.cli.arguments import agrees, parsed, parser_of, read_settings
 from tui.text.sanitise import visible_line
 
 _RUNS = (
@@ -53,7 +53,7 @@ def _add(store: PluginStore, source: str, name: str, ref: str, *, is_sure: bool,
         before = next((known for known, _ in store.all() if known.name == plugin.name), None)
         if not as_json:
             _show(plugin, held, before)
-        is_wanted = is_sure or (not as_json and _asked())
+        is_wanted = is_sure or agrees("Add it?", as_json=as_json)
         if is_wanted:
             store.add(plugin)
         if as_json:
@@ -79,15 +79,6 @@ def _show(plugin: Plugin, held: PluginContents, before: Plugin | None) -> None:
     for problem in held.problems:
         print(f"ebb: {visible_line(problem)}", file=sys.stderr)
     print(_RUNS)
-
-
-def _asked() -> bool:
-    if not (sys.stdin.isatty() and sys.stdout.isatty()):
-        return False
-    try:
-        return input("Add it? [y/N] ").strip().lower() in ("y", "yes")
-    except EOFError:
-        return False
 
 
 def _remove(store: PluginStore, name: str, *, as_json: bool) -> int:

@@ -294,6 +294,12 @@ def _import(arguments: Sequence[str]) -> int:
     return imports.run(arguments)
 
 
+def _trust(arguments: Sequence[str]) -> int:
+    from tui.cli import trust  # noqa: PLC0415  # deferred: it looks for all that a project may bring
+
+    return trust.run(arguments)
+
+
 _COMMANDS: dict[str, Callable[[Sequence[str]], int]] = {
     "sessions": _sessions,
     "context": _context,
@@ -304,6 +310,7 @@ _COMMANDS: dict[str, Callable[[Sequence[str]], int]] = {
     "key": keys.run,
     "plugin": plugin.run,
     "hooks": _hooks,
+    "trust": _trust,
     "undo": undo.undo,
     "demo": _demo,
     "permissions": _permissions,

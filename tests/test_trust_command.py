@@ -1,0 +1,56 @@
+"""`ebb trust` as a user runs it."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.running import Run, ebb
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    folder = tmp_path / "project"
+    hook = {"type": "command", "command": "true"}
+    for name, text in {
+        ".git/HEAD": "",
+        ".claude/skills/deploy/SKILL.md": "---\ndescription: Deploys.\n---\nDo it.\n",
+        ".claude/commands/look.md": "Look: !`ls`\n",
+        ".claude/agents/bad.md": "---\nname: bad\n---\n",
+        ".claude/settings.json": json.dumps({"hooks": {"Stop": [{"hooks": [hook]}]}}),
+        ".mcp.json": json.dumps({"mcpServers": {"forge": {"command": "forge"}, "off": {}}}),
+    }.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+    return folder
+
+
+def test_what_a_project_brings_is_listed_approved_refused_and_forgotten(project: Path, tmp_path: Path) -> None:
+    def trust(*arguments: str) -> Run:
+        return ebb("-C", str(project), "trust", *arguments, home=tmp_path)
+
+    def standings() -> dict[str, str]:
+        return {row["name"]: row["standing"] for row in trust("--json").result["brings"]}
+
+    brings = ("skill:deploy", "command:look", "hook:.claude/settings.json", "server:forge")
+    assert standings() == dict.fromkeys(brings, "not approved")
+    listed = trust()
+    assert listed.out.splitlines()[1] == f"not approved  {'command:look':<28}  .claude/commands/look.md"
+    assert listed.err.splitlines()[0] == "ebb: the agent `.claude/agents/bad.md` is left out: it has no description"
+    asked = trust("approve")
+    assert (asked.code, "  runs: ls\n" in asked.out) == (2, True)
+    assert asked.err.endswith("ebb: nothing was approved: say yes in a terminal, or give `--yes`\n")
+    assert trust("approve", "skill:deploy", "command:look", "--yes").code == 0
+    assert trust("refuse", "server:forge").code == 0
+    (project / ".claude/commands/look.md").write_text("Look: !`rm x`\n")
+    (project / ".claude/skills/deploy/SKILL.md").unlink()
+    stands = {
+        "command:look": "changed", "hook:.claude/settings.json": "not approved", "server:forge": "refused",
+        "skill:deploy": "approved",
+    }  # fmt: skip
+    assert standings() == stands
+    assert trust("forget", "server:none").err.endswith(
+        "ebb: `server:none` is none of what `ebb trust` lists: write KIND:NAME as it does\n"
+    )
+    assert trust("forget").code == 0
+    assert standings() == dict.fromkeys(brings[1:], "not approved")
