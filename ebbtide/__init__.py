@@ -1,4 +1,20 @@
-"""Ebbtide, the one name that this project puts in site-packages.
+"""Ebbtide in a Python program: an `Agent`, its tools, the answers to its questions (`ebbtide.sdk`), and what happens in
+`ebbtide.events`.
 
-The wheel keeps agent, tui, tools and store in `ebbtide/_app` and imports them from there (`hatch_build.py`), so that
-they meet no package of those names that a caller has. In a checkout they are found at the repository root."""
+The wheel keeps agent, tui, tools and store in `ebbtide._app` (`hatch_build.py`): they meet no packages of those names
+that a program has, and what is there may change. What is imported from here is loaded when it is first used, since
+`ebb` starts through this module, too."""
+
+TYPE_CHECKING = False  # to readers of types it is true; to import `typing` would take longer than all of this
+
+if TYPE_CHECKING:
+    from ebbtide.sdk import *  # noqa: F403  # what its `__all__` names
+else:
+
+    def __getattr__(name: str) -> object:
+        if not name.startswith("_"):
+            import ebbtide.sdk as sdk  # noqa: PLC0415  # deferred: as said above
+
+            if name in sdk.__all__:
+                return getattr(sdk, name)
+        raise AttributeError(f"module 'ebbtide' has no attribute '{name}'")

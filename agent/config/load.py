@@ -63,10 +63,14 @@ def find_project(folder: Path) -> Path:
 
 
 def load_config(
-    folder: Path, environment: Mapping[str, str], flags: Mapping[str, object], settings: tuple[str, ...] = ()
+    folder: Path,
+    environment: Mapping[str, str],
+    flags: Mapping[str, object],
+    settings: tuple[str, ...] = (),
+    keyed: Mapping[str, object] | None = None,
 ) -> Config:
     """The configuration of a run in a folder. `flags` holds keys and values of command line flags, `settings` the
-    KEY=VALUE texts of `--config`. Raises `ConfigError`."""
+    KEY=VALUE texts of `--config`, `keyed` the same as values by their keys. Raises `ConfigError`."""
     folders, project = find_folders(environment), find_project(folder)
     values = {option.key: option.default for option in OPTIONS}
     sources = {option.key: "default" for option in OPTIONS}
@@ -89,6 +93,8 @@ def load_config(
         _merge(parse_setting(text), f"environment {name}", values, sources, providers, servers, hooks, notices)
     for text in settings:
         _merge(parse_setting(text), f"--config {_shown(text)}", values, sources, providers, servers, hooks, notices)
+    for key, value in (keyed or {}).items():
+        _merge(table_of(key, value), f"--config {key}", values, sources, providers, servers, hooks, notices)
     for key, value in flags.items():
         if key.startswith("permissions."):
             value = (*rules(values[key]), *rules(value))
@@ -139,11 +145,17 @@ def parse_setting(text: str) -> dict[str, object]:
         parsed: object = tomllib.loads(f"value = {value}")["value"]
     except tomllib.TOMLDecodeError:
         parsed = None if value.strip() == "null" else value
+    return table_of(key, parsed)
+
+
+def table_of(key: str, value: object) -> dict[str, object]:
+    """The tables that a value with its key stands for, as in a file. Raises `ConfigError`."""
+    import tomllib  # noqa: PLC0415  # deferred: as above
+
     try:
-        keyed = tomllib.loads(f"{key} = 0")
+        return _with_leaf(tomllib.loads(f"{key} = 0"), value)
     except tomllib.TOMLDecodeError as error:
-        raise ConfigError(f"`{key}` in `--config {text}` is not a key: {error}") from error
-    return _with_leaf(keyed, parsed)
+        raise ConfigError(f"`{key}` is not a key of the configuration: {error}") from error
 
 
 def _variables(environment: Mapping[str, str], notices: list[str]) -> dict[str, str]:

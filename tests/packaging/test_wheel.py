@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 import tarfile
@@ -39,18 +40,18 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @dataclass(frozen=True, slots=True)
 class Installed:
-    """The wheel in a virtual environment, and a project that has packages of the names that ours have here."""
+    """The wheel in a virtual environment, and a project with packages of its own that are called as ours are here."""
 
     python: Path
     project: Path
     home: Path
 
-    def run(self, *arguments: str) -> tuple[int, str, str]:
+    def run(self, *arguments: str, **variables: str) -> tuple[int, str, str]:
         """Where the project comes first among the places that modules are found in; without rg on the PATH."""
         done = subprocess.run(
             [str(self.python), *arguments],
             cwd=self.project, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL,
-            env={**environment(self.home), "PYTHONPATH": os.curdir, "PATH": "/nowhere"},
+            env={**environment(self.home), "PYTHONPATH": os.curdir, "PATH": "/nowhere", **variables},
         )  # fmt: skip
         return done.returncode, done.stdout, done.stderr
 
@@ -66,7 +67,7 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Installe
     (site / "dependencies.pth").write_text(next(path for path in sys.path if path.endswith("site-packages")))
     for name in OURS:
         (project / name).mkdir()
-        (project / name / "__init__.py").write_text("raise SystemExit('the project was imported instead')\n")
+        (project / name / "__init__.py").write_text("OWN = 1\n")
     (project / "s.toml").write_text(SCRIPT)
     (project / "a.txt").write_text("what is wanted\n")
     (project / "a.pdf").write_bytes(pdf(["one"]))
@@ -109,6 +110,40 @@ def test_it_runs_in_a_project_that_has_our_names_too(installed: Installed) -> No
         "[page 1]\none",
     ]
     assert told[-1]["result"] == "hi there"
+
+
+EXAMPLES = re.findall(
+    r"^```python\n(.*?)^```$", (ROOT / "docs" / "python.md").read_text("utf-8"), re.MULTILINE | re.DOTALL
+)
+REPLIES = (
+    [{"calls": [{"name": "write", "arguments": {"path": "fixed.txt", "content": ""}}]}, {"text": "They pass."}],
+    [
+        {
+            "calls": [
+                {"name": "stock", "arguments": {"name": "pear"}},
+                {"name": "stock", "arguments": {"name": "apple"}},
+            ]
+        },
+        {"calls": [{"name": "order", "arguments": {"name": "apple", "count": 2}}]},
+        {"text": "Two are ordered."},
+        {"text": "Five."},
+    ],
+)
+PRINTED = (
+    "They pass. fixed.txt\n",
+    "[stock: there is no pear; there are apple]\n[stock: 3]\n[order: ordered]\nTwo are ordered.\n"
+    "answered {'apple': 5}\n",
+)
+
+
+@pytest.mark.parametrize(("example", "replies", "printed"), zip(EXAMPLES, REPLIES, PRINTED, strict=True))
+def test_the_examples_run_beside_packages_with_our_names(
+    installed: Installed, example: str, replies: object, printed: str
+) -> None:
+    (installed.project / "replies.json").write_text(json.dumps({"reply": replies}))
+    watched = f"import sys\nbefore = list(sys.path)\n{example}\nassert sys.path == before\n"
+    kept = "import agent, tools, store, tui\nassert {agent.OWN, tools.OWN, store.OWN, tui.OWN} == {1}\n"
+    assert installed.run("-c", watched + kept, EBB_MODEL="scripted/replies.json") == (0, printed, "")
 
 
 def test_imports_of_ours_are_moved_and_the_lines_stay_where_they_are() -> None:

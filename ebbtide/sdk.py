@@ -1,0 +1,203 @@
+"""An agent in a program: a session whose questions a function answers, and whose tools may be functions."""
+
+import asyncio
+import inspect
+import logging
+import os
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack, aclosing
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from types import TracebackType
+from typing import Self, TypeAlias
+
+from agent.channel import Answer
+from agent.config.load import load_config
+from agent.config.options import Mode
+from agent.config.values import Config
+from agent.errors import AgentError, UsageError
+from agent.events.plan import PlanDecision, PlanSubmitted
+from agent.events.session import Decision, Event, PermissionAsked, QuestionAsked
+from agent.headless import RunOutcome
+from agent.providers.keys import with_kept_keys
+from agent.session import Session
+from agent.sessions import Sessions
+from ebbtide.function_tool import FunctionTool, called, tool
+from tools.base import ToolError
+
+__all__ = [
+    "Agent", "AgentError", "Answer", "AnswerQuestion", "Decision", "FunctionTool", "PlanDecision", "Question",
+    "RunOutcome", "ToolError", "UsageError", "tool",
+]  # fmt: skip
+
+_log = logging.getLogger("ebbtide")
+
+Question: TypeAlias = PermissionAsked | PlanSubmitted | QuestionAsked
+AnswerQuestion: TypeAlias = Callable[[Question], Answer | Awaitable[Answer]]
+
+
+@dataclass(kw_only=True, eq=False)
+class Agent:
+    """An agent that works in a folder, with the user's configuration. `async with` opens a session, in which `send` and
+    `ask` have turns, one at a time; `run` does all of that for a script. Opening raises `AgentError`: `UsageError` for
+    what is wrong here or in the configuration."""
+
+    root: str | Path = "."
+    """The folder to work in."""
+    model: str | None = None
+    """PROVIDER/NAME; None: the configured one, or that of the session that goes on."""
+    mode: Mode | None = None
+    """What may run without a question; None: as configured."""
+    allow: Sequence[str] = ()
+    """Permission rules besides the configured ones, such as `bash(pytest)`."""
+    deny: Sequence[str] = ()
+    settings: Mapping[str, object] = field(default_factory=dict)
+    """Other settings by their keys in the configuration, such as `{"agent.max_cost": 0.5}`."""
+    tools: Sequence[FunctionTool] = ()
+    """Functions of the program, besides the tools that are there already."""
+    answer: AnswerQuestion | None = None
+    """Answers a question, with a `Decision` to `PermissionAsked`, a `PlanDecision` to `PlanSubmitted`, and words to
+    `QuestionAsked`; words alone deny a call and reject a plan. None: nobody is there, and what is asked about is
+    denied. One that is not async runs in a thread, so it may wait for somebody who types. What it raises ends the turn
+    and is raised from there."""
+    resume: str | None = None
+    """The beginning of the id of a session to go on with; empty for the newest of the project. None: a new one."""
+    ephemeral: bool = False
+    """Keep nothing of the session."""
+    trust_project: bool = False
+    """Use the servers that the project declares, unasked."""
+    environment: Mapping[str, str] | None = None
+    """Keys and settings, in place of the process's own environment."""
+
+    _opened: Session | None = field(default=None, init=False, repr=False)
+    _closing: AsyncExitStack = field(default_factory=AsyncExitStack, init=False, repr=False)
+
+    async def __aenter__(self) -> Self:
+        if self._opened is not None:
+            raise UsageError("the agent is open already")
+        async with AsyncExitStack() as closing:
+            sessions = self._sessions()
+            closing.push_async_callback(sessions.close)
+            self._opened = await sessions.open(self.resume)
+            closing.push_async_callback(self._opened.close)
+            self._closing = closing.pop_all()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, place: TracebackType | None
+    ) -> None:
+        self._opened = None
+        await self._closing.aclose()
+
+    async def send(self, prompt: str) -> AsyncGenerator[Event, None]:
+        """The events of a turn as they happen, from `TurnStarted` to `TurnFinished` or `TurnFailed`; questions are
+        among them. Leaving the loop early ends the turn as an interruption does."""
+        answers = _Answers(self._session, self.answer)
+        try:
+            async with aclosing(self._session.send(prompt)) as events:
+                async for event in events:
+                    answers.hear(event)
+                    yield event
+        finally:
+            await answers.close()
+        answers.raise_failure()
+
+    async def ask(self, prompt: str) -> RunOutcome:
+        """What a turn comes to, whatever its end: `result` is the answer, `stop_reason` is `answered` where all is
+        well, and `error` says why not."""
+        outcome = RunOutcome(session=self.session, mode=self._session.mode)
+        async with aclosing(self.send(prompt)) as events:
+            async for event in events:
+                outcome.take(event)
+        return outcome
+
+    def run(self, prompt: str) -> RunOutcome:
+        """As `ask`, in a session that is opened for it and closed again: for programs that are not async."""
+
+        async def asked() -> RunOutcome:
+            async with self:
+                return await self.ask(prompt)
+
+        return asyncio.run(asked())
+
+    def interrupt(self) -> None:
+        """Ends the turn soon: every call gets an output, and the conversation can go on."""
+        self._session.interrupt()
+
+    async def change_mode(self, mode: Mode) -> None:
+        """What may run without a question from now on, also in a turn that runs."""
+        await self._session.change_mode(mode)
+
+    @property
+    def session(self) -> str:
+        """The id of the session, to `resume` it with."""
+        return self._session.id
+
+    @property
+    def _session(self) -> Session:
+        if self._opened is None:
+            raise UsageError("the agent is not open: write `async with Agent(…) as agent`")
+        return self._opened
+
+    def _sessions(self) -> Sessions:
+        root = Path(self.root).expanduser()
+        if not root.is_dir():
+            raise UsageError(f"there is no folder `{root}` to work in")
+        config = self._config(root)
+        environment = with_kept_keys(config.folders.config, self._environment)
+        return Sessions(
+            config, root, environment,
+            interactive=self.answer is not None, ephemeral=self.ephemeral, extra_tools=self.tools,
+        )  # fmt: skip
+
+    @property
+    def _environment(self) -> Mapping[str, str]:
+        return os.environ if self.environment is None else self.environment
+
+    def _config(self, root: Path) -> Config:
+        named = {
+            "agent.model": self.model,
+            "agent.permission_mode": self.mode,
+            "permissions.allow": [*self.allow] or None,
+            "permissions.deny": [*self.deny] or None,
+        }
+        told = {key: value for key, value in named.items() if value is not None}
+        config = load_config(root, self._environment, told, keyed=self.settings)
+        for notice in config.notices:
+            _log.warning("%s", notice)
+        return replace(config, trusts_project=True) if self.trust_project else config
+
+
+class _Answers:
+    """Answers the questions of a turn while it goes on."""
+
+    def __init__(self, session: Session, answer: AnswerQuestion | None) -> None:
+        self._session, self._answer = session, answer
+        self._running: set[asyncio.Task[None]] = set()
+        self._failure: Exception | None = None
+
+    def hear(self, event: Event) -> None:
+        if self._answer is not None and isinstance(event, Question):
+            self._running.add(asyncio.create_task(self._answered(self._answer, event)))
+
+    async def _answered(self, answer: AnswerQuestion, question: Question) -> None:
+        try:
+            said = await called(partial(answer, question), is_async=inspect.iscoroutinefunction(answer))
+            if not isinstance(said, Decision | PlanDecision | str):
+                raise TypeError(f"a question is answered with a Decision, a PlanDecision or words, not with {said!r}")
+        except Exception as error:  # noqa: BLE001  # the program's own, which is raised where it waits for the turn
+            self._failure = error
+            self._session.interrupt()
+        else:
+            self._session.answer(question.id, said)
+
+    async def close(self) -> None:
+        """Nobody waits for what is not answered yet."""
+        for task in self._running:
+            task.cancel()
+        await asyncio.gather(*self._running, return_exceptions=True)
+
+    def raise_failure(self) -> None:
+        if self._failure is not None:
+            raise self._failure
