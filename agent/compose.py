@@ -165,13 +165,16 @@ class Composer:
 
         compacting = compacting_of(config, provider.window.effective)
         tools = tools_for(compacting, config, languages, keeps=not self.ephemeral, extra=self.extra_tools)
-        server_tools = ServerTools()
+        server_tools = ServerTools() if role is None else role.server_tools()
         trust = await trust_in(config, channel, languages) if role is None else None
         extensions = await extensions_of(config, trust)
         agents = SessionAgents(partial(usable_agents, extensions), config.agents_concurrent, self.compose_agent)
         tools = with_agents(tools, agents) if role is None else role.tools_of(tools)
         servers = servers_of(config, self.environment, self.root, server_tools, channel, closing, trust)
-        finders, spares = servers is not None and bool(servers.entries), not config.tools_allowed
+        finders, spares = (
+            bool(servers.entries if servers is not None else server_tools.present),
+            not config.tools_allowed,
+        )
         deferral = Deferral(config.tool_deferral_threshold, await recorder.tool_uses(), finders=finders, spares=spares)
 
         is_from_outside = there and not is_new and not allowed.was_open

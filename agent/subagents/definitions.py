@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from agent.calls.policy import server_of
 from agent.config.options import Mode
 from tools.lazy import dataclass
 
@@ -22,12 +23,18 @@ class AgentDefinition:
     prompt: str
     """What it is told besides what every session is told."""
     tools: tuple[str, ...] | None = None
-    """Names of built-in tools; None: all that its session has."""
+    """Names of tools, `mcp__SERVER` for all of a server; None: all that its session has."""
     without: tuple[str, ...] = ()
-    """Names of built-in tools that it has not."""
+    """Names of tools that it has not, likewise."""
     model: str | None = None
     mode: Mode = "auto"
     """The most that it may do; its session's mode holds besides."""
+
+    def has(self, tool: str) -> bool:
+        """Whether it is given a tool of that name where its session has it."""
+        server = server_of(tool)
+        names = {tool, *((server, f"{server}__*") if server else ())}
+        return names.isdisjoint(self.without) and (self.tools is None or not names.isdisjoint(self.tools))
 
 
 def built_in() -> tuple[AgentDefinition, ...]:

@@ -13,6 +13,7 @@ from agent.calls.output_view import around_calls
 from agent.config.options import Mode, stricter_mode
 from agent.config.values import Config
 from agent.context.prompt import Instructions
+from agent.context.tool_selection import CALL, SEARCH
 from agent.events.session import Event
 from agent.input.instructions import in_mode
 from agent.providers.registry import known_models
@@ -20,6 +21,7 @@ from agent.subagents.approval import AgentApproval
 from agent.subagents.definitions import HAND_BACK, AgentDefinition, built_in
 from agent.subagents.session_agents import SessionAgents
 from agent.window.env import Env
+from agent.window.server_tools import ServerTools
 from agent.window.turn_limits import TurnLimits
 from store.session_rows import SessionRow
 from tools.base import Tool, Workspace
@@ -52,9 +54,12 @@ class AgentRole:
 
     def tools_of(self, tools: Sequence[Tool]) -> tuple[Tool, ...]:
         """Those of its session that it is given."""
-        wanted, without = self.definition.tools, self.definition.without
         own = (tool for tool in tools if tool.name not in NOT_FOR_AGENTS)
-        return tuple(tool for tool in own if tool.name not in without and (wanted is None or tool.name in wanted))
+        return tuple(tool for tool in own if tool.name in (SEARCH, CALL) or self.definition.has(tool.name))
+
+    def server_tools(self) -> ServerTools:
+        """What servers of its session offer and it is given."""
+        return self.parent.server_tools.part(self.definition.has)
 
     def approval(self, outputs: Path) -> AgentApproval:
         """What its calls may do; what is in `outputs` it may read."""

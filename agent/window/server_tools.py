@@ -1,9 +1,10 @@
 """The tools that servers bring into a session: those that the model's list holds, and those that may be called now."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Literal
+from weakref import WeakKeyDictionary
 
 from agent.calls.policy import server_of
 from agent.context.tool_selection import ToolSpec
@@ -28,6 +29,21 @@ class ServerTools:
         """What servers say of themselves, each behind its name."""
         self._present: tuple[Tool, ...] = ()
         self._withheld: dict[str, str] = {}
+        self._parts: WeakKeyDictionary[ServerTools, Callable[[str], bool]] = WeakKeyDictionary()
+        """What of it agents have, and which tools."""
+
+    def part(self, has: Callable[[str], bool]) -> "ServerTools":
+        """Those of an agent: what servers offer of these tools, by their names, now and later."""
+        part = ServerTools()
+        self._parts[part] = has
+        self._tell(part, has)
+        return part
+
+    def _tell(self, part: "ServerTools", has: Callable[[str], bool]) -> None:
+        tools = [tool for tool in self._present if has(tool.name)]
+        servers = {server_of(tool.name) for tool in tools}
+        part.instructions = tuple(one for one in self.instructions if f"mcp__{one[0]}" in servers)
+        part.offer(tools, self._withheld)
 
     def offer(self, tools: Sequence[Tool], withheld: Mapping[str, str] | None = None) -> None:
         """From now on servers offer these, and no others. `withheld`: why not, of those that they would offer."""
@@ -39,6 +55,8 @@ class ServerTools:
         }
         self.callable.clear()
         self.callable.update({**here, **gone})
+        for part, has in self._parts.items():
+            self._tell(part, has)
 
     @property
     def present(self) -> tuple[ToolSpec, ...]:

@@ -1,6 +1,7 @@
 """Agents that a session sends off, in runs of the program."""
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from agent.subagents.file_definitions import with_files
 from tests.kit.user import User
 from tools.task import Task
 
+SERVER = Path(__file__).parents[1] / "mcp" / "served_program.py"
 FINAL = {"text": "It is in r1.\n\n## Findings\n- a.py:1: f returns 1\n- b.py:2: nothing"}
 READ = {"calls": [{"name": "read", "arguments": {"path": "a.py"}}]}
 
@@ -154,6 +156,31 @@ def test_files_of_agents_narrow_what_an_agent_may_do(user: User) -> None:
     assert with_files(files)[0] == explore
     description = Task({one.name: one.description for one in with_files(files)}).description
     assert description.splitlines()[-2:] == ["- looker: looks at names", "- reader: writes nothing"]
+
+
+@pytest.mark.parametrize(
+    ("head", "status"),
+    [
+        ("tools: Read, mcp__raw__echo", "done"),
+        ("tools: mcp__raw__*", "done"),
+        ("model: inherit", "done"),
+        ("tools: Read", "failed"),
+        ("disallowedTools: mcp__raw", "failed"),
+    ],
+)
+def test_an_agent_has_those_tools_of_servers_that_its_file_gives_it(user: User, head: str, status: str) -> None:
+    bring(user, ".claude/agents/asker.md", f"---\ndescription: asks\n{head}\n---\nAsk the server.\n")
+    server = [sys.executable, str(SERVER), str(user.project)]
+    echo = {"calls": [{"name": "mcp__raw__echo", "arguments": {"text": "to the server"}}]}
+    flags = (
+        *model_of(user, echo, FINAL), "--trust", "--permission-mode", "auto",
+        "--config", f"mcp.servers.raw.command={json.dumps(server[0])}",
+        "--config", f"mcp.servers.raw.args={json.dumps(server[1:])}", "--config", "mcp.wait=20",
+    )  # fmt: skip
+    run = user.ask({"calls": [task("asker")]}, {"text": "ok"}, flags=flags, form="stream-json")
+    inner = [line["event"] for line in run.lines if line["type"] == "agent_activity"]
+    (called,) = (event for event in inner if event["type"] == "tool_finished" and event["name"] != "hand_back")
+    assert (called["status"], "to the server" in called["text"]) == (status, status == "done")
 
 
 def with_writers(user: User, **settings: object) -> Sessions:
