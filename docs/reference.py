@@ -17,7 +17,7 @@ from agent.config.aliases import IN_TABLE, NAMES, SWITCHES, WITHOUT_EFFECT
 from agent.config.options import OPTIONS, Option
 from agent.errors import EXIT_CODES, AgentError
 from agent.events.session import Event
-from agent.headless import event_type
+from agent.headless.json_output import event_type
 from tui.cli.arguments import make_parser
 from tui.commands import COMMANDS
 from tui.keys import KEYS

@@ -19,7 +19,7 @@ from agent.config.values import Config
 from agent.errors import AgentError, UsageError
 from agent.events.plan import PlanDecision, PlanSubmitted
 from agent.events.session import Decision, Event, PermissionAsked, QuestionAsked
-from agent.headless import RunOutcome
+from agent.headless.result import RunOutcome
 from agent.providers.keys import with_kept_keys
 from agent.session import Session
 from agent.sessions import Sessions

@@ -47,7 +47,7 @@ def started(home: Path, where: str, *arguments: str) -> tuple[int, str]:
         ("pathlib", ["--help"]),
         ("argparse", ["--help"]),
         ("agent.errors", ["config"]),
-        ("agent.headless", ["-p", "hi", "-m", "scripted/none.json"]),
+        ("agent.headless.run", ["-p", "hi", "-m", "scripted/none.json"]),
         ("agent.compose", ["-p", "hi", "-m", "scripted/none.json"]),
         ("tui.cli.start", []),
         ("agent.archive.library", ["sessions"]),

@@ -154,7 +154,7 @@ def _refuse_misspelt(word: str) -> None:
 
 
 def _headless(options: argparse.Namespace) -> int:
-    from agent import headless  # noqa: PLC0415  # deferred: only this front end needs it
+    from agent.headless.run import HeadlessJob, run  # noqa: PLC0415  # deferred: only this front end needs it
     from tui.text.sanitise import visible  # noqa: PLC0415  # deferred: as above
 
     prompt, piped = _whole_prompt(options.prompt, options.words)
@@ -162,8 +162,8 @@ def _headless(options: argparse.Namespace) -> int:
     sessions = open_sessions(options, interactive=False)
 
     resume = options.resume if options.pick is None else options.pick
-    job = headless.HeadlessJob(prompt, options.output_format, schema, resume, piped, options.quiet, visible)
-    return asyncio.run(headless.run(sessions, job))
+    job = HeadlessJob(prompt, options.output_format, schema, resume, piped, options.quiet, visible)
+    return asyncio.run(run(sessions, job))
 
 
 def _terminal(options: argparse.Namespace) -> int:

@@ -14,7 +14,7 @@ from agent.calls.project_rules import ProjectRules
 from agent.config.options import OPTIONS
 from agent.config.values import Config, field_of
 from agent.context.budget import Window
-from agent.headless import print_json
+from agent.headless.json_output import print_json
 from agent.messages import Assistant, Message, User
 from agent.overview import Overview
 from agent.providers.registry import facts_for

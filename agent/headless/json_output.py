@@ -1,0 +1,62 @@
+"""JSON on standard output: an object a line, for each event and for what a run has come to."""
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import TextIO
+
+from agent.events.session import AgentActivity, Event
+from agent.headless.result import RunOutcome, RunResult
+from agent.headless.text_output import TextOutput
+
+
+def event_json(event: Event) -> dict[str, object]:
+    """An event as the JSON object that `stream-json` prints: its class name in snake case first, then its fields."""
+    if isinstance(event, AgentActivity):
+        return {"type": "agent_activity", **asdict(event), "event": event_json(event.event)}
+    return {"type": event_type(type(event)), **asdict(event)}
+
+
+def event_type(kind: type[object]) -> str:
+    """The `type` under which events of a class are printed."""
+    return re.sub(r"(?<!^)(?=[A-Z])", "_", kind.__name__).lower()
+
+
+def print_json(out: TextIO, value: Mapping[str, object]) -> None:
+    """Prints an object on one line, in escapes when the output's encoding lacks one of its characters, or when it is a
+    terminal, which one of them could steer."""
+    text = json.dumps(value, ensure_ascii=False)
+    if out.isatty() and not text.isprintable():
+        text = json.dumps(value)
+    try:
+        text.encode(out.encoding or "utf-8")
+    except UnicodeEncodeError:
+        text = json.dumps(value)
+    out.write(text + "\n")
+    out.flush()
+
+
+def result_json(result: RunResult) -> dict[str, object]:
+    """What a run ends with, as it is printed."""
+    return {"type": "result", **asdict(result)}
+
+
+class JsonOutput(TextOutput):
+    """Tells the same on standard error as with text, and prints one object when the run is over."""
+
+    def end(self, outcome: RunOutcome) -> None:
+        print_json(self.out, result_json(outcome.as_result))
+
+
+class StreamOutput:
+    """Prints each event as it happens, and the result last."""
+
+    def __init__(self, out: TextIO) -> None:
+        self._out = out
+
+    def show(self, event: Event) -> None:
+        print_json(self._out, event_json(event))
+
+    def end(self, outcome: RunOutcome) -> None:
+        print_json(self._out, result_json(outcome.as_result))

@@ -1,0 +1,58 @@
+"""The turns of a headless run: a message in, events to the output, and what it comes to counted."""
+
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import aclosing
+
+from agent.errors import SchemaNotMet
+from agent.events.session import Event
+from agent.headless.answer_schema import read_answer, schema_request
+from agent.headless.result import RunOutcome
+from agent.messages import Image, Note
+from agent.session import Session
+from tools.lazy import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Turns:
+    """Those of one session."""
+
+    session: Session
+    outcome: RunOutcome
+    show: Callable[[Event], None]
+    schema: Mapping[str, object] | None = None
+    """JSON Schema that each answer must meet."""
+
+    async def answer(self, prompt: str, beside: Sequence[Image | Note] = ()) -> None:
+        """A turn; a second one where the answer does not meet the schema. Raises `SchemaNotMet`."""
+        before, limit = self.outcome.steps, self.session.limits.steps
+        if self.schema is None:
+            await self.follow(self.session.send(prompt, beside))
+            return
+        await self.follow(self.session.send(f"{prompt}\n\n{schema_request(self.schema)}", beside))
+        problems = self._problems(self.schema)
+        left = limit and limit - (self.outcome.steps - before)
+        if problems and left != 0:
+            again = (
+                f"Your answer does not match the JSON Schema: {'; '.join(problems)}. Answer again, with the JSON alone."
+            )
+            await self.follow(self.session.send(again, (), left))
+            problems = self._problems(self.schema)
+        if problems:
+            raise SchemaNotMet(f"the answer does not match the schema: {'; '.join(problems)}")
+
+    def _problems(self, schema: Mapping[str, object]) -> list[str]:
+        """Why the answer does not meet the schema. One that does becomes the bare JSON text; where there is none, there
+        is nothing to check."""
+        if self.outcome.stop_reason not in ("answered", "denied"):
+            return []
+        text, problems = read_answer(self.outcome.result, schema)
+        if not problems:
+            self.outcome.result = text
+        return problems
+
+    async def follow(self, turn: AsyncGenerator[Event, None]) -> None:
+        """Counts and shows what happens in a turn."""
+        async with aclosing(turn) as events:
+            async for event in events:
+                self.outcome.take(event)
+                self.show(event)
