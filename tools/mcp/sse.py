@@ -90,11 +90,18 @@ class _Outgoing(HalfStream):
 
     async def send(self, item: SessionMessage, /) -> None:
         text = item.message.model_dump(by_alias=True, mode="json", exclude_unset=True)
-        response = await request_within_origin(self._client, "POST", self._address, json=text)
-        if response.status_code >= 300 and isinstance(item.message, types.JSONRPCRequest):
-            error = types.ErrorData(code=types.INTERNAL_ERROR, message=await _refusal(response))
-            answer = types.JSONRPCError(jsonrpc="2.0", id=item.message.id, error=error)
-            await self._answers.send(SessionMessage(answer))
+        refused = ""
+        try:
+            response = await request_within_origin(self._client, "POST", self._address, json=text)
+            if response.status_code >= 300:
+                refused = await _refusal(response)
+        except httpx2.StreamError as error:
+            refused = one_line(str(error))
+        if refused and isinstance(item.message, types.JSONRPCRequest):
+            error_data = types.ErrorData(code=types.INTERNAL_ERROR, message=refused)
+            answer = types.JSONRPCError(jsonrpc="2.0", id=item.message.id, error=error_data)
+            with suppress(anyio.ClosedResourceError):  # the events have ended, and that is what the request ends with
+                await self._answers.send(SessionMessage(answer))
 
 
 async def _refusal(response: httpx2.Response) -> str:
