@@ -22,7 +22,7 @@ from agent.calls.project_rules import ProjectRules
 from agent.channel import Channel
 from agent.checkpoints.checkpoint_thread import CheckpointThread
 from agent.checkpoints.session_checkpoints import SessionCheckpoints, open_project
-from agent.compose_project import extensions_of, hooks_in, servers_of, skill_folders, trust_in
+from agent.compose_project import bound_by_skills, extensions_of, hooks_in, servers_of, skill_folders, trust_in
 from agent.config.values import Config
 from agent.context.control_calls import PLAN
 from agent.context.estimate import decode_estimator, server_in
@@ -189,6 +189,7 @@ class Composer:
             approval.note_mode = lambda mode: recorder.goes_on_with(targets.provider.facts.id, mode)
         else:
             approval, problem = role.approval(workspace.outputs), ""
+        bound_by_skills(extensions, approval, channel, self.root)
 
         archive = SessionArchive.open(self.thread, self.store, recorder, workspace, config, debug)
         workspace = replace(

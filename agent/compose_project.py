@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from agent.calls.approval import Approval
 from agent.calls.execute import Guard
 from agent.channel import Channel
 from agent.config.options import Mode
@@ -48,6 +49,15 @@ async def extensions_of(config: Config, trust: "SessionTrust | None") -> "Sessio
     extensions = await asyncio.to_thread(SessionExtensions, config, trust)
     found = (*extensions.skills, *extensions.commands, *extensions.agents, *extensions.problems)
     return extensions if found else None
+
+
+def bound_by_skills(extensions: "SessionExtensions | None", approval: Approval, channel: Channel, root: Path) -> None:
+    """Has skills that are in use narrow what calls may do."""
+    if extensions is None or not any(skill.tools for skill in extensions.skills):
+        return
+    from agent.calls.skill_bounds import SkillUse  # noqa: PLC0415  # deferred: as above
+
+    channel.note_with(SkillUse(extensions, approval, str(root)).note)
 
 
 def skill_folders(config: Config) -> tuple[Path, ...]:

@@ -37,6 +37,7 @@ from tools.commands.nested import hides_a_command, readings
 from tools.files.autorun import first_that_runs_later, folded, runs_later
 from tools.files.command_paths import CommandPaths
 from tools.lazy import dataclass, regex
+from tools.outputs.extent import listed
 
 Verdict: TypeAlias = Literal["allow", "ask", "deny"]
 
@@ -52,6 +53,8 @@ IN_PLAN: Mapping[Effect, str] = {
     "run": "plan mode runs only commands that are known to look, such as `ls`, `cat`, `sed -n`, `find`, `rg` or "
     "`git log`, with their usual options, joined by `|`, `&&` or `;`, without variables, loops or files written",
 }
+_MOST_NAMED = 8
+"""Rules of skills that a reason holds."""
 _WORD_BREAK = regex(r"[\s;&|()`<>{}\"'$=,]+")
 
 
@@ -95,6 +98,14 @@ def says_itself(text: str) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
+class SkillBounds:
+    """What a skill that is in use works with: a mode alone lets nothing else run or change something."""
+
+    skill: str
+    rules: tuple[Rule, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Policy:
     """All that decides about calls, apart from the calls themselves."""
 
@@ -113,6 +124,8 @@ class Policy:
     """Whether commands need no question, since a sandbox holds them."""
     unheld: str = ""
     """Why nothing holds commands, where the user has not said that it may be so: none runs unasked then."""
+    bounds: tuple[SkillBounds, ...] = ()
+    """Those of the skills that are in use, which narrow what the mode allows; a rule of the user's they do not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +172,7 @@ def decide(asked: PermissionRequest, policy: Policy) -> Ruling:
     for rule in policy.allow:
         if _names(rule, asked) and _allows(rule, asked, policy):
             return Ruling("allow", f"allow rule {rule}")
-    ruling, by_mode = _by_beginnings(asked, policy), _by_mode(asked, policy)
+    ruling, by_mode = _by_beginnings(asked, policy), _in_bounds(_by_mode(asked, policy), asked, policy)
     return by_mode if ruling is None or (ruling.verdict == "ask" and by_mode.verdict == "allow") else ruling
 
 
@@ -209,6 +222,24 @@ def _by_mode(asked: PermissionRequest, policy: Policy) -> Ruling:
     if policy.mode == "accept-edits":
         return Ruling("allow", "accept-edits mode")
     return Ruling("ask", f"{policy.mode} mode asks before a file changes")
+
+
+def _in_bounds(ruling: Ruling, asked: PermissionRequest, policy: Policy) -> Ruling:
+    """What only looks needs no skill's word. Of several skills in use one is enough."""
+    if ruling.verdict != "allow" or not policy.bounds or asked.effect in ("none", "read"):
+        return ruling
+    rules = tuple(rule for bounds in policy.bounds for rule in bounds.rules)
+    by_skills = Policy(policy.root, "ask", rules, readable=policy.readable, roots=policy.roots)
+    if decide(asked, by_skills).verdict == "allow":
+        return ruling
+    if asked.read_only is not None and asked.read_only.paths != ("/",):
+        looks = _in_plan(asked.read_only, policy)
+        if looks.verdict == "allow":
+            return replace(ruling, is_guarded=True)
+    named = " and ".join(f"`{bounds.skill}`" for bounds in policy.bounds)
+    known = listed(list(dict.fromkeys(map(str, rules))), _MOST_NAMED) or "nothing that runs or changes something"
+    works = "works" if len(policy.bounds) == 1 else "work"
+    return Ruling("ask", f"{named}, in use until this turn ends, {works} with {known}")
 
 
 def _unheld(asked: PermissionRequest, policy: Policy) -> Ruling:

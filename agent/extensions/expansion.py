@@ -62,8 +62,9 @@ def rules_of(tools: Sequence[str]) -> tuple[str, ...]:
     rules = []
     for tool in tools:
         match = _COMMANDS.fullmatch(tool)
-        begins = match is not None and match[1].endswith(":*")
-        line = "" if match is None else " ".join(match[1].removesuffix(":*").split())
+        said = "" if match is None else re.sub(r"(?::| )\*\Z", ":*", match[1])
+        begins = said.endswith(":*")
+        line = " ".join(said.removesuffix(":*").split())
         if line and not _UNCLEAR.intersection(line):
             rules.append(f"bash({line})" if begins else f"bash(={line})")
     return tuple(dict.fromkeys(rules))

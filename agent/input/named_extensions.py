@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from agent.calls.execute import run_apart
 from agent.calls.policy import parse_rule
+from agent.calls.skill_bounds import begin_use
 from agent.context.mentions import headed
 from agent.errors import UsageError
 from agent.events.session import Noticed, ToolFinished, ToolStarted
@@ -69,7 +70,9 @@ async def _parts(named: Named, written: str, extensions: SessionExtensions, env:
             text, form = body_of(named), "markdown"
         except (UnusableFile, BrokenFrontMatter) as error:
             raise UsageError(f"the skill `/{named.name}` cannot be read: {error}") from error
-        about = f"The user asks for the skill `{named.name}`, in `{named.path.parent}`. It says:\n\n"
+        works = f" It works with {', '.join(named.tools)}; anything else is asked about." if named.tools else ""
+        about = f"The user asks for the skill `{named.name}`, in `{named.path.parent}`.{works} It says:\n\n"
+        begin_use(named, env.call_runner.approval)
     await _offer_rules(named, extensions, env)
     expansion = expanded(text, form, written)
     pieces, size = list[str](), 0

@@ -241,7 +241,7 @@ async def test_what_a_command_prints_is_put_in_up_to_a_limit(brought: Brought) -
 
 def test_what_a_text_would_run_unasked_is_a_rule_where_one_says_exactly_that() -> None:
     tools = ("Read", "Bash", "Bash(git add:*)", "Bash(npm  test)", "Bash(rm *)", "Bash(a; b:*)", "Bash(git add:*)")
-    assert rules_of(tools) == ("bash(git add)", "bash(=npm test)")
+    assert rules_of(tools) == ("bash(git add)", "bash(=npm test)", "bash(rm)")
 
 
 @pytest.mark.parametrize(("answer", "asks"), [(ALLOW, 0), (AS_USUAL, 1)])

@@ -1,0 +1,75 @@
+"""Which skills are in use, and what each works with: from when the user names one, or the model reads it, until the
+turn ends. What they say narrows what the mode allows, and allows nothing."""
+
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from agent.calls.approval import Approval
+from agent.calls.policy import Rule, SkillBounds, parse_rule
+from agent.errors import ConfigError
+from agent.events.session import Event, ToolStarted, TurnFailed, TurnFinished, TurnStarted
+from agent.extensions.expansion import rules_of
+from agent.hooks.tool_names import our_names
+
+if TYPE_CHECKING:  # types only: few users have skills
+    from agent.extensions.session_extensions import SessionExtensions
+    from agent.extensions.skills import Skill
+
+_WRITERS = ("edit", "write")
+
+
+def bounds_of(skill: "Skill") -> SkillBounds:
+    """What a skill works with, in our rules. What none of them says exactly is left out, so that it is asked about."""
+    rules = [rule for tool in skill.tools for rule in _rules(tool)]
+    if {Rule(name) for name in _WRITERS} <= {*rules}:
+        rules.append(Rule("apply_patch"))
+    return SkillBounds(skill.name, tuple(dict.fromkeys(rules)))
+
+
+def _rules(tool: str) -> Sequence[Rule]:
+    name, _, rest = tool.strip().partition("(")
+    ours, pattern = our_names([name])[0], rest.removesuffix(")").strip()
+    try:
+        if pattern in ("", "*", "**"):
+            return (parse_rule(ours),)
+        if ours == "bash":
+            return tuple(map(parse_rule, rules_of([f"Bash({pattern})"])))
+        pattern = pattern.removeprefix("domain:").removesuffix("**")
+        return (parse_rule(f"{ours}({pattern})"),) if pattern and "*" not in pattern else ()
+    except ConfigError:
+        return ()
+
+
+class SkillUse:
+    """The skills in use in one session."""
+
+    def __init__(self, extensions: "SessionExtensions", approval: Approval, root: str) -> None:
+        self._extensions, self._approval, self._root = extensions, approval, root
+
+    def note(self, event: Event) -> None:
+        match event:
+            case TurnStarted() | TurnFinished() | TurnFailed() if self._approval.policy.bounds:
+                self._approval.policy = replace(self._approval.policy, bounds=())
+            case ToolStarted(name="read" | "bash"):
+                said = event.arguments.get("path" if event.name == "read" else "command")
+                if isinstance(said, str) and "SKILL.md" in said:
+                    self._read(said, event.name)
+            case _:
+                pass
+
+    def _read(self, said: str, by: str) -> None:
+        for skill in self._extensions.skills:
+            if not skill.tools or self._extensions.standing(skill) != "on":
+                continue
+            path = str(skill.path)
+            is_read = os.path.realpath(os.path.join(self._root, said)) == os.path.realpath(path)
+            if is_read or (by == "bash" and (path in said or os.path.relpath(path, self._root) in said)):
+                begin_use(skill, self._approval)
+
+
+def begin_use(skill: "Skill", approval: Approval) -> None:
+    """From now until the turn ends a skill is followed."""
+    if skill.tools and skill.name not in (each.skill for each in approval.policy.bounds):
+        approval.policy = replace(approval.policy, bounds=(*approval.policy.bounds, bounds_of(skill)))

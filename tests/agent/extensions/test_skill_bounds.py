@@ -1,0 +1,112 @@
+"""What skills with `allowed-tools` narrow while they are in use: real files and commands, a scripted model."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from agent.calls.skill_bounds import bounds_of
+from agent.config.load import load_config
+from agent.events.session import Decision, Event, PermissionAsked, QuestionAsked, ToolFinished
+from agent.extensions.skills import find_skills
+from agent.sessions import Sessions
+from tests.agent.extensions.bringing import Brought
+from tests.kit.session import bash, call, calls
+
+SKILL = """---
+name: notes
+description: Keeps notes.
+allowed-tools: Read, Write, Bash(printf:*)
+---
+Write `notes.txt`.
+"""
+WRITES = call("write", path="notes.txt", content="one\n")
+BOUND = "`notes`, in use until this turn ends, works with read, write, bash(printf)"
+
+
+@pytest.fixture
+def brought(tmp_path: Path) -> Brought:
+    brought = Brought(tmp_path)
+    brought.write(".claude/skills/notes/SKILL.md", SKILL)
+    return brought
+
+
+async def outputs(
+    brought: Brought,
+    *said: str,
+    replies: list[dict[str, object]],
+    allow: tuple[str, ...] = (),
+    asked: list[str] | None = None,
+) -> list[tuple[str, str]]:
+    """Of each call its status and the first line of its output. `asked`: takes the questions, which are answered yes;
+    without it nobody is there."""
+    script = brought.write("script.json", json.dumps({"reply": replies}), of_user=True)
+    environment = {**brought.environment, "EBB_SANDBOX": "off", "PATH": "/usr/bin:/bin"}
+    told = {"agent.model": f"scripted/{script}", "agent.permission_mode": "auto", "permissions.allow": list(allow)}
+    config = replace(load_config(brought.project, environment, told), trusts_project=True)
+    sessions = Sessions(config, brought.project, environment, interactive=asked is not None)
+    session = await sessions.open(None)
+    found: list[tuple[str, str]] = []
+
+    def take(event: Event) -> None:
+        match event:
+            case PermissionAsked(id=id, reason=reason):
+                assert asked is not None
+                asked.append(reason)
+                session.answer(id, Decision("allow"))
+            case QuestionAsked(id=id):
+                session.answer(id, "ask as usual")
+            case ToolFinished(status=status, text=text):
+                found.append((status, text.partition("\n")[0]))
+            case _:
+                pass
+
+    for text in said:
+        async for event in session.send(text):
+            take(event)
+    await sessions.close()
+    return found
+
+
+async def test_a_skill_that_the_user_names_narrows_the_mode_until_the_turn_ends(brought: Brought) -> None:
+    wanted = calls(WRITES, bash("printf x"), bash("ls"), bash("touch a"), call("web_fetch", url="https://example.org"))
+    again = calls(bash("touch a"))
+    found = await outputs(brought, "/notes", "more", replies=[wanted, {"text": "ok"}, again, {"text": "ok"}])
+    assert [status for status, _ in found] == ["done", "done", "done", "denied", "denied", "done"]
+    assert found[3][1].startswith(f"denied: {BOUND}, and nobody is there to ask; start with an `--allow` rule")
+
+
+async def test_a_skill_that_the_model_reads_narrows_it_too(brought: Brought) -> None:
+    reads = (call("read", path=".claude/skills/notes/SKILL.md"), bash("cat .claude/skills/notes/SKILL.md"))
+    for read in reads:
+        found = await outputs(
+            brought, "go", replies=[calls(bash("touch a")), calls(read), calls(bash("touch a")), {"text": "ok"}]
+        )
+        assert [status for status, _ in found] == ["done", "done", "denied"]
+
+
+async def test_somebody_is_asked_about_it_and_a_rule_of_theirs_holds(brought: Brought) -> None:
+    asked: list[str] = []
+    wanted = calls(bash("touch a"), bash("touch b"))
+    found = await outputs(brought, "/notes", replies=[wanted, {"text": "ok"}], allow=("bash(touch b)",), asked=asked)
+    assert asked == [BOUND]
+    assert [status for status, _ in found] == ["done", "done"]
+
+
+@pytest.mark.parametrize(
+    ("tools", "rules"),
+    [
+        ("Bash", ["bash"]),
+        ("Bash(git add *), Bash(git commit:*), Bash(npm run *x)", ["bash(git add)", "bash(git commit)"]),
+        ("Edit, Write", ["edit", "write", "apply_patch"]),
+        ("Edit(src/**), WebFetch(domain:example.org)", ["edit(src/)", "web_fetch(example.org)"]),
+        ("mcp__docs__search mcp__forge", ["mcp__docs__search", "mcp__forge"]),
+    ],
+)
+def test_the_tools_of_a_skill_are_rules_as_far_as_one_says_exactly_that(
+    brought: Brought, tools: str, rules: list[str]
+) -> None:
+    brought.write(".claude/skills/notes/SKILL.md", SKILL.replace("Read, Write, Bash(printf:*)", tools))
+    (skill,) = find_skills(brought.config)[0]
+    assert [str(rule) for rule in bounds_of(skill).rules] == rules
