@@ -18,6 +18,7 @@ from agent.config.options import OPTIONS, Option
 from agent.errors import EXIT_CODES, AgentError
 from agent.events.session import Event
 from agent.headless.json_output import event_type
+from docs.man_page import man_page
 from tui.cli.arguments import make_parser
 from tui.commands import COMMANDS
 from tui.keys import KEYS
@@ -141,7 +142,13 @@ def _rows(head: Sequence[str], rows: Iterator[Sequence[str]]) -> str:
     return "".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |\n" for line in lines)
 
 
+MADE: Mapping[str, Callable[[], str]] = {"ebb.1": man_page}
+"""Files of `docs/` that are made as a whole."""
+
+
 def main() -> int:
+    for name, make in MADE.items():
+        (ROOT / "docs" / name).write_text(make(), "utf-8")
     for page in PAGES:
         text = page.read_text("utf-8")
         if (new := filled(text)) != text:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from docs.reference import PAGES, TABLES, filled
+from docs.reference import MADE, PAGES, TABLES, filled
 from tests.running import ROOT, command, ebb, environment
 from tests.tui.ptys import running
 
@@ -54,6 +54,11 @@ WITH_COMMANDS = [page for page in PAGES if commands(page)]
 def test_the_tables_are_those_of_the_code(page: Path) -> None:
     text = page.read_text("utf-8")
     assert text == filled(text), "run `make docs`"
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_a_file_that_is_made_is_that_of_the_code(name: str) -> None:
+    assert (ROOT / "docs" / name).read_text("utf-8") == MADE[name](), "run `make docs`"
 
 
 def test_every_table_is_on_a_page() -> None:

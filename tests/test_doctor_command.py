@@ -52,7 +52,18 @@ def test_a_sound_home_is_well(house: House) -> None:
     done = house.run("doctor", OPENAI_API_KEY="sk-secret-1")
     assert (done.code, done.err) == (0, "")
     assert "sk-secret" not in done.out
-    subjects = ("configuration", "keys", "model", "sandbox", "folders", "store", "references", "stored")
+    subjects = (
+        "configuration",
+        "keys",
+        "model",
+        "sandbox",
+        "certificates",
+        "terminal",
+        "folders",
+        "store",
+        "references",
+        "stored",
+    )
     assert [line.split(maxsplit=2)[:2] for line in done.out.splitlines()] == [["ok", subject] for subject in subjects]
     assert "found in OPENAI_API_KEY\n" in done.out
     assert "all 2 in 1 session resolve; `--deep` reads every byte of them\n" in done.out

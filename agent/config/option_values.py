@@ -133,7 +133,7 @@ def _hook(table: object) -> AfterTool:
 
 def tokenizer_name(value: object) -> str:
     """The name of a way to count. Whether its vocabulary is there is found out when it is used."""
-    if isinstance(value, str) and re.fullmatch(_TOKENIZERS, value):
+    if isinstance(value, str) and re.fullmatch(TOKENIZERS, value):
         return value
     raise ValueError(
         'one of "tiktoken:NAME" (an encoding or a model of OpenAI), "anthropic", "claude:NAME", "gemini", '
@@ -141,27 +141,45 @@ def tokenizer_name(value: object) -> str:
     )
 
 
-def one_of(*allowed: str) -> Callable[[object], object]:
-    def parse(value: object) -> object:
-        if value in allowed:
+@dataclass(frozen=True, slots=True)
+class OneOf:
+    """Takes some names and nothing else."""
+
+    allowed: tuple[str, ...]
+
+    def __call__(self, value: object) -> object:
+        if value in self.allowed:
             return value
-        raise ValueError("one of " + ", ".join(f'"{name}"' for name in allowed))
-
-    return parse
+        raise ValueError("one of " + ", ".join(f'"{name}"' for name in self.allowed))
 
 
-_TOKENIZERS = (
+def one_of(*allowed: str) -> OneOf:
+    return OneOf(allowed)
+
+
+@dataclass(frozen=True, slots=True)
+class Unset:
+    """Takes what `parse` takes, or nothing."""
+
+    parse: Callable[[object], object]
+
+    def __call__(self, value: object) -> object:
+        return None if value is None else self.parse(value)
+
+
+TOKENIZERS = (
     r"tiktoken:.+|anthropic(:.*)?|claude:.*|gemini(:.*)?|google:gemini.*|google-gemini.*|"
     r"approximate(:[1-9](\.\d+)?)?|bytes"
 )
+"""Names of ways to count, as a regular expression."""
 
-_PRICES = ("input", "output", "cache_read", "cache_write")
+PRICES = ("input", "output", "cache_read", "cache_write")
 
 
 def prices(value: object) -> Mapping[str, float]:
     if (
         isinstance(value, dict)
-        and set(value) <= set(_PRICES)
+        and set(value) <= set(PRICES)
         and all(
             isinstance(price, int | float) and not isinstance(price, bool) and price >= 0 for price in value.values()
         )

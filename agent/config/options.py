@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Literal, TypeAlias, cast, get_args
 
 from agent.config.option_values import (
+    Unset,
     command_words,
     count,
     dollars,
@@ -91,7 +92,7 @@ class Option:
     """(value so far, the project's value) -> the value that holds. None: a project may not set it at all."""
 
 
-def _variable(value: object) -> str:
+def variable_name(value: object) -> str:
     if isinstance(value, str) and value.isidentifier():
         return value
     raise ValueError("the name of the environment variable that holds the key, not the key itself")
@@ -158,11 +159,11 @@ OPTIONS: tuple[Option, ...] = (
         "whether commands run in a sandbox: where one works, always (`require` refuses them without one), or never",
         "EBB_SANDBOX",
     ),
-    Option("agent.reasoning_effort", None, lambda v: None if v is None else effort(v), "how hard to think"),
+    Option("agent.reasoning_effort", None, Unset(effort), "how hard to think"),
     Option("agent.context_window", None, optional_count, "tokens of the model's window, over what is known of it"),
     Option("agent.max_output_tokens", None, optional_count, "tokens that a reply may take"),
     Option("agent.context_window_buffer_tokens", None, optional_count, "tokens kept free for errors of the estimate"),
-    Option("agent.tokenizer", None, lambda v: None if v is None else tokenizer_name(v), "how texts are counted"),
+    Option("agent.tokenizer", None, Unset(tokenizer_name), "how texts are counted"),
     Option("agent.compact_trigger", 0.95, share, "share of the usable window at which older messages are summarised"),
     Option("agent.threshold_ratio", None, optional_share, "the same as a share of the whole window"),
     Option("agent.hard_block", 0.98, share, "share of the usable window above which no request is sent"),
@@ -340,7 +341,7 @@ TOOL_CALLS = ("auto", "native", "text")
 
 PROVIDER_KEYS: dict[str, Callable[[object], object]] = {
     "base_url": plain_text,
-    "api_key_env": _variable,
+    "api_key_env": variable_name,
     "wire": one_of("auto", "sdk", "http"),
     "timeout": seconds,
     "context_window": count,

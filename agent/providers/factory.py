@@ -153,6 +153,25 @@ async def _adapter(
     return WireProvider(ADAPTER, facts, window(facts), endpoint, wire, secrets)
 
 
+async def reach_provider(name: str, config: Config, environment: Mapping[str, str]) -> tuple[str, int, float]:
+    """The host of a provider's server, the HTTP status with which it lists its models, and the milliseconds until then.
+    Nothing is paid for. Raises `AgentError` where it cannot be reached or refuses the key."""
+    from agent.providers.wires.reach import reach  # noqa: PLC0415  # deferred: only an examination asks
+
+    reached = await reach(name, find_endpoint(name, config.provider(name), environment))
+    return reached.host, reached.status, reached.milliseconds
+
+
+def way_to(url: str) -> str | None:
+    """What the environment says of the way to an address: None where nothing stands in between, otherwise the proxy.
+    Raises `RouteFailed` where that is none."""
+    from agent.providers.wires.proxies import check_proxy, proxy_of  # noqa: PLC0415  # deferred: as above
+
+    check_proxy(url)
+    proxy = proxy_of(url)
+    return None if proxy is None else proxy.told
+
+
 def make_meter(config: Config, model: str, estimator: Estimator, *, interactive: bool) -> Meter:
     """The measure of a session. A tokenizer that somebody has set is loaded now, from a vocabulary that is there; in a
     terminal the usual one is loaded in the background, and fetched, while nothing better is known of the model."""

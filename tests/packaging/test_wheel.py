@@ -76,7 +76,15 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Installe
 
 def test_the_only_public_name_is_ebbtide(wheel: Path) -> None:
     names = zipfile.ZipFile(wheel).namelist()
-    assert {name.split("/")[0] for name in names if ".dist-info/" not in name} == {"ebbtide"}
+    shared = sorted(name.partition(".data/data/")[2] for name in names if ".data/" in name)
+    assert shared == [
+        "share/bash-completion/completions/ebb",
+        "share/fish/vendor_completions.d/ebb.fish",
+        "share/man/man1/ebb.1",
+        "share/zsh/site-functions/_ebb",
+    ]
+    inside = [name for name in names if ".dist-info/" not in name and ".data/" not in name]
+    assert {name.split("/")[0] for name in inside} == {"ebbtide"}
     for needed in (
         "ebbtide/__init__.py",
         "ebbtide/py.typed",

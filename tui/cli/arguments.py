@@ -4,8 +4,9 @@ import argparse
 import os
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from contextvars import ContextVar
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -24,14 +25,72 @@ _TAKES_VALUE = {
 }  # fmt: skip
 
 
+SUBCOMMANDS: Mapping[str, str] = {
+    "sessions": "list, search, fork, rename, export, import or delete stored sessions",
+    "context": "what a session's context holds and what it has cost",
+    "config": "every setting, its value and where it comes from; `ebb config schema`",
+    "key": "keep the key of a provider",
+    "mcp": "servers of the Model Context Protocol",
+    "plugin": "folders that bring skills, commands, agents, hooks and servers",
+    "trust": "what this project brings, and what of it is approved",
+    "hooks": "programs that are told what happens",
+    "permissions": "what would be decided about a command",
+    "doctor": "check settings, keys, network, terminal, servers and the store",
+    "undo": "take back what the agent changed in files",
+    "import": "take over what other agents have kept",
+    "completion": "complete commands, sessions and models in your shell",
+    "demo": "a scripted model repairs a real bug",
+    "serve": "the terminal in a browser",
+    "acp": "sessions for an editor",
+}
+"""Each first word that is no prompt, and what it does."""
+
+_inspecting: ContextVar[bool] = ContextVar("_inspecting", default=False)
+
+
+class ParserMade(Exception):
+    """In place of reading arguments, where only what may be given is asked for."""
+
+    def __init__(self, parser: argparse.ArgumentParser) -> None:
+        super().__init__(parser.prog)
+        self.parser = parser
+
+
 class CliArguments(argparse.ArgumentParser):
     """Arguments as they are taken everywhere. A help that cannot be printed is an error like any other output."""
+
+    def parse_known_args(  # type: ignore[override]  # namespaces of another type are nowhere asked for
+        self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
+    ) -> tuple[argparse.Namespace, list[str]]:
+        if _inspecting.get():
+            raise ParserMade(self)
+        return super().parse_known_args(args, namespace)
 
     def _print_message(self, message: str, file: "SupportsWrite[str] | None" = None) -> None:
         if file is not None and file is sys.stdout:
             file.write(message)  # argparse itself would say nothing, and exit with 0
         else:
             super()._print_message(message, file)
+
+
+def parser_made_by(command: Callable[[Sequence[str]], object], arguments: Sequence[str]) -> argparse.ArgumentParser:
+    """The parser with which a command would read these arguments. Nothing of the command is done."""
+    token = _inspecting.set(True)
+    try:
+        command(arguments)
+    except ParserMade as made:
+        return made.parser
+    finally:
+        _inspecting.reset(token)
+    raise LookupError("the command reads no arguments")
+
+
+def verbs(parser: argparse.ArgumentParser) -> Sequence[str]:
+    """The words that the first one behind a command has to be of, if there are such."""
+    for action in parser._actions:
+        if not action.option_strings:
+            return tuple(map(str, action.choices or ())) if action.dest == "action" else ()
+    return ()
 
 
 class ShowVersions(argparse.Action):
@@ -61,12 +120,8 @@ def make_parser() -> argparse.ArgumentParser:
     parser = CliArguments(
         prog="ebb",
         description="A terminal coding agent whose context window never overflows and never forgets.",
-        epilog="Subcommands: ebb sessions list|show|search|fork|rename|export|import|delete, ebb context [ID], "
-        "ebb config, ebb key set|list|remove, ebb mcp list|add|import|remove|test|login|logs, "
-        "ebb plugin list|add|remove, ebb trust list|approve|refuse|forget, ebb hooks, "
-        "ebb doctor, ebb undo [ID], ebb import, ebb demo, ebb serve, ebb acp. "
-        "`--` makes a first word a prompt. "
-        "Exit codes: " + ", ".join(f"{code} {short}" for code, (short, _) in EXIT_CODES.items()) + ".",
+        epilog=_commands_and_codes(),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
     parser.add_argument("words", nargs="*", metavar="PROMPT", help="open the terminal with this first message")
@@ -99,6 +154,18 @@ def make_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action=ShowVersions, nargs=0, help="show the versions that matter and exit")
     return parser
+
+
+def _commands_and_codes() -> str:
+    """The end of `--help`: a line for each command, and the exit codes."""
+    import textwrap  # noqa: PLC0415  # deferred: argparse itself loads it only to print a help
+
+    commands = "\n".join(f"  ebb {name:<12} {does}" for name, does in SUBCOMMANDS.items())
+    codes = ", ".join(f"{code} {short}" for code, (short, _) in EXIT_CODES.items())
+    return (
+        f"commands (`ebb COMMAND --help` tells more; `--` makes a first word a prompt):\n{commands}\n\n"
+        + textwrap.fill(f"exit codes: {codes}", 78, subsequent_indent="  ")
+    )
 
 
 def parser_of(command: str, description: str, epilog: str | None = None) -> argparse.ArgumentParser:

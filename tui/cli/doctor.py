@@ -10,9 +10,11 @@ from dataclasses import asdict
 
 from agent.config.load import find_folders
 from agent.doctor.examine import Finding, Tell, examine_folders, examine_settings, examine_store
+from agent.doctor.network import examine_network, examine_servers
 from agent.doctor.repair import repair_store
 from agent.errors import UsageError
 from tui.cli.arguments import environment_of, parsed, parser_of, read_settings
+from tui.terminal.examine import examine_terminal
 from tui.text.sanitise import visible_line
 
 _SIGNS = {"well": "ok  ", "note": "note", "broken": "BAD "}
@@ -22,13 +24,15 @@ def doctor(arguments: Sequence[str]) -> int:
     """`ebb doctor`; 0 when nothing is broken, otherwise 1."""
     parser = parser_of(
         "doctor",
-        "Checks settings, keys, folders, the store and every reference in it. No server is asked.",
+        "Checks settings, keys, the way to providers, the terminal, folders, the store and every reference in it. No "
+        "server is asked but with `--online`.",
         "Exit codes: 0 all is well, 1 something is broken.",
     )
     parser.add_argument("--deep", action="store_true", help="read every stored output, too, and compare its digest")
     parser.add_argument(
         "--repair", action="store_true", help="save what can be read of a damaged database into a new one, first"
     )
+    parser.add_argument("--online", action="store_true", help="ask each provider whether it answers and takes the key")
     options = parsed(parser, arguments, "one JSON object")
     progress, findings = CheckProgress(), []
     for finding in _findings(options, progress):
@@ -51,7 +55,12 @@ def _findings(options: argparse.Namespace, tell: Tell) -> Iterator[Finding]:
         yield Finding("configuration", "broken", str(error))
     else:
         most_bytes = config.archive_max_bytes
-        yield from examine_settings(config, environment_of(config))
+        environment = environment_of(config)
+        yield from examine_settings(config, environment)
+        yield from examine_network(config, environment)
+        if options.online:
+            yield from examine_servers(config, environment)
+    yield examine_terminal(os.environ)
     yield from examine_folders(folders)
     if options.repair:
         yield from repair_store(folders, tell)

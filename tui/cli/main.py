@@ -14,26 +14,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from agent.errors import AgentError, UsageError, is_unwritable
-from tui.cli.arguments import first_word, make_parser, open_sessions, with_resume
+from tui.cli.arguments import SUBCOMMANDS, first_word, make_parser, open_sessions, with_resume
 from tui.cli.piped_input import has_piped_input, is_attachment, piped_input
-
-SUBCOMMANDS = (
-    "sessions",
-    "context",
-    "config",
-    "mcp",
-    "doctor",
-    "permissions",
-    "demo",
-    "serve",
-    "undo",
-    "key",
-    "import",
-    "plugin",
-    "trust",
-    "acp",
-    "hooks",
-)
 
 _ALIKE = 0.7
 """How much a word is like a subcommand that is taken for one: `ebb sesions`, but not `ebb search`."""
@@ -147,7 +129,7 @@ def _refuse_misspelt(word: str) -> None:
     """Raises `UsageError` where a message of one word is meant as a subcommand: to send it would cost."""
     from tui.commands import closest  # noqa: PLC0415  # deferred: `--help` should import nothing it does not need
 
-    near = closest(word.lower(), SUBCOMMANDS, _ALIKE)
+    near = closest(word.lower(), [*SUBCOMMANDS], _ALIKE)
     if near and word.split() == [word]:
         meant = " or ".join(f"`ebb {name}`" for name in near)
         raise UsageError(f"there is no command `{word}`; did you mean {meant}? `ebb -- {word}` sends it as a message")
@@ -217,6 +199,10 @@ def _subcommand(name: str, before: Sequence[str], after: Sequence[str]) -> int:
         from tui.cli import acp  # noqa: PLC0415  # deferred: as above
 
         return acp.run([*before, *after])
+    if name == "completion":
+        from tui.cli import command_tree, completion  # noqa: PLC0415  # deferred: as above
+
+        return completion.run([*before, *after], command_tree.command_parser)
     from tui.cli import sessions as subcommands  # noqa: PLC0415  # deferred: only these commands need it
 
     _raise_on_interrupt()

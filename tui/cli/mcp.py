@@ -136,7 +136,7 @@ def _add(arguments: Sequence[str]) -> int:
 
 def _remove(arguments: Sequence[str]) -> int:
     parser = _parser("remove", "Removes a server, and what a login to it gave, from your configuration.")
-    parser.add_argument("name")
+    parser.add_argument("name", metavar="SERVER", help="as `ebb mcp list` names it")
     options = parser.parse_args(arguments)
     _, config = read_settings(options)
     path = config.folders.config / "config.toml"
@@ -156,7 +156,7 @@ def _remove(arguments: Sequence[str]) -> int:
 
 def _test(arguments: Sequence[str]) -> int:
     parser = _parser("test", "Starts servers, says what they offer, and ends them.")
-    parser.add_argument("names", nargs="*", metavar="NAME", help="all that are declared, when none is named")
+    parser.add_argument("names", nargs="*", metavar="SERVER", help="all that are declared, when none is named")
     parser.add_argument("--approve", action="store_true", help="approve what a project declares, and its tools")
     options = parser.parse_args(arguments)
     _, config = read_settings(options)
@@ -259,7 +259,7 @@ def _tokens(tool: McpTool) -> int:
 
 def _login(arguments: Sequence[str]) -> int:
     parser = _parser("login", "Logs in to a server: your browser is opened, and what it gives is kept for you alone.")
-    parser.add_argument("name")
+    parser.add_argument("name", metavar="SERVER", help="as `ebb mcp list` names it")
     parser.add_argument("--no-browser", action="store_true", help="only print the address to open")
     options = parser.parse_args(arguments)
     _, config = read_settings(options)
@@ -299,7 +299,7 @@ class Browser(ClientHandlers):
 
 def _logs(arguments: Sequence[str]) -> int:
     parser = _parser("logs", "The end of what a server printed on its error output, and of what it had to say.")
-    parser.add_argument("name")
+    parser.add_argument("name", metavar="SERVER", help="as `ebb mcp list` names it")
     parser.add_argument("-n", "--lines", type=int, default=LINES, metavar="N", help=f"how many; {LINES} at first")
     options = parser.parse_args(arguments)
     if options.lines < 1:

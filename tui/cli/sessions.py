@@ -12,6 +12,7 @@ from pathlib import Path
 from agent.archive.library import Library
 from agent.calls.project_rules import ProjectRules
 from agent.config.options import OPTIONS
+from agent.config.schema import config_schema
 from agent.config.values import Config, field_of
 from agent.context.budget import Window
 from agent.headless.json_output import print_json
@@ -155,7 +156,12 @@ def _context(arguments: Sequence[str]) -> int:
 
 def _config(arguments: Sequence[str]) -> int:
     parser = parser_of("config", "Every setting, its value and where it comes from.")
+    told = "`schema` prints the JSON Schema of the configuration file, for your editor"
+    parser.add_argument("action", nargs="?", choices=("show", "schema"), default="show", help=told)
     options = parsed(parser, arguments, "one JSON object")
+    if options.action == "schema":
+        print(json.dumps(config_schema(), indent=2, ensure_ascii=False))
+        return 0
     root, config = read_settings(options)
     rows = {
         option.key: (getattr(config, field_of(option.key)), config.sources[option.key], option.help)

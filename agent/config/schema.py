@@ -1,0 +1,129 @@
+"""The configuration file as a JSON Schema (draft 7), for editors: what may stand where, with what it is for."""
+
+from collections.abc import Callable, Mapping
+
+from agent.config import option_values as values
+from agent.config.aliases import NAMES
+from agent.config.hook_tables import HOOK_EVENTS
+from agent.config.option_values import OneOf, Unset
+from agent.config.options import (
+    LANGUAGE_SERVER_KEYS,
+    MODEL_KEYS,
+    OPTIONS,
+    PROVIDER_KEYS,
+    PROVIDERS,
+    SERVER_KEYS,
+    STATUS,
+    rules,
+    status_parts,
+    variable_name,
+)
+
+Parse = Callable[[object], object]
+Schema = Mapping[str, object]
+
+_TEXT = {"type": "string", "minLength": 1}
+_NUMBER_ABOVE_0 = {"type": "number", "exclusiveMinimum": 0}
+_COUNT = {"type": "integer", "minimum": 1}
+_TEXTS = {"type": "array", "items": _TEXT}
+_WORDS = {"type": "array", "items": {"type": "string"}}
+_COMMAND = {"anyOf": [_TEXT, {"type": "array", "items": [_TEXT], "additionalItems": {"type": "string"}, "minItems": 1}]}
+_SHARE = {"type": "number", "exclusiveMinimum": 0, "maximum": 1}
+
+_SHAPES: Mapping[Parse, Schema] = {
+    values.plain_text: _TEXT,
+    values.optional_text: _TEXT,
+    values.count: _COUNT,
+    values.optional_count: _COUNT,
+    values.keep_alive: {"enum": ["off", *range(1, values.MOST_KEPT_ALIVE + 1)]},
+    values.seconds: _NUMBER_ABOVE_0,
+    values.factor: _NUMBER_ABOVE_0,
+    values.optional_days: _NUMBER_ABOVE_0,
+    values.dollars: _NUMBER_ABOVE_0,
+    values.optional_wait: {"type": "number", "minimum": 0},
+    values.share: _SHARE,
+    values.optional_share: _SHARE,
+    values.flag: {"type": "boolean"},
+    values.texts: _TEXTS,
+    values.word_list: _WORDS,
+    values.command_words: _COMMAND,
+    values.search_command: {"anyOf": [*_COMMAND["anyOf"], {"type": "array", "maxItems": 0}]},
+    values.named_texts: {"type": "object", "additionalProperties": {"type": "string"}},
+    values.nested: {"type": "object"},
+    values.extensions: {"type": "array", "minItems": 1, "items": {"type": "string", "pattern": r"^\.?[\w+#-]+$"}},
+    values.port: {"type": "integer", "minimum": 1, "maximum": 65_535},
+    values.tokenizer_name: {"type": "string", "pattern": f"^({values.TOKENIZERS})$"},
+    values.prices: {
+        "type": "object",
+        "properties": {key: {"type": "number", "minimum": 0} for key in values.PRICES},
+        "additionalProperties": False,
+    },
+    values.hooks: {
+        "type": "array",
+        "items": {
+            "type": "object",
+            "properties": {
+                "match": _TEXT,
+                "command": {"anyOf": [_TEXT, {**_TEXTS, "minItems": 1}]},
+                "timeout": _NUMBER_ABOVE_0,
+            },
+            "required": ["match", "command"],
+            "additionalProperties": False,
+        },
+    },
+    rules: _TEXTS,
+    status_parts: {"type": "array", "items": {"enum": list(STATUS)}, "uniqueItems": True},
+    variable_name: {"type": "string", "pattern": r"^[^\W\d]\w*$"},
+}
+
+
+def config_schema() -> Schema:
+    """The whole file. What is not in it is no key, but for a few other names that whole tables may have."""
+    tables: dict[str, dict[str, Schema]] = {}
+    for option in OPTIONS:
+        table, key = option.key.split(".")
+        described = {**shape_of(option.parse), "description": option.help}
+        if option.default not in (None, ()):
+            described["default"] = list(option.default) if isinstance(option.default, tuple) else option.default
+        tables.setdefault(table, {})[key] = described
+    for name, key in NAMES.items():
+        table, known = key.split(".")
+        tables["agent"].setdefault(name, {**tables[table][known], "description": f"the same as `{key}`"})
+    for table, kinds in (("mcp", SERVER_KEYS), ("lsp", LANGUAGE_SERVER_KEYS)):
+        tables[table]["servers"] = {"type": "object", "additionalProperties": _table_of(kinds)}
+    tables["hooks"] |= {event: {"type": "array", "items": {"type": "object"}} for event in HOOK_EVENTS}
+    models = {"type": "object", "additionalProperties": _table_of(MODEL_KEYS)}
+    provider = _table_of(PROVIDER_KEYS, {"models": models})
+    providers = {"type": "object", "properties": dict.fromkeys(PROVIDERS, provider), "additionalProperties": False}
+    return {
+        "$schema": "http://json-schema.org/draft-07/schema#",
+        "title": "Configuration of Ebbtide",
+        "type": "object",
+        "properties": {**{table: _object(keys) for table, keys in tables.items()}, "providers": providers},
+    }
+
+
+def shape_of(parse: Parse) -> Schema:
+    """What a value may be that this function takes. Raises `KeyError` for one that nobody has described."""
+    match parse:
+        case OneOf(allowed):
+            return {"enum": list(allowed)}
+        case Unset(inner):
+            return shape_of(inner)
+        case _:
+            return _SHAPES[parse]
+
+
+def _table_of(kinds: Mapping[str, Parse], more: Mapping[str, Schema] = {}) -> Schema:
+    return _object({**{key: shape_of(parse) for key, parse in kinds.items()}, **more})
+
+
+def _object(keys: Mapping[str, Schema]) -> Schema:
+    """A table of these keys, which may also be written in camel case."""
+    camel = {_camel(key): shape for key, shape in keys.items()}
+    return {"type": "object", "properties": {**camel, **keys}, "additionalProperties": False}
+
+
+def _camel(key: str) -> str:
+    first, *others = key.split("_")
+    return first + "".join(word.capitalize() for word in others)

@@ -1,0 +1,44 @@
+"""Whether a server answers: its list of models is asked for, which costs nothing."""
+
+import time
+from collections.abc import Mapping
+
+from agent.errors import ProviderError
+from agent.providers.base import Endpoint
+from agent.providers.wires.http import bearer, open_client, translated
+from agent.providers.wires.origin import Origin
+from tools.lazy import dataclass
+
+_LISTS = {"anthropic": "/v1/models", "ollama": "/api/tags"}
+
+
+@dataclass(frozen=True, slots=True)
+class Reached:
+    """A server that answered, whatever it said."""
+
+    host: str
+    status: int
+    milliseconds: float
+
+
+async def reach(provider: str, endpoint: Endpoint) -> Reached:
+    """The answer to one request with the key. Raises `ProviderError` where none comes, and where the key is refused."""
+    origin = Origin(provider, endpoint)
+    url = endpoint.base_url.rstrip("/") + _LISTS.get(provider, "/models")
+    with translated(origin):
+        async with open_client(origin) as client:
+            began = time.perf_counter()
+            async with client.stream("GET", url, headers=_headers(provider, endpoint)) as response:
+                milliseconds = (time.perf_counter() - began) * 1000
+                if response.status_code in (401, 403, 407):
+                    raise origin.failure(response.status_code, response.headers, await response.aread())
+                return Reached(origin.host, response.status_code, milliseconds)
+    raise ProviderError(f"{origin.host} gave no answer")
+
+
+def _headers(provider: str, endpoint: Endpoint) -> Mapping[str, str]:
+    if provider != "anthropic":
+        return bearer(endpoint)
+    from agent.providers.wires.anthropic import headers  # noqa: PLC0415  # deferred: one provider is asked at a time
+
+    return headers(endpoint)

@@ -1,0 +1,107 @@
+"""The manual page of `ebb`, made from the tables that the program itself uses."""
+
+import argparse
+import re
+from collections.abc import Iterator, Sequence, Set
+
+from agent.config.options import OPTIONS
+from agent.errors import EXIT_CODES
+from tools.version import VERSION
+from tui.cli.arguments import SUBCOMMANDS, ShowVersions
+from tui.cli.command_tree import all_parsers
+
+_OTHER_VARIABLES = {
+    "ANTHROPIC_API_KEY, OPENAI_API_KEY": "the keys of the providers; `ebb key set` keeps them elsewhere",
+    "ANTHROPIC_BASE_URL, OPENAI_BASE_URL, OLLAMA_HOST": "where the providers are reached",
+    "EBB_HOME": "one folder for the configuration, all data and the logs",
+    "EBB_PASS_ENV": "further variables that commands see, with commas between them",
+    "HTTPS_PROXY, ALL_PROXY, NO_PROXY, SSL_CERT_FILE": "the way to servers",
+    "NO_COLOR, COLORTERM": "whether and how the terminal is coloured",
+    "VISUAL, EDITOR": "the editor that prompts, plans and files are opened in",
+}
+
+_SYNOPSIS = (
+    r".B ebb",
+    r"[\fIOPTIONS\fR] [\fIPROMPT\fR ...]",
+    ".br",
+    r".B ebb \-p",
+    r"\fITEXT\fR [\fIOPTIONS\fR]",
+    ".br",
+    ".B ebb",
+    r"\fICOMMAND\fR [\fIARGUMENTS\fR]",
+)
+
+
+def man_page() -> str:
+    """The page in the language of man(7)."""
+    lines = [f'.TH EBB 1 "" "ebbtide {VERSION}" "User Commands"', *_section("NAME")]
+    lines.append(r"ebb \- a coding agent for the terminal whose context window never overflows and never forgets")
+    parsers = list(all_parsers())
+    own = parsers[0][1]
+    lines += [*_section("SYNOPSIS"), *_SYNOPSIS, *_section("DESCRIPTION")]
+    lines += [
+        _text("Without `-p` it opens a terminal, with PROMPT as its first message. With `-p` it answers and ends."),
+        *_section("OPTIONS"),
+        *_arguments(own),
+        *_section("COMMANDS"),
+        _text("`ebb COMMAND --help` tells the same. All commands take `-C`, `-m`, `--config` and `--debug`, too."),
+    ]
+    common = {"-h", "--help", "-m", "--model", "--context-window", "-C", "--cd", "--config", "--debug"}
+    for words, parser in parsers[1:]:
+        lines += [f".SS {_escaped(' '.join(('ebb', *words)))}", _text(parser.description or SUBCOMMANDS[words[0]])]
+        lines += _arguments(parser, without=common)
+        lines += [".PP", _text(parser.epilog)] if parser.epilog else []
+    lines += [
+        *_section("EXIT STATUS"),
+        *(row for code, (_, told) in EXIT_CODES.items() for row in _row(str(code), told)),
+    ]
+    lines += _section("ENVIRONMENT")
+    for option in OPTIONS:
+        if option.environment:
+            lines += _row(option.environment, f"`{option.key}`: {option.help}")
+    lines += [row for names, told in _OTHER_VARIABLES.items() for row in _row(names, told)]
+    lines += [*_section("FILES"), *_row("config.toml", "yours; `ebb config` says where it is and what each key holds")]
+    lines += _row(".ebb/config.toml", "of a project, which may only tighten what is allowed")
+    lines += [*_section("SEE ALSO"), _text("the pages in `docs/` of its source")]
+    return "\n".join(lines) + "\n"
+
+
+def _section(name: str) -> Sequence[str]:
+    return (f".SH {name}",)
+
+
+def _arguments(parser: argparse.ArgumentParser, without: Set[str] = frozenset()) -> Iterator[str]:
+    """A row for each argument that is not shared by all commands."""
+    for action in parser._actions:
+        if action.help != argparse.SUPPRESS and without.isdisjoint(action.option_strings):
+            yield from _row(_name(action), _help(action))
+
+
+def _name(action: argparse.Action) -> str:
+    value = action.metavar if isinstance(action.metavar, str) else action.dest
+    if action.choices is not None:
+        value = "|".join(map(str, action.choices))
+    if not action.option_strings:
+        return value
+    names = ", ".join(action.option_strings)
+    return names if action.nargs == 0 else f"{names} {value}"
+
+
+def _help(action: argparse.Action) -> str:
+    told = (action.help or "").replace("%%", "%")
+    return "show the versions that matter, a line each" if isinstance(action, ShowVersions) else told
+
+
+def _row(name: str, told: str) -> Sequence[str]:
+    return (".TP", rf"\fB{_escaped(name)}\fR", _text(told))
+
+
+def _text(words: str) -> str:
+    """A paragraph; what stands between backticks is bold."""
+    escaped = re.sub("`([^`]*)`", r"\\fB\1\\fR", _escaped(words))
+    return rf"\&{escaped}" if escaped.startswith((".", "'")) else escaped
+
+
+def _escaped(words: str) -> str:
+    escaped = words.replace("\\", r"\e").replace("-", r"\-").replace("\n", " ")
+    return "".join(sign if sign.isascii() else rf"\[u{ord(sign):04X}]" for sign in escaped)

@@ -1,0 +1,133 @@
+"""What the word that is being typed on the command line may become. Pure but for the sources that it is given."""
+
+import re
+from argparse import Action, ArgumentParser
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+from tui.cli.arguments import SUBCOMMANDS, first_word, verbs
+
+Known = Callable[[], Iterable[tuple[str, str]]]
+"""Names with what they are, looked up only when they are asked for."""
+
+
+class CommandParsers(Protocol):
+    def __call__(self, *words: str) -> ArgumentParser:
+        """The parser of a command by its words, or of `ebb` itself without one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """What is not in the program itself."""
+
+    sessions: Known
+    """Ids with titles, the newest first."""
+    models: Known
+    """As PROVIDER/NAME."""
+    settings: Known
+    """Keys of the configuration with their help."""
+    servers: Known
+    """Of the Model Context Protocol, by their names."""
+
+
+@dataclass(frozen=True, slots=True)
+class Completion:
+    words: tuple[tuple[str, str], ...] = ()
+    """What the whole word may be, each with what it means."""
+    paths: Literal["files", "folders"] | None = None
+    """Whether the shell is to add names of files or folders."""
+
+
+def complete(before: Sequence[str], word: str, parsers: CommandParsers, sources: Sources) -> Completion:
+    """For `ebb BEFORE… WORD`, where the word is what is typed so far, perhaps nothing."""
+    if "--" in before:
+        return Completion(paths="files")
+    parser, rest = _parser_for(before, parsers)
+    flags = {name: action for action in parser._actions for name in action.option_strings}
+    if rest and (action := flags.get(rest[-1])) and _takes_value(action) and not word.startswith("-"):
+        return _narrowed(_value(action, sources), word)
+    flag, equals, value = word.partition("=")
+    if equals and (action := flags.get(flag)) and _takes_value(action):
+        found = _narrowed(_value(action, sources), value)
+        return Completion(tuple((f"{flag}={name}", help) for name, help in found.words), found.paths)
+    if word.startswith("-"):
+        return _narrowed(Completion(tuple((name, action.help or "") for name, action in _longest(flags))), word)
+    return _narrowed(_positional(parser, rest, sources), word)
+
+
+def _parser_for(before: Sequence[str], parsers: CommandParsers) -> tuple[ArgumentParser, Sequence[str]]:
+    """The parser of the command that the words name, and the words without its name."""
+    first = first_word(before)
+    if first is None or before[first] not in SUBCOMMANDS:
+        return parsers(), before
+    name, rest = before[first], [*before[:first], *before[first + 1 :]]
+    parser = parsers(name)
+    second = first_word(rest)
+    if second is not None and rest[second] in verbs(parser):
+        own = parsers(name, rest[second])
+        if own.prog != parser.prog:
+            return own, [*rest[:second], *rest[second + 1 :]]
+    return parser, rest
+
+
+def _longest(flags: dict[str, Action]) -> Iterator[tuple[str, Action]]:
+    """Each flag by its long name, if it has one."""
+    for name, action in flags.items():
+        if name == max(action.option_strings, key=len):
+            yield name, action
+
+
+def _positional(parser: ArgumentParser, rest: Sequence[str], sources: Sources) -> Completion:
+    words = [*_words(rest, parser)]
+    places = [action for action in parser._actions if not action.option_strings]
+    if parser.prog == "ebb":
+        return Completion(() if words else tuple(SUBCOMMANDS.items()))
+    if not places:
+        return Completion()
+    action = places[min(len(words), len(places) - 1)]
+    if len(words) >= len(places) and action.nargs not in ("*", "+"):
+        return Completion()
+    return _value(action, sources)
+
+
+def _words(rest: Sequence[str], parser: ArgumentParser) -> Iterator[str]:
+    """What stands there besides flags and their values."""
+    valued = {name for action in parser._actions if _takes_value(action) for name in action.option_strings}
+    skip = False
+    for word in rest:
+        if skip or word.startswith("-"):
+            skip = not skip and word in valued
+            continue
+        yield word
+
+
+def _takes_value(action: Action) -> bool:
+    return bool(action.option_strings) and action.nargs != 0
+
+
+def _value(action: Action, sources: Sources) -> Completion:
+    if action.choices is not None:
+        return Completion(tuple((str(choice), "") for choice in action.choices))
+    if action.type is int:
+        return Completion()
+    named = action.metavar if isinstance(action.metavar, str) else action.dest
+    match named:
+        case "PROVIDER/NAME":
+            return Completion(tuple(sources.models()))
+        case "KEY=VALUE":
+            return Completion(tuple((f"{key}=", help) for key, help in sources.settings()))
+        case "id" | "ID":
+            return Completion(tuple(sources.sessions()))
+        case "SERVER":
+            return Completion(tuple(sources.servers()))
+        case "DIR" | "FOLDER":
+            return Completion(paths="folders")
+        case _ if re.search(r"FILE|PATH|file", named):
+            return Completion(paths="files")
+        case _:
+            return Completion()
+
+
+def _narrowed(found: Completion, word: str) -> Completion:
+    return Completion(tuple((name, help) for name, help in found.words if name.startswith(word)), found.paths)

@@ -1,0 +1,109 @@
+"""`ebb completion`: the script that a shell loads, and what that script asks for at each Tab."""
+
+import asyncio
+import shlex
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from agent.errors import AgentError
+from tui.cli.arguments import make_parser, open_sessions, parser_of, read_settings
+from tui.cli.candidates import CommandParsers, Completion, Sources, complete
+from tui.text.sanitise import visible_line
+
+SHELLS = ("bash", "zsh", "fish")
+
+MOST_SESSIONS = 50
+"""Sessions that are offered: more would not be read."""
+
+_PROVIDERS = ("anthropic", "openai")
+"""Those whose models are known without asking."""
+
+
+def run(arguments: Sequence[str], parsers: CommandParsers) -> int:
+    """`ebb completion`; the exit code. `parsers`: those of all commands."""
+    parser = parser_of(
+        "completion",
+        "Prints what makes your shell complete commands, flags, sessions, models and settings of `ebb`.",
+        "bash: `source <(ebb completion bash)` in ~/.bashrc. zsh: `source <(ebb completion zsh)` in ~/.zshrc, behind "
+        "`compinit`. fish: `ebb completion fish > ~/.config/fish/completions/ebb.fish`.",
+    )
+    parser.add_argument("shell", choices=SHELLS)
+    asked = parser.add_argument_group("what the script asks for")
+    asked.add_argument("--line", help="complete the end of this line")
+    asked.add_argument("--last", help="the part of its last word that the shell replaces")
+    end = list(arguments).index("--") if "--" in arguments else None
+    options = parser.parse_args(arguments[:end])
+    if options.line is None and end is None:
+        print(Path(__file__).with_name("shells").joinpath(f"ebb.{options.shell}").read_text("utf-8"), end="")
+        return 0
+    words = split_line(options.line) if options.line is not None else arguments[(end or 0) + 1 :]
+    *before, word = words or ("",)
+    found = complete(before, word, parsers, _sources(before))
+    kept = "" if options.last is None else word.removesuffix(options.last)
+    for line in _lines(found, options.shell, len(kept)):
+        print(line)
+    return 0
+
+
+def split_line(line: str) -> Sequence[str]:
+    """The words of a line behind the program's name, the last one as far as it is typed. A quotation may be open."""
+    for quote in ("", "'", '"'):
+        with suppress(ValueError):
+            words = shlex.split(line + quote)
+            return [*words[1:], *([""] if not quote and (not line or line[-1].isspace()) else [])]
+    return [""]
+
+
+def _lines(found: Completion, shell: str, known: int) -> Iterable[str]:
+    """`known`: how many characters of the word the shell leaves as they are."""
+    for name, help in found.words:
+        means = visible_line(help) if help and shell != "bash" else ""
+        yield f"{name[known:]}\t{means}" if means else name[known:]
+    if found.paths:
+        yield f":{found.paths}"
+
+
+def _sources(before: Sequence[str]) -> Sources:
+    """What this machine has, as the settings say that these words choose. What cannot be read is not offered."""
+    flags = [
+        word
+        for place, word in enumerate(before)
+        if word in ("-C", "--cd") or (place and before[place - 1] in ("-C", "--cd"))
+    ]
+    options = make_parser().parse_args(flags if len(flags) % 2 == 0 else [])
+
+    def sessions() -> Iterable[tuple[str, str]]:
+        async def page() -> Iterable[tuple[str, str]]:
+            opened = open_sessions(options, interactive=False)
+            try:
+                found = await (await opened.library()).page(limit=MOST_SESSIONS)
+                return [(info.id, info.title) for info in found]
+            finally:
+                await opened.close()
+
+        with suppress(AgentError):
+            return asyncio.run(page())
+        return ()
+
+    def models() -> Iterable[tuple[str, str]]:
+        from agent.providers.factory import configured_models  # noqa: PLC0415  # deferred: asked for at `-m` only
+        from agent.providers.registry import known_models  # noqa: PLC0415  # deferred: as above
+
+        own: Sequence[str] = ()
+        with suppress(AgentError):
+            own = configured_models(read_settings(options)[1])
+        usual = (f"{provider}/{name}" for provider in _PROVIDERS for name in known_models(provider))
+        return [(name, "") for name in dict.fromkeys((*own, *usual))]
+
+    def servers() -> Iterable[tuple[str, str]]:
+        with suppress(AgentError):
+            return [(name, "") for name in read_settings(options)[1].servers]
+        return ()
+
+    def settings() -> Iterable[tuple[str, str]]:
+        from agent.config.options import OPTIONS  # noqa: PLC0415  # deferred: as above
+
+        return [(option.key, option.help) for option in OPTIONS]
+
+    return Sources(sessions, models, settings, servers)

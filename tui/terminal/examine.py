@@ -1,0 +1,42 @@
+"""What `ebb doctor` says of the terminal."""
+
+import os
+import sys
+from collections.abc import Mapping
+
+from agent.doctor.examine import Finding
+from tui.terminal.letters import draws_letters_only
+
+SMALLEST = (40, 12)
+"""Columns and lines below which not all of a screen is seen."""
+
+
+def examine_terminal(environment: Mapping[str, str]) -> Finding:
+    """What standard output is, as far as the environment and the system say: its kind, size, colours and letters."""
+    try:
+        columns, lines = os.get_terminal_size(sys.stdout.fileno())
+    except (OSError, ValueError):
+        return Finding("terminal", "well", "standard output is none; what is printed is plain text")
+    return described(environment, columns, lines)
+
+
+def described(environment: Mapping[str, str], columns: int, lines: int) -> Finding:
+    """A terminal of this size in this environment."""
+    kind = environment.get("TERM", "")
+    if kind in ("", "dumb"):
+        told = f"TERM is `{kind}`" if kind else "TERM is not set"
+        return Finding("terminal", "note", f"{told}: `ebb` speaks in lines there, as with `--plain`")
+    letters = "letters only, as the locale has no UTF-8" if draws_letters_only(environment) else "UTF-8"
+    words = f"{kind}, {columns} × {lines}, {_colours(environment, kind)}, {letters}"
+    if columns < SMALLEST[0] or lines < SMALLEST[1]:
+        least = f"{SMALLEST[0]} × {SMALLEST[1]}"
+        return Finding("terminal", "note", words, f"it is small; from {least} on all of a screen is seen")
+    return Finding("terminal", "well", words)
+
+
+def _colours(environment: Mapping[str, str], kind: str) -> str:
+    if environment.get("NO_COLOR"):
+        return "no colours, as NO_COLOR says"
+    if environment.get("COLORTERM", "").lower() in ("truecolor", "24bit") or kind.endswith("-direct"):
+        return "16 million colours"
+    return "256 colours (`COLORTERM=truecolor` where it has more)" if "256" in kind else "few colours"
