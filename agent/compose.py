@@ -22,7 +22,15 @@ from agent.calls.project_rules import ProjectRules
 from agent.channel import Channel
 from agent.checkpoints.checkpoint_thread import CheckpointThread
 from agent.checkpoints.session_checkpoints import SessionCheckpoints, open_project
-from agent.compose_project import bound_by_skills, extensions_of, hooks_in, servers_of, skill_folders, trust_in
+from agent.compose_project import (
+    bound_by_skills,
+    extensions_of,
+    hooks_in,
+    let_hooks_ask,
+    servers_of,
+    skill_folders,
+    trust_in,
+)
 from agent.config.values import Config
 from agent.context.control_calls import PLAN
 from agent.context.estimate import decode_estimator, server_in
@@ -67,7 +75,7 @@ from agent.session_settings import (
     why_unheld,
 )
 from agent.subagents.definitions import AgentDefinition
-from agent.subagents.role import AgentRole, usable_agents, with_agents
+from agent.subagents.role import AgentRole, usable_agents, with_agents, with_variables
 from agent.subagents.session_agents import SessionAgents
 from agent.window.deferral import Deferral, specs_of
 from agent.window.env import Env
@@ -149,6 +157,8 @@ class Composer:
         channel, outputs = Channel(interactive=there), self._outputs(row.id, closing)
         workspace = Workspace(self.root, outputs, sandbox=self._sandbox(outputs, allowed.roots, closing))
         logs = outputs / "language-servers" if self.ephemeral else None
+        if role is not None:
+            workspace = with_variables(workspace, role.parent.call_runner.workspace)
         languages = role.parent.languages if role is not None else None
         if languages is None:
             languages = SessionLanguages(config, self.root, workspace.sandbox, self.environment, logs)
@@ -277,6 +287,7 @@ class Composer:
             agents=agents,
         )
         agents.parent = env
+        let_hooks_ask(hooks, env, self.connect, self.compose_agent)
         if servers is not None:
             servers.start(env)
         notices = (*provider.window.notices, *filter(None, (self.store.told, *archive.problems, problem)))

@@ -15,8 +15,10 @@ from agent.config.options import Mode
 from agent.config.values import Config
 from agent.context.secret_tokens import SecretTokens
 from agent.lsp.session_languages import SessionLanguages
-from agent.messages import Message
+from agent.messages import Message, Usage
+from agent.providers.fallbacks import Connect
 from agent.records.recorder import Recorder
+from agent.window.env import Env
 from agent.window.server_tools import ServerTools
 from tools.base import Workspace
 
@@ -25,6 +27,7 @@ if TYPE_CHECKING:  # types only: who has servers pays for them
     from agent.extensions.session_trust import SessionTrust
     from agent.hooks.session_hooks import SessionHooks, StartSource
     from agent.mcp.running import RunningServers
+    from agent.subagents.hook_judges import Compose
 
 
 async def trust_in(config: Config, channel: Channel, languages: SessionLanguages) -> "SessionTrust | None":
@@ -58,6 +61,15 @@ def bound_by_skills(extensions: "SessionExtensions | None", approval: Approval, 
     from agent.calls.skill_bounds import SkillUse  # noqa: PLC0415  # deferred: as above
 
     channel.note_with(SkillUse(extensions, approval, str(root)).note)
+
+
+def let_hooks_ask(hooks: "SessionHooks | None", env: Env, connect: Connect, compose: "Compose") -> None:
+    """Has hooks ask models, agents and servers, where some do."""
+    if hooks is None or not hooks.asks_others:
+        return
+    from agent.subagents.hook_judges import HookJudges  # noqa: PLC0415  # deferred: as above
+
+    hooks.ask_through(HookJudges(env, connect, compose))
 
 
 def skill_folders(config: Config) -> tuple[Path, ...]:
@@ -105,9 +117,9 @@ def hooks_in(
         return None
     from agent.hooks.opening import session_hooks  # noqa: PLC0415  # deferred: few users have hooks
 
-    async def read(start: int) -> tuple[Sequence[Message], int]:
+    async def read(start: int) -> tuple[Sequence[Message], int, Mapping[int, Usage]]:
         messages, end = await recorder.log.messages(start)
-        return secrets.messages(tuple(messages)), end
+        return secrets.messages(tuple(messages)), end, await recorder.log.used(start, end)
 
     guarded = partial(guard, "run", (), reads_only=False, show=lambda _: None)
     hooks = session_hooks(

@@ -291,6 +291,11 @@ class SessionStore:
             ).fetchall()
         return tuple(UsageRow(*row) for row in rows)
 
+    def reply_times(self, session: str) -> tuple[tuple[int, float], ...]:
+        """The positions of replies, with when each was written down."""
+        sql = "select position, created from messages where session = ? and role = 'assistant' order by position"
+        return tuple((int(position), float(created)) for position, created in self.query(sql, session))
+
     def used(self, session: str) -> UsageTotal:
         """What all requests of the session took together, those of its agents among them."""
         with translated(self.path):

@@ -138,6 +138,8 @@ class Workspace:
     jobs: BackgroundJobs = field(default_factory=BackgroundJobs)
     sandbox: "Sandbox | None" = None
     """The boundary that commands run in; None where they run without one."""
+    variables: dict[str, str] = field(default_factory=dict)
+    """Of the environment of commands, besides what they have of the user's."""
     reach: "Reach | None" = None
     """What the running call may reach of the network from inside that; None where that was not said."""
     reads: ReadLimits = ReadLimits()

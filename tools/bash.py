@@ -145,7 +145,7 @@ async def _access(workspace: Workspace) -> "NetworkAccess | None":
 def _run_in_background(
     command: str, folder: Path, workspace: Workspace, access: "NetworkAccess | None", *, terminal: bool
 ) -> Result:
-    launched = _confined(in_shell(command), folder, workspace, access, terminal=terminal)
+    launched = _confined(in_shell(command, workspace.variables), folder, workspace, access, terminal=terminal)
     job = workspace.jobs.add(command, _started(command, launched, folder, workspace, None, terminal=terminal))
     told = f"{job.id} is running; bash_output gives what it prints, bash_kill ends it"
     return Result(told, program=ProgramState(told, job=job.id, is_silent=True))
@@ -154,7 +154,7 @@ def _run_in_background(
 async def _launched(command: str, folder: Path, workspace: Workspace, access: "NetworkAccess | None") -> Launch:
     """The command as a shell runs it, or, where it may only look, without one; in the sandbox, if there is one."""
     if not workspace.read_only:
-        return _confined(in_shell(command), folder, workspace, access)
+        return _confined(in_shell(command, workspace.variables), folder, workspace, access)
     from tools.read_only_run import launch  # noqa: PLC0415  # deferred: few sessions plan
 
     return _confined(await undivided(lambda: launch(command, workspace)), folder, workspace, access)

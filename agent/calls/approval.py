@@ -203,6 +203,8 @@ class ApprovalContext:
     """What stands for secrets in calls."""
     word: HookWord = NO_WORD
     """What hooks say of the call as the model wrote it, or as they have changed it."""
+    in_place_of_user: Callable[[ToolCall], Awaitable[HookWord]] | None = None
+    """What hooks say where the user would be asked; None where there are none."""
     changed: Mapping[str, object] | None = None
     """The arguments that the user gave the call before the session ended at the next question about it."""
     is_noted: bool = True
@@ -221,6 +223,13 @@ async def approve(call: ToolCall, context: ApprovalContext) -> Permit:
             return _denied(reviewed, is_edited, ruling.rule, f"denied: {ruling.reason or ruling.rule}. {ELSE}", context)
         if ruling.verdict == "allow" and not count and not is_edited:
             return Permit(reviewed.call, reviewed.tool, reviewed.as_it_runs)
+        if not count and not is_edited and context.in_place_of_user is not None:
+            word = await context.in_place_of_user(reviewed.call)
+            context = replace(context, in_place_of_user=None)
+            if word.verdict != "none":
+                context = replace(context, word=word)
+                reviewed = _review(reviewed.call, context)
+                continue
         if context.approval.ask is None:
             nobody = NOT_IN_AUTO if context.approval.policy.mode == "auto" else NOBODY_TO_ASK
             reason = f"denied: {ruling.rule}, and {nobody}. {ELSE}"

@@ -9,7 +9,7 @@ from typing import Protocol, TypeAlias
 
 from agent.calls.approval import Approval, ApprovalContext, EditedCallError, Permit, approve
 from agent.calls.changed_call import ChangedCall, told_of_edit
-from agent.calls.hook_rulings import HookedCall
+from agent.calls.hook_rulings import HookedCall, HookWord
 from agent.calls.loop_guard import LoopGuard
 from agent.calls.output_room import Keep, KeptOutput, OutputRoom
 from agent.calls.outside import again_outside
@@ -64,6 +64,9 @@ class CallHooks(Protocol):
     """What is asked about a call before it is decided whether it may run."""
 
     async def before(self, call: ToolCall, context: ApprovalContext) -> HookedCall: ...
+
+    async def permission(self, call: ToolCall) -> HookWord:
+        """What they say of a call that the user would be asked about, in the user's place."""
 
 
 class Guard(Protocol):
@@ -228,7 +231,8 @@ async def _run_call(call: ToolCall, place: CallPosition, call_runner: CallRunner
     try:
         await _save_open_files(call, call_runner)
         hooked = await call_runner.hooks.before(call, context) if call_runner.hooks is not None else HookedCall(call)
-        context = replace(context, word=hooked.word)
+        in_place = call_runner.hooks.permission if call_runner.hooks is not None else None
+        context = replace(context, word=hooked.word, in_place_of_user=in_place)
         allowed = await (approve_plan if call.name == PLAN else approve)(hooked.call, context)
         if allowed.is_edited:
             edited = ChangedCall(allowed.call)

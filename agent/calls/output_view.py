@@ -77,7 +77,8 @@ class Ingest:
         kept or cut; what they say stands behind it."""
         said = await self.hooks.say_of(call, ran, status, raw) if self.hooks and ran else ""
         if self.tool_hooks and ran:
-            said = "\n".join(filter(None, (said, await self.tool_hooks.say_of(call, ran, status, raw))))
+            heard, raw = await self.tool_hooks.say_of(call, ran, status, raw)
+            said = "\n".join(filter(None, (said, heard)))
         output = await self._taken_in(call, place, status, raw, said)
         self._say(call, place, output)
         return output

@@ -9,7 +9,7 @@ from dataclasses import replace
 from agent.calls.approval import ApprovalContext
 from agent.calls.argument_aliases import our_arguments
 from agent.calls.execute import Guard
-from agent.calls.hook_rulings import HookedCall, HookWord
+from agent.calls.hook_rulings import NO_WORD, HookedCall, HookWord
 from agent.calls.hooks import CHANGING, RETRIEVERS, as_file, laid_down
 from agent.calls.policy import PermissionRequest
 from agent.calls.resolve import tool_for
@@ -67,18 +67,32 @@ class ToolHooks:
             return HookedCall(call, HookWord("deny", f"it changed the input into one that cannot be used: {error}"))
         return HookedCall(changed, word, is_changed=changed.arguments != call.arguments)
 
-    async def say_of(self, call: ToolCall, asked: PermissionRequest, status: OutputStatus, raw: Result) -> str:
-        """What the model is shown of what they say of an output."""
+    async def permission(self, call: ToolCall) -> HookWord:
+        """What they say of a call that the user would be asked about, in the user's place."""
+        if not self._hooks.has("PermissionRequest"):
+            return NO_WORD
+        answer, _ = await self._hooks.permission(call, self._agent)
+        return HookWord(answer.verdict, answer.reason, is_own=answer.is_own)
+
+    async def say_of(
+        self, call: ToolCall, asked: PermissionRequest, status: OutputStatus, raw: Result
+    ) -> tuple[str, Result]:
+        """What the model is shown of what they say of an output, and the output, in the place of which they may have
+        put another one."""
         said = [self._contexts.pop(call.id, "")]
         event: HookEvent = "PostToolUseFailure" if status == "failed" else "PostToolUse"
         if self._hooks.has(event) and call.name not in RETRIEVERS:
             try:
-                said.append(await self._heard(call, asked, status, raw))
+                heard, output = await self._heard(call, asked, status, raw)
+                raw = raw if output is None else _in_place_of(raw, output)
+                said.append(heard)
             except OSError as error:
                 self._emit(Noticed(f"hooks are not told of an output, which could not be written to a file: {error}"))
-        return "\n".join(filter(None, said))
+        return "\n".join(filter(None, said)), raw
 
-    async def _heard(self, call: ToolCall, asked: PermissionRequest, status: OutputStatus, raw: Result) -> str:
+    async def _heard(
+        self, call: ToolCall, asked: PermissionRequest, status: OutputStatus, raw: Result
+    ) -> tuple[str, str | None]:
         reads_only = asked.effect not in CHANGING or asked.read_only is not None
         with as_file(raw, self._workspace.outputs) as path:
             size = await asyncio.to_thread(laid_down, raw, path)
@@ -93,8 +107,19 @@ class ToolHooks:
             if answer.verdict == "deny"
             else "",
             f"{HOOK_SAYS}`{call.name}` notes:]\n{answer.context}" if answer.context else "",
+            f"{HOOK_SAYS}`{call.name}` has put this in the place of the output]" if answer.output is not None else "",
         )
-        return "\n".join(filter(None, lines))
+        return "\n".join(filter(None, lines)), answer.output
+
+
+def _in_place_of(raw: Result, output: str) -> Result:
+    """The result with another output: nothing of the first one is kept. How a program ended stays told."""
+    if raw.log is not None and raw.log.is_finished:
+        raw.log.path.unlink(missing_ok=True)
+    ending = raw.program.told if raw.program is not None else ""
+    text = f"{output.rstrip(chr(10))}\n{ending}" if ending else output
+    program = replace(raw.program, is_silent=False) if raw.program is not None else None
+    return replace(raw, text=text, log=None, uncut=None, pictures=(), files=(), extent=None, program=program)
 
 
 def _as_before(made: Arguments, before: Arguments, root: str) -> Arguments:

@@ -1,6 +1,7 @@
 """Hooks as tables say them, in our configuration as in the settings of other programs: what runs when what happens.
 Pure."""
 
+import json
 import re
 import shlex
 from collections.abc import Mapping
@@ -14,11 +15,13 @@ HookEvent: TypeAlias = Literal[
     "SessionEnd",
     "UserPromptSubmit",
     "PreToolUse",
+    "PermissionRequest",
     "PostToolUse",
     "PostToolUseFailure",
     "PreCompact",
     "PostCompact",
     "Stop",
+    "SubagentStart",
     "SubagentStop",
     "Notification",
 ]
@@ -33,9 +36,12 @@ _EVERY_TYPE = frozenset({"type", "timeout", "if", "once", "statusMessage"})
 _OF_TYPE: Mapping[str, frozenset[str]] = {
     "command": frozenset({"command", "args", "shell", "async", "asyncRewake"}),
     "http": frozenset({"url", "headers", "allowedEnvVars"}),
+    "prompt": frozenset({"prompt", "model"}),
+    "agent": frozenset({"prompt", "model"}),
+    "mcp_tool": frozenset({"server", "tool", "input"}),
 }
 """Keys of one hook. What another key narrows would be widened by whoever does not know it."""
-_CALLS = ("PreToolUse", "PostToolUse", "PostToolUseFailure")
+_CALLS = ("PreToolUse", "PermissionRequest", "PostToolUse", "PostToolUseFailure")
 _RULE = re.compile(r"[\w*.-]+(?:\(.*\))?", re.DOTALL)
 _LOOPBACK = re.compile(r"https?://(?:localhost|127\.0\.0\.1|\[::1\])(?::\d+)?(?:[/?#]|\Z)")
 _VARIABLE = re.compile(r"[A-Za-z_]\w*")
@@ -56,8 +62,29 @@ class HttpTarget:
         return not self.variables and _LOOPBACK.match(self.url) is not None
 
 
-HookAction: TypeAlias = str | tuple[str, ...] | HttpTarget
-"""A line for the shell, a program with its arguments, or a server."""
+@dataclass(frozen=True, slots=True)
+class ModelQuestion:
+    """What a model is asked, which answers whether it is content and why not."""
+
+    prompt: str
+    model: str = ""
+    """As it is written; empty: the usual one."""
+    looks: bool = False
+    """It is an agent, which may look at files."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServerCall:
+    """A tool of a server, whose answer is read as what a program prints."""
+
+    server: str
+    tool: str
+    input: str = "{}"
+    """Its arguments as JSON; `${tool_input.file_path}` stands for what is told of that name."""
+
+
+HookAction: TypeAlias = str | tuple[str, ...] | HttpTarget | ModelQuestion | ServerCall
+"""A line for the shell, a program with its arguments, a server at an address, a model, or a tool of a server."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +113,11 @@ class HookEntry:
             case HttpTarget(url=url, variables=variables):
                 named = ", ".join(f"${each}" for each in variables)
                 return f"tells {url}{f' with {named}' if named else ''}"
+            case ModelQuestion(prompt=prompt, model=model, looks=looks):
+                who = "an agent that reads files" if looks else "a model"
+                return f"asks {who}{f' ({model})' if model else ''}: {prompt}"
+            case ServerCall(server=server, tool=tool, input=given):
+                return f"calls `{tool}` of the server `{server}`{f' with {given}' if given != '{}' else ''}"
             case str() as line:
                 return line
             case words:
@@ -162,13 +194,32 @@ def _entry(event: HookEvent, matcher: str, hook: object) -> HookEntry:
     return HookEntry(
         event,
         matcher,
-        _target(hook) if kind == "http" else _words(hook),
+        _action(str(kind), hook),
         float(timeout) if isinstance(timeout, int | float) else None,
         _condition(event, hook.get("if")),
         once=_is_true(hook, "once"),
         in_background=_is_true(hook, "async") or _is_true(hook, "asyncRewake"),
         status=_text(hook, "statusMessage"),
     )
+
+
+def _action(kind: str, hook: Mapping[str, object]) -> HookAction:
+    match kind:
+        case "http":
+            return _target(hook)
+        case "prompt" | "agent":
+            if not (prompt := _text(hook, "prompt")).strip():
+                raise ValueError("it has no `prompt`")
+            return ModelQuestion(prompt, _text(hook, "model"), looks=kind == "agent")
+        case "mcp_tool":
+            given = hook.get("input", {})
+            if not (_text(hook, "server") and _text(hook, "tool")):
+                raise ValueError("it needs `server` and `tool`")
+            if not isinstance(given, dict):
+                raise ValueError("its `input` must be a table")
+            return ServerCall(_text(hook, "server"), _text(hook, "tool"), json.dumps(given))
+        case _:
+            return _words(hook)
 
 
 def _is_true(hook: Mapping[str, object], key: str) -> bool:

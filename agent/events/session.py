@@ -135,9 +135,10 @@ class ReplyFinished:
     usage: Usage
     cost: float | None
     """US dollars, or None when the model's prices are not known."""
-    purpose: Literal["step", "summary", "probe", "reading", "sampling", "keep-alive"] = "step"
+    purpose: Literal["step", "summary", "probe", "reading", "sampling", "hook", "keep-alive"] = "step"
     """A step of the turn, a summary for a compaction, a short question that finds the fastest model for one, a long
-    output that is read, what a server wanted written, or the last request again, to keep the provider's cache alive."""
+    output that is read, what a server wanted written, what a hook asks, or the last request again, to keep the
+    provider's cache alive."""
 
 
 @dataclass(frozen=True, slots=True)

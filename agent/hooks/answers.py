@@ -19,8 +19,11 @@ REFUSES = 2
 HookVerdict: TypeAlias = Literal["none", "allow", "ask", "deny"]
 
 _BLOCKABLE = frozenset(
-    {"UserPromptSubmit", "PreToolUse", "PostToolUse", "PostToolUseFailure", "PreCompact", "Stop", "SubagentStop"}
-)
+    {
+        "UserPromptSubmit", "PreToolUse", "PermissionRequest", "PostToolUse", "PostToolUseFailure", "PreCompact",
+        "Stop", "SubagentStop",
+    }
+)  # fmt: skip
 """Events at which an objection is heard."""
 _TEXT_IS_CONTEXT = frozenset({"UserPromptSubmit", "SessionStart"})
 """Events at which the model is shown what is printed without further ado."""
@@ -31,6 +34,13 @@ _STRICTNESS: Sequence[HookVerdict] = ("none", "allow", "ask", "deny")
 _SPECIAL = frozenset(
     {"hookEventName", "permissionDecision", "permissionDecisionReason", "updatedInput", "additionalContext"}
 )
+_OUTPUTS = ("updatedToolOutput", "updatedMCPToolOutput")
+_CALLS = frozenset({"PreToolUse", "PermissionRequest"})
+"""Events at which a call may be allowed."""
+_OF_EVENT: Mapping[HookEvent, frozenset[str]] = {
+    "PostToolUse": frozenset(_OUTPUTS), "PermissionRequest": frozenset({"decision"}),
+}  # fmt: skip
+"""What else an answer may hold."""
 _PROBLEM = 200
 
 
@@ -53,6 +63,8 @@ class HookAnswer:
     """Why the turn is to end, where it is to."""
     is_own: bool = True
     """It comes from a program of the user's own: what a project brings can allow nothing."""
+    output: str | None = None
+    """What the model is to be shown in place of what a call gave back."""
 
 
 def meaning(event: HookEvent, named: str, answer: Exit, seconds: float) -> HookAnswer:
@@ -95,6 +107,7 @@ def together(answers: Sequence[HookAnswer]) -> HookAnswer:
         tuple(line for one in answers for line in one.problems),
         next((one.stop for one in answers if one.stop is not None), None),
         all(one.is_own for one in strictest),
+        next((one.output for one in reversed(answers) if one.output is not None), None),
     )
 
 
@@ -131,7 +144,8 @@ def _decoded(printed: bytes) -> object:
 def _of_json(event: HookEvent, named: str, tables: Mapping[str, object]) -> HookAnswer:
     problems: list[str] = []
     special = _table_at(tables, "hookSpecificOutput", problems) or {}
-    problems += [f"says `{str(key)[:40]}`, which is not known here" for key in special if key not in _SPECIAL]
+    known = _SPECIAL | _OF_EVENT.get(event, frozenset())
+    problems += [f"says `{str(key)[:40]}`, which is not known here" for key in special if key not in known]
     verdict, reason = _decision(event, tables, special, problems)
     if verdict == "deny" and not reason:
         reason = f"{named} refuses it and gives no reason"
@@ -143,23 +157,63 @@ def _of_json(event: HookEvent, named: str, tables: Mapping[str, object]) -> Hook
     message = _text_at(tables, "systemMessage", problems)
     context = _text_at(special, "additionalContext", problems)
     wrong = tuple(f"{named} {problem}; that is passed over" for problem in problems)
-    return HookAnswer(verdict, reason, arguments, context, (message,) if message else (), wrong, stop)
+    told = (message,) if message else ()
+    output = _output(event, special)
+    return HookAnswer(verdict, reason, arguments, context, told, wrong, stop, output=output)
+
+
+def _output(event: HookEvent, special: Mapping[str, object]) -> str | None:
+    """What is to be shown in place of an output, as text, in whatever form the tool there gives it."""
+    said = next((special[key] for key in _OUTPUTS if special.get(key) is not None), None)
+    if event != "PostToolUse" or said is None:
+        return None
+    return plain(_as_text(said))
+
+
+def _as_text(said: object) -> str:
+    match said:
+        case str():
+            return said
+        case {"stdout": str(out), **rest}:
+            return "\n".join(filter(None, (out, str(rest.get("stderr") or ""))))
+        case {"file": {"content": str(content)}} | {"content": str(content)} | {"text": str(content)}:
+            return content
+        case {"content": list(parts)} | list(parts):
+            return "\n".join(map(_as_text, parts))
+        case _:
+            return json.dumps(said, ensure_ascii=False)
 
 
 def _decision(
     event: HookEvent, tables: Mapping[str, object], special: Mapping[str, object], problems: list[str]
 ) -> tuple[HookVerdict, str]:
     """What is decided and why, in the newer form or the older one."""
+    if event == "PermissionRequest" and isinstance(asked := special.get("decision"), Mapping):
+        return _on_request(asked, problems)
     decision = special.get("permissionDecision") if event == "PreToolUse" else None
     is_old = decision is None
     decision = tables.get("decision") if is_old else decision
     verdict = _DECISIONS.get(decision, "none") if isinstance(decision, str) else "none"
     if decision not in (None, "defer") and verdict == "none":
         problems.append(f"decides {str(decision)[:40]!r}, which means nothing")
-    if event not in _BLOCKABLE or (event != "PreToolUse" and verdict != "deny"):
+    if event not in _BLOCKABLE or (event not in _CALLS and verdict != "deny"):
         verdict = "none"  # elsewhere there is nothing to allow
     where, key = (tables, "reason") if is_old else (special, "permissionDecisionReason")
     return verdict, _text_at(where, key, problems)
+
+
+def _on_request(decision: Mapping[str, object], problems: list[str]) -> tuple[HookVerdict, str]:
+    """What is decided in the place of the user. Another input is none that the question was about."""
+    behavior, verdict = decision.get("behavior"), _DECISIONS.get(str(decision.get("behavior")), "none")
+    if verdict == "none":
+        problems.append(f"decides {str(behavior)[:40]!r}, which means nothing")
+    problems += [
+        f"says `{key}`, which is not done here" for key in ("updatedPermissions", "interrupt") if key in decision
+    ]
+    if verdict == "allow" and decision.get("updatedInput") is not None:
+        problems.append("allows the call with another input, which it can change before the question only")
+        return "none", ""
+    return verdict, _text_at(decision, "message", problems)
 
 
 def _text_at(tables: Mapping[str, object], key: str, problems: list[str]) -> str:

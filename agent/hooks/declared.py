@@ -11,7 +11,15 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 
-from agent.config.hook_tables import HookAction, HookEntry, HookEvent, HttpTarget, read_hooks
+from agent.config.hook_tables import (
+    HookAction,
+    HookEntry,
+    HookEvent,
+    HttpTarget,
+    ModelQuestion,
+    ServerCall,
+    read_hooks,
+)
 from agent.config.values import Config
 from agent.extensions.extension_files import UnusableFile, files_below, text_of
 from agent.extensions.places import Owner, Place, places
@@ -23,6 +31,8 @@ from tools.process.shell import argv_of
 
 USUAL_SECONDS = 600.0
 """That a hook may take where nothing is said: some run all tests."""
+MODEL_SECONDS, AGENT_SECONDS = 30.0, 60.0
+"""The same of models and agents that are asked."""
 _SECONDS: Mapping[HookEvent, float] = {"UserPromptSubmit": 30.0, "SessionEnd": 5.0}
 """The same where somebody waits who wants to go on, or to leave."""
 PROJECT_DIR, PLUGIN_ROOT = "CLAUDE_PROJECT_DIR", "CLAUDE_PLUGIN_ROOT"
@@ -30,7 +40,7 @@ PROJECT_DIR, PLUGIN_ROOT = "CLAUDE_PROJECT_DIR", "CLAUDE_PLUGIN_ROOT"
 _FOLDER = re.compile(rf"\$\{{({PROJECT_DIR}|{PLUGIN_ROOT})\}}")
 IN_SANDBOX = (
     "Hooks run by themselves, without a question: in the sandbox and without the network, or as you where there is no "
-    "sandbox; servers on this machine are told what happens. They can forbid and ask, and allow nothing."
+    "sandbox; servers on this machine and your model are told what happens. They can forbid and ask, and allow nothing."
 )
 AS_YOURS = "They run by themselves, without a question, outside of the sandbox: they can do whatever you can do."
 
@@ -78,7 +88,11 @@ class Hook:
     @property
     def seconds(self) -> float:
         """That it may take."""
-        return self.entry.timeout or _SECONDS.get(self.event, USUAL_SECONDS)
+        if self.entry.timeout is not None:
+            return self.entry.timeout
+        if isinstance(action := self.entry.action, ModelQuestion):
+            return AGENT_SECONDS if action.looks else MODEL_SECONDS
+        return _SECONDS.get(self.event, USUAL_SECONDS)
 
     def is_for(self, names: Sequence[str], ours: str = "") -> bool:
         """Whether it is meant by one of these names; an event without names is for all. `ours`: what a tool is called
@@ -97,6 +111,8 @@ class Hook:
         action = self.entry.action
         if self.owner == "project" and isinstance(action, HttpTarget) and not action.is_here:
             return f"{self.named} is left out: what a project brings reaches servers on this machine only"
+        if self.owner == "project" and isinstance(action, ServerCall):
+            return f"{self.named} is left out: what a project brings calls no tool without a question"
         matcher = self.entry.matcher.strip()
         is_readable = matcher == "*" or _PLAIN.fullmatch(matcher) or _searcher(matcher)
         return "" if is_readable else f"{self.named} is left out: its matcher `{matcher[:80]}` is no pattern"

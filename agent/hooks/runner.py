@@ -8,14 +8,16 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from agent.channel import Channel
-from agent.config.hook_tables import HookEvent, HttpTarget
+from agent.config.hook_tables import HookEvent, HttpTarget, ModelQuestion, ServerCall
 from agent.events.session import HookStatus
 from agent.extensions.trust import Standing
 from agent.hooks.answers import MOST_BYTES, HookAnswer, meaning, not_run, together
 from agent.hooks.approval import HookApproval
 from agent.hooks.conditions import is_met
 from agent.hooks.declared import PLUGIN_ROOT, PROJECT_DIR, Hook
+from agent.hooks.env_file import EnvFile
 from agent.hooks.http_hooks import posted
+from agent.hooks.judges import Judges, asked_of_model, asked_of_server
 from agent.hooks.tool_names import ToolView
 from tools.base import Workspace
 from tools.process.child import Exit, answer_of
@@ -64,6 +66,8 @@ class HookRunner:
         self._records = {id(hook): HookRecord() for hook in hooks}
         self._background: set[asyncio.Task[None]] = set()
         self._places = asyncio.Semaphore(SIDE_BY_SIDE)
+        self.judges: Judges | None = None
+        """Models and servers that hooks ask, as soon as the session has them."""
 
     def has(self, event: HookEvent) -> bool:
         return any(hook.event == event for hook in self._hooks)
@@ -156,16 +160,33 @@ class HookRunner:
         return replace(found, is_own=hook.owner != "project")
 
     async def _exit(self, hook: Hook, told: bytes) -> Exit:
-        if isinstance(target := hook.entry.action, HttpTarget):
-            return await posted(target, told, hook.seconds, MOST_BYTES)
+        match hook.entry.action:
+            case HttpTarget() as target:
+                return await posted(target, told, hook.seconds, MOST_BYTES)
+            case ModelQuestion() as question:
+                return await asked_of_model(question, told, hook.seconds, self.judges, is_own=hook.owner != "project")
+            case ServerCall() as call:
+                return await asked_of_server(call, told, hook.seconds, self.judges)
+            case _:
+                return await self._printed(hook, told)
+
+    async def _printed(self, hook: Hook, told: bytes) -> Exit:
         environment = child_environment() | {PROJECT_DIR: self._project}
         if hook.plugin:
             environment[PLUGIN_ROOT] = hook.plugin
         root = self._workspace.root
+        sandbox = self._workspace.sandbox if hook.owner == "project" else None
+        file = EnvFile(self._workspace, sandbox) if hook.event == "SessionStart" else None
+        if file is not None:
+            environment |= file.variable
         launch = Launch(hook.argv(self._project), environment)
-        if hook.owner == "project" and self._workspace.sandbox is not None:
-            launch = self._workspace.sandbox.around(launch, root)
-        return await answer_of(launch, told, root, hook.seconds, MOST_BYTES)
+        if sandbox is not None:
+            launch = sandbox.around(launch, root)
+        try:
+            return await answer_of(launch, told, root, hook.seconds, MOST_BYTES)
+        finally:
+            if file is not None:
+                await file.take()
 
     async def _run_aside(self, hook: Hook, told: bytes) -> None:
         self._hear_later(hook.event, await self._run(hook, told))

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 from agent.channel import Channel
-from agent.config.hook_tables import HookEvent
+from agent.config.hook_tables import HookEvent, ModelQuestion, ServerCall
 from agent.config.options import Mode
 from agent.events.plan import PlanSubmitted
 from agent.events.session import Event, PermissionAsked, QuestionAsked, TurnFinished, TurnStarted
@@ -19,6 +19,7 @@ from agent.extensions.trust import Standing, Verdict
 from agent.hooks.answers import HookAnswer, together
 from agent.hooks.approval import HookApproval
 from agent.hooks.declared import DeclaredHooks, Hook
+from agent.hooks.judges import Judges
 from agent.hooks.runner import HookRecord, HookRunner
 from agent.hooks.tool_names import ToolView, views_of
 from agent.hooks.transcript import TranscriptFile
@@ -81,6 +82,15 @@ class SessionHooks:
         """What the model is told with what is sent next."""
         self._idle: asyncio.TimerHandle | None = None
         channel.note_with(self._note)
+
+    def ask_through(self, judges: Judges) -> None:
+        """Gives hooks the models and servers that they ask."""
+        self._runner.judges = judges
+
+    @property
+    def asks_others(self) -> bool:
+        """Whether some ask models or servers."""
+        return any(isinstance(hook.entry.action, ModelQuestion | ServerCall) for hook, _, _ in self._runner.records)
 
     @property
     def records(self) -> Sequence[tuple[Hook, Standing, HookRecord]]:
@@ -154,6 +164,15 @@ class SessionHooks:
             )
             return ""
         return reason
+
+    async def permission(self, call: ToolCall, agent: Mapping[str, object]) -> tuple[HookAnswer, str]:
+        """About a call that the user would be asked about, and the name that it has there."""
+        views = views_of(call, self._root)
+        return await self._about_call("PermissionRequest", call.id, views, agent), views[0].name
+
+    async def subagent_starts(self, agent: str, kind: str) -> str:
+        """What an agent is told by hooks when it begins."""
+        return (await self.ask("SubagentStart", (kind,), {"agent_id": agent, "agent_type": kind})).context
 
     async def subagent_stops(
         self, agent: str, kind: str, last_words: str, said: Sequence[Message], *, is_going_on: bool

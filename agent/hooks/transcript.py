@@ -4,16 +4,18 @@ import asyncio
 import json
 import os
 import uuid
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TypeAlias
 
 from agent.hooks.tool_names import views_of
-from agent.messages import Image, Message, Text, ToolCall, ToolOutput, User
+from agent.messages import Image, Message, Text, ToolCall, ToolOutput, Usage, User
 
-ReadMessages: TypeAlias = Callable[[int], Awaitable[tuple[Sequence[Message], int]]]
-"""The messages of the session from a position on, and the position of what is said next."""
+Used: TypeAlias = Mapping[int, Usage]
+"""What the replies took, by their places among the messages that are read."""
+ReadMessages: TypeAlias = Callable[[int], Awaitable[tuple[Sequence[Message], int, Used]]]
+"""The messages of the session from a position on, the position of what is said next, and what replies took."""
 
 
 class TranscriptFile:
@@ -31,10 +33,10 @@ class TranscriptFile:
         """The path of the file, which holds all that was said; empty when it cannot be written."""
         async with self._alone:
             start = self._position
-            messages, self._position = await self._read(start)
+            messages, self._position, used = await self._read(start)
             try:
                 if messages or not start:
-                    await asyncio.to_thread(self._append, messages, is_new=not start)
+                    await asyncio.to_thread(self._append, messages, used, is_new=not start)
             except OSError as error:
                 self.problem = f"hooks get no transcript: `{self.path}` cannot be written: {error.strerror or error}"
                 return ""
@@ -43,21 +45,21 @@ class TranscriptFile:
     async def of_agent(self, agent: str, messages: Sequence[Message]) -> str:
         """The path of a file beside it, which holds what was said to an agent and by it."""
 
-        async def read(_: int) -> tuple[Sequence[Message], int]:
-            return messages, len(messages)
+        async def read(_: int) -> tuple[Sequence[Message], int, Used]:
+            return messages, len(messages), {}
 
         return await TranscriptFile(
             self.path.with_name(f"agent-{agent}.jsonl"), agent, Path(self._root), read
         ).catch_up()
 
-    def _append(self, messages: Sequence[Message], *, is_new: bool) -> None:
+    def _append(self, messages: Sequence[Message], used: Used, *, is_new: bool) -> None:
         self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         how = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | (os.O_TRUNC if is_new else os.O_APPEND)
         with open(os.open(self.path, how, 0o600), "wb") as file:
-            for message in messages:
-                file.writelines(self._lines(message))
+            for place, message in enumerate(messages):
+                file.writelines(self._lines(message, used.get(place)))
 
-    def _lines(self, message: Message) -> Iterator[bytes]:
+    def _lines(self, message: Message, used: Usage | None) -> Iterator[bytes]:
         role = "user" if isinstance(message, User) else "assistant"
         content = _content(message, self._root)
         if not content:
@@ -66,6 +68,13 @@ class TranscriptFile:
         said: dict[str, object] = {"role": role, "content": content}
         if not isinstance(message, User):
             said["model"] = message.model
+        if used is not None:
+            said["usage"] = {
+                "input_tokens": used.input,
+                "cache_read_input_tokens": used.cache_read,
+                "cache_creation_input_tokens": used.cache_write,
+                "output_tokens": used.output,
+            }
         line = {
             "parentUuid": before or None,
             "isSidechain": False,

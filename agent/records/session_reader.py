@@ -53,6 +53,23 @@ class SessionLog:
             messages = await self._thread.run(brought_in, messages, self._store.blobs)
         return messages, end
 
+    async def used(self, start: int, end: int) -> Mapping[int, Usage]:
+        """What the replies from a position on took, by their distance from it: all requests for steps since the reply
+        before."""
+        return await self._thread.run(self._used, start, end)
+
+    def _used(self, start: int, end: int) -> Mapping[int, Usage]:
+        rows = iter([row for row in self._store.usage(self._session) if row.purpose == "step"])
+        row, found = next(rows, None), dict[int, Usage]()
+        for position, created in self._store.reply_times(self._session):
+            used = Usage()
+            while row is not None and row.created <= created:
+                used += Usage(row.input, row.cache_read, row.cache_write, row.output)
+                row = next(rows, None)
+            if start <= position < end:
+                found[position - start] = used
+        return found
+
     async def _calls_of_lost(self, positions: range, *, is_cut: bool) -> Mapping[int, Sequence[str]]:
         """The ids of calls by the positions of their outputs, where messages are lost (`is_cut`), or were behind the
         last that is left: nothing new may take the numbers of outputs that can still be read."""

@@ -29,6 +29,8 @@ class AgentDefinition:
     model: str | None = None
     mode: Mode = "auto"
     """The most that it may do; its session's mode holds besides."""
+    is_heard: bool = True
+    """Hooks are told of its calls."""
 
     def has(self, tool: str) -> bool:
         """Whether it is given a tool of that name where its session has it."""

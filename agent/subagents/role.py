@@ -74,7 +74,8 @@ class AgentRole:
     def tool_hooks(self, workspace: Workspace, emit: Callable[[Event], None]) -> "ToolHooks | None":
         """Those of its session, which are told whose calls they are."""
         told = {"agent_id": self.id, "agent_type": self.definition.name}
-        return around_calls(self.parent.hooks, workspace, emit, self.guard, told)
+        hooks = self.parent.hooks if self.definition.is_heard else None
+        return around_calls(hooks, workspace, emit, self.guard, told)
 
     def instructions(self, instructions: Instructions, mode: Mode) -> Instructions:
         """The system text with what the agent is told. A plan is nothing that it could hand in."""
@@ -84,6 +85,14 @@ class AgentRole:
 
     def limits(self, config: Config) -> TurnLimits:
         return TurnLimits(config.agents_max_turns)
+
+
+def with_variables(workspace: Workspace, of: Workspace) -> Workspace:
+    """The workspace of an agent, whose commands have the variables of those of its session."""
+    sandbox = workspace.sandbox
+    if sandbox is not None and of.sandbox is not None:
+        sandbox = replace(sandbox, variables=of.sandbox.variables)
+    return replace(workspace, sandbox=sandbox, variables=of.variables)
 
 
 def model_of(said: str | None, usual: str) -> str:

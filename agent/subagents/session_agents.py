@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from agent.channel import Interrupt
+from agent.context.mask import HOOK_SAYS
 from agent.errors import AgentError
 from agent.events.session import (
     AgentActivity,
@@ -21,6 +22,7 @@ from agent.events.session import (
     ToolProgress,
 )
 from agent.events.subagents import AgentFinished, AgentStarted, RunningAgent
+from agent.messages import Note
 from agent.session import Session
 from agent.subagents.definitions import AgentDefinition
 from agent.subagents.hand_back import AgentWork, finished, told
@@ -146,16 +148,23 @@ class SessionAgents:
         session.listen(tell)
         try:
             text, is_going_on = "" if sent.wish.requested() else prompt, False
+            beside = await _hook_notes(session, name, parent) if text else ()
             while text:
-                async with aclosing(session.send(text)) as events:
+                async with aclosing(session.send(text, beside)) as events:
                     async for event in events:
                         tell(event)
                 text = await _objection(work, session, name, parent, is_going_on=is_going_on)
-                is_going_on = True
+                is_going_on, beside = True, ()
         finally:
             done = finished(work, id, call, name, project, time.monotonic() - began)
             parent.emit(done)
         return done
+
+
+async def _hook_notes(session: Session, name: str, parent: Env) -> tuple[Note, ...]:
+    """What hooks have to say to an agent that begins."""
+    said = await parent.hooks.subagent_starts(session.id, name) if parent.hooks is not None else ""
+    return (Note(f"{HOOK_SAYS}`SubagentStart` notes:]\n{said}"),) if said else ()
 
 
 async def _objection(work: AgentWork, session: Session, name: str, parent: Env, *, is_going_on: bool) -> str:

@@ -102,8 +102,8 @@ class Launch:
     """It runs in a sandbox."""
 
 
-def in_shell(command: str) -> Launch:
-    return Launch(argv_of(command), child_environment())
+def in_shell(command: str, variables: Mapping[str, str] | None = None) -> Launch:
+    return Launch(argv_of(command), child_environment() | dict(variables or {}))
 
 
 def child_environment(environment: Mapping[str, str] = os.environ) -> dict[str, str]:

@@ -43,6 +43,16 @@ class Sandbox:
     """None where commands that do not reach every address reach none."""
     unwanted: list[Path] = field(default_factory=list)
     """Files that were not there when a folder was taken in, and that no command may make."""
+    variables: dict[str, str] = field(default_factory=dict)
+    """Of the environment of commands in it that may write, besides those of commands outside."""
+
+    @property
+    def scratch_inside(self) -> Path | None:
+        """Its folder as commands see it; None where the system has no sandbox."""
+        found = found_sandbox()
+        if isinstance(found, Missing):
+            return None
+        return Path("/tmp") if found.kind == "bubblewrap" else self.scratch
 
     def around(
         self,
@@ -58,6 +68,7 @@ class Sandbox:
         if isinstance(found, Missing):
             return launch
         boundary, environment = self.boundary(may_write=may_write, access=access), inside(launch.environment)
+        environment |= self.variables if may_write else {}  # what is held to looking starts programs by trusted names
         match found.kind:
             case "bubblewrap":
                 argv = (*_TAKES_TERMINAL, *launch.argv) if terminal else launch.argv

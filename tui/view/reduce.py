@@ -298,6 +298,8 @@ def _agent_active(view: SessionView, event: AgentActivity) -> SessionView:
         used, cost = event.event.usage.total, event.event.cost
         view = replace(view, cost=_plus(view.cost, cost), turn_cost=_plus(view.turn_cost, cost))
         view = replace(view, turn_tokens=view.turn_tokens + used)
+        if not event.call_id:
+            return view  # a hook has sent it off, and no call
         return _change_call(view, new, lambda call: replace(call, agent_tokens=call.agent_tokens + used))
 
     def tell(call: Call) -> Call:

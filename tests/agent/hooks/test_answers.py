@@ -84,8 +84,18 @@ def test_an_exit_code_says_what_follows(event: HookEvent, answer: Exit, expected
              f"{N} says `continue`, which is neither true nor false; that is passed over",
          ))),
         (special("PostToolUse", updatedToolOutput={"stdout": "***"}, additionalContext="c"),
-         HookAnswer(context="c", problems=(
+         HookAnswer(context="c", output="***")),
+        (special("PreToolUse", updatedToolOutput="x", more=1),
+         HookAnswer(problems=(
              f"{N} says `updatedToolOutput`, which is not known here; that is passed over",
+             f"{N} says `more`, which is not known here; that is passed over",
+         ))),
+        (special("PermissionRequest", decision={"behavior": "deny", "message": "no"}), HookAnswer("deny", "no")),
+        (special("PermissionRequest", decision={"behavior": "allow"}), HookAnswer("allow")),
+        (special("PermissionRequest", decision={"behavior": "allow", "updatedInput": {"command": "x"}}),
+         HookAnswer(problems=(
+             f"{N} allows the call with another input, which it can change before the question only; that is "
+             "passed over",
          ))),
     ],
 )  # fmt: skip

@@ -116,7 +116,7 @@ def test_what_is_not_understood_is_left_out_and_named() -> None:
             "Stop": [
                 {
                     "hooks": [
-                        {"type": "agent", "prompt": "?"},
+                        {"type": "script", "prompt": "?"},
                         {"type": ["command"]},
                         {"type": "command", "command": "ok"},
                         3,
@@ -134,7 +134,7 @@ def test_what_is_not_understood_is_left_out_and_named() -> None:
                 }
             ],
             "PreToolUse": [{"hooks": [{"command": "x", "if": "Bash(git"}]}, {"matcher": "Bash"}],
-            "PermissionRequest": [],
+            "WorktreeCreate": [],
             "Setup": [],
             "SessionEnd": [{"hooks": [{"command": "x", "timeout": -1}, {"command": ""}]}],
             "SessionStart": {},
@@ -142,8 +142,8 @@ def test_what_is_not_understood_is_left_out_and_named() -> None:
     )
     assert found == (HookEntry("Stop", "", "ok"),)
     assert [problem[:60] for problem in problems] == [
-        "no event for hooks is called `PermissionRequest`, `Setup`; t",
-        "a hook for `Stop` is left out: its `type` is 'agent'; known ",
+        "no event for hooks is called `WorktreeCreate`, `Setup`; ther",
+        "a hook for `Stop` is left out: its `type` is 'script'; known",
         "a hook for `Stop` is left out: its `type` is \"['command']\"; ",
         "a hook for `Stop` is left out: it is no table",
         "a hook for `Stop` is left out: it says `if`, which can only ",

@@ -1,0 +1,74 @@
+"""`CLAUDE_ENV_FILE`: a file of shell lines in which hooks of a session that begins set variables for its commands."""
+
+import asyncio
+import re
+import secrets
+from collections.abc import Mapping
+
+from tools.base import Workspace
+from tools.process.child import answer_of
+from tools.process.shell import Launch, child_environment, shell
+from tools.sandbox.sandbox import Sandbox
+
+_SECONDS = 10.0
+_MOST = 1_000_000
+"""Bytes of an environment."""
+_NAME = re.compile(r"[A-Za-z_]\w*")
+_SHELL_S_OWN = frozenset({"_", "SHLVL", "PWD", "OLDPWD", "CLAUDE_ENV_FILE"})
+_READS = 'env -0; printf "\\0"; set -a; . "$1" >/dev/null 2>&1 </dev/null; env -0'
+
+
+class EnvFile:
+    """That of one hook. What a project's hook sets holds in the sandbox only, where there is one: outside it would
+    choose which programs run."""
+
+    def __init__(self, workspace: Workspace, sandbox: Sandbox | None) -> None:
+        """`sandbox`: the boundary in which the hook runs; None where it runs without one."""
+        inside = sandbox.scratch_inside if sandbox is not None else None
+        self._sandbox = sandbox if inside is not None else None
+        folder = workspace.outputs if sandbox is None or inside is None else sandbox.scratch
+        name = f"hook-env-{secrets.token_hex(4)}.sh"
+        self._path = folder / name
+        self._seen = self._path if inside is None else inside / name
+        self._root = workspace.root
+        self._variables = workspace.variables if self._sandbox is None else self._sandbox.variables
+
+    @property
+    def variable(self) -> Mapping[str, str]:
+        """By which the hook finds it."""
+        self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self._path.touch(mode=0o600)
+        return {"CLAUDE_ENV_FILE": str(self._seen)}
+
+    async def take(self) -> None:
+        """Has commands begin with what was written there, and removes the file."""
+        try:
+            if self._path.is_symlink() or not self._path.is_file() or not self._path.stat().st_size:
+                return
+            launch = Launch((shell(), "-c", _READS, "sh", str(self._seen)), child_environment() | self._variables)
+            if self._sandbox is not None:
+                launch = await asyncio.to_thread(self._sandbox.around, launch, self._root)
+            answer = await answer_of(launch, b"", self._root, _SECONDS, _MOST)
+            self._variables.update(changes_in(answer.out))
+        except (OSError, ValueError):
+            return  # commands begin as they would without it
+        finally:
+            self._path.unlink(missing_ok=True)
+
+
+def changes_in(printed: bytes) -> Mapping[str, str]:
+    """The variables that are new or otherwise in the second of two environments that follow each other."""
+    before, found, after = printed.partition(b"\0\0")
+    if not found:
+        return {}
+    old, new = _environment(before), _environment(after)
+    return {
+        name: value
+        for name, value in new.items()
+        if old.get(name) != value and _NAME.fullmatch(name) and name not in _SHELL_S_OWN
+    }
+
+
+def _environment(printed: bytes) -> Mapping[str, str]:
+    lines = (each.decode("utf-8", "surrogateescape").partition("=") for each in printed.split(b"\0"))
+    return {name: value for name, sign, value in lines if sign}

@@ -1,0 +1,108 @@
+"""Hooks that ask a model, an agent or a tool of a server: what is asked, and how the answer is read as what a program
+prints."""
+
+import asyncio
+import json
+import re
+from collections.abc import Mapping
+from typing import Protocol
+
+from agent.config.hook_tables import ModelQuestion, ServerCall
+from tools.process.child import Exit
+
+_ARGUMENTS = "$ARGUMENTS"
+_PLACE = re.compile(r"\$\{([A-Za-z_][\w.]*)\}")
+_MOST_TOLD = 20_000
+"""Characters of what happened that a model is told."""
+ANSWER = 'Answer with one JSON object and nothing else: {"ok": true}, or {"ok": false, "reason": "why not"}.'
+
+
+class Judges(Protocol):
+    """Whom hooks of a session may ask."""
+
+    async def model(self, question: str, model: str) -> str:
+        """What a model answers; `model` as it is written, empty for the usual one. Raises `ValueError`."""
+
+    async def agent(self, question: str, model: str) -> str:
+        """What an agent answers that may look at files. Raises `ValueError`."""
+
+    async def server(self, server: str, tool: str, arguments: Mapping[str, object]) -> tuple[str, bool]:
+        """What a tool of a server gives back, and whether it says that it failed. Raises `ValueError`."""
+
+
+async def asked_of_model(
+    question: ModelQuestion, told: bytes, seconds: float, judges: Judges | None, *, is_own: bool
+) -> Exit:
+    """What a model or an agent says, as what a program answers. A project chooses no other provider. Raises
+    `ValueError`."""
+    if judges is None:
+        raise ValueError("this session asks no models")
+    ask = judges.agent if question.looks else judges.model
+    model = question.model if is_own or "/" not in question.model else ""
+    try:
+        async with asyncio.timeout(seconds):
+            return judged(await ask(asked(question.prompt, told), model))
+    except TimeoutError:
+        return Exit(None, b"", b"")
+
+
+async def asked_of_server(call: ServerCall, told: bytes, seconds: float, judges: Judges | None) -> Exit:
+    """What a tool of a server gives back, as what a program prints. Raises `ValueError`."""
+    if judges is None:
+        raise ValueError("this session has no servers")
+    tables = json.loads(told)
+    arguments = {key: filled(value, tables) for key, value in json.loads(call.input).items()}
+    try:
+        async with asyncio.timeout(seconds):
+            text, has_failed = await judges.server(call.server, call.tool, arguments)
+    except TimeoutError:
+        return Exit(None, b"", b"")
+    return (
+        Exit(1, b"", text.encode("utf-8", "replace")) if has_failed else Exit(0, text.encode("utf-8", "replace"), b"")
+    )
+
+
+def asked(prompt: str, told: bytes) -> str:
+    """The question, with what happened in it or behind it."""
+    said = told.decode("utf-8", "replace").strip()
+    said = said if len(said) <= _MOST_TOLD else f"{said[:_MOST_TOLD]}… [cut]"
+    question = prompt.replace(_ARGUMENTS, said) if _ARGUMENTS in prompt else f"{prompt}\n\n{said}"
+    return f"{question}\n\n{ANSWER}"
+
+
+def judged(answer: str) -> Exit:
+    """What an answer of a model means: an objection with its reason, or nothing."""
+    start, end = answer.find("{"), answer.rfind("}")
+    try:
+        verdict = json.loads(answer[start : end + 1]) if start >= 0 else None
+    except (ValueError, RecursionError):
+        verdict = None
+    match verdict:
+        case {"ok": True}:
+            return Exit(0, b"", b"")
+        case {"ok": False, **rest}:
+            reason = rest.get("reason")
+            made = {"decision": "block", "reason": reason if isinstance(reason, str) else ""}
+            return Exit(0, json.dumps(made).encode(), b"")
+        case _:
+            return Exit(1, b"", f"answers no verdict: {' '.join(answer.split())[:100]}".encode())
+
+
+def filled(value: object, tables: Mapping[str, object]) -> object:
+    """A value of the arguments with what is told in the places for that, such as `${tool_input.file_path}`."""
+    if not isinstance(value, str):
+        return value
+    whole = _PLACE.fullmatch(value)
+    if whole is not None:
+        return _at(tables, whole[1])
+    return _PLACE.sub(lambda found: _text(_at(tables, found[1])), value)
+
+
+def _at(tables: object, path: str) -> object:
+    for key in path.split("."):
+        tables = tables.get(key) if isinstance(tables, Mapping) else None
+    return tables
+
+
+def _text(value: object) -> str:
+    return "" if value is None else value if isinstance(value, str) else json.dumps(value)

@@ -1,0 +1,88 @@
+"""Models, agents and servers that hooks of a session ask."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AsyncExitStack, aclosing
+from dataclasses import replace
+from typing import TypeAlias
+
+from agent.errors import AgentError
+from agent.events.session import AgentActivity, Event, ReplyFinished, TurnFailed, TurnFinished
+from agent.hooks.judges import ANSWER
+from agent.messages import Text, User
+from agent.providers.base import Request
+from agent.providers.fallbacks import Connect
+from agent.providers.stream import stream_reply
+from agent.session import Session
+from agent.subagents.definitions import READING, AgentDefinition
+from agent.subagents.role import model_of
+from agent.window.env import Env
+from tools.base import ToolError
+
+Compose: TypeAlias = Callable[[AgentDefinition, Env, AsyncExitStack], Awaitable[Session]]
+
+JUDGE = f"You judge for a hook of a coding agent whether what happens is as it should be. {ANSWER}"
+MOST_ANSWER = 1024
+"""Tokens."""
+
+
+class HookJudges:
+    """Those of one session, whose costs are part of its own."""
+
+    def __init__(self, env: Env, connect: Connect, compose: Compose) -> None:
+        self._env, self._connect, self._compose = env, connect, compose
+
+    async def model(self, question: str, model: str) -> str:
+        """The session's own model, or the one that is written where it can be had."""
+        env, usual = self._env, self._env.provider.facts.id
+        named = model_of(model or None, usual)
+        try:
+            provider = env.provider if named == usual else (await self._connect(named)).provider
+            try:
+                tokens = min(provider.window.output, MOST_ANSWER)
+                request = Request(JUDGE, (User((Text(question),)),), (), tokens, env.recorder.session)
+                reply = await stream_reply(provider, request, env.interrupt, self._quietly)
+            finally:
+                if provider is not env.provider:
+                    await provider.close()
+        except AgentError as error:
+            raise ValueError(str(error)) from error
+        return reply.message.text
+
+    async def agent(self, question: str, model: str) -> str:
+        """An agent that may look, and of whose calls no hook is told."""
+        definition = AgentDefinition("hook", "", JUDGE, READING, model=model or None, mode="plan", is_heard=False)
+        answer = ""
+        try:
+            async with AsyncExitStack() as closing:
+                session = await self._compose(definition, self._env, closing)
+                closing.push_async_callback(session.close)
+                async with aclosing(session.send(question)) as events:
+                    async for event in events:
+                        match event:
+                            case ReplyFinished():
+                                self._env.emit(AgentActivity(session.id, "", "hook", 0.0, event))
+                            case TurnFinished(text=text):
+                                answer = text
+                            case TurnFailed(message=message):
+                                raise ValueError(message)
+                            case _:
+                                pass
+        except AgentError as error:
+            raise ValueError(str(error)) from error
+        return answer
+
+    async def server(self, server: str, tool: str, arguments: Mapping[str, object]) -> tuple[str, bool]:
+        name = f"mcp__{server}__{tool}"
+        found = self._env.server_tools.callable.get(name)
+        if found is None:
+            raise ValueError(f"no server brings `{name}`")
+        try:
+            result = await found.run(arguments, replace(self._env.call_runner.workspace, call="hook"))
+        except ToolError as error:
+            return str(error), True
+        return result.text, result.failed
+
+    def _quietly(self, event: Event) -> None:
+        """Tells of a question only what it cost."""
+        if isinstance(event, ReplyFinished):
+            self._env.emit(replace(event, purpose="hook"))
