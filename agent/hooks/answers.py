@@ -93,20 +93,22 @@ def not_run(named: str, problem: str) -> HookAnswer:
 
 def together(answers: Sequence[HookAnswer]) -> HookAnswer:
     """What several hooks want that ran side by side: the strictest verdict with the reasons of those who gave it, and
-    of several inputs the last."""
+    of several inputs the last. It is the user's own where one of theirs gives it, for an input that nobody else has
+    changed."""
     if len(answers) == 1:
         return answers[0]
     verdict: HookVerdict = max((one.verdict for one in answers), key=_STRICTNESS.index, default="none")
     strictest = [one for one in answers if one.verdict == verdict]
+    changed = [one for one in reversed(answers) if one.arguments is not None][:1]
     return HookAnswer(
         verdict,
         _joined(one.reason for one in strictest),
-        next((one.arguments for one in reversed(answers) if one.arguments is not None), None),
+        changed[0].arguments if changed else None,
         _joined(one.context for one in answers),
         tuple(line for one in answers for line in one.told),
         tuple(line for one in answers for line in one.problems),
         next((one.stop for one in answers if one.stop is not None), None),
-        all(one.is_own for one in strictest),
+        (not strictest or any(one.is_own for one in strictest)) and all(one.is_own for one in changed),
         next((one.output for one in reversed(answers) if one.output is not None), None),
     )
 

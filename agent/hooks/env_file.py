@@ -22,8 +22,10 @@ class EnvFile:
     """That of one hook. What a project's hook sets holds in the sandbox only, where there is one: outside it would
     choose which programs run."""
 
-    def __init__(self, workspace: Workspace, sandbox: Sandbox | None) -> None:
-        """`sandbox`: the boundary in which the hook runs; None where it runs without one."""
+    def __init__(self, workspace: Workspace, sandbox: Sandbox | None, told: Mapping[str, str]) -> None:
+        """`sandbox`: the boundary in which the hook runs; None where it runs without one. `told`: variables that lines
+        of the file may name."""
+        self._told = told
         inside = sandbox.scratch_inside if sandbox is not None else None
         self._sandbox = sandbox if inside is not None else None
         folder = workspace.outputs if sandbox is None or inside is None else sandbox.scratch
@@ -45,7 +47,8 @@ class EnvFile:
         try:
             if self._path.is_symlink() or not self._path.is_file() or not self._path.stat().st_size:
                 return
-            launch = Launch((shell(), "-c", _READS, "sh", str(self._seen)), child_environment() | self._variables)
+            environment = child_environment() | self._variables | self._told
+            launch = Launch((shell(), "-c", _READS, "sh", str(self._seen)), environment)
             if self._sandbox is not None:
                 launch = await asyncio.to_thread(self._sandbox.around, launch, self._root)
             answer = await answer_of(launch, b"", self._root, _SECONDS, _MOST)

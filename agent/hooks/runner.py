@@ -176,7 +176,8 @@ class HookRunner:
             environment[PLUGIN_ROOT] = hook.plugin
         root = self._workspace.root
         sandbox = self._workspace.sandbox if hook.owner == "project" else None
-        file = EnvFile(self._workspace, sandbox) if hook.event == "SessionStart" else None
+        told_to = {PROJECT_DIR: self._project}
+        file = EnvFile(self._workspace, sandbox, told_to) if hook.event == "SessionStart" else None
         if file is not None:
             environment |= file.variable
         launch = Launch(hook.argv(self._project), environment)

@@ -1,6 +1,7 @@
 """What the answers of hooks mean."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -107,8 +108,12 @@ def test_of_several_answers_the_strictest_holds_with_its_reasons() -> None:
     allows = HookAnswer("allow", "mine", is_own=True)
     asks = HookAnswer("ask", "theirs", {"command": "b"}, "c", ("t",), ("p",), is_own=False)
     assert together([allows, asks, HookAnswer("ask", "again", {"command": "a"})]) == HookAnswer(
-        "ask", "theirs\nagain", {"command": "a"}, "c", ("t",), ("p",), None, is_own=False
+        "ask", "theirs\nagain", {"command": "a"}, "c", ("t",), ("p",), None
     )
+    # A project's hook neither takes away what one of the user's allows, nor has another input allowed by it.
+    assert together([allows, replace(allows, is_own=False)]).is_own
+    assert not together([allows, HookAnswer(arguments={"command": "c"}, is_own=False)]).is_own
+    assert not together([replace(allows, is_own=False), HookAnswer(arguments={"command": "c"})]).is_own
     assert together([HookAnswer("deny", "no"), asks]).verdict == "deny"
     assert together([]) == HookAnswer()
 

@@ -190,14 +190,14 @@ async def test_variables_that_a_starting_session_is_given_are_those_of_its_comma
         ".claude/hooks/env.sh",
         "#!/bin/bash\n"
         'echo "export NODE_ENV=test" >> "$CLAUDE_ENV_FILE"\n'
-        'echo "PATH=\\"\\$PATH:/own\\"" >> "$CLAUDE_ENV_FILE"\n',
+        'echo "PATH=\\"\\$PATH:\\$CLAUDE_PROJECT_DIR/own\\"" >> "$CLAUDE_ENV_FILE"\n',
     )
     home.settings(SessionStart=[("", '"$CLAUDE_PROJECT_DIR"/.claude/hooks/env.sh')])
     agent = call("task", agent="explore", prompt="Look.")
     shows = bash('echo "$NODE_ENV ${PATH##*:}"')
     home.replies(calls(shows), calls(agent), calls(bash('echo "agent has $NODE_ENV"')), {"text": "ok"}, DONE)
     done = await home.run()
-    assert done.outputs[0] == ("done", "test /own\nexit code 0")
+    assert done.outputs[0] == ("done", f"test {home.project}/own\nexit code 0")
     assert done.told == []
     assert not list((home.home / "ebb").rglob("hook-env*"))
 
