@@ -94,8 +94,9 @@ from tools.submit_plan import SubmitPlan
 from tools.task import Task
 from tools.tool_output_cache import unlisted_tools
 
-if TYPE_CHECKING:  # a type only: few sessions have hooks
+if TYPE_CHECKING:  # types only: few sessions have hooks, or are told to a collector
     from agent.hooks.session_hooks import StartSource
+    from agent.telemetry.export import Telemetry
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +128,7 @@ class Composer:
     extra_tools: tuple[Tool, ...] = ()
     """What models are given besides the tools that come with the program."""
     save_open_files: SaveOpenFiles = nothing_unsaved
+    telemetry: "Telemetry | None" = None
 
     async def connect(self, model: str) -> Connected:
         """A model with the measure of its tokens. Raises `UsageError` and `ProviderError`."""
@@ -155,6 +157,8 @@ class Composer:
         is_new = source in ("startup", "clear")
         config, there, provider = self.config, self.interactive and role is None, connected.provider
         channel, outputs = Channel(interactive=there), self._outputs(row.id, closing)
+        if self.telemetry is not None:
+            self.telemetry.follow(channel)
         workspace = Workspace(self.root, outputs, sandbox=self._sandbox(outputs, allowed.roots, closing))
         logs = outputs / "language-servers" if self.ephemeral else None
         if role is not None:

@@ -14,6 +14,7 @@ from agent.channel import Channel
 from agent.config.options import Mode
 from agent.config.values import Config
 from agent.context.secret_tokens import SecretTokens
+from agent.errors import ConfigError
 from agent.lsp.session_languages import SessionLanguages
 from agent.messages import Message, Usage
 from agent.providers.fallbacks import Connect
@@ -28,6 +29,22 @@ if TYPE_CHECKING:  # types only: who has servers pays for them
     from agent.hooks.session_hooks import SessionHooks, StartSource
     from agent.mcp.running import RunningServers
     from agent.subagents.hook_judges import Compose
+    from agent.telemetry.export import Telemetry
+
+
+def telemetry_of(config: Config, environment: Mapping[str, str]) -> "Telemetry | None":
+    """What tells a collector what sessions do; None where none is named. Raises `ConfigError`."""
+    if config.telemetry_endpoint is None:
+        return None
+    try:
+        from agent.telemetry.export import Telemetry  # noqa: PLC0415  # deferred: an extra that few have
+    except ImportError as error:
+        told = "`telemetry.endpoint` needs packages that are not installed; `pip install 'ebbtide[otel]'` brings them"
+        raise ConfigError(told) from error
+    from tools.secrets.redaction import redacted  # noqa: PLC0415  # deferred: as above
+
+    redact = partial(redacted, environment=environment) if config.telemetry_content else None
+    return Telemetry(config.telemetry_endpoint, redact)
 
 
 async def trust_in(config: Config, channel: Channel, languages: SessionLanguages) -> "SessionTrust | None":

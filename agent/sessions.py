@@ -15,6 +15,7 @@ from agent.archive.recall import SessionRecall, recall_of
 from agent.calls.execute import SaveOpenFiles, nothing_unsaved
 from agent.calls.policy import Rule
 from agent.compose import Allowed, Composer
+from agent.compose_project import telemetry_of
 from agent.config.values import Config
 from agent.context.estimate import decode_estimator
 from agent.context.last_request import Mark
@@ -55,6 +56,7 @@ if TYPE_CHECKING:  # types only: who looks at the context, or has servers, pays 
     from agent.archive.library import Library
     from agent.hooks.session_hooks import StartSource
     from agent.overview import Equipped, Overview
+    from agent.telemetry.export import Telemetry
 
 ID_BYTES = 6
 """Of a session's id, which is twice as many characters."""
@@ -100,6 +102,7 @@ class Sessions:
         """What the user has allowed in each session alone, by their ids: it outlives another model, not the program."""
         self.roots: dict[str, list[Path]] = {}
         """The further folders of each, likewise."""
+        self._telemetry: Telemetry | None = None
         self.save_open_files: SaveOpenFiles = nothing_unsaved
         """What puts on the disk what an editor has not saved, in sessions that are opened from now on."""
 
@@ -138,6 +141,7 @@ class Sessions:
             if end:
                 glimpse(Conversation(end))
         chosen = model or model_of(self.config, row.model if row else "", self._environment)
+        self._telemetry = self._telemetry or telemetry_of(self.config, self._environment)
         async with AsyncExitStack() as closing:
             composer = Composer(
                 self.config,
@@ -150,6 +154,7 @@ class Sessions:
                 self._secrets,
                 self._extra_tools,
                 self.save_open_files,
+                self._telemetry,
             )
             connected = await composer.connect(chosen)
             closing.push_async_callback(connected.provider.close)
@@ -294,6 +299,9 @@ class Sessions:
         return known_models(self.config, self._environment)
 
     async def close(self) -> None:
+        if self._telemetry is not None:
+            await self._telemetry.close()
+            self._telemetry = None
         if self._thread is not None and self._opened is not None:
             await tidy(self._thread, self._opened, self.config, ephemeral=self._ephemeral)
             await self._thread.close()

@@ -297,6 +297,18 @@ OPTIONS: tuple[Option, ...] = (
         tightens=_neither,
     ),
     Option("lsp.timeout", 2.0, seconds, "seconds that a change of a file waits for what language servers say of it"),
+    Option(
+        "telemetry.endpoint",
+        None,
+        optional_text,
+        "the OpenTelemetry collector that is told what sessions do, such as http://127.0.0.1:4318; none: nobody is",
+    ),
+    Option(
+        "telemetry.content",
+        False,
+        flag,
+        "whether it is also told prompts, answers, arguments and outputs, without keys and passwords that can be told",
+    ),
     Option("tui.keys", "usual", one_of(*KEY_NAMES), "keys of the prompt; `vim`: those of vi"),
     Option("tui.theme", "auto", one_of(*THEMES), "the terminal's colours; `auto`: light or dark, as the terminal is"),
     Option("tui.panel", True, flag, "list, files, context and servers beside the conversation, from 140 columns on"),

@@ -125,6 +125,8 @@ class Config:
     lsp_enabled: bool
     lsp_timeout: float
     hooks_after_tool: tuple[AfterTool, ...]
+    telemetry_endpoint: str | None
+    telemetry_content: bool
     tui_keys: KeysName
     tui_theme: ThemeName
     tui_panel: bool

@@ -1,0 +1,97 @@
+"""Spans and metrics on their way to a collector, over OTLP and HTTP."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from urllib.parse import urlsplit
+
+from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
+from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import PeriodicExportingMetricReader
+from opentelemetry.sdk.resources import Resource
+from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
+
+from agent.channel import Channel
+from agent.errors import ConfigError
+from agent.events.session import Event
+from agent.telemetry.session_trace import Instruments, SessionTrace
+from tools.secrets.redaction import without_password
+from tools.version import VERSION
+
+SECONDS = 2.0
+"""For which one attempt to send lasts, and the end of the program waits."""
+
+
+class Telemetry:
+    """That of one program: all of its sessions tell it what they do."""
+
+    def __init__(self, endpoint: str, redact: Callable[[str], str] | None) -> None:
+        """`endpoint`: the collector's address, to which `/v1/traces` and `/v1/metrics` are added. `redact`: takes what
+        is secret out of texts; None where no texts are told. Raises `ConfigError`."""
+        parts = urlsplit(endpoint)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            shown = without_password(endpoint)
+            raise ConfigError(f"`telemetry.endpoint` is `{shown}`, which is no address; write it as `http://host:4318`")
+        # What cannot be sent is told once by us, and not by traces on a screen that is drawn.
+        logging.getLogger("opentelemetry").setLevel(logging.CRITICAL)
+        base, resource = endpoint.rstrip("/"), Resource.create({"service.name": "ebbtide", "service.version": VERSION})
+        self._endpoint = without_password(base)
+        self._spans = _WatchedExporter(OTLPSpanExporter(f"{base}/v1/traces", timeout=SECONDS))
+        self._tracing = TracerProvider(resource=resource, shutdown_on_exit=False)
+        self._tracing.add_span_processor(BatchSpanProcessor(self._spans))
+        metrics = OTLPMetricExporter(f"{base}/v1/metrics", timeout=SECONDS)
+        self._metering = MeterProvider([PeriodicExportingMetricReader(metrics)], resource, shutdown_on_exit=False)
+        meter = self._metering.get_meter("ebbtide", VERSION)
+        self._instruments = Instruments(
+            self._tracing.get_tracer("ebbtide", VERSION),
+            meter.create_histogram("gen_ai.client.token.usage", "{token}", "Tokens of requests"),
+            meter.create_histogram("gen_ai.client.operation.duration", "s", "Duration of requests and calls"),
+            meter.create_counter("ebbtide.cost", "USD", "Cost of requests"),
+            meter.create_counter("ebbtide.context.rewrites", "{rewrite}", "Rewrites of what models are shown"),
+            redact,
+        )
+        self._traces: list[SessionTrace] = []
+        self._is_told = False
+
+    def follow(self, channel: Channel) -> None:
+        """Has a session's events noted. That they cannot be sent is said there once."""
+        trace = SessionTrace(self._instruments)
+        self._traces.append(trace)
+
+        def note(event: Event) -> None:
+            trace.note(event)
+            if self._spans.has_failed and not self._is_told:
+                self._is_told = True
+                channel.notice(f"telemetry cannot be sent to `{self._endpoint}`; the session goes on without it")
+
+        channel.note_with(note)
+
+    async def close(self) -> None:
+        """Sends what is left, for some seconds at most."""
+        for trace in self._traces:
+            trace.close()
+        await asyncio.gather(
+            asyncio.to_thread(self._tracing.shutdown),
+            asyncio.to_thread(self._metering.shutdown, SECONDS * 1000),
+        )
+
+
+class _WatchedExporter(SpanExporter):
+    """Knows whether spans were lost."""
+
+    def __init__(self, inner: SpanExporter) -> None:
+        self._inner = inner
+        self.has_failed = False
+
+    def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
+        sent = self._inner.export(spans)
+        self.has_failed = self.has_failed or sent is not SpanExportResult.SUCCESS
+        return sent
+
+    def shutdown(self) -> None:
+        self._inner.shutdown()
+
+    def force_flush(self, timeout_millis: int = 30_000) -> bool:
+        return self._inner.force_flush(timeout_millis)

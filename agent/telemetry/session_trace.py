@@ -1,0 +1,217 @@
+"""The spans and metrics of one session, made of its events.
+
+Names and attributes are those of OpenTelemetry's semantic conventions for generative AI: a turn is `invoke_agent`, a
+request `chat`, a call `execute_tool`; https://opentelemetry.io/docs/specs/semconv/gen-ai/. What the conventions have no
+word for begins with `ebbtide.`
+"""
+
+import json
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from opentelemetry.context import Context
+from opentelemetry.metrics import Counter, Histogram
+from opentelemetry.trace import Span, SpanKind, Status, StatusCode, Tracer, set_span_in_context
+from opentelemetry.util.types import AttributeValue
+
+from agent.events.session import (
+    ContextMeasured,
+    Event,
+    ReplyFinished,
+    RetryScheduled,
+    StepStarted,
+    ToolFinished,
+    ToolStarted,
+    TurnFailed,
+    TurnFinished,
+    TurnStarted,
+)
+from agent.events.subagents import AgentStarted
+from agent.events.view import CompactionStarted, ContextCompacted
+from agent.messages import Usage
+
+Attributes = Mapping[str, AttributeValue]
+
+PROVIDERS = {"openai-chat": "openai"}
+"""Providers that the conventions call otherwise."""
+
+MOST_CHARACTERS = 10_000
+"""Of a text that is told, where texts are told at all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Instruments:
+    """What spans and figures are given to."""
+
+    tracer: Tracer
+    tokens: Histogram
+    seconds: Histogram
+    dollars: Counter
+    rewrites: Counter
+    redact: Callable[[str], str] | None
+    """Takes what is secret out of texts; None where no texts are told."""
+    agents: dict[str, Context] = field(default_factory=dict)
+    """The calls that have sent off agents, by the ids of the agents' sessions: their turns are part of these."""
+
+
+class SessionTrace:
+    """Is told each event of a session, in order."""
+
+    def __init__(self, instruments: Instruments, clock: Callable[[], int] = time.time_ns) -> None:
+        self._on = instruments
+        self._clock = clock
+        self._turn: Span | None = None
+        self._usage = Usage()
+        self._request_since = 0
+        self._calls: dict[str, tuple[Span, int]] = {}
+        self._session = ""
+        self._model: Attributes = {}
+
+    def note(self, event: Event) -> None:
+        now = self._clock()
+        match event:
+            case TurnStarted(session, model, text):
+                self._begin_turn(session, model, text, now)
+            case StepStarted() | ContextMeasured() | CompactionStarted():
+                self._request_since = now
+            case RetryScheduled(attempt, _, delay, reason):
+                told: Attributes = {
+                    "ebbtide.attempt": attempt,
+                    "ebbtide.delay": delay,
+                    "ebbtide.reason": self._clean(reason),
+                }
+                if self._turn is not None:
+                    self._turn.add_event("retry", told, now)
+            case ReplyFinished():
+                self._reply(event, now)
+                self._request_since = now
+            case ToolStarted():
+                self._begin_call(event, now)
+            case ToolFinished():
+                self._end_call(event, now)
+            case AgentStarted(agent, call_id):
+                if call_id in self._calls:
+                    self._on.agents[agent] = set_span_in_context(self._calls[call_id][0])
+            case ContextCompacted():
+                self._on.rewrites.add(1, self._model)
+            case TurnFailed(code, message):
+                if self._turn is not None:
+                    self._turn.set_attribute("error.type", code)
+                    self._turn.set_status(Status(StatusCode.ERROR, self._clean(message)))
+            case TurnFinished(end, text):
+                self._end_turn(end, text, now)
+            case _:
+                pass
+
+    def close(self) -> None:
+        """Ends what is open: the program ends in the middle of a turn."""
+        self._end_turn("interrupted", "", self._clock())
+
+    def _begin_turn(self, session: str, model: str, text: str, now: int) -> None:
+        provider, _, name = model.partition("/")
+        self._session, self._usage = session, Usage()
+        self._model = {
+            "gen_ai.provider.name": PROVIDERS.get(provider, provider),
+            "gen_ai.request.model": name,
+        }
+        attributes = {
+            "gen_ai.operation.name": "invoke_agent",
+            "gen_ai.agent.name": "ebbtide",
+            "gen_ai.conversation.id": session,
+            **self._model,
+            **self._texts({"gen_ai.input.messages": text}),
+        }
+        within = self._on.agents.pop(session, None)
+        self._turn = self._on.tracer.start_span(
+            "invoke_agent ebbtide", within, SpanKind.INTERNAL, attributes, start_time=now
+        )
+
+    def _reply(self, reply: ReplyFinished, now: int) -> None:
+        provider, _, name = reply.model.partition("/")
+        known = {"gen_ai.provider.name": PROVIDERS.get(provider, provider), "gen_ai.request.model": name}
+        shared = {"gen_ai.operation.name": "chat", **known}
+        began = self._request_since or now
+        span = self._on.tracer.start_span(
+            f"chat {name}",
+            self._within(),
+            SpanKind.CLIENT,
+            {
+                **shared,
+                "gen_ai.conversation.id": self._session,
+                "gen_ai.response.finish_reasons": (reply.stop_reason,),
+                **_usage(reply.usage),
+                "ebbtide.purpose": reply.purpose,
+                **({} if reply.cost is None else {"ebbtide.cost": reply.cost}),
+            },
+            start_time=began,
+        )
+        span.end(now)
+        self._usage = self._usage + reply.usage
+        self._on.tokens.record(reply.usage.prompt, {**shared, "gen_ai.token.type": "input"})
+        self._on.tokens.record(reply.usage.output, {**shared, "gen_ai.token.type": "output"})
+        self._on.seconds.record((now - began) / 1e9, shared)
+        if reply.cost is not None:
+            self._on.dollars.add(reply.cost, known)
+
+    def _begin_call(self, call: ToolStarted, now: int) -> None:
+        attributes = {
+            "gen_ai.operation.name": "execute_tool",
+            "gen_ai.tool.name": call.name,
+            "gen_ai.tool.call.id": call.call_id,
+            "gen_ai.conversation.id": self._session,
+            **self._texts({"gen_ai.tool.call.arguments": json.dumps(call.arguments, ensure_ascii=False, default=str)}),
+        }
+        span = self._on.tracer.start_span(
+            f"execute_tool {call.name}", self._within(), SpanKind.INTERNAL, attributes, start_time=now
+        )
+        self._calls[call.call_id] = span, now
+
+    def _end_call(self, call: ToolFinished, now: int) -> None:
+        span, began = self._calls.pop(call.call_id, (None, now))
+        if span is None:  # a call that was never begun: it was refused, or could not be read
+            span = self._on.tracer.start_span(f"execute_tool {call.name}", self._within(), start_time=now)
+            span.set_attributes({"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": call.name})
+        span.set_attributes({"ebbtide.status": call.status, **self._texts({"gen_ai.tool.call.result": call.text})})
+        if call.status != "done":
+            span.set_attribute("error.type", call.status)
+            span.set_status(StatusCode.ERROR)
+        span.end(now)
+        self._on.seconds.record(
+            (now - began) / 1e9, {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": call.name}
+        )
+        self._request_since = now
+
+    def _end_turn(self, end: str, text: str, now: int) -> None:
+        for span, _ in self._calls.values():
+            span.set_attribute("ebbtide.status", "interrupted")
+            span.end(now)
+        self._calls.clear()
+        if self._turn is None:
+            return
+        self._turn.set_attributes(
+            {"ebbtide.end": end, **_usage(self._usage), **self._texts({"gen_ai.output.messages": text})}
+        )
+        self._turn.end(now)
+        self._turn = None
+
+    def _within(self) -> Context | None:
+        return None if self._turn is None else set_span_in_context(self._turn)
+
+    def _texts(self, texts: Attributes) -> Attributes:
+        """Texts without what is secret, where they are told at all."""
+        redact = self._on.redact
+        return {} if redact is None else {name: redact(str(text))[:MOST_CHARACTERS] for name, text in texts.items()}
+
+    def _clean(self, text: str) -> str:
+        """A sentence of the program's own, which may name an address."""
+        return self._on.redact(text) if self._on.redact is not None else text[:200]
+
+
+def _usage(usage: Usage) -> Attributes:
+    return {
+        "gen_ai.usage.input_tokens": usage.prompt,
+        "gen_ai.usage.output_tokens": usage.output,
+        "gen_ai.usage.cache_read.input_tokens": usage.cache_read,
+        "gen_ai.usage.cache_creation.input_tokens": usage.cache_write,
+    }
