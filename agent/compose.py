@@ -75,7 +75,7 @@ from agent.session_settings import (
     why_unheld,
 )
 from agent.subagents.definitions import AgentDefinition
-from agent.subagents.role import AgentRole, usable_agents, with_agents, with_variables
+from agent.subagents.role import AgentRole, unknown_tools_of, usable_agents, with_agents, with_variables
 from agent.subagents.session_agents import SessionAgents
 from agent.window.deferral import Deferral, specs_of
 from agent.window.env import Env
@@ -296,6 +296,7 @@ class Composer:
             servers.start(env)
         notices = (*provider.window.notices, *filter(None, (self.store.told, *archive.problems, problem)))
         notices = (*notices, *text.instructions.problems, *(extensions.problems if extensions is not None else ()))
+        notices = (*notices, *unknown_tools_of(extensions, callable_tools))
         self.store.told = ""
         end = AsyncExitStack()
         session = Session(

@@ -45,7 +45,8 @@ class Wanted:
     since: float | None = None
     """Unix seconds."""
     until: float | None = None
-    session: str | None = None
+    sessions: tuple[str, ...] = ()
+    """In one of these; empty: in any."""
     project: str | None = None
     limit: int = 10
     larger_than: int = 0

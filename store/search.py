@@ -266,13 +266,14 @@ class SearchIndex:
         """Row and accesses of the best matches."""
         if not words:
             return []
-        marks = [
-            mark(kind, value)
-            for kind, value in (("s", wanted.session), ("p", wanted.project), ("t", wanted.tool))
-            if value
+        marks = [mark(kind, value) for kind, value in (("p", wanted.project), ("t", wanted.tool)) if value]
+        ways = [
+            " OR ".join(quoted(mark(kind, value)) for value in values)
+            for kind, values in (("k", wanted.kinds), ("s", wanted.sessions))
         ]
-        kinds = " OR ".join(quoted(mark("k", kind)) for kind in wanted.kinds)
-        scope = " AND ".join([*map(quoted, marks), *([f"({kinds})"] if kinds else []), *words_of_path(wanted.path)])
+        scope = " AND ".join(
+            [*map(quoted, marks), *(f"({any_of})" for any_of in ways if any_of), *words_of_path(wanted.path)]
+        )
         match = f"{{title text pairs}} : ({words})" + (f" AND marks : ({scope})" if scope else "")
         clause, values = filters(wanted)
         joined = "join documents d on d.id = words.rowid" if clause else ""
@@ -288,14 +289,15 @@ class SearchIndex:
 
     def _newest(self, wanted: Wanted) -> list[tuple[int, int]]:
         clause, values = filters(wanted)
-        exact = [("d.session", wanted.session), ("s.project", wanted.project), ("d.tool", wanted.tool)]
+        exact = [("s.project", wanted.project), ("d.tool", wanted.tool)]
         for column, value in exact:
             if value:
                 clause += f" and {column} = ?"
                 values.append(clean(value))
-        if wanted.kinds:
-            clause += f" and d.kind in ({', '.join('?' * len(wanted.kinds))})"
-            values += wanted.kinds
+        for column, any_of in (("d.kind", wanted.kinds), ("d.session", wanted.sessions)):
+            if any_of:
+                clause += f" and {column} in ({', '.join('?' * len(any_of))})"
+                values += any_of
         return self._store.query(
             "select d.id, coalesce(a.count, 0) from documents d join sessions s on s.id = d.session "
             f"left join accesses a on a.session = d.session and a.ref = {_REF} where true {clause} "

@@ -115,7 +115,7 @@ class Locator:
         """What holds the text, as far as it is indexed."""
         needle, found = text.lower(), dict[tuple[int, int], Document]()
         for query in queries_for(text):
-            wanted = Wanted(query, session=self._session, limit=MOST)
+            wanted = Wanted(query, sessions=(self._session,), limit=MOST)
             matches = await self._indexer.find(wanted)
             found |= await asyncio.to_thread(_that_hold, needle, [match.document for match in matches])
         return tuple(found.values())

@@ -94,10 +94,15 @@ class SessionRecall:
         return scope
 
     async def _may_see(self, located: Located, scope: Scope) -> bool:
+        """What agents of a session saw is its own, and agents may look at what the session names to them."""
         if located.session == self._session or scope == "all":
             return True
         row = await self._thread.run(self._store.session, located.session)
-        return scope == "project" and row is not None and row.project == self._project
+        if row is None:
+            return False
+        own = await self._thread.run(self._store.session, self._session)
+        is_of_one = row.owner == self._session or (own is not None and own.owner == row.id)
+        return is_of_one or (scope == "project" and row.project == self._project)
 
 
 def fetching(recall: SessionRecall) -> Fetch:

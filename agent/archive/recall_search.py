@@ -85,7 +85,7 @@ class RecallSearch:
             asked.path,
             asked.since,
             asked.until,
-            session=self._session if scope == "session" else None,
+            sessions=(self._session, *await self._owned()) if scope == "session" else (),
             project=self._project if scope == "project" else None,
             limit=asked.limit,
         )
@@ -101,6 +101,10 @@ class RecallSearch:
         if asked.query and matches and all(match.way == "meaning" for match in matches):
             notes.append(MEANT)
         return Memory(found, (*notes, *limits))
+
+    async def _owned(self) -> tuple[str, ...]:
+        """The sessions of its agents, which are a part of it."""
+        return await self._thread.run(self._store.owned, self._session)
 
     async def _scan(self, wanted: Wanted, matches: Sequence[SearchMatch]) -> tuple[list[RecalledItem], list[str]]:
         """Outputs of which more than what is indexed must be looked through to find the words, as many as there is time

@@ -104,8 +104,8 @@ class Sketches:
         """Which of them pass the filters; None when there are none."""
         sessions, kinds, tools, paths = self._numbers.T
         masks: list[NDArray[np.bool_]] = []
-        if wanted.session is not None:
-            masks.append(np.isin(sessions, self._sessions.of([wanted.session])))
+        if wanted.sessions:
+            masks.append(np.isin(sessions, self._sessions.of(wanted.sessions)))
         if wanted.project is not None:
             masks.append(np.isin(sessions, self._projects.get(wanted.project, [])))
         if wanted.kinds:

@@ -47,7 +47,7 @@ class EnvFile:
         try:
             if self._path.is_symlink() or not self._path.is_file() or not self._path.stat().st_size:
                 return
-            environment = child_environment() | self._variables | self._told
+            environment = child_environment() | self._variables | dict(self._told)
             launch = Launch((shell(), "-c", _READS, "sh", str(self._seen)), environment)
             if self._sandbox is not None:
                 launch = await asyncio.to_thread(self._sandbox.around, launch, self._root)

@@ -1,12 +1,24 @@
 """The agents that users and projects write, among those that come with the program."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
+from agent.calls.tool_aliases import our_tool, plain_name
 from agent.config.options import Mode
 from agent.extensions.agent_files import MOST_DESCRIPTION, AgentFile
 from agent.hooks.tool_names import our_names
 from agent.subagents.definitions import AgentDefinition, built_in
-from tools.outputs.extent import shortened
+from tools.base import ToolError
+from tools.outputs.extent import listed, shortened
+
+_MOST_NAMED = 5
+_OF_OTHERS = frozenset(
+    """
+    agent askuserquestion enterplanmode exitplanmode killshell listmcpresourcestool lsp mcpsearch notebookread
+    readmcpresourcetool skill slashcommand task taskcreate taskget tasklist taskoutput taskstop taskupdate todoread
+    todowrite toolsearch websearch
+    """.split()  # noqa: SIM905  # a list of names is a table
+)
+"""Tools of other programs that do something for their sessions, which agents here have by themselves or not at all."""
 
 
 def with_files(files: Sequence[AgentFile]) -> tuple[AgentDefinition, ...]:
@@ -17,6 +29,27 @@ def with_files(files: Sequence[AgentFile]) -> tuple[AgentDefinition, ...]:
         if file.name not in found or file.item.owner == "user":
             found[file.name] = _of_file(file)
     return tuple(found.values())
+
+
+def unknown_tools(files: Sequence[AgentFile], known: Collection[str]) -> tuple[str, ...]:
+    """A line for all tools that agents name and that are none here, under whatever name; `known`: ours."""
+    found: dict[str, list[str]] = {}
+    for file in files:
+        for name in (*(file.tools or ()), *file.without):
+            if _is_unknown(name, known):
+                found.setdefault(name, []).append(file.name)
+    named = [f"`{name}` ({listed(agents, _MOST_NAMED)})" for name, agents in found.items()]
+    return (f"agents name tools that are not there here: {listed(named, _MOST_NAMED)}",) if named else ()
+
+
+def _is_unknown(name: str, known: Collection[str]) -> bool:
+    (ours,) = our_names([name])
+    if ours in known or ours.startswith("mcp__") or "*" in ours or plain_name(ours) in _OF_OTHERS:
+        return False
+    try:
+        return our_tool(ours, {}, known) is None
+    except ToolError:  # it is known for what it is
+        return False
 
 
 def _of_file(file: AgentFile) -> AgentDefinition:

@@ -2,7 +2,7 @@
 
 import secrets
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import field, replace
 from functools import partial
 from pathlib import Path
@@ -108,6 +108,15 @@ def model_of(said: str | None, usual: str) -> str:
 def with_agents(tools: Sequence[Tool], agents: SessionAgents) -> tuple[Tool, ...]:
     """The tools of a session, with the one that sends off its agents."""
     return tuple(agents.tool if isinstance(tool, Task) else tool for tool in tools)
+
+
+def unknown_tools_of(extensions: "SessionExtensions | None", known: Collection[str]) -> tuple[str, ...]:
+    """A line for what the agents of a session name that is no tool."""
+    if extensions is None or not extensions.agents:
+        return ()
+    from agent.subagents.file_definitions import unknown_tools  # noqa: PLC0415  # deferred: as above
+
+    return unknown_tools(extensions.usable_agents(), known)
 
 
 def usable_agents(extensions: "SessionExtensions | None") -> tuple[AgentDefinition, ...]:

@@ -70,7 +70,7 @@ ASKED: dict[str, Callable[[SessionStore], object]] = {
     "holding": lambda store: Forks(store).holding(A, "user", "go"),
     "calls": lambda store: replies_with_calls(store, "/p", A, 10),
     "behind": lambda store: index_of(store).behind(),
-    "found": lambda store: index_of(store).find(Wanted("this", project="/p", session=A)),
+    "found": lambda store: index_of(store).find(Wanted("this", project="/p", sessions=(A,))),
     "newest": lambda store: index_of(store).find(Wanted("", limit=3)),
     "vectors": lambda store: vectors_of(store).waiting(),
 }

@@ -123,7 +123,7 @@ def test_filters_narrow_what_is_found(opened: Opened) -> None:
     opened.add("b", doc(0, "word three", "assistant", created=20.0))
     opened.add("c", doc(0, "word four", "summary", number=1, created=30.0))
     for words in ("word", ""):
-        assert opened.texts(words, session="a") == ["word one", "word two"]
+        assert opened.texts(words, sessions=("a",)) == ["word one", "word two"]
         assert opened.texts(words, project="/q") == ["word four"]
         assert opened.texts(words, kinds=("summary", "assistant")) == ["word four", "word three"]
         assert opened.texts(words, tool="read") == opened.texts(words, path="src/") == ["word two"]
@@ -144,7 +144,7 @@ def test_no_query_is_a_mistake(opened: Opened) -> None:
     queries = [*HOSTILE, *("".join(rng.choices(HOSTILE, k=rng.randint(1, 12))) for _ in range(700))]
     queries += [" ".join(rng.choices(HOSTILE, k=rng.randint(1, 40))) for _ in range(300)]
     for query in queries:
-        assert len(opened.index.find(Wanted(query, path=query[:20], tool=query[:9], session=query[:5] or None))) <= 1
+        assert len(opened.index.find(Wanted(query, path=query[:20], tool=query[:9], sessions=(query[:5],)))) <= 1
         assert len(opened.index.find(Wanted(query))) <= 1
 
 

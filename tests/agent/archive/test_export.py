@@ -95,7 +95,7 @@ class Opened:
         """What a search finds of the session."""
         indexer = Indexer(self.thread, self.store)
         await indexer.catch_up()
-        wanted = [Wanted(words, session=self.row.id, limit=200) for words in ("", *WORDS)]
+        wanted = [Wanted(words, sessions=(self.row.id,), limit=200) for words in ("", *WORDS)]
         found = [await indexer.find(one) for one in wanted]
         return [{(match.document, match.way, match.accesses) for match in matches} for matches in found]
 

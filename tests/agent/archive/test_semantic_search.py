@@ -246,9 +246,9 @@ def test_what_was_asked_for_in_vain_is_found_once_it_is_there() -> None:
         return sketches.nearest(query, wanted, lambda paths: (), 10)
 
     sketches.add([Sketch(1, 1, "old", "/p", "user", "", "", 0.0, query.tobytes())])
-    assert (found(Wanted(session="new")), found(Wanted(tool="bash"))) == ([], [])
+    assert (found(Wanted(sessions=("new",))), found(Wanted(tool="bash"))) == ([], [])
     sketches.add([Sketch(2, 2, "new", "/p", "output", "bash", "", 0.0, query.tobytes())])
-    asked = (Wanted(session="new"), Wanted(tool="bash"), Wanted(project="/p"))
+    asked = (Wanted(sessions=("new",)), Wanted(tool="bash"), Wanted(project="/p"))
     assert [sorted(found(wanted)) for wanted in asked] == [[2], [2], [1, 2]]
 
 

@@ -77,6 +77,15 @@ def test_two_agents_work_at_once_and_hand_back_what_they_found(user: User) -> No
     )
     assert recalled.code == 0
     assert "def f(): return 1" in user.outputs(session)[-1]
+    # Also where it may look at itself alone, what its agents saw is found by words.
+    looks = {"calls": [{"name": "recall", "arguments": {"query": "def", "kind": "output"}}]}
+    only = ("-r", session, "--config", 'recall.scope="session"')
+    found = user.ask(
+        looks, {"calls": [{"name": "recall", "arguments": {"ref_id": reference}}]}, {"text": "ok"}, flags=only
+    )
+    assert found.code == 0
+    assert all(line["agent"][:8] in user.outputs(session)[-2] for line in done)
+    assert "def f(): return 1" in user.outputs(session)[-1]
     (listed,) = user.ebb("sessions", "list", "--json").lines
     assert (listed["id"], {one["agent"] for one in listed["agents"]}) == (session, {"explore", "review"})
     assert {one["id"] for one in listed["agents"]} == {line["agent"] for line in done}
@@ -127,6 +136,14 @@ def test_an_agent_of_a_trusted_project_is_told_its_text_and_has_no_more_than_its
     assert not (user.project / "b.py").exists()
     told = [line["text"] for line in run.lines if line["type"] == "noticed"]
     assert told == ["the agent `.claude/agents/broken.md` is left out: it has no description"]
+
+
+def test_tools_that_are_none_here_are_named_in_one_line(user: User) -> None:
+    bring(user, ".claude/agents/a.md", LOOKER.replace("Read, Bash(git log:*)", "Read, Sparkle, NotebookRead, Skill"))
+    bring(user, ".claude/agents/b.md", LOOKER.replace("looker", "b").replace("Read,", "mcp__x, Sparkle, read_file,"))
+    run = user.ask({"text": "ok"}, flags=("--trust",), form="stream-json")
+    told = [line["text"] for line in run.lines if line["type"] == "noticed"]
+    assert told == ["agents name tools that are not there here: `Sparkle` (looker, b)"]
 
 
 def test_an_agent_of_a_project_that_is_not_trusted_is_named_and_not_sent_off(user: User) -> None:
