@@ -3,6 +3,7 @@ and the points to which it can be taken back. It knows rows and bytes, not what 
 
 import os
 import sqlite3
+import sys
 import time
 import zlib
 from collections import deque
@@ -13,6 +14,11 @@ from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
 from typing import NamedTuple
+
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
 
 from store.errors import StoreError, explained, translated
 
@@ -28,7 +34,11 @@ _THREADS = max(2, min(4, os.cpu_count() or 1))
 """Threads that compress: more of them would wait for the one that reads."""
 _MANY = 500
 """Contents from which on it is quicker to know all that is kept than to ask about each."""
-VERSION = 1
+VERSION = 2
+"""Since 2, frames are compressed by Zstandard; those of 1 by deflate stay as they are."""
+_RAW, _DEFLATE, _ZSTD = 0, 1, 2
+"""How a frame is kept."""
+_LEVEL = 3
 
 
 class FolderRow(NamedTuple):
@@ -85,7 +95,7 @@ class CheckpointStore:
         if version == VERSION:
             return
         with self.transaction():
-            for statement in _SCHEMA:
+            for statement in () if version else _SCHEMA:
                 self._db.execute(statement)
             self._db.execute(f"pragma user_version = {VERSION}")
 
@@ -129,11 +139,11 @@ class CheckpointStore:
         with self._translated():
             return {digest for (digest,) in self._db.execute("select digest from contents")}
 
-    def put(self, contents: Sequence[tuple[bytes, bytes]], packed: tuple[bool, bytes] | None = None) -> None:
+    def put(self, contents: Sequence[tuple[bytes, bytes]], packed: tuple[int, bytes] | None = None) -> None:
         """Keeps bytes with their digests as one frame; what is there already stays where it is. To be called in a
         transaction. `packed`: what `pack` made of all of them."""
-        is_packed, data = packed or pack(b"".join(content for _, content in contents))
-        frame = self._db.execute("insert into frames (packed, data) values (?, ?)", (is_packed, data)).lastrowid
+        how, data = packed or pack(b"".join(content for _, content in contents))
+        frame = self._db.execute("insert into frames (packed, data) values (?, ?)", (how, data)).lastrowid
         at, rows = 0, []
         for digest, content in contents:
             rows.append((digest, frame, at, len(content)))
@@ -158,10 +168,10 @@ class CheckpointStore:
             ).fetchone()
         if row is None:
             raise StoreError("missing", "what the file held is not kept any more")
-        start, size, is_packed, data = row
+        start, size, how, data = row
         try:
-            whole = zlib.decompress(data, -15) if is_packed else data
-        except zlib.error as error:
+            whole = _unpacked(how, data)
+        except (zlib.error, zstd.ZstdError) as error:
             raise StoreError("corrupt", f"`{self.path}` is damaged: {error}") from error
         return bytes(whole[start : start + size])
 
@@ -291,7 +301,7 @@ class _Keeper:
         self._size = 0
         self._coming: set[bytes] = set()
         self._asked = 0
-        self._packing: deque[tuple[list[tuple[bytes, bytes]], Future[tuple[bool, bytes]]]] = deque()
+        self._packing: deque[tuple[list[tuple[bytes, bytes]], Future[tuple[int, bytes]]]] = deque()
 
     def take(self, digest: bytes, content: bytes) -> None:
         self._asked += 1
@@ -325,18 +335,24 @@ class _Keeper:
                     self._store.put(contents, packed.result())
 
 
-def _packed(contents: Sequence[tuple[bytes, bytes]]) -> tuple[bool, bytes]:
+def _packed(contents: Sequence[tuple[bytes, bytes]]) -> tuple[int, bytes]:
     return pack(b"".join(content for _, content in contents))
 
 
-def pack(data: bytes) -> tuple[bool, bytes]:
-    """The bytes compressed where that makes them smaller, and whether it did."""
+def pack(data: bytes) -> tuple[int, bytes]:
+    """How the bytes are to be kept, compressed where that makes them smaller, and as what."""
     sample = data[:_SAMPLE]
-    if len(zlib.compress(sample, 1, -15)) < len(sample) * 0.95:
-        packed = zlib.compress(data, 1, -15)
+    if len(zstd.compress(sample, 1)) < len(sample) * 0.95:
+        packed = zstd.compress(data, _LEVEL)
         if len(packed) < len(data):
-            return True, packed
-    return False, data
+            return _ZSTD, packed
+    return _RAW, data
+
+
+def _unpacked(how: int, data: bytes) -> bytes:
+    if how == _ZSTD:
+        return zstd.decompress(data)
+    return zlib.decompress(data, -15) if how == _DEFLATE else data
 
 
 _SCHEMA = (

@@ -230,6 +230,7 @@ class Child(_Program):
             self._may_write.set()
             self._waiting.clear()
             self._resume()
+            self._family.look()
             self.close_input()
             await within(grace / 2, self.exited)
             if self.signal(signal.SIGTERM):

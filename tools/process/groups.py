@@ -61,6 +61,10 @@ class ProcessFamily:
             _signal_group(group, number)
         return is_there
 
+    def look(self) -> None:
+        """Finds what descends from it now: a parent that ends by itself leaves no trace of whose its children were."""
+        self._find_others()
+
     def is_alone(self) -> bool:
         """Whether of all that it started at most the process is left that cleans up behind the others."""
         processes = dict(_processes())

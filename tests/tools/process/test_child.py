@@ -8,7 +8,8 @@ import pytest
 
 from tests.tools.test_bash import is_running
 from tests.waiting import soon
-from tools.process.child import Exit, answer_of
+from tools.mcp.log import ServerLog
+from tools.process.child import Exit, answer_of, started
 from tools.process.shell import Launch
 
 MOST = 1000
@@ -44,6 +45,15 @@ async def test_a_program_that_takes_too_long_is_ended_with_its_children(command:
 
 async def test_what_a_program_started_ends_with_it(tmp_path: Path) -> None:
     assert (await ask("sleep 600 & echo $! > pid", tmp_path)).code == 0
+    await soon(lambda: not is_running(tmp_path / "pid"))
+
+
+async def test_a_daemon_of_a_server_ends_with_it_though_the_server_left_first(tmp_path: Path) -> None:
+    daemon = "setsid sh -c 'echo $$ > new; mv new pid; exec sleep 600' & cat >/dev/null"
+    server = await started(Launch(("/bin/sh", "-c", daemon), os.environ), tmp_path, ServerLog(tmp_path / "log"), MOST)
+    await soon((tmp_path / "pid").exists)
+    await server.end()
+    assert server.code == 0
     await soon(lambda: not is_running(tmp_path / "pid"))
 
 

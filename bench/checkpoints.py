@@ -1,0 +1,108 @@
+"""What checkpoints of a large folder cost: the first, later ones with ten files changed, and a thousand on the disk.
+
+    python -m bench.checkpoints [FILES [POINTS]]
+
+The folder is made of the Python sources on this machine, each file another one, fifty to a folder. Reading it once
+comes first, so that nothing waits for the disk.
+"""
+
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from agent.checkpoints.project import ProjectCheckpoints
+from agent.checkpoints.undo_points import TurnPlace
+from agent.checkpoints.work_tree import Limits
+from bench.measure import row
+
+LIMITS = Limits(files=100_000, file_bytes=10_000_000, all_bytes=2_000_000_000)
+CHANGED = 10
+"""Files that each turn changes."""
+IN_FOLDER = 50
+LARGEST = 30_000
+"""Bytes of a source that is taken."""
+FIRST, LATER, KEPT_MB = 5.0, 0.150, 200.0
+"""What is held: seconds, seconds, and megabytes."""
+
+
+def sources() -> Iterator[bytes]:
+    """Python sources of this machine, again and again."""
+    paths = [
+        path
+        for top in dict.fromkeys((sys.base_prefix, sys.prefix))
+        for path in sorted(Path(top).rglob("*.py"))
+        if 0 < path.stat().st_size <= LARGEST
+    ]
+    while True:
+        yield from (path.read_bytes() for path in paths)
+
+
+def make_tree(root: Path, files: int) -> int:
+    """Files with text of which no two are the same; their bytes together."""
+    whole = 0
+    for number, text in zip(range(files), sources(), strict=False):
+        at = number // IN_FOLDER
+        folder = root / f"part{at // 40:03}" / f"module{at:05}"
+        if number % IN_FOLDER == 0:
+            folder.mkdir(parents=True)
+        content = b"# %d\n%s" % (number, text)
+        (folder / f"file{number:06}.py").write_bytes(content)
+        whole += len(content)
+    return whole
+
+
+def change(root: Path, turn: int, files: int) -> None:
+    """One line more in each of ten files, as an agent would write it."""
+    for each in range(CHANGED):
+        number = (turn * 7_919 + each * 4_999) % files
+        at = number // IN_FOLDER
+        path = root / f"part{at // 40:03}" / f"module{at:05}" / f"file{number:06}.py"
+        with path.open("ab") as file:
+            file.write(b"TURN_%d_%d = %d\n" % (turn, each, turn * each))
+
+
+def taken(folder: Path) -> float:
+    """Megabytes of the disk."""
+    return sum(path.stat().st_blocks * 512 for path in folder.rglob("*") if path.is_file()) / 1e6
+
+
+def main(arguments: list[str]) -> int:
+    files, points = (int(one) for one in (arguments + ["50000", "1000"][len(arguments) :])[:2])
+    load = f"{os.getloadavg()[0]:.1f}"
+    with tempfile.TemporaryDirectory(dir=os.environ.get("TMPDIR")) as folder:
+        root, data = Path(folder) / "work", Path(folder) / "data"
+        whole = make_tree(root, files)
+        began = time.perf_counter()
+        subprocess.run(["tar", "-cf", "-", str(root)], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=True)
+        print(
+            f"{files:,} files, {whole / 1e6:,.0f} MB, read by tar in {time.perf_counter() - began:.1f} s, load {load}"
+        )
+        time.sleep(2.2)  # what is as new as the look is read again; nobody's project is
+        project = ProjectCheckpoints(data, root, LIMITS, LIMITS.all_bytes)
+        began, cpu = time.perf_counter(), time.process_time()
+        assert project.begin(TurnPlace("s", 0, "first"), in_job=False, stopped=lambda: False) == ""
+        seconds, cpu = time.perf_counter() - began, time.process_time() - cpu
+        print(row("the first", [seconds], "s", FIRST), f"  processor {cpu:.1f} s, {taken(data):.0f} MB on the disk")
+        later = []
+        for turn in range(1, points + 1):
+            place = TurnPlace("s", turn, f"turn {turn}")
+            assert project.begin(place, in_job=False, stopped=lambda: False) == ""
+            change(root, turn, files)
+            began = time.perf_counter()
+            assert project.end(place) == ""
+            later.append(time.perf_counter() - began)
+            project.finish(place)
+        print(row(f"later, {CHANGED} files changed", later, "s", LATER), f"  mean {statistics.mean(later):.3f} s")
+        print(row(f"{points:,} points, before it is closed", [taken(data)], "MB", KEPT_MB))
+        project.close()
+        print(row(f"{points:,} points, closed", [taken(data)], "MB", KEPT_MB))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
