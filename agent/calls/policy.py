@@ -33,7 +33,7 @@ from agent.calls.network_rules import NETWORK, check_place, means_place
 from agent.config.options import Mode
 from agent.errors import ConfigError
 from tools.base import Effect, ReadOnlyAccess
-from tools.commands.nested import hides_a_command, readings
+from tools.commands.nested import has_unread_texts, hides_a_command, readings
 from tools.files.autorun import first_that_runs_later, folded, runs_later
 from tools.files.command_paths import CommandPaths
 from tools.lazy import dataclass, regex
@@ -319,7 +319,7 @@ def _may_deny(rule: Rule, asked: PermissionRequest, root: str) -> bool:
     if not rule.prefix:
         return False
     if asked.effect == "run":
-        return _names(rule, asked) and any(map(hides_a_command, asked.subjects))
+        return _names(rule, asked) and any(hides_a_command(line) or has_unread_texts(line) for line in asked.subjects)
     if asked.effect == "serve":
         return _names(rule, asked)
     return _hides_content(rule, asked) and any(_is_same_or_within(_place(rule, root), path) for path in asked.subjects)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from fnmatch import fnmatchcase
 
 from agent.hooks.tool_names import PATHS, ToolView
-from tools.commands.nested import WRAPPERS, behind_assignments, hides_a_command, program_of, readings
+from tools.commands.nested import WRAPPERS, behind_assignments, has_unread_texts, hides_a_command, program_of, readings
 from tools.search.globs import GlobError, parse
 
 
@@ -20,7 +20,11 @@ def is_met(condition: str, view: ToolView, root: str, project: str, home: str) -
     if pattern in ("", "*", "**"):
         return True
     if isinstance(command := view.input.get("command"), str):
-        return hides_a_command(command) or any(_fits(pattern, line) for line in _lines(command))
+        return (
+            hides_a_command(command)
+            or has_unread_texts(command)
+            or any(_fits(pattern, line) for line in _lines(command))
+        )
     if pattern.startswith("domain:"):
         return _is_of_domain(str(view.input.get("url", "")), pattern.removeprefix("domain:"))
     for key in PATHS:

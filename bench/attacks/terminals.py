@@ -43,6 +43,8 @@ def in_terminal(places: Places, steps: Sequence[Step], *words: str, typed: Seque
     ours, theirs = pty.openpty()
     before = termios.tcgetattr(theirs)
     waiting, read, code = list(typed), bytearray(), None
+    slower = max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))  # a busy machine is no quiet program
+    idle, longest = _IDLE * slower, (_LONGEST + _IDLE * len(typed)) * slower
     with FakeProvider(steps) as server:
         given = {**KEYS, **OFF, "ANTHROPIC_BASE_URL": server.url, "HOME": str(places.home), "TERM": "xterm-256color"}
         process = subprocess.Popen(
@@ -50,7 +52,7 @@ def in_terminal(places: Places, steps: Sequence[Step], *words: str, typed: Seque
             stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True,
         )  # fmt: skip
         began, last = time.monotonic(), time.monotonic()
-        while time.monotonic() - began < _LONGEST + _IDLE * len(typed):
+        while time.monotonic() - began < longest:
             if select.select([ours], [], [], 0.1)[0]:
                 try:
                     read += os.read(ours, 65_536)
@@ -61,13 +63,13 @@ def in_terminal(places: Places, steps: Sequence[Step], *words: str, typed: Seque
                 last = time.monotonic()
             elif process.poll() is not None:
                 break
-            elif time.monotonic() - last > _IDLE:
+            elif read and time.monotonic() - last > idle:
                 if not waiting:
                     break
                 text = waiting.pop(0)  # a little at a time: who does not read meanwhile would wait for ever
                 os.write(ours, text[:_PIECE].encode("utf-8", "surrogateescape"))
                 waiting[:0] = [text[_PIECE:]] if text[_PIECE:] else []
-                last = time.monotonic() - (_IDLE if text[_PIECE:] else 0)
+                last = time.monotonic() - (idle if text[_PIECE:] else 0)
         if process.poll() is None:
             process.send_signal(signal.SIGTERM)
         try:

@@ -15,6 +15,8 @@ LONGEST = 10_000
 MOST_NODES = 500
 """Pieces of a line, beyond which nobody reads on: a millisecond is over."""
 _MOST_HEREDOCS = 8
+_LONG, _MOST_WORDS = 2_000, 40
+"""Of a line longer than this nothing is proved where it holds more words: to look at what each names takes long."""
 DEEPEST = 20
 """Substitutions inside substitutions, beyond which nobody reads on."""
 
@@ -209,6 +211,8 @@ class _Reader:
             self.check_gaps([self.spans[at] for at in order])
         if not commands:
             self.doubt("there is no command in it")
+        if len(self.text) > _LONG and sum(len(command.words) for command in commands) > _MOST_WORDS:
+            self.doubt("there is much in it")
         is_broken = root.has_error or self.is_too_deep
         return CommandLine(commands, self.problem, is_broken, tuple(self.redirections), self.is_in_background)
 

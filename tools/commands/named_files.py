@@ -8,7 +8,7 @@ from itertools import islice
 
 from tools.commands.dangers import runs_texts
 from tools.commands.grammar import Command, Redirection, Word, read
-from tools.commands.nested import behind_assignments, program_of, texts_in, wrapped_at
+from tools.commands.nested import MOST_TEXTS, behind_assignments, program_of, texts_in, wrapped_at
 from tools.commands.programs import set_of
 from tools.commands.proof import proof_of
 from tools.lazy import dataclass, regex
@@ -51,7 +51,7 @@ def named_files(text: str) -> tuple[NamedFile, ...]:
 
 
 def _named(text: str, depth: int) -> Iterator[NamedFile]:
-    line, place = read(text), ""
+    line, place, left = read(text), "", MOST_TEXTS
     for one in line.redirections:
         yield from _redirected(one, place)
     for command in line.commands:
@@ -59,8 +59,10 @@ def _named(text: str, depth: int) -> Iterator[NamedFile]:
             yield from _redirected(one, place)
         words = command.words[behind_assignments(command.texts) :]
         for at, word in enumerate(words):
-            if depth < _DEEPEST and at and not word.is_bare and runs_texts(command):
-                for inner in texts_in(word.text):
+            if depth < _DEEPEST and left and at and not word.is_bare and runs_texts(command):
+                found = tuple(texts_in(word.text))
+                left -= bool(found)
+                for inner in found:
                     yield from _named(inner, depth + 1)
         for file in _of_command(words):
             folder = file.folder and posixpath.join(place, file.folder)

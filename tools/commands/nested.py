@@ -6,6 +6,7 @@ What it cannot see: a text that is decoded first, a copy of a shell under anothe
 import base64
 import re
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 
 from tools.commands.grammar import RESERVED, Command, Word, read
 from tools.lazy import regex
@@ -22,11 +23,14 @@ _ASSIGNMENT = regex(r"[A-Za-z_]\w*(\[.*?\])?\+?=", re.DOTALL)
 _DURATION = regex(r"[0-9.]+[smhd]?")
 _VARIABLE = regex(r"\$\{?([A-Za-z_]\w*)\}?")
 _HEX, _BASE64 = regex(r"(?:[0-9a-fA-F]{2}){4,1000}"), regex(r"[A-Za-z0-9+/]{6,2000}={0,2}")
+_MAY_BE_LINE = regex(r"[\s;&|`$]")
 _DECODERS = ("base64", "b64", "xxd", "openssl", "hex")
 _LONGEST_TEXT = 2_000
 """Characters of a text inside a line, beyond which it is not read as commands: what is none takes the grammar long."""
 _DEEPEST = 3
 """Texts inside texts, beyond which nobody reads on."""
+MOST_TEXTS = 6
+"""Texts in a line that are read as commands, also what is decoded."""
 
 
 def behind_assignments(command: Sequence[str]) -> int:
@@ -64,20 +68,33 @@ def hides_a_command(text: str) -> bool:
     return line.is_broken or any(map(_hides, line.commands))
 
 
-def readings(text: str, depth: int = 0) -> Iterator[tuple[str, ...]]:
+def readings(text: str) -> Sequence[tuple[str, ...]]:
     """The words of each command of the line, and of the texts in it that may be commands themselves: with the values
     that the line gives to variables, too, and as what the line decodes."""
-    commands = read(text).commands
-    yield from _with_values(commands)
-    decodes = any(sign in text for sign in _DECODERS)
-    for command in commands:
-        yield command.texts
-        for word in command.words:
-            if depth < _DEEPEST and decodes and (decoded := _decoded(word.text)):
-                yield from readings(decoded, depth + 1)
-            if depth < _DEEPEST and not word.is_bare:
-                for inner in texts_in(word.text):
-                    yield from readings(inner, depth + 1)
+    return _all_readings(text)[0]
+
+
+def has_unread_texts(text: str) -> bool:
+    """Whether there are more such texts in it than are read."""
+    return _all_readings(text)[1]
+
+
+@lru_cache(maxsize=64)  # every rule looks at the same few lines
+def _all_readings(text: str) -> tuple[Sequence[tuple[str, ...]], bool]:
+    waiting, found, count = [(text, 0)], list[tuple[str, ...]](), 0
+    while waiting:
+        text, depth = waiting.pop()
+        commands = read(text).commands
+        found += _with_values(commands)
+        decodes = any(sign in text for sign in _DECODERS)
+        for command in commands:
+            found.append(command.texts)
+            for word in command.words if depth < _DEEPEST else ():
+                inner = [decoded] if decodes and (decoded := _decoded(word.text)) else []
+                inner += texts_in(word.text) if not word.is_bare else ()
+                count += bool(inner)
+                waiting += [(each, depth + 1) for each in inner] if count <= MOST_TEXTS else ()
+    return found, count > MOST_TEXTS
 
 
 def _with_values(commands: Sequence[Command]) -> Iterator[tuple[str, ...]]:
@@ -112,7 +129,7 @@ def texts_in(word: str) -> Iterator[str]:
     if len(word) > _LONGEST_TEXT:
         return
     for text in dict.fromkeys((word, re.sub(r"^-\w+?(?=[^-\w]|$)|^-\w", "", word), word.rpartition("!")[2])):
-        if re.search(r"[\s;&|`$]", text):
+        if _MAY_BE_LINE.search(text):
             yield text
 
 

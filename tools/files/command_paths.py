@@ -3,16 +3,19 @@ files that something obeys by itself, and names that links lead elsewhere."""
 
 import os
 import posixpath
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from fnmatch import fnmatchcase
 
 from tools.commands.named_files import NamedFile, named_files
 from tools.files.autorun import runs_later
 from tools.lazy import dataclass
-from tools.secrets.files import holds_secrets
+from tools.secrets.files import SIGNS_OF_SECRETS, holds_secrets
 
 _MOST_NAMES = 2_000
 """Names in a folder that a pattern is tried on."""
+_LONG, _MOST_IN_LONG = 2_000, 20
+"""Of a line longer than this no more names are looked up, unless one may be of a file with secrets or it changes some:
+such a line is proved to look in no case, and where links lead is asked of what is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +33,10 @@ class CommandPaths:
 def command_paths(line: str, root: str) -> CommandPaths:
     """Those of one command line. `root`: the working folder, absolute and resolved."""
     secret, obeyed, led = dict[str, None](), dict[str, None](), dict[str, None]()
-    for file in named_files(line):
+    files = named_files(line)
+    if len(line) > _LONG and len(files) > _MOST_IN_LONG and not _may_matter(line, files):
+        files = files[:_MOST_IN_LONG]
+    for file in files:
         if file.folder and not os.path.isdir(posixpath.join(root, os.path.expanduser(file.folder))):
             continue
         for written in _expanded(file, root):
@@ -43,6 +49,11 @@ def command_paths(line: str, root: str) -> CommandPaths:
             elif not file.changes and file.is_sure and path != meant:
                 led[path] = None
     return CommandPaths(tuple(secret), tuple(obeyed), tuple(led))
+
+
+def _may_matter(line: str, files: Sequence[NamedFile]) -> bool:
+    small = line.casefold()
+    return any(file.changes or file.globs for file in files) or any(sign in small for sign in SIGNS_OF_SECRETS)
 
 
 def _real(path: str) -> str:

@@ -19,6 +19,8 @@ SECRET_FILES = (
     *(f"{start}*" for start in _SECRET_STARTS),
 )
 """Patterns for their names alone, where folders are named on their own."""
+SIGNS_OF_SECRETS = (*_SECRET_NAMES, *_SECRET_FOLDERS, *_SECRET_ENDS, *_SECRET_STARTS, ".git/config")
+"""One of these stands in small letters in every line that names such a file."""
 SECRET_FOLDERS = tuple(sorted(_SECRET_FOLDERS))
 
 SECRETS_BELOW_HOME = (

@@ -1,6 +1,6 @@
 import pytest
 
-from tools.commands.nested import hides_a_command, readings
+from tools.commands.nested import MOST_TEXTS, has_unread_texts, hides_a_command, readings
 
 
 @pytest.mark.parametrize(
@@ -42,3 +42,11 @@ def test_a_long_text_for_a_shell_is_not_read_and_hides_what_it_runs() -> None:
     assert hides_a_command(text)
     assert not hides_a_command(text.replace("bash -c", "echo"))
     assert len(list(readings(text))) == 1
+
+
+def test_beyond_some_texts_a_line_is_known_to_hold_more_than_was_read() -> None:
+    texts = [f"'ls {number}; rm x'" for number in range(MOST_TEXTS)]
+    whole, more = f"a {' '.join(texts)}", f"a {' '.join(texts)} 'rm y'"
+    assert ("rm", "x") in readings(whole)
+    assert [has_unread_texts(line) for line in (whole, more, "a " * 400)] == [False, True, False]
+    assert has_unread_texts(f'bash -c "{more}"')

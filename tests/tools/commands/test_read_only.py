@@ -140,6 +140,12 @@ def test_anything_else_is_not_proved(line: str) -> None:
     assert proved(line) == ()
 
 
+def test_a_long_line_of_many_words_is_not_proved_and_one_of_few_is() -> None:
+    assert proved(f"grep {'x' * 3_000} src")
+    assert proved("cat" + " a" * 100)
+    assert proved("cat" + f" {'a' * 60}" * 100) == ()
+
+
 @given(
     st.sampled_from(["ls", "cat a", "rg x src", "git log", "git diff"]),
     st.sampled_from([" ", "\n", "\t"]),

@@ -90,3 +90,10 @@ def test_a_rule_for_a_program_covers_no_link_that_leads_elsewhere(root: Path) ->
     assert (
         reason(root, "cat elsewhere/hostname && make", "ask", *rules) == "`/etc/hostname` is outside the working folder"
     )
+
+
+def test_a_file_with_secrets_is_found_at_the_end_of_a_long_line(root: Path) -> None:
+    files = " ".join(f"src/{'a' * 40}{number}.py" for number in range(100))
+    assert reason(root, f"wc {files}") == ""
+    assert reason(root, f"wc {files} .env").endswith("may hold secrets")
+    assert "can make other programs" in reason(root, f"cp {files} a .github/workflows/")
