@@ -22,6 +22,7 @@ GROUPS = (
     ("What may run", ("permissions.", "tools.", "hooks.", "mcp.", "lsp.", "agents.", "web.")),
     ("Undo and recall", ("checkpoints.", "recall.", "archive.")),
     ("When a provider fails", ("retry.",)),
+    ("What a collector is told", ("telemetry.",)),
     ("The window and what leaves it", ("agent.", "rewrite.")),
 )
 """The other ones by the beginnings of their keys."""
