@@ -20,7 +20,7 @@ from agent.context.offload import Offloading
 from agent.context.prompt import Instructions
 from agent.context.reminder_notes import Surroundings
 from agent.context.settings import Caps, CompactionSettings, RewritePatience
-from agent.context.small_window import SMALL
+from agent.context.small_window import SMALL, is_spared
 from agent.context.summary import Wishes
 from agent.debug import Debug, is_asked_for
 from agent.errors import ConfigError
@@ -181,10 +181,14 @@ def offered_tools(tools: Sequence[Tool], mode: Mode, *, attended: bool) -> tuple
     return (*offered, SubmitPlan()) if mode == "plan" else offered
 
 
-def missing_tools(config: Config, *, attended: bool) -> frozenset[str]:
-    """The names of built-in tools that the user has left out, and of those that need somebody where nobody is there."""
+def missing_tools(config: Config, windows: Sequence[Window], *, attended: bool) -> frozenset[str]:
+    """The names of built-in tools that the user has left out, of those that none of the windows is offered, and of
+    those that need somebody where nobody is there."""
     known = {tool.name for tool in builtin_tools()}
     left_out = known - set(config.tools_allowed or known) | known & set(config.tools_denied)
+    if not config.tools_allowed and windows:
+        sizes = [window.effective for window in windows]
+        left_out |= {name for name in known if all(is_spared(name, size, has_jobs=True) for size in sizes)}
     return frozenset(left_out if attended else left_out | {ASKING})
 
 
@@ -272,7 +276,7 @@ def system_text(
         mode=mode,
         attended=attended,
         model=model,
-        missing=missing_tools(config, attended=attended),
+        missing=missing_tools(config, windows, attended=attended),
         is_short=all(window.effective < SMALL for window in windows),
     )
     if config.may_have_extensions:

@@ -5,19 +5,19 @@ from dataclasses import replace
 
 from agent.context.tool_selection import CALL, SEARCH, ToolSpec
 
-SMALL = 8_000
+SMALL = 16_000
 """Tokens that requests may take below which definitions are to leave them to the work."""
 SPARED = frozenset(
     {
-        *("apply_patch", "edit_notebook", "web_fetch", "web_search", "todo", "compact_context", "ask_user", "task"),
+        *("edit_notebook", "web_fetch", "web_search", "todo", "compact_context", "ask_user", "task"),
         *("memory", "repo_map", "symbols", "diagnostics"),
     }
 )
 """Tools that work can do without."""
 _OURS = ("builtin", "rare")
-JOBLESS, FOR_JOBS = 32_000, frozenset({"bash_output", "bash_kill"})
-"""Tokens below which tools are offered only once there is a job that they are for: models with such windows call them
-for what any command has printed."""
+MIDDLE, PATCH, FOR_JOBS = 32_000, "apply_patch", frozenset({"bash_output", "bash_kill"})
+"""Tokens below which no patches are asked for, whose form models with such windows miss, and tools for jobs are offered
+only once there is one: such models call them for what any command has printed."""
 TINY, NEEDED = 4_000, frozenset({"read", "write", "edit", "bash", "read_result", "recall"})
 """Tokens below which there is room for nothing but these, the last two since outputs are named by them."""
 
@@ -36,7 +36,7 @@ _SHORT: Mapping[str, tuple[str, tuple[str, ...]]] = {
 def for_window(specs: Sequence[ToolSpec], effective: int, *, has_jobs: bool = False) -> tuple[ToolSpec, ...]:
     """The tools as they are offered where requests may take so many tokens. Those of servers stay as they are.
     `has_jobs`: a command was started in the background."""
-    if effective >= JOBLESS:
+    if effective >= MIDDLE:
         return tuple(specs)
     return tuple(
         _shortened(spec) if spec.kind == "builtin" and effective < SMALL else spec
@@ -47,8 +47,10 @@ def for_window(specs: Sequence[ToolSpec], effective: int, *, has_jobs: bool = Fa
 
 def is_spared(name: str, effective: int, *, has_jobs: bool = False) -> bool:
     """Whether a tool that came with the program is not offered where requests may take so many tokens."""
+    if name == PATCH:
+        return effective < MIDDLE
     if name in FOR_JOBS:
-        return effective < JOBLESS and not has_jobs
+        return effective < MIDDLE and not has_jobs
     is_needed = name in NEEDED or name in (SEARCH, CALL)
     return effective < SMALL and (name in SPARED or (effective < TINY and not is_needed))
 

@@ -7,6 +7,7 @@ import pytest
 
 from agent.config.load import load_config
 from agent.config.options import MODES
+from agent.context.budget import Window
 from agent.context.reminder_notes import MODES as MEANINGS
 from agent.context.reminder_notes import PRESENCE
 from agent.context.settings import Caps, CompactionSettings, RewritePatience
@@ -20,7 +21,7 @@ from agent.messages import Note, ToolOutput, User
 from agent.providers.base import Request
 from agent.providers.wires.scripted import Scripted
 from agent.session import Session
-from agent.session_settings import NO_SANDBOX, compacting_of, limits_of, policy_of, roots_of, tools_for
+from agent.session_settings import NO_SANDBOX, compacting_of, limits_of, missing_tools, policy_of, roots_of, tools_for
 from agent.window.turn_limits import TurnLimits
 from tests.agent.mcp.serving import House, say
 from tests.kit.project import Project
@@ -67,6 +68,16 @@ def test_whoever_is_careful_waits_longer_for_each_rewrite(tmp_path: Path) -> Non
 def test_in_a_small_window_less_stays(tmp_path: Path) -> None:
     config = load_config(tmp_path, {"EBB_HOME": str(tmp_path)}, {})
     assert compacting_of(config, 10_000).caps == Caps(2000, 2000, 1000, 1250, 2500)
+
+
+def test_a_tool_that_no_window_is_offered_is_missing_unless_it_was_chosen(tmp_path: Path) -> None:
+    def missing(*sizes: int, told: tuple[str, ...] = ()) -> frozenset[str]:
+        config = load_config(tmp_path, {"EBB_HOME": str(tmp_path)}, {}, told)
+        return missing_tools(config, [Window(size, 0, 0) for size in sizes], attended=True)
+
+    assert missing(31_999) == {"apply_patch"}
+    assert missing(31_999, 32_000) == missing() == frozenset()
+    assert "apply_patch" not in missing(31_999, told=('tools.allowed=["apply_patch"]',))
 
 
 def test_what_is_for_notebooks_is_offered_where_there_are_some(tmp_path: Path) -> None:

@@ -16,15 +16,18 @@ def test_a_window_with_room_is_offered_all() -> None:
 
 
 def test_tools_for_jobs_are_offered_in_a_small_window_once_there_is_a_job() -> None:
-    without = tuple(spec for spec in (*OWN, SERVED) if spec.name not in ("bash_output", "bash_kill"))
+    without = tuple(spec for spec in (*OWN, SERVED) if spec.name not in ("bash_output", "bash_kill", "apply_patch"))
     assert for_window((*OWN, SERVED), 31_999) == without
-    assert for_window((*OWN, SERVED), 31_999, has_jobs=True) == (*OWN, SERVED)
+    assert for_window((*OWN, SERVED), 16_000) == without
+    unpatched = tuple(spec for spec in (*OWN, SERVED) if spec.name != "apply_patch")
+    assert for_window((*OWN, SERVED), 31_999, has_jobs=True) == unpatched
     with_jobs = {spec.name for spec in for_window(OWN, 3_900, has_jobs=True)}
     assert with_jobs - {spec.name for spec in for_window(OWN, 3_900)} == {"bash_output", "bash_kill"}
 
 
 def test_a_small_window_keeps_what_brings_outputs_back_and_what_finds_tools() -> None:
     found = ["tool_search", "call_tool", "mcp__tracker__todo"]
+    assert names(15_999) == names(5_000)
     assert names(5_000) == ["read", "write", "edit", "bash", "glob", "grep", "read_result", "recall", *found]
     assert names(3_900) == ["read", "write", "edit", "bash", "read_result", "recall", *found]
 
