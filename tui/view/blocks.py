@@ -231,6 +231,16 @@ class SessionView:
     def plus(self, *blocks: Block) -> "SessionView":
         return replace(self, turn=self.turn + blocks)
 
+    def settled(self) -> "SessionView":
+        """The same with nothing streaming any more."""
+        if not any(isinstance(block, AnswerText | Thought) and block.streaming for block in self.turn):
+            return self
+        turn = tuple(
+            replace(block, streaming=False) if isinstance(block, AnswerText | Thought) and block.streaming else block
+            for block in self.turn
+        )
+        return replace(self, turn=turn)
+
 
 def opens(block: Block) -> bool:
     """Whether there is more to a block than the line it shows."""

@@ -34,7 +34,8 @@ from agent.events.view import CompactionStarted, ContextCompacted
 from agent.messages import Assistant, Conversation, Image, Note, Reasoning, Text, ToolCall, ToolOutput, Usage, User
 from tui.view.blocks import AnswerText, Call, Failure, Notice, Retry, SessionView, SummaryBlock, Thought, UserText
 from tui.view.receipts import Compaction, RunningCompaction
-from tui.view.reduce import TAIL, advance
+from tui.view.reduce import advance
+from tui.view.reduce_calls import TAIL
 from tui.view.resumed import view_of
 
 BEGIN = (TurnStarted("s", "m", "go"), StepStarted(1))
