@@ -1,19 +1,23 @@
 """Commands that go on with another session or another model, or end this one."""
 
 from time import time
+from typing import TYPE_CHECKING
 
-from agent.archive.tree import Said, Tree, rows_of
+from agent.archive.tree import Said, Tree, changed_since, rows_of
 from agent.checkpoints.undo_points import UndoPoint, turns_since
 from agent.errors import AgentError
 from tui.actions.command_context import CommandContext
 from tui.actions.undo import agreed_to, carry_out
-from tui.session.controller import go_back, tree_here
 from tui.session.session_list import SessionList
 from tui.text.sanitise import visible_line
 from tui.view.blocks import UserText
 from tui.view.models import models_panel, offers_here
-from tui.view.session_tree import tree_panel
+from tui.view.session_tree import rewound, tree_panel
 from tui.view.sessions import deleted_told
+
+if TYPE_CHECKING:
+    from agent.archive.library import Library
+    from tui.session.controller import SessionController
 
 
 async def resume(context: CommandContext, id: str) -> None:
@@ -45,7 +49,7 @@ async def rewind(context: CommandContext, _: str) -> None:
     """Goes on before one of the user's messages, which comes back to the prompt, or brings files back to what they were
     then, or does both. The session stays as it is."""
     library, session = await context.controller.sessions.library(), context.controller.session
-    tree = await tree_here(context.controller, library)
+    tree = await _tree_here(context.controller, library)
     if tree is None or session is None:
         return
     rows = rows_of(tree, session.id)
@@ -64,12 +68,32 @@ async def rewind(context: CommandContext, _: str) -> None:
         if files is None and (points or taken.action == "files"):
             return
     if taken.action != "files":
-        if not await go_back(context.controller, library, tree, said, with_files=files is not None):
+        if not await _go_back(context.controller, library, tree, said, with_files=files is not None):
             return
         context.show_session()
         context.write(said.text)
     if files is not None:
         await carry_out(context, files, "rewind")
+
+
+async def _tree_here(controller: "SessionController", library: "Library") -> Tree | None:
+    """The user's messages of the session and its forks; None when there is nothing to go back to, which is told."""
+    tree = await library.tree(controller.session.id) if controller.session is not None else None
+    if tree is None or not any(branch.said for branch in tree.branches):
+        controller.notice("there is nothing to go back to: nothing was said yet")
+        return None
+    return tree
+
+
+async def _go_back(
+    controller: "SessionController", library: "Library", tree: Tree, said: Said, *, with_files: bool = False
+) -> bool:
+    """Goes on in a fork from before the message, as far as it can be opened. The session that was left stays as it is.
+    `with_files`: they are brought back, too."""
+    fork = await library.fork(said.session, said.position, draft=True)
+    if is_open := await controller.open(resume=fork.id):
+        controller.notice(rewound(() if with_files else changed_since(tree, said)))
+    return is_open
 
 
 async def _changed_since(context: CommandContext, tree: Tree, said: Said) -> tuple[UndoPoint, ...]:

@@ -7,7 +7,6 @@ from dataclasses import replace
 from time import monotonic
 from typing import TYPE_CHECKING, TypeVar
 
-from agent.archive.tree import Said, Tree, changed_since
 from agent.config.options import MODES, Mode
 from agent.context.provenance import Trace
 from agent.context.reminder_notes import MODES as MEANINGS
@@ -23,11 +22,9 @@ from tui.view.blocks import Notice, SessionView
 from tui.view.provenance import never_seen
 from tui.view.reduce import advance, placed
 from tui.view.resumed import view_of, whole_steps
-from tui.view.session_tree import rewound
 from tui.view.turn_total import TurnTime, with_total
 
 if TYPE_CHECKING:  # types only: what a session is made of is loaded behind the first paint
-    from agent.archive.library import Library
     from agent.hooks.session_hooks import EndReason
     from agent.session import Session
     from agent.sessions import Opening, Sessions
@@ -386,23 +383,3 @@ class SessionController:
     def _show(self, view: SessionView) -> None:
         self.view = view
         self._changed()
-
-
-async def tree_here(controller: SessionController, library: "Library") -> Tree | None:
-    """The user's messages of the session and its forks; None when there is nothing to go back to, which is told."""
-    tree = await library.tree(controller.session.id) if controller.session is not None else None
-    if tree is None or not any(branch.said for branch in tree.branches):
-        controller.notice("there is nothing to go back to: nothing was said yet")
-        return None
-    return tree
-
-
-async def go_back(
-    controller: SessionController, library: "Library", tree: Tree, said: Said, *, with_files: bool = False
-) -> bool:
-    """Goes on in a fork from before the message, as far as it can be opened. The session that was left stays as it is.
-    `with_files`: they are brought back, too."""
-    fork = await library.fork(said.session, said.position, draft=True)
-    if is_open := await controller.open(resume=fork.id):
-        controller.notice(rewound(() if with_files else changed_since(tree, said)))
-    return is_open
