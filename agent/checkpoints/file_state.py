@@ -118,10 +118,6 @@ def composed(changes: Iterable[PathChange]) -> tuple[PathChange, ...]:
     return tuple(found.values())
 
 
-def reversed_change(change: PathChange) -> PathChange:
-    return PathChange(change.path, change.after, change.before, change.doubt)
-
-
 def is_half_way(change: PathChange, now: FileState) -> bool:
     """Whether a path is as a change that was cut off can have left it."""
     if now == change.before:

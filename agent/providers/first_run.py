@@ -76,11 +76,6 @@ def address(environment: Mapping[str, str]) -> str:
     return url if is_loopback(urlsplit(url).hostname or "") else USUAL
 
 
-def installed(url: str = USUAL) -> tuple[str, ...] | None:
-    """The names of the models that an Ollama server has; None where none answers. Waits for a moment at most."""
-    return _names(f"{url}/api/tags", "models", "name")
-
-
 def local_servers(url: str = USUAL) -> tuple[LocalServer, ...]:
     """The servers on this machine that answer, with their models, Ollama's first. `url`: Ollama's. Waits for a moment
     at most."""

@@ -14,7 +14,7 @@ from textual.widgets import Input, Static
 from agent.config.values import ProviderConfig
 from agent.errors import AuthFailed, UsageError
 from agent.providers import first_run
-from agent.providers.first_run import KeyFound, LocalServer, address, installed, is_first, keys_found, local_servers
+from agent.providers.first_run import KeyFound, LocalServer, address, is_first, keys_found, local_servers
 from agent.providers.keys import kept_key
 from agent.providers.setup import find_endpoint
 from tests.fake_provider import FakeProvider, Turn
@@ -231,6 +231,10 @@ class Tags(BaseHTTPRequestHandler):
         """Says nothing."""
 
 
+def _of_ollama(url: str) -> tuple[str, ...] | None:
+    return next((server.models for server in local_servers(url) if server.name == "Ollama"), None)
+
+
 @pytest.mark.parametrize(
     ("body", "models"),
     [
@@ -245,12 +249,12 @@ async def test_a_server_on_this_machine_says_what_it_has(body: bytes, models: tu
     thread = Thread(target=server.serve_forever)
     thread.start()
     try:
-        assert await asyncio.to_thread(installed, f"http://127.0.0.1:{server.server_port}") == models
+        assert await asyncio.to_thread(_of_ollama, f"http://127.0.0.1:{server.server_port}") == models
     finally:
         server.shutdown()
         thread.join()
         server.server_close()
-    assert installed(f"http://127.0.0.1:{server.server_port}") is None
+    assert _of_ollama(f"http://127.0.0.1:{server.server_port}") is None
     assert first_run.PATIENCE <= 1
 
 
