@@ -8,6 +8,10 @@ from store.sessions import IS_LISTED, SessionStore
 ORIGIN = "origin"
 """The kind of the fact that tells where a session comes from that was not begun here; its key says it."""
 
+TAG = "tag"
+"""The kind of the facts that are the user's words for a session; each one's key is the word."""
+
+_TAGGED = f"exists (select 1 from situation where session = s.id and kind = '{TAG}' and"
 _WILD = str.maketrans({sign: f"\\{sign}" for sign in "\\%_"})
 
 
@@ -22,6 +26,8 @@ class ListedRow:
     """Tells sessions apart that were changed at the same moment."""
     origin: str = ""
     """Where it comes from, where it was not begun here."""
+    tags: tuple[str, ...] = ()
+    """In the order of their signs."""
 
 
 class Catalogue:
@@ -31,17 +37,31 @@ class Catalogue:
         self._store = store
 
     def page(
-        self, project: str | None, limit: int, after: tuple[float, int] | None = None, words: tuple[str, ...] = ()
+        self,
+        project: str | None,
+        limit: int,
+        after: tuple[float, int] | None = None,
+        words: tuple[str, ...] = (),
+        tags: tuple[str, ...] = (),
     ) -> tuple[ListedRow, ...]:
         """The sessions of a project, or of all, the newest first. `after`: only those behind one in the list, by when
-        it was changed and its place. `words`: parts of the title, of which all must be there, capitals or not."""
+        it was changed and its place. `words`: parts of the title, of which all must be there, capitals or not; `#` and
+        the beginning of a tag finds by that, too. `tags`: all of which it must have."""
         clause, values = f"{IS_LISTED} and s.owner is null", list[object]()
         if project is not None:
             clause += " and s.project = ?"
             values.append(project)
         for word in words:
-            clause += " and s.title like ? escape '\\'"
-            values.append(f"%{word.translate(_WILD)}%")
+            escaped, named = word.translate(_WILD), "s.title like ? escape '\\'"
+            if word.startswith("#"):
+                named += f" or {_TAGGED} key like ? escape '\\')"
+                values += (f"%{escaped}%", f"{escaped[1:]}%")
+            else:
+                values.append(f"%{escaped}%")
+            clause += f" and ({named})"
+        for tag in tags:
+            clause += f" and {_TAGGED} key = ?)"
+            values.append(tag)
         if after is not None:
             clause += " and (s.updated, s.rowid) < (?, ?)"
             values += after
@@ -57,6 +77,24 @@ class Catalogue:
         """The sessions that agents of these have had, the newest first."""
         return self._read(f"s.owner in ({', '.join('?' * len(ids))})", list(ids), -1)
 
+    def tags(self) -> tuple[tuple[str, int], ...]:
+        """Every tag with how many sessions have it, in the order of their signs."""
+        rows = self._store.query(f"select key, count(*) from situation where kind = '{TAG}' group by key order by key")
+        return tuple((str(tag), int(count)) for tag, count in rows)
+
+    def change_tags(self, session: str, added: tuple[str, ...], removed: tuple[str, ...]) -> tuple[str, ...]:
+        """Gives a session tags and takes others from it; those that it has then."""
+        with self._store.transaction() as db:
+            db.executemany(
+                "delete from situation where session = ? and kind = ? and key = ?",
+                [(session, TAG, tag) for tag in removed],
+            )
+            db.executemany(
+                "insert or replace into situation (session, kind, key, body) values (?, ?, ?, '')",
+                [(session, TAG, tag) for tag in added],
+            )
+        return tuple(fact.key for fact in self._store.facts(session, TAG))
+
     def _read(self, clause: str, values: list[object], limit: int) -> tuple[ListedRow, ...]:
         # The page is chosen before anything is counted: a count for every session of years would take long.
         rows = self._store.query(
@@ -65,10 +103,20 @@ class Catalogue:
             "p.parent, p.forked, p.family, p.draft, p.owner, p.agent, p.place, "
             "(select case when count(*) = count(cost) then total(cost) end from usage where session = p.id "
             "or session in (select id from sessions where owner = p.id)), "
-            f"(select coalesce(min(key), '') from situation where session = p.id and kind = '{ORIGIN}') "
+            f"(select coalesce(min(key), '') from situation where session = p.id and kind = '{ORIGIN}'), "
+            f"(select group_concat(key, char(10)) from situation where session = p.id and kind = '{TAG}') "
             f"from (select s.rowid as place, s.* from sessions s where {clause} "
             "order by s.updated desc, s.rowid desc limit ?) p order by p.updated desc, p.place desc",
             *values,
             limit,
         )
-        return tuple(ListedRow(SessionRow(*row[:14]), row[15], row[14], row[16]) for row in rows)
+        return tuple(
+            ListedRow(
+                SessionRow(*row[:14]),
+                row[15],
+                row[14],
+                row[16],
+                tuple(sorted(filter(None, (row[17] or "").split("\n")))),
+            )
+            for row in rows
+        )

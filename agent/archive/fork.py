@@ -12,6 +12,7 @@ from agent.records.damage import readable
 from agent.records.rows import changes_of, decode_mark, decode_snapshot, encode_snapshot, read_summary
 from agent.records.situation import Situation, as_left
 from store.archive import REMOVED, ArchiveStore
+from store.catalogue import TAG
 from store.file_versions import facts_before
 from store.forks import Forks
 from store.session_rows import FactRow, SessionRow, SnapshotRow
@@ -107,5 +108,5 @@ def _facts_at(store: SessionStore, parent: SessionRow, at: int) -> tuple[FactRow
         if position + 1 < at:
             steps += _messages(store, parent.id, position, position + 2)
     now, _ = changes_of(Situation(), as_left(Situation(), kept_in(steps)))
-    told = (fact for fact in facts if fact.kind in ("former", REMOVED))
+    told = (fact for fact in facts if fact.kind in ("former", TAG, REMOVED))
     return (*told, *now, *facts_before(store, parent.id, at))

@@ -10,6 +10,7 @@ from itertools import groupby
 from agent.archive.excerpt import excerpt
 from agent.archive.fork import fork_session
 from agent.archive.indexer import SECONDS, Indexer
+from agent.archive.tags import MOST_TAGS
 from agent.archive.tree import Tree, tree_of
 from agent.errors import UsageError
 from agent.messages import Message
@@ -18,7 +19,7 @@ from agent.records.session_lookup import SessionInfo, find_session, info_of
 from agent.records.store_access import forget
 from agent.records.store_thread import StoreThread
 from store.archive import ArchiveStore
-from store.catalogue import Catalogue, ListedRow
+from store.catalogue import TAG, Catalogue, ListedRow
 from store.forks import Forks
 from store.queries import Wanted, pieces_of
 from store.session_rows import SessionRow
@@ -62,13 +63,20 @@ class Library:
         self._indexer = Indexer(thread, store)
 
     async def page(
-        self, *, everywhere: bool = False, words: str = "", after: SessionInfo | None = None, limit: int = PAGE
+        self,
+        *,
+        everywhere: bool = False,
+        words: str = "",
+        after: SessionInfo | None = None,
+        limit: int = PAGE,
+        tags: tuple[str, ...] = (),
     ) -> tuple[SessionInfo, ...]:
         """The sessions of this project, or of all, that come after one in the list, the newest first. `words`: parts of
-        the title, of which all must be there. Those of agents stand in the session that sent them off."""
+        the title, or beginnings of tags behind `#`, of which all must be there; `tags`: all of which it must have.
+        Those of agents stand in the session that sent them off."""
         project = None if everywhere else self._project
         place = None if after is None else (after.updated_at, after.place)
-        rows = await self._thread.run(self._catalogue.page, project, limit, place, tuple(words.split()))
+        rows = await self._thread.run(self._catalogue.page, project, limit, place, tuple(words.split()), tags)
         agents = await self.agents(*(row.session.id for row in rows))
         by_owner = {owner: tuple(theirs) for owner, theirs in groupby(agents, lambda agent: agent.owner)}
         return tuple(replace(_info(row), agents=by_owner.get(row.session.id, ())) for row in rows)
@@ -108,6 +116,24 @@ class Library:
         await self._thread.run(self._store.rename, row.id, title)
         self._renamed(row.id, title)
         return info_of(replace(row, title=title))
+
+    async def tag(self, prefix: str, added: tuple[str, ...] = (), removed: tuple[str, ...] | None = ()) -> SessionInfo:
+        """Gives a session tags, which are such as `tag_named` gives, and takes others from it; all for None."""
+        row = await self._find(prefix)
+
+        def change() -> SessionInfo:
+            before = tuple(fact.key for fact in self._store.facts(row.id, TAG))
+            gone = before if removed is None else removed
+            after = sorted({*before, *added} - ({*gone} - {*added}))
+            if len(after) > MOST_TAGS:
+                raise UsageError(f"a session has at most {MOST_TAGS} tags: `{row.id}` would have {len(after)}")
+            return info_of(row, tags=self._catalogue.change_tags(row.id, added, gone))
+
+        return await self._thread.run(change)
+
+    async def tags(self) -> tuple[tuple[str, int], ...]:
+        """Every tag with how many sessions of all projects have it."""
+        return await self._thread.run(self._catalogue.tags)
 
     async def fork(self, prefix: str, at: int | None = None, *, draft: bool = False) -> SessionInfo:
         """A new session with the first messages of another, or with all. A `draft` that nobody has used is used
@@ -161,4 +187,4 @@ class Library:
 
 
 def _info(row: ListedRow) -> SessionInfo:
-    return info_of(row.session, row.cost, row.place, row.origin)
+    return info_of(row.session, row.cost, row.place, row.origin, row.tags)

@@ -30,14 +30,17 @@ class SessionInfo:
     """The id of the session that sent off the agent whose session it is."""
     agent: str = ""
     """What that agent is called."""
+    tags: tuple[str, ...] = ()
     agents: "tuple[SessionInfo, ...]" = ()
     """The sessions of the agents that it has sent off, the newest first, where they were asked for."""
 
 
-def info_of(row: SessionRow, cost: float | None = 0.0, place: int = 0, origin: str = "") -> SessionInfo:
+def info_of(
+    row: SessionRow, cost: float | None = 0.0, place: int = 0, origin: str = "", tags: tuple[str, ...] = ()
+) -> SessionInfo:
     return SessionInfo(
         row.id, row.title, row.model, row.updated, row.messages, row.project, cost, row.parent or "", place, origin,
-        row.owner or "", row.agent or "",
+        row.owner or "", row.agent or "", tags,
     )  # fmt: skip
 
 

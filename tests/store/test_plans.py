@@ -63,6 +63,7 @@ ASKED: dict[str, Callable[[SessionStore], object]] = {
     "names": lambda store: (ArchiveStore(store).unnamed(A), ArchiveStore(store).messages_called(A, "12")),
     "summaries": lambda store: ArchiveStore(store).summaries(A),
     "a page": lambda store: Catalogue(store).page("/p", 10, (3.0, 9), ("title",)),
+    "a page of what is tagged": lambda store: Catalogue(store).page(None, 10, None, ("#pa",), ("parser", "b")),
     "a page of all": lambda store: Catalogue(store).page(None, 10),
     "some": lambda store: Catalogue(store).these((A, B)),
     "family": lambda store: Forks(store).family(A),

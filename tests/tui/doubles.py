@@ -66,7 +66,13 @@ class FakeLibrary(Library):
     done: list[tuple[object, ...]] = field(default_factory=list)
 
     async def page(
-        self, *, everywhere: bool = False, words: str = "", after: SessionInfo | None = None, limit: int = 200
+        self,
+        *,
+        everywhere: bool = False,
+        words: str = "",
+        after: SessionInfo | None = None,
+        limit: int = 200,
+        tags: tuple[str, ...] = (),
     ) -> tuple[SessionInfo, ...]:
         found = [info for info in self.infos if all(word in info.title.lower() for word in words.lower().split())]
         here = [info for info in found if everywhere or info.project == "/home/me/project"]
@@ -96,6 +102,11 @@ class FakeLibrary(Library):
             raise UsageError("a session's title cannot be empty: write one")
         self.done.append(("rename", id, title))
         self.infos = tuple(replace(info, title=title) if info.id == id else info for info in self.infos)
+        return next(info for info in self.infos if info.id == id)
+
+    async def tag(self, id: str, added: tuple[str, ...] = (), removed: tuple[str, ...] | None = (), /) -> SessionInfo:
+        self.done.append(("tag", id, added, removed))
+        self.infos = tuple(replace(info, tags=added) if info.id == id else info for info in self.infos)
         return next(info for info in self.infos if info.id == id)
 
     async def fork(self, id: str, at: int | None = None, /, *, draft: bool = False) -> SessionInfo:

@@ -95,7 +95,7 @@ AGENTS = tuple(
 )  # fmt: skip
 SESSIONS = (
     session_info("a1", "the tests fail, fix them", model="anthropic/claude-sonnet", updated_at=9_940.0, messages=12,
-                 cost=0.21),
+                 cost=0.21, tags=("ci", "release/2.1")),
     session_info("b2", "add a --json flag to the export command", model="openai/gpt", updated_at=6_000.0, messages=48,
                  cost=1.43, agents=AGENTS),
     session_info("b3",

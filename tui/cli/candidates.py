@@ -29,6 +29,8 @@ class Sources:
     """Keys of the configuration with their help."""
     servers: Known
     """Of the Model Context Protocol, by their names."""
+    tags: Known
+    """Of sessions, with how many have each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +123,8 @@ def _value(action: Action, sources: Sources) -> Completion:
             return Completion(tuple(sources.sessions()))
         case "SERVER":
             return Completion(tuple(sources.servers()))
+        case "TAG":
+            return Completion(tuple(sources.tags()))
         case "DIR" | "FOLDER":
             return Completion(paths="folders")
         case _ if re.search(r"FILE|PATH|file", named):

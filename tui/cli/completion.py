@@ -2,14 +2,19 @@
 
 import asyncio
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from agent.errors import AgentError
+from tools.outputs.extent import counted
 from tui.cli.arguments import make_parser, open_sessions, parser_of, read_settings
 from tui.cli.candidates import CommandParsers, Completion, Sources, complete
 from tui.text.sanitise import visible_line
+
+if TYPE_CHECKING:  # a type only: most words are completed without sessions
+    from agent.archive.library import Library
 
 SHELLS = ("bash", "zsh", "fish")
 
@@ -73,17 +78,27 @@ def _sources(before: Sequence[str]) -> Sources:
     ]
     options = make_parser().parse_args(flags if len(flags) % 2 == 0 else [])
 
+    async def looked_up(look: "Callable[[Library], Awaitable[Iterable[tuple[str, str]]]]") -> Iterable[tuple[str, str]]:
+        opened = open_sessions(options, interactive=False)
+        try:
+            return await look(await opened.library())
+        finally:
+            await opened.close()
+
     def sessions() -> Iterable[tuple[str, str]]:
-        async def page() -> Iterable[tuple[str, str]]:
-            opened = open_sessions(options, interactive=False)
-            try:
-                found = await (await opened.library()).page(limit=MOST_SESSIONS)
-                return [(info.id, info.title) for info in found]
-            finally:
-                await opened.close()
+        async def page(library: "Library") -> Iterable[tuple[str, str]]:
+            return [(info.id, info.title) for info in await library.page(limit=MOST_SESSIONS)]
 
         with suppress(AgentError):
-            return asyncio.run(page())
+            return asyncio.run(looked_up(page))
+        return ()
+
+    def tags() -> Iterable[tuple[str, str]]:
+        async def all_tags(library: "Library") -> Iterable[tuple[str, str]]:
+            return [(tag, counted(count, "session")) for tag, count in await library.tags()]
+
+        with suppress(AgentError):
+            return asyncio.run(looked_up(all_tags))
         return ()
 
     def models() -> Iterable[tuple[str, str]]:
@@ -106,4 +121,4 @@ def _sources(before: Sequence[str]) -> Sources:
 
         return [(option.key, option.help) for option in OPTIONS]
 
-    return Sources(sessions, models, settings, servers)
+    return Sources(sessions, models, settings, servers, tags)

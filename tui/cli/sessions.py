@@ -10,6 +10,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from agent.archive.library import Library
+from agent.archive.tags import tags_named
 from agent.calls.project_rules import ProjectRules
 from agent.config.options import OPTIONS
 from agent.config.schema import config_schema
@@ -23,11 +24,11 @@ from agent.providers.setup import find_setting, find_window, overrides
 from agent.records.message_rows import encode_message
 from agent.records.session_lookup import SessionInfo
 from tools.secrets.redaction import redacted, without_options, without_password
-from tui.cli import doctor, keys, plugin, search, transfer, undo
+from tui.cli import doctor, keys, plugin, search, session_tags, transfer, undo
 from tui.cli.arguments import first_word, open_sessions, parsed, parser_of, read_settings
 from tui.text.sanitise import visible, visible_line
 from tui.view.context import overview_lines
-from tui.view.sessions import deleted_told
+from tui.view.sessions import deleted_told, hashed
 
 MOST_LISTED = 100
 """Sessions that are listed, without those of their agents."""
@@ -51,6 +52,8 @@ def _sessions(arguments: Sequence[str]) -> int:
         "ref", nargs="?", help="for show: `r12`, `msg-…` or `sum-1`, to see all of it; for rename: the title"
     )
     parser.add_argument("--all", action="store_true", help="the sessions of all projects")
+    tagged = "for list: only sessions with this tag; given twice, with both"
+    parser.add_argument("--tag", action="append", default=[], metavar="TAG", help=tagged)
     options = parsed(parser, arguments, "JSON lines")
     if options.action != "list" and not options.id:
         parser.error(f"which session? write `ebb sessions {options.action} ID`")
@@ -65,7 +68,9 @@ def _sessions(arguments: Sequence[str]) -> int:
             match options.action:
                 case "list":
                     library = await sessions.library()
-                    _list(await library.page(everywhere=options.all, limit=MOST_LISTED), as_json=options.json)
+                    tags = tags_named(options.tag)
+                    found = await library.page(everywhere=options.all, limit=MOST_LISTED, tags=tags)
+                    _list(found, tags, as_json=options.json)
                 case "show":
                     log = await sessions.log(options.id)
                     _show(log.messages, as_json=options.json)
@@ -93,20 +98,23 @@ async def _changed(library: Library, action: str, id: str, title: str) -> str:
             return deleted_told(await library.delete(id))
 
 
-def _list(found: Sequence[SessionInfo], *, as_json: bool) -> None:
+def _list(found: Sequence[SessionInfo], tags: Sequence[str], *, as_json: bool) -> None:
     for info in found:
         if as_json:
             agents = [
                 _fields(agent, "id", "agent", "title", "model", "updated_at", "messages") for agent in info.agents
             ]
-            fields = _fields(info, "id", "title", "model", "updated_at", "messages", "project")
+            fields = _fields(info, "id", "title", "model", "updated_at", "messages", "project", "tags")
             print_json(sys.stdout, {**fields, **({"agents": agents} if agents else {})})
             continue
         for one in (info, *info.agents):
             when = time.strftime("%Y-%m-%d %H:%M", time.localtime(one.updated_at))
             title = f"└ {one.agent}  {one.title}" if one.agent else one.title
+            title += f"  {hashed(one.tags)}" if one.tags else ""
             print(visible_line(f"{one.id}  {when}  {one.messages:>4}  {one.model}  {title}"))
-    if not found and not as_json:
+    if not found and tags and not as_json:
+        print(f"no session in this project has {hashed(tags)}; `--all` lists those of other projects")
+    elif not found and not as_json:
         print("no sessions in this project yet; `ebb` starts one, `--all` lists those of other projects")
 
 
@@ -288,6 +296,8 @@ def _demo(arguments: Sequence[str]) -> int:
 
 _OF_SESSIONS: dict[str, Callable[[Sequence[str]], int]] = {
     "search": search.search,
+    "tag": session_tags.tag,
+    "untag": session_tags.untag,
     "export": transfer.export,
     "import": transfer.bring_in,
 }

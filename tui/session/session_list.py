@@ -6,12 +6,13 @@ from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
+from agent.archive.tags import tags_named
 from agent.errors import AgentError
 from agent.records.session_lookup import SessionInfo
 from tui.text.inks import Line
 from tui.text.sanitise import visible_line
 from tui.view.panel import Asks, LoadedText, Panel, PanelAction, PanelRow, Told
-from tui.view.sessions import MORE, WIDE, about_lines, headline, more_agents, session_line, session_words
+from tui.view.sessions import MORE, WIDE, about_lines, hashed, headline, more_agents, session_line, session_words
 
 if TYPE_CHECKING:  # types only: what a session is made of is loaded behind the first paint
     from agent.archive.library import Library
@@ -72,8 +73,8 @@ class Listed:
         self.has_more = bool(page)
 
 
-KEYS = "Enter opens   Tab to list: r renames, f forks, d deletes, a all projects   Esc closes"
-LIST_KEYS = "Enter opens   r renames   f forks   d deletes   a all projects   PgUp, PgDn   Esc closes"
+KEYS = "Enter opens   Tab to list: r renames, t tags, f forks, d deletes, a all   Esc closes"
+LIST_KEYS = "Enter opens   r renames   t tags   f forks   d deletes   a all projects   PgUp, PgDn   Esc closes"
 PAUSE = 0.15
 """Seconds without a key after which what was said is searched: a search that has begun goes on to its end, and the next
 one waits for it."""
@@ -81,6 +82,11 @@ AGENTS = 3
 """Sessions of a session's agents that are listed at first."""
 LAST_SAID = 12
 """Messages of a session that are shown."""
+NOT_LISTED = SessionInfo("", "", "", 0.0, 0, "")
+TAG_KEYS, TAGS = (
+    "Enter keeps the tags   Esc cancels",
+    "Tags, parted by blanks; `none` takes them away, an empty line cancels: ",
+)
 NAME = Asks(lambda row: row.title, "Enter keeps the title   Esc cancels", "New title; an empty line cancels: ")
 
 
@@ -113,6 +119,9 @@ class SessionList:
             PanelAction(("enter",), "show", self._unfold, can=_stands_for_more),
             PanelAction(("enter",), "open", can=lambda row: not self._is_doomed(row)),
             PanelAction(("r",), "rename", self._rename, can=_is_session, asks=NAME),
+            PanelAction(
+                ("t",), "tag", self._tag, can=_is_session, asks=Asks(self._tags_of, TAG_KEYS, TAGS, nothing="none")
+            ),
             PanelAction(("f",), "fork", self._fork, can=_is_session),
             PanelAction(("d", "delete"), "delete", self._doom, can=_is_session),
             PanelAction(("a",), do=self._turn_to_all, needs_row=False),
@@ -125,9 +134,9 @@ class SessionList:
             LIST_KEYS,
             empty="no session in this project yet",
             not_found="no session is found",
-            said="Go on with a session; `rename 3`, `fork 3` and `delete 3` do that with the third.",
+            said="Go on with a session; `rename 3`, `tag 3`, `fork 3` and `delete 3` do that with the third.",
             actions=actions,
-            search="type to find: titles, and what was said",
+            search="type to find: titles, #tags, and what was said",
             mark=mark,
             reads=True,
             beside=WIDE,
@@ -192,11 +201,22 @@ class SessionList:
 
     def _owner_of(self, id: str) -> str:
         """The session whose agent has it; empty where it is no agent's."""
+        return self._info(id).owner
+
+    def _info(self, id: str) -> SessionInfo:
         listed = (one for info in self._listed.sessions for one in (info, *info.agents))
-        return next((info.owner for info in listed if info.id == id), "")
+        return next((info for info in listed if info.id == id), NOT_LISTED)
 
     async def _rename(self, row: PanelRow, title: str) -> Panel:
         await self._library.rename(row.value, title)
+        return await self._again(row.value)
+
+    def _tags_of(self, row: PanelRow) -> str:
+        return hashed(self._info(row.value).tags)
+
+    async def _tag(self, row: PanelRow, words: str) -> Panel:
+        tags = tags_named(words.replace(",", " ").split())
+        await self._library.tag(row.value, tags, None)
         return await self._again(row.value)
 
     async def _fork(self, row: PanelRow, _: str) -> Panel:

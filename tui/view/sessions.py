@@ -23,6 +23,8 @@ _ROOM_FOR_MODEL, _ROOM_FOR_COST = 90, 48
 """Columns from which on a line has a place for these."""
 MORE = "+"
 """Ends what the row stands for that shows more of a session's agents."""
+LEAST_FOR_TITLE = 24
+"""Columns that tags leave to the title."""
 UNTITLED = "(nothing said yet)"
 
 
@@ -41,9 +43,20 @@ def session_line(
         after = f"{fitted(visible_line(_model_or_origin(info)), 18)}{after}"
     before = f"{visible_line(Path(info.project).name)}  " if projects and not inset else ""
     room = max(4, width - 2 - cell_len(after) - 2)
-    title = fitted(f"{inset}{before}{_title(info)}", room)
+    whole = f"{inset}{before}{_title(info)}"
+    tags = f"  {hashed(info.tags)}" if info.tags else ""
+    if tags:
+        tags = fitted(tags, min(cell_len(tags), max(0, room - min(cell_len(whole), LEAST_FOR_TITLE))))
+    title = fitted(whole, min(cell_len(whole), room - cell_len(tags)))
+    gap = " " * (room - cell_len(title) - cell_len(tags))
     ink: Ink = "dim" if is_doomed else "strong" if info.id == current else "text"
-    return (mark, (title, ink), (f"  {after}", "dim"))
+    shown: Line = ((title, ink), (f"{tags}{gap}", "dim" if is_doomed else "accent")) if tags else ((title + gap, ink),)
+    return (mark, *shown, (f"  {after}", "dim"))
+
+
+def hashed(tags: Sequence[str]) -> str:
+    """Tags as they are shown and typed."""
+    return " ".join(f"#{visible_line(tag)}" for tag in tags)
 
 
 def _title(info: SessionInfo) -> str:
@@ -66,7 +79,8 @@ def session_words(info: SessionInfo, now: float) -> str:
     """The session in a line that is read aloud."""
     said, since = counted(info.messages, "message"), age(now - info.updated_at)
     who = f"agent {info.agent}: " if info.agent else ""
-    return visible_line(f"{who}{info.title or UNTITLED}, {since}, {said}, {_model_or_origin(info)}, {info.id}")
+    tags = f", {hashed(info.tags)}" if info.tags else ""
+    return visible_line(f"{who}{info.title or UNTITLED}{tags}, {since}, {said}, {_model_or_origin(info)}, {info.id}")
 
 
 def deleted_told(info: SessionInfo) -> str:
@@ -86,6 +100,8 @@ def _about(info: SessionInfo, excerpt: str, messages: Sequence[Message]) -> Iter
         (f"{info.id}  {visible_line(info.model)}  {counted(info.messages, 'message')}  {dollars(info.cost)}", "dim"),
     )
     yield ((visible_line(info.project), "dim"),)
+    if info.tags:
+        yield ((hashed(info.tags), "accent"),)
     if info.parent:
         yield ((f"forked from {info.parent}", "accent"),)
     if info.agent:

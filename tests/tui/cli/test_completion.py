@@ -19,6 +19,7 @@ SOURCES = Sources(
     models=lambda: [("ollama/qwen3:8b", ""), ("anthropic/claude-opus-5", "")],
     settings=lambda: [("agent.model", "the model"), ("tui.theme", "colours")],
     servers=lambda: [("docs", "")],
+    tags=lambda: [("parser", "2 sessions"), ("release", "1 session")],
 )
 
 
@@ -42,6 +43,8 @@ def offered(line: str) -> list[str]:
         ("--permission-mode p", ["plan"]),
         ("--output-format=j", ["--output-format=json"]),
         ("mcp test ", ["docs"]),
+        ("sessions tag 4f2a91c0 ", ["parser", "release"]),
+        ("sessions list --tag p", ["parser"]),
         ("key set ol", ["ollama"]),
         ("undo ", []),
         ("fix the tes", []),

@@ -18,7 +18,7 @@ from tests.tui.inked import plain
 from tests.tui.piloting import Terminal, started, terminal
 from tests.tui.test_real_session import working
 from tui.screens.panel import PanelScreen
-from tui.view.panel import PanelRow
+from tui.view.panel import PanelRow, drawn
 from tui.view.sessions import about_lines, headline, session_line
 from tui.widgets.listing import Listing
 
@@ -44,6 +44,10 @@ async def listed(
 
 def ids(rows: Sequence[PanelRow]) -> list[str]:
     return [row.value for row in rows]
+
+
+def words_of(row: PanelRow) -> str:
+    return plain(drawn(row, 60))
 
 
 async def test_what_was_said_is_found_and_shown_beside_its_title() -> None:
@@ -82,6 +86,17 @@ async def test_a_title_is_changed_and_a_session_forked() -> None:
         await t.until(lambda: "forked from aa1" in t.reads("said"))
         await t.pilot.press("r", *["backspace"] * 40, "enter")
         await t.until(lambda: "cannot be empty" in t.reads("answers"))
+
+
+async def test_tags_are_changed_and_shown() -> None:
+    async with listed() as (t, screen):
+        await t.pilot.press("tab", "t", *"parser #Two", "enter")
+        await t.until(lambda: screen.settled and not screen.is_editing and "#parser #two" in words_of(screen.rows[0]))
+        assert t.library.done == [("tag", "aa1", ("parser", "two"), None)]
+        await t.until(lambda: "#parser #two" in t.reads("said"))
+        await t.pilot.press("t", *["backspace"] * 3, "-", "-", "!", "enter")
+        await t.until(lambda: "cannot be a tag" in t.reads("answers"))
+        assert len(t.library.done) == 1
 
 
 async def test_the_title_goes_to_the_session_that_was_marked_when_it_was_begun() -> None:
@@ -200,6 +215,18 @@ def test_a_line_is_as_wide_as_the_list(width: int) -> None:
     assert cell_len(line) == max(width, 2 + 4 + 2 + 7)
     assert line.endswith("2 h")
     assert ("$1.50" in line, "claude" in line) == (width >= 48, width >= 90)
+
+
+@pytest.mark.parametrize("width", [30, 48, 90, 160])
+def test_a_line_with_tags_is_as_wide_and_keeps_its_title(width: int) -> None:
+    info = session_info("a", "測試 " * 40, updated_at=0.0, tags=("parser", "r" * 50))
+    line = plain(session_line(info, width, 7_200.0, "", (), projects=False))
+    assert cell_len(line) == width
+    assert ("#parser" in line) == (width >= 90)
+    assert line.startswith("  測試 測試")
+    short = plain(session_line(replace(info, title="t"), width, 7_200.0, "", (), projects=False))
+    assert cell_len(short) == width
+    assert "t  #parser" in short
 
 
 def test_a_line_says_what_is_open_forked_and_to_be_deleted() -> None:

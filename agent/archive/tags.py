@@ -1,0 +1,28 @@
+"""The user's words for sessions, by which they are found again: what may be one."""
+
+import re
+import unicodedata
+from collections.abc import Iterable
+
+from agent.errors import UsageError
+
+LONGEST_TAG = 50
+MOST_TAGS = 50
+"""Of one session."""
+_TAG = re.compile(r"\w[\w.:/+-]*")
+
+
+def tag_named(word: str) -> str:
+    """The tag that a word names: `#Parser` and `parser` are the same. Raises `UsageError`."""
+    tag = unicodedata.normalize("NFC", word.strip().removeprefix("#")).lower()
+    if not _TAG.fullmatch(tag) or len(tag) > LONGEST_TAG:
+        raise UsageError(
+            f"`{word}` cannot be a tag: it is one word of letters and digits, up to {LONGEST_TAG}, with `-`, `_`, `.`, "
+            "`:`, `+` and `/` in it if you like"
+        )
+    return tag
+
+
+def tags_named(words: Iterable[str]) -> tuple[str, ...]:
+    """Each tag once. Raises `UsageError`."""
+    return tuple(dict.fromkeys(map(tag_named, words)))

@@ -1,0 +1,53 @@
+"""`ebb sessions tag` and `untag`: what they take and print."""
+
+import argparse
+import asyncio
+import sys
+from collections.abc import Sequence
+
+from agent.archive.tags import tags_named
+from agent.headless.json_output import print_json
+from agent.records.session_lookup import SessionInfo
+from tui.cli.arguments import open_sessions, parsed, parser_of
+from tui.text.sanitise import visible_line
+from tui.view.sessions import hashed
+
+
+def tag(arguments: Sequence[str]) -> int:
+    """`ebb sessions tag ID TAG…`; the exit code."""
+    parser = parser_of(
+        "sessions tag", "Gives a session tags, by which `ebb sessions list --tag` and /sessions find it."
+    )
+    parser.add_argument("id", help="the beginning of the session's id")
+    parser.add_argument("tags", nargs="+", metavar="TAG", help="one word each")
+    options = parsed(parser, arguments, "one JSON object")
+    return _change(options, added=options.tags)
+
+
+def untag(arguments: Sequence[str]) -> int:
+    """`ebb sessions untag ID [TAG…]`; the exit code."""
+    parser = parser_of("sessions untag", "Takes tags from a session.")
+    parser.add_argument("id", help="the beginning of the session's id")
+    parser.add_argument("tags", nargs="*", metavar="TAG", help="those that it has without one of these: all")
+    options = parsed(parser, arguments, "one JSON object")
+    return _change(options, removed=options.tags or None)
+
+
+def _change(options: argparse.Namespace, added: Sequence[str] = (), removed: Sequence[str] | None = ()) -> int:
+    """`removed`: all for None."""
+
+    async def work() -> SessionInfo:
+        sessions = open_sessions(options, interactive=False)
+        try:
+            library = await sessions.library()
+            gone = None if removed is None else tags_named(removed)
+            return await library.tag(options.id, tags_named(added), gone)
+        finally:
+            await sessions.close()
+
+    info = asyncio.run(work())
+    if options.json:
+        print_json(sys.stdout, {"session": info.id, "title": info.title, "tags": info.tags})
+    else:
+        print(visible_line(f"{info.id}  {info.title}  {hashed(info.tags) or '(no tags)'}"))
+    return 0
