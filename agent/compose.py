@@ -200,7 +200,7 @@ class Composer:
         if role is None:
             approval, problem = self._approval(policy, row, channel, progress, allowed.rules)
             approval.roots = allowed.roots
-            approval.note_mode = lambda mode: recorder.goes_on_with(targets.provider.facts.id, mode)
+            approval.note_mode = lambda mode: recorder.goes_on_with(targets.model, mode)
         else:
             approval, problem = role.approval(workspace.outputs), ""
         bound_by_skills(extensions, approval, channel, self.root)

@@ -28,6 +28,7 @@ from agent.window.guard import begin_session
 from agent.window.measure import is_over_trigger, weigh
 from agent.window.triggers import leave_room, tidied, tidying_due, unheard
 from agent.window.turn_limits import TurnLimits
+from agent.window.turn_model import own_model_afterwards
 
 if TYPE_CHECKING:  # types only: few runs ask where a text is, have servers, or rewrite what is shown
     from agent.context.provenance import Trace
@@ -220,7 +221,9 @@ class Session:
             self._is_behind = True
             if self._has_answered and not self._channel.is_interactive:
                 self._conversation = await tidied(self._conversation, env)
-            self._conversation, end, answer = await run_turn(said, self._conversation, env)
+            async with own_model_afterwards(env):
+                conversation, end, answer = await run_turn(said, self._conversation, env)
+            self._conversation = counted_for(conversation, self.model)
             if not self._channel.is_interactive:
                 self._conversation = await leave_room(self._conversation, env)
             self._env.meter.end_turn(self._conversation)

@@ -20,6 +20,7 @@ from agent.window.fit import ask, make_room
 from agent.window.guard import TurnEnding, announce_end, begin_turn, place_of, room_for_outputs, run_in_room
 from agent.window.measure import budget_of, remembered
 from agent.window.triggers import compact_if_asked
+from agent.window.turn_model import with_wished_model
 from tools.lazy import dataclass
 
 StepEnd: TypeAlias = Literal["answered", "interrupted", "context_limit"] | None
@@ -97,7 +98,7 @@ async def take_in(said: User, conversation: Conversation, env: Env) -> Conversat
     begin_turn(said, env)
     said = with_notes(said, conversation, env)
     await env.recorder.said(said)
-    return conversation.plus(said)
+    return await with_wished_model(conversation.plus(said), env)
 
 
 async def answer_calls(

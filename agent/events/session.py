@@ -304,7 +304,8 @@ class WindowLearned:
 
 @dataclass(frozen=True, slots=True)
 class ModelSwitched:
-    """The session goes on with another model, since the conversation does not fit the one before."""
+    """The session goes on with another model: the conversation does not fit the one before, that one does not answer,
+    or a command is meant for it, from which the session returns with the turn's end."""
 
     before: str
     """`provider/name`."""

@@ -65,8 +65,10 @@ def _read(path: Path, place: Place) -> CustomCommand:
     shown = [f"says: {description} ({counted(len(text.splitlines()), 'line')})"]
     shown += [f"runs: {line}" for lines in shell_lines(text, form) for line in lines.splitlines()]
     shown += [f"would have without a question: {', '.join(tools)}"] if tools else []
+    model = text_at(head, "model")
+    shown += [f"has its turn with the model: {model}"] if model else []
     item = item_in(place, name, path, digest_of_text(written), shown)
-    return CustomCommand(name, description, hint, text, form, tools, text_at(head, "model"), path, place.source, item)
+    return CustomCommand(name, description, hint, text, form, tools, model, path, place.source, item)
 
 
 def _toml(written: str) -> tuple[dict[str, object], str]:

@@ -9,7 +9,6 @@ from agent.events.session import (
     AgentActivity,
     CallDenied,
     Event,
-    ModelSwitched,
     NetworkRefused,
     ReplyFinished,
     StepStarted,
@@ -155,12 +154,15 @@ class RunOutcome:
         """Counts an event in, and what agents take and do."""
         match event:
             case AgentActivity(event=(ReplyFinished() | ToolFinished() | CallDenied() | NetworkRefused()) as inner):
+                own = self.model
                 self.take(inner)
-            case TurnStarted(model=model) | ModelSwitched(after=model):
+                self.model = own
+            case TurnStarted(model=model):
                 self.model = model
             case StepStarted():
                 self.steps += 1
-            case ReplyFinished(usage=usage, cost=cost):
+            case ReplyFinished(usage=usage, cost=cost, model=model, purpose=purpose):
+                self.model = model if purpose == "step" else self.model
                 self.usage += usage
                 self.cost = None if cost is None or self.cost is None else self.cost + cost
             case ToolFinished(changed=changed):

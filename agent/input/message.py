@@ -11,6 +11,7 @@ from agent.events.session import Noticed, Steered
 from agent.messages import Conversation, Note, User
 from agent.window.env import Env
 from agent.window.guard import begin_session
+from agent.window.turn_model import with_wished_model
 
 
 async def hear(conversation: Conversation, env: Env) -> Conversation:
@@ -28,7 +29,7 @@ async def hear(conversation: Conversation, env: Env) -> Conversation:
         if env.call_runner.loop_guard is not None:
             env.call_runner.loop_guard.begin()
         env.emit(Steered(said.text))
-        conversation = conversation.plus(message)
+        conversation = await with_wished_model(conversation.plus(message), env)
     return conversation
 
 

@@ -10,7 +10,7 @@ from agent.calls.policy import parse_rule
 from agent.calls.skill_bounds import begin_use
 from agent.context.mentions import headed
 from agent.errors import UsageError
-from agent.events.session import Noticed, ToolFinished, ToolStarted
+from agent.events.session import ToolFinished, ToolStarted
 from agent.extensions import agent_files
 from agent.extensions.custom_commands import CustomCommand
 from agent.extensions.expansion import expanded
@@ -20,6 +20,7 @@ from agent.extensions.session_extensions import Named, SessionExtensions
 from agent.extensions.skills import body_of, line_of
 from agent.input.attach import with_attached
 from agent.messages import Note, Text, ToolCall, User
+from agent.providers.fallbacks import Wish
 from agent.window.env import Env
 from tools.outputs.extent import shortened
 from tools.program_output import beginning_printed
@@ -62,7 +63,7 @@ async def _parts(named: Named, written: str, extensions: SessionExtensions, env:
     if isinstance(named, CustomCommand):
         text, form, about = named.text, named.form, f"The user asks what the command `/{named.name}` says:\n\n"
         if named.model:
-            env.emit(Noticed(f"`/{named.name}` is meant for the model `{named.model}`; it runs with yours"))
+            env.targets.wish = Wish(named.model, f"`/{named.name}`")
     else:
         if not named.is_as_it_was():
             raise UsageError(f"the skill `/{named.name}` has changed since it was approved; a new session asks again")

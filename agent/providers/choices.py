@@ -11,6 +11,7 @@ from agent.providers.factory import LOCAL, configured_models, known_model
 from agent.providers.registry import known_models
 from agent.providers.setup import FIRST_CHOICE, find_endpoint, key_variable
 
+_DATE = re.compile(r"-(?:\d{8}|\d{4}-\d{2}-\d{2})$")
 _LISTED = ("anthropic", "openai")
 """Providers whose models the table has."""
 
@@ -51,6 +52,21 @@ def offers(config: Config, environment: Mapping[str, str], local: Sequence[str] 
         return not offer.is_own, not offer.has_key, not offer.is_own and providers.index(offer.provider), newest
 
     return tuple(sorted(found, key=place))
+
+
+def model_called(said: str, usual: str) -> str | None:
+    """PROVIDER/NAME of a model of the usual one's provider: its name, or a word of it such as `haiku`, of several the
+    newest. `inherit` is the usual one. None where the provider is not known to have such a model."""
+    provider = usual.partition("/")[0]
+    if said in ("", "inherit", usual):
+        return usual
+    if said.startswith(f"{provider}/"):
+        return said
+    names = known_models(provider)
+    if said in names or _DATE.sub("", said) in names:
+        return f"{provider}/{said}"
+    found = [f"{provider}/{name}" for name in names if said.lower() in name.lower()]
+    return max(found, key=lambda one: (version_of(one), -len(one)), default=None)
 
 
 def version_of(model: str) -> tuple[int, ...]:

@@ -35,6 +35,16 @@ async def _nobody(model: str) -> Connected:
     raise UsageError(f"`{model}` cannot be used: nothing here connects to models")
 
 
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """That a turn is had with another model."""
+
+    model: str
+    """As whoever wrote it calls it."""
+    by: str
+    """What wants it, as it is shown."""
+
+
 class Targets:
     """One for each session. It only goes forward: a model that was left, or passed over, is not used again."""
 
@@ -43,12 +53,22 @@ class Targets:
         self.provider = provider
         self.fallbacks = tuple(fallbacks)
         """Those that may follow, with the windows they are known to have."""
+        self.wish: Wish | None = None
+        """What was called in this turn and is meant for another model, until it is looked at."""
+        self.own: Connected | None = None
+        """The session's model, while another one has the turn."""
+        self._own_fallbacks: tuple[Target, ...] = ()
         self._connect = connect
         self._opened: list[Provider] = []
 
-    async def connect(self, target: Target) -> Connected:
-        """One of the fallbacks, connected. Raises `UsageError` and `ProviderError`."""
-        connected = await self._connect(target.id)
+    @property
+    def model(self) -> str:
+        """The one that the session goes on with after this turn, as PROVIDER/NAME."""
+        return (self.own.provider if self.own is not None else self.provider).facts.id
+
+    async def connect(self, model: str) -> Connected:
+        """A model that takes over, connected. Raises `UsageError` and `ProviderError`."""
+        connected = await self._connect(model)
         self._opened.append(connected.provider)
         return connected
 
@@ -60,6 +80,20 @@ class Targets:
         """The session's model from now on."""
         self.provider = provider
         self.fallbacks = self.fallbacks[self.fallbacks.index(target) + 1 :]
+        self.own = None
+
+    def lend_turn(self, provider: Provider, own: Target, meter: Meter) -> None:
+        """Another model has this turn. Where it cannot go on, the session's own follows it, and the chain of that.
+        `meter`: how its own counts."""
+        self.own, self._own_fallbacks = Connected(self.provider, meter), self.fallbacks
+        self.provider, self.fallbacks = provider, (own, *self.fallbacks)
+
+    def end_turn(self) -> Connected | None:
+        """The session's own model, which is asked again from now on, where another one had the turn."""
+        own, self.own, self.wish = self.own, None, None
+        if own is not None:
+            self.provider, self.fallbacks = own.provider, self._own_fallbacks
+        return own
 
     async def close(self) -> None:
         """Gives back what was connected here."""

@@ -16,7 +16,7 @@ from agent.context.prompt import Instructions
 from agent.context.tool_selection import CALL, SEARCH
 from agent.events.session import Event
 from agent.input.instructions import in_mode
-from agent.providers.registry import known_models
+from agent.providers.choices import model_called
 from agent.subagents.approval import AgentApproval
 from agent.subagents.definitions import HAND_BACK, AgentDefinition, built_in
 from agent.subagents.session_agents import SessionAgents
@@ -96,13 +96,11 @@ def with_variables(workspace: Workspace, of: Workspace) -> Workspace:
 
 
 def model_of(said: str | None, usual: str) -> str:
-    """PROVIDER/NAME for what a definition says. A word alone, such as `haiku`, is a model of the usual one's provider
-    that is called so, or else the usual one."""
+    """PROVIDER/NAME for what a definition says. A word alone, such as `haiku`, is the newest model of the usual one's
+    provider that is called so, or else the usual one."""
     if said is None or "/" in said:
         return said or usual
-    provider = usual.partition("/")[0]
-    named = [name for name in known_models(provider) if said.lower() in name.lower()]
-    return f"{provider}/{named[0]}" if named else usual
+    return model_called(said, usual) or usual
 
 
 def with_agents(tools: Sequence[Tool], agents: SessionAgents) -> tuple[Tool, ...]:

@@ -14,6 +14,7 @@ from agent.errors import ProviderError, UsageError
 from agent.events.session import FinalTurn, ModelSwitched, Noticed
 from agent.messages import Conversation, ToolCall, ToolOutput, User
 from agent.providers.fallbacks import Connected
+from agent.providers.meter import Meter
 from agent.window.env import Env
 from agent.window.measure import budget_of, choose_tools, remembered
 
@@ -119,23 +120,27 @@ async def _switch(
     )
     learned = env.learned
     env.targets.go_on_with(target, connected.provider)
-    env.learned_limits.forget()
     await env.recorder.keep_learned(before, learned)
-    env.meter.become(connected.meter)
-    env.watch.rewritten()
-    env.rent.rewritten()
-    choose_tools(env)
-    # Another model counts in other tokens.
-    conversation = replace(conversation, anchor=None, anchored=0)
+    conversation = measured_anew(conversation, connected.meter, env)
     env.emit(ModelSwitched(before, after, why, budget.used))
     await env.recorder.goes_on_with(after)
     await env.recorder.snapshot(conversation, User(()), remembered(env))
     return conversation
 
 
+def measured_anew(conversation: Conversation, meter: Meter, env: Env) -> Conversation:
+    """The conversation as another model is shown it, which counts in other tokens and has nothing in its cache."""
+    env.learned_limits.forget()
+    env.meter.become(meter)
+    env.watch.rewritten()
+    env.rent.rewritten()
+    choose_tools(env)
+    return replace(conversation, anchor=None, anchored=0)
+
+
 async def _connected(target: Target, env: Env) -> Connected | None:
     try:
-        connected = await env.targets.connect(target)
+        connected = await env.targets.connect(target.id)
     except (UsageError, ProviderError) as error:
         env.emit(Noticed(f"`{target.id}` cannot take over: {error}"))
         return None

@@ -199,7 +199,7 @@ async def test_whoever_connects_a_model_closes_it() -> None:
     models = Models(other, late)
     targets = models.after(own)
     first, second = targets.fallbacks
-    connected = await targets.connect(first)
+    connected = await targets.connect(first.id)
     targets.go_on_with(first, connected.provider)
     assert (targets.provider, targets.fallbacks) == (other, (second,))
     targets.pass_over(second)
@@ -212,7 +212,7 @@ async def test_whoever_connects_a_model_closes_it() -> None:
 async def test_nothing_is_connected_where_nobody_says_how() -> None:
     own = model("own", 9000)
     with pytest.raises(UsageError):
-        await Targets(own).connect(Target("scripted", "x", own.window))
+        await Targets(own).connect("scripted/x")
 
 
 def test_a_session_that_goes_on_with_one_of_them_has_those_after_it() -> None:

@@ -1,0 +1,70 @@
+"""The model of one turn: what the user calls may be meant for another one than the session's, to which the session
+returns when the turn ends."""
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+
+from agent.context.preflight import Target, turn_preflight
+from agent.errors import ProviderError, UsageError
+from agent.events.session import ModelSwitched, Noticed
+from agent.messages import Conversation
+from agent.providers.fallbacks import Wish
+from agent.providers.meter import Meter
+from agent.window.env import Env
+from agent.window.guard import measured_anew, with_shares
+from agent.window.measure import budget_of
+
+
+async def with_wished_model(conversation: Conversation, env: Env) -> Conversation:
+    """The conversation as the model is shown it for which what the user has called is meant. Where nothing was, or that
+    model cannot have the turn, it is as it was, and a line says why."""
+    wish, env.targets.wish = env.targets.wish, None
+    if wish is None:
+        return conversation
+    from agent.providers.choices import model_called  # noqa: PLC0415  # deferred: few commands name a model
+
+    own = env.provider.facts
+    model = model_called(wish.model, own.id)
+    if model == own.id:
+        return conversation
+    if model is None:
+        where = f"no model of `{own.provider}`, which this session asks, is known by that name"
+        return _kept(conversation, wish, where, env)
+    if env.targets.own is not None:
+        return _kept(conversation, wish, "this turn has another model than the session already", env)
+    try:
+        connected = await env.targets.connect(model)
+    except (UsageError, ProviderError) as error:
+        return _kept(conversation, wish, str(error), env)
+    budget, window = budget_of(conversation, env), connected.provider.window
+    (target,) = with_shares((Target(own.provider, connected.provider.facts.name, window),), env)
+    if turn_preflight(env.meter.counters, (target,)).target is None:
+        room = f"the conversation takes about {budget.used:,} tokens, and it has room for {window.effective:,}"
+        return _kept(conversation, wish, room, env)
+    learned = env.learned
+    own_meter = Meter(env.meter.estimator, env.meter.ruler)
+    env.targets.lend_turn(connected.provider, Target(own.provider, own.name, budget.window), own_meter)
+    await env.recorder.keep_learned(own.id, learned)
+    env.emit(ModelSwitched(own.id, model, f"{wish.by} is meant for it, until this turn ends", budget.used))
+    return measured_anew(conversation, connected.meter, env)
+
+
+def _kept(conversation: Conversation, wish: Wish, why: str, env: Env) -> Conversation:
+    env.emit(Noticed(f"{wish.by} is meant for the model `{wish.model}`, and runs with yours: {why}"))
+    return conversation
+
+
+@asynccontextmanager
+async def own_model_afterwards(env: Env) -> AsyncGenerator[None]:
+    """However the turn ends, the session's own model is asked from then on."""
+    learned_window = env.learned_limits.window
+    try:
+        yield
+    finally:
+        guest, learned = env.provider.facts.id, env.learned
+        own = env.targets.end_turn()
+        if own is not None:
+            measured_anew(Conversation(), own.meter, env)
+            env.learned_limits.window = learned_window
+            env.emit(ModelSwitched(guest, own.provider.facts.id, "that turn is over", 0))
+            await env.recorder.keep_learned(guest, learned)

@@ -1,0 +1,118 @@
+"""Commands that are meant for another model than the session's, in runs of the program."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from agent.providers.choices import model_called
+from tests.kit.user import User
+from tests.running import Run
+
+
+@pytest.fixture
+def user(tmp_path: Path) -> User:
+    return User(tmp_path)
+
+
+def model(user: User, name: str, *replies: object, window: int = 200_000) -> str:
+    path = user.home / f"{name}.json"
+    path.write_text(json.dumps({"reply": replies, "context_window": window}))
+    return f"scripted/{path}"
+
+
+def command(user: User, name: str, model: str) -> None:
+    path = user.home / "config" / "commands" / f"{name}.md"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"---\nmodel: {model}\n---\nLook at it.\n")
+
+
+def run(user: User, said: str, *flags: str) -> Run:
+    done = user.ebb("-p", said, "--output-format", "stream-json", *flags)
+    assert done.code == 0, done.err
+    return done
+
+
+def asked(done: Run) -> list[str]:
+    return [line["model"] for line in done.lines if line["type"] == "reply_finished"]
+
+
+def told(done: Run) -> list[str]:
+    return [line["text"] for line in done.lines if line["type"] == "noticed"]
+
+
+def test_a_command_has_its_turn_with_the_model_that_it_is_meant_for(user: User) -> None:
+    (user.project / "a.txt").write_text("hello")
+    read = {"calls": [{"name": "read", "arguments": {"path": "a.txt"}}]}
+    own, other = model(user, "own", {"text": "own"}), model(user, "other", read, {"text": "other"})
+    command(user, "look", other)
+    first = run(user, "/look", "-m", own)
+    assert (asked(first), first.lines[-1]["result"], first.lines[-1]["model"]) == ([other, other], "other", other)
+    switches = [(line["after"], line["why"]) for line in first.lines if line["type"] == "model_switched"]
+    assert switches == [(other, "`/look` is meant for it, until this turn ends"), (own, "that turn is over")]
+    assert not [line for line in first.lines if line["type"] == "prefix_drifted"]
+    # The session is still one with its own model, which sees what the other one has said.
+    assert user.query("select model from sessions") == [(own,)]
+    second = run(user, "and now?", "-c")
+    assert (asked(second), told(second)) == ([own], [])
+
+
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ("opus", "no model of `scripted`, which this session asks, is known by that name"),
+        ("anthropic/claude-opus-5", "no model of `scripted`, which this session asks, is known by that name"),
+        ("scripted/none.json", "cannot read the script `none.json`: No such file or directory"),
+    ],
+)
+def test_where_that_model_cannot_be_had_a_line_says_why(user: User, name: str, why: str) -> None:
+    own = model(user, "own", {"text": "own"})
+    command(user, "look", name)
+    done = run(user, "/look", "-m", own)
+    assert asked(done) == [own]
+    assert told(done) == [f"`/look` is meant for the model `{name}`, and runs with yours: {why}"]
+
+
+def test_a_model_that_is_too_small_does_not_have_the_turn(user: User) -> None:
+    own, small = model(user, "own", {"text": "x" * 40_000}, {"text": "own"}), model(user, "small", window=8_000)
+    command(user, "look", small)
+    run(user, "go", "-m", own)
+    done = run(user, "/look", "-c")
+    assert asked(done) == [own]
+    (line,) = told(done)
+    assert line.startswith(f"`/look` is meant for the model `{small}`, and runs with yours: the conversation takes ")
+
+
+def test_where_that_model_fails_the_session_goes_on_with_its_own(user: User) -> None:
+    own, other = model(user, "own", {"text": "own"}), model(user, "other", {"error": "auth"})
+    command(user, "look", other)
+    done = user.ebb("-p", "/look", "-m", own, "--output-format", "stream-json")
+    assert done.code == 4
+    assert [line["type"] for line in done.lines[-3:]] == ["model_switched", "turn_failed", "result"]
+    assert asked(run(user, "again", "-c")) == [own]
+
+
+@pytest.mark.parametrize("said", ["inherit", "own"])
+def test_its_own_model_is_not_told_of(user: User, said: str) -> None:
+    own = model(user, "own", {"text": "own"})
+    command(user, "look", own if said == "own" else said)
+    done = run(user, "/look", "-m", own)
+    assert (asked(done), told(done)) == ([own], [])
+
+
+@pytest.mark.parametrize(
+    ("said", "found"),
+    [
+        ("", "anthropic/claude-opus-5"),
+        ("inherit", "anthropic/claude-opus-5"),
+        ("haiku", "anthropic/claude-haiku-5-5"),
+        ("Sonnet", "anthropic/claude-sonnet-5-5"),
+        ("claude-sonnet-4-5", "anthropic/claude-sonnet-4-5"),
+        ("claude-sonnet-4-5-20250929", "anthropic/claude-sonnet-4-5-20250929"),
+        ("anthropic/claude-next", "anthropic/claude-next"),
+        ("gpt-5", None),
+        ("openai/gpt-5", None),
+    ],
+)
+def test_a_word_is_the_newest_model_of_the_provider_that_is_called_so(said: str, found: str | None) -> None:
+    assert model_called(said, "anthropic/claude-opus-5") == found
