@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from agent.config.values import Config
 from agent.errors import AgentError
@@ -10,6 +9,7 @@ from agent.providers.base import Prices
 from agent.providers.factory import LOCAL, configured_models, known_model
 from agent.providers.registry import known_models
 from agent.providers.setup import FIRST_CHOICE, find_endpoint, key_variable
+from tools.lazy import dataclass
 
 _DATE = re.compile(r"-(?:\d{8}|\d{4}-\d{2}-\d{2})$")
 _LISTED = ("anthropic", "openai")
