@@ -54,6 +54,8 @@ _TEXTS: Mapping[str, tuple[str, str, str]] = {
     "a text with variables behind an arrow": ("cat <<E > a.py\n", 'print($x {})\nvalue = "[1, 2, 3]"\n\n', "E\n"),
     "a program in a text": ("python3 -c '", 'for x in [{}, 2]: print(os.path.join("a", x))\n', "'"),
     "commands in a text": ("bash -c '", 'for x in a b; do echo {} "$x"; done; ', "'"),
+    "harmless commands in short texts": ("bash -c 'ls'", " 'ls {} | wc; echo $x'", ""),
+    "texts for eval": ("eval 'ls'", " 'ls {} | wc;'", ""),
     "commands in short texts": ("bash -c 'ls'", " 'ls {} | wc; rm -f $x'", ""),
     "base64": ("echo ", "QUJDREVGR0hJSktMTU5PUFFSU1RVVldYWVo{}", "= | base64 -d"),
     "words in base64": ("base64 -d <<< ", "cm0gLXJmIC90bXAv{}== ", ""),

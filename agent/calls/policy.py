@@ -55,7 +55,7 @@ IN_PLAN: Mapping[Effect, str] = {
 }
 _MOST_NAMED = 8
 """Rules of skills that a reason holds."""
-_WORD_BREAK = regex(r"[\s;&|()`<>{}\"'$=,]+")
+_WORD_BREAKS = ";&|()`<>{}\"'$=,"
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,8 +272,8 @@ def concerns(rule: Rule, asked: PermissionRequest, root: str) -> bool:
     rule = Rule(rule.tool, rule.prefix.removesuffix("*"))
     if asked.effect == "run":
         wanted = [word.casefold() for word in rule.words]
-        readings_of_all = (words for command in asked.subjects for words in _all_readings(command))
-        return not wanted or any(_holds(words, wanted) for words in readings_of_all)
+        readings_of_all = (reading for command in asked.subjects for reading in _all_readings(command))
+        return not wanted or any(_holds(reading, wanted) for reading in readings_of_all)
     return not rule.prefix or any(_is_same_or_within(path, _place(rule, root)) for path in asked.subjects)
 
 
@@ -303,7 +303,7 @@ def _denies(rule: Rule, asked: PermissionRequest, root: str) -> bool:
         is_around = asked.tool != "read" and any(_is_same_or_within(place, path) for path in asked.subjects)
         return is_inside or (_forbids(rule, asked) and is_around)
     wanted = [word.casefold() for word in rule.words]
-    return any(_holds(words, wanted) for command in asked.subjects for words in _all_readings(command))
+    return any(_holds(reading, wanted) for command in asked.subjects for reading in _all_readings(command))
 
 
 def _forbids(rule: Rule, asked: PermissionRequest) -> bool:
@@ -331,16 +331,21 @@ def _hides_content(rule: Rule, asked: PermissionRequest) -> bool:
 
 
 @lru_cache(maxsize=64)  # every deny rule looks at the same few lines
-def _all_readings(command: str) -> tuple[Sequence[str], ...]:
-    """The words of a command: as they are written, with every sign a break; and as a shell would read them."""
+def _all_readings(command: str) -> tuple[tuple[Sequence[str], str], ...]:
+    """The words of a command, with all of them as one text: as they are written, with every sign a break; and as a
+    shell would read them."""
     plain = command.casefold().replace("\\\n", "").replace("\\", "")
-    written = tuple(filter(None, _WORD_BREAK.split(plain)))
-    return written, *dict.fromkeys(tuple(map(str.casefold, words)) for words in readings(command))
+    for sign in _WORD_BREAKS:
+        plain = plain.replace(sign, " ")
+    written = tuple(plain.split())
+    as_read = dict.fromkeys(tuple(map(str.casefold, words)) for words in readings(command))
+    return tuple((words, "\n".join(words)) for words in (written, *as_read))
 
 
-def _holds(words: Sequence[str], wanted: Sequence[str]) -> bool:
+def _holds(reading: tuple[Sequence[str], str], wanted: Sequence[str]) -> bool:
     """Whether a program and what it is told stand in the words, options of the program in between or not."""
-    if wanted[0] not in "\n".join(words):
+    words, text = reading
+    if wanted[0] not in text:
         return False
     for start, word in enumerate(words):
         if word.endswith(wanted[0]) and wanted[0] in (word, posixpath.basename(word)):

@@ -38,8 +38,8 @@ def _dangers(text: str, root: str, depth: int) -> Iterator[Danger]:
     for command in line.commands:
         for why in _whys(command.texts, is_fed=command.joint in ("|", "|&")):
             yield Danger(command.start, command.end, why)
-        for word in command.words:
-            if depth < _DEEPEST and not word.is_bare and re.search(r"\s", word.text) and runs_texts(command):
+        for word in command.words if depth < _DEEPEST and runs_texts(command) else ():
+            if not word.is_bare and re.search(r"\s", word.text):
                 for danger in _dangers(word.text, root, depth + 1):
                     yield Danger(command.start, command.end, danger.why)
     for one in (*line.redirections, *(each for command in line.commands for each in command.redirections)):

@@ -36,6 +36,7 @@ _QUIET = re.compile(
 """Texts and comments, which are one piece however long they are."""
 _PIECE_SIGNS = ";|&<>()$`{}=\n\"'\\\\"
 _MOST_QUOTES = 2_000
+_BLANK = ord(" ")
 _BETWEEN_WORDS = re.compile(rb"(?:\\\n)*[ \t](?:[ \t]|\\\n)*")
 _ASIDE = rb"(?:[ \t\n]|\\\n|(?<![^\s;|&])(?<!\\\n)#[^\n]*+)*+"
 _BETWEEN_COMMANDS = re.compile(_ASIDE + rb"(?P<joint>&&|\|\||\|&|\||;)?" + _ASIDE)
@@ -45,12 +46,17 @@ _BRACKETS = regex(r"\[(?P<two>\[)?[ \t]+(?P<words>[^#\n]*[^#\n\\ \t])[ \t]+\](?(
 _OF_TWO = frozenset(("-eq", "-ne", "-lt", "-le", "-gt", "-ge", "=~"))
 """What evaluates what stands beside it, or matches it, between two brackets, and does not in `test`."""
 _BARE = regex(r"[\w./:=,+%@^!{}*?\[\]#~-]*(?:\\[^\n][\w./:=,+%@^!{}*?\[\]#~-]*)*")
+_SIMPLE = regex(r"[\w./:=,+%@*?-]+")
+"""Nothing of it means anything to the shell but that it may be a pattern."""
+_LITERAL = regex(r"[\w./,:+%@=-]+")
 _PLAIN_WORDS = re.compile(rb"[A-Za-z0-9_./,+%@-]+(?: [A-Za-z0-9_./,+%@-]+)*")
 _ESCAPE = regex(
     r"\\(?:x(?P<hex>[0-9a-fA-F]{1,2})|u(?P<u>[0-9a-fA-F]{1,4})|U(?P<U>[0-9a-fA-F]{1,8})|(?P<oct>[0-7]{1,3})"
     r"|c(?P<control>.)|(?P<one>.))",
     re.DOTALL,
 )
+_HOME, _HOME_INSIDE = regex(r"(?:\A|[=:])~"), regex("[=:]~")
+_ESCAPED_ANY = regex(r"\\.", re.DOTALL)
 _ESCAPED_SIGN = re.compile(r"\\(?:\n|([^\n]))")
 _ESCAPED = {
     "a": "\a", "b": "\b", "e": "\x1b", "E": "\x1b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v",
@@ -101,6 +107,8 @@ class Command:
     """One call of a program, with the assignments before it among its words."""
 
     words: tuple[Word, ...]
+    texts: tuple[str, ...]
+    """Those of the words, which everybody asks for."""
     redirections: tuple[Redirection, ...] = ()
     joint: str = ""
     """What stands between it and the command before it: `|`, `&&`; empty for a first one."""
@@ -109,10 +117,6 @@ class Command:
     start: int = 0
     end: int = 0
     """Where in the text it stands, its redirections left out."""
-
-    @property
-    def texts(self) -> tuple[str, ...]:
-        return tuple(word.text for word in self.words)
 
     @property
     def is_fed(self) -> bool:
@@ -157,8 +161,12 @@ def _is_too_much(text: str) -> bool:
         return False
     if text.count("<<") > _MOST_HEREDOCS or text.count('"') + text.count("'") > _MOST_QUOTES:
         return True
-    bare = _QUIET.sub(_quiet, text)
-    return len(bare.split()) + sum(map(bare.count, _PIECE_SIGNS)) // 2 > MOST_NODES
+    is_quiet = any(sign in text for sign in ("'", '"', "#", "<<"))
+    return _pieces(text) > MOST_NODES and (not is_quiet or _pieces(_QUIET.sub(_quiet, text)) > MOST_NODES)
+
+
+def _pieces(text: str) -> int:
+    return len(text.split()) + sum(map(text.count, _PIECE_SIGNS)) // 2
 
 
 def _quiet(found: re.Match[str]) -> str:
@@ -284,7 +292,8 @@ class _Reader:
         if found is not None and found["two"] and not _OF_TWO.isdisjoint(word.text for word in line.commands[0].words):
             return False
         start, end = self.place(node.start_byte), self.place(node.end_byte)
-        self.found.append(Command(line.commands[0].words, (), self.joint(node), is_inner, start, end))
+        words, texts = line.commands[0].words, line.commands[0].texts
+        self.found.append(Command(words, texts, (), self.joint(node), is_inner, start, end))
         self.spans.append((node.start_byte, node.end_byte))
         return True
 
@@ -301,7 +310,8 @@ class _Reader:
         else:
             last = self.take_words(node, outer, words, redirections)
         start, end = self.place(node.start_byte), self.place(node.end_byte)
-        self.found.append(Command(tuple(words), tuple(redirections), self.joint(node), is_inner, start, end))
+        texts = tuple([word.text for word in words])
+        self.found.append(Command(tuple(words), texts, tuple(redirections), self.joint(node), is_inner, start, end))
         self.spans.append((node.start_byte, last))
         first = words[0] if words else Word("")
         if not first.is_plain or (first.is_bare and first.text in RESERVED):
@@ -318,19 +328,20 @@ class _Reader:
         last = -1
         own = (node,) if node.type == "variable_assignment" else node.children
         for child in (*own, *outer):
-            if child.type == "comment":
+            kind, start, end = child.type, child.start_byte, child.end_byte
+            if kind == "comment":
                 continue
-            is_word = child.type not in ("file_redirect", "heredoc_redirect", "herestring_redirect")
-            if last >= 0 and not _BETWEEN_WORDS.fullmatch(self.source, last, child.start_byte):
-                is_sign = (
-                    not is_word and child.start_byte == last and self.source[last : last + 1] in (b"<", b">", b"&")
-                )
+            is_word = kind not in ("file_redirect", "heredoc_redirect", "herestring_redirect")
+            is_blank = start == last + 1 and self.source[last] == _BLANK
+            if last >= 0 and not is_blank and not _BETWEEN_WORDS.fullmatch(self.source, last, start):
+                is_sign = not is_word and start == last and self.source[last : last + 1] in (b"<", b">", b"&")
                 if not is_sign or self.source[last - 1 : last].isdigit():
                     self.doubt("its words are not just written one after the other")
-            last = child.end_byte
-            if is_word:
-                inner = child.children[0] if child.type == "command_name" and child.child_count else child
-                words.append(self.word(inner))
+            last = end
+            if is_word and (word := self.plain_word(kind, start, end)) is not None:
+                words.append(word)
+            elif is_word:
+                words.append(self.word(child.children[0] if kind == "command_name" and child.child_count else child))
             else:
                 redirections.append(self.redirection(child))
                 words += map(self.word, _behind_target(child))
@@ -360,6 +371,16 @@ class _Reader:
             self.doubt("it holds a text that a program reads")
         return Redirection(sign, target, descriptor, self.place(node.start_byte), self.place(end))
 
+    def plain_word(self, kind: str, start: int, end: int) -> Word | None:
+        """What most words are, told without a look at what they are made of; None of another one."""
+        if kind == "raw_string":
+            return Word(self.part(start + 1, end - 1), False, False, False)
+        text = self.part(start, end)
+        if kind == "word" and _SIMPLE.fullmatch(text):
+            return Word(text, False, "*" in text or "?" in text)
+        is_literal = kind in ("variable_assignment", "concatenation") and _LITERAL.fullmatch(text)
+        return Word(text) if is_literal else None
+
     def word(self, node: "Node") -> Word:
         """The word that a node is, with the commands in it found."""
         pieces = node.children if node.type in ("concatenation", "variable_assignment") else [node]
@@ -388,12 +409,12 @@ class _Reader:
                 shown, before = _without_escapes(text), texts[-1][-1:] if texts else ""
                 if not _BARE.fullmatch(text) or (not texts and text[:1] == "#"):
                     expands = expands or kind not in ("(", ")", "=", "+=", "variable_name")
-                bare = re.sub(r"\\.", "", text, flags=re.DOTALL)
+                bare = _ESCAPED_ANY.sub("", text) if "\\" in text else text
                 is_bare = is_bare and shown == text
                 globs = globs or any(sign in bare for sign in "*?[")
                 opens = opens or "{" in bare
                 at_start = not before or before in "=:"
-                expands = expands or bool(re.search(r"(?:\A|[=:])~" if at_start else "[=:]~", bare))
+                expands = expands or ("~" in bare and bool((_HOME if at_start else _HOME_INSIDE).search(bare)))
                 texts.append(shown)
         text = "".join(texts)
         braces = opens and ("," in text or ".." in text)
@@ -406,7 +427,7 @@ class _Reader:
             text = text[1:]
         self.walk_inside(node)
         inside = text[1:-1]
-        bare = re.sub(r"\\.", "", inside, flags=re.DOTALL)
+        bare = _ESCAPED_ANY.sub("", inside) if "\\" in inside else inside
         return re.sub(r"\\(\n|[\"\\$`])", lambda sign: sign[1].strip("\n"), inside), "$" in bare or "`" in bare
 
     def walk_inside(self, node: "Node") -> None:

@@ -58,8 +58,8 @@ def _named(text: str, depth: int) -> Iterator[NamedFile]:
         for one in command.redirections:
             yield from _redirected(one, place)
         words = command.words[behind_assignments(command.texts) :]
-        for at, word in enumerate(words):
-            if depth < _DEEPEST and left and at and not word.is_bare and runs_texts(command):
+        for word in words[1:] if depth < _DEEPEST and left and runs_texts(command) else ():
+            if left and not word.is_bare:
                 found = tuple(texts_in(word.text))
                 left -= bool(found)
                 for inner in found:
@@ -87,9 +87,9 @@ def _of_command(words: Sequence[Word]) -> Iterator[NamedFile]:
         yield from _of_command(words[inner:])
         return
     name = program_of(texts)
-    operands = [word for word in words[1:] if word.text[:1] != "-"]
     if name in _NAMES_ONLY or not name:
         return
+    operands = [word for word in words[1:] if word.text[:1] != "-"]
     if name in _COPIERS:
         yield from _copied(words, operands)
     elif name in _CHANGERS or (name in _IN_PLACE and any(_is_in_place(text) for text in texts[1:])):
@@ -120,10 +120,12 @@ def _is_in_place(text: str) -> bool:
 
 def _unknown(name: str, words: Sequence[Word]) -> Iterator[NamedFile]:
     """What may be names of files in the words of a program that is not known: words, and values of options."""
-    for at, word in enumerate(words[1:], 1):
-        before, sign, value = word.text.partition("=")
-        changes = (name == "dd" and before == "of") or before in _TO_FILE.get(name, ())
-        changes = changes or words[at - 1].text in _TO_FILE.get(name, ())
-        for text in {word.text, value if sign else "", word.text.rpartition("@")[2]}:
-            if text and text[:1] != "-" and not any(blank in text for blank in " \n\t"):
-                yield NamedFile(text, changes, word.globs)
+    to_file, previous = _TO_FILE.get(name, ()), ""
+    for word in words[1:]:
+        text = word.text
+        before, sign, value = text.partition("=")
+        changes = before in to_file or previous in to_file or (name == "dd" and before == "of")
+        for meant in {text, value, text.rpartition("@")[2]} if sign or "@" in text else (text,):
+            if meant and meant[0] != "-" and not (" " in meant or "\n" in meant or "\t" in meant):
+                yield NamedFile(meant, changes, word.globs)
+        previous = text

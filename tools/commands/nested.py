@@ -24,6 +24,7 @@ _DURATION = regex(r"[0-9.]+[smhd]?")
 _VARIABLE = regex(r"\$\{?([A-Za-z_]\w*)\}?")
 _HEX, _BASE64 = regex(r"(?:[0-9a-fA-F]{2}){4,1000}"), regex(r"[A-Za-z0-9+/]{6,2000}={0,2}")
 _MAY_BE_LINE = regex(r"[\s;&|`$]")
+_OPTION = regex(r"^-\w+?(?=[^-\w]|$)|^-\w")
 _DECODERS = ("base64", "b64", "xxd", "openssl", "hex")
 _LONGEST_TEXT = 2_000
 """Characters of a text inside a line, beyond which it is not read as commands: what is none takes the grammar long."""
@@ -35,7 +36,10 @@ MOST_TEXTS = 6
 
 def behind_assignments(command: Sequence[str]) -> int:
     """Where in a command its program stands; beyond the end when there is none."""
-    return next((at for at, word in enumerate(command) if not _ASSIGNMENT.match(word)), len(command))
+    for at, word in enumerate(command):
+        if "=" not in word or not _ASSIGNMENT.match(word):
+            return at
+    return len(command)
 
 
 def program_of(command: Sequence[str]) -> str:
@@ -61,6 +65,7 @@ def wrapped_at(command: Sequence[str]) -> int | None:
     return len(command)
 
 
+@lru_cache(maxsize=64)  # every deny rule asks
 def hides_a_command(text: str) -> bool:
     """Whether the name of something that is run cannot be read in the text: it comes from a variable, a pattern, a
     command's output or a pipe into a shell."""
@@ -89,7 +94,10 @@ def _all_readings(text: str) -> tuple[Sequence[tuple[str, ...]], bool]:
         decodes = any(sign in text for sign in _DECODERS)
         for command in commands:
             found.append(command.texts)
-            for word in command.words if depth < _DEEPEST else ():
+            may_hold_text = depth < _DEEPEST and (decodes or not all([word.is_bare for word in command.words]))
+            for word in command.words if may_hold_text else ():
+                if count > MOST_TEXTS:
+                    break
                 inner = [decoded] if decodes and (decoded := _decoded(word.text)) else []
                 inner += texts_in(word.text) if not word.is_bare else ()
                 count += bool(inner)
@@ -128,7 +136,8 @@ def texts_in(word: str) -> Iterator[str]:
     """What in a word may be a command line: all of it, what stands behind the letters of an option, or behind a `!`."""
     if len(word) > _LONGEST_TEXT:
         return
-    for text in dict.fromkeys((word, re.sub(r"^-\w+?(?=[^-\w]|$)|^-\w", "", word), word.rpartition("!")[2])):
+    behind_option = _OPTION.sub("", word) if word[:1] == "-" else word
+    for text in dict.fromkeys((word, behind_option, word.rpartition("!")[2])):
         if _MAY_BE_LINE.search(text):
             yield text
 
@@ -147,7 +156,9 @@ def _hides(command: Command) -> bool:
             follows_option = False  # it may be the option's value: the command comes later then
         else:
             given = command.words[place + 1 :]
-            return (command.is_fed and name in SHELLS) or any(map(_is_hidden_text, _texts(name, given)))
+            texts = _texts(name, given)
+            is_too_much = sum(not word.is_bare for word in texts) > MOST_TEXTS
+            return (command.is_fed and name in SHELLS) or is_too_much or any(map(_is_hidden_text, texts))
     return False
 
 

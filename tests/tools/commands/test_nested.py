@@ -50,3 +50,8 @@ def test_beyond_some_texts_a_line_is_known_to_hold_more_than_was_read() -> None:
     assert ("rm", "x") in readings(whole)
     assert [has_unread_texts(line) for line in (whole, more, "a " * 400)] == [False, True, False]
     assert has_unread_texts(f'bash -c "{more}"')
+
+
+def test_of_many_texts_that_a_shell_runs_nobody_tells_what_they_run() -> None:
+    texts = [f"'ls {number};'" for number in range(MOST_TEXTS)]
+    assert [hides_a_command(f"eval {' '.join(each)}") for each in (texts, [*texts, "'ls;'"])] == [False, True]
