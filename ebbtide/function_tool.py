@@ -11,7 +11,7 @@ from typing import TypeVar, overload
 from pydantic import TypeAdapter
 from pydantic.errors import PydanticUserError
 from pydantic.json_schema import GenerateJsonSchema
-from pydantic_core import ArgsKwargs, PydanticSerializationError, ValidationError, to_json
+from pydantic_core import ArgsKwargs, PydanticSerializationError, ValidationError, from_json, to_json
 
 from agent.errors import UsageError
 from tools.base import Arguments, Effect, Result, ToolError, Workspace
@@ -19,6 +19,8 @@ from tools.base import Arguments, Effect, Result, ToolError, Workspace
 T = TypeVar("T")
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
+_ONE_LINE = 1_000
+"""Characters of JSON that are still read well in one line."""
 _log = logging.getLogger("ebbtide")
 
 
@@ -53,7 +55,7 @@ class FunctionTool:
         call = partial(self._arguments.validate_python, ArgsKwargs((), dict(arguments)))
         try:
             given = await called(call, is_async=inspect.iscoroutinefunction(self._function))
-            return Result(given if isinstance(given, str) else to_json(given, indent=1).decode())
+            return Result(given if isinstance(given, str) else _in_lines(to_json(given).decode()))
         except ToolError:
             raise
         except ValidationError as error:
@@ -101,6 +103,20 @@ async def called(function: Callable[[], T], *, is_async: bool) -> object:
     runs in a thread."""
     given = function() if is_async else await asyncio.to_thread(function)
     return await given if inspect.isawaitable(given) else given
+
+
+def _in_lines(text: str) -> str:
+    """JSON as short as it can be; a longer one with a line for each of its parts, so that a piece of it can be read."""
+    if len(text) <= _ONE_LINE:
+        return text
+    match from_json(text):
+        case list(parts):
+            return "\n".join(("[", ",\n".join(to_json(part).decode() for part in parts), "]"))
+        case dict(parts):
+            rows = (f"{to_json(key).decode()}:{to_json(part).decode()}" for key, part in parts.items())
+            return "\n".join(("{", ",\n".join(rows), "}"))
+        case _:
+            return text
 
 
 class _WithoutTitles(GenerateJsonSchema):

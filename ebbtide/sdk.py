@@ -113,7 +113,10 @@ class Agent:
         return outcome
 
     def run(self, prompt: str) -> RunOutcome:
-        """As `ask`, in a session that is opened for it and closed again: for programs that are not async."""
+        """As `ask`, in a session that is opened for it and closed again: for programs that are not async. Raises
+        `UsageError` in one that is."""
+        if _is_in_a_loop():
+            raise UsageError("a loop runs here already: write `async with Agent(…) as agent` and `await agent.ask(…)`")
 
         async def asked() -> RunOutcome:
             async with self:
@@ -144,6 +147,11 @@ class Agent:
         root = Path(self.root).expanduser()
         if not root.is_dir():
             raise UsageError(f"there is no folder `{root}` to work in")
+        for each in self.tools:
+            if not isinstance(each, FunctionTool):
+                raise UsageError(
+                    f"{each!r} is no tool yet: put `@tool` before the function, or write `tool(…)` around it"
+                )
         config = self._config(root)
         environment = with_kept_keys(config.folders.config, self._environment)
         return Sessions(
@@ -167,6 +175,14 @@ class Agent:
         for notice in config.notices:
             _log.warning("%s", notice)
         return replace(config, trusts_project=True) if self.trust_project else config
+
+
+def _is_in_a_loop() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
 
 
 class _Answers:

@@ -94,8 +94,8 @@ async def test_what_a_function_gives_and_raises_is_told_to_the_model(
     ]  # fmt: skip
     async with agent_in(project, *calls, tools=[ticket, broken]) as agent:
         assert await outputs(agent) == [
-            ("done", '{\n "id": 7,\n "title": "prices are wrong"\n}'),
-            ("done", '{\n "id": 8,\n "title": "a, b"\n}'),
+            ("done", '{"id":7,"title":"prices are wrong"}'),
+            ("done", '{"id":8,"title":"a, b"}'),
             ("failed", "there is no such ticket"),
             ("failed", f"{WRONG}: `id`: 0 is less than the minimum of 1"),
             ("failed", "`broken` failed: KeyError: 'price'"),
@@ -103,6 +103,31 @@ async def test_what_a_function_gives_and_raises_is_told_to_the_model(
     (record,) = [record for record in caplog.records if record.name == "ebbtide"]
     assert record.exc_info is not None
     assert record.exc_info[0] is KeyError
+
+
+@tool
+def prices(as_table: bool) -> object:
+    """Lists what costs how much."""
+    names = [f"article {number}" for number in range(60)]
+    return {name: {"price": 1.5} for name in names} if as_table else [{"name": name, "price": 1.5} for name in names]
+
+
+async def test_long_values_have_a_line_for_each_part(project: Path) -> None:
+    calls = [call("prices", as_table=False), call("prices", as_table=True), {"text": "Done."}]
+    async with agent_in(project, *calls, tools=[prices]) as agent:
+        (_, listed), (_, table) = await outputs(agent)
+    for text, first in ((listed, '{"name":"article 0","price":1.5},'), (table, '"article 0":{"price":1.5},')):
+        lines = text.splitlines()
+        assert (lines[1], len(lines)) == (first, 62)
+    assert json.loads(listed) == prices(as_table=False)
+    assert json.loads(table) == prices(as_table=True)
+
+
+async def test_what_is_no_tool_and_a_loop_in_a_loop_are_said(project: Path) -> None:
+    with pytest.raises(UsageError, match="is no tool yet: put `@tool` before the function"):
+        await agent_in(project, tools=[len]).__aenter__()
+    with pytest.raises(UsageError, match="a loop runs here already"):
+        agent_in(project).run("hi")
 
 
 def test_a_tool_is_what_its_function_says() -> None:
