@@ -40,7 +40,10 @@ EXIT_CODES: Mapping[int, tuple[str, str]] = {
     ),
     4: ("key", "there is no key, or the provider does not accept it"),
     5: ("denied", "answered, but calls were denied (listed under `denied`); or a hook refused the prompt"),
-    6: ("limit reached", "`--max-turns` or `--max-cost` was reached, or the model made the same call five times"),
+    6: (
+        "limit reached",
+        "`--max-turns`, `--max-cost` or `--max-time` was reached, or the model made the same call five times",
+    ),
     7: ("context", "the conversation does not fit into the window"),
     8: ("schema", "the answer does not meet the schema"),
     75: ("rate limit", "the provider still limits the rate after all retries"),

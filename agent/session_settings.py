@@ -283,6 +283,8 @@ def system_text(
         from agent.extensions.skills import listed_at_start  # noqa: PLC0415  # deferred: few users have skills
 
         instructions = replace(instructions, skills=listed_at_start(config))
+    base = config.system_prompt or instructions.base
+    instructions = replace(instructions, base=base, appended=config.append_system_prompt)
     return SystemText(instructions, mode, attended)
 
 

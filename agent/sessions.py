@@ -20,7 +20,7 @@ from agent.config.values import Config
 from agent.context.estimate import decode_estimator
 from agent.context.last_request import Mark
 from agent.context.secret_tokens import SecretTokens
-from agent.errors import StoreFailed
+from agent.errors import StoreFailed, UsageError
 from agent.input.instruction_files import instruction_files
 from agent.lsp.session_languages import SessionLanguages
 from agent.messages import Conversation
@@ -33,7 +33,7 @@ from agent.providers.learned_limits import window_in_force
 from agent.providers.meter import Meter
 from agent.records.damage import ReadableMessages, readable
 from agent.records.recorder import Recorder
-from agent.records.session_lookup import SessionInfo, find_session, info_of, project_of
+from agent.records.session_lookup import SessionInfo, find_session, info_of, is_session_id, project_of
 from agent.records.session_reader import SessionLog
 from agent.records.store_access import lock_session, open_store, outputs_folder, tidy
 from agent.records.store_thread import StoreThread
@@ -162,6 +162,8 @@ class Sessions:
             row = row or self._new_row(chosen, new_id)
             if not self._ephemeral:
                 closing.callback(lock_session(self.config, row.id).release)
+            if new_id and await thread.run(store.session, new_id) is not None:
+                raise UsageError(f"there is a session `{new_id}` already; go on with it with `-r`, or give another id")
             if row.draft:
                 closing.push_async_callback((await self.library()).drop_unused, row.id)
             was_open = row.id in self._kept_here
@@ -201,7 +203,7 @@ class Sessions:
 
     async def knows(self, word: str) -> bool:
         """Whether a word is meant as a session's id: it is as long as one, or some session's id starts so."""
-        if len(word) == 2 * ID_BYTES:
+        if len(word) == 2 * ID_BYTES or is_session_id(word):
             return True
         thread, store = await self._store()
         return bool(await thread.run(store.matching, word))

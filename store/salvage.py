@@ -11,12 +11,14 @@ from mmap import mmap
 from pathlib import Path
 from typing import TypeAlias
 
+from store.session_rows import SESSION_ID
+
 SqlValue: TypeAlias = str | int | float | bytes | None
 
 PAGE_SIZES = (4096, 1024, 8192, 16384, 32768, 512, 2048, 65536)
 _TABLE_LEAF, _INDEX_LEAF, _INDEX_INTERIOR = 0x0D, 0x0A, 0x02
 _INTEGERS = {1: 1, 2: 2, 3: 3, 4: 4, 5: 6, 6: 8}
-_SESSION = re.compile(r"[0-9a-f]{12}")
+_SESSION = re.compile(SESSION_ID)
 _WAL_HEADER, _WAL_FRAME = 32, 24
 _PIECE = 1 << 20
 

@@ -7,6 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+SESSION_ID = r"[0-9a-f]{12}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
+"""What the id of a session is, as a regular expression: one of ours, or a UUID that its user has chosen."""
+
 
 @dataclass(frozen=True, slots=True)
 class SessionRow:

@@ -24,14 +24,14 @@ from agent.records.session_lookup import find_session, project_of
 from agent.records.store_access import opened_store
 from store.blobs import Blobs
 from store.errors import StoreError
-from store.session_rows import MessageRow, SessionRow, SummaryRow
+from store.session_rows import SESSION_ID, MessageRow, SessionRow, SummaryRow
 from store.sessions import SessionStore
 from store.transfer import COLUMNS, KEYS, MESSAGES, Rows, TransferRow, TransferStore, is_row_of, is_time
 
 LATER = frozenset({"views"})
 """Tables that files of earlier versions do not have."""
 
-_ID = re.compile(r"[0-9a-f]{12}")
+_ID = re.compile(SESSION_ID)
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 
 _HELD = frozenset({"outputs", "situation"})

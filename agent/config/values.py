@@ -165,6 +165,11 @@ class Config:
     trusts_project: bool = False
     """What the project declares may run in this run, although nobody has approved it (`--trust`)."""
 
+    system_prompt: str = ""
+    """What models are told in place of the usual beginning of the system text (`--system-prompt-file`)."""
+    append_system_prompt: str = ""
+    """What they are told at its end (`--append-system-prompt`)."""
+
     @property
     def project_folders(self) -> tuple[Path, ...]:
         """The folders in which the project may bring something for the working folder: from it up to the top."""

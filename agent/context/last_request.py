@@ -17,6 +17,7 @@ NAMES: Mapping[str, str] = {
     "memories": "memory.md",
     "skills": "skills",
     "environment": "date, mode, branch, folder or who is there",
+    "appended": "what was added to it at the start",
 }
 """What a section of the system text is for people."""
 

@@ -66,6 +66,8 @@ class Instructions:
     memories: str = ""
     skills: str = ""
     """Names and one-line descriptions of the skills that may be read."""
+    appended: str = ""
+    """What whoever started the session has to say besides."""
     files: tuple[InstructionFile, ...] = ()
     """Those that `project` is made of."""
     problems: tuple[str, ...] = ()
@@ -80,11 +82,12 @@ class Instructions:
             .plus("memories", self.memories, cacheable=True)
             .plus("skills", self.skills)
             .plus("environment", self.environment)
+            .plus("appended", self.appended)
         )
 
     @property
     def sections(self) -> tuple[Section, ...]:
-        """What there is, in order: `base`, `project`, `memories`, `skills`, `environment`."""
+        """What there is, in order: `base`, `project`, `memories`, `skills`, `environment`, `appended`."""
         return self.builder.sections
 
     @property

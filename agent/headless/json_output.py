@@ -7,8 +7,8 @@ from dataclasses import asdict
 from typing import TextIO
 
 from agent.events.session import AgentActivity, Event
+from agent.headless.progress import Progress
 from agent.headless.result import RunOutcome, RunResult
-from agent.headless.text_output import TextOutput
 
 
 def event_json(event: Event) -> dict[str, object]:
@@ -42,21 +42,32 @@ def result_json(result: RunResult) -> dict[str, object]:
     return {"type": "result", **asdict(result)}
 
 
-class JsonOutput(TextOutput):
-    """Tells the same on standard error as with text, and prints one object when the run is over."""
+class JsonOutput:
+    """Prints one object when the run is over."""
+
+    def __init__(self, out: TextIO, progress: Progress) -> None:
+        self._out = out
+        self._progress = progress
+
+    def show(self, event: Event) -> None:
+        self._progress.show(event)
 
     def end(self, outcome: RunOutcome) -> None:
-        print_json(self.out, result_json(outcome.as_result))
+        self._progress.close()
+        print_json(self._out, result_json(outcome.as_result))
 
 
 class StreamOutput:
     """Prints each event as it happens, and the result last."""
 
-    def __init__(self, out: TextIO) -> None:
+    def __init__(self, out: TextIO, progress: Progress | None = None) -> None:
         self._out = out
+        self._progress = progress
 
     def show(self, event: Event) -> None:
         print_json(self._out, event_json(event))
+        if self._progress is not None:
+            self._progress.show(event)
 
     def end(self, outcome: RunOutcome) -> None:
         print_json(self._out, result_json(outcome.as_result))

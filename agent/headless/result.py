@@ -22,18 +22,19 @@ from agent.messages import Usage
 from tools.lazy import dataclass
 
 RunStop: TypeAlias = Literal[
-    "answered", "failed", "denied", "step_limit", "cost_limit", "repeated_calls", "context", "schema",
+    "answered", "failed", "denied", "step_limit", "cost_limit", "time_limit", "repeated_calls", "context", "schema",
     "rate_limited", "auth", "provider", "interrupted",
 ]  # fmt: skip
 
 _STOPS: Mapping[str, RunStop] = {
-    "error": "failed", "crash": "failed", "store": "failed", "empty_answer": "failed", "context": "context",
-    "overflow": "context", "schema": "schema", "rate_limit": "rate_limited", "auth": "auth",
+    "error": "failed", "crash": "failed", "store": "failed", "empty_answer": "failed", "answer_file": "failed",
+    "context": "context", "overflow": "context", "schema": "schema", "rate_limit": "rate_limited", "auth": "auth",
     "hook": "denied",
 }  # fmt: skip
 _LIMITS: Mapping[str, tuple[RunStop, int, str]] = {
     "step_limit": ("step_limit", 6, "stopped at `--max-turns`; raise it, or go on with `ebb -c`"),
     "cost_limit": ("cost_limit", 6, "stopped at `--max-cost`; raise it, or go on with `ebb -c`"),
+    "time_limit": ("time_limit", 6, "stopped at `--max-time`; raise it, or go on with `ebb -c`"),
     "repeated_calls": (
         "repeated_calls",
         6,

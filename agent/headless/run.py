@@ -2,16 +2,20 @@
 
 import os
 import sys
+import time
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Literal, Protocol, TextIO, TypeAlias
 
 from agent.context.mentions import piped
 from agent.crash import crashed, print_nothing, secrets_of
 from agent.errors import AgentError, UsageError, is_unwritable
 from agent.events.session import Event, Noticed
+from agent.headless.answer_file import AnswerFile
 from agent.headless.json_output import JsonOutput, StreamOutput
+from agent.headless.progress import Progress
 from agent.headless.result import RunOutcome
-from agent.headless.stop import RunStopper, interrupted_by_signals
+from agent.headless.stop import RunStopper, interrupted_by_signals, stopped_after
 from agent.headless.text_output import TextOutput
 from agent.headless.turns import Turns
 from agent.sessions import Sessions
@@ -34,8 +38,16 @@ class HeadlessJob:
     """The beginning of the id of a session to go on with; empty for the newest of the project."""
     piped: str = ""
     """What came through a pipe besides, too long to stand in the prompt."""
+    session_id: str = ""
+    """Of a new session, where its user has chosen one."""
+    max_time: float | None = None
+    """Seconds after which the run is stopped."""
+    answer_file: Path | None = None
+    """Where the answer is written, too."""
     is_quiet: bool = False
     """Rewrites of the view are counted, but not told as they happen."""
+    is_verbose: bool = False
+    """Each step and call is told on stderr."""
     visible: Callable[[str], str] = str
     """What a terminal is given of a text, so that nothing in it steers the terminal."""
 
@@ -53,8 +65,9 @@ async def run(sessions: Sessions, job: HeadlessJob, out: TextIO | None = None, e
     asks for what cannot be."""
     print_nothing(sessions.config.folders.logs)
     outcome, stop = RunOutcome(), RunStopper()
+    answer_file = AnswerFile.opened(job.answer_file) if job.answer_file is not None else None
     output = _output_for(job, out or sys.stdout, err or sys.stderr)
-    with interrupted_by_signals(stop):
+    with interrupted_by_signals(stop), stopped_after(stop, job.max_time):
         try:
             await _work(sessions, job, outcome, output, stop)
         except UsageError:
@@ -69,20 +82,33 @@ async def run(sessions: Sessions, job: HeadlessJob, out: TextIO | None = None, e
             outcome.fail(fault.code, str(fault), fault.exit_code)
         finally:
             await sessions.close()
+        if outcome.stop_reason == "interrupted":
+            outcome.end(stop.cause)
         outcome.sandbox = "off" if sessions.config.sandbox == "off" else known_kind()
+        if answer_file is not None:
+            answer_file.write(outcome)
         output.end(outcome)
     return outcome.exit_code
 
 
 def _output_for(job: HeadlessJob, out: TextIO, err: TextIO) -> Output:
     if job.format == "stream-json":
-        return StreamOutput(out)
-    kind = TextOutput if job.format == "text" else JsonOutput
-    return kind(out, err, job.visible, is_quiet=job.is_quiet)
+        return StreamOutput(out, Progress(err, job.visible, is_verbose=True) if job.is_verbose else None)
+    progress = _progress_for(job, err)
+    return JsonOutput(out, progress) if job.format == "json" else TextOutput(out, progress, job.visible)
+
+
+def _progress_for(job: HeadlessJob, err: TextIO) -> Progress:
+    status = None
+    if err.isatty() and os.environ.get("TERM", "dumb") != "dumb":
+        from agent.headless.status_line import StatusLine  # noqa: PLC0415  # deferred: few runs are watched
+
+        status = StatusLine(err, job.visible, time.monotonic)
+    return Progress(err, job.visible, is_quiet=job.is_quiet, is_verbose=job.is_verbose, status=status)
 
 
 async def _work(sessions: Sessions, job: HeadlessJob, outcome: RunOutcome, output: Output, stop: RunStopper) -> None:
-    session = await stop.wish.race(sessions.open(job.resume))
+    session = await stop.wish.race(sessions.open(job.resume, new_id=job.session_id))
     if session is None:
         outcome.interrupted()
         return
@@ -92,7 +118,7 @@ async def _work(sessions: Sessions, job: HeadlessJob, outcome: RunOutcome, outpu
         if stop.wish.requested():
             outcome.interrupted()
         else:
-            turns = Turns(session, outcome, output.show, job.schema)
+            turns = Turns(session, outcome, output.show, stop, job.schema)
             await turns.answer(job.prompt, (piped(job.piped),) if job.piped else ())
     finally:
         running = session.running_jobs

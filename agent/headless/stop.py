@@ -1,14 +1,17 @@
-"""What ends a headless run before its end: signals."""
+"""What ends a headless run before its end: signals, and the time that it may take."""
 
 import asyncio
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import field
+from typing import Literal, TypeAlias
 
 from agent.channel import Interrupt
 from agent.session import Session
 from tools.lazy import dataclass
+
+StopCause: TypeAlias = Literal["interrupted", "time_limit"]
 
 
 @dataclass(slots=True)
@@ -17,8 +20,13 @@ class RunStopper:
 
     wish: Interrupt = field(default_factory=Interrupt)
     session: Session | None = None
+    cause: StopCause = "interrupted"
+    """Why, once it is requested."""
 
-    def request(self) -> None:
+    def request(self, cause: StopCause = "interrupted") -> None:
+        """The first cause is the one that counts."""
+        if not self.wish.requested():
+            self.cause = cause
         self.wish.request()
         if self.session is not None:
             self.session.interrupt()
@@ -44,3 +52,14 @@ def interrupted_by_signals(stop: RunStopper) -> Iterator[None]:
     finally:
         for number in handled:
             loop.remove_signal_handler(number)
+
+
+@contextmanager
+def stopped_after(stop: RunStopper, seconds: float | None) -> Iterator[None]:
+    """The run is stopped when it has taken that long."""
+    timer = asyncio.get_running_loop().call_later(seconds, stop.request, "time_limit") if seconds is not None else None
+    try:
+        yield
+    finally:
+        if timer is not None:
+            timer.cancel()

@@ -7,6 +7,7 @@ from agent.errors import SchemaNotMet
 from agent.events.session import Event
 from agent.headless.answer_schema import read_answer, schema_request
 from agent.headless.result import RunOutcome
+from agent.headless.stop import RunStopper
 from agent.messages import Image, Note
 from agent.session import Session
 from tools.lazy import dataclass
@@ -19,6 +20,7 @@ class Turns:
     session: Session
     outcome: RunOutcome
     show: Callable[[Event], None]
+    stop: RunStopper
     schema: Mapping[str, object] | None = None
     """JSON Schema that each answer must meet."""
 
@@ -31,13 +33,13 @@ class Turns:
         await self.follow(self.session.send(f"{prompt}\n\n{schema_request(self.schema)}", beside))
         problems = self._problems(self.schema)
         left = limit and limit - (self.outcome.steps - before)
-        if problems and left != 0:
+        if problems and left != 0 and not self.stop.wish.requested():
             again = (
                 f"Your answer does not match the JSON Schema: {'; '.join(problems)}. Answer again, with the JSON alone."
             )
             await self.follow(self.session.send(again, (), left))
             problems = self._problems(self.schema)
-        if problems:
+        if problems and not self.stop.wish.requested():
             raise SchemaNotMet(f"the answer does not match the schema: {'; '.join(problems)}")
 
     def _problems(self, schema: Mapping[str, object]) -> list[str]:

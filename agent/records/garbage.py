@@ -15,7 +15,7 @@ OVER = "over"
 """Begins the name of the file, beside the bytes, that tells that more is in use than the limit allows."""
 
 _NAMED = regex(r"(?<![^\W_])[rR]([1-9]\d{0,17})(?![^\W_])")
-_ELSEWHERE = regex(r"(?:ebb|nexora)://[^/\s\"]+/([0-9a-f]{1,12})[0-9a-f]*/r([1-9]\d{0,17})")
+_ELSEWHERE = regex(r"(?:ebb|nexora)://[^/\s\"]+/([0-9a-f]{8}-[0-9a-f-]{0,27}|[0-9a-f]{1,12})[0-9a-f]*/r([1-9]\d{0,17})")
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,10 @@
 """Which session is meant by the beginning of its id. It asks the store and opens nothing."""
 
+import re
+
 from agent.config.values import Config
 from agent.errors import UsageError
-from store.session_rows import SessionRow
+from store.session_rows import SESSION_ID, SessionRow
 from store.sessions import SessionStore
 from tools.lazy import dataclass
 
@@ -47,6 +49,11 @@ def info_of(
 def project_of(config: Config) -> str:
     """The project as sessions name it."""
     return str(config.project).encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+def is_session_id(text: str) -> bool:
+    """Whether it is the whole id of a session, were there one."""
+    return re.fullmatch(SESSION_ID, text) is not None
 
 
 def find_session(store: SessionStore, prefix: str, project: str) -> SessionRow:

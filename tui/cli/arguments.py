@@ -22,6 +22,7 @@ if TYPE_CHECKING:  # types only: `--help` should import nothing it does not need
 _TAKES_VALUE = {
     "-p", "--prompt", "--output-format", "--output-schema", "--max-turns", "--max-cost", "--permission-mode", "--allow",
     "--deny", "--rules", "--mode", "--add-dir", "-m", "--model", "--context-window", "-C", "--cd", "--config",
+    "--max-time", "--output-last-message", "--session-id", "--append-system-prompt", "--system-prompt-file",
 }  # fmt: skip
 
 
@@ -44,6 +45,11 @@ SUBCOMMANDS: Mapping[str, str] = {
     "acp": "sessions for an editor",
 }
 """Each first word that is no prompt, and what it does."""
+
+_LONGEST_SYSTEM_PROMPT = 1_000_000
+"""Characters: a device never ends, and no window has room for more."""
+_LIKE_ID = r"[0-9a-f]{4,12}|[0-9a-f]{8}-[0-9a-f-]{0,27}"
+"""The beginning of a session's id, as it is typed."""
 
 _inspecting: ContextVar[bool] = ContextVar("_inspecting", default=False)
 
@@ -136,6 +142,10 @@ def make_parser() -> argparse.ArgumentParser:
     headless.add_argument("--output-schema", metavar="FILE", help="JSON Schema that the answer must meet")
     headless.add_argument("--max-turns", type=int, metavar="N", help="requests the run may make")
     headless.add_argument("--max-cost", type=float, metavar="USD", help="dollars after which no request is made")
+    headless.add_argument("--max-time", metavar="SECONDS", help="seconds after which the run is stopped")
+    headless.add_argument("--output-last-message", metavar="FILE", help="write the answer there, too")
+    headless.add_argument("--session-id", metavar="UUID", help="the id that the new session is to have")
+    headless.add_argument("--verbose", action="store_true", help="tell each step and call on stderr")
     headless.add_argument("--quiet", action="store_true", help="say nothing on stderr of rewrites of the context")
     modes = "what may run without a question"
     parser.add_argument("--permission-mode", choices=("ask", "accept-edits", "plan", "auto"), help=modes)
@@ -147,6 +157,10 @@ def make_parser() -> argparse.ArgumentParser:
     trust = "have the servers that the project declares, in this run, unasked"
     parser.add_argument("--trust", action="store_true", help=trust)
     parser.add_argument("--ephemeral", action="store_true", help="keep nothing of the session")
+    said = "what the model is told besides, at the end of its system text"
+    parser.add_argument("--append-system-prompt", metavar="TEXT", help=said)
+    own = "what it is told in place of the program's own instructions"
+    parser.add_argument("--system-prompt-file", metavar="FILE", help=own)
     session = parser.add_mutually_exclusive_group()
     session.add_argument("-c", "--continue", dest="resume", action="store_const", const="", help="the newest session")
     session.add_argument(
@@ -215,7 +229,7 @@ def with_resume(arguments: Sequence[str]) -> list[str]:
         if joined and joined[-1] in ("-r", "--resume"):
             is_alone = word.split() == [word] and first_word([*known[:index], *known[index + 1 :]]) is None
             is_word = not word.startswith("-")
-            may_be_id = is_word and (has_prompt or is_alone or re.fullmatch(r"[0-9a-f]{4,12}", word))
+            may_be_id = is_word and (has_prompt or is_alone or re.fullmatch(_LIKE_ID, word))
             joined[-1] = f"--resume={word}" if may_be_id else "--resume="
             if may_be_id:
                 continue
@@ -283,4 +297,26 @@ def read_settings(options: argparse.Namespace) -> tuple[Path, "Config"]:
         if value is not None
     }
     config = load_config(root, os.environ, flags, tuple(options.config))
-    return root, replace(config, trusts_project=True) if getattr(options, "trust", False) else config
+    return root, replace(
+        config,
+        trusts_project=getattr(options, "trust", False),
+        system_prompt=_system_prompt(getattr(options, "system_prompt_file", None)),
+        append_system_prompt=(getattr(options, "append_system_prompt", None) or "").encode("utf-8", "replace").decode(),
+    )
+
+
+def _system_prompt(name: str | None) -> str:
+    """What the file holds; empty where none is named. Raises `UsageError`."""
+    if name is None:
+        return ""
+    try:
+        with Path(name).open(encoding="utf-8") as file:
+            text = file.read(_LONGEST_SYSTEM_PROMPT + 1).strip()
+    except (OSError, ValueError) as error:
+        why = "it is not UTF-8" if isinstance(error, UnicodeDecodeError) else getattr(error, "strerror", None) or error
+        raise UsageError(f"cannot read the system prompt `{name}`: {why}") from error
+    if not text:
+        raise UsageError(f"the system prompt `{name}` is empty; leave the flag out for the program's own")
+    if len(text) > _LONGEST_SYSTEM_PROMPT:
+        raise UsageError(f"the system prompt `{name}` is longer than a million characters; make it shorter")
+    return text

@@ -1,21 +1,17 @@
 """The command line: arguments to a front end and an exit code."""
 
 import argparse
-import asyncio
 import errno
 import gc
 import io
-import json
 import os
 import signal
 import sys
 import traceback
 from collections.abc import Sequence
-from pathlib import Path
 
 from agent.errors import AgentError, UsageError, is_unwritable
-from tui.cli.arguments import SUBCOMMANDS, first_word, make_parser, open_sessions, with_resume
-from tui.cli.piped_input import has_piped_input, is_attachment, piped_input
+from tui.cli.arguments import SUBCOMMANDS, first_word, make_parser, with_resume
 
 _ALIKE = 0.7
 """How much a word is like a subcommand that is taken for one: `ebb sesions`, but not `ebb search`."""
@@ -136,16 +132,9 @@ def _refuse_misspelt(word: str) -> None:
 
 
 def _headless(options: argparse.Namespace) -> int:
-    from agent.headless.run import HeadlessJob, run  # noqa: PLC0415  # deferred: only this front end needs it
-    from tui.text.sanitise import visible  # noqa: PLC0415  # deferred: as above
+    from tui.cli import headless  # noqa: PLC0415  # deferred: only this front end needs it
 
-    prompt, piped = _whole_prompt(options.prompt, options.words)
-    schema = _read_schema(options.output_schema) if options.output_schema else None
-    sessions = open_sessions(options, interactive=False)
-
-    resume = options.resume if options.pick is None else options.pick
-    job = HeadlessJob(prompt, options.output_format, schema, resume, piped, options.quiet, visible)
-    return asyncio.run(run(sessions, job))
+    return headless.run(options)
 
 
 def _terminal(options: argparse.Namespace) -> int:
@@ -153,41 +142,6 @@ def _terminal(options: argparse.Namespace) -> int:
 
     _raise_on_interrupt()
     return start.run(options)
-
-
-def _whole_prompt(prompt: str, words: Sequence[str]) -> tuple[str, str]:
-    """The prompt with what was piped in, and what of that stands beside it since it is long or no text. Raises
-    `UsageError` when there is nothing to ask."""
-    parts = [*words] if prompt == "-" else [prompt, *words]
-    piped = piped_input() if prompt == "-" or has_piped_input() else ""
-    if is_attachment(piped) and (said := _joined(parts)):
-        return said, piped
-    whole = _joined([*parts, piped])
-    if not whole:
-        raise UsageError("there is no prompt; write one after `-p`, or pipe one in and write `-p -`")
-    return whole, ""
-
-
-def _joined(parts: Sequence[str]) -> str:
-    return "\n\n".join(part.strip("\n") for part in parts if part.strip())
-
-
-def _read_schema(name: str) -> dict[str, object]:
-    from tools.schema import mismatches  # noqa: PLC0415  # deferred: `--help` should import nothing it does not need
-
-    try:
-        schema = json.loads(Path(name).read_bytes())
-    except OSError as error:
-        raise UsageError(f"cannot read the schema `{name}`: {error.strerror or error}") from error
-    except (ValueError, RecursionError) as error:
-        raise UsageError(f"the schema `{name}` is not JSON: {error}") from error
-    if not isinstance(schema, dict):
-        raise UsageError(f"the schema `{name}` must be a JSON object")
-    try:
-        mismatches(None, schema)  # asked before the model is: a schema that is none would cost a whole run
-    except ValueError as error:
-        raise UsageError(f"the schema `{name}` cannot be used: {str(error).splitlines()[0]}") from error
-    return schema
 
 
 def _subcommand(name: str, before: Sequence[str], after: Sequence[str]) -> int:

@@ -49,7 +49,7 @@ def offered(line: str) -> list[str]:
         ("undo ", []),
         ("fix the tes", []),
         ("doctor --rep", ["--repair"]),
-        ("--max-t", ["--max-turns"]),
+        ("--max-tu", ["--max-turns"]),
     ],
 )
 def test_what_the_word_may_become(line: str, names: list[str]) -> None:

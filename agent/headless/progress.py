@@ -1,0 +1,126 @@
+"""What is worth knowing beside the answer, told on standard error while a run goes on."""
+
+import errno
+import json
+import os
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, TextIO
+
+from agent.events.session import (
+    AgentActivity,
+    CallDenied,
+    ContextMeasured,
+    Event,
+    ModelSwitched,
+    Noticed,
+    ReplyFinished,
+    Resumed,
+    RetryScheduled,
+    StepStarted,
+    ToolFinished,
+    ToolStarted,
+)
+from agent.events.view import CompactionFailed, ContextCompacted
+from agent.records.situation import news_for_user
+
+if TYPE_CHECKING:  # types only: few runs are watched, and what draws takes long to load
+    from agent.headless.status_line import StatusLine
+
+_LONGEST = 200
+"""Characters of a call's arguments."""
+
+
+class Progress:
+    """Prints a line for what happens, and keeps a line of what goes on where somebody watches."""
+
+    def __init__(
+        self,
+        err: TextIO,
+        visible: Callable[[str], str],
+        *,
+        is_quiet: bool = False,
+        is_verbose: bool = False,
+        status: "StatusLine | None" = None,
+    ) -> None:
+        """`visible`: what a terminal is given of a text, so that nothing in it steers the terminal. `is_quiet`:
+        rewrites of the view are not told. `is_verbose`: each step and call is. `status`: the line of what goes on."""
+        self._err = err
+        self._visible = visible
+        self._is_quiet = is_quiet
+        self._is_watched = err.isatty()
+        self._is_verbose = is_verbose
+        self._status = status
+        self._step = 0
+
+    def show(self, event: Event) -> None:
+        if self._status is not None:
+            self._status.show(event)
+        match event:
+            case RetryScheduled(attempt=attempt, attempts=attempts, delay=delay, reason=reason, left=left):
+                of = f" of {attempts}" if attempts else ""
+                end = f", given up {left:.0f} s later" if left is not None and not attempts else ""
+                self.tell(f"{reason.rstrip('.')}; attempt {attempt}{of} in {delay:.1f} s{end}")
+            case Noticed(text=text):
+                self.tell(text)
+            case ContextCompacted() if not self._is_quiet:
+                from agent.context.announcement import announcement  # noqa: PLC0415  # deferred: most runs rewrite nothing
+
+                self.tell(announcement(event))
+            case CompactionFailed(model=model, reason=reason):
+                self.tell(f"the summary by {model} is not used: {reason}")
+            case ModelSwitched(after=after, why=why):
+                self.tell(f"the model is now {after}: {why}")
+            case Resumed():
+                for text in news_for_user(event):
+                    self.tell(text)
+            case ToolStarted(name=name, arguments=arguments) if self._is_watched or self._is_verbose:
+                self.tell(told_call(name, arguments))
+            case _:
+                if self._is_verbose:
+                    self._tell_more(event)
+
+    def _tell_more(self, event: Event, whose: str = "") -> None:
+        match event:
+            case StepStarted(step=step):
+                self._step = step
+            case ContextMeasured(used=used, effective=effective):
+                self.tell(f"{whose}step {self._step}: {used:,} of {effective:,} tokens")
+            case ReplyFinished(model=model, usage=usage, cost=cost, purpose=purpose):
+                sent = usage.input + usage.cache_read + usage.cache_write
+                paid = "" if cost is None else f", ${cost:.4f}"
+                self.tell(f"{whose}{model} ({purpose}): {sent:,} tokens in, {usage.output:,} out{paid}")
+            case ToolStarted(name=name, arguments=arguments):
+                self.tell(f"{whose}{told_call(name, arguments)}")
+            case ToolFinished(name=name, status=status, changed=changed):
+                files = f", changed {', '.join(changed)}" if changed else ""
+                self.tell(f"{whose}{name}: {status}{files}")
+            case CallDenied(name=name, rule=rule):
+                self.tell(f"{whose}{name} is denied: {rule}")
+            case AgentActivity(name=name, event=inner):
+                self._tell_more(inner, f"{name}: ")
+            case _:
+                pass
+
+    def tell(self, text: str) -> None:
+        """Prints a line beside the answer. Where a full disk takes none, the run and its exit code stay as they are."""
+        line = "ebb: " + (self._visible(text) if self._is_watched else text)
+        try:
+            if self._status is not None:
+                self._status.print_above(line)
+            else:
+                print(line, file=self._err)
+        except OSError as error:
+            if error.errno != errno.ENOSPC:
+                raise
+            os.dup2(os.open(os.devnull, os.O_WRONLY), self._err.fileno())
+
+    def close(self) -> None:
+        """Takes away the line of what goes on. More may be told."""
+        if self._status is not None:
+            self._status.close()
+            self._status = None
+
+
+def told_call(name: str, arguments: Mapping[str, object]) -> str:
+    """A call on one line."""
+    return f"{name} {json.dumps(arguments, ensure_ascii=False)[:_LONGEST]}"

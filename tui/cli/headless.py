@@ -1,0 +1,95 @@
+"""`ebb -p`: the command line becomes the job of a run without a terminal."""
+
+import argparse
+import asyncio
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+from agent.errors import UsageError
+from agent.headless.run import HeadlessJob
+from agent.headless.run import run as run_job
+from agent.records.session_lookup import is_session_id
+from tui.cli.arguments import open_sessions
+from tui.cli.piped_input import has_piped_input, is_attachment, piped_input
+from tui.text.sanitise import visible
+
+
+def run(options: argparse.Namespace) -> int:
+    """Answers, and prints that; the exit code. Raises `AgentError` where nothing is to be printed."""
+    resume = options.resume if options.pick is None else options.pick
+    prompt, piped = _whole_prompt(options.prompt, options.words)
+    job = HeadlessJob(
+        prompt,
+        options.output_format,
+        _read_schema(options.output_schema) if options.output_schema else None,
+        resume,
+        piped,
+        session_id=_session_id(options.session_id, resume),
+        max_time=_seconds(options.max_time),
+        answer_file=Path(options.output_last_message) if options.output_last_message is not None else None,
+        is_quiet=options.quiet,
+        is_verbose=options.verbose,
+        visible=visible,
+    )
+    return asyncio.run(run_job(open_sessions(options, interactive=False), job))
+
+
+def _whole_prompt(prompt: str, words: Sequence[str]) -> tuple[str, str]:
+    """The prompt with what was piped in, and what of that stands beside it since it is long or no text. Raises
+    `UsageError` when there is nothing to ask."""
+    parts = [*words] if prompt == "-" else [prompt, *words]
+    piped = piped_input() if prompt == "-" or has_piped_input() else ""
+    if is_attachment(piped) and (said := _joined(parts)):
+        return said, piped
+    whole = _joined([*parts, piped])
+    if not whole:
+        raise UsageError("there is no prompt; write one after `-p`, or pipe one in and write `-p -`")
+    return whole, ""
+
+
+def _joined(parts: Sequence[str]) -> str:
+    return "\n\n".join(part.strip("\n") for part in parts if part.strip())
+
+
+def _seconds(text: str | None) -> float | None:
+    if text is None:
+        return None
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
+    if not 0 < seconds < float("inf"):
+        raise UsageError(f"`--max-time` is {text!r}, but must be a number of seconds above 0")
+    return seconds
+
+
+def _session_id(text: str | None, resume: str | None) -> str:
+    """The id that a new session is to have, or empty. Raises `UsageError`."""
+    if text is None:
+        return ""
+    if resume is not None:
+        raise UsageError("a session that goes on has an id already: leave out `--session-id`, or `-c` and `-r`")
+    id = text.strip().lower()
+    if not is_session_id(id):
+        example = "2f0c7c5e-6a3f-4d6e-9a53-0c7f2b9d1e44"
+        raise UsageError(f"`--session-id` is {text!r}, but must be a UUID such as `{example}`")
+    return id
+
+
+def _read_schema(name: str) -> dict[str, object]:
+    from tools.schema import mismatches  # noqa: PLC0415  # deferred: few runs have a schema
+
+    try:
+        schema = json.loads(Path(name).read_bytes())
+    except OSError as error:
+        raise UsageError(f"cannot read the schema `{name}`: {error.strerror or error}") from error
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"the schema `{name}` is not JSON: {error}") from error
+    if not isinstance(schema, dict):
+        raise UsageError(f"the schema `{name}` must be a JSON object")
+    try:
+        mismatches(None, schema)  # asked before the model is: a schema that is none would cost a whole run
+    except ValueError as error:
+        raise UsageError(f"the schema `{name}` cannot be used: {str(error).splitlines()[0]}") from error
+    return schema
