@@ -95,11 +95,11 @@ def test_json_prints_one_object(user: User) -> None:
 
 
 def test_a_summary_that_cannot_be_used_is_told_on_stderr_and_in_the_result(user: User) -> None:
-    for flags in ((), *[("-c",)] * 4):
-        said = user.ask({"text": "what was found out so far " * 132}, flags=flags, window=14_000)
+    for flags in ((), *[("-c",)] * 5):
+        said = user.ask({"text": "what was found out so far " * 132}, flags=flags, window=12_000)
         assert ended(said) == (0, "answered", None)
     refusal = {"when": "Write down what is needed", "text": "I would rather not."}
-    last = user.ask(refusal, refusal, {"text": "done"}, flags=("-c",), window=14_000)
+    last = user.ask(refusal, refusal, {"text": "done"}, flags=("-c",), window=12_000)
     assert ended(last) == (0, "answered", None)
     failed = last.result["unused_summaries"]
     assert [one["model"] for one in failed] == [f"scripted/{user.home / 'script.json'}"]
