@@ -77,7 +77,7 @@ def bound_by_skills(extensions: "SessionExtensions | None", approval: Approval, 
         return
     from agent.calls.skill_bounds import SkillUse  # noqa: PLC0415  # deferred: as above
 
-    channel.note_with(SkillUse(extensions, approval, str(root)).note)
+    channel.note_with(SkillUse(extensions, approval, str(root), channel.notice).note)
 
 
 def let_hooks_ask(hooks: "SessionHooks | None", env: Env, connect: Connect, compose: "Compose") -> None:

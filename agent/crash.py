@@ -12,6 +12,7 @@ from pathlib import Path
 
 from agent.config.values import Config
 from agent.errors import AgentError
+from tools.files.private_folder import make_private
 from tools.secrets.redaction import redacted
 from tools.version import VERSION
 
@@ -45,7 +46,7 @@ def write_report(text: str, folder: Path, known: Collection[str] = ()) -> Path |
     name = f"crash-{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}-{threading.get_native_id()}.txt"
     for place in (folder, Path(tempfile.gettempdir())):
         try:
-            place.mkdir(mode=0o700, parents=True, exist_ok=True)
+            make_private(place)
             flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
             with os.fdopen(os.open(place / name, flags, 0o600), "w", encoding="utf-8", errors="replace") as file:
                 file.write(head + redacted(text, os.environ, known))

@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal, TextIO, TypeAlias
 
+from tools.files.private_folder import make_private
 from tools.secrets.redaction import redacted
 
 MAX_BYTES = 10_000_000
@@ -124,7 +125,7 @@ def _plain(value: object) -> object:
 
 def _append(path: Path, line: str) -> None:
     """Adds a line to a file that only its owner may read, and makes room first when it has grown too large."""
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_private(path.parent)
     descriptor = _open(path)
     if os.fstat(descriptor).st_size + len(line) > MAX_BYTES:
         os.close(descriptor)

@@ -12,7 +12,11 @@ import pytest
 from tests.agent.archive.meaning import model_in
 from tests.kit.user import Worker
 from tests.running import Run, ebb
+from tools.files.private_folder import make_private
 from tui.cli.doctor import CheckProgress
+
+
+SEEN = "others may see what there is in `{}` (mode {}); nothing that is in it can be read by them"
 
 
 class House(Worker):
@@ -177,13 +181,49 @@ def test_bytes_that_nobody_needs_are_noted(house: House) -> None:
     ]
 
 
-def test_folders_that_others_may_read_are_told_with_what_to_do(house: House) -> None:
-    house.data.chmod(0o755)
-    assert house.doctor() == {
-        "broken folders": (f"others may read `{house.data}` (mode 755)", f"run `chmod 700 {house.data}`")
-    }
-    house.data.chmod(0o700)
+@pytest.mark.parametrize(
+    ("mode", "inside", "state", "text"),
+    [
+        (
+            0o755,
+            0o600,
+            "note",
+            SEEN.format("{0}", 755),
+        ),
+        (0o755, 0o644, "broken", "others may read `{0}/context.jsonl`, since `{0}` has mode 755"),
+        (
+            0o744,
+            0o644,
+            "note",
+            SEEN.format("{0}", 744),
+        ),
+        (0o777, 0o600, "broken", "others may put files into `{0}` (mode 777)"),
+    ],
+)
+def test_folders_that_others_may_look_into_are_told_by_what_they_find(
+    house: House, mode: int, inside: int, state: str, text: str
+) -> None:
+    logs = house.home / "logs"
+    logs.mkdir(exist_ok=True)
+    (logs / "context.jsonl").touch()
+    (logs / "context.jsonl").chmod(inside)
+    logs.chmod(mode)
+    assert house.doctor() == {f"{state} folders": (text.format(logs), f"run `chmod 700 {logs}`")}
+    logs.chmod(0o700)
     assert house.doctor() == {}
+
+
+def test_folders_that_are_made_with_one_in_them_are_the_users_alone(tmp_path: Path) -> None:
+    old = os.umask(0o022)
+    try:
+        make_private(tmp_path / "a" / "b" / "c")
+    finally:
+        os.umask(old)
+    assert [oct((tmp_path / each).stat().st_mode)[-3:] for each in ("a", "a/b", "a/b/c")] == ["700"] * 3
+    (tmp_path / "file").touch()
+    for under in ("file", "file/b"):
+        with pytest.raises(OSError, match=r"file"):
+            make_private(tmp_path / under)
 
 
 def test_a_database_of_a_newer_version_and_one_that_is_none(house: House) -> None:

@@ -13,6 +13,7 @@ from tools.commands.viewers import shown_names
 from tools.files.change import note_looks
 from tools.files.obeyed import Obeyed, obeyed_in, told_of_changes
 from tools.files.paths import locate
+from tools.files.private_folder import make_private
 from tools.files.read_write import undivided
 from tools.outputs.plain_text import printable
 from tools.process.jobs import Job
@@ -267,7 +268,7 @@ def _started(
 ) -> Program:
     try:
         for each in (workspace.outputs.parent, workspace.outputs):  # parents get no mode from `mkdir`
-            each.mkdir(parents=True, exist_ok=True, mode=0o700)
+            make_private(each)
         log = workspace.outputs / f"bash-{secrets.token_hex(4)}.txt"
         return start(launched, folder, log, heard, terminal=terminal)
     except OSError as error:

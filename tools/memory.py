@@ -14,6 +14,7 @@ from typing import Literal
 from tools.base import Arguments, Effect, Result, ToolError, Workspace, description_beside
 from tools.files.bounded import beginning_of
 from tools.files.diff import unified
+from tools.files.private_folder import make_private
 from tools.lazy import dataclass, regex
 from tools.outputs.extent import shortened
 from tools.schema import object_of, text
@@ -151,7 +152,7 @@ def _said(arguments: Arguments) -> str:
 @contextmanager
 def _alone(folder: Path) -> Iterator[None]:
     """Whoever else writes there waits. Raises `ToolError` where somebody does not end."""
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_private(folder)
     handle = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
         for _ in range(_TRIES):

@@ -18,6 +18,7 @@ from agent.context.mask import HOOK_SAYS
 from agent.events.session import Event, Noticed
 from agent.messages import OutputStatus, ToolCall
 from tools.base import PrintedLog, Result, Workspace
+from tools.files.private_folder import make_private
 from tools.outputs.plain_text import plain
 from tools.process.child import Exit, answer_of
 from tools.process.shell import Launch, argv_of, child_environment
@@ -161,7 +162,7 @@ def _hook_of(configured: AfterTool) -> Hook:
 def as_file(raw: Result, folder: Path) -> Iterator[Path]:
     """The path of a file for the raw bytes, which only the user may read and which is gone afterwards."""
     for each in (folder.parent, folder):  # parents get no mode from `mkdir`
-        each.mkdir(parents=True, exist_ok=True, mode=0o700)
+        make_private(each)
     path = (raw.log.path.parent if raw.log else folder) / f"hook-{secrets.token_hex(8)}"
     try:
         yield path

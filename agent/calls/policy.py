@@ -103,6 +103,8 @@ class SkillBounds:
 
     skill: str
     rules: tuple[Rule, ...]
+    is_read: bool = False
+    """The model has read it by itself; the user did not name it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,10 +238,16 @@ def _in_bounds(ruling: Ruling, asked: PermissionRequest, policy: Policy) -> Ruli
         looks = _in_plan(asked.read_only, policy)
         if looks.verdict == "allow":
             return replace(ruling, is_guarded=True)
-    named = " and ".join(f"`{bounds.skill}`" for bounds in policy.bounds)
-    known = listed(list(dict.fromkeys(map(str, rules))), _MOST_NAMED) or "nothing that runs or changes something"
-    works = "works" if len(policy.bounds) == 1 else "work"
-    return Ruling("ask", f"{named}, in use until this turn ends, {works} with {known}")
+    return Ruling("ask", bounds_told(policy.bounds))
+
+
+def bounds_told(bounds: Sequence[SkillBounds]) -> str:
+    """What skills that are in use work with, and who has them in use."""
+    named = " and ".join(f"`{one.skill}`{', which the model has read,' * one.is_read}" for one in bounds)
+    rules = dict.fromkeys(str(rule) for one in bounds for rule in one.rules)
+    known = listed(list(rules), _MOST_NAMED) or "nothing that runs or changes something"
+    in_use = " in use until this turn ends," if named.endswith(",") else ", in use until this turn ends,"
+    return f"{named}{in_use} {'works' if len(bounds) == 1 else 'work'} with {known}"
 
 
 def _unheld(asked: PermissionRequest, policy: Policy) -> Ruling:

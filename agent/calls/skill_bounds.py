@@ -2,12 +2,12 @@
 turn ends. What they say narrows what the mode allows, and allows nothing."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from agent.calls.approval import Approval
-from agent.calls.policy import Rule, SkillBounds, parse_rule
+from agent.calls.policy import Rule, SkillBounds, bounds_told, parse_rule
 from agent.errors import ConfigError
 from agent.events.session import Event, ToolStarted, TurnFailed, TurnFinished, TurnStarted
 from agent.extensions.expansion import rules_of
@@ -17,15 +17,17 @@ if TYPE_CHECKING:  # types only: few users have skills
     from agent.extensions.session_extensions import SessionExtensions
     from agent.extensions.skills import Skill
 
+_ASKS_ANYWAY = ("ask", "plan")
 _WRITERS = ("edit", "write")
 
 
-def bounds_of(skill: "Skill") -> SkillBounds:
-    """What a skill works with, in our rules. What none of them says exactly is left out, so that it is asked about."""
+def bounds_of(skill: "Skill", *, is_read: bool = False) -> SkillBounds:
+    """What a skill works with, in our rules. What none of them says exactly is left out, so that it is asked about.
+    `is_read`: by the model, of its own accord."""
     rules = [rule for tool in skill.tools for rule in _rules(tool)]
     if {Rule(name) for name in _WRITERS} <= {*rules}:
         rules.append(Rule("apply_patch"))
-    return SkillBounds(skill.name, tuple(dict.fromkeys(rules)))
+    return SkillBounds(skill.name, tuple(dict.fromkeys(rules)), is_read)
 
 
 def _rules(tool: str) -> Sequence[Rule]:
@@ -45,8 +47,11 @@ def _rules(tool: str) -> Sequence[Rule]:
 class SkillUse:
     """The skills in use in one session."""
 
-    def __init__(self, extensions: "SessionExtensions", approval: Approval, root: str) -> None:
-        self._extensions, self._approval, self._root = extensions, approval, root
+    def __init__(
+        self, extensions: "SessionExtensions", approval: Approval, root: str, tell: Callable[[str], None]
+    ) -> None:
+        """`tell`: takes what the user should know, since it was the model that began with a skill."""
+        self._extensions, self._approval, self._root, self._tell = extensions, approval, root, tell
 
     def note(self, event: Event) -> None:
         match event:
@@ -61,15 +66,24 @@ class SkillUse:
 
     def _read(self, said: str, by: str) -> None:
         for skill in self._extensions.skills:
-            if not skill.tools or self._extensions.standing(skill) != "on":
+            in_use = {each.skill for each in self._approval.policy.bounds}
+            if not skill.tools or skill.name in in_use or self._extensions.standing(skill) != "on":
                 continue
             path = str(skill.path)
             is_read = os.path.realpath(os.path.join(self._root, said)) == os.path.realpath(path)
             if is_read or (by == "bash" and (path in said or os.path.relpath(path, self._root) in said)):
-                begin_use(skill, self._approval)
+                begin_use(skill, self._approval, is_read=True)
+                self._say(skill)
+
+    def _say(self, skill: "Skill") -> None:
+        policy = self._approval.policy
+        if policy.mode in _ASKS_ANYWAY:
+            return
+        else_ = "is asked about" if self._approval.ask is not None else "is denied unless an `--allow` rule names it"
+        self._tell(f"{bounds_told(policy.bounds[-1:])}; what else changes or runs something {else_}")
 
 
-def begin_use(skill: "Skill", approval: Approval) -> None:
-    """From now until the turn ends a skill is followed."""
+def begin_use(skill: "Skill", approval: Approval, *, is_read: bool = False) -> None:
+    """From now until the turn ends a skill is followed. `is_read`: the model has read it, and nobody named it."""
     if skill.tools and skill.name not in (each.skill for each in approval.policy.bounds):
-        approval.policy = replace(approval.policy, bounds=(*approval.policy.bounds, bounds_of(skill)))
+        approval.policy = replace(approval.policy, bounds=(*approval.policy.bounds, bounds_of(skill, is_read=is_read)))

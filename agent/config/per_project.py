@@ -12,6 +12,7 @@ from typing import Any
 from agent.errors import ConfigError
 from tools.base import ToolError
 from tools.files.bounded import LARGEST, own_beginning_of
+from tools.files.private_folder import make_private
 from tools.files.read_write import write_bytes
 
 
@@ -32,7 +33,7 @@ class KeptByProject:
     def change(self, work: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
         """Keeps what the work makes of what is kept; no other process changes it meanwhile. Raises `ConfigError`."""
         try:
-            self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            make_private(self.path.parent)
             with alone_with(self.path):
                 projects = {**self._projects(), self._project: work(self.read())}
                 write_bytes(self.path.resolve(), _encoded({"projects": projects}), 0o600)

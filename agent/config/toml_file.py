@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 from agent.config.load import read_toml
 from agent.errors import ConfigError
 from tools.base import ToolError
+from tools.files.private_folder import make_private
 from tools.files.read_write import write_bytes
 
 TomlEdit: TypeAlias = Callable[[dict[str, Any]], None]
@@ -29,7 +30,7 @@ def rewrite(path: Path, edit: TomlEdit, expected: TomlEdit, by_hand: str) -> Non
     if not is_sound:
         raise ConfigError(f"cannot change `{path}` without disturbing it; {by_hand}")
     try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_private(path.parent)
         write_bytes(path.resolve(), edited.encode(), 0o600)
     except OSError as error:
         raise ConfigError(f"cannot write `{path}`: {error.strerror or error}") from error

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 from agent.config.options import PROVIDERS
 from agent.config.values import Config
-from agent.doctor.examine import Finding
+from agent.doctor.finding import Finding
 from agent.errors import AgentError
 from agent.providers.factory import reach_provider, way_to
 from agent.providers.setup import address_of, first_choice

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 
 from agent.config.values import Folders
-from agent.doctor.examine import Finding, Tell
+from agent.doctor.finding import Finding, Tell
 from store.checks import examine_database
 from store.errors import StoreError
 from store.locks import is_open

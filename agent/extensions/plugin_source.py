@@ -19,6 +19,7 @@ from agent.extensions.extension_files import (
     digest_of,
 )
 from agent.extensions.plugins import Plugin, plugin_in, read_json
+from tools.files.private_folder import make_private
 from tools.process.git import SETTINGS, git_environment, program_outside
 from tools.secrets.redaction import without_password
 
@@ -33,7 +34,7 @@ _SCHEMES = ("https://", "ssh://", "file://")
 def copied(source: str, beside: Path, name: str = "", ref: str = "") -> Iterator[Plugin]:
     """The plugin of a folder or an address, copied into a folder below `beside` that is gone afterwards unless it was
     moved. `name`: which one, of a repository of several; `ref`: the branch, tag or commit. Raises `UsageError`."""
-    beside.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_private(beside)
     with tempfile.TemporaryDirectory(prefix=".new-", dir=beside, ignore_cleanup_errors=True) as scratch:
         local = Path(source).expanduser()
         shown, commit, folder = str(local.absolute()), "", local

@@ -14,6 +14,7 @@ from agent.errors import ConfigError, UsageError
 from agent.extensions.extension_files import FILE_KINDS, UnusableFile, digest_of, text_of
 from tools.base import ToolError
 from tools.files.bounded import LARGEST, own_beginning_of
+from tools.files.private_folder import make_private
 from tools.files.read_write import write_bytes
 from tools.lazy import dataclass
 
@@ -150,7 +151,7 @@ class PluginStore:
 
     def _change(self, work: Callable[[dict[str, dict[str, object]]], dict[str, dict[str, object]]]) -> None:
         try:
-            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            make_private(self.folder)
             with alone_with(self._index):
                 content = {"plugins": work(self._read())}
                 write_bytes(self._index.resolve(), json.dumps(content, indent=1).encode(), 0o600)

@@ -6,6 +6,7 @@ import secrets
 from collections.abc import Mapping
 
 from tools.base import Workspace
+from tools.files.private_folder import make_private
 from tools.process.child import answer_of
 from tools.process.shell import Launch, child_environment, shell
 from tools.sandbox.sandbox import Sandbox
@@ -38,7 +39,7 @@ class EnvFile:
     @property
     def variable(self) -> Mapping[str, str]:
         """By which the hook finds it."""
-        self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        make_private(self._path.parent)
         self._path.touch(mode=0o600)
         return {"CLAUDE_ENV_FILE": str(self._seen)}
 

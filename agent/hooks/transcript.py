@@ -11,6 +11,7 @@ from typing import TypeAlias
 
 from agent.hooks.tool_names import views_of
 from agent.messages import Image, Message, Text, ToolCall, ToolOutput, Usage, User
+from tools.files.private_folder import make_private
 
 Used: TypeAlias = Mapping[int, Usage]
 """What the replies took, by their places among the messages that are read."""
@@ -53,7 +54,7 @@ class TranscriptFile:
         ).catch_up()
 
     def _append(self, messages: Sequence[Message], used: Used, *, is_new: bool) -> None:
-        self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        make_private(self.path.parent)
         how = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | (os.O_TRUNC if is_new else os.O_APPEND)
         with open(os.open(self.path, how, 0o600), "wb") as file:
             for place, message in enumerate(messages):

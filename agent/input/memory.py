@@ -17,6 +17,7 @@ from agent.input.instructions import memory_folder
 from agent.messages import Conversation, Note, User
 from agent.window.env import Env
 from tools.files.bounded import beginning_of
+from tools.files.private_folder import make_private
 from tools.memory import OWN, entries_in
 
 LONGEST = 2_000
@@ -104,7 +105,7 @@ def remember(text: str, path: Path) -> Remembered:
         raise UsageError(f"this is too long to remember ({len(entry):,} characters): write it into `{path}` yourself")
     line = f"{entry}\n".encode("utf-8", "replace")
     try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_private(path.parent)
         while True:
             is_new = not path.exists()
             handle = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)

@@ -18,6 +18,7 @@ from agent.mcp.declared import Declared
 from tools.base import ToolError
 from tools.files.bounded import LARGEST, own_beginning_of
 from tools.files.diff import unified
+from tools.files.private_folder import make_private
 from tools.files.read_write import write_bytes
 from tools.mcp.offers import McpTool
 from tools.outputs.extent import counted
@@ -77,7 +78,7 @@ class Approvals:
 
     def _keep(self, server: str, approval: ToolApproval) -> None:
         try:
-            self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            make_private(self._path.parent)
             with alone_with(self._path):
                 content = self._read()
                 content.setdefault(self._project, {})[server] = asdict(approval)

@@ -13,6 +13,7 @@ from agent.config.per_project import alone_with
 from agent.errors import ConfigError, UsageError
 from tools.base import ToolError
 from tools.files.bounded import own_beginning_of
+from tools.files.private_folder import make_private
 from tools.files.read_write import write_bytes
 from tools.lazy import dataclass
 
@@ -86,7 +87,7 @@ class KeyStore:
 
     def _write(self, change: Callable[[dict[str, dict[str, Any]]], dict[str, dict[str, Any]]]) -> None:
         try:
-            self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            make_private(self.path.parent)
             with alone_with(self.path):
                 if self.path.exists():
                     self.path.chmod(0o600)

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from agent.context.estimate import chars_estimate
+from tools.files.private_folder import make_private
 
 Count: TypeAlias = Callable[[str], float]
 
@@ -135,7 +136,7 @@ def _other_places(name: str) -> tuple[Path, ...]:
 
 def _keep(content: bytes, target: Path) -> bool:
     try:
-        target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_private(target.parent)
         part = target.with_suffix(f".{os.getpid()}")
         part.write_bytes(content)
         part.replace(target)

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from tools.code_map.tags import Definition, Tags
 from tools.files.bounded import beginning_of
+from tools.files.private_folder import make_private
 
 VERSION = 1
 LARGEST = 64 * 1024**2
@@ -60,7 +61,7 @@ def save(path: Path, files: Mapping[str, Kept]) -> None:
         return
     new = path.with_name(f"{path.name}.{os.getpid()}.new")
     with suppress(OSError):
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_private(path.parent)
         try:
             with open(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600), "w") as file:
                 file.write(text)

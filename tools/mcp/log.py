@@ -7,6 +7,7 @@ from collections.abc import Collection
 from contextlib import suppress
 from pathlib import Path
 
+from tools.files.private_folder import make_private
 from tools.secrets.redaction import HIDDEN
 
 LARGEST = 4 * 1024**2
@@ -100,7 +101,7 @@ class ServerLog:
         self._open()
 
     def _open(self) -> None:
-        self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_private(self._path.parent)
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
         self._descriptor = os.open(self._path, flags, 0o600)
         self._size = os.fstat(self._descriptor).st_size

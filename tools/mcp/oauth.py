@@ -24,6 +24,7 @@ from mcp.shared.auth import (
 )
 from pydantic import AnyUrl, ValidationError
 
+from tools.files.private_folder import make_private
 from tools.mcp.client_handlers import ClientHandlers
 from tools.mcp.offers import NeedsLogin
 from tools.mcp.spec import ServerSpec
@@ -167,7 +168,7 @@ class _Storage:
     def write(self, **values: object) -> None:
         """Keeps these values besides the others. Raises `OSError`."""
         kept = {**self.read(), "url": self._spec.url, **values}
-        self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_private(self._path.parent)
         new = self._path.with_name(f".{self._path.name}.{os.getpid()}")
         try:
             flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW

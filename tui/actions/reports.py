@@ -2,7 +2,10 @@
 
 import asyncio
 
-from agent.doctor.examine import Finding, examine_folders, examine_settings, examine_store
+from agent.doctor.finding import Finding
+from agent.doctor.folders import examine_folders
+from agent.doctor.settings import examine_settings
+from agent.doctor.store import examine_store
 from agent.errors import AgentError
 from agent.session import Session
 from tui.actions.command_context import CommandContext

@@ -9,9 +9,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 
 from agent.config.load import find_folders
-from agent.doctor.examine import Finding, Tell, examine_folders, examine_settings, examine_store
+from agent.doctor.finding import Finding, Tell
+from agent.doctor.folders import examine_folders
 from agent.doctor.network import examine_network, examine_servers
 from agent.doctor.repair import repair_store
+from agent.doctor.settings import examine_settings
+from agent.doctor.store import examine_store
 from agent.errors import UsageError
 from tui.cli.arguments import environment_of, parsed, parser_of, read_settings
 from tui.terminal.examine import examine_terminal

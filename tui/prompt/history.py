@@ -11,6 +11,7 @@ import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from tools.files.private_folder import make_private
 from tools.lazy import dataclass
 
 LONGEST = 65_536
@@ -160,7 +161,7 @@ def _entries(data: bytes) -> Iterator[tuple[str, str]]:
 
 def _append(file: Path, line: bytes) -> None:
     """Adds a whole line, whatever other programs add meanwhile, and however one of them ended."""
-    file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_private(file.parent)
     handle = os.open(file, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
     with open(handle, "r+b", buffering=0) as stream:
         fcntl.flock(handle, fcntl.LOCK_EX)

@@ -7,6 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from tools.files.bounded import LARGEST, beginning_of
+from tools.files.private_folder import make_private
 
 
 class Drafts:
@@ -29,7 +30,7 @@ class Drafts:
                 self._kept.discard(session)
                 return
             self._kept.add(session)
-            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            make_private(self._folder)
             written = file.with_suffix(".new")
             with open(os.open(written, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as stream:
                 json.dump(list(texts), stream)

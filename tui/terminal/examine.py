@@ -4,7 +4,7 @@ import os
 import sys
 from collections.abc import Mapping
 
-from agent.doctor.examine import Finding
+from agent.doctor.finding import Finding
 from tui.terminal.letters import draws_letters_only
 
 SMALLEST = (40, 12)

@@ -19,7 +19,7 @@ from agent.archive.indexer import Indexer
 from agent.config.load import load_config
 from agent.config.values import Folders
 from agent.context.references import message_digits
-from agent.doctor.examine import examine_store
+from agent.doctor.store import examine_store
 from agent.errors import AgentError
 from agent.messages import Assistant, Text, ToolCall, ToolOutput, User
 from agent.records.message_rows import decode_message

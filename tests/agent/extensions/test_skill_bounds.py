@@ -8,7 +8,7 @@ import pytest
 
 from agent.calls.skill_bounds import bounds_of
 from agent.config.load import load_config
-from agent.events.session import Decision, Event, PermissionAsked, QuestionAsked, ToolFinished
+from agent.events.session import Decision, Event, Noticed, PermissionAsked, QuestionAsked, ToolFinished
 from agent.extensions.skills import find_skills
 from agent.sessions import Sessions
 from tests.agent.extensions.bringing import Brought
@@ -22,6 +22,7 @@ allowed-tools: Read, Write, Bash(printf:*)
 Write `notes.txt`.
 """
 WRITES = call("write", path="notes.txt", content="one\n")
+READ = "`notes`, which the model has read, in use until this turn ends, works with read, write, bash(printf)"
 BOUND = "`notes`, in use until this turn ends, works with read, write, bash(printf)"
 
 
@@ -38,6 +39,7 @@ async def outputs(
     replies: list[dict[str, object]],
     allow: tuple[str, ...] = (),
     asked: list[str] | None = None,
+    notices: list[str] | None = None,
 ) -> list[tuple[str, str]]:
     """Of each call its status and the first line of its output. `asked`: takes the questions, which are answered yes;
     without it nobody is there."""
@@ -57,6 +59,8 @@ async def outputs(
                 session.answer(id, Decision("allow"))
             case QuestionAsked(id=id):
                 session.answer(id, "ask as usual")
+            case Noticed(text=text) if notices is not None:
+                notices.append(text)
             case ToolFinished(status=status, text=text):
                 found.append((status, text.partition("\n")[0]))
             case _:
@@ -80,10 +84,19 @@ async def test_a_skill_that_the_user_names_narrows_the_mode_until_the_turn_ends(
 async def test_a_skill_that_the_model_reads_narrows_it_too(brought: Brought) -> None:
     reads = (call("read", path=".claude/skills/notes/SKILL.md"), bash("cat .claude/skills/notes/SKILL.md"))
     for read in reads:
-        found = await outputs(
-            brought, "go", replies=[calls(bash("touch a")), calls(read), calls(bash("touch a")), {"text": "ok"}]
-        )
-        assert [status for status, _ in found] == ["done", "done", "denied"]
+        notices: list[str] = []
+        replies = [calls(bash("touch a")), calls(read), calls(read), calls(bash("touch a")), {"text": "ok"}]
+        found = await outputs(brought, "go", replies=replies, notices=notices)
+        assert [status for status, _ in found] == ["done", "done", "done", "denied"]
+        assert found[3][1].startswith(f"denied: {READ}, and nobody is there to ask; start with an `--allow` rule")
+        assert notices == [f"{READ}; what else changes or runs something is denied unless an `--allow` rule names it"]
+
+
+async def test_a_rule_of_the_user_holds_for_edits_after_the_model_has_read_a_skill(brought: Brought) -> None:
+    read, edit = call("read", path=".claude/skills/notes/SKILL.md"), call("edit", path="a", old="1", new="2")
+    brought.write("a", "1\n")
+    found = await outputs(brought, "go", replies=[calls(read), calls(edit), {"text": "ok"}], allow=("edit",))
+    assert ([status for status, _ in found], (brought.project / "a").read_text()) == (["done", "done"], "2\n")
 
 
 async def test_somebody_is_asked_about_it_and_a_rule_of_theirs_holds(brought: Brought) -> None:

@@ -1,25 +1,16 @@
-"""Whether all is well: settings, keys, folders, the store and every reference into it. It looks and changes nothing
-but the version of an old database; no server is asked."""
+"""Whether the database is whole, with every reference in it and the bytes beside it. It looks and changes nothing but
+the version of an old database."""
 
-import os
 import re
-import stat
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Literal, TypeAlias
 
-from agent.archive.embeddings import Embedder, EmbeddingFailed, folder_of
-from agent.config.options import PROVIDERS
-from agent.config.values import Config, Folders
+from agent.config.values import Folders
 from agent.context.mask import numbered_outputs
-from agent.errors import AgentError, ConfigError, StoreFailed
-from agent.lsp.find import found_servers
-from agent.mcp.manage import rows
+from agent.doctor.finding import Finding, Tell
+from agent.errors import StoreFailed
 from agent.messages import Conversation
-from agent.providers.keys import KeyStore, kept_key
-from agent.providers.setup import find_endpoint, first_choice, key_variable
 from agent.records.damage import named
 from agent.records.garbage import excess
 from agent.records.message_rows import decode_message
@@ -31,12 +22,7 @@ from store.checks import ReferenceChecks, damaged_blobs, examine_database, unsou
 from store.errors import StoreError
 from store.session_rows import OutputRow
 from store.sessions import SessionStore
-from tools.files.endings import endings_in
 from tools.outputs.extent import counted, listed
-from tools.sandbox.network_namespace import why_no_namespace
-from tools.sandbox.system import Missing, SandboxProgram, found_sandbox
-
-CheckState: TypeAlias = Literal["well", "note", "broken"]
 
 MOST_NAMED = 5
 """References of a session that are named."""
@@ -44,174 +30,6 @@ MOST_NAMED = 5
 SHOWN = "when the session goes on, a line stands for what cannot be read, and all else is shown"
 
 _RECALLED = re.compile(r"\[recall:r([1-9]\d{0,17})\]")
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """One thing that was looked at."""
-
-    subject: str
-    state: CheckState
-    text: str
-    advice: str = ""
-    """What to do."""
-
-
-Tell: TypeAlias = Callable[[str, int, int], None]
-"""Is told what is being looked at, how much of it is done, and of how much."""
-
-
-def examine_settings(config: Config, environment: Mapping[str, str]) -> Iterator[Finding]:
-    """The settings that were read, the model and the names of the keys."""
-    files = [config.folders.config / "config.toml", config.project / ".ebb" / "config.toml"]
-    read = [str(path) for path in files if path.exists()]
-    yield Finding("configuration", "well", f"read from {' and '.join(read)}" if read else "no file: all is as it comes")
-    for notice in config.notices:
-        yield Finding("configuration", "note", notice)
-    yield from _keys(config, environment)
-    yield from _model(config, environment)
-    yield _sandbox(config)
-    if config.may_have_servers:
-        yield from _servers(config, environment)
-    if config.lsp_enabled:
-        yield from _language_servers(config, environment)
-    if config.recall_embedding_model is not None:
-        yield _embedding_model(config.recall_embedding_model)
-
-
-def _sandbox(config: Config) -> Finding:
-    if config.sandbox == "off":
-        return Finding("sandbox", "well", "commands run without one, as `agent.sandbox` says")
-    match found_sandbox():
-        case SandboxProgram(kind=kind, note=note):
-            closed = why_no_namespace()
-            told = f"commands run in one: {kind}"
-            network = (
-                f"they have no network, but with the rule `network` all of it: {closed}"
-                if closed
-                else "rules such as `network(example.org)` open the network to them"
-            )
-            return Finding(
-                "sandbox", "note" if note or closed else "well", "; ".join(filter(None, (told, note, network)))
-            )
-        case Missing(why=why):
-            if config.sandbox == "require":
-                return Finding("sandbox", "broken", f"commands are refused, since there is none: {why}")
-            return Finding("sandbox", "note", f"there is none, so commands are asked about in every mode: {why}")
-
-
-def _embedding_model(setting: str) -> Finding:
-    try:
-        embedder = Embedder(setting)
-    except EmbeddingFailed as error:
-        return Finding("meanings", "broken", str(error))
-    return Finding("meanings", "well", f"`{folder_of(setting)}` gives vectors of {embedder.size:,} numbers")
-
-
-def _keys(config: Config, environment: Mapping[str, str]) -> Iterator[Finding]:
-    variables = dict.fromkeys(filter(None, (key_variable(name, config.provider(name)) for name in PROVIDERS)))
-    found = [variable for variable in variables if environment.get(variable)]
-    store = KeyStore(config.folders.config)
-    try:
-        kept = store.kept()
-    except ConfigError as error:
-        kept = {}
-        yield Finding("keys", "broken", str(error))
-    for name, key in kept.items():
-        place = "the keyring of this system" if key.place == "keyring" else f"`{store.path}`"
-        if kept_key(environment, name) is None:
-            yield Finding("keys", "broken", f"that for {name} is not given by {place}; run `ebb key set {name}` again")
-        else:
-            yield Finding("keys", "well", f"that for {name} comes from {place}, for {key.origin} alone")
-    if found or kept:
-        if not found:
-            return
-        yield Finding("keys", "well", f"found in {', '.join(found)}")
-    else:
-        yield Finding("keys", "note", f"none is set in {', '.join(variables)}; servers on this machine need none")
-
-
-def _model(config: Config, environment: Mapping[str, str]) -> Iterator[Finding]:
-    for model in (config.model, *config.fallback_models):
-        try:
-            chosen = model or first_choice(environment)
-            name = chosen.partition("/")[0]
-            if name in PROVIDERS and name != "scripted":
-                find_endpoint(name, config.provider(name), environment)
-        except AgentError as error:
-            yield Finding("model", "broken", str(error))
-            continue
-        if name in PROVIDERS:
-            yield Finding("model", "well", f"`{chosen}`; whether its server answers was not tried")
-        else:
-            advice = f"write PROVIDER/NAME; providers are {', '.join(PROVIDERS)}"
-            yield Finding("model", "broken", f"there is no provider for `{chosen}`", advice)
-
-
-def _servers(config: Config, environment: Mapping[str, str]) -> Iterator[Finding]:
-    found = rows(config, environment)
-    for row in found:
-        subject = f"`{row.name}` of `{row.source}`" if row.name else f"`{row.source}`"
-        match row.standing:
-            case "unusable":
-                yield Finding("servers", "broken", f"{subject} cannot be used: {row.detail}")
-            case "not approved" | "changed":
-                yield Finding("servers", "note", f"{subject}: {row.detail}", f"`ebb mcp test {row.name}` shows it")
-            case "on" | "off" | "refused":
-                pass
-    on = [row.name for row in found if row.standing == "on"]
-    if on:
-        yield Finding("servers", "well", f"{', '.join(on)}; whether they start was not tried")
-
-
-def _language_servers(config: Config, environment: Mapping[str, str]) -> Iterator[Finding]:
-    """Those that would be started for files of their language. Where there are none, there is nothing to say."""
-    subject = "language servers"
-    found, endings = found_servers(config, config.project, environment), endings_in(config.project)
-    missing = [one for one in found if not os.access(one.spec.command[0], os.X_OK)]
-    on = [one for one in found if one.standing == "on" and one not in missing]
-    if on:
-        names = ", ".join(f"{one.spec.name} ({one.spec.command[0]})" for one in on)
-        yield Finding(subject, "well", f"{names}; whether they start was not tried")
-    for one in found:
-        if one.standing == "not approved" and any(ending in endings for ending in one.spec.extensions):
-            yield Finding(subject, "note", f"{one.spec.name} ({one.source}) is not started: this folder is not trusted")
-        elif one in missing:
-            yield Finding(subject, "broken", f"{one.spec.name}: there is no program `{one.spec.command[0]}`")
-
-
-def examine_folders(folders: Folders) -> Iterator[Finding]:
-    """Whether what is kept can be written, and read by nobody else."""
-    data = folders.data
-    if not data.exists():
-        yield Finding("folders", "well", f"`{data}` will be made with the first session")
-        return
-    broken = 0
-    for path in (data, data / "sessions.db", data / "blobs", data / "outputs", data / "history", folders.logs):
-        finding = _of_path(path, is_open=path in (data, folders.logs))
-        if finding is not None:
-            broken += 1
-            yield finding
-    if not broken:
-        yield Finding("folders", "well", f"`{data}` is yours alone")
-
-
-def _of_path(path: Path, *, is_open: bool) -> Finding | None:
-    """What is wrong with a path, when it is there. `is_open`: no folder around it keeps others out."""
-    try:
-        status = path.stat()
-    except FileNotFoundError:
-        return None
-    except OSError as error:
-        return Finding("folders", "broken", f"cannot look at `{path}`: {error.strerror or error}")
-    if status.st_uid != os.geteuid():
-        return Finding("folders", "broken", f"`{path}` belongs to another user", f"run `chown $USER {path}`")
-    if not os.access(path, os.W_OK):
-        return Finding("folders", "broken", f"`{path}` cannot be written", f"run `chmod u+w {path}`")
-    if is_open and status.st_mode & 0o077:
-        mode = stat.S_IMODE(status.st_mode)
-        return Finding("folders", "broken", f"others may read `{path}` (mode {mode:o})", f"run `chmod 700 {path}`")
-    return None
 
 
 def examine_store(
