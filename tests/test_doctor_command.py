@@ -15,7 +15,6 @@ from tests.running import Run, ebb
 from tools.files.private_folder import make_private
 from tui.cli.doctor import CheckProgress
 
-
 SEEN = "others may see what there is in `{}` (mode {}); nothing that is in it can be read by them"
 
 
