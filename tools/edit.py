@@ -71,7 +71,9 @@ def _plan(arguments: Arguments, workspace: Workspace) -> EditPlan:
     if raw is None:
         from tools.search.similar_paths import meant  # noqa: PLC0415  # deferred: only a wrong path needs it
 
-        raise ToolError(f"`{name}` does not exist{meant(path, workspace.root) or ': create it with write'}")
+        raise ToolError(
+            f"`{name}` does not exist{meant(path, workspace.root) or ': find it with glob, or create it with write'}"
+        )
     if not old:
         raise ToolError("`old` is empty: say which text is to be replaced, or use write for the whole file")
     look = look_at(path, raw, workspace)

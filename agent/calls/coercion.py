@@ -27,6 +27,23 @@ def coerced(arguments: Arguments, schema: Schema) -> Arguments:
     return found if isinstance(found, Mapping) else arguments
 
 
+def in_bounds(arguments: Arguments, schema: Schema) -> tuple[Arguments, str]:
+    """The arguments with numbers that are beyond their schema's bounds at these, and what is said of that."""
+    properties = schema.get("properties")
+    made, said = dict(arguments), list[str]()
+    for name, inner in properties.items() if isinstance(properties, Mapping) else ():
+        value, least, most = arguments.get(name), inner.get("minimum"), inner.get("maximum")
+        if not isinstance(value, int) or isinstance(value, bool):
+            continue
+        if isinstance(most, int) and value > most:
+            made[name] = most
+            said.append(f"`{name}` is {most} at most and was taken as that")
+        elif isinstance(least, int) and value < least:
+            made[name] = least
+            said.append(f"`{name}` is {least} at least and was taken as that")
+    return made, f"[{'; '.join(said)}.]" if said else ""
+
+
 def _coerced(value: object, schema: Schema, root: Schema) -> object:
     schema = _resolved(schema, root)
     if choices := list(_choices(schema)):

@@ -102,18 +102,22 @@ def _arguments_for(tool: Tool, call: ToolCall, root: str) -> tuple[Arguments, st
     if not is_list and not mismatches(call.arguments, tool.schema):
         return call.arguments, ""
     from agent.calls.argument_aliases import left_out, our_arguments  # noqa: PLC0415  # deferred: as below
-    from agent.calls.coercion import coerced  # noqa: PLC0415  # deferred: most arguments are as the schema has them
+    from agent.calls.coercion import coerced, in_bounds  # noqa: PLC0415  # deferred: most are as the schema has them
 
     if isinstance(tool, Deferrable):
         return coerced(call.arguments, tool.schema), ""
     properties = tool.schema.get("properties")
     parameters = tuple(properties) if isinstance(properties, Mapping) else ()
     kept, others = left_out(our_arguments(tool.name, call.name, call.arguments, parameters, root), parameters)
+    made, bounded = coerced(kept, tool.schema), ""
+    if tool.effect != "write":  # what is changed is not to be another cell or line
+        made, bounded = in_bounds(made, tool.schema)
     if not others:
-        return coerced(kept, tool.schema), ""
+        return made, bounded
     names = shortened(", ".join(f"`{name}`" for name in others), LONGEST_NAME)
     has = f"its arguments are {', '.join(f'`{name}`' for name in parameters)}"
-    return coerced(kept, tool.schema), f"[Left out, since `{tool.name}` has no such argument: {names}; {has}.]"
+    left = f"[Left out, since `{tool.name}` has no such argument: {names}; {has}.]"
+    return made, "\n".join(filter(None, (left, bounded)))
 
 
 def as_meant(call: ToolCall, tools: Mapping[str, Tool]) -> ToolCall:

@@ -56,11 +56,12 @@ async def test_a_link_is_followed_and_stays_a_link(workspace: Workspace) -> None
 async def test_a_file_must_be_known_before_it_is_changed(workspace: Workspace) -> None:
     (workspace.root / "a.txt").write_text("one")
     edit = {"path": "a.txt", "old": "one", "new": "two"}
-    unread = "`a.txt` was not read in this session: read it first"
+    unread = '`a.txt` was not read in this session: first call `read` with {"path": "a.txt"}'
     assert await said(Write(), {"path": "a.txt", "content": "x"}, workspace) == unread
     await seen(workspace, "a.txt", b"one")
     (workspace.root / "a.txt").write_text("one more")
-    assert await said(Edit(), edit, workspace) == "`a.txt` changed since you read it: read it again, then decide anew"
+    changed = '`a.txt` changed since you read it: call `read` with {"path": "a.txt"} again, then decide anew'
+    assert await said(Edit(), edit, workspace) == changed
     assert (workspace.root / "a.txt").read_text() == "one more"
 
 
@@ -109,7 +110,7 @@ async def test_an_edit_that_cannot_be_made_says_why(workspace: Workspace) -> Non
         "`old` is not in `f`; the closest lines are 2-2:\n2\ttwo(a)",
         "`old` and `new` are identical: nothing would change",
         "`old` is empty: say which text is to be replaced, or use write for the whole file",
-        "`no` does not exist: create it with write",
+        "`no` does not exist: find it with glob, or create it with write",
         "the file is in latin-1, which lacks '日本': use others, or convert the file to UTF-8 with iconv first",
     ]
 

@@ -1,5 +1,7 @@
 """What edit and apply_patch answer to a call that they do not make, and the call that the answer leads to."""
 
+import re
+
 import pytest
 
 from tools.apply_patch import ApplyPatch
@@ -188,19 +190,19 @@ async def test_what_is_exact_and_unique_needs_no_look_before(workspace: Workspac
     loose = {"path": "f", "old": "if a:\n  b()", "new": "if a:\n  c()"}
     with pytest.raises(ToolError) as caught:
         await Edit().run(loose, workspace)
-    assert str(caught.value) == "`old` is not exactly in `f`, which was not read in this session: read it first"
+    call = 'first call `read` with {"path": "f"}'
+    assert str(caught.value) == f"`old` is not exactly in `f`, which was not read in this session: {call}"
     with pytest.raises(ToolError) as caught:
         await Edit().run({**loose, "old": "secret"}, workspace)
-    assert str(caught.value) == "`old` is not in `f`, which was not read in this session: read it first"
+    assert str(caught.value) == f"`old` is not in `f`, which was not read in this session: {call}"
     with pytest.raises(ToolError) as caught:
         await ApplyPatch().run({"patch": patch("@@", "-b()", "+c()")}, workspace)
     assert str(caught.value) == (
-        "no file was changed: hunk 1 of `f` is not exactly in the file, which was not read in this session: read it "
-        "first"
+        f"no file was changed: hunk 1 of `f` is not exactly in the file, which was not read in this session: {call}"
     )
     await Edit().run({"path": "f", "old": "b()", "new": "c()"}, workspace)
     path.write_text("if a:\n    c()\nd()\n")
-    changed = "`f` changed since you read it: read it again, then decide anew"
+    changed = re.escape('`f` changed since you read it: call `read` with {"path": "f"} again, then decide anew')
     with pytest.raises(ToolError, match=changed):
         await Edit().run({"path": "f", "old": "c()", "new": "e()"}, workspace)
     with pytest.raises(ToolError, match=changed):

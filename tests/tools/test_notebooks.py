@@ -145,7 +145,7 @@ async def test_a_change_that_cannot_be_made_is_explained(
 ) -> None:
     (workspace.root / "a.ipynb").write_text(as_written(NOTEBOOK))
     call = {"path": "a.ipynb", **arguments}
-    with pytest.raises(ToolError, match=r"`a.ipynb` was not read in this session: read it first"):
+    with pytest.raises(ToolError, match=r"`a.ipynb` was not read in this session: first call `read` with"):
         await EditNotebook().run(call, workspace)
     await Read().run({"path": "a.ipynb"}, workspace)
     with pytest.raises(ToolError) as caught:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tools.base import Made, ToolError, Workspace
 from tools.files.diff import capped, header, remarked, unified
-from tools.files.paths import display
+from tools.files.paths import display, read_call
 from tools.files.read_write import content_of, delete, mode_of, read_bytes, write_bytes
 from tools.files.text import TextFile, binary_kind, decode, showable
 from tools.lazy import dataclass
@@ -32,7 +32,7 @@ def make(changes: Sequence[Change], seen: SeenFiles) -> None:
     """Makes every change. When one cannot be made, those before it are taken back. Raises `ToolError`."""
     for change in changes:
         if content_of(change.path) != change.before:
-            raise ToolError(f"`{change.path}` changed while it was being edited: read it again")
+            raise ToolError(f"`{change.path}` changed while it was being edited: {read_call(str(change.path))} again")
     backward: list[Change] = []
     try:
         for change in changes:
@@ -61,9 +61,9 @@ def insist_on_read(path: Path, content: bytes, workspace: Workspace) -> None:
     insist_on_text(path, content, workspace)
     name = display(path, workspace.root)
     if not workspace.seen.knows(path):
-        raise ToolError(f"`{name}` was not read in this session: read it first")
+        raise ToolError(f"`{name}` was not read in this session: first {read_call(name)}")
     if not workspace.seen.is_current(path, content):
-        raise ToolError(f"`{name}` changed since you read it: read it again, then decide anew")
+        raise ToolError(f"`{name}` changed since you read it: {read_call(name)} again, then decide anew")
 
 
 def insist_on_text(path: Path, content: bytes, workspace: Workspace) -> None:
@@ -80,7 +80,7 @@ def look_at(path: Path, content: bytes, workspace: Workspace) -> Look:
     look = workspace.seen.last_look(path, content)
     if look == "outdated":
         name = display(path, workspace.root)
-        raise ToolError(f"`{name}` changed since you read it: read it again, then decide anew")
+        raise ToolError(f"`{name}` changed since you read it: {read_call(name)} again, then decide anew")
     return look
 
 

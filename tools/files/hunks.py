@@ -11,6 +11,7 @@ from tools.files.edit_checks import left_out, odd_indentation
 from tools.files.indentation import indent_of, step_of
 from tools.files.matching import Closeness, LineMatches, alike, find_lines, line_number, nearest
 from tools.files.patch import PatchError, PatchHunk
+from tools.files.paths import read_call
 from tools.files.text import Replacement
 from tools.lazy import dataclass
 from tools.outputs.plain_text import cut_line
@@ -218,7 +219,7 @@ class _Place:
 
     def _closest(self, wanted: Sequence[str]) -> str:
         if not self.target.is_known:
-            return ", which was not read in this session: read it first"
+            return f", which was not read in this session: first {read_call(self.target.name)}"
         miss = nearest(self.target.text, "\n".join(wanted))
         if miss is None:
             return ": read the file again"
@@ -228,7 +229,8 @@ class _Place:
     def _insist_on_known(self, closeness: Closeness) -> None:
         if (closeness != "exact" or self.said) and not self.target.is_known:
             raise PatchError(
-                f"{self.where} is not exactly in the file, which was not read in this session: read it first"
+                f"{self.where} is not exactly in the file, which was not read in this session: "
+                f"first {read_call(self.target.name)}"
             )
 
 

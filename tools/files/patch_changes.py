@@ -99,7 +99,7 @@ class _Planner:
                 file.now = _encoded(content, name)
                 file.said = [f"added `{name}`" if file.before is None else f"replaced `{name}`"]
             case Delete():
-                self._insist_on(file, name)
+                self._insist_on(path, file)
                 file.now, file.said = None, [f"deleted `{name}`"]
             case Update(hunks=hunks, move_to=written):
                 after, remark = self._updated(path, file, hunks)
@@ -124,16 +124,22 @@ class _Planner:
     def _name(self, path: Path) -> str:
         return display(path, self.workspace.root)
 
-    def _insist_on(self, file: _FileState, name: str) -> bytes:
+    def _insist_on(self, path: Path, file: _FileState) -> bytes:
+        name = self._name(path)
+        if file.now is None and file.before is None:
+            from tools.search.similar_paths import meant  # noqa: PLC0415  # deferred: only a wrong path needs it
+
+            known = meant(path, self.workspace.root)
+            raise ToolError(f"`{name}` does not exist{known or ': use `*** Add File:`, or correct the path'}")
         if file.now is None:
-            gone = "is gone by an earlier part of this patch" if file.before is not None else "does not exist"
+            gone = "is gone by an earlier part of this patch"
             raise ToolError(f"`{name}` {gone}: use `*** Add File:`, or correct the path")
         return file.now
 
     def _updated(self, path: Path, file: _FileState, hunks: tuple[PatchHunk, ...]) -> tuple[bytes, str]:
         """The content after the hunks, and what is to be said of how they were found."""
         name = self._name(path)
-        raw = self._insist_on(file, name)
+        raw = self._insist_on(path, file)
         if not hunks:
             return raw, ""
         is_known = file.before is None or look_at(path, file.before, self.workspace) == "current"

@@ -1,5 +1,6 @@
 """Paths as the model writes them, made absolute and real. It decides nothing about which of them are allowed."""
 
+import json
 import os
 import stat
 from pathlib import Path
@@ -87,3 +88,8 @@ def is_inside(path: Path, folder: Path) -> bool:
 def display(path: Path, root: Path) -> str:
     """How a path is shown: relative when it lies inside `root`, and always on one line."""
     return printable(str(path.relative_to(root) if is_inside(path, root) else path))
+
+
+def read_call(name: str) -> str:
+    """The call that shows a file, as a piece of a sentence: models that are told to read it first ask how."""
+    return f"call `read` with {json.dumps({'path': name}, ensure_ascii=False)}"

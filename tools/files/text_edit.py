@@ -19,6 +19,7 @@ from tools.files.matching import (
     replacement,
     whole_lines,
 )
+from tools.files.paths import read_call
 from tools.files.text import Replacement, showable
 from tools.lazy import dataclass
 from tools.outputs.plain_text import cut_line, numbered
@@ -60,7 +61,10 @@ def edited(target: Target, old: str, new: str, is_everywhere: bool) -> TextEdit:
     if len(matches.places) > 1 and not (is_everywhere and correction is None):
         raise ToolError(_several(target, matches, correction))
     if not target.is_known and (matches.closeness != "exact" or correction is not None):
-        raise ToolError(f"`old` is not exactly in `{target.name}`, which was not read in this session: read it first")
+        raise ToolError(
+            f"`old` is not exactly in `{target.name}`, which was not read in this session: "
+            f"first {read_call(target.name)}"
+        )
     inside = matches.closeness in ("exact", "signs") and begins_inside_indent(target.text, matches.places[0])
     if inside and ("\n" in old + new or indent_of(old) != indent_of(new)):
         matches = alike(target.text, old)
@@ -160,7 +164,7 @@ def _insist_on_levels(target: Target, place: Place, old: str, new: str) -> None:
 
 def _nowhere(target: Target, old: str) -> str:
     if not target.is_known:
-        return f"`old` is not in `{target.name}`, which was not read in this session: read it first"
+        return f"`old` is not in `{target.name}`, which was not read in this session: first {read_call(target.name)}"
     hint = "; it has `...` for lines that it leaves out: write them out" if left_out(old, target.text) else ""
     return f"`old` is not in `{target.name}`{hint}{near(nearest(target.text, old))}"
 

@@ -1,7 +1,8 @@
 """The files that may be meant by a path at which nothing is: those of that name, and those in its folder whose names
-are like it."""
+are like it, or else those elsewhere."""
 
 import os
+from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
 
@@ -15,16 +16,31 @@ LOOKED_AT = 3_000
 
 def meant(path: Path, root: Path) -> str:
     """What the model may have meant, as the end of a sentence; empty where nothing is like it."""
-    names = list(dict.fromkeys((*_of_that_name(path, root), *_like_it(path, root))))[:MOST]
+    below = list(islice(nearest_below(str(root)), LOOKED_AT))
+    names = list(dict.fromkeys((*_of_that_name(path, root, below), *_like_it(path, root))))[:MOST]
+    names = names or _like_it_elsewhere(path, root, below)
     return f": is it {' or '.join(f'`{name}`' for name in names)}?" if names else ""
 
 
-def _of_that_name(path: Path, root: Path) -> list[str]:
-    """The files of the workspace that the end of the path names, those first that more of it names."""
-    end, wanted = f"/{path.name}", path.parts[::-1]
-    found = [below for below in islice(nearest_below(str(root)), LOOKED_AT) if f"/{below}".endswith(end)]
-    found.sort(key=lambda below: -_common(Path(below).parts[::-1], wanted))
-    return [display(root / below, root) for below in found]
+def _of_that_name(path: Path, root: Path, below: Sequence[str]) -> list[str]:
+    """The files of the workspace that the end of the path names, in any case, those first that more of it names."""
+    end, wanted = f"/{path.name}".lower(), Path(str(path).lower()).parts[::-1]
+    found = [each for each in below if f"/{each}".lower().endswith(end)]
+    found.sort(key=lambda each: (-_common(Path(each.lower()).parts[::-1], wanted), Path(each).name != path.name))
+    return [display(root / each, root) for each in found]
+
+
+def _like_it_elsewhere(path: Path, root: Path, below: Sequence[str]) -> list[str]:
+    """The files of the workspace of the same kind whose names are like the path's, wherever they are."""
+    import difflib  # noqa: PLC0415  # deferred: only a wrong path needs it
+
+    by_stem = dict[str, list[str]]()
+    for each in below:
+        other = Path(each)
+        if not each.endswith("/") and other.suffix.lower() == path.suffix.lower():
+            by_stem.setdefault(other.stem.lower(), []).append(each)
+    close = difflib.get_close_matches(path.stem.lower(), by_stem, n=MOST, cutoff=0.75)
+    return [display(root / each, root) for stem in close for each in by_stem[stem]][:MOST]
 
 
 def _common(one: tuple[str, ...], other: tuple[str, ...]) -> int:

@@ -207,6 +207,25 @@ def test_what_a_tool_has_no_argument_for_is_left_out_and_the_model_is_told() -> 
     )
 
 
+@pytest.mark.parametrize(
+    ("name", "arguments", "meant", "note"),
+    [
+        ("grep", {"pattern": "x", "limit": 2000}, {"pattern": "x", "limit": 1000},
+         "[`limit` is 1000 at most and was taken as that.]"),
+        ("Grep", {"pattern": "x", "head_limit": "2000", "context": -1}, {"pattern": "x", "limit": 1000, "context": 0},
+         "[`context` is 0 at least and was taken as that; `limit` is 1000 at most and was taken as that.]"),
+        ("bash", {"command": "ls", "timeout": 900, "shell": "sh"}, {"command": "ls", "timeout": 600},
+         "[Left out, since `bash` has no such argument: `shell`; its arguments are `command`, `timeout`, `workdir`, "
+         "`background`, `terminal`, `job`.]\n[`timeout` is 600 at most and was taken as that.]"),
+    ],
+)  # fmt: skip
+def test_a_number_beyond_what_a_tool_takes_is_the_nearest_that_it_takes(
+    name: str, arguments: dict[str, Any], meant: dict[str, Any], note: str
+) -> None:
+    call = as_run(name, arguments)
+    assert (call.arguments, call.note) == (meant, note)
+
+
 def test_of_two_names_for_one_argument_ours_holds_and_the_other_is_named() -> None:
     call = as_run("read", {"path": "a", "file_path": "b"})
     assert (call.arguments, "`file_path`" in call.note) == ({"path": "a"}, True)
@@ -327,10 +346,10 @@ REFUSED: list[tuple[str, dict[str, Any], str, tuple[str, dict[str, Any]]]] = [
         ("bash", {"command": "ls"}),
     ),
     (
-        "bash",
-        {"command": "ls", "timeout": 900},
-        "the arguments of `bash` are not right, so it was not run: `timeout`: 900 is greater than the maximum of 600",
-        ("bash", {"command": "ls", "timeout": 600}),
+        "edit_notebook",
+        {"path": "a.ipynb", "cell": -1, "action": "delete"},
+        "the arguments of `edit_notebook` are not right, so it was not run: `cell`: -1 is less than the minimum of 0",
+        ("edit_notebook", {"path": "a.ipynb", "cell": 1, "action": "delete"}),
     ),
 ]  # fmt: skip
 
