@@ -3,7 +3,7 @@
 import os
 import secrets
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,6 +15,7 @@ from tools.files.obeyed import Obeyed, obeyed_in, told_of_changes
 from tools.files.paths import locate
 from tools.files.private_folder import make_private
 from tools.files.read_write import undivided
+from tools.lazy import regex
 from tools.outputs.plain_text import printable
 from tools.process.jobs import Job
 from tools.process.program import Program, start
@@ -29,6 +30,7 @@ if TYPE_CHECKING:  # a type only: few commands reach anything
 DEFAULT_SECONDS, MOST_SECONDS = 120, 600
 _LAST_WORDS = 16_384
 """Bytes at the end of an output in which a failure is looked for."""
+_IN_PLACE = regex(r"\b(?:sed|perl|ruby|g?awk|yq)\b[^|;&\n]*\s(?:-\w*i|--in-place)")
 _ANSWERED = 1.0
 """Seconds in which a job may answer what was written to it."""
 
@@ -80,9 +82,14 @@ class Bash:
         if flag(arguments, "background") or flag(arguments, "terminal"):
             return _run_in_background(command, folder, workspace, access, terminal=flag(arguments, "terminal"))
         launched, before = await _launched(command, folder, workspace, access), _obeyed(workspace)
+        edited = await undivided(lambda: _edited_in_place(command, folder))
         seconds = number(arguments, "timeout", DEFAULT_SECONDS)
         result = await _run_in_time(command, folder, seconds, workspace, launched, access)
         result = _with_changes(result, before, workspace)
+        if edited and result.program is not None and not result.program.is_running:
+            from tools.files.in_place_edits import told_of_edits  # noqa: PLC0415  # deferred: few commands edit files
+
+            result = _telling(result, await undivided(lambda: told_of_edits(edited, workspace.root)))
         names = shown_names(command)
         if names:
             await undivided(lambda: note_looks((folder / name for name in names), workspace))
@@ -115,7 +122,21 @@ def _obeyed(workspace: Workspace) -> Obeyed:
 
 def _with_changes(result: Result, before: Obeyed, workspace: Workspace) -> Result:
     """The result, with what became of those files: a command that was let run may have changed any of them."""
-    told = told_of_changes(before, _obeyed(workspace), str(workspace.root))
+    return _telling(result, told_of_changes(before, _obeyed(workspace), str(workspace.root)))
+
+
+def _edited_in_place(command: str, folder: Path) -> Mapping[Path, bytes]:
+    """The files that the command edits in place, as they are before."""
+    if not _IN_PLACE.search(command):
+        return {}
+    from tools.commands.in_place import edited_in_place  # noqa: PLC0415  # deferred: few commands edit files
+    from tools.files.in_place_edits import contents_of  # noqa: PLC0415  # deferred: as above
+
+    return contents_of(folder, edited_in_place(command))
+
+
+def _telling(result: Result, told: str) -> Result:
+    """The result of a program with one more thing that is told of it."""
     if not told or result.program is None:
         return result
     program = replace(result.program, told=f"{result.program.told}\n{told}")

@@ -27,6 +27,7 @@ from agent.records.call_progress import CallProgress
 from tools.base import Effect, Made, Result, Tool, ToolError, Workspace
 from tools.files.change import Change, preview_of
 from tools.files.paths import display
+from tools.files.syntax import broken_syntax, has_syntax
 from tools.lazy import dataclass
 
 
@@ -276,10 +277,13 @@ async def _save_open_files(call: ToolCall, call_runner: CallRunner) -> None:
 
 
 async def _looked_at(result: Result, call_runner: CallRunner) -> Result:
-    """The result with what is wrong since the call changed files, if somebody says so before the user interrupts."""
+    """The result with what is wrong since the call changed files, if somebody says so before the user interrupts; what
+    does not parse, where nobody does."""
     if not result.file_changes or result.failed:
         return result
     found = await call_runner.interrupt.race(call_runner.look_at_changes(result.file_changes))
+    if not found and any(has_syntax(made.path) for made in result.file_changes):
+        found = await asyncio.to_thread(broken_syntax, result.file_changes, call_runner.workspace.root)
     return replace(result, text=f"{result.text}\n{found}") if found else result
 
 

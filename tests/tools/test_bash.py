@@ -315,3 +315,18 @@ async def test_a_command_says_which_files_that_others_obey_it_changed(workspace:
     assert result.program is not None
     assert result.program.printed_in(result.text) == ""
     assert (await bash(workspace, "touch b.py")).text == "no output\nexit code 0"
+
+
+async def test_an_edit_in_place_that_changed_nothing_or_broke_a_file_says_so(workspace: Workspace) -> None:
+    (workspace.root / "a.py").write_text("x = 1\n")
+    nothing = "it changed nothing in `a.py`: what it looks for is not there as it is written"
+    broken = "`a.py` does not parse any more: line 1, `y = (`: '(' was never closed"
+    for command, told in (
+        ("sed -i 's/y/z/' a.py", f"no output\nexit code 0\n{nothing}"),
+        ("sed -i 's/x/y/' a.py", "no output\nexit code 0"),
+        ("sed -i 's/1/(/' a.py && cat a.py", f"y = (\nexit code 0\n{broken}"),
+        ("sed -i 's/a/b/' missing.py", "sed: can't read missing.py: No such file or directory\nexit code 2"),
+    ):  # fmt: skip
+        result = await Bash().run({"command": command}, workspace)
+        assert result.text.startswith(told), result.text
+        assert result.text.count("\n") == told.count("\n")

@@ -21,7 +21,7 @@ _NAMES_ONLY = set_of(
 _COPIERS = set_of("cp mv ln install rsync scp")
 """Their last word is where it goes."""
 _CHANGERS = set_of("tee touch truncate rm unlink shred chmod chown patch ed ex vi vim nano")
-_IN_PLACE = set_of("sed perl ruby gawk awk yq")
+IN_PLACE = set_of("sed perl ruby gawk awk yq")
 """They change files where an option says so."""
 _TO_FILE = {"curl": ("-o", "--output"), "wget": ("-O", "--output-document"), "sort": ("-o", "--output")}
 _ARROW = regex(r"([<>])[>|&]*[ \t]*[\"']?([^\s<>|&;\"'()]+)")
@@ -67,7 +67,7 @@ def _named(text: str, depth: int) -> Iterator[NamedFile]:
         for file in _of_command(words):
             folder = file.folder and posixpath.join(place, file.folder)
             yield replace(file, path=posixpath.join(place, file.path), folder=folder)
-        place = _entered(command, place)
+        place = entered(command, place)
 
 
 def _redirected(one: Redirection, place: str) -> Iterator[NamedFile]:
@@ -75,7 +75,7 @@ def _redirected(one: Redirection, place: str) -> Iterator[NamedFile]:
         yield NamedFile(posixpath.join(place, one.target.text), one.sign != "<", one.target.globs)
 
 
-def _entered(command: Command, place: str) -> str:
+def entered(command: Command, place: str) -> str:
     given = [word for word in command.texts[1:] if word[:1] != "-"]
     return posixpath.join(place, given[0]) if command.texts[:1] == ("cd",) and len(given) == 1 else place
 
@@ -92,7 +92,7 @@ def _of_command(words: Sequence[Word]) -> Iterator[NamedFile]:
     operands = [word for word in words[1:] if word.text[:1] != "-"]
     if name in _COPIERS:
         yield from _copied(words, operands)
-    elif name in _CHANGERS or (name in _IN_PLACE and any(_is_in_place(text) for text in texts[1:])):
+    elif name in _CHANGERS or (name in IN_PLACE and any(is_in_place(text) for text in texts[1:])):
         yield from (NamedFile(word.text, changes=True, globs=word.globs) for word in operands)
     proof = proof_of(words, is_fed=True)
     if proof is not None and proof.only_looks:
@@ -114,7 +114,7 @@ def _copied(words: Sequence[Word], operands: Sequence[Word]) -> Iterator[NamedFi
         yield from (NamedFile(word.text, changes=True, globs=word.globs) for word in operands[:-1])
 
 
-def _is_in_place(text: str) -> bool:
+def is_in_place(text: str) -> bool:
     return text.startswith(("--in-place", "-i")) or (text[:1] == "-" and text[1:2] != "-" and "i" in text[1:4])
 
 

@@ -1,0 +1,25 @@
+"""Which files a command line edits in place (`sed -i`, `perl -pi`), as far as its text tells. It runs nothing."""
+
+import posixpath
+
+from tools.commands.grammar import read
+from tools.commands.named_files import IN_PLACE, entered, is_in_place
+from tools.commands.nested import behind_assignments, program_of, wrapped_at
+
+
+def edited_in_place(text: str) -> tuple[str, ...]:
+    """The words that may name such files, each once, behind the folder that the line goes to before; none where a
+    pattern stands for some, or where nobody reads the line to its end."""
+    line = read(text)
+    found, place = dict[str, None](), ""
+    for command in line.commands if not line.is_broken else ():
+        words = command.words[behind_assignments(command.texts) :]
+        inner = wrapped_at([word.text for word in words])
+        words = words[inner:] if inner is not None else words
+        texts = [word.text for word in words]
+        if program_of(texts) in IN_PLACE and any(map(is_in_place, texts[1:])):
+            if any(word.is_bare and not word.is_plain for word in words[1:]):
+                return ()
+            found |= {posixpath.join(place, each): None for each in texts[1:] if not each.startswith("-")}
+        place = entered(command, place)
+    return tuple(found)

@@ -1,0 +1,99 @@
+"""What a change broke in a file that could be parsed before: Python, JSON and TOML, by the parsers that Python has."""
+
+import json
+import re
+import sys
+import warnings
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+
+from tools.base import Made, ToolError
+from tools.files.paths import display
+from tools.files.text import decode
+from tools.lazy import regex
+from tools.outputs.plain_text import cut_line
+
+LARGEST = 500_000
+"""Bytes of a file that is parsed: some 0.3 s of Python."""
+_LONGEST = 80
+"""Characters that are shown of the line that is wrong."""
+_FILE_NAME = "<an edited file>"
+_TOML_PLACE = regex(r" \(at line (\d+), column \d+\)\Z")
+_WITH_COMMENTS = regex(r"tsconfig.*|jsconfig.*|devcontainer|\.eslintrc|settings|launch|tasks|extensions")
+"""Files of JSON, by their names without the ending, in which comments are usual: new ones are not judged."""
+
+
+def broken_syntax(changes: Iterable[Made], root: Path) -> str:
+    """A line for each file that no longer parses since it was changed, or never did since it is new; empty where all
+    do, or where that cannot be told."""
+    return "\n".join(filter(None, (_told(each, display(each.path, root)) for each in changes)))
+
+
+def has_syntax(path: Path) -> bool:
+    """Whether there is a parser for files of that name."""
+    return path.suffix.lower() in _PARSERS
+
+
+def _told(change: Made, name: str) -> str:
+    parse = _PARSERS.get(change.path.suffix.lower())
+    if parse is None or not change.after or len(change.after) > LARGEST or len(change.before or b"") > LARGEST:
+        return ""
+    is_new = not change.before or not change.before.strip()
+    if is_new and parse is _json and _WITH_COMMENTS.fullmatch(change.path.stem.lower()):
+        return ""
+    found = _problem(parse, change.after)
+    if not found or (change.before and _problem(parse, change.before)):
+        return ""
+    return f"`{name}` does not parse{'' if is_new else ' any more'}: {found}"
+
+
+def _problem(parse: "Callable[[str], tuple[int, str] | None]", content: bytes) -> str:
+    """Where and why a content does not parse; empty where it does, or where nobody can tell."""
+    try:
+        text = decode(content).unified
+        found = parse(text)
+    except (ToolError, UnicodeError, ValueError, RecursionError, MemoryError, OverflowError):
+        return ""
+    if found is None:
+        return ""
+    number, why = found
+    lines = text.split("\n")
+    shown = cut_line(lines[number - 1].strip(), _LONGEST) if 0 < number <= len(lines) else ""
+    return f"line {number}{f', `{shown}`' if shown else ''}: {why}"
+
+
+def _python(text: str) -> tuple[int, str] | None:
+    warnings.filterwarnings("ignore", module=re.escape(_FILE_NAME))  # set again: others reset the filters
+    try:
+        compile(text, _FILE_NAME, "exec", flags=_ONLY_AST, dont_inherit=True)
+    except SyntaxError as error:
+        return error.lineno or 0, f"{error.msg} (Python {sys.version_info.major}.{sys.version_info.minor})"
+    return None
+
+
+def _json(text: str) -> tuple[int, str] | None:
+    try:
+        json.loads(text)
+    except json.JSONDecodeError as error:
+        return error.lineno, error.msg
+    return None
+
+
+def _toml(text: str) -> tuple[int, str] | None:
+    import tomllib  # noqa: PLC0415  # deferred: few files are TOML
+
+    try:
+        tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        place = _TOML_PLACE.search(str(error))
+        return int(place[1]) if place else 0, _TOML_PLACE.sub("", str(error))
+    return None
+
+
+_ONLY_AST = 0x400  # ast.PyCF_ONLY_AST, without loading `ast`
+_PARSERS: Mapping[str, Callable[[str], tuple[int, str] | None]] = {
+    ".py": _python,
+    ".pyi": _python,
+    ".json": _json,
+    ".toml": _toml,
+}
