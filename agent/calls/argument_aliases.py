@@ -120,6 +120,13 @@ def our_arguments(tool: str, called: str, arguments: Arguments, parameters: Coll
     return made
 
 
+def names_of(tool: str, schema: Mapping[str, object]) -> Iterator[str]:
+    """The plain names of the arguments that a schema has, and those that other agents give them."""
+    properties = schema.get("properties")
+    yield from map(plain_name, properties if isinstance(properties, Mapping) else ())
+    yield from _OUR_ARGUMENTS.get(tool, {})
+
+
 def left_out(arguments: Arguments, parameters: Collection[str]) -> tuple[Values, tuple[str, ...]]:
     """The arguments that the tool has, and the names of those that it has not and that might have meant something."""
     kept = {name: value for name, value in arguments.items() if name in parameters}

@@ -2,7 +2,8 @@
 `call_tool`, and with which arguments. It runs nothing."""
 
 import json
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import replace
 
 from agent.context.tool_selection import CALL, SEARCH, meant
@@ -15,6 +16,7 @@ from tools.tool_search import schema_text
 
 CLOSE = 3
 """Names that are offered in place of one that no tool has."""
+NO_TOOL = "there is no tool `{}`"
 LONGEST_NAME = 80
 """Characters that are said of a name which no tool has."""
 
@@ -34,6 +36,14 @@ def is_offered(name: str, arguments: Arguments, tools: Mapping[str, Tool], offer
     except ToolError:
         return False
     return name in offered or isinstance(tools[name], Deferrable)
+
+
+def parameter_names(tools: Mapping[str, Tool], offered: Collection[str]) -> frozenset[str]:
+    """The names of all arguments that the offered tools have, and those by which other agents call them, in small
+    letters and without signs."""
+    from agent.calls.argument_aliases import names_of  # noqa: PLC0415  # deferred: for some models only
+
+    return frozenset(name for each in offered if each in tools for name in names_of(each, tools[each].schema))
 
 
 def _is_other(made: object, before: object) -> bool:
@@ -78,7 +88,7 @@ def _known_as(call: ToolCall, tools: Mapping[str, Tool], offered: Collection[str
 
     name = our_tool(call.name, call.arguments, tools)
     if name is None:
-        raise ToolError(_no_such_tool(call.name, tools, offered))
+        raise ToolError(_no_such_tool(call, tools, offered))
     return name
 
 
@@ -134,7 +144,7 @@ def tool_for(call: ToolCall, tools: Mapping[str, Tool]) -> Tool:
         raise ToolError(f"the call was not run: {call.problem}")
     tool = tools.get(call.name)
     if tool is None:
-        raise ToolError(_no_such_tool(call.name, tools, tools))
+        raise ToolError(_no_such_tool(call, tools, tools))
     try:
         check(call.arguments, tool.schema, tool.name)
     except ToolError as error:
@@ -144,15 +154,40 @@ def tool_for(call: ToolCall, tools: Mapping[str, Tool]) -> Tool:
     return tool
 
 
-def _no_such_tool(name: str, tools: Mapping[str, Tool], offered: Collection[str]) -> str:
-    """What is said of a name that no tool has: those like it that the model was told, or that are held back."""
+def _no_such_tool(call: ToolCall, tools: Mapping[str, Tool], offered: Collection[str]) -> str:
+    """What is said of a name that no tool has: those like it that the model was told, or that are held back, or else
+    those that take the same arguments."""
     known = [each for each, tool in tools.items() if each in offered or isinstance(tool, Deferrable)]
-    name, close = shortened(name, LONGEST_NAME), close_names(name[:LONGEST_NAME], known)
+    name, close = shortened(call.name, LONGEST_NAME), close_names(call.name[:LONGEST_NAME], known)
+    taking = tuple(_taking(call.arguments, {each: tools[each] for each in known}))
+    close = tuple(each for each in close if each in taking) or close or taking
     if close:
-        return f"there is no tool `{name}`; did you mean {' or '.join(f'`{each}`' for each in close)}?"
+        return f"{NO_TOOL.format(name)}; did you mean {' or '.join(f'`{each}`' for each in close)}?"
     own = [each for each in known if not isinstance(tools[each], Deferrable) and each not in (SEARCH, CALL)]
     more = f"; `{SEARCH}` finds others" if any(isinstance(tool, Deferrable) for tool in tools.values()) else ""
-    return f"there is no tool `{name}`; the tools are {', '.join(own)}{more}"
+    return f"{NO_TOOL.format(name)}; the tools are {', '.join(own)}{more}"
+
+
+def _taking(arguments: Arguments, tools: Mapping[str, Tool]) -> Iterator[str]:
+    """The tools of ours that have all they need in these arguments, under any of their names; of those the ones that
+    need the most, have no use for the least and have the most under their own names."""
+    from agent.calls.argument_aliases import our_arguments  # noqa: PLC0415  # deferred: only a wrong name needs it
+
+    fits = dict[str, tuple[int, int, int]]()
+    for name, tool in tools.items():
+        properties, required = tool.schema.get("properties"), tool.schema.get("required")
+        if (
+            isinstance(tool, Deferrable)
+            or not isinstance(properties, Mapping)
+            or not isinstance(required, list | tuple)
+        ):
+            continue
+        with suppress(ToolError):
+            made = our_arguments(name, "", arguments, tuple(properties), "")
+            if required and set(required) <= made.keys():
+                own = len(arguments.keys() & set(properties))
+                fits[name] = len(required), -len(made.keys() - set(properties)), own
+    yield from (name for name, fit in fits.items() if fit == max(fits.values()))
 
 
 def close_names(name: str, names: Iterable[str]) -> tuple[str, ...]:

@@ -5,20 +5,25 @@ other, each an object with a name and arguments and nothing more, in a fence or 
 tags or in the marks of its family. A reply that begins with calls may go on in words. What the model only shows is
 none: an object among words or inside a longer piece of code, one with other fields, one whose name is of no tool that
 was offered, and one that stands in what the model was told, in whatever form: that is a quotation, whoever wanted it
-made. Where a call stands that cannot be read, it is one with a problem: answered, never run.
+made. Where a call stands that cannot be read, it is one with a problem: answered, never run. A reply that is nothing
+but calls, or calls with arguments of ours, means them also where there is no tool of a name: it is told so, twice.
 """
 
 import html
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import replace
 
 from agent.calls.call_forms import Found, WrittenCall, broken_in, calls_behind_marks, calls_in
+from agent.calls.resolve import NO_TOOL
+from agent.calls.tool_aliases import plain_name
 from agent.messages import Assistant, Text, ToolCall
 from tools.lazy import regex
 
 MOST_TOLD = 1_000
 """Places of what the model was told that are compared; where there are more, what it says is taken as a quotation."""
+MOST_TOLD_OF = 2
+"""How often the model is told that there is no tool of a name; after that, what it says is its answer."""
 LONGER = 8
 """How many times longer the same call is in other forms, each sign escaped, than as the model wrote it."""
 
@@ -28,22 +33,41 @@ _SIGNS = regex(r"\\+[ntr]?|[\s\"',`]+")
 
 
 def with_text_calls(
-    reply: Assistant, is_offered: Callable[[WrittenCall], bool], told: Callable[[], Iterable[str]]
+    reply: Assistant,
+    is_offered: Callable[[WrittenCall], bool],
+    told: Callable[[], Iterable[str]],
+    parameters: Callable[[], Collection[str]] = tuple,
 ) -> Assistant:
     """The reply with the calls in its text as calls of its own, and without them in its text; the reply as it is where
-    it has calls already, or none. `told`: all that the model was shown and did not say itself."""
+    it has calls already, or none. `told`: all that the model was shown and did not say itself; `parameters`: the names
+    of arguments that tools have, in small letters and nothing else."""
     if reply.calls:
         return reply
     found = calls_in(reply.text)
     if found is None:
         return _with_broken(reply, is_offered, told)
-    if not all(map(is_offered, found.calls)) or _is_quoted(found, told()):
+    unknown = [call for call in found.calls if not is_offered(call)]
+    if unknown and not _are_meant(unknown, found, told(), parameters()):
+        return reply
+    if _is_quoted(found, told()):
         return reply
     calls = [
         ToolCall(f"call_text_{number}", call.name, call.arguments, json.dumps(call.arguments, ensure_ascii=False))
         for number, call in enumerate(found.calls, 1)
     ]
     return _with(reply, found.words, *calls)
+
+
+def _are_meant(
+    unknown: Collection[WrittenCall], found: Found, told: Iterable[str], parameters: Collection[str]
+) -> bool:
+    """Whether calls that no tool is known for are calls all the same, and the model was not told of them twice."""
+    if len(unknown) == len(found.calls) and found.words:
+        names = {plain_name(name) for call in unknown for name in call.arguments}
+        if names.isdisjoint(parameters):
+            return False
+    texts = list(told)
+    return all(sum(text.count(NO_TOOL.format(call.name)) for text in texts) < MOST_TOLD_OF for call in unknown)
 
 
 def _with_broken(

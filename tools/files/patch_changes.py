@@ -1,7 +1,9 @@
 """What a patch of several files comes to: every change worked out in full, then all of them made or none."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeAlias
 
 from tools.base import Arguments, Result, ToolError, Workspace
 from tools.files.change import Change, look_at, made_of, make
@@ -17,20 +19,23 @@ from tools.outputs.plain_text import numbered
 from tools.schema import text
 from tools.seen_files import Look
 
+Meant: TypeAlias = Callable[[Path, Path], str]
+"""Says which file of a working folder may be meant by a path at which nothing is, as the end of a sentence."""
+
 
 def written(arguments: Arguments) -> list[str]:
     """The paths that the patch would write, as it names them. Raises `ToolError`."""
     return [path for part in _parsed(arguments) for path in _paths(part)]
 
 
-def planned(arguments: Arguments, workspace: Workspace) -> list[Change]:
+def planned(arguments: Arguments, workspace: Workspace, meant: Meant) -> list[Change]:
     """The changes that the patch would make. Raises `ToolError`."""
-    return list(_plan(arguments, workspace).changes)
+    return list(_plan(arguments, workspace, meant).changes)
 
 
-def applied(arguments: Arguments, workspace: Workspace) -> Result:
+def applied(arguments: Arguments, workspace: Workspace, meant: Meant) -> Result:
     """Makes all changes of the patch. Raises `ToolError`, and then none is made."""
-    plan = _plan(arguments, workspace)
+    plan = _plan(arguments, workspace, meant)
     make(plan.changes, workspace.seen)
     changed = tuple(change.path for change in plan.changes)
     return Result("\n".join(plan.said), changed=changed, file_changes=made_of(plan.changes))
@@ -69,10 +74,10 @@ class PatchPlan:
     """What comes of the patch, file by file."""
 
 
-def _plan(arguments: Arguments, workspace: Workspace) -> PatchPlan:
+def _plan(arguments: Arguments, workspace: Workspace, meant: Meant) -> PatchPlan:
     """Every change of the patch, worked out in full before the first one is made. A file may come more than once: each
     part is worked out on what those before it have left."""
-    planner = _Planner(workspace)
+    planner = _Planner(workspace, meant)
     try:
         for part in _parsed(arguments):
             planner.take(part)
@@ -85,8 +90,8 @@ def _plan(arguments: Arguments, workspace: Workspace) -> PatchPlan:
 
 
 class _Planner:
-    def __init__(self, workspace: Workspace) -> None:
-        self.workspace = workspace
+    def __init__(self, workspace: Workspace, meant: Meant) -> None:
+        self.workspace, self.meant = workspace, meant
         self.files: dict[Path, _FileState] = {}
 
     def take(self, part: FilePatch) -> None:
@@ -127,9 +132,7 @@ class _Planner:
     def _insist_on(self, path: Path, file: _FileState) -> bytes:
         name = self._name(path)
         if file.now is None and file.before is None:
-            from tools.search.similar_paths import meant  # noqa: PLC0415  # deferred: only a wrong path needs it
-
-            known = meant(path, self.workspace.root)
+            known = self.meant(path, self.workspace.root)
             raise ToolError(f"`{name}` does not exist{known or ': use `*** Add File:`, or correct the path'}")
         if file.now is None:
             gone = "is gone by an earlier part of this patch"

@@ -48,6 +48,24 @@ def test_a_name_that_no_tool_has_is_answered_with_those_like_it(name: str, probl
     assert str(raised.value).startswith(problem)
 
 
+@pytest.mark.parametrize(
+    ("name", "arguments", "meant"),
+    [
+        ("append", {"file": "a", "text": "b"}, "`write`"),
+        ("modify_function", {"file_path": "a", "search": "b", "replace": "c"}, "`edit`"),
+        ("unzip", {"command": "unzip a"}, "`bash`"),
+        ("deploy", {"target": "x"}, ""),
+    ],
+)
+def test_a_name_that_is_like_none_is_answered_with_the_tool_that_takes_these_arguments(
+    name: str, arguments: dict[str, object], meant: str
+) -> None:
+    with pytest.raises(ToolError) as raised:
+        tool_for(ToolCall("c1", name, arguments), TOOLS)
+    said = f"; did you mean {meant}?" if meant else "; the tools are read, write, "
+    assert str(raised.value).startswith(f"there is no tool `{name}`{said}")
+
+
 def test_wrong_arguments_for_a_tool_that_may_be_held_back_are_answered_with_its_schema() -> None:
     with pytest.raises(ToolError) as raised:
         tool_for(as_meant(through(GREET.name, {"whom": "A"}), TOOLS), TOOLS)

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from agent.calls.call_forms import Found, WrittenCall, calls_in
-from agent.calls.resolve import is_offered
+from agent.calls.resolve import is_offered, parameter_names
 from agent.calls.text_calls import MOST_TOLD, with_text_calls
 from agent.events.session import CallsRead, TurnFinished
 from agent.messages import Assistant, Reasoning, Text, ToolCall
@@ -120,17 +120,30 @@ def test_a_text_that_only_shows_a_call_or_a_piece_of_one_makes_none(text: str) -
 def taken(text: str, *told: str) -> bool:
     reply = Assistant((Text(text),))
     made = with_text_calls(
-        reply, lambda call: is_offered(call.name, call.arguments, TOOLS, ("read", "bash")), lambda: told
+        reply,
+        lambda call: is_offered(call.name, call.arguments, TOOLS, ("read", "bash")),
+        lambda: told,
+        lambda: parameter_names(TOOLS, ("read", "bash")),
     )
     return made is not reply
 
 
-def test_a_call_of_a_tool_that_was_not_offered_is_text() -> None:
+def test_a_call_of_a_tool_that_is_not_there_is_one_where_it_is_meant() -> None:
     assert taken(ONE)
     assert taken(ONE.replace("bash", "run_shell_command"))
-    assert not taken(ONE.replace("bash", "todo"))
-    assert not taken(ONE.replace("bash", "deploy"))
-    assert not taken(f"{ONE}\n{ONE.replace('bash', 'deploy')}")
+    deploy, weather = ONE.replace("bash", "deploy"), '{"name": "get_weather", "arguments": {"city": "Bonn"}}'
+    assert taken(deploy)
+    assert taken(weather)
+    assert taken(f"{ONE}\n{weather}")
+    assert taken(f"I deploy it.\n```json\n{deploy}\n```")
+    assert taken('I look.\n{"name": "show", "arguments": {"filePath": "a"}}')
+    assert not taken(f"A call of a model looks like this:\n```json\n{weather}\n```")
+
+
+def test_after_two_refusals_what_calls_no_tool_is_the_answer() -> None:
+    deploy, refusal = ONE.replace("bash", "deploy"), "there is no tool `deploy`; the tools are read, bash"
+    assert [taken(deploy, *[refusal] * count) for count in range(4)] == [True, True, False, False]
+    assert taken(deploy, *[refusal.replace("deploy", "other")] * 3)
 
 
 QUOTED = [
@@ -265,6 +278,16 @@ async def test_a_call_in_text_that_cannot_be_read_is_answered_and_the_model_goes
         'the call was not run: it is not valid JSON (Expecting \',\' delimiter) near `rguments": {"command": "echo '
         '"a""}}`: write a quote inside a string as \\", close each brace once, and send the whole call again'
     )
+    assert events[-1] == TurnFinished("answered", "done")
+
+
+async def test_a_reply_that_only_calls_a_tool_that_is_not_there_does_not_end_the_turn(home: Home) -> None:
+    append = '{"name": "append_file", "arguments": {"path": "a", "text": "b"}}'
+    model = Local.of({"text": f"I add a line.\n```json\n{append}\n```"}, {"text": "done"})
+    _, events = await first_turn(home.session(model))
+    ((name, status, said),) = finished(events)
+    assert (name, status) == ("append_file", "failed")
+    assert said.startswith("the call was not run: there is no tool `append_file`; did you mean `write`?")
     assert events[-1] == TurnFinished("answered", "done")
 
 
