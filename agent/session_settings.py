@@ -188,7 +188,8 @@ def missing_tools(config: Config, windows: Sequence[Window], *, attended: bool) 
     left_out = known - set(config.tools_allowed or known) | known & set(config.tools_denied)
     if not config.tools_allowed and windows:
         sizes = [window.effective for window in windows]
-        left_out |= {name for name in known if all(is_spared(name, size, has_jobs=True) for size in sizes)}
+        spared = partial(is_spared, has_jobs=True, has_kept=True)
+        left_out |= {name for name in known if all(spared(name, size) for size in sizes)}
     return frozenset(left_out if attended else left_out | {ASKING})
 
 

@@ -18,8 +18,11 @@ _OURS = ("builtin", "rare")
 MIDDLE, PATCH, FOR_JOBS = 32_000, "apply_patch", frozenset({"bash_output", "bash_kill"})
 """Tokens below which no patches are asked for, whose form models with such windows miss, and tools for jobs are offered
 only once there is one: such models call them for what any command has printed."""
-TINY, NEEDED = 4_000, frozenset({"read", "write", "edit", "bash", "read_result", "recall"})
-"""Tokens below which there is room for nothing but these, the last two since outputs are named by them."""
+FOR_KEPT = frozenset({"read_result", "recall"})
+"""Tools that a small window is offered once something is kept that is not shown whole: what they bring back is named
+there by its reference."""
+TINY, NEEDED = 4_000, frozenset({"read", "write", "edit", "bash", *FOR_KEPT})
+"""Tokens below which there is room for nothing but these."""
 
 _SHORT: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "read": ("Reads a file.", ("path", "offset", "limit")),
@@ -33,24 +36,28 @@ _SHORT: Mapping[str, tuple[str, tuple[str, ...]]] = {
 """The text and the parameters of some tools there. All their other parameters are taken, too."""
 
 
-def for_window(specs: Sequence[ToolSpec], effective: int, *, has_jobs: bool = False) -> tuple[ToolSpec, ...]:
+def for_window(
+    specs: Sequence[ToolSpec], effective: int, *, has_jobs: bool = False, has_kept: bool = False
+) -> tuple[ToolSpec, ...]:
     """The tools as they are offered where requests may take so many tokens. Those of servers stay as they are.
-    `has_jobs`: a command was started in the background."""
+    `has_jobs`: a command was started in the background; `has_kept`: something is kept that is not shown whole."""
     if effective >= MIDDLE:
         return tuple(specs)
     return tuple(
         _shortened(spec) if spec.kind == "builtin" and effective < SMALL else spec
         for spec in specs
-        if spec.kind not in _OURS or not is_spared(spec.name, effective, has_jobs=has_jobs)
+        if spec.kind not in _OURS or not is_spared(spec.name, effective, has_jobs=has_jobs, has_kept=has_kept)
     )
 
 
-def is_spared(name: str, effective: int, *, has_jobs: bool = False) -> bool:
+def is_spared(name: str, effective: int, *, has_jobs: bool = False, has_kept: bool = False) -> bool:
     """Whether a tool that came with the program is not offered where requests may take so many tokens."""
     if name == PATCH:
         return effective < MIDDLE
     if name in FOR_JOBS:
         return effective < MIDDLE and not has_jobs
+    if name in FOR_KEPT:
+        return effective < SMALL and not has_kept
     is_needed = name in NEEDED or name in (SEARCH, CALL)
     return effective < SMALL and (name in SPARED or (effective < TINY and not is_needed))
 

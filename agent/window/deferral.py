@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 
 from agent.calls.policy import server_of
-from agent.context.small_window import FOR_JOBS, SMALL, for_window, is_spared
+from agent.context.small_window import FOR_JOBS, FOR_KEPT, SMALL, for_window, is_spared
 from agent.context.tool_selection import (
     CALL,
     SEARCH,
@@ -46,7 +46,7 @@ class Deferral:
         self._finders = finders
         self._spares = spares
         self._effective = SMALL
-        self._has_jobs = False
+        self._has_jobs = self._has_kept = False
         self._most_tools: int | None = None
         self._has_told = False
         self._is_findable = True
@@ -151,18 +151,22 @@ class Deferral:
         self, specs: Sequence[ToolSpec], held: frozenset[str], search: HostedSearch, effective: int | None = None
     ) -> tuple[ToolSpec, ...]:
         effective = self._effective if effective is None else effective
-        fitting = for_window(specs, effective, has_jobs=self._has_jobs) if self._spares else specs
+        has = {"has_jobs": self._has_jobs, "has_kept": self._has_kept}
+        fitting = for_window(specs, effective, **has) if self._spares else specs
         return select_tools(fitting, held, search, finders=self._finders)
 
     def offers(self, name: str) -> bool:
         """Whether a tool that came with the program is offered in the window of the last choice."""
-        return not (self._spares and is_spared(name, self._effective, has_jobs=self._has_jobs))
+        has = {"has_jobs": self._has_jobs, "has_kept": self._has_kept}
+        return not (self._spares and is_spared(name, self._effective, **has))
 
-    def take_jobs(self) -> bool:
-        """Notes that a command runs in the background; whether the next choice offers more for that."""
-        lacks = [name for name in FOR_JOBS if not self.offers(name)]
-        self._has_jobs = True
-        return bool(lacks)
+    def take_occasions(self, *, has_jobs: bool, has_kept: bool) -> bool:
+        """Notes that a command runs in the background, or that something is kept that is not shown whole; whether the
+        next choice offers more for that."""
+        names = (*FOR_JOBS, *FOR_KEPT)
+        lacking = [name for name in names if not self.offers(name)]
+        self._has_jobs, self._has_kept = self._has_jobs or has_jobs, self._has_kept or has_kept
+        return lacking != [name for name in names if not self.offers(name)]
 
     def hold_back_all(self) -> None:
         """From now on every tool that may be held back is, as far as that saves anything."""

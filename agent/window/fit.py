@@ -21,7 +21,7 @@ from agent.providers.base import Reply
 from agent.providers.stream import stream_reply
 from agent.window.env import Env
 from agent.window.guard import choose_model, ends_in_report, leave_model, preflight
-from agent.window.measure import budget_of, to_request, with_job_tools
+from agent.window.measure import budget_of, to_request, with_tools_of_use
 from agent.window.triggers import compacted, pay_rent, tell_less
 
 RECOVERIES = 3
@@ -34,7 +34,7 @@ async def make_room(conversation: Conversation, env: Env) -> tuple[Conversation,
     """The conversation in a form that fits into the window, and its budget. What does not fit even so goes on with the
     next model that takes it. Where a full window is to end in a report, only what would not fit at all is compacted.
     Raises `ContextExhausted`."""
-    conversation, budget = await pay_rent(with_job_tools(conversation, env), env)
+    conversation, budget = await pay_rent(with_tools_of_use(conversation, env), env)
     problem = ""
     if env.compacting.on_full == "final" and budget.exceeds_budget:
         conversation, budget = await choose_model(conversation, budget, env)

@@ -7,9 +7,11 @@ from agent.context.budget import BudgetSection, ContextBudget, Window
 from agent.context.estimate import estimate_message, output_size
 from agent.context.last_request import Mark
 from agent.context.mask import as_shown
+from agent.context.message_text import message_text
 from agent.context.prefix import digests_of
 from agent.context.prompt import Instructions, Prompt
 from agent.context.server_truncation import least_of
+from agent.context.small_window import FOR_KEPT
 from agent.context.tool_selection import ToolSpec
 from agent.messages import Conversation, User
 from agent.providers.base import Request
@@ -97,10 +99,20 @@ def choose_tools(env: Env) -> None:
         env.watch.retooled()
 
 
-def with_job_tools(conversation: Conversation, env: Env) -> Conversation:
-    """The conversation, with the tools for jobs offered from the first job on, where the window is too small to offer
-    them before. What was counted with other tools does not hold any more."""
-    if not env.call_runner.workspace.jobs.by_id or not env.deferral.take_jobs():
+def with_tools_of_use(conversation: Conversation, env: Env) -> Conversation:
+    """The conversation, with tools offered that a small window is not offered before they are of use: those for jobs
+    from the first job on, those that bring back from the first reference on. What was counted with other tools does not
+    hold any more."""
+    has_jobs = bool(env.call_runner.workspace.jobs.by_id)
+    has_kept = not all(map(env.deferral.offers, FOR_KEPT)) and _names_references(conversation, env)
+    if not env.deferral.take_occasions(has_jobs=has_jobs, has_kept=has_kept):
         return conversation
     choose_tools(env)
     return replace(conversation, anchor=None, anchored=0)
+
+
+def _names_references(conversation: Conversation, env: Env) -> bool:
+    """Whether the model is told of something by which one of these tools would bring it back."""
+    prompt = env.view.prompt(conversation, env.instructions, images=env.provider.facts.images)
+    said = (message for message in prompt.messages if isinstance(message, User))
+    return any(name in message_text(message) for message in said for name in FOR_KEPT)

@@ -7,8 +7,8 @@ OWN = specs_of(builtin_tools())
 SERVED = ToolSpec("mcp__tracker__todo", "Keeps todos.", {"type": "object", "properties": {}}, "mcp")
 
 
-def names(effective: int) -> list[str]:
-    return [spec.name for spec in for_window((*OWN, SERVED), effective)]
+def names(effective: int, *, has_kept: bool = True) -> list[str]:
+    return [spec.name for spec in for_window((*OWN, SERVED), effective, has_kept=has_kept)]
 
 
 def test_a_window_with_room_is_offered_all() -> None:
@@ -32,9 +32,16 @@ def test_a_small_window_keeps_what_brings_outputs_back_and_what_finds_tools() ->
     assert names(3_900) == ["read", "write", "edit", "bash", "read_result", "recall", *found]
 
 
+def test_a_small_window_is_offered_what_brings_back_once_something_is_kept() -> None:
+    kept = ["read_result", "recall"]
+    for effective in (3_900, 15_999):
+        assert [each for each in names(effective) if each not in names(effective, has_kept=False)] == kept
+    assert names(16_000) == names(16_000, has_kept=False)
+
+
 def test_short_definitions_ask_only_for_arguments_that_the_whole_ones_take() -> None:
     whole = {spec.name: spec for spec in OWN}
-    for spec in for_window(OWN, 5_000):
+    for spec in for_window(OWN, 5_000, has_kept=True):
         own, full = spec.schema["properties"], whole[spec.name].schema["properties"]
         assert isinstance(own, dict)
         assert isinstance(full, dict)
