@@ -20,7 +20,7 @@ MIDDLE, PATCH, FOR_JOBS = 32_000, "apply_patch", frozenset({"bash_output", "bash
 only once there is one: such models call them for what any command has printed."""
 FOR_KEPT = frozenset({"read_result", "recall"})
 """Tools that a small window is offered once something is kept that is not shown whole: what they bring back is named
-there by its reference."""
+there by its reference. A tiny one has no room that could be found for them then."""
 TINY, NEEDED = 4_000, frozenset({"read", "write", "edit", "bash", *FOR_KEPT})
 """Tokens below which there is room for nothing but these."""
 
@@ -57,7 +57,7 @@ def is_spared(name: str, effective: int, *, has_jobs: bool = False, has_kept: bo
     if name in FOR_JOBS:
         return effective < MIDDLE and not has_jobs
     if name in FOR_KEPT:
-        return effective < SMALL and not has_kept
+        return TINY <= effective < SMALL and not has_kept
     is_needed = name in NEEDED or name in (SEARCH, CALL)
     return effective < SMALL and (name in SPARED or (effective < TINY and not is_needed))
 

@@ -10,6 +10,7 @@ from agent.calls.output_room import FILLED, OutputRoom
 from agent.context.budget import ContextBudget
 from agent.context.control_calls import FINAL, FULL, was_told_to_report
 from agent.context.preflight import Preflight, Target, tool_preflight, turn_preflight
+from agent.context.small_window import FOR_KEPT
 from agent.errors import ProviderError, UsageError
 from agent.events.session import FinalTurn, ModelSwitched, Noticed
 from agent.messages import Conversation, ToolCall, ToolOutput, User
@@ -182,7 +183,9 @@ async def run_in_room(calls: Sequence[ToolCall], conversation: Conversation, env
 def room_for_outputs(conversation: Conversation, env: Env) -> OutputRoom:
     """The room for the outputs of the calls that the conversation ends with."""
     budget = budget_of(conversation, env)
-    kept_free = min(NOTES + REFUSAL * len(conversation.unanswered), max(budget.remaining, 0) // 2)
+    coming = [spec for spec in env.tools if spec.name in FOR_KEPT and not env.deferral.offers(spec.name)]
+    notes = NOTES + REFUSAL * len(conversation.unanswered) + sum(map(env.meter.size_of_tool, coming))
+    kept_free = min(notes, max(budget.remaining, 0) // 2)
     room = tool_preflight(env.meter.counters, budget.window, kept_free)
 
     def spare() -> int:

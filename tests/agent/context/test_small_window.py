@@ -34,9 +34,10 @@ def test_a_small_window_keeps_what_brings_outputs_back_and_what_finds_tools() ->
 
 def test_a_small_window_is_offered_what_brings_back_once_something_is_kept() -> None:
     kept = ["read_result", "recall"]
-    for effective in (3_900, 15_999):
+    for effective in (4_000, 15_999):
         assert [each for each in names(effective) if each not in names(effective, has_kept=False)] == kept
     assert names(16_000) == names(16_000, has_kept=False)
+    assert names(3_999) == names(3_999, has_kept=False)
 
 
 def test_short_definitions_ask_only_for_arguments_that_the_whole_ones_take() -> None:
