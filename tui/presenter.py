@@ -17,7 +17,7 @@ from tui.terminal.letters import draws_letters_only
 from tui.text.styles import painted, palette_of
 from tui.view.blocks import SessionView
 from tui.view.elapsed import Elapsed, Pace
-from tui.view.greeting import greeting_lines
+from tui.view.greeting import greeting_lines, placed
 from tui.view.side import ServerFacts
 from tui.view.status import Shown
 from tui.widgets.prompt import PromptInput
@@ -149,7 +149,9 @@ class Presenter:
         if said is not None:
             can_draw = not draws_letters_only(os.environ)
             self._app.query_one(Transcript).greet(
-                lambda width, height: painted(greeting_lines(said, width, height, can_draw=can_draw), palette)
+                lambda width, height: painted(
+                    placed(greeting_lines(said, width, height, can_draw=can_draw), width, height), palette
+                )
             )
 
     async def _look(self) -> None:

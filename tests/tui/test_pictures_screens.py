@@ -139,6 +139,6 @@ def test_where_it_stands_while_it_works(picture: Picture) -> None:
 
     def stands_there() -> bool:
         line, transcript = str(app.query_one(TodoLine).render()), app.main.transcript
-        return "2 of 2" in line and "lexer.py" in transcript.visible_text()
+        return "1 of 2 done" in line and "lexer.py" in transcript.visible_text()
 
     assert picture(app, stands_there)

@@ -137,7 +137,8 @@ class Drawn:
         digits = self._numbers(width)
         numbers = (line.old, line.new) if digits == 2 else (line.new or line.old if row.side == "new" else line.old,)
         shown = "".join(f"{str(number) if number and is_first else '':>{self._layout.digits}} " for number in numbers)
-        gutter = [Segment(shown, palette.faint + Style(bgcolor=ground.bgcolor))] if digits else []
+        ink = palette.faint if line.kind == "kept" else sign_ink
+        gutter = [Segment(shown, ink + Style(bgcolor=ground.bgcolor))] if digits else []
         return [*gutter, Segment(f"{_SIGNS[line.kind] if is_first else ' '} ", sign_ink)]
 
     def _numbers(self, width: int) -> int:
@@ -162,9 +163,7 @@ class Drawn:
             self._mark(text, row, row.other)
         for start, end in row.marks:
             before, marked = (len(shown(row.line.text[:at])) for at in (start, end))
-            text.stylize(
-                self._palette.removed_word + self._palette.bad + Style(bold=True, underline=True), before, marked
-            )
+            text.stylize(self._palette.removed + Style(bold=True, underline=True), before, marked)
         return text
 
     def _mark(self, text: Text, row: LineRow, other: DiffLine) -> None:

@@ -2,7 +2,7 @@
 width only whether two sides can be read in it."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate, islice
 from typing import Literal, TypeAlias
 
@@ -84,6 +84,12 @@ def layout_of(files: Sequence[FileDiff], *, width: int = 0, most: int = MOST, na
     left_out = sum(1 for file in files for _ in file.lines) - sum(map(_lines_in, rows))
     last = max(_numbers(hunks), default=0)
     return Layout(_with_rest(rows, left_out, how), tuple(hunks), left_out, len(str(last)) if last else 0)
+
+
+def without_name(layout: Layout) -> Layout:
+    """The same without the line that names a file, where it is about one whose name is said beside it."""
+    named = [at for at, row in enumerate(layout.rows) if isinstance(row, FileRow)]
+    return replace(layout, rows=layout.rows[1:]) if named == [0] else layout
 
 
 def code_layout(

@@ -58,7 +58,7 @@ class Greeter:
         now = time()
         return Greeting(
             model=session.model,
-            folder=str(session.root),
+            folder=_short(session.root),
             branch=self._branch,
             mode=session.mode,
             read=self._read,
@@ -77,6 +77,12 @@ class Greeter:
             return text
         info = chosen(text, self._sessions)
         return f"/resume {info.id}" if info is not None else text
+
+
+def _short(root: Path) -> str:
+    """As shells write it, from the user's home."""
+    home = Path.home()
+    return str(root) if not root.is_relative_to(home) or root == home else f"~/{root.relative_to(home)}"
 
 
 def _seen(root: Path, files: tuple[Path, ...]) -> tuple[str, tuple[tuple[str, int], ...]]:

@@ -6,7 +6,7 @@ from rich.segment import Segment
 from textual.color import Color
 from textual.filter import LineFilter
 
-_BOXES = {" ☐ ": "[ ]", " ☑ ": "[x]"}
+_BOXES = {" ☐ ": "[ ]", " ☑ ": "[x]", " ■ ": "[>]"}
 _MARKS = str.maketrans(
     {
         **dict.fromkeys("▌▏│┃", "|"),
@@ -15,7 +15,7 @@ _MARKS = str.maketrans(
         **dict.fromkeys("●•◆", "*"),
         **dict.fromkeys("✗⊘☑", "x"),
         **dict.fromkeys("○◌☐", "o"),
-        **dict.fromkeys("█▉▊▋▍▎▀▄▒▓▟", "#"),
+        **dict.fromkeys("█▉▊▋▍▎▀▄▒▓▟■", "#"),
         **dict.fromkeys("≋✻▃", "="),
         **dict.fromkeys("·░▁", "."),
         **dict.fromkeys("→›»❯", ">"),

@@ -9,7 +9,7 @@ from rich.theme import Theme as RichTheme
 from textual.color import Color
 
 from tools.lazy import dataclass
-from tui.text.contrast import LEAST, SPREAD, readable, tinted
+from tui.text.contrast import LEAST, SPREAD, contrast, readable, tinted
 from tui.text.inks import Ink, Line
 
 
@@ -78,7 +78,7 @@ class Palette:
         )
 
 
-_PARTS = {"dim": 0.62, "faint": 0.5, "user": 0.08, "selected": 0.26, "found": 0.24, "word": 0.26}
+_PARTS = {"dim": 0.62, "faint": 0.5, "user": 0.08, "selected": 0.26, "found": 0.24, "word": 0.36}
 """How much of the text's colour is in what is paler, and of a colour in the ground that is made of it. A theme may say
 otherwise, by variables such as `dim-part`."""
 
@@ -105,6 +105,11 @@ def _palette_of(variables: tuple[tuple[str, str], ...]) -> Palette:
     def behind(color: Color, share: float) -> Style:
         return Style(bgcolor=tinted(ground, color, share).rich_color)
 
+    def word(color: Color) -> Style:
+        """Plain text on a ground that stands out from the line's: what is read on it needs no room for other inks."""
+        most = contrast(front, ground) / float(colors.get("least-contrast", LEAST))
+        return _ink(front) + Style(bgcolor=tinted(ground, color, part("word"), most).rich_color)
+
     names = ("primary", "accent", "success", "warning", "error")
     primary, accent, good, warn, bad = (ink(Color.parse(colors[name])) for name in names)
     faint = ink(ground.blend(front, part("faint")))
@@ -129,10 +134,10 @@ def _palette_of(variables: tuple[tuple[str, str], ...]) -> Palette:
         here=Style(color=ground.rich_color, bgcolor=warn.rich_color),
         added=_ink(good) + behind(good, 0.14),
         removed=_ink(bad) + behind(bad, 0.14),
-        added_line=behind(good, 0.13),
-        removed_line=behind(bad, 0.13),
-        added_word=behind(good, part("word")),
-        removed_word=behind(bad, part("word")),
+        added_line=behind(good, 0.18),
+        removed_line=behind(bad, 0.18),
+        added_word=word(good),
+        removed_word=word(bad),
         keyword=_ink(primary),
         literal=_ink(good),
         comment=_ink(faint, italic=True),

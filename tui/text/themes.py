@@ -85,7 +85,7 @@ LIGHT = Theme(
         "text-disabled": "#56636c",
         "dim-part": "0.72",
         "faint-part": "0.68",
-        "word-part": "0.20",
+        "word-part": "0.30",
     },
 )
 """The shore at noon: paper with a little sand in it, ink, and the same water, deeper."""

@@ -242,6 +242,17 @@ class SessionView:
         return replace(self, turn=turn)
 
 
+def has_work(call: Call) -> bool:
+    """Whether a call that is over shows more than its line, though it is folded. It is asked of every call there is, so
+    nothing is looked up."""
+    if call.status == "failed":
+        return bool(call.text)
+    return call.status == "done" and bool(call.name == "todo" or call.preview or (call.name in _WORKS and call.text))
+
+
+_WORKS = ("bash", "edit", "write", "apply_patch")
+
+
 def opens(block: Block) -> bool:
     """Whether there is more to a block than the line it shows."""
     return isinstance(block, Call | Thought | SummaryBlock | Compaction | Earlier)

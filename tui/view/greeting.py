@@ -4,6 +4,8 @@ lines out."""
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from rich.cells import cell_len
+
 from agent.records.session_lookup import SessionInfo
 from tools.version import VERSION
 from tui.text.cells import fitted
@@ -16,9 +18,13 @@ MARK = ("▄▀▀▄ █    █     ▄  ▀    █ ▄▀▀▄", "█▀▀�
 NAME = "Ebbtide"
 MOST = 3
 """Sessions to go on with that are named."""
+TRY = "find out why the tests fail, and mend what is wrong"
+"""What somebody may say who has no session to go on with."""
 HELP = "`/help` shows keys and commands"
 _LABEL = 9
 _TITLE = 56
+_MEASURE, _TALL = 80, 30
+"""Columns of a text that is read at ease, and lines from which on a screen has a middle."""
 
 TIPS = (
     "`@` and the name of a file shows the model that file; `@a.py:10-50` some of its lines",
@@ -65,6 +71,8 @@ def greeting_lines(greeting: Greeting, width: int, height: int, *, can_draw: boo
     known = _known(greeting)
     sessions = _sessions(greeting, width)
     tip: tuple[Line, ...] = ((("tip".ljust(_LABEL), "dim"), *coded(greeting.tip, "text")),) if greeting.tip else ()
+    begin: Line = (("try".ljust(_LABEL), "dim"), (TRY, "text"))
+    tip = tip if greeting.sessions else (begin, *tip)
     ask: Line = coded(HELP, "dim")
     for parts in (
         (mark, known, sessions, (*tip, ask)),
@@ -80,6 +88,18 @@ def greeting_lines(greeting: Greeting, width: int, height: int, *, can_draw: boo
     for block in blocks:
         lines = (*lines, ((" ", "text"),), *block) if lines else block
     return lines
+
+
+def placed(lines: Sequence[Line], width: int, height: int) -> tuple[Line, ...]:
+    """The lines in the middle of a large screen, and as they are on a small one, where they stand above the prompt."""
+    blank: Line = ((" ", "text"),)
+    longest = max((sum(cell_len(words) for words, _ in line) for line in lines), default=0)
+    left = min((width - _MEASURE) // 2, width - longest)
+    moved = tuple(((" " * left, "text"), *line) for line in lines) if left > 0 else tuple(lines)
+    if height < _TALL:
+        return moved
+    above = (height - len(moved)) // 2
+    return (*[blank] * above, *moved, *[blank] * (height - 1 - above - len(moved)))
 
 
 def _known(greeting: Greeting) -> tuple[Line, ...]:

@@ -32,6 +32,8 @@ _MOST_NAMED = 6
 """Tools that a search names."""
 FEW, PRINTED, USERS_LINES = 3, 5, 12
 """Lines that a folded call shows: of a failure, of what a command printed, and of what one of the user did."""
+_LONGEST_SIGN = 3
+"""Characters of a line that may be a sign of something, though they are all the same."""
 
 _AS_JOB = ("background", "terminal", "job")
 """Arguments of a command that is a job from the beginning, or is written to one."""
@@ -101,7 +103,12 @@ def last_printed(call: Call) -> tuple[str, ...]:
     """The last lines that a command has printed which ended well; none of any other call."""
     if call.status != "done" or not (call.program or call.name == "bash"):
         return ()
-    return tuple(line for line in _own_lines(call) if line.strip())[-PRINTED:]
+    return tuple(line for line in _own_lines(call) if line.strip() and not _divides(line.strip()))[-PRINTED:]
+
+
+def _divides(line: str) -> bool:
+    """Whether a line is one sign again and again, which tells nothing."""
+    return len(line) > _LONGEST_SIGN and len(set(line)) == 1 and not line[0].isalnum()
 
 
 def why_failed(call: "Call | ToolFinished") -> tuple[str, ...]:

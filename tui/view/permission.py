@@ -7,7 +7,7 @@ from tools.outputs.extent import counted as so_many
 from tools.outputs.extent import shortened
 from tui.text.inks import Line, Span, coded
 from tui.text.sanitise import visible, visible_line
-from tui.text.unified_diff import counted
+from tui.text.unified_diff import FileDiff, counted, files_of
 from tui.view.question import Choice, QuestionSpec, Subject, Writing
 from tui.view.rule_wording import words_of_rule
 from tui.view.titles import command_of, path_of
@@ -18,6 +18,8 @@ _MOST_DANGERS = 3
 """Lines about what is dangerous in a command."""
 _LONGEST_PART = 60
 """Characters of a part of a command that are told again."""
+_DONE_TO: Mapping[str, str] = {"new": "create", "deleted": "delete"}
+"""What is done to a file, by the state that its diff names."""
 SCOPES: Mapping[str, str] = {"session": "for this session", "project": "in this project, from now on"}
 OUTSIDE = "outside-"
 """How the id of a question begins that is about a second run, outside the sandbox."""
@@ -37,7 +39,7 @@ def _subject(question: PermissionAsked) -> Subject:
     if command:
         return Subject("code", command, "bash", tuple((one.start, one.end) for one in question.dangers))
     if question.preview:
-        return Subject("diff", question.preview)
+        return Subject("diff", question.preview, is_named=_only_file(question) is not None)
     return Subject("arguments", arguments=question.arguments)
 
 
@@ -110,10 +112,19 @@ def headline_of(question: PermissionAsked, added: int, removed: int) -> Line:
     if command_of(question.arguments):
         return (*start, (" run this?", "text"), *_edited(question))
     if question.preview:
-        change: Span = (f" change {path or 'these files'}?", "text")
-        return (*start, change, (f"  +{added} −{removed}", "dim"), *_edited(question))
+        file = _only_file(question)
+        verb = _DONE_TO.get(file.state, "change") if file is not None else "change"
+        what = path or (visible_line(file.name) if file is not None else "") or "these files"
+        return (*start, (f" {verb} ", "text"), (what, "strong"), ("?", "text"), (f"  +{added} −{removed}", "dim"),
+                *_edited(question))  # fmt: skip
     asked: Span = (f" touch {path}?" if path else " run with these arguments?", "text")
     return (*start, asked, *_edited(question))
+
+
+def _only_file(question: PermissionAsked) -> FileDiff | None:
+    """The file that is changed, where it is one and keeps its name."""
+    files = files_of(question.preview)
+    return files[0] if len(files) == 1 and not files[0].before else None
 
 
 def _edited(question: PermissionAsked) -> tuple[Span, ...]:

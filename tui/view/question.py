@@ -22,6 +22,8 @@ class Subject:
     """Where in the text something stands that is to be seen first."""
     lines: tuple[Line, ...] = ()
     arguments: Mapping[str, object] = field(default_factory=dict)
+    is_named: bool = False
+    """The headline says the only file that it is about."""
 
 
 @dataclass(frozen=True, slots=True)

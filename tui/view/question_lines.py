@@ -77,7 +77,7 @@ def height_of(spec: QuestionSpec, marked: Marked, width: int) -> int:
     return max((len(rows_of(spec, replace(marked, at=at), width)) for at in tried), default=0)
 
 
-Part: TypeAlias = Literal["headline", "subject", "list", "field", "keys", "border", "reason"]
+Part: TypeAlias = Literal["headline", "subject", "list", "field", "keys", "border", "reason", "air"]
 
 _SHARES: tuple[tuple[Part, int], ...] = (
     ("field", 1),
@@ -96,8 +96,9 @@ _SHARES: tuple[tuple[Part, int], ...] = (
     ("subject", 6),
     ("list", 9_999),
     ("subject", 9_999),
+    ("air", 4),
 )
-"""Who is given lines first, and up to how many."""
+"""Who is given lines first, and up to how many. Air are blank lines between the others."""
 
 
 def allotted(lines: int, wanted: Mapping[Part, int]) -> dict[Part, int]:

@@ -54,6 +54,11 @@ class Side:
     servers: tuple[ServerFacts, ...] = ()
     waiting: int = 0
 
+    @property
+    def is_empty(self) -> bool:
+        """There is nothing to say."""
+        return not (self.room or self.todos or self.files or self.servers or self.waiting)
+
 
 @dataclass(frozen=True, slots=True)
 class Done:

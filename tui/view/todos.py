@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from tui.text.inks import Ink, Line
+from tui.text.inks import Ink, Line, coded, uncoded
 from tui.text.sanitise import visible_line
 from tui.view.blocks import Block, Call
 from tui.view.panel import Panel, PanelAction, PanelRow, Taken
@@ -11,7 +11,9 @@ from tui.view.panel import Panel, PanelAction, PanelRow, Taken
 if TYPE_CHECKING:  # a type only: messages are loaded behind the first paint
     from agent.context.control_calls import TodoItem
 
-_MARKS: dict[str, tuple[str, Ink]] = {"done": ("☑", "good"), "doing": ("☐", "accent"), "pending": ("☐", "dim")}
+NOW = "■"
+"""What stands before the item that is being done."""
+_MARKS: dict[str, tuple[str, Ink]] = {"done": ("☑", "good"), "doing": (NOW, "accent"), "pending": ("☐", "dim")}
 
 
 def todos_in(blocks: Sequence[Block]) -> "tuple[TodoItem, ...] | None":
@@ -53,13 +55,12 @@ def done_of(items: "Sequence[TodoItem]") -> str:
 
 
 def summary_of(items: "Sequence[TodoItem]") -> str:
-    """`3 of 7 · mend the parser`; empty where nothing is left to do."""
+    """`2 of 7 done · mend the parser`; empty where nothing is left to do."""
     left = [item for item in items if item.status != "done"]
     if not left:
         return ""
     now = next((item for item in left if item.status == "doing"), left[0])
-    place = next(index for index, item in enumerate(items, 1) if item is now)
-    return f"{place} of {len(items)} · {visible_line(now.text)}"
+    return f"{done_of(items)} · {uncoded(visible_line(now.text))}"
 
 
 def todos_panel(items: "Sequence[TodoItem]") -> Panel:
@@ -84,5 +85,6 @@ def todo_lines(items: "Sequence[TodoItem]") -> tuple[Line, ...]:
 
 def _line(item: "TodoItem") -> Line:
     mark, ink = _MARKS.get(item.status, ("·", "dim"))
+    text = visible_line(item.text)
     words: Ink = "dim" if item.status == "done" else "strong" if item.status == "doing" else "text"
-    return ((f"{mark} ", ink), (visible_line(item.text), words))
+    return ((f"{mark} ", ink), *(coded(text, words) if item.status != "done" else ((uncoded(text), words),)))

@@ -10,7 +10,7 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from tui.render.diff_lines import Drawn
-from tui.render.diff_rows import MOST, FileRow, GapRow, Layout, code_layout, layout_of
+from tui.render.diff_rows import MOST, FileRow, GapRow, Layout, code_layout, layout_of, without_name
 from tui.render.prose import PaletteConsole
 from tui.text.styles import Palette, palette_of
 from tui.text.unified_diff import FileDiff
@@ -42,10 +42,10 @@ class DiffView(ScrollView, can_focus=True):
         self._drawn_at = 0
         """The width that it was drawn for."""
 
-    def show_diff(self, files: Sequence[FileDiff], name: str = "") -> None:
-        """`name`: that of the file where the diff does not say it."""
-        how = "; m shows more"
-        self._show(lambda width, most: layout_of(files, width=width, most=most, name=name, how=how))
+    def show_diff(self, files: Sequence[FileDiff], *, is_named: bool = False) -> None:
+        """`is_named`: it is of one file, whose name stands beside it."""
+        told: Callable[[Layout], Layout] = without_name if is_named else lambda layout: layout
+        self._show(lambda width, most: told(layout_of(files, width=width, most=most, how="; m shows more")))
 
     def show_code(self, text: str, language: str, marks: Sequence[tuple[int, int]] = ()) -> None:
         """`marks`: where in the text something stands that is to be seen first."""

@@ -35,6 +35,8 @@ from tui.widgets.question_subject import read_on, subject_view
 
 _LOW, _NARROW = 6, 30
 """Sizes below which it has no edge."""
+_AIRY = 18
+"""Lines from which on its parts may stand apart."""
 _PLACES: tuple[tuple[str, Part], ...] = (
     ("#headline", "headline"),
     ("#subject", "subject"),
@@ -45,6 +47,8 @@ _PLACES: tuple[tuple[str, Part], ...] = (
     ("#answers", "keys"),
 )
 """Where each part stands; a command that is changed stands in the place of what it is about."""
+_APART = ("ChoiceList", "#subject", "#command", "#answers", "#reason")
+"""What has a blank line above it where there is room for that, what needs it most first."""
 
 
 class QuestionPanel(Vertical, can_focus=True):
@@ -173,7 +177,7 @@ class QuestionPanel(Vertical, can_focus=True):
         writes = self._writing.how if self._writing is not None else ""
         headline = folded([(*spec.headline, (f"  {self._place}" if self._place else "", "dim"))], palette)
         reason = folded(spec.reason, palette)
-        about = 0
+        about, subject = 0, "#command" if writes == "command" else "#subject"
         if writes != "command":
             about = self.query_one("#subject").get_content_height(self.screen.size, self.screen.size, inside)
         given = allotted(
@@ -186,6 +190,7 @@ class QuestionPanel(Vertical, can_focus=True):
                 "keys": len(key_lines(self._keys(0), inside)),
                 "border": 1,
                 "reason": len(reason.wrap(self.app.console, inside)) if spec.reason else 0,
+                "air": 4 if lines >= _AIRY else 0,
             },
         )
         self.set_class(not given["border"], "bare")
@@ -194,8 +199,11 @@ class QuestionPanel(Vertical, can_focus=True):
         self.query_one("#reason", Static).update(reason)
         for place, part in _PLACES:
             one = self.query_one(place)
-            one.display = bool(given[part]) and place != ("#subject" if writes == "command" else "#command")
+            one.display = bool(given[part]) and (part != "subject" or place == subject)
             one.styles.height = one.styles.max_height = given[part]
+        shown = [one for place in _APART if (one := self.query_one(place)).display]
+        for at, one in enumerate(shown):
+            one.styles.margin = (int(at < given["air"]), 0, 0, 0)
         self._tell_keys()
         self._list(inside - (height_of(spec, self._marked, inside) > given["list"]))
 

@@ -53,7 +53,7 @@ class _Code(DiffView, can_focus=False):
         subject = self._subject
         match subject.kind:
             case "diff":
-                self.show_diff(files_of(subject.text))
+                self.show_diff(files_of(subject.text), is_named=subject.is_named)
             case "arguments":
                 self.show_code(arguments_text(subject.arguments), "json")
             case _:

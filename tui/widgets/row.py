@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from rich.segment import Segment
 from textual.strip import Strip
 
-from tui.view.blocks import MARGIN, AnswerText, Block, Call, Detail, Retry, Thought, UserText, opens
+from tui.view.blocks import MARGIN, AnswerText, Block, Call, Detail, Retry, Thought, UserText, has_work, opens
 from tui.view.folds import Drawing, Lookups
 
 if TYPE_CHECKING:  # types only: what draws is loaded when there is something to draw
@@ -50,7 +50,7 @@ class BlockRow:
         self.thoughts = thoughts
         """How much is shown of a thought that is not opened or closed by itself."""
         self.opened = self._begins_open
-        self.gap = _gap(above, block)
+        self.gap = _gap(above, block, detail)
         self.measured = False
         """`height` is what the block takes, not an estimate."""
         self.strips: list[Strip] | None = None
@@ -63,7 +63,7 @@ class BlockRow:
         if not (isinstance(block, AnswerText) and isinstance(self.block, AnswerText) and _grown(self.block, block)):
             self._painter = None
         is_other = type(block) is not type(self.block)
-        self.block, self.gap, self._extent = block, _gap(above, block), _extent(block)
+        self.block, self.gap, self._extent = block, _gap(above, block, self.detail), _extent(block)
         if is_other:
             self.opened = self._begins_open
         self.drawn = block
@@ -79,6 +79,15 @@ class BlockRow:
             self.height, self.measured = 0, True
         elif was_hidden:
             self.height = self.gap + self._estimated(width)
+        return True
+
+    def stand_below(self, above: Drawing) -> bool:
+        """Keeps the distance to what is drawn above it. Tells whether it was another one."""
+        gap = _gap(above, self.drawn, self.detail)
+        if self.drawn is None or gap == self.gap:
+            return False
+        self.height += gap - self.gap
+        self.gap, self.strips = gap, None
         return True
 
     def toggle(self) -> None:
@@ -159,9 +168,10 @@ def _grown(before: AnswerText, after: AnswerText) -> bool:
     return after.text.startswith(before.text)
 
 
-def _gap(above: Block | None, block: Block) -> int:
-    """Blank lines above a block: calls and thoughts that follow each other stand close."""
+def _gap(above: Drawing, block: Drawing, detail: Detail) -> int:
+    """Blank lines above a block: calls and thoughts of a line each that follow each other stand close."""
     if above is None:
         return 0
-    close = (Call, Thought, Retry)
-    return 0 if isinstance(above, close) and isinstance(block, close) else 1
+    close = (Call, Thought, Retry, Lookups)
+    is_low = detail == "compact" or not (isinstance(above, Call) and has_work(above))
+    return 0 if is_low and isinstance(above, close) and isinstance(block, close) else 1

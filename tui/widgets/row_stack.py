@@ -72,6 +72,11 @@ class Stack:
             shown = None if hides and isinstance(row.block, Thought) else drawn[index] if drawn else row.block
             if row.draw_as(shown, self.width) and changed is None:
                 changed = first + index
+        above = next((self.rows[at].drawn for at in range(first - 1, -1, -1) if self.rows[at].drawn), None)
+        for index, row in enumerate(rows):
+            if row.stand_below(above) and (changed is None or first + index < changed):
+                changed = first + index
+            above = row.drawn or above
         if changed is not None:
             del self._starts[changed + 1 :]
 

@@ -24,14 +24,14 @@ class SidePanel(Widget):
         display: none;
     }
     .-wide SidePanel { display: block; }
-    SidePanel.off { display: none; }
+    SidePanel.empty { display: none; }
     """
 
     SCOPED_CSS = False
     """How wide the screen is says the screen."""
 
     def __init__(self, *, id: str | None = None) -> None:
-        super().__init__(id=id)
+        super().__init__(id=id, classes="empty")
         self._side = Side()
         self._past: tuple[Block, ...] = ()
         self._before = Done()
@@ -41,7 +41,7 @@ class SidePanel(Widget):
         self._now = Done()
 
     def show(self, view: SessionView, servers: tuple[ServerFacts, ...], waiting: int) -> None:
-        if not self.display:
+        if not self.display and not self.has_class("empty"):
             return
         if view.past is not self._past:
             self._past, self._before = view.past, done_in(view.past)
@@ -51,6 +51,7 @@ class SidePanel(Widget):
         side = side_of(view, together(self._before, self._now), servers, waiting)
         if side != self._side:
             self._side = side
+            self.set_class(side.is_empty, "empty")
             self.refresh()
 
     @property

@@ -7,7 +7,7 @@ from textual.widget import Widget
 
 from tui.text.styles import palette_of
 from tui.view.blocks import Block, SessionView
-from tui.view.todos import summary_of, todos_in
+from tui.view.todos import NOW, summary_of, todos_in
 
 if TYPE_CHECKING:  # a type only: messages are loaded behind the first paint
     from agent.context.control_calls import TodoItem
@@ -36,5 +36,6 @@ class TodoLine(Widget):
     def render(self) -> Text:
         palette = palette_of(self.app.theme_variables)
         return Text.assemble(
-            (self._summary, palette.dim), ("  F3", palette.faint), no_wrap=True, overflow="ellipsis", end=""
-        )
+            (f"{NOW} ", palette.accent), (self._summary, palette.dim), ("  F3", palette.faint),
+            no_wrap=True, overflow="ellipsis", end="",
+        )  # fmt: skip

@@ -59,7 +59,7 @@ def test_a_line_that_never_ends_is_cut_at_the_edge_between_characters() -> None:
 
 def test_a_list_is_shown_as_it_stands() -> None:
     kept = todo(("read", "done"), ("mend \x1b[2J", "doing"), ("test", "pending"))
-    assert drawn(kept) == ["● todo  1 of 3 done", "  │ ☑ read", "  │ ☐ mend ␛[2J", "  │ ☐ test"]
+    assert drawn(kept) == ["● todo  1 of 3 done", "  │ ☑ read", "  │ ■ mend ␛[2J", "  │ ☐ test"]
     many = todo(*((f"item {n}", "done" if n < 50 else "pending") for n in range(200)))
     assert drawn(many) == [
         "● todo  50 of 200 done",

@@ -247,10 +247,10 @@ async def test_a_huge_diff_is_scrolled_through_and_shown_in_part_first() -> None
     async with terminal(FakeSession([[question, DONE]])) as t:
         await t.type("go", asks=PermissionAsked)
         view = t.app.screen.query_one(DiffView)
-        await t.until(lambda: view.virtual_size.height == 5_001)
+        await t.until(lambda: view.virtual_size.height == 5_000)
         await t.pilot.press("ctrl+o")
-        await t.press("end", "m", until=lambda: view.virtual_size.height == 10_001)
-        await t.press("m", "m", "end", until=lambda: view.virtual_size.height == 10_501)
+        await t.press("end", "m", until=lambda: view.virtual_size.height == 10_000)
+        await t.press("m", "m", "end", until=lambda: view.virtual_size.height == 10_500)
         await t.until(lambda: view.scroll_offset.y == view.max_scroll_y)
         assert "line 10499" in view.render_line(view.size.height - 1).text
         await t.press("n")

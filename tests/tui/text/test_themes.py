@@ -17,10 +17,9 @@ from tui.view.themes import OFFERED
 
 TEXT = ("text", "strong", "accent", "link", "good", "warn", "bad", "code", "keyword", "literal", "named")
 INKS = (*TEXT, "dim", "comment", "faint")
-GROUNDS = (
-    "user", "marked", "selected", "found", "added", "removed", "added_line", "removed_line", "added_word",
-    "removed_word",
-)  # fmt: skip
+GROUNDS = ("user", "marked", "selected", "found", "added", "removed", "added_line", "removed_line")
+PAIRED = ("here", "added_word", "removed_word")
+"""Grounds that come with an ink."""
 MIXED = tuple(theme_for(name, None) for name in NAMES if name not in ("auto", "ansi"))
 UNMIXED = (ANSI, ANSI_DARK, ANSI_LIGHT)
 
@@ -75,7 +74,14 @@ def test_every_ink_can_be_read_on_every_ground(theme: Theme) -> None:
     grounds["block-cursor-background"] = Color.parse(colors["block-cursor-background"])
     measured = {(name, on): contrast(ink(own, name), behind) for name in INKS for on, behind in grounds.items()}
     assert {pair: value for pair, value in measured.items() if value < least} == {}
-    assert contrast(ink(own, "here"), ground(own, "here")) >= least
+    assert min(contrast(ink(own, name), ground(own, name)) for name in PAIRED) >= least
+
+
+@pytest.mark.parametrize("theme", MIXED, ids=lambda theme: theme.name)
+def test_changed_words_stand_out_from_their_line(theme: Theme) -> None:
+    own = palette(theme)
+    for word, line in (("added_word", "added_line"), ("removed_word", "removed_line")):
+        assert contrast(ground(own, word), ground(own, line)) >= 1.15, word
 
 
 CHANNEL = st.integers(0, 255)

@@ -10,7 +10,7 @@ from tests.tui.inked import plain
 from tools.version import VERSION
 from tui.commands import COMMANDS
 from tui.keys import KEYS
-from tui.view.greeting import MARK, TIPS, Greeting, chosen, greeting_lines, greeting_words, tip_of
+from tui.view.greeting import MARK, TIPS, Greeting, chosen, greeting_lines, greeting_words, placed, tip_of
 
 SESSIONS = (
     session_info("s1", "mend the lexer", updated_at=1_000_000.0 - 7_200),
@@ -50,6 +50,22 @@ def test_with_room_all_is_said() -> None:
         "tip      ! runs it",
         "/help shows keys and commands",
     ]
+
+
+def test_whoever_has_no_session_is_told_what_may_be_said() -> None:
+    assert said(replace(FULL, sessions=()), 100, 30)[-4:] == [
+        "",
+        "try      find out why the tests fail, and mend what is wrong",
+        "tip      ! runs it",
+        "/help shows keys and commands",
+    ]
+
+
+def test_it_stands_in_the_middle_of_a_large_screen_and_above_the_prompt_of_a_small_one() -> None:
+    lines = greeting_lines(FULL, 120, 41)
+    shown = [plain(line) for line in placed(lines, 120, 41)]
+    assert [len(shown), shown[13], shown[27:]] == [40, " " * 20 + MARK[0], [" "] * 13]
+    assert placed(lines, 80, 29) == lines
 
 
 @pytest.mark.parametrize("height", range(1, 30))

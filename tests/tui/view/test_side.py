@@ -33,7 +33,7 @@ def test_each_thing_that_there_is_has_a_head_and_no_line_is_too_wide() -> None:
         "",
         "To do  1 of 2 done",
         "☑ read",
-        "☐ mend",
+        "■ mend",
         "",
         "Files  +3 −2",
         "c",

@@ -43,11 +43,11 @@ def test_whatever_a_model_wrote_is_a_list(items: object) -> None:
 @pytest.mark.parametrize(
     ("items", "summary"),
     [
-        ((READ, MEND, RUN), "2 of 3 · mend the parser"),
-        ((READ, RUN), "2 of 2 · run the tests"),
+        ((READ, MEND, RUN), "1 of 3 done · mend the parser"),
+        ((READ, RUN), "1 of 2 done · run the tests"),
         ((READ,), ""),
         ((), ""),
-        ((TodoItem("a\x1b[31m\nb", "doing"),), "1 of 1 · a␛[31m b"),
+        ((TodoItem("a\x1b[31m\nb", "doing"),), "0 of 1 done · a␛[31m b"),
     ],
 )
 def test_the_line_tells_where_it_stands(items: tuple[TodoItem, ...], summary: str) -> None:
@@ -61,7 +61,7 @@ async def test_the_line_is_there_while_something_is_done() -> None:
         line = t.app.query_one(TodoLine)
         assert not line.display
         await t.type("mend it", until=lambda: line.display)
-        assert str(line.render()) == "2 of 3 · mend the parser  F3"
+        assert str(line.render()) == "■ 1 of 3 done · mend the parser  F3"
         await t.press("f3", lists="todos")
         await t.pilot.press("escape")
         hold.event.set()
