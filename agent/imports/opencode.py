@@ -26,12 +26,18 @@ from agent.imports.transcript import (
 from agent.messages import Image
 from store.errors import StoreError
 from store.opencode_database import OpencodeDatabase
+from tools.lazy import regex
+
+_NAME = regex(r"opencode(-[\w.-]+)?\.db")
+"""Each channel of releases has a database of its own."""
 
 
 class OpencodeTranscripts:
     def found(self, folders: AgentFolders, project: Path, troubles: Troubles) -> Iterator[Transcript]:
         known = set[str]()
-        for one in (*_in_database(folders.opencode_data / "opencode.db", troubles), *_in_files(folders, troubles)):
+        databases = sorted(path for path in folders.opencode_data.glob("opencode*.db") if _NAME.fullmatch(path.name))
+        in_databases = (one for path in databases for one in _in_database(path, troubles))
+        for one in (*in_databases, *_in_files(folders, troubles)):
             if one.id not in known:
                 known.add(one.id)
                 yield one

@@ -3,6 +3,7 @@ or the project. One of the project's, or that runs what the project holds, needs
 without where a sandbox holds it. It starts none."""
 
 import hashlib
+import json
 import os
 from collections.abc import Container, Iterator, Mapping
 from contextlib import suppress
@@ -21,6 +22,7 @@ LanguageServerStanding: TypeAlias = Literal["on", "off", "not approved"]
 _EFFECT = "A language server runs by itself when files are changed: in the sandbox, where there is one."
 _PACKAGES = (".venv", "venv", "env")
 """Where it has packages of its own."""
+_LARGEST_PACKAGE = 1_000_000
 _LARGEST_PROGRAM = 64_000_000
 
 
@@ -92,10 +94,10 @@ def _programs(
     for folder in dict.fromkeys((root, config.project)):
         for name in PROJECT_FOLDERS:
             path = folder / name / known.command[0]
-            if os.access(path, os.X_OK) and path.is_file():
+            if os.access(path, os.X_OK) and path.is_file() and _is_server(known, path):
                 yield str(path), _item(known, str(path), _digest(path), f"runs `{path.relative_to(config.project)}`")
     found = _on_path(known.command[0], environment, config.project)
-    if found is not None:
+    if found is not None and _is_server(known, Path(found)):
         runs = f"runs `{found}`, which runs build scripts and tools of this folder"
         digest = digest_of_text(known.name, found)
         yield found, _item(known, found, digest, runs) if known.runs_project else None
@@ -145,6 +147,7 @@ def _spec(
         own,
         {**known.options, **cast(Mapping[str, object], table.get("options") or {})},
         cast(float, table.get("startup_timeout", 60.0)),
+        known.caches,
     )
 
 
@@ -159,6 +162,16 @@ def _usual_settings(known: KnownServer, config: Config) -> Mapping[str, object]:
 
 def _words(value: object) -> tuple[str, ...]:
     return value if isinstance(value, tuple) else ()
+
+
+def _is_server(known: KnownServer, program: Path) -> bool:
+    """Whether a program is of a version that can be a server, as its package says."""
+    for folder in program.resolve().parents[:3] if known.since else ():
+        with suppress(OSError, ValueError, AttributeError):
+            package = json.loads(beginning_of(folder / "package.json", _LARGEST_PACKAGE))
+            if package.get("name") == known.name:
+                return int(str(package.get("version")).partition(".")[0]) >= known.since
+    return not known.since
 
 
 def _digest(program: Path) -> str:

@@ -16,7 +16,6 @@ from tools.lsp.framing import LARGEST, FrameBuffer
 from tools.lsp.spec import LANGUAGES, LanguageServerSpec
 from tools.mcp.log import ServerLog
 from tools.process.child import started
-from tools.process.shell import Launch, child_environment
 
 LanguageServerPhase: TypeAlias = Literal["idle", "starting", "ready", "failed"]
 
@@ -189,12 +188,9 @@ class LanguageServer:
 
     async def _run(self) -> str:
         """Lets it run until it is over, and says why it is."""
-        launch = Launch(self.spec.command, child_environment() | dict(self.spec.env))
         log = ServerLog(self._log)
         try:
-            if self.spec.sandbox is not None:
-                launch = self.spec.sandbox.around(launch, self._root, may_write=False)
-            child = await started(launch, self._root, log, LARGEST, FrameBuffer())
+            child = await started(self.spec.launch(self._root), self._root, log, LARGEST, FrameBuffer())
         except (OSError, ValueError) as error:
             log.close()
             return f"it cannot be started: {getattr(error, 'strerror', None) or error}"

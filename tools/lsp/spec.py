@@ -3,9 +3,11 @@
 from collections.abc import Mapping
 from dataclasses import field
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 from tools.lazy import dataclass
+from tools.process.shell import Launch, child_environment
 from tools.sandbox.sandbox import Sandbox
 
 _PYTHON = (".py", ".pyi")
@@ -18,6 +20,7 @@ PROGRAMS: Mapping[str, tuple[str, ...]] = {
     "gopls": (".go",),
     "rust-analyzer": (".rs",),
     "typescript-language-server": _SCRIPTS,
+    "tsc": _SCRIPTS,
 }
 """The programs that are looked for, with the extensions of the files that they know."""
 PROJECT_FOLDERS = ("node_modules/.bin", ".venv/bin", "venv/bin")
@@ -51,8 +54,20 @@ class LanguageServerSpec:
     options: Mapping[str, object] = field(default_factory=dict, repr=False)
     """What it is told at its start."""
     startup_timeout: float = 60.0
+    caches: tuple[str, ...] = ()
+    """Variables that say where it keeps what it has worked out. In a sandbox these are folders of that."""
     sandbox: Sandbox | None = field(default=None, repr=False, compare=False)
     """The boundary that it runs in; None: none."""
+
+    def launch(self, root: Path) -> Launch:
+        """How it is started for a working folder: in a sandbox it may write to its caches there, and nothing else.
+        Raises `OSError`."""
+        environment = child_environment() | dict(self.env)
+        if self.sandbox is None:
+            return Launch(self.command, environment)
+        if (scratch := self.sandbox.scratch_inside) is not None:
+            environment |= {name: str(scratch / "language-servers" / name.lower()) for name in self.caches}
+        return self.sandbox.around(Launch(self.command, environment), root, may_write=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +81,10 @@ class KnownServer:
     """At its work it runs what the project holds: build scripts, a compiler of the project's own."""
     env: Mapping[str, str] = field(default_factory=dict)
     options: Mapping[str, object] = field(default_factory=dict)
+    since: int = 0
+    """The first version of its package that is a server, by the number before the first dot."""
+    caches: tuple[str, ...] = ()
+    """As in `LanguageServerSpec`: without them it finds nothing where it may not write."""
     instead_of: str = ""
     """One that finds the same, which is left alone where this one is there."""
 
@@ -77,8 +96,19 @@ def known_servers() -> tuple[KnownServer, ...]:
         _known("basedpyright", "basedpyright-langserver", "--stdio", instead_of="pyright"),
         _known("pyright", "pyright-langserver", "--stdio"),
         _known("ruff", "ruff", "server"),
-        _known("gopls", "gopls", env={"GOTOOLCHAIN": "local", "GOFLAGS": "-mod=readonly"}),
-        _known("rust-analyzer", "rust-analyzer", runs_project=True, env={"CARGO_NET_OFFLINE": "true"}),
+        _known(
+            "gopls",
+            "gopls",
+            env={"GOTOOLCHAIN": "local", "GOFLAGS": "-mod=readonly"},
+            caches=("XDG_CACHE_HOME", "GOCACHE"),
+        ),
+        _known(
+            "rust-analyzer",
+            "rust-analyzer",
+            runs_project=True,
+            env={"CARGO_NET_OFFLINE": "true"},
+            caches=("CARGO_TARGET_DIR",),
+        ),
         _known(
             "typescript-language-server",
             "typescript-language-server",
@@ -86,6 +116,7 @@ def known_servers() -> tuple[KnownServer, ...]:
             runs_project=True,
             options={"disableAutomaticTypingAcquisition": True},
         ),
+        _known("typescript", "tsc", "--lsp", "--stdio", since=7, instead_of="typescript-language-server"),
     )
 
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import sqlite3
 from collections.abc import Iterable, Sequence
 from contextlib import closing
@@ -184,6 +185,9 @@ def test_opencode_s_files_and_its_database_are_read_alike(tmp_path: Path) -> Non
     assert (found, troubles.counts) == (
         OPENCODE, {"rows that cannot be read": 1, "calls without an output": 1}
     )  # fmt: skip
+    (data / "opencode.db").rename(data / "opencode-dev.db")
+    shutil.rmtree(data / "storage")
+    assert read(tmp_path, "opencode")[0] == OPENCODE
     (data / "opencode.db").write_bytes(b"no database " * 100)
     assert read(tmp_path, "opencode")[0] == OPENCODE
 

@@ -81,6 +81,20 @@ def test_what_runs_the_project_s_code_needs_trust_where_no_sandbox_holds_it(plac
     assert place.found() == [("rust-analyzer", "bin/rust-analyzer", "not approved")]
 
 
+def test_typescript_is_its_own_server_since_its_seventh_version(place: Place) -> None:
+    package = place.home / "lib" / "node_modules" / "typescript"
+    (place.bin / "tsc").symlink_to(program(package / "bin" / "tsc"))
+    program(place.bin / "typescript-language-server")
+    place.flags = ("agent.sandbox=off", "lsp.servers.typescript-language-server.enabled=false")
+    other = ("typescript-language-server", "bin/typescript-language-server", "off")
+    for version in (None, '{"name": "typescript", "version": "5.9.3"}', "{broken", "[]", '{"name": "other"}'):
+        if version is not None:
+            (package / "package.json").write_text(version)
+        assert place.found() == [other]
+    (package / "package.json").write_text('{"name": "typescript", "version": "7.0.2"}')
+    assert place.found() == [("typescript", "bin/tsc", "on")]
+
+
 def test_the_user_names_others_and_leaves_some_out(place: Place) -> None:
     program(place.bin / "ruff")
     mine = program(place.bin / "my-server")
