@@ -121,6 +121,11 @@ class Session:
         return self._env.call_runner.workspace.root
 
     @property
+    def tools(self) -> tuple[str, ...]:
+        """What the model may call now, of its own and of servers."""
+        return (*(tool.name for tool in self._env.own_tools), *self._env.server_tools.callable)
+
+    @property
     def limits(self) -> TurnLimits:
         return self._env.limits
 

@@ -11,14 +11,13 @@ import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import get_args
 
 from agent.config.aliases import IN_TABLE, NAMES, SWITCHES, WITHOUT_EFFECT
 from agent.config.options import OPTIONS, Option
 from agent.errors import EXIT_CODES, AgentError
-from agent.events.session import Event
 from agent.headless.json_output import event_type
 from docs.man_page import man_page
+from docs.stream_schema import LINES, stream_schema
 from tui.cli.arguments import make_parser
 from tui.commands import COMMANDS
 from tui.keys import KEYS
@@ -82,10 +81,10 @@ def exit_codes() -> str:
 
 
 def events() -> str:
-    """Every event, with its fields."""
+    """Every kind of line that `stream-json` prints, with its fields."""
 
     def rows() -> Iterator[Sequence[str]]:
-        for kind in get_args(Event):
+        for kind in LINES:
             fields = ", ".join(f"`{field.name}`" for field in dataclasses.fields(kind))
             yield f"`{event_type(kind)}`", " ".join((inspect.getdoc(kind) or "").split()), fields
 
@@ -142,7 +141,7 @@ def _rows(head: Sequence[str], rows: Iterator[Sequence[str]]) -> str:
     return "".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |\n" for line in lines)
 
 
-MADE: Mapping[str, Callable[[], str]] = {"ebb.1": man_page}
+MADE: Mapping[str, Callable[[], str]] = {"ebb.1": man_page, "stream.schema.json": stream_schema}
 """Files of `docs/` that are made as a whole."""
 
 

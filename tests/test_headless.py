@@ -113,7 +113,7 @@ def test_stream_json_prints_an_event_a_line_and_the_result_last(user: User) -> N
     run = user.ask(calls(wanted), {"text": "Done."}, flags=("--permission-mode", "auto"), form="stream-json")
     kinds = [line["type"] for line in run.lines]
     assert kinds == [
-        "turn_started", "step_started", "context_measured", "call_delta", "reply_finished", "tool_started",
+        "init", "turn_started", "step_started", "context_measured", "call_delta", "reply_finished", "tool_started",
         "tool_finished", "step_started", "context_measured", "text_delta", "reply_finished", "files_changed",
         "turn_finished", "result",
     ]  # fmt: skip
@@ -125,12 +125,12 @@ def test_what_is_piped_in_is_appended_to_the_prompt(user: User) -> None:
     run = user.ebb(
         "-p", "explain", "-m", user.script({"text": "ok"}), "--output-format", "stream-json", stdin="the log\n"
     )
-    assert run.lines[0]["text"] == "explain\n\nthe log"
+    assert run.lines[1]["text"] == "explain\n\nthe log"
 
 
 def test_a_dash_reads_the_prompt_from_stdin(user: User) -> None:
     run = user.ebb("-p", "-", "-m", user.script({"text": "ok"}), "--output-format", "stream-json", stdin="just this")
-    assert run.lines[0]["text"] == "just this"
+    assert run.lines[1]["text"] == "just this"
 
 
 @pytest.mark.parametrize(

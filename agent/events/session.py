@@ -101,6 +101,8 @@ class CallDelta:
     name: str
     size: int
     """Characters of arguments so far."""
+    call_id: str = ""
+    """Empty where the provider has not named the call yet."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,20 +6,26 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import TextIO
 
-from agent.events.session import AgentActivity, Event
+from agent.events.session import AgentActivity
 from agent.headless.progress import Progress
 from agent.headless.result import RunOutcome, RunResult
+from agent.headless.stream_events import RunStarted, Shown
+
+_OTHER_TYPES: Mapping[type[object], str] = {RunStarted: "init", RunResult: "result"}
+"""Lines that are not called as their class is."""
 
 
-def event_json(event: Event) -> dict[str, object]:
-    """An event as the JSON object that `stream-json` prints: its class name in snake case first, then its fields."""
+def event_json(event: Shown) -> dict[str, object]:
+    """An event as the JSON object that `stream-json` prints: its type first, then its fields."""
     if isinstance(event, AgentActivity):
         return {"type": "agent_activity", **asdict(event), "event": event_json(event.event)}
     return {"type": event_type(type(event)), **asdict(event)}
 
 
 def event_type(kind: type[object]) -> str:
-    """The `type` under which events of a class are printed."""
+    """The `type` under which lines of a class are printed: its name in snake case, but for a few."""
+    if kind in _OTHER_TYPES:
+        return _OTHER_TYPES[kind]
     return re.sub(r"(?<!^)(?=[A-Z])", "_", kind.__name__).lower()
 
 
@@ -39,7 +45,7 @@ def print_json(out: TextIO, value: Mapping[str, object]) -> None:
 
 def result_json(result: RunResult) -> dict[str, object]:
     """What a run ends with, as it is printed."""
-    return {"type": "result", **asdict(result)}
+    return {"type": event_type(RunResult), **asdict(result)}
 
 
 class JsonOutput:
@@ -49,7 +55,7 @@ class JsonOutput:
         self._out = out
         self._progress = progress
 
-    def show(self, event: Event) -> None:
+    def show(self, event: Shown) -> None:
         self._progress.show(event)
 
     def end(self, outcome: RunOutcome) -> None:
@@ -64,7 +70,7 @@ class StreamOutput:
         self._out = out
         self._progress = progress
 
-    def show(self, event: Event) -> None:
+    def show(self, event: Shown) -> None:
         print_json(self._out, event_json(event))
         if self._progress is not None:
             self._progress.show(event)

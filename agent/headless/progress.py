@@ -10,7 +10,6 @@ from agent.events.session import (
     AgentActivity,
     CallDenied,
     ContextMeasured,
-    Event,
     ModelSwitched,
     Noticed,
     ReplyFinished,
@@ -21,6 +20,7 @@ from agent.events.session import (
     ToolStarted,
 )
 from agent.events.view import CompactionFailed, ContextCompacted
+from agent.headless.stream_events import Shown
 from agent.records.situation import news_for_user
 
 if TYPE_CHECKING:  # types only: few runs are watched, and what draws takes long to load
@@ -52,7 +52,7 @@ class Progress:
         self._status = status
         self._step = 0
 
-    def show(self, event: Event) -> None:
+    def show(self, event: Shown) -> None:
         if self._status is not None:
             self._status.show(event)
         match event:
@@ -79,7 +79,7 @@ class Progress:
                 if self._is_verbose:
                     self._tell_more(event)
 
-    def _tell_more(self, event: Event, whose: str = "") -> None:
+    def _tell_more(self, event: Shown, whose: str = "") -> None:
         match event:
             case StepStarted(step=step):
                 self._step = step

@@ -1,5 +1,6 @@
 """One headless run: a prompt becomes an answer on standard output, and an exit code."""
 
+import asyncio
 import os
 import sys
 import time
@@ -7,21 +8,24 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Literal, Protocol, TextIO, TypeAlias
 
+from agent.config.values import Config
 from agent.context.mentions import piped
 from agent.crash import crashed, print_nothing, secrets_of
 from agent.errors import AgentError, UsageError, is_unwritable
-from agent.events.session import Event, Noticed
+from agent.events.session import Noticed
 from agent.headless.answer_file import AnswerFile
 from agent.headless.json_output import JsonOutput, StreamOutput
 from agent.headless.progress import Progress
 from agent.headless.result import RunOutcome
 from agent.headless.stop import RunStopper, interrupted_by_signals, stopped_after
+from agent.headless.stream_events import Shown, run_started
 from agent.headless.text_output import TextOutput
 from agent.headless.turns import Turns
 from agent.sessions import Sessions
 from tools.lazy import dataclass
 from tools.outputs.extent import shortened
-from tools.sandbox.system import known_kind
+from tools.sandbox.boundary import SandboxState
+from tools.sandbox.system import known_kind, sandbox_kind
 
 Format: TypeAlias = Literal["text", "json", "stream-json"]
 
@@ -55,7 +59,7 @@ class HeadlessJob:
 class Output(Protocol):
     """How a run is told."""
 
-    def show(self, event: Event) -> None: ...
+    def show(self, event: Shown) -> None: ...
 
     def end(self, outcome: RunOutcome) -> None: ...
 
@@ -114,6 +118,8 @@ async def _work(sessions: Sessions, job: HeadlessJob, outcome: RunOutcome, outpu
         return
     outcome.session, outcome.mode, stop.session = session.id, session.mode, session
     session.listen(output.show)
+    if job.format == "stream-json":
+        output.show(run_started(session, await _sandbox(sessions.config)))
     try:
         if stop.wish.requested():
             outcome.interrupted()
@@ -125,3 +131,8 @@ async def _work(sessions: Sessions, job: HeadlessJob, outcome: RunOutcome, outpu
         await session.close()
         for ended in running:
             output.show(Noticed(f"ended with the run, in the background until then: {shortened(ended, 200)}"))
+
+
+async def _sandbox(config: Config) -> SandboxState:
+    """What is to hold commands. It is tried, which takes some 10 ms that the first command then need not wait."""
+    return "off" if config.sandbox == "off" else await asyncio.to_thread(sandbox_kind)

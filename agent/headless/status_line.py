@@ -11,7 +11,6 @@ from rich.text import Text
 from agent.events.session import (
     AgentActivity,
     ContextMeasured,
-    Event,
     ReplyFinished,
     RetryScheduled,
     StepStarted,
@@ -20,6 +19,7 @@ from agent.events.session import (
     ToolStarted,
 )
 from agent.events.view import CompactionStarted, ContextCompacted, NothingCompacted
+from agent.headless.stream_events import Shown
 
 _A_SECOND = 4
 """How often it is drawn: the mark turns, and the seconds count."""
@@ -51,7 +51,7 @@ class StatusLine:
             redirect_stdout=False, redirect_stderr=False,
         )  # fmt: skip
 
-    def show(self, event: Event) -> None:
+    def show(self, event: Shown) -> None:
         match event:
             case StepStarted(step=step):
                 self._step, self._doing = step, "asking the model"

@@ -3,9 +3,9 @@
 from collections.abc import Callable
 from typing import TextIO
 
-from agent.events.session import Event
 from agent.headless.progress import Progress
 from agent.headless.result import RunOutcome
+from agent.headless.stream_events import Shown
 from tools.outputs.plain_text import plain
 
 
@@ -18,7 +18,7 @@ class TextOutput:
         self._progress = progress
         self._visible = visible
 
-    def show(self, event: Event) -> None:
+    def show(self, event: Shown) -> None:
         self._progress.show(event)
 
     def end(self, outcome: RunOutcome) -> None:

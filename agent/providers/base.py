@@ -150,6 +150,8 @@ class CallChunk:
     name: str
     size: int
     """Characters of arguments so far."""
+    id: str = ""
+    """As the server has named the call; empty where it has not yet."""
 
 
 @dataclass(frozen=True, slots=True)

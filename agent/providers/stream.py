@@ -288,8 +288,8 @@ async def _read(provider: Provider, request: Request, emit: Emit, heard: list[st
                 emit(TextDelta(text))
             case ReasoningChunk(text):
                 emit(ReasoningDelta(text))
-            case CallChunk(_, name, size):
-                emit(CallDelta(name, size))
+            case CallChunk(_, name, size, id):
+                emit(CallDelta(name, size, id))
             case Reply():
                 return chunk
     raise AssertionError("a provider's stream ends in a reply or raises")

@@ -325,7 +325,8 @@ class AnthropicDecoder:
                     yield self._call_chunk(index)
 
     def _call_chunk(self, index: int) -> CallChunk:
-        return CallChunk(list(self._sizes).index(index), sendable(self._blocks[index]["name"]), self._sizes[index])
+        place, block = list(self._sizes).index(index), self._blocks[index]
+        return CallChunk(place, sendable(block["name"]), self._sizes[index], sendable(block["id"]))
 
     def _part(self, index: int) -> AssistantPart:
         block, source = self._blocks[index], "".join(self._inputs.get(index, ()))

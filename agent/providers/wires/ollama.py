@@ -229,7 +229,7 @@ class OllamaDecoder:
         for call in message.get("tool_calls") or ():
             self._calls.append(read_call(call["function"], self.make_id()))
             size = len(json.dumps(self._calls[-1].arguments, ensure_ascii=False))
-            yield CallChunk(len(self._calls) - 1, self._calls[-1].name, size)
+            yield CallChunk(len(self._calls) - 1, self._calls[-1].name, size, self._calls[-1].id)
         if event.get("done"):
             self._last = event
             self.finished = True

@@ -258,7 +258,7 @@ class ChatDecoder:
         call.pieces.append(arguments)
         call.size += len(arguments)
         place = next(place for place, known in enumerate(self._calls) if known is call)
-        return CallChunk(place, sendable(call.name), call.size)
+        return CallChunk(place, sendable(call.name), call.size, sendable(call.id))
 
     def _find(self, index: int | None, id: str, named: bool) -> Open:
         """The call that a piece belongs to, or a new one. Some servers leave out the index, or give every call the

@@ -287,6 +287,7 @@ class ResponsesDecoder:
     """Whole items by place in the output."""
     _calls: dict[int | str, str] = field(default_factory=dict)
     """Names of the calls that have begun, by place in the output, or by id where the server names no place."""
+    _ids: dict[int | str, str] = field(default_factory=dict)
     _sizes: dict[int | str, int] = field(default_factory=dict)
     _response: Json = field(default_factory=dict)
 
@@ -305,6 +306,7 @@ class ResponsesDecoder:
             case "response.output_item.added" if event["item"]["type"] in ("function_call", "custom_tool_call"):
                 place = event.get("output_index", event["item"].get("id"))
                 self._calls[place] = _our_name(event["item"]["name"])
+                self._ids[place] = event["item"].get("call_id") or ""
                 yield self._call_chunk(place, "")
             case "response.function_call_arguments.delta" | "response.custom_tool_call_input.delta":
                 place = event.get("output_index", event.get("item_id"))
@@ -328,7 +330,8 @@ class ResponsesDecoder:
 
     def _call_chunk(self, place: int | str, piece: str) -> CallChunk:
         self._sizes[place] = self._sizes.get(place, 0) + len(piece)
-        return CallChunk(list(self._calls).index(place), sendable(self._calls[place]), self._sizes[place])
+        index, name, id = list(self._calls).index(place), sendable(self._calls[place]), sendable(self._ids[place])
+        return CallChunk(index, name, self._sizes[place], id)
 
     def _stop(self, items: Sequence[Json]) -> StopReason:
         details = self._response.get("incomplete_details") or {}

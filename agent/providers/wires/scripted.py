@@ -247,7 +247,7 @@ class Scripted:
             raise StreamCut("the script cuts the stream here")
         calls = self._calls(request, reply)
         for index, call in enumerate(calls):
-            yield CallChunk(index, call.name, len(call.source))
+            yield CallChunk(index, call.name, len(call.source), call.id)
         yield self._whole(request, reply, calls)
 
     async def prepare(self) -> None:

@@ -123,7 +123,8 @@ async def test_several_calls_keep_their_order(adapter: Adapter, wire: Library) -
     assert reply.stop_reason == "calls"
     assert len({call.id for call in reply.message.calls}) == 3
     seen = [chunk for chunk in chunks if isinstance(chunk, CallChunk)]
-    assert {(chunk.index, chunk.name) for chunk in seen} == {(0, "read"), (1, "shell"), (2, "read")}
+    named = {(index, call.name, call.id) for index, call in enumerate(reply.message.calls)}
+    assert {(chunk.index, chunk.name, chunk.id) for chunk in seen} == named
     assert max(chunk.size for chunk in seen if chunk.index == 1) == len('{"command": "ls -l"}')
 
 

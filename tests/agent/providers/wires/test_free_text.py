@@ -118,7 +118,9 @@ async def test_the_text_becomes_the_argument_and_its_size_is_shown_as_it_arrives
     chunks, calls = await replied(Turn(calls=(Call("apply_patch", {"patch": ADDED}),)), wire)
     source = json.dumps({"patch": ADDED}, ensure_ascii=False)
     assert calls == (ToolCall("call_0_0", "apply_patch", {"patch": ADDED}, source),)
-    assert (chunks[0], chunks[-1]) == (CallChunk(0, "apply_patch", 0), CallChunk(0, "apply_patch", len(ADDED)))
+    assert (chunks[0], chunks[-1]) == (
+        CallChunk(0, "apply_patch", 0, "call_0_0"), CallChunk(0, "apply_patch", len(ADDED), "call_0_0"),
+    )  # fmt: skip
 
 
 async def test_json_in_the_place_of_the_text_is_read_as_json() -> None:

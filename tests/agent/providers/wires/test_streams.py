@@ -49,10 +49,10 @@ def test_a_recorded_anthropic_stream(size: int) -> None:
         ReasoningChunk("comes first."),
         TextChunk("As the page says, "),
         TextChunk("it is 東京."),
-        CallChunk(0, "read", 0),
-        CallChunk(0, "read", 11),
-        CallChunk(0, "read", 17),
-        CallChunk(1, "list", 0),
+        CallChunk(0, "read", 0, "toolu_01"),
+        CallChunk(0, "read", 11, "toolu_01"),
+        CallChunk(0, "read", 17, "toolu_01"),
+        CallChunk(1, "list", 0, "toolu_02"),
         Reply(
             Assistant(
                 (
@@ -85,9 +85,9 @@ def test_a_recorded_responses_stream(size: int) -> None:
         ReasoningChunk("\n\n"),
         ReasoningChunk("Read the file."),
         TextChunk("I read it."),
-        CallChunk(0, "read", 0),
-        CallChunk(0, "read", 8),
-        CallChunk(0, "read", 16),
+        CallChunk(0, "read", 0, "call_1"),
+        CallChunk(0, "read", 8, "call_1"),
+        CallChunk(0, "read", 16, "call_1"),
         Reply(
             Assistant(
                 (
@@ -120,10 +120,10 @@ def test_a_recorded_chat_stream(size: int) -> None:
         ReasoningChunk("comes first."),
         TextChunk("I read "),
         TextChunk("it."),
-        CallChunk(0, "read", 0),
-        CallChunk(0, "read", 8),
-        CallChunk(0, "read", 17),
-        CallChunk(1, "list", 2),
+        CallChunk(0, "read", 0, "call_1"),
+        CallChunk(0, "read", 8, "call_1"),
+        CallChunk(0, "read", 17, "call_1"),
+        CallChunk(1, "list", 2, "call_2"),
         Reply(
             Assistant(
                 (
@@ -150,8 +150,8 @@ def test_a_recorded_ollama_stream(size: int) -> None:
         ReasoningChunk("comes first."),
         TextChunk("I read "),
         TextChunk("it."),
-        CallChunk(0, "read", 17),
-        CallChunk(1, "list", 2),
+        CallChunk(0, "read", 17, "one"),
+        CallChunk(1, "list", 2, "two"),
         Reply(
             Assistant(
                 (

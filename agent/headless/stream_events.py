@@ -1,0 +1,71 @@
+"""What `stream-json` prints besides the events of a session, and the version of all of it."""
+
+from typing import TypeAlias
+
+from agent.events.session import Event
+from agent.session import Session
+from tools.lazy import dataclass
+from tools.version import VERSION
+
+SCHEMA_VERSION = 1
+"""It stays while only events, fields and values are added. It counts up when one goes or means something else."""
+
+
+@dataclass(frozen=True, slots=True)
+class StreamServer:
+    """A server of tools."""
+
+    name: str
+    state: str
+    """How it stands while the session begins: `starting`, `ready`, `failed`, `disabled`, or another."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunStarted:
+    """The first line: what the session is that was opened."""
+
+    schema_version: int
+    """Of these lines."""
+    version: str
+    """Of the program."""
+    session: str
+    model: str
+    """`provider/name`."""
+    mode: str
+    """The permission mode."""
+    sandbox: str
+    """What holds commands: a kind of sandbox, `none` or `off`."""
+    folder: str
+    """The working folder."""
+    tools: tuple[str, ...]
+    """What the model may call now. Tools of servers that are still starting come with the first turn."""
+    servers: tuple[StreamServer, ...] = ()
+    commands: tuple[str, ...] = ()
+    """Commands and skills of the user and the project, which a message may call as `/NAME`."""
+    agents: tuple[str, ...] = ()
+    """What may be sent off with a task."""
+
+
+StreamEvent: TypeAlias = RunStarted
+
+Shown: TypeAlias = Event | StreamEvent
+"""What an output is told of a run while it goes on."""
+
+
+def run_started(session: Session, sandbox: str) -> RunStarted:
+    """How a session stands before its first turn."""
+    servers = session.servers.named() if session.servers is not None else ()
+    named = session.extensions.usable() if session.extensions is not None else ()
+    return RunStarted(
+        schema_version=SCHEMA_VERSION,
+        version=VERSION,
+        session=session.id,
+        model=session.model,
+        mode=session.mode,
+        sandbox=sandbox,
+        folder=str(session.root),
+        tools=session.tools,
+        servers=tuple(StreamServer(server.name, server.state.phase) for server in servers),
+        commands=tuple(one.name for one in named),
+        agents=tuple(session.agents.offered) if session.agents is not None else (),
+    )
