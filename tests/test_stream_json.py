@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from jsonschema import Draft202012Validator
+from jsonschema_rs import Draft202012Validator, meta
 
 from docs.stream_schema import LINES, stream_schema
 from tests.kit.session import bash, call, calls
@@ -34,7 +34,7 @@ def kinds(run: Run) -> set[str]:
 
 
 def test_the_schema_is_one_and_tells_every_kind_of_line_apart() -> None:
-    Draft202012Validator.check_schema(SCHEMA)
+    assert meta.is_valid(SCHEMA)
     assert json.loads(stream_schema()) == SCHEMA
     assert len(BY_TYPE) == len(LINES)
     assert all(definition["description"] for definition in SCHEMA["$defs"].values())
@@ -63,7 +63,9 @@ def test_what_real_runs_print_is_as_the_schema_says(user: User) -> None:
         {"text": "Done.", "usage": {"input": 10, "cache_read": 5, "output": 2}},
     )
     done = user.ask(*work, {"text": "More."}, flags=AUTO, form="stream-json")
-    denied = user.ask(calls(bash("touch b")), {"text": "No."}, flags=("-c", "--permission-mode", "ask"), form="stream-json")
+    denied = user.ask(
+        calls(bash("touch b")), {"text": "No."}, flags=("-c", "--permission-mode", "ask"), form="stream-json"
+    )
     failed = user.ask({"error": "auth"}, form="stream-json")
     retried = user.ask({"error": "overloaded"}, {"text": "Yes."}, form="stream-json")
     assert [problems(run) for run in (done, denied, failed, retried)] == [[], [], [], []]
