@@ -32,9 +32,11 @@ class WebFetch:
         self._private = tuple(private)
 
     def subjects(self, arguments: Arguments, workspace: Workspace) -> tuple[str, ...]:
-        from tools.web.addresses import address_of  # noqa: PLC0415  # deferred: few runs fetch pages
+        from tools.web.addresses import address_of, check_is_public  # noqa: PLC0415  # deferred: few runs fetch pages
 
-        return (address_of(text(arguments, "url")).place,)
+        address = address_of(text(arguments, "url"))
+        check_is_public(address, self._private)  # nobody is asked about what the answer would not change
+        return (address.place,)
 
     async def run(self, arguments: Arguments, workspace: Workspace) -> Result:
         from tools.web.addresses import address_of  # noqa: PLC0415  # deferred: as above

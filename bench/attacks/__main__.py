@@ -1,24 +1,29 @@
 """See `bench.attacks`."""
 
-import os
+import argparse
 import sys
 from pathlib import Path
 
+import bench.attacks
 from bench.attacks import carried_out, walls
 from bench.attacks.decisions import judged, report
-from bench.attacks.rows import PLACE
 
 
 def main(arguments: list[str]) -> int:
-    if not os.environ.get(PLACE):
-        print(f"{PLACE} names no file of attacks", file=sys.stderr)
-        return 2
-    file = Path(os.environ[PLACE])
-    if arguments[:1] != ["run"]:
-        return int(report(list(judged(file))))
+    parser = argparse.ArgumentParser(
+        "python -m bench.attacks", description=bench.attacks.__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument("file", type=Path)
+    parser.add_argument("what", nargs="?", choices=("decide", "run"), default="decide")
+    parser.add_argument("rows", nargs="*", metavar="ROW", help="an id or an area; all, without one")
+    parser.add_argument("--each", action="store_true", help="print what became of each row, not only of bad ones")
+    given = parser.parse_args(arguments)
+    file, wanted = given.file.resolve(), frozenset(given.rows)
+    if given.what == "decide":
+        return int(report(list(judged(file, wanted)), each=given.each))
     if not walls.is_inside():
-        return walls.again_inside(*arguments[1:])
-    return int(carried_out.report(file, frozenset(arguments[1:])))
+        return walls.again_inside([str(file), *arguments[1:]])
+    return int(carried_out.report(file, wanted, each=given.each))
 
 
 if __name__ == "__main__":

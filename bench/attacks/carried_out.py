@@ -13,13 +13,12 @@ from bench.attacks import faults, files, inputs, servers, shell, terminals, trus
 from bench.attacks.rows import Outcome, Places, Row, policies_beside, rows_of
 
 
-def report(file: Path, wanted: Set[str]) -> bool:
-    """Prints what happened that may not, and why rows were not carried out; whether anything happened."""
+def report(file: Path, wanted: Set[str], *, each: bool = False) -> bool:
+    """Prints what happened that may not, and why rows were not carried out; whether anything happened. `each`: prints
+    what became of all rows."""
     policies, counts, reasons = policies_beside(file), Counter[tuple[str, str, str]](), Counter[tuple[str, str]]()
     bad = False
-    for row in rows_of(file):
-        if wanted and not wanted & {row["id"], row["area"]}:
-            continue
+    for row in rows_of(file, wanted):
         began = time.perf_counter()
         for way, outcome in _outcomes(row, policies):
             counts[row["area"], way, outcome.how] += 1
@@ -27,7 +26,8 @@ def report(file: Path, wanted: Set[str]) -> bool:
                 reasons[row["area"], outcome.why] += 1
             elif outcome.how == "happened" and not way.startswith("control"):
                 bad = True
-                print(f"  {row['id']}  {way}: {outcome.why[:300]}", flush=True)
+            if each or (outcome.how == "happened" and not way.startswith("control")):
+                print(f"  {row['id']}  {way}: {outcome.how}  {outcome.why[:300]}".rstrip(), flush=True)
         if time.perf_counter() - began > 20:
             print(f"  {row['id']}  took {time.perf_counter() - began:.0f} s", flush=True)
     for area, way in sorted({(area, way) for area, way, _ in counts}):

@@ -5,7 +5,7 @@ import errno
 import os
 import re
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from pathlib import Path
 from typing import Any, cast
 
@@ -42,11 +42,12 @@ class JudgedRow:
         return self.expected == "deny" and self.decided == "ask"
 
 
-def judged(file: Path) -> Iterator[JudgedRow]:
-    """Each row that says what is to be decided about a call of one of our tools, with what is decided."""
+def judged(file: Path, wanted: Set[str] = frozenset()) -> Iterator[JudgedRow]:
+    """Each row that says what is to be decided about a call of one of our tools, with what is decided. `wanted`: only
+    rows of these ids and areas."""
     policies = policies_beside(file)
     tools = {tool.name: tool for tool in builtin_tools()}
-    for row in rows_of(file):
+    for row in rows_of(file, wanted):
         tool, expected = tools.get(row["action"].get("tool", "")), row["expected"].get("decision")
         if tool is not None and expected in ORDER and not row["setup"].get("race"):
             with tempfile.TemporaryDirectory() as folder:
@@ -87,8 +88,10 @@ def _ours(rule: str) -> str:
     return re.sub(r"^[A-Z]\w*", lambda name: name[0].lower(), rule) if "(" in rule else f"bash({rule})"
 
 
-def report(rows: Sequence[JudgedRow]) -> bool:
-    """Prints what is not as it should be; whether something got through or was held up."""
+def report(rows: Sequence[JudgedRow], *, each: bool = False) -> bool:
+    """Prints what is not as it should be; whether something got through or was held up. `each`: prints all rows."""
+    for row in rows if each else ():
+        print(f"  {row.id}  {row.expected} → {row.decided}: {row.rule}")
     kinds = {
         "allowed without a question": [row for row in rows if row.got_through],
         "harmless and not allowed": [row for row in rows if row.is_held_up],

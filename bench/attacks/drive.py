@@ -77,8 +77,8 @@ def play(
         given = {**KEYS, "ANTHROPIC_BASE_URL": server.url, "HOME": str(places.home), **(env or {})}
         run = ebb(
             "-C", str(places.project), "-p", prompt, "-m", MODEL, "--output-format", "stream-json", *flags,
-            home=places.ours, env=given, stdin=stdin,
-        )  # fmt: skip
+            home=places.ours, env=given, stdin=stdin, fresh="/proc" in str(steps),
+        )  # fmt: skip  # whoever looks at processes sees the one that hands a run on, with all that it was given
         server.refused.clear()
         bodies = tuple(json.dumps(one.body, ensure_ascii=False) for one in server.requests)
         outputs = tuple(part for one in server.requests for part in outputs_in(one.body))

@@ -5,13 +5,12 @@ import os
 import re
 import shlex
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, cast
 
 from tools.lazy import dataclass
 
-PLACE = "EBB_ATTACKS"
 Row: TypeAlias = Mapping[str, Any]
 How: TypeAlias = Literal["held", "happened", "not carried out"]
 
@@ -30,9 +29,12 @@ class Outcome:
         return cls("happened", said) if said else cls("held")
 
 
-def rows_of(file: Path) -> Iterator[Row]:
+def rows_of(file: Path, wanted: Set[str] = frozenset()) -> Iterator[Row]:
+    """`wanted`: the ids and areas of those that are; all when empty."""
     for line in file.read_text().splitlines():
-        yield cast("Row", _expanded(json.loads(line)))
+        row = cast("Row", _expanded(json.loads(line)))
+        if not wanted or wanted & {row["id"], row["area"]}:
+            yield row
 
 
 def policies_beside(file: Path) -> Mapping[str, Any]:

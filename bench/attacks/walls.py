@@ -4,6 +4,7 @@ place for temporary files is memory, and nothing else can be written."""
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 INSIDE = "EBB_ATTACKS_INSIDE"
@@ -35,7 +36,7 @@ def is_inside() -> bool:
     return bool(os.environ.get(INSIDE))
 
 
-def again_inside(*arguments: str) -> int:
+def again_inside(arguments: Sequence[str]) -> int:
     """Runs this program once more, behind the walls; its exit code."""
     is_root = os.geteuid() == 0
     hosts = "127.0.0.1 localhost\\n" + "".join(f"{address} {name}\\n" for name, address in NAMES.items())
@@ -47,10 +48,9 @@ def again_inside(*arguments: str) -> int:
         "AS_ROOT": str(int(is_root)),
         "PYTHON_PREFIX": str(Path(sys.base_prefix).resolve()),
         "PYTHONDONTWRITEBYTECODE": "1",
-        "EBB_ATTACKS": os.environ["EBB_ATTACKS"],
         INSIDE: "1",
     }
     user = () if is_root else ("--user", "--map-root-user")
     line = ("unshare", *user, "--net", "--mount", "--pid", "--fork", "--mount-proc", "sh", "-c", _BUILD, "sh")
-    program = (sys.executable, "-m", "bench.attacks", "run", *arguments)
+    program = (sys.executable, "-m", "bench.attacks", *arguments)
     return subprocess.run([*line, *program], env=environment, stdin=subprocess.DEVNULL, check=False).returncode

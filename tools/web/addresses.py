@@ -5,11 +5,13 @@ from urllib.parse import quote, urljoin, urlsplit
 
 from tools.base import ToolError
 from tools.lazy import dataclass, regex
-from tools.network.addresses import literal
+from tools.network.addresses import is_private, literal
 from tools.outputs.plain_text import printable
 
 LONGEST = 4000
 """Characters of an address."""
+
+WHAT_COULD_BE = "a host that is named in `web.private` of the user's settings could be reached"
 
 _PORTS = {"http": 80, "https": 443}
 _UNSAFE = regex(r"[\x00-\x20\x7f-\x9f\\]")
@@ -67,6 +69,12 @@ def address_of(written: str) -> WebAddress:
 def behind(address: WebAddress, location: str) -> WebAddress:
     """Where a redirect leads. Raises `ToolError`."""
     return address_of(urljoin(str(address), location.strip()))
+
+
+def check_is_public(address: WebAddress, private: Sequence[str]) -> None:
+    """Raises `ToolError` where the host is none of the public network, by its name alone, and none that may be."""
+    if is_private(address.host) and not is_allowed(address, private):
+        raise ToolError(f"not fetched: `{address.host}` is this machine or on a private network; {WHAT_COULD_BE}")
 
 
 def is_allowed(address: WebAddress, private: Sequence[str]) -> bool:

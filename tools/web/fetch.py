@@ -12,7 +12,7 @@ from tools.lazy import dataclass
 from tools.network.addresses import is_private
 from tools.network.name_lookup import PrivateAddress
 from tools.outputs.plain_text import printable
-from tools.web.addresses import WebAddress, behind, is_allowed
+from tools.web.addresses import WHAT_COULD_BE, WebAddress, behind, is_allowed
 from tools.web.connection import pool_for
 
 MOST = 5_000_000
@@ -55,8 +55,7 @@ async def fetch(address: WebAddress, private: Sequence[str] = ()) -> Page:
         try:
             found = await _once(address, is_allowed(address, private), left)
         except PrivateAddress as error:
-            named = "a host that is named in `web.private` of the user's settings could be reached"
-            raise ToolError(f"not fetched: {error}; {named}") from error
+            raise ToolError(f"not fetched: {error}; {WHAT_COULD_BE}") from error
         except TimeoutError as error:
             raise ToolError(f"`{address.place}` did not answer within {SECONDS:.0f} s: try again later") from error
         except (

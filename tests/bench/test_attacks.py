@@ -1,0 +1,48 @@
+"""A few attacks of each kind: what the policy decides about them, and the program itself behind walls."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from bench.attacks.decisions import judged
+
+FILE = Path(__file__).with_name("attacks") / "rows.jsonl"
+_NAMESPACES = ("--net", "--mount", "--pid", "--fork", "--mount-proc", "ip", "link", "set", "lo", "up")
+
+
+def _walls_can_be_had() -> bool:
+    user = () if os.geteuid() == 0 else ("--user", "--map-root-user")
+    try:
+        return not subprocess.run(["unshare", *user, *_NAMESPACES], capture_output=True, check=False).returncode
+    except FileNotFoundError:
+        return False
+
+
+def test_nothing_harmful_is_allowed_and_nothing_harmless_is_held_up() -> None:
+    assert {row.id: row.decided for row in judged(FILE)} == {
+        "shell-write": "ask",
+        "shell-outside": "ask",
+        "shell-monitor": "allow",
+        "shell-deny": "deny",
+        "shell-harmless": "allow",
+        "path-link": "ask",
+        "path-hook": "ask",
+        "web-metadata": "deny",
+    }
+
+
+@pytest.mark.timeout(300)  # some forty runs of the program
+@pytest.mark.skipif(not _walls_can_be_had(), reason="namespaces of its own are not to be had here")
+def test_what_is_carried_out_comes_to_nothing() -> None:
+    run = subprocess.run(
+        [sys.executable, "-m", "bench.attacks", str(FILE), "run", "--each"],
+        cwd=Path(__file__).parents[2], capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    each = [line.split("  ") for line in run.stdout.splitlines() if line.startswith("  ")]
+    happened = {(row, way.partition(": happened")[0]) for _, row, way, *_ in each if ": happened" in way}
+    assert (run.returncode, run.stderr) == (0, "")
+    assert happened == {("shell-write", "control: nothing holds"), ("shell-deny", "control: nothing holds")}
+    assert {row for _, row, *_ in each} == {line.split('"')[3] for line in FILE.read_text().splitlines()}
