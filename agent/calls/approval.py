@@ -232,7 +232,8 @@ async def approve(call: ToolCall, context: ApprovalContext) -> Permit:
                 reviewed = _review(reviewed.call, context)
                 continue
         if context.approval.ask is None:
-            nobody = NOT_IN_AUTO if context.approval.policy.mode == "auto" else NOBODY_TO_ASK
+            in_auto = decide(reviewed.asked, replace(context.approval.policy, mode="auto"))
+            nobody = NOBODY_TO_ASK if in_auto.verdict == "allow" else NOT_IN_AUTO
             reason = f"denied: {ruling.rule}, and {nobody}. {ELSE}"
             return _denied(reviewed, is_edited, ruling.rule, reason, context)
         count += 1

@@ -116,7 +116,7 @@ def _trial(command: Sequence[str], descriptor: int) -> str:
                 check=False,
                 pass_fds=(descriptor,),
             )
-            said = ran.stderr.decode(errors="replace").strip().split("\n")[0][:200]
+            said = ran.stderr.decode(errors="replace").strip().split("\n")[0].partition(". See ")[0][:200]
             return "" if ran.returncode == 0 else said or f"exit code {ran.returncode}"
         return "it did not answer"
     finally:

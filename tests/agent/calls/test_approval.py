@@ -429,3 +429,10 @@ async def test_a_rule_for_the_project_that_the_user_took_away_does_not_outlive_t
         await session.close()
         (tmp_path / "home" / "config" / "rules.json").unlink()
         assert await asked_again(sessions, session.id, model(tmp_path, "other", LIST, DONE)) == 1
+
+
+async def test_who_is_told_of_auto_mode_would_get_further_by_it(root: Path) -> None:
+    run = Run(root, instead(""))
+    run.approval.ask = None
+    outputs = await run(bash("touch a"), replace(bash("cat .env"), id="c2"))
+    assert ["--permission-mode auto" in output.text for output in outputs] == [True, False]
