@@ -17,6 +17,7 @@ from agent.context.mask import (
     paths_of,
     shown_output,
 )
+from agent.context.named_outputs import NamedOutputs
 from agent.context.steps import unseen_from
 from agent.context.superseded import Viewed, lines_of
 from agent.context.tool_selection import as_run
@@ -75,6 +76,7 @@ class Stock:
     replies: list[int] = field(default_factory=lambda: [0])
     """How many of them are the model's, likewise."""
     _calls: Mapping[str, ToolCall] = field(default_factory=dict)
+    _named: NamedOutputs = field(default_factory=NamedOutputs)
     _viewed: dict[str, list[tuple[Viewed, MaskableItem]]] = field(default_factory=dict)
     """The reads of each file that may be repeated."""
     _files: dict[str, list[MaskableItem]] = field(default_factory=dict)
@@ -82,6 +84,8 @@ class Stock:
     _last: Message | None = None
 
     def plus(self, message: Message) -> "Stock":
+        replies = self.replies[-1] + isinstance(message, Assistant)
+        self._named.hear(message, replies)
         if isinstance(message, Assistant):
             self._calls = {call.id: call for call in message.calls}
             self._add_reply(message, len(self.sums) - 1)
@@ -89,7 +93,7 @@ class Stock:
             for output in message.outputs:
                 self._add(output, len(self.sums) - 1)
         self.sums.append(self.sums[-1] + estimate_message(message))
-        self.replies.append(self.replies[-1] + isinstance(message, Assistant))
+        self.replies.append(replies)
         self._last = message
         return self
 
@@ -109,13 +113,15 @@ class Stock:
         tokens = output_size(output)
         is_told = found.ref in self.told
         shown = output_size(shown_output(found, frozenset(), self.told)) if is_told else tokens
-        item = MaskableItem(found.ref, place, tokens, self.shown, content_of(found.call), left=line_size(tokens))
+        item = MaskableItem(found.ref, place, tokens, self.shown, content_of(found.call))
         self.shown += shown
+        self._named.add(item.key, output)
         if output.status == "done":
             self._outdate(found.call, item)
         is_cut = is_told or output.call_id in self.masked
         self._supersede(found, item, is_cut=is_cut)
         if shown > LEAST_MASKED and output.call_id not in self.masked and found.ref not in self.pinned:
+            item.left = line_size(output)
             self.items.append(item)
 
     def _supersede(self, found: Numbered, item: MaskableItem, *, is_cut: bool) -> None:
@@ -144,9 +150,13 @@ class Stock:
         """Replies since it came in."""
         return self.replies[-1] - self.replies[item.place + 1]
 
+    def idle(self, item: MaskableItem) -> int:
+        """Replies since it came in, or since something that stands in hardly another output was last named."""
+        return self.replies[-1] - max(self.replies[item.place + 1], self._named.last.get(item.key, 0))
+
     def chance(self, item: MaskableItem) -> float:
         """How likely an output is wanted again."""
-        usual = chance(item.content, item.tokens, self.age(item), is_stale=item.is_stale or item.is_repeated)
+        usual = chance(item.content, item.tokens, self.idle(item), is_stale=item.is_stale or item.is_repeated)
         return min(usual * self.raised.get(item.content, 1.0), 1.0)
 
     def passed(self, item: MaskableItem) -> int:

@@ -7,7 +7,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import replace
 
 from agent.context.error_lines import most_telling
-from agent.context.estimate import output_size
+from agent.context.estimate import estimate_text, output_size
 from agent.context.incremental import derived_once
 from agent.context.long_replies import as_retold, long_reply
 from agent.context.name_index import name_index
@@ -26,9 +26,9 @@ COMMAND, ERROR, SAID = 80, 120, 80
 LONGEST_PATH = 1000
 STUB = 28
 """Tokens that the line of a masked output usually takes without the names in it."""
-NAMED = 0.03
+NAMED = 0.12
 """The share of a long output that the names in its line take."""
-LEAST_NAMED, MOST_NAMED = 40, 900
+LEAST_NAMED, MOST_NAMED = 40, 4_500
 """Bytes of names: a line has none where its share would be less."""
 SHORT_NOTE = 400
 """Characters of a note up to which it stays when its message is retold."""
@@ -220,10 +220,9 @@ def _names_in(output: ToolOutput) -> str:
     return name_index(output.text, "", most, "names in it") if most >= LEAST_NAMED else ""
 
 
-def line_size(tokens: int) -> int:
-    """About what the line takes of an output of so many tokens. Names take more tokens than other words."""
-    named = min(int(1.2 * NAMED * tokens), MOST_NAMED // 3)
-    return STUB + (named if 3 * named > LEAST_NAMED else 0)
+def line_size(output: ToolOutput) -> int:
+    """About what the line takes of an output."""
+    return STUB + estimate_text(_names_in(output))
 
 
 def condensed(found: Numbered) -> str:

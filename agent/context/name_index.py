@@ -47,5 +47,11 @@ def name_index(text: str, shown: str, most: int = MOST, heading: str = LEFT_OUT)
     return f"\n{heading}: {' '.join(found)}{are_more}" if found else ""
 
 
+def names_of(text: str) -> frozenset[str]:
+    """All the names of a text, of its first `INDEXED` characters."""
+    found = {match[0] for match in _WORD.finditer(text, 0, INDEXED)}
+    return frozenset(word for word in found if _LEAST <= len(word) <= _LONGEST and _is_name(word))
+
+
 def _is_name(word: str) -> bool:
     return bool(_MARKED.search(word)) and not _NUMBER.fullmatch(word)

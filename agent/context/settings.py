@@ -16,7 +16,7 @@ class Caps:
     ledger: int = 3600
     retain: int = 1200
     summary: int = 1800
-    protect: int = 8_000
+    protect: int = 4_000
     """Newest outputs that masking leaves whole while there is another way."""
     newest: int = 0
     """Newest messages whose outputs masking leaves whole while there is another way, however large they are."""
@@ -36,8 +36,8 @@ class RewritePatience:
     """How many times its cost a rewrite's rent must reach. A compaction loses words, so it waits longer."""
 
     mask: float = 1.5
-    compact: float = 6.0
-    wanted: float = 5.0
+    compact: float = 5.0
+    wanted: float = 1.0
     """How many times what it would cost to bring an output back, by how likely that is, keeping it must have cost: to
     miss something costs more than tokens."""
 

@@ -33,21 +33,21 @@ class Curve:
 
 
 CURVES: dict[OutputContent, Curve] = {
-    "view": Curve(0.15, 22),
-    "search": Curve(0.255, 38),
-    "report": Curve(0.35, 80),
+    "view": Curve(0.14, 14),
+    "search": Curve(0.265, 19),
+    "report": Curve(0.38, 20),
     "change": Curve(0.0, 1),
-    "program": Curve(0.06, 24),
-    "other": Curve(0.105, 6),
+    "program": Curve(0.06, 21),
+    "other": Curve(0.08, 5),
 }
 FILES: tuple[tuple[int, Curve], ...] = (
-    (600, Curve(0.51, 26)),
-    (2_400, Curve(0.55, 42)),
-    (6_000, Curve(0.865, 42)),
-    (1 << 62, Curve(0.92, 68)),
+    (600, Curve(0.475, 13)),
+    (2_400, Curve(0.535, 31)),
+    (6_000, Curve(0.765, 26)),
+    (1 << 62, Curve(0.785, 64)),
 )
 """Those of files that are as they were read, by the tokens up to which each holds."""
-STALE = Curve(0.155, 52)
+STALE = Curve(0.205, 16)
 """That of files which were changed or read again since."""
 
 RECENT = 3
