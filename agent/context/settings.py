@@ -36,10 +36,9 @@ class RewritePatience:
     """How many times its cost a rewrite's rent must reach. A compaction loses words, so it waits longer."""
 
     mask: float = 1.5
-    compact: float = 5.0
+    compact: float = 6.0
     wanted: float = 1.0
-    """How many times what it would cost to bring an output back, by how likely that is, keeping it must have cost: to
-    miss something costs more than tokens."""
+    """How many times what it would cost to bring an output back, by how likely that is, keeping it must have cost."""
 
     @property
     def careful(self) -> "RewritePatience":

@@ -1,7 +1,8 @@
 """How likely an old output is wanted again, and when it may leave the view all the same. Pure.
 
 The curves are the likeliest ones for what 31 recorded sessions needed again of outputs that a line would be shorter
-than, by kind, size, and what happened to the file since (`python -m bench.context.wanted FOLDER --least 345`).
+than, by kind, size, what happened to the file since, and for how many requests the output has been idle: since it came
+in, or since something was last named that hardly another output holds (`python -m bench.context.wanted FOLDER`).
 A session whose model brings more back of some kind than those did goes by higher ones.
 """
 
@@ -22,14 +23,14 @@ reports, that a file was changed, what a program printed, anything else."""
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """The chance that an output is needed at an age or later: `level · e^(-age / fades)`."""
+    """The chance that an output is needed again: `level · e^(-idle / fades)`."""
 
     level: float
     fades: float
     """Requests."""
 
-    def at(self, age: int) -> float:
-        return self.level * math.exp(-age / self.fades)
+    def at(self, idle: int) -> float:
+        return self.level * math.exp(-idle / self.fades)
 
 
 CURVES: dict[OutputContent, Curve] = {
@@ -79,14 +80,14 @@ def content_of(call: ToolCall) -> OutputContent:
     return _CONTENTS.get(call.name, "other")
 
 
-def chance(content: OutputContent, tokens: int, age: int, *, is_stale: bool) -> float:
-    """How likely an output of so many tokens is wanted again when so many requests have seen it. `is_stale`: the file
-    that it shows was changed or read again since."""
+def chance(content: OutputContent, tokens: int, idle: int, *, is_stale: bool) -> float:
+    """How likely an output of so many tokens is wanted again when it has been idle for so many requests. `is_stale`:
+    the file that it shows was changed or read again since."""
     if content != "file":
-        return CURVES[content].at(age)
+        return CURVES[content].at(idle)
     if is_stale:
-        return STALE.at(age)
-    return next(curve for most, curve in FILES if tokens <= most).at(age)
+        return STALE.at(idle)
+    return next(curve for most, curve in FILES if tokens <= most).at(idle)
 
 
 def raised(recalls: Recalls) -> Mapping[str, float]:

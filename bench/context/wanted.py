@@ -1,4 +1,4 @@
-"""How often outputs are needed again in recorded sessions, by kind, age and what has happened since.
+"""How often outputs are needed again in recorded sessions, by kind, what has happened since, and how long idle.
 
 python -m bench.context.wanted FOLDER [--joined] [--least 345]
 
@@ -15,23 +15,30 @@ import json
 import math
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, get_args
 
 from agent.context.mask import paths_of
-from agent.messages import ToolCall
-from bench.context.recordings import KINDS, Kind, RecordedCall, Recording, joined, read_folder
+from agent.context.named_outputs import NamedOutputs
+from agent.context.wanted_again import OutputContent, content_of
+from agent.messages import Assistant, Text, ToolCall, ToolOutput, User
+from bench.context.recordings import RecordedCall, RecordedStep, Recording, joined, read_folder
 from bench.context.regrets import held_by, names_in, used_in
 
-AGES = (0, 1, 3, 6, 10, 15, 20, 30, 40, 60, 80, 120)
-FITTED_FROM = 3
+AGES = (3, 6, 10, 15, 20, 30, 40, 60, 80, 120)
+"""At which outputs are looked at; younger ones never leave."""
+IDLE = (3, 6, 11, 16, 21, 31, 41, 61, 81, 10**9)
+"""Bounds of the groups in which shares are printed."""
 LEAST = 345
 """Bytes of an output below which it is never masked: the line that would stand for it is hardly shorter."""
-SIZES = ((600, "under 600 B"), (2_000, "to 2 kB"), (8_000, "to 8 kB"), (20_000, "to 20 kB"), (10**12, "over 20 kB"))
+SIZES = ((1_800, "to 1.8k"), (7_200, "to 7.2k"), (18_000, "to 18k"), (10**12, "more"))
+"""Bytes."""
+CONTENTS: tuple[OutputContent, ...] = get_args(OutputContent)
 LEVELS = [round(0.005 * step, 3) for step in range(1, 201)]
-FADES = [*range(2, 40), *range(40, 100, 2), *range(100, 400, 10)]
+FADES = [*range(1, 40), *range(40, 100, 2), *range(100, 400, 10)]
 
 State: TypeAlias = Literal["untouched", "stale"]
 STATES: tuple[State, ...] = ("untouched", "stale")
@@ -41,7 +48,7 @@ STATES: tuple[State, ...] = ("untouched", "stale")
 class Past:
     """What became of an output."""
 
-    kind: Kind
+    content: OutputContent
     size: int
     """Bytes."""
     left: int
@@ -50,6 +57,12 @@ class Past:
     """The age from which on it was stale."""
     needed_at: list[int] = field(default_factory=list)
     """The ages at which it was needed."""
+    named_at: list[int] = field(default_factory=list)
+    """The ages from which on something of it was named, in order."""
+
+    def idle(self, age: int) -> int:
+        """Replies since it was named, or came in."""
+        return age - max((at for at in self.named_at if at <= age), default=0)
 
     def state(self, age: int) -> State:
         return "stale" if self.stale_at is not None and self.stale_at <= age else "untouched"
@@ -71,6 +84,7 @@ def pasts_of(recording: Recording) -> list[Past]:
     """By what is distinctive: the newest output in which it stands, and at which step that came in."""
     about: dict[str, list[tuple[int, int]]] = {}
     said: set[str] = set()
+    named = NamedOutputs()
     for at, step in enumerate(recording.steps):
         for text in step.said:
             said |= names_in(text)
@@ -78,6 +92,9 @@ def pasts_of(recording: Recording) -> list[Past]:
         for number, came in {holder[found] for found in used - said if found in holder}:
             pasts[number].needed_at.append(at - came)
         said |= used
+        _note_named(step, at + 1, named)
+        for past in (pasts[int(key)] for key, reply in named.last.items() if reply == at + 1):
+            past.named_at.append(at + 1 - (len(recording.steps) - past.left))
         for call in step.calls:
             for subject in subjects_of(call):
                 for number, came in about.pop(subject, ()):
@@ -85,12 +102,21 @@ def pasts_of(recording: Recording) -> list[Past]:
         for call in step.calls:
             number = len(pasts)
             left = len(recording.steps) - at - 1
-            pasts.append(Past(call.kind, len(call.output.encode("utf-8", "replace")), left))
+            content = content_of(ToolCall(call.id, call.tool, call.arguments))
+            pasts.append(Past(content, len(call.output.encode("utf-8", "replace")), left))
             for subject in subjects_of(call):
                 about.setdefault(subject, []).append((number, at + 1))
             for found in held_by(call.output):
                 holder[found] = (number, at + 1)
+            named.add(str(number), ToolOutput(call.id, call.output))
     return pasts
+
+
+def _note_named(step: RecordedStep, reply: int, named: NamedOutputs) -> None:
+    """Takes note of what the user and the reply of a step name; `reply`: how many replies there are with it."""
+    calls = [ToolCall(call.id, call.tool, call.arguments) for call in step.calls]
+    for message in (User(tuple(map(Text, step.said))), Assistant((Text(step.text), *calls))):
+        named.hear(message, reply)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,27 +129,35 @@ class Share:
 
 
 def shares(pasts: Iterable[Past], state: State | None = None) -> dict[int, Share]:
-    """By age, of the outputs that were in that state then; None: in any."""
+    """By how long they were idle, of the outputs that were in that state when they were looked at; None: in any."""
     needed, of = Counter[int](), Counter[int]()
     for past in pasts:
         for age in AGES:
             if age < past.left and (state is None or past.state(age) == state):
-                of[age] += 1
-                needed[age] += past.is_needed_from(age)
-    return {age: Share(needed[age], of[age]) for age in AGES}
+                of[past.idle(age)] += 1
+                needed[past.idle(age)] += past.is_needed_from(age)
+    return {idle: Share(needed[idle], of[idle]) for idle in sorted(of)}
 
 
-def fitted(found: dict[int, Share]) -> tuple[float, int] | None:
+def grouped(found: Mapping[int, Share]) -> list[Share]:
+    """The same in groups by `IDLE`."""
+    return [
+        Share(sum(found[idle].needed for idle in group), sum(found[idle].of for idle in group))
+        for least, most in pairwise((0, *IDLE))
+        for group in [[idle for idle in found if least <= idle < most]]
+    ]
+
+
+def fitted(found: Mapping[int, Share]) -> tuple[float, int] | None:
     """Level and fading of the likeliest curve; None where nothing was needed."""
-    seen = [(age, share) for age, share in found.items() if age >= FITTED_FROM and share.of]
-    if not any(share.needed for _, share in seen):
+    if not any(share.needed for share in found.values()):
         return None
 
     def likelihood(level: float, fades: int) -> float:
         total = 0.0
-        for age, share in seen:
-            chance = min(level * math.exp(-age / fades), 0.999)
-            total += share.needed * math.log(chance) + (share.of - share.needed) * math.log1p(-chance)
+        for idle, share in found.items():
+            chance = min(level * math.exp(-idle / fades), 0.999)
+            total += share.needed * math.log(max(chance, 1e-300)) + (share.of - share.needed) * math.log1p(-chance)
         return total
 
     return max(((level, fades) for level in LEVELS for fades in FADES), key=lambda one: likelihood(*one))
@@ -132,22 +166,26 @@ def fitted(found: dict[int, Share]) -> tuple[float, int] | None:
 def row(name: str, pasts: Sequence[Past], state: State | None = None) -> str:
     found = shares(pasts, state)
     curve = fitted(found)
-    said = f"{curve[0]:.3f} · e^(−age / {curve[1]})" if curve else "never needed"
-    cells = "".join(f"{found[age]!s:>7}" for age in AGES)
-    return f"{name:24}{found[FITTED_FROM].of:7}{cells}   {said}"
+    said = f"{curve[0]:.3f} · e^(−idle / {curve[1]})" if curve else "never needed"
+    cells = "".join(f"{share!s:>7}" for share in grouped(found))
+    return f"{name:24}{sum(share.of for share in found.values()):7}{cells}   {said}"
 
 
 def rows(pasts: Sequence[Past], least: int) -> Iterator[str]:
     large = [past for past in pasts if past.size >= least]
-    yield f"{'% needed from an age on':24}{'of':>7}{''.join(f'{age:>7}' for age in AGES)}   likeliest curve"
-    for kind in KINDS:
-        of_kind = [past for past in large if past.kind == kind]
-        for state in STATES:
-            yield row(f"{kind}, {state}", of_kind, state)
+    heads = [f"{most - 1 if most - 1 == below else f'{below}-{most - 1}'}" for below, most in pairwise((0, *IDLE[:-1]))]
+    idle = "".join(f"{head:>7}" for head in (*heads, f"{IDLE[-2]}-"))
+    yield f"{'% needed again, idle for':24}{'of':>7}{idle}   likeliest curve"
+    for content in CONTENTS:
+        for state in STATES if content == "file" else (None,):
+            yield row(
+                f"{content}, {state}" if state else content, [past for past in large if past.content == content], state
+            )
     yield row("all", large)
     for most, name in SIZES:
         least_of = max([0, *(size for size, _ in SIZES if size < most)])
-        yield row(f"read, {name}", [past for past in pasts if past.kind == "read" and least_of <= past.size < most])
+        of_size = [past for past in large if past.content == "file" and least_of <= past.size < most]
+        yield row(f"file untouched, {name}", of_size, "untouched")
 
 
 def main() -> int:

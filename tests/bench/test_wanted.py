@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from bench.context.recordings import RecordedCall, RecordedStep, Recording
-from bench.context.wanted import Past, Share, fitted, main, pasts_of, shares
+from bench.context.wanted import Past, Share, fitted, grouped, main, pasts_of, shares
 
 
 def step(text: str = "", *calls: RecordedCall, said: tuple[str, ...] = ()) -> RecordedStep:
@@ -34,8 +34,8 @@ def test_an_output_is_needed_when_what_only_it_holds_is_used() -> None:
         )
     )
     assert found == [
-        Past("read", len("12\talpha_one\n13\tbeta_two"), 4, None, [2]),
-        Past("bash", len("gamma_three is fine"), 2, None, [1]),
+        Past("file", len("12\talpha_one\n13\tbeta_two"), 4, None, [2], [1, 3, 4]),
+        Past("program", len("gamma_three is fine"), 2, None, [1], [2]),
     ]
 
 
@@ -53,12 +53,18 @@ def test_a_read_is_stale_from_the_next_reply_after_an_edit_of_its_file() -> None
     assert [found[0].state(age) for age in (1, 2)] == ["untouched", "stale"]
 
 
+def test_an_output_is_idle_since_it_came_in_or_was_named() -> None:
+    past = Past("file", 500, 50, named_at=[4, 9])
+    assert [past.idle(age) for age in (3, 4, 8, 9, 20)] == [3, 0, 4, 0, 11]
+
+
 def test_a_share_counts_those_after_which_the_session_went_on_as_long() -> None:
-    pasts = [Past("read", 500, 9, None, [6]), Past("read", 500, 5, None, [1]), Past("read", 500, 20, 3, [])]
+    pasts = [Past("file", 500, 9, None, [6]), Past("file", 500, 5, None, [1]), Past("file", 500, 20, 3, [], [8])]
     found = shares(pasts)
-    assert [found[age] for age in (0, 3, 6, 10)] == [Share(2, 3), Share(1, 3), Share(1, 2), Share(0, 1)]
-    assert [str(share) for share in (found[3], found[20])] == ["33.3", ""]
-    assert [shares(pasts, "stale")[age] for age in (1, 3)] == [Share(0, 0), Share(0, 1)]
+    assert found == {2: Share(0, 1), 3: Share(1, 3), 6: Share(1, 2), 7: Share(0, 1)}
+    assert grouped(found)[:3] == [Share(0, 1), Share(1, 3), Share(1, 3)]
+    assert [str(share) for share in (found[3], Share(0, 0))] == ["33.3", ""]
+    assert shares(pasts, "stale") == {2: Share(0, 1), 3: Share(0, 1), 6: Share(0, 1), 7: Share(0, 1)}
 
 
 def test_the_likeliest_curve_is_the_one_that_the_shares_were_made_with() -> None:
@@ -73,15 +79,15 @@ def test_the_command_prints_a_row_for_each_kind_and_state(
     rows = [
         {"t": "assistant", "calls": [{"id": "1", "name": "Read", "args": {"file_path": "a"}}]},
         {"t": "output", "id": "1", "text": "alpha_one " * 100},
-        *({"t": turn, "text": text} for turn, text in (("assistant", "hm"), ("user", "so?")) for _ in range(4)),
+        *({"t": turn, "text": text} for _ in range(4) for turn, text in (("assistant", "hm"), ("user", "so?"))),
         {"t": "assistant", "text": "alpha_one"},
     ]
     (tmp_path / "one.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     monkeypatch.setattr("sys.argv", ["wanted", str(tmp_path)])
     assert main() == 0
     shown = {line[:24].strip(): line[24:].split() for line in capsys.readouterr().out.splitlines()}
-    assert shown["read, untouched"][:3] == ["0", "100.0", "100.0"]
-    assert shown["task, stale"] == ["0", "never", "needed"]
+    assert shown["file, untouched"][:2] == ["1", "100.0"]
+    assert shown["report"] == ["0", "never", "needed"]
     monkeypatch.setattr("sys.argv", ["wanted", str(tmp_path / "none")])
     with pytest.raises(SystemExit) as left:
         main()

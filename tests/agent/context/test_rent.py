@@ -141,9 +141,11 @@ def test_what_is_masked_is_counted_with_what_it_changes_and_what_is_fetched_agai
 
 
 def test_an_output_is_due_once_it_has_cost_more_than_it_would_cost_to_miss_it() -> None:
+    patience = replace(PATIENCE, wanted=5.0)
+
     def due(later: int, *, is_cold: bool = False) -> bool:
         conversation = steps(10_000, *(90,) * later)
-        return bool(mask_offer(conversation, Caps(protect=0), 60_000, 20_000, PRICES, PATIENCE, is_cold=is_cold).keys)
+        return bool(mask_offer(conversation, Caps(protect=0), 60_000, 20_000, PRICES, patience, is_cold=is_cold).keys)
 
     (item,) = Inventory().of(steps(10_000)).items
     price = 0.1 * 60_000 + 1.25 * 2_500 + 5 * 90

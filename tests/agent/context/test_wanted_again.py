@@ -29,8 +29,10 @@ def test_what_an_output_shows_is_told_by_its_call(tool: str, command: str, conte
 
 
 @given(CONTENTS, st.integers(0, 100_000), st.integers(0, 1_000), st.booleans())
-def test_a_chance_is_one_and_fades_with_age(content: OutputContent, tokens: int, age: int, is_stale: bool) -> None:
-    now, later = (chance(content, tokens, at, is_stale=is_stale) for at in (age, age + 1))
+def test_a_chance_is_one_and_fades_while_an_output_is_idle(
+    content: OutputContent, tokens: int, idle: int, is_stale: bool
+) -> None:
+    now, later = (chance(content, tokens, at, is_stale=is_stale) for at in (idle, idle + 1))
     assert 0 <= later <= now < 1
 
 
