@@ -46,6 +46,24 @@ async def test_old_outputs_are_masked_once_sending_them_has_cost_as_much(priced:
     assert masked_in(session) == list(MANY[: len(masked_in(session))])
 
 
+async def test_what_is_still_spoken_of_stays_when_what_is_as_old_leaves(priced: PricedHome) -> None:
+    for number in range(10, 60):
+        text = "".join(f"{line} of section_{number}_of_all\n" for line in range(20))
+        (priced.root / f"{number}.txt").write_text(text)
+    replies = [
+        {**calls(call("read", path=f"{number}.txt")), "text": "As section_11_of_all says, on we go."}
+        for number in range(10, 60)
+    ]
+    session = await priced.opened(*replies, {"text": "done"}, patience=RewritePatience(mask=0.01))
+
+    rewrite, *_ = await priced.say(session)
+
+    gone = [item.item.split()[1] for item in rewrite.receipt if item.fate == "masked"]
+    assert (rewrite.cause, rewrite.strategies) == ("rent", ("mask",))
+    assert len(gone) > 5
+    assert gone == [f"{number}.txt" for number in range(10, 11 + len(gone)) if number != 11]
+
+
 async def test_a_rewrite_is_told_in_the_tokens_that_the_provider_counts(priced: PricedHome) -> None:
     session = await priced.opened(*shows(MANY), {"text": "done"}, model=Frugal)
 
