@@ -45,7 +45,7 @@ def due(conversation: Conversation, later: int, tool: str, command: str) -> froz
     then = step(conversation, tool, {"command": command, "path": "a.py"})
     for _ in range(later):
         then = step(then, "bash", {"command": "true"}, "fine")
-    return mask_offer(then, Caps(protect=0), 60_000, 20_000, UnitPrices(), RewritePatience()).keys
+    return mask_offer(then, Caps(protect=0), 60_000, 20_000, UnitPrices(), RewritePatience(wanted=5.0)).keys
 
 
 def first_due(conversation: Conversation, tool: str, command: str = "") -> int:
