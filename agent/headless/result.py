@@ -29,7 +29,7 @@ RunStop: TypeAlias = Literal[
 _STOPS: Mapping[str, RunStop] = {
     "error": "failed", "crash": "failed", "store": "failed", "empty_answer": "failed", "answer_file": "failed",
     "context": "context", "overflow": "context", "schema": "schema", "rate_limit": "rate_limited", "auth": "auth",
-    "hook": "denied",
+    "hook": "denied", "usage": "failed", "config": "failed",
 }  # fmt: skip
 _LIMITS: Mapping[str, tuple[RunStop, int, str]] = {
     "step_limit": ("step_limit", 6, "stopped at `--max-turns`; raise it, or go on with `ebb -c`"),

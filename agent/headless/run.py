@@ -71,7 +71,7 @@ async def run(sessions: Sessions, job: HeadlessJob, out: TextIO | None = None, e
     outcome, stop = RunOutcome(), RunStopper()
     answer_file = AnswerFile.opened(job.answer_file) if job.answer_file is not None else None
     output = _output_for(job, out or sys.stdout, err or sys.stderr)
-    with interrupted_by_signals(stop), stopped_after(stop, job.max_time):
+    with interrupted_by_signals(stop.request), stopped_after(stop, job.max_time):
         try:
             await _work(sessions, job, outcome, output, stop)
         except UsageError:

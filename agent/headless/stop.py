@@ -2,7 +2,7 @@
 
 import asyncio
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import field
 from typing import Literal, TypeAlias
@@ -33,13 +33,13 @@ class RunStopper:
 
 
 @contextmanager
-def interrupted_by_signals(stop: RunStopper) -> Iterator[None]:
-    """Ctrl-C, a request to terminate and the end of the terminal interrupt the run, so that it ends in order; a second
+def interrupted_by_signals(request: Callable[[], None]) -> Iterator[None]:
+    """Ctrl-C, a request to terminate and the end of the terminal request the end, so that it comes in order; a second
     one ends the process. A run that is to outlive its terminal (`nohup`) does."""
     loop = asyncio.get_running_loop()
 
     def interrupt(number: signal.Signals) -> None:
-        stop.request()
+        request()
         loop.remove_signal_handler(number)
 
     handled = [signal.SIGINT, signal.SIGTERM]

@@ -39,6 +39,7 @@ SUBCOMMANDS: Mapping[str, str] = {
     "doctor": "check settings, keys, network, terminal, servers and the store",
     "undo": "take back what the agent changed in files",
     "import": "take over what other agents have kept",
+    "batch": "many tasks from a file, each once",
     "completion": "complete commands, sessions and models in your shell",
     "demo": "a scripted model repairs a real bug",
     "serve": "the terminal in a browser",

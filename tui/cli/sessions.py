@@ -310,6 +310,12 @@ def _import(arguments: Sequence[str]) -> int:
     return imports.run(arguments)
 
 
+def _batch(arguments: Sequence[str]) -> int:
+    from tui.cli import batch  # noqa: PLC0415  # deferred: only this command needs it
+
+    return batch.run(arguments)
+
+
 def _trust(arguments: Sequence[str]) -> int:
     from tui.cli import trust  # noqa: PLC0415  # deferred: it looks for all that a project may bring
 
@@ -321,6 +327,7 @@ _COMMANDS: dict[str, Callable[[Sequence[str]], int]] = {
     "context": _context,
     "config": _config,
     "import": _import,
+    "batch": _batch,
     "mcp": _mcp,
     "doctor": doctor.doctor,
     "key": keys.run,

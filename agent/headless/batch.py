@@ -1,0 +1,180 @@
+"""A batch: tasks from a file, some at a time, each once, within one budget; what it has come to.
+
+Each task has a session of the store. One that was begun and is not done, since the batch was killed or stopped, goes on
+with its session when the batch is run again: its prompt is not sent twice, no call is run twice, and an answer that was
+already there is its result. Tasks run in this process: a model is waited for, which many can do at once."""
+
+import asyncio
+import secrets
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Literal, Protocol, TypeAlias
+
+from agent.errors import AgentError
+from agent.events.session import Event
+from agent.headless.batch_journal import BatchJournal
+from agent.headless.batch_task_run import TaskRun
+from agent.headless.batch_tasks import BatchTask
+from agent.headless.stop import interrupted_by_signals
+from agent.sessions import ID_BYTES, Sessions
+
+BatchEnd: TypeAlias = Literal["done", "interrupted", "cost_limit", "stopped"]
+
+
+class BatchProgress(Protocol):
+    """Is told how a batch goes."""
+
+    def begin(self, run: TaskRun, *, goes_on: bool) -> None: ...
+
+    def show(self, run: TaskRun, event: Event) -> None: ...
+
+    def end(self, run: TaskRun) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class BatchResult:
+    """What a batch has come to, with the runs of it before."""
+
+    end: BatchEnd
+    tasks: int
+    answered: int
+    """Tasks that ended with exit code 0."""
+    failed: int
+    """Tasks that ended with another."""
+    left: int
+    """Tasks that are not done."""
+    cost: float
+    """US dollars of all tasks, as far as prices are known."""
+    message: str
+    """Why it was stopped, if it was."""
+    exit_code: int
+
+
+@dataclass(eq=False)
+class Batch:
+    """The tasks of a file and what is known of them."""
+
+    tasks: Sequence[BatchTask]
+    journal: BatchJournal
+    sessions: Callable[[BatchTask], Sessions]
+    """Those in which a task is to be done, to be closed behind it. Raises `AgentError`."""
+    store: Sessions
+    """Has the store open until the batch is over: to open one that nobody has open takes long."""
+    progress: BatchProgress
+    jobs: int
+    """Tasks at a time."""
+    max_cost: float | None = None
+    """US dollars of all tasks, those of earlier runs among them."""
+    running: list[TaskRun] = field(default_factory=list)
+    _end: BatchEnd = "done"
+    _message: str = ""
+    _exit_code: int = 0
+    _held: str = ""
+    """Why a task could not be gone on with, if one could not."""
+    _spent: float = 0.0
+    """US dollars of what does not run any more."""
+
+    async def run(self) -> BatchResult:
+        """Does what is left. What was begun comes first."""
+        done = self.journal.results
+        self._spent = sum(done[task.id]["usage"]["cost"] or 0.0 for task in self.tasks if task.id in done)
+        left = [task for task in self.tasks if task.id not in done]
+        waiting = iter(sorted(left, key=lambda task: task.id not in self.journal.begun))
+        if left:
+            await self._do_all(waiting, min(self.jobs, len(left)))
+        return self._result()
+
+    async def _do_all(self, waiting: Iterator[BatchTask], jobs: int) -> None:
+        try:
+            await self.store.library()
+            with interrupted_by_signals(self.interrupt):
+                async with asyncio.TaskGroup() as group:
+                    for _ in range(jobs):
+                        group.create_task(self._work(waiting))
+        finally:
+            await self.store.close()
+
+    def interrupt(self) -> None:
+        """Ends what runs, in order: it goes on when the batch is run again."""
+        self._stop("interrupted", 130)
+        self._interrupt_running()
+
+    @property
+    def spent(self) -> float:
+        """US dollars, as far as prices are known."""
+        return self._spent + sum(run.cost for run in self.running)
+
+    async def _work(self, waiting: Iterator[BatchTask]) -> None:
+        """One task after the other, until none waits or the batch is to end."""
+        while self._end == "done" and (task := next(waiting, None)) is not None:
+            if self._is_spent():
+                self._stop("cost_limit", 6)
+                return
+            try:
+                await self._do(task)
+            except OSError as error:
+                self._stop("stopped", 1, f"`{self.journal.output}` cannot be written: {error.strerror or error}")
+                self._interrupt_running()
+
+    async def _do(self, task: BatchTask) -> None:
+        begun = self.journal.begun.get(task.id)
+        goes_on = begun is not None and begun.digest == task.digest
+        id = begun.session if begun is not None and goes_on else secrets.token_hex(ID_BYTES)
+        run = TaskRun(task, id, was_stopped=task.id in self.journal.stopped, is_soon_over=self._is_spent)
+        self.running.append(run)
+        try:
+            if not goes_on:
+                await asyncio.to_thread(self.journal.begin, task, id)
+            self.progress.begin(run, goes_on=goes_on)
+            await self._in_sessions(run)
+        finally:
+            self.running.remove(run)
+            self._spent += run.cost
+        self._held = run.held or self._held
+        if run.obstacle:
+            self._stop("stopped", run.outcome.exit_code, run.obstacle)
+        is_of_batch = run.outcome.stop_reason == "cost_limit" and self._is_spent()
+        if run.is_done and not is_of_batch:
+            await asyncio.to_thread(self.journal.finish, task, run.result())
+        self.progress.end(run)
+
+    async def _in_sessions(self, run: TaskRun) -> None:
+        try:
+            sessions = self.sessions(run.task)
+        except AgentError as error:
+            run.outcome.fail(error.code, str(error), error.exit_code)
+            return
+        try:
+            await run.work(sessions, lambda event: self.progress.show(run, event))
+        finally:
+            await sessions.close()
+
+    def _interrupt_running(self) -> None:
+        if self.running:
+            with suppress(OSError):  # then the disk is full, which is told where a result cannot be written
+                self.journal.stop(*(run.task.id for run in self.running))
+        for run in self.running:
+            run.stop.request()
+
+    def _is_spent(self) -> bool:
+        return self.max_cost is not None and self.spent >= self.max_cost
+
+    def _stop(self, end: BatchEnd, exit_code: int, message: str = "") -> None:
+        """No further task begins. The first reason is the one to tell."""
+        if self._end == "done":
+            self._end, self._exit_code, self._message = end, exit_code, message
+
+    def _result(self) -> BatchResult:
+        results = [self.journal.results[task.id] for task in self.tasks if task.id in self.journal.results]
+        answered = sum(result["exit_code"] == 0 for result in results)
+        failed, left = len(results) - answered, len(self.tasks) - len(results)
+        if left and self._end == "done":
+            if self._is_spent():
+                self._stop("cost_limit", 6)
+            else:
+                self._stop("stopped", 1, self._held)
+        code = self._exit_code or (1 if failed else 0)
+        return BatchResult(
+            self._end, len(self.tasks), answered, failed, left, round(self.spent, 6), self._message, code
+        )

@@ -1,0 +1,178 @@
+"""What of a batch is done, on the disk: a file of results, a JSON line each, and beside it a journal of what was begun.
+
+A task is done when its result stands in the file, and was begun when the journal says so: that is written, and on the
+disk, before its session is opened. So one that was killed is known with its session, which goes on."""
+
+import fcntl
+import json
+import os
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from agent.errors import UsageError
+from agent.headless.batch_tasks import BatchTask
+
+_HEAD = {"journal": "ebb batch", "version": 1}
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """A task that was begun."""
+
+    digest: str
+    """Of the task, as it was then."""
+    session: str
+
+
+class BatchJournal:
+    """Of one file of results, which is ours alone until it is closed. Raises `UsageError` for what cannot be used, and
+    `OSError` where it cannot be written."""
+
+    def __init__(self, output: Path) -> None:
+        self.output, self.path = output, output.with_name(f"{output.name}.journal")
+        self._lock, self._writes = self._locked(), threading.Lock()
+        try:
+            begun, torn = self._read(self.path)
+            if begun and {name: begun[0].get(name) for name in _HEAD} != _HEAD:
+                raise UsageError(f"`{self.path}` is no journal of a batch; give another file with `--output`")
+            found, end = self._read(output) if output.exists() else ([], 0)
+            if found and not begun:
+                raise UsageError(
+                    f"`{output}` is there already, and no batch wrote it; remove it, or give another file with "
+                    "`--output`"
+                )
+            self.results: dict[str, Mapping[str, Any]] = {str(result["id"]): result for result in found}
+            """Of the tasks that are done, by their ids."""
+            self.begun: dict[str, Begun] = {
+                row["begun"]: Begun(row["task"], row["session"]) for row in begun if "begun" in row
+            }
+            """Those and what was begun besides, by their ids."""
+            self.stopped: set[str] = {id for row in begun for id in row.get("stopped", ())}
+            """Those of it that were interrupted: the last reply in their sessions may be half of one."""
+            self._results, self._journal = _appended(output, end), _appended(self.path, torn)
+            if not begun:
+                _write(self._journal, _HEAD)
+            _sync_folder(output.parent)
+        except KeyError as error:
+            os.close(self._lock)
+            raise UsageError(f"`{output}` or its journal holds a line without {error}; give another file") from error
+        except BaseException:
+            os.close(self._lock)
+            raise
+
+    def begin(self, task: BatchTask, session: str) -> None:
+        """The task is about to begin, in a session of this id."""
+        with self._writes:
+            _write(self._journal, {"begun": task.id, "task": task.digest, "session": session})
+        self.begun[task.id] = Begun(task.digest, session)
+
+    def stop(self, *ids: str) -> None:
+        """These are about to be interrupted."""
+        with self._writes:
+            _write(self._journal, {"stopped": ids})
+        self.stopped.update(ids)
+
+    def finish(self, task: BatchTask, result: Mapping[str, Any]) -> None:
+        """The task is done, with this result."""
+        with self._writes:
+            _write(self._results, result)
+        self.results[task.id] = result
+
+    def reopen(self, *ids: str) -> None:
+        """These are not done: their results are taken out of the file, and their sessions go on."""
+        kept = {id: result for id, result in self.results.items() if id not in ids}
+        place = self.output.with_name(f".{self.output.name}.{os.getpid()}")
+        try:
+            with open(place, "wb") as file:
+                file.writelines(map(_line, kept.values()))
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(place, self.output)
+        finally:
+            place.unlink(missing_ok=True)
+        _sync_folder(self.output.parent)
+        os.close(self._results)
+        self._results, self.results = _appended(self.output, self.output.stat().st_size), kept
+
+    def close(self) -> None:
+        for descriptor in (self._results, self._journal, self._lock):
+            os.close(descriptor)
+
+    def _locked(self) -> int:
+        descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            os.close(descriptor)
+            raise UsageError(
+                f"another `ebb batch` works on `{self.output}`; wait for it, or give another file"
+            ) from error
+        return descriptor
+
+    @staticmethod
+    def _read(path: Path) -> tuple[list[dict[str, Any]], int]:
+        """The lines of a file, and where the last whole one ends: behind it stands what a kill has cut."""
+        rows, end = list[dict[str, Any]](), 0
+        for number, line in enumerate(path.read_bytes().splitlines(keepends=True), 1):
+            if not line.endswith(b"\n"):
+                break
+            try:
+                row = json.loads(line)
+            except (ValueError, RecursionError):
+                row = None
+            if not isinstance(row, dict):
+                raise UsageError(f"line {number} of `{path}` is damaged; remove the line, or give another file")
+            rows.append(row)
+            end += len(line)
+        return rows, end
+
+
+@contextmanager
+def opened_journal(output: Path) -> Iterator[BatchJournal]:
+    """The journal of a file of results. Raises `UsageError`."""
+    try:
+        journal = BatchJournal(output)
+    except OSError as error:
+        raise UsageError(f"cannot write `{output}`: {error.strerror or error}") from error
+    try:
+        yield journal
+    finally:
+        journal.close()
+
+
+def _appended(path: Path, end: int) -> int:
+    """A file that is written behind a place; what stands there goes."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+    os.ftruncate(descriptor, end)
+    return descriptor
+
+
+def _line(row: Mapping[str, Any]) -> bytes:
+    return json.dumps(row, ensure_ascii=False).encode("utf-8", "backslashreplace") + b"\n"
+
+
+def _write(descriptor: int, row: Mapping[str, Any]) -> None:
+    """A line, on the disk when this returns: all of it, or nothing that is read as one."""
+    line, start = _line(row), os.fstat(descriptor).st_size
+    try:
+        left = memoryview(line)
+        while left:
+            left = left[os.write(descriptor, left) :]
+        os.fsync(descriptor)
+    except OSError:
+        with suppress(OSError):  # the next line must not stand behind half a one
+            os.ftruncate(descriptor, start)
+        raise
+
+
+def _sync_folder(folder: Path) -> None:
+    """Makes the names in a folder survive a loss of power."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

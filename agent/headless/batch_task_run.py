@@ -1,0 +1,129 @@
+"""One task of a batch, done in a session that goes on where it was left."""
+
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from agent.crash import crashed, secrets_of
+from agent.errors import AgentError, StoreFailed
+from agent.events.session import Event, ReplyFinished
+from agent.headless.answer_schema import read_answer
+from agent.headless.batch_tasks import BatchTask
+from agent.headless.json_output import result_json
+from agent.headless.result import RunOutcome
+from agent.headless.stop import RunStopper
+from agent.headless.turns import Turns
+from agent.messages import Assistant, Conversation
+from agent.session import Session
+from agent.sessions import Sessions
+from tools.sandbox.system import known_kind
+
+GO_ON = (
+    "The program was stopped while you worked on this. Go on with the task from where it stands, without doing again "
+    "what is done, and end as you were asked to."
+)
+
+_ALL_FAIL = frozenset({"auth", "quota", "store"})
+"""Codes of errors that say nothing of the task: those after it would fail likewise."""
+
+
+@dataclass(eq=False)
+class TaskRun:
+    """A task that runs, or has run."""
+
+    task: BatchTask
+    session: str
+    """The id of its session."""
+    was_stopped: bool = False
+    """It was interrupted before: the last reply in its session may be half of one."""
+    stop: RunStopper = field(default_factory=RunStopper)
+    outcome: RunOutcome = field(default_factory=RunOutcome)
+    started: float = field(default_factory=time.time)
+    """Unix seconds."""
+    is_soon_over: Callable[[], bool] = lambda: False
+    """Asked when a reply is complete: whether no further request is to follow."""
+    obstacle: str = ""
+    """Why the batch cannot go on, if so."""
+    held: str = ""
+    """Why its session cannot be gone on with now, if so: it is open elsewhere."""
+    _opened: Session | None = None
+
+    @property
+    def cost(self) -> float:
+        """US dollars that its session has taken so far, as far as prices are known."""
+        return (self._opened.cost if self._opened is not None else self.outcome.cost) or 0.0
+
+    @property
+    def is_done(self) -> bool:
+        """It has come to its end, good or bad, and is not to be gone on with."""
+        return not self.obstacle and self.outcome.stop_reason != "interrupted"
+
+    async def work(self, sessions: Sessions, show: Callable[[Event], None]) -> None:
+        """Does the task. What goes wrong is its outcome."""
+        outcome = self.outcome
+        outcome.session = self.session
+        try:
+            await self._in_session(sessions, show)
+        except StoreFailed as error:
+            outcome.fail(error.code, str(error), error.exit_code)
+            if error.reason == "locked":
+                outcome.end("interrupted")
+                self.held = str(error)
+        except AgentError as error:
+            outcome.fail(error.code, str(error), error.exit_code)
+        except Exception as error:  # noqa: BLE001  # a fault of the program ends one task, and is told as its result
+            fault = crashed(error, sessions.config.folders.logs, tuple(secrets_of(sessions.config, os.environ)))
+            outcome.fail(fault.code, str(fault), fault.exit_code)
+        if outcome.error is not None and outcome.error.code in _ALL_FAIL:
+            self.obstacle = outcome.error.message
+
+    async def _in_session(self, sessions: Sessions, show: Callable[[Event], None]) -> None:
+        outcome, library = self.outcome, await sessions.library()
+        was_begun = await library.holds(self.session)
+        opening = sessions.open(self.session) if was_begun else sessions.open(new_id=self.session)
+        session = await self.stop.wish.race(opening)
+        if session is None:
+            outcome.interrupted()
+            return
+        self._opened = self.stop.session = session
+        outcome.mode, outcome.model = session.mode, session.model
+
+        def heard(event: Event) -> None:
+            show(event)
+            if isinstance(event, ReplyFinished) and event.stop_reason in ("calls", "pause") and self.is_soon_over():
+                self.stop.request()
+
+        session.listen(heard)
+        try:
+            answer = self._answer_in(session.history) if was_begun else None
+            if self.stop.wish.requested():
+                outcome.interrupted()
+            elif answer is not None:
+                outcome.result = answer
+                outcome.end("answered")
+            else:
+                # A session may be stored before anything is said in it.
+                prompt = GO_ON if session.history.messages else self.task.prompt
+                await Turns(session, outcome, heard, self.task.schema).answer(prompt)
+        finally:
+            outcome.usage, outcome.cost = session.spent.usage, session.cost
+            await session.close()
+            self._opened = None
+        outcome.sandbox = "off" if sessions.config.sandbox == "off" else known_kind()
+
+    def result(self) -> dict[str, Any]:
+        """Its line of the file of results."""
+        ended = {"exit_code": self.outcome.exit_code, "seconds": round(time.time() - self.started, 3)}
+        return {"id": self.task.given_id, **result_json(self.outcome.as_result), **ended}
+
+    def _answer_in(self, conversation: Conversation) -> str | None:
+        """The answer with which the session has ended, if it is one: it was killed before that was written down."""
+        last = conversation.messages[-1] if conversation.messages else None
+        if self.was_stopped or not isinstance(last, Assistant) or last.calls or not last.text.strip():
+            return None
+        if self.task.schema is None:
+            return last.text
+        text, problems = read_answer(last.text, self.task.schema)
+        return None if problems else text

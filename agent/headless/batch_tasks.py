@@ -1,0 +1,128 @@
+"""The tasks of a batch, read from a file of JSON lines, and what is wrong with its lines. Pure."""
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+from agent.config.options import MODES
+from agent.context.long_texts import sendable
+from tools.schema import mismatches
+
+LONGEST_ID = 200
+"""Characters."""
+
+
+@dataclass(frozen=True, slots=True)
+class BatchTask:
+    """One line of the file."""
+
+    id: str
+    """No other task of the batch has it. Without one of its own, the number of its line."""
+    line: int
+    """From 1."""
+    prompt: str
+    digest: str
+    """Of all that it says: another one is another task under the same id."""
+    given_id: str | int
+    """The id as it stands in the file."""
+    options: Mapping[str, Any]
+    """By the names of flags, with `_` in them: those of `OPTIONS`, but for `output_schema`."""
+    schema: Mapping[str, object] | None = None
+    """JSON Schema that its answer must meet."""
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str) and bool(value.strip()) and "\0" not in value
+
+
+def _is_texts(value: object) -> bool:
+    return isinstance(value, list) and all(map(_is_text, value))
+
+
+def _is_count(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value > 0
+
+
+def _is_amount(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and value > 0
+
+
+OPTIONS: Mapping[str, tuple[Callable[[object], bool], str]] = {
+    "model": (_is_text, "PROVIDER/NAME"),
+    "cwd": (_is_text, "a folder to work in"),
+    "permission_mode": (lambda value: value in MODES, f"one of {', '.join(MODES)}"),
+    "allow": (_is_texts, "a list of rules"),
+    "deny": (_is_texts, "a list of rules"),
+    "add_dir": (_is_texts, "a list of folders"),
+    "max_turns": (_is_count, "a whole number above 0"),
+    "max_cost": (_is_amount, "dollars above 0"),
+    "config": (_is_texts, "a list of KEY=VALUE"),
+    "output_schema": (lambda value: isinstance(value, dict), "a JSON Schema, as an object"),
+}
+"""What a task may say besides `id` and `prompt`: whether a value is one, and what is wanted."""
+
+
+def read_tasks(content: bytes) -> tuple[Sequence[BatchTask], Sequence[str]]:
+    """The tasks of a file, in order, and what is wrong with it, a line each, named by its number."""
+    tasks: dict[str, BatchTask] = {}
+    problems = list[str]()
+    for number, raw in enumerate(content.removeprefix(b"\xef\xbb\xbf").split(b"\n"), 1):
+        if not raw.strip():
+            continue
+        try:
+            task = _task(number, raw)
+            if task.id in tasks:
+                raise ValueError(f"the task of line {tasks[task.id].line} has the id `{task.id}`, too")
+            tasks[task.id] = task
+        except (ValueError, RecursionError) as error:
+            problems.append(f"line {number}: {error}")
+    return tuple(tasks.values()), problems
+
+
+def _task(number: int, raw: bytes) -> BatchTask:
+    """Raises `ValueError`: what is wrong with the line."""
+    said = _object(raw)
+    unknown = sorted(said.keys() - {"id", "prompt", *OPTIONS})
+    if unknown:
+        raise ValueError(f"there is no option `{unknown[0]}`; a task has id, prompt, {', '.join(OPTIONS)}")
+    given = said.get("id", number)
+    if not (_is_text(given) or (isinstance(given, int) and not isinstance(given, bool))):
+        raise ValueError("`id` must be a text or a whole number")
+    if len(str(given)) > LONGEST_ID:
+        raise ValueError(f"its `id` is longer than {LONGEST_ID} characters")
+    if not _is_text(said.get("prompt")):
+        raise ValueError("`prompt` must be a text that is not empty")
+    options = {name: value for name, value in said.items() if name in OPTIONS and value is not None}
+    for name, value in options.items():
+        is_right, wanted = OPTIONS[name]
+        if not is_right(value):
+            raise ValueError(f"`{name}` must be {wanted}")
+    schema = options.pop("output_schema", None)
+    if schema is not None:
+        try:
+            mismatches(None, schema)
+        except ValueError as error:
+            raise ValueError(f"`output_schema` cannot be used: {str(error).splitlines()[0]}") from error
+    task = {name: value for name, value in said.items() if name != "id"}
+    digest = hashlib.sha256(json.dumps(task, sort_keys=True).encode()).hexdigest()
+    return BatchTask(sendable(str(given)), number, sendable(said["prompt"]), digest, given, options, schema)
+
+
+def _object(raw: bytes) -> dict[str, Any]:
+    try:
+        value: Any = json.loads(raw.decode("utf-8"), parse_constant=_refuse)
+    except UnicodeDecodeError as error:
+        raise ValueError("it is not UTF-8") from error
+    except RecursionError as error:
+        raise ValueError("it is nested too deeply") from error
+    except ValueError as error:
+        raise ValueError(f"it is not JSON ({error})") from error
+    if not isinstance(value, dict):
+        raise ValueError('it is not a JSON object; a task looks like {"prompt": "fix the tests"}')
+    return value
+
+
+def _refuse(constant: str) -> NoReturn:
+    raise ValueError(f"{constant} is not a JSON value")

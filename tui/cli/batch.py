@@ -1,0 +1,185 @@
+"""`ebb batch`: what it takes and what it prints."""
+
+import argparse
+import asyncio
+import os
+import shlex
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import asdict
+from pathlib import Path
+
+from agent.crash import print_nothing
+from agent.errors import UsageError
+from agent.headless.batch import Batch, BatchResult
+from agent.headless.batch_journal import BatchJournal, opened_journal
+from agent.headless.batch_tasks import BatchTask, read_tasks
+from agent.headless.json_output import print_json
+from agent.sessions import Sessions
+from tools.files.bounded import beginning_of
+from tools.outputs.extent import counted
+from tui.cli.arguments import parsed, parser_of, read_settings, sessions_of
+from tui.cli.batch_progress import progress_on
+from tui.text.sanitise import visible, visible_line
+
+JOBS = 4
+MOST_JOBS = 256
+"""Each has a thread of the store and some files open."""
+LARGEST = 1 << 30
+"""Bytes of a file of tasks."""
+MOST_TOLD = 20
+"""Lines that are wrong and named."""
+
+
+def run(arguments: Sequence[str]) -> int:
+    """`ebb batch FILE`; the exit code. Raises `AgentError`."""
+    parser = parser_of(
+        "batch",
+        "Does the tasks of a file, a JSON object a line with `prompt` and, if you like, `id`, `model`, `cwd`, "
+        "`permission_mode`, `allow`, `deny`, `add_dir`, `max_turns`, `max_cost`, `config` and `output_schema`. Each "
+        "result is a line of another file. Run it again after it was stopped or killed, and it goes on: each task is "
+        "done once.",
+        "What is given here holds for all tasks; a task's own model, mode and limits come before it, its rules and "
+        "settings are added.",
+    )
+    parser.add_argument("file", help="the tasks; `-` reads them from stdin")
+    results = "where the results are; without it, beside the tasks: `tasks.results.jsonl`"
+    parser.add_argument("-o", "--output", metavar="FILE", help=results)
+    parser.add_argument("-j", "--jobs", type=_jobs, default=JOBS, metavar="N", help=f"tasks at a time ({JOBS})")
+    total = "dollars of all tasks after which no request is made"
+    parser.add_argument("--max-cost", type=float, metavar="USD", help=total)
+    parser.add_argument("--max-turns", type=int, metavar="N", help="requests that each task may make")
+    again = "go on with the tasks that ended with another exit code than 0"
+    parser.add_argument("--retry-failed", action="store_true", help=again)
+    parser.add_argument("--permission-mode", choices=("ask", "accept-edits", "plan", "auto"), help="what may run")
+    parser.add_argument("--allow", action="append", metavar="RULE", help="let calls run, such as 'bash(git status)'")
+    parser.add_argument("--deny", action="append", metavar="RULE", help="never let calls run, such as 'write(.env)'")
+    parser.add_argument("--add-dir", action="append", metavar="DIR", help="work in this folder, too")
+    parser.add_argument("--no-sandbox", action="store_true", help="run commands outside the sandbox")
+    parser.add_argument("--trust", action="store_true", help="have the servers that projects declare, unasked")
+    options = parsed(parser, arguments, "one JSON object")
+    root, config = read_settings(options)
+    output = _output(options)
+    tasks = _tasks(options, root)
+    print_nothing(config.folders.logs)
+    with opened_journal(output) as journal:
+        _refuse_changed(tasks, journal, retries=options.retry_failed)
+        failed = [id for id, result in journal.results.items() if result["exit_code"] != 0]
+        if options.retry_failed and failed:
+            journal.reopen(*failed)
+        left = sum(task.id not in journal.results for task in tasks)
+        with progress_on(sys.stderr, len(tasks), len(tasks) - left) as progress:
+            store = sessions_of(root, config, options, interactive=False)
+            batch = Batch(
+                tasks, journal, lambda task: _sessions(options, task), store, progress, options.jobs, options.max_cost
+            )
+            result = asyncio.run(batch.run())
+    _print(result, output, options, arguments)
+    return result.exit_code
+
+
+def _jobs(word: str) -> int:
+    number = int(word)
+    if not 0 < number <= MOST_JOBS:
+        raise argparse.ArgumentTypeError(f"it must be a number from 1 to {MOST_JOBS}")
+    return number
+
+
+def _output(options: argparse.Namespace) -> Path:
+    if options.output is None and options.file == "-":
+        raise UsageError("where are the results to be? With tasks from stdin, give a file with `--output`")
+    path = Path(options.output or Path(options.file).with_suffix(".results.jsonl"))
+    if options.file != "-" and path.resolve() == Path(options.file).resolve():
+        raise UsageError(f"the results cannot be where the tasks are, in `{path}`; give another file with `--output`")
+    if not path.parent.is_dir():
+        raise UsageError(f"there is no folder `{path.parent}` for the results; make it, or give another file")
+    return path
+
+
+def _tasks(options: argparse.Namespace, root: Path) -> Sequence[BatchTask]:
+    """The tasks of the file. Raises `UsageError` that names each line with which something is wrong."""
+    name = "standard input" if options.file == "-" else f"`{options.file}`"
+    try:
+        content = sys.stdin.buffer.read(LARGEST + 1) if options.file == "-" else beginning_of(options.file, LARGEST + 1)
+    except OSError as error:
+        raise UsageError(f"cannot read the tasks in {name}: {error.strerror or error}") from error
+    if len(content) > LARGEST:
+        raise UsageError(f"the tasks in {name} are more than {LARGEST >> 20:,} MB; split the file")
+    tasks, problems = read_tasks(content)
+    problems = [*problems, *filter(None, (_problem(options, root, task) for task in tasks))]
+    if problems:
+        more = len(problems) - MOST_TOLD
+        told = [*problems[:MOST_TOLD], *([f"and {counted(more, 'line')} more"] if more > 0 else [])]
+        listed = "\n".join(f"  {line}" for line in told)
+        raise UsageError(f"{counted(len(problems), 'task')} in {name} cannot be done, so none was begun:\n{listed}")
+    if not tasks:
+        raise UsageError(f'there are no tasks in {name}; write one a line, such as {{"prompt": "fix the tests"}}')
+    return tasks
+
+
+def _problem(options: argparse.Namespace, root: Path, task: BatchTask) -> str:
+    """Why the settings of a task cannot be; empty where they can."""
+    try:
+        read_settings(_told(options, task))
+    except UsageError as error:
+        return f"line {task.line}: {error}"
+    return ""
+
+
+def _told(options: argparse.Namespace, task: BatchTask) -> argparse.Namespace:
+    """The flags for one task: its own where it has some."""
+    said = dict(task.options)
+    folder = said.pop("cwd", "")
+    added: dict[str, object] = {
+        name: [*(getattr(options, name) or ()), *said.pop(name)]
+        for name in ("allow", "deny", "add_dir", "config")
+        if name in said
+    }
+    limits = [limit for limit in (options.max_cost, said.pop("max_cost", None)) if limit is not None]
+    own: dict[str, object] = {
+        **said,
+        **added,
+        "max_cost": min(limits, default=None),
+        "cd": os.path.join(options.cd, folder),
+    }
+    return argparse.Namespace(**{**vars(options), **own})
+
+
+def _sessions(options: argparse.Namespace, task: BatchTask) -> Sessions:
+    told = _told(options, task)
+    return sessions_of(*read_settings(told), told, interactive=False)
+
+
+def _refuse_changed(tasks: Sequence[BatchTask], journal: BatchJournal, *, retries: bool) -> None:
+    """Raises `UsageError` where another task has the id of one that is done."""
+    for task in tasks:
+        result, begun = journal.results.get(task.id), journal.begun.get(task.id)
+        is_kept = result is not None and not (retries and result["exit_code"] != 0)
+        if is_kept and begun is not None and begun.digest != task.digest:
+            raise UsageError(
+                f"line {task.line}: another task with the id `{task.id}` is done already, in `{journal.output}`; give "
+                "this one an id of its own, or another file with `--output`"
+            )
+
+
+def _print(result: BatchResult, output: Path, options: argparse.Namespace, arguments: Sequence[str]) -> None:
+    if options.json:
+        print_json(sys.stdout, {**asdict(result), "output": str(output)})
+        return
+    cost = f", {result.cost:.2f} USD" if result.cost else ""
+    failed = f", {result.failed} failed" if result.failed else ""
+    done = f"{result.answered} of {counted(result.tasks, 'task')} answered{failed}{cost}"
+    print(f"{done}; results: {visible_line(str(output))}")
+    again = visible_line(shlex.join(["ebb", "batch", *arguments]))
+    if result.left:
+        why = {"interrupted": "interrupted", "cost_limit": "stopped at `--max-cost`"}.get(result.end, "stopped")
+        said = f": {visible(result.message)}" if result.message else ""
+        raised = "with a higher `--max-cost`, " if result.end == "cost_limit" else ""
+        with suppress(OSError):
+            print(
+                f"ebb: {why}, {counted(result.left, 'task')} left{said}\nebb: go on with {raised}`{again}`",
+                file=sys.stderr,
+            )
+    elif result.failed:
+        print(f"ebb: `{again} --retry-failed` goes on with those that failed", file=sys.stderr)

@@ -1,0 +1,118 @@
+"""How a batch is told while it runs: on a terminal a bar and what runs, otherwise a line for each task that is over."""
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from functools import partial
+from typing import TYPE_CHECKING, TextIO
+
+from agent.events.session import Event, Noticed, RetryScheduled, ToolStarted
+from agent.headless.batch import BatchProgress
+from agent.headless.batch_task_run import TaskRun
+from tui.text.sanitise import visible_line
+
+if TYPE_CHECKING:  # types only: lines need no rich
+    from rich.console import Console, RenderableType
+
+MOST_SHOWN = 8
+"""Tasks that run and are shown."""
+
+
+@contextmanager
+def progress_on(err: TextIO, tasks: int, done: int) -> Iterator[BatchProgress]:
+    """What tells of a batch of so many tasks, of which some are done already, until it is over."""
+    if not err.isatty():
+        yield LineProgress(partial(_print_line, err), tasks, done)
+        return
+    from rich.console import Console  # noqa: PLC0415  # deferred: lines need no rich
+    from rich.live import Live  # noqa: PLC0415  # deferred: as above
+
+    console = Console(file=err)
+    progress = BarProgress(console, tasks, done)
+    with Live(get_renderable=progress.drawn, console=console, refresh_per_second=4, transient=True):
+        yield progress
+
+
+def _print_line(err: TextIO, text: str) -> None:
+    with suppress(OSError):  # a log that nobody takes, or a full disk, ends no batch
+        print(f"ebb: {text}", file=err, flush=True)
+
+
+class LineProgress:
+    """Tells of each task when it is over."""
+
+    def __init__(self, tell: Callable[[str], None], tasks: int, done: int) -> None:
+        """`tell` prints a line."""
+        self._tell = tell
+        self._tasks, self._done, self._failed, self._cost = tasks, done, 0, 0.0
+        self._told = set[str]()
+        if done:
+            self._tell(f"{done} of {tasks} are done already")
+
+    def begin(self, run: TaskRun, *, goes_on: bool) -> None:
+        """Nothing is told: it may be one of thousands."""
+
+    def show(self, run: TaskRun, event: Event) -> None:
+        if isinstance(event, Noticed) and event.text not in self._told:
+            self._told.add(event.text)  # what is so in each of a thousand tasks is told once
+            self._tell(visible_line(f"{run.task.id}: {event.text}"))
+
+    def end(self, run: TaskRun) -> None:
+        outcome = run.outcome
+        self._cost += outcome.cost or 0.0
+        self._done += run.is_done
+        self._failed += run.is_done and outcome.exit_code != 0
+        cost = f"  {outcome.cost:.3f} USD" if outcome.cost else ""
+        why = f"  {outcome.error.message}" if outcome.error is not None else ""
+        took = f"{time.time() - run.started:.1f} s"
+        line = f"[{self._done}/{self._tasks}] {run.task.id}  {outcome.stop_reason}  {took}{cost}{why}"
+        self._tell(visible_line(line))
+
+
+class BarProgress(LineProgress):
+    """Shows besides how far the batch is and what runs now."""
+
+    def __init__(self, console: "Console", tasks: int, done: int) -> None:
+        super().__init__(lambda text: console.print(text, markup=False, highlight=False), tasks, done)
+        self._first, self._started = done, time.monotonic()
+        self._running: dict[str, tuple[float, str]] = {}
+        """Since when each task runs that does, and what it does now, by its id."""
+
+    def begin(self, run: TaskRun, *, goes_on: bool) -> None:
+        self._running[run.task.id] = run.started, "goes on" if goes_on else "begins"
+
+    def show(self, run: TaskRun, event: Event) -> None:
+        super().show(run, event)
+        does = {ToolStarted: "name", RetryScheduled: "reason"}.get(type(event))
+        if does is not None:
+            self._running[run.task.id] = run.started, str(getattr(event, does))
+
+    def end(self, run: TaskRun) -> None:
+        self._running.pop(run.task.id, None)
+        super().end(run)
+
+    def drawn(self) -> "RenderableType":
+        """The lines at the end of the screen, as they are now."""
+        from rich.console import Group  # noqa: PLC0415  # deferred: lines need no rich
+        from rich.progress_bar import ProgressBar  # noqa: PLC0415  # deferred: as above
+        from rich.text import Text  # noqa: PLC0415  # deferred: as above
+
+        shown = list(self._running.items())[:MOST_SHOWN]
+        more = len(self._running) - len(shown)
+        lines = [f"  {id}  {does}  {time.time() - since:.0f} s" for id, (since, does) in shown]
+        return Group(
+            ProgressBar(self._tasks, self._done, width=50),
+            *(Text(visible_line(line), no_wrap=True, overflow="ellipsis") for line in (self._summary, *lines)),
+            *([Text(f"  and {more} more")] if more else []),
+        )
+
+    @property
+    def _summary(self) -> str:
+        """Counts, dollars, and how long it may take."""
+        parts = [f"{self._done} of {self._tasks}", f"{len(self._running)} running"]
+        parts += [f"{self._failed} failed"] if self._failed else []
+        parts += [f"{self._cost:.2f} USD"] if self._cost else []
+        if ended := self._done - self._first:
+            left = (time.monotonic() - self._started) / ended * (self._tasks - self._done)
+            parts.append(f"about {left / 60:.0f} min left" if left > 90 else f"about {left:.0f} s left")
+        return ", ".join(parts)
