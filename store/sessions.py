@@ -95,8 +95,7 @@ class SessionStore:
                 "newer", f"the session database `{self.path}` was made by a newer version; update this program"
             )
         if not self.is_read_only:
-            # Network file systems refuse WAL and answer with the mode that stays; the rollback journal works there.
-            self._db.execute("pragma journal_mode = wal")
+            self._use_log()
             self._db.execute("pragma synchronous = normal")
         self._db.execute("pragma foreign_keys = on")
         if version < len(MIGRATIONS):
@@ -105,6 +104,20 @@ class SessionStore:
             self._migrate()
         if self.is_read_only:
             self._db.execute("pragma query_only = on")
+
+    def _use_log(self) -> None:
+        """Has readers and a writer at once. Network file systems refuse that and answer with the mode that stays; the
+        rollback journal works there."""
+        end = time.monotonic() + self._patience / 1000
+        while True:
+            try:
+                self._db.execute("pragma journal_mode = wal")
+                return
+            except sqlite3.OperationalError as error:
+                # Of a new database, SQLite does not wait for others that do the same.
+                if error.sqlite_errorname != "SQLITE_BUSY" or time.monotonic() > end:
+                    raise
+                time.sleep(0.005)
 
     def _migrate(self) -> None:
         with self.transaction():

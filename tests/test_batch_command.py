@@ -189,7 +189,7 @@ def test_an_interrupted_batch_ends_in_order_and_goes_on(user: User) -> None:
         assert process.poll() is None
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=60)
-    assert (process.returncode, out.split(";")[0]) == (130, "0 of 3 tasks answered")
+    assert (process.returncode, out.split(";")[0]) == (130, "0 of 3 tasks answered"), err
     assert err.splitlines()[-2] == "ebb: interrupted, 3 tasks left"
     assert err.splitlines()[-1].startswith("ebb: go on with `ebb batch ")
     run = batch(user, "-m", user.script({"text": "Done."}))

@@ -47,7 +47,7 @@ class TaskRun:
     obstacle: str = ""
     """Why the batch cannot go on, if so."""
     held: str = ""
-    """Why its session cannot be gone on with now, if so: it is open elsewhere."""
+    """Why it cannot be gone on with now, if so: another program has its session, or the database."""
     _opened: Session | None = None
 
     @property
@@ -68,7 +68,7 @@ class TaskRun:
             await self._in_session(sessions, show)
         except StoreFailed as error:
             outcome.fail(error.code, str(error), error.exit_code)
-            if error.reason == "locked":
+            if error.reason in ("in use", "locked"):
                 outcome.end("interrupted")
                 self.held = str(error)
         except AgentError as error:

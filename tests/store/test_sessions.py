@@ -182,6 +182,28 @@ def test_two_writers_do_not_lose_each_other_s_messages(path: Path) -> None:
     store.close()
 
 
+def test_many_that_make_a_database_at_once_all_have_it(tmp_path: Path) -> None:
+    """SQLite itself waits for nobody when it begins a log."""
+    errors: list[Exception] = []
+
+    def open_one(path: Path, start: threading.Barrier) -> None:
+        start.wait()
+        try:
+            SessionStore(path).close()
+        except StoreError as error:
+            errors.append(error)
+
+    for number in range(10):
+        start = threading.Barrier(6)
+        path = tmp_path / str(number) / "sessions.db"
+        threads = [threading.Thread(target=open_one, args=(path, start)) for _ in range(6)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert errors == []
+
+
 def test_a_session_is_open_in_one_place_at_a_time(tmp_path: Path) -> None:
     first, second = SessionLock(tmp_path, "s"), SessionLock(tmp_path, "s")
     first.acquire()
