@@ -85,17 +85,25 @@ def test_a_task_has_options_of_its_own(user: User) -> None:
     (user.project / "sub").mkdir()
     write = calls({"name": "write", "arguments": {"path": "a.txt", "content": "hi"}})
     script = user.script(write, {"text": '{"ok": true}'})
+    (user.home / "slow.json").write_text('{"reply": [{"text": "one two", "pause_between": 60}]}')
+    slow = f"scripted/{user.home / 'slow.json'}"
     schema = {"type": "object", "required": ["ok"]}
     file_of(
         user,
         {"id": "may", "prompt": "go", "model": script, "cwd": "sub", "allow": ["write"], "output_schema": schema},
         {"id": "may not", "prompt": "go", "model": script, "permission_mode": "ask"},
+        {"id": "slow", "prompt": "go", "model": slow, "max_time": 0.5},
         {"id": "short", "prompt": "go", "model": script, "max_turns": 1, "config": ["agent.permission_mode=plan"]},
     )
     run = batch(user, "--permission-mode", "auto", "--deny", "write(b.txt)")
     assert run.code == 1
     ended = {result["id"]: (result["stop_reason"], result["exit_code"]) for result in results(user)}
-    assert ended == {"may": ("answered", 0), "may not": ("denied", 5), "short": ("step_limit", 6)}
+    assert ended == {
+        "may": ("answered", 0),
+        "may not": ("denied", 5),
+        "slow": ("time_limit", 6),
+        "short": ("step_limit", 6),
+    }
     assert (user.project / "sub" / "a.txt").read_text() == "hi"
     assert not (user.project / "a.txt").exists()
 
@@ -182,7 +190,7 @@ def test_the_budget_is_one_of_all_tasks_and_of_all_runs(user: User) -> None:
 
 def test_an_interrupted_batch_ends_in_order_and_goes_on(user: User) -> None:
     file_of(user, *({"id": n, "prompt": f"task {n}"} for n in range(3)))
-    script = user.script({"text": "one two three " * 50, "pause_between": 0.2})
+    script = user.script({"text": "one two three", "pause_between": 200})
     process = begun(user, "-m", script, "--jobs", "2")
     wait_for(user.home / "tasks.results.jsonl.journal", 1, process)
     while len(user.ebb("sessions", "list", "--json").lines) < 2:
@@ -248,7 +256,7 @@ def test_a_session_that_is_open_elsewhere_is_left_for_another_time(user: User) -
     file_of(user, {"id": "a", "prompt": "x"}, {"id": "b", "prompt": "y"})
     assert batch(user, "-m", user.script({"error": "bad_request"})).code == 1
     held = next(result["session"] for result in results(user) if result["id"] == "a")
-    script = user.script({"text": "word " * 100, "pause_between": 0.5})
+    script = user.script({"text": "one two three", "pause_between": 200})
     other = user.begin("-p", "z", "-r", held, "-m", script, "--output-format", "stream-json")
     assert other.stdout is not None
     with other.stdout:

@@ -66,6 +66,8 @@ class Batch:
     """Tasks at a time."""
     max_cost: float | None = None
     """US dollars of all tasks, those of earlier runs among them."""
+    max_time: float | None = None
+    """Seconds of each task that says nothing else."""
     running: list[TaskRun] = field(default_factory=list)
     _end: BatchEnd = "done"
     _message: str = ""
@@ -122,6 +124,7 @@ class Batch:
         goes_on = begun is not None and begun.digest == task.digest
         id = begun.session if begun is not None and goes_on else secrets.token_hex(ID_BYTES)
         run = TaskRun(task, id, was_stopped=task.id in self.journal.stopped, is_soon_over=self._is_spent)
+        run.max_time = task.options.get("max_time", self.max_time)
         self.running.append(run)
         try:
             if not goes_on:

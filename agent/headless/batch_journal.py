@@ -83,7 +83,9 @@ class BatchJournal:
         self.results[task.id] = result
 
     def reopen(self, *ids: str) -> None:
-        """These are not done: their results are taken out of the file, and their sessions go on."""
+        """These are not done: their results are taken out of the file, and their sessions go on, whatever they said
+        last."""
+        self.stop(*ids)
         kept = {id: result for id, result in self.results.items() if id not in ids}
         place = self.output.with_name(f".{self.output.name}.{os.getpid()}")
         try:

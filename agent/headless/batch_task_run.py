@@ -13,7 +13,7 @@ from agent.headless.answer_schema import read_answer
 from agent.headless.batch_tasks import BatchTask
 from agent.headless.json_output import result_json
 from agent.headless.result import RunOutcome
-from agent.headless.stop import RunStopper
+from agent.headless.stop import RunStopper, stopped_after
 from agent.headless.turns import Turns
 from agent.messages import Assistant, Conversation
 from agent.session import Session
@@ -38,6 +38,8 @@ class TaskRun:
     """The id of its session."""
     was_stopped: bool = False
     """It was interrupted before: the last reply in its session may be half of one."""
+    max_time: float | None = None
+    """Seconds that it may take."""
     stop: RunStopper = field(default_factory=RunStopper)
     outcome: RunOutcome = field(default_factory=RunOutcome)
     started: float = field(default_factory=time.time)
@@ -65,7 +67,8 @@ class TaskRun:
         outcome = self.outcome
         outcome.session = self.session
         try:
-            await self._in_session(sessions, show)
+            with stopped_after(self.stop, self.max_time):
+                await self._in_session(sessions, show)
         except StoreFailed as error:
             outcome.fail(error.code, str(error), error.exit_code)
             if error.reason in ("in use", "locked"):
@@ -76,6 +79,8 @@ class TaskRun:
         except Exception as error:  # noqa: BLE001  # a fault of the program ends one task, and is told as its result
             fault = crashed(error, sessions.config.folders.logs, tuple(secrets_of(sessions.config, os.environ)))
             outcome.fail(fault.code, str(fault), fault.exit_code)
+        if outcome.stop_reason == "interrupted":
+            outcome.end(self.stop.cause)
         if outcome.error is not None and outcome.error.code in _ALL_FAIL:
             self.obstacle = outcome.error.message
 
@@ -106,7 +111,7 @@ class TaskRun:
             else:
                 # A session may be stored before anything is said in it.
                 prompt = GO_ON if session.history.messages else self.task.prompt
-                await Turns(session, outcome, heard, self.task.schema).answer(prompt)
+                await Turns(session, outcome, heard, self.stop, self.task.schema).answer(prompt)
         finally:
             outcome.usage, outcome.cost = session.spent.usage, session.cost
             await session.close()

@@ -58,6 +58,7 @@ OPTIONS: Mapping[str, tuple[Callable[[object], bool], str]] = {
     "add_dir": (_is_texts, "a list of folders"),
     "max_turns": (_is_count, "a whole number above 0"),
     "max_cost": (_is_amount, "dollars above 0"),
+    "max_time": (_is_amount, "seconds above 0"),
     "config": (_is_texts, "a list of KEY=VALUE"),
     "output_schema": (lambda value: isinstance(value, dict), "a JSON Schema, as an object"),
 }

@@ -21,6 +21,7 @@ from tools.files.bounded import beginning_of
 from tools.outputs.extent import counted
 from tui.cli.arguments import parsed, parser_of, read_settings, sessions_of
 from tui.cli.batch_progress import progress_on
+from tui.cli.headless import seconds
 from tui.text.sanitise import visible, visible_line
 
 JOBS = 4
@@ -37,8 +38,8 @@ def run(arguments: Sequence[str]) -> int:
     parser = parser_of(
         "batch",
         "Does the tasks of a file, a JSON object a line with `prompt` and, if you like, `id`, `model`, `cwd`, "
-        "`permission_mode`, `allow`, `deny`, `add_dir`, `max_turns`, `max_cost`, `config` and `output_schema`. Each "
-        "result is a line of another file. Run it again after it was stopped or killed, and it goes on: each task is "
+        "`permission_mode`, `allow`, `deny`, `add_dir`, `max_turns`, `max_time`, `max_cost`, `config` and "
+        "`output_schema`. Each result is a line of another file. Run it again after it was stopped or killed, and it goes on: each task is "
         "done once.",
         "What is given here holds for all tasks; a task's own model, mode and limits come before it, its rules and "
         "settings are added.",
@@ -50,6 +51,7 @@ def run(arguments: Sequence[str]) -> int:
     total = "dollars of all tasks after which no request is made"
     parser.add_argument("--max-cost", type=float, metavar="USD", help=total)
     parser.add_argument("--max-turns", type=int, metavar="N", help="requests that each task may make")
+    parser.add_argument("--max-time", metavar="SECONDS", help="seconds after which a task is stopped")
     again = "go on with the tasks that ended with another exit code than 0"
     parser.add_argument("--retry-failed", action="store_true", help=again)
     parser.add_argument("--permission-mode", choices=("ask", "accept-edits", "plan", "auto"), help="what may run")
@@ -60,7 +62,7 @@ def run(arguments: Sequence[str]) -> int:
     parser.add_argument("--trust", action="store_true", help="have the servers that projects declare, unasked")
     options = parsed(parser, arguments, "one JSON object")
     root, config = read_settings(options)
-    output = _output(options)
+    output, max_time = _output(options), seconds(options.max_time)
     tasks = _tasks(options, root)
     print_nothing(config.folders.logs)
     with opened_journal(output) as journal:
@@ -72,7 +74,14 @@ def run(arguments: Sequence[str]) -> int:
         with progress_on(sys.stderr, len(tasks), len(tasks) - left) as progress:
             store = sessions_of(root, config, options, interactive=False)
             batch = Batch(
-                tasks, journal, lambda task: _sessions(options, task), store, progress, options.jobs, options.max_cost
+                tasks,
+                journal,
+                lambda task: _sessions(options, task),
+                store,
+                progress,
+                options.jobs,
+                options.max_cost,
+                max_time,
             )
             result = asyncio.run(batch.run())
     _print(result, output, options, arguments)
@@ -130,7 +139,7 @@ def _problem(options: argparse.Namespace, root: Path, task: BatchTask) -> str:
 def _told(options: argparse.Namespace, task: BatchTask) -> argparse.Namespace:
     """The flags for one task: its own where it has some."""
     said = dict(task.options)
-    folder = said.pop("cwd", "")
+    folder, _ = said.pop("cwd", ""), said.pop("max_time", None)
     added: dict[str, object] = {
         name: [*(getattr(options, name) or ()), *said.pop(name)]
         for name in ("allow", "deny", "add_dir", "config")

@@ -1,5 +1,6 @@
 """How a batch is told while it runs: on a terminal a bar and what runs, otherwise a line for each task that is over."""
 
+import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -21,7 +22,7 @@ MOST_SHOWN = 8
 @contextmanager
 def progress_on(err: TextIO, tasks: int, done: int) -> Iterator[BatchProgress]:
     """What tells of a batch of so many tasks, of which some are done already, until it is over."""
-    if not err.isatty():
+    if not err.isatty() or os.environ.get("TERM", "dumb") == "dumb":
         yield LineProgress(partial(_print_line, err), tasks, done)
         return
     from rich.console import Console  # noqa: PLC0415  # deferred: lines need no rich

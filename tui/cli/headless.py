@@ -26,7 +26,7 @@ def run(options: argparse.Namespace) -> int:
         resume,
         piped,
         session_id=_session_id(options.session_id, resume),
-        max_time=_seconds(options.max_time),
+        max_time=seconds(options.max_time),
         answer_file=Path(options.output_last_message) if options.output_last_message is not None else None,
         is_quiet=options.quiet,
         is_verbose=options.verbose,
@@ -52,7 +52,7 @@ def _joined(parts: Sequence[str]) -> str:
     return "\n\n".join(part.strip("\n") for part in parts if part.strip())
 
 
-def _seconds(text: str | None) -> float | None:
+def seconds(text: str | None) -> float | None:
     if text is None:
         return None
     try:

@@ -70,6 +70,7 @@ def test_failed_tasks_are_opened_again_with_their_sessions(tmp_path: Path) -> No
     with opened_journal(output) as journal:
         assert journal.results == {"t0": result(first), "t1": result(second)}
         assert journal.begun["t1"].session == "s1"
+        assert journal.stopped == {"t1", "t2"}
     assert sorted(path.name for path in tmp_path.iterdir()) == ["out.jsonl", "out.jsonl.journal"]
 
 
