@@ -21,6 +21,7 @@ else:
     from backports import zstd
 
 from store.errors import StoreError, explained, translated
+from store.open_databases import OpenDatabase, is_open_here, opening
 
 FRAME = 1 << 18
 """Bytes of files that are compressed together."""
@@ -76,9 +77,14 @@ class CheckpointStore:
         with explained(path.parent):
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             path.parent.chmod(0o700)
-            os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600))
+        with opening:
+            if not is_open_here(path):
+                with explained(path.parent):
+                    os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600))
+            with self._translated():
+                self._db = sqlite3.connect(path, isolation_level=None, timeout=busy_timeout, factory=OpenDatabase)
+                self._db.note(path)
         with self._translated():
-            self._db = sqlite3.connect(path, isolation_level=None, timeout=busy_timeout)
             try:
                 self._prepare()
             except BaseException:

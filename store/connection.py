@@ -17,6 +17,7 @@ from pathlib import Path
 from store.digests import message_digest
 from store.errors import StoreError, translated
 from store.migrations import MIGRATIONS
+from store.open_databases import OpenDatabase, is_open_here
 
 _LOG_HEADER = 32
 _SHARED_BYTES = (0x40000002, 510)
@@ -31,13 +32,11 @@ BACKUPS = 2
 """Copies from before migrations that stay, the newest."""
 
 
-class _Connection(sqlite3.Connection):
-    """One whose end something else can wait for."""
-
-
-def connected(path: Path | str, timeout: float, *, uri: bool = False) -> sqlite3.Connection:
+def connected(path: Path | str, timeout: float, *, uri: bool = False) -> OpenDatabase:
     """A connection. Bytes of a text that are no UTF-8 are replaced: they are damage that is found by digests."""
-    db = sqlite3.connect(path, isolation_level=None, timeout=timeout, uri=uri, factory=_Connection)
+    db = sqlite3.connect(path, isolation_level=None, timeout=timeout, uri=uri, factory=OpenDatabase)
+    if isinstance(path, Path):
+        db.note(path)
     db.create_function("message_digest", 2, message_digest, deterministic=True)
     db.text_factory = partial(str, encoding="utf-8", errors="replace")
     return db
@@ -45,7 +44,9 @@ def connected(path: Path | str, timeout: float, *, uri: bool = False) -> sqlite3
 
 def make_file(path: Path) -> bool:
     """Whether the database can be written; it is made when it is not there. Raises `StoreError` when it can be neither
-    made nor read, and when its log has to be saved first."""
+    made nor read, and when its log has to be saved first. One that is open here is not touched."""
+    if is_open_here(path):
+        return os.access(path.parent, os.W_OK)
     refuse_damaged_log(path)
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -60,7 +61,9 @@ def make_file(path: Path) -> bool:
 
 def refuse_damaged_log(path: Path) -> None:
     """Raises `StoreError` when SQLite would drop transactions that the log of a database still holds: behind a damage
-    in it, or because the database itself is gone."""
+    in it, or because the database itself is gone. One that is open here was looked at then."""
+    if is_open_here(path):
+        return
     log = path.with_name(f"{path.name}-wal")
     try:
         if not log.is_file() or log.stat().st_size <= _LOG_HEADER or (path.exists() and is_held(path)):

@@ -12,6 +12,7 @@ from store.connection import back_up, connected, connected_to_copy, connected_to
 from store.digests import is_as_written
 from store.errors import StoreError, found_no_room, translated
 from store.migrations import MIGRATIONS
+from store.open_databases import opening
 from store.session_rows import (
     FactRow,
     MessageRow,
@@ -64,18 +65,14 @@ class SessionStore:
         too large for it; seconds to wait for another process's transaction."""
         self.path = path
         self.blobs = blobs
-        self.is_read_only = isinstance(path, Path) and not make_file(path)
+        self.is_read_only = False
         """Whether nothing can be written: neither the database nor a file beside it."""
         self.obstacle = "it can only be read"
         self._is_copied = False
         self._patience = round(busy_timeout * 1000)
         self.told: str = ""
         """What opening it did that its user should know of."""
-        if isinstance(path, Path) and self.is_read_only:
-            self._db = connected_to_read(path, busy_timeout)
-        else:
-            with translated(path):
-                self._db = connected(path, busy_timeout)
+        self._db = self._connected(busy_timeout)
         try:
             with translated(path):
                 self._set_up()
@@ -87,6 +84,14 @@ class SessionStore:
             self._db = connected_to_read(Path(path), busy_timeout)
             with translated(path):
                 self._set_up()
+
+    def _connected(self, busy_timeout: float) -> sqlite3.Connection:
+        with opening:
+            self.is_read_only = isinstance(self.path, Path) and not make_file(self.path)
+            if isinstance(self.path, Path) and self.is_read_only:
+                return connected_to_read(self.path, busy_timeout)
+            with translated(self.path):
+                return connected(self.path, busy_timeout)
 
     def _set_up(self) -> None:
         version: int = self._db.execute("pragma user_version").fetchone()[0]

@@ -39,8 +39,8 @@ def run(arguments: Sequence[str]) -> int:
         "batch",
         "Does the tasks of a file, a JSON object a line with `prompt` and, if you like, `id`, `model`, `cwd`, "
         "`permission_mode`, `allow`, `deny`, `add_dir`, `max_turns`, `max_time`, `max_cost`, `config` and "
-        "`output_schema`. Each result is a line of another file. Run it again after it was stopped or killed, and it goes on: each task is "
-        "done once.",
+        "`output_schema`. Each result is a line of another file. Run it again after it was stopped or killed, and it "
+        "goes on: each task is done once.",
         "What is given here holds for all tasks; a task's own model, mode and limits come before it, its rules and "
         "settings are added.",
     )
