@@ -189,10 +189,11 @@ def parser_of(command: str, description: str, epilog: str | None = None) -> argp
 
 
 def parsed(parser: argparse.ArgumentParser, arguments: Sequence[str], prints: str) -> argparse.Namespace:
-    """The arguments of a subcommand, with those that all have. `prints`: what `--json` has it print."""
+    """The arguments of a subcommand, with those that all have, in whatever order flags and words stand. `prints`: what
+    `--json` has it print."""
     parser.add_argument("--json", action="store_true", help=f"print {prints}")
     add_common(parser)
-    return parser.parse_args(arguments)
+    return parser.parse_intermixed_args(arguments)
 
 
 def add_common(parser: argparse.ArgumentParser) -> None:

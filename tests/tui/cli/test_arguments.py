@@ -1,7 +1,10 @@
 """Arguments before they are parsed."""
 
+from pathlib import Path
+
 import pytest
 
+from tests.kit.user import User
 from tui.cli.arguments import make_parser, with_resume
 
 
@@ -25,3 +28,14 @@ from tui.cli.arguments import make_parser, with_resume
 def test_the_word_after_resume_is_an_id_or_a_prompt(arguments: list[str], pick: str | None, words: list[str]) -> None:
     options = make_parser().parse_args(with_resume(arguments))
     assert (options.pick, options.words) == (pick, words)
+
+
+def test_flags_and_words_of_a_subcommand_stand_in_any_order(tmp_path: Path) -> None:
+    user = User(tmp_path)
+    session = str(user.ask({"text": "ok"}).result["session"])
+    orders = (("show", session, "--json"), ("show", "--json", session), ("--json", "show", session))
+    first, *others = (user.ebb("sessions", *words) for words in orders)
+    assert (first.code, first.lines[0]["role"]) == (0, "user")
+    assert [each.out for each in others] == [first.out] * 2
+    refused = user.ebb("sessions", "show", "--json", session, "r1", "more")
+    assert (refused.code, refused.err.splitlines()[-1]) == (2, "ebb sessions: error: unrecognized arguments: more")
