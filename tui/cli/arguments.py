@@ -188,12 +188,14 @@ def parser_of(command: str, description: str, epilog: str | None = None) -> argp
     return CliArguments(prog=f"ebb {command}", description=description, epilog=epilog, allow_abbrev=False)
 
 
-def parsed(parser: argparse.ArgumentParser, arguments: Sequence[str], prints: str) -> argparse.Namespace:
+def parsed(
+    parser: argparse.ArgumentParser, arguments: Sequence[str], prints: str, *, has_one_word: bool = False
+) -> argparse.Namespace:
     """The arguments of a subcommand, with those that all have, in whatever order flags and words stand. `prints`: what
-    `--json` has it print."""
+    `--json` has it print. `has_one_word`: it takes one word at most, for which argparse knows the order."""
     parser.add_argument("--json", action="store_true", help=f"print {prints}")
     add_common(parser)
-    return parser.parse_intermixed_args(arguments)
+    return parser.parse_args(arguments) if has_one_word else parser.parse_intermixed_args(arguments)
 
 
 def add_common(parser: argparse.ArgumentParser) -> None:

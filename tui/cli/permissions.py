@@ -50,7 +50,7 @@ def run(arguments: Sequence[str]) -> int:
     wanted.add_argument("--host", metavar="HOST[:PORT]", help="what commands and web_fetch want to reach")
     parser.add_argument("--rules", metavar="FILE", help="`allow` and `deny` of this TOML file, in place of yours")
     parser.add_argument("--mode", choices=MODES, help="another mode than yours")
-    options = parsed(parser, rest, "one JSON object")
+    options = parsed(parser, rest, "one JSON object", has_one_word=True)
     return _test(options)
 
 
