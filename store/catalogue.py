@@ -12,6 +12,8 @@ TAG = "tag"
 """The kind of the facts that are the user's words for a session; each one's key is the word."""
 
 _TAGGED = f"exists (select 1 from situation where session = s.id and kind = '{TAG}' and"
+_AT_ONCE = 500
+"""Sessions that one statement names."""
 _WILD = str.maketrans({sign: f"\\{sign}" for sign in "\\%_"})
 
 
@@ -28,6 +30,20 @@ class ListedRow:
     """Where it comes from, where it was not begun here."""
     tags: tuple[str, ...] = ()
     """In the order of their signs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Which sessions: those for which all of it is true. Those of agents are in it with the ones that sent them off."""
+
+    project: str | None = None
+    """The folder of theirs; None for any."""
+    before: float | None = None
+    """Nothing has happened in it since then, in Unix seconds."""
+    tags: tuple[str, ...] = ()
+    untagged: bool = False
+    unanswered: bool = False
+    """No model has said anything in it."""
 
 
 class Catalogue:
@@ -74,8 +90,34 @@ class Catalogue:
         return tuple(found[id] for id in ids if id in found)
 
     def owned(self, ids: tuple[str, ...]) -> tuple[ListedRow, ...]:
-        """The sessions that agents of these have had, the newest first."""
-        return self._read(f"s.owner in ({', '.join('?' * len(ids))})", list(ids), -1)
+        """The sessions that agents of these have had, the newest first of each few hundred."""
+        return tuple(
+            row
+            for start in range(0, len(ids), _AT_ONCE)
+            for row in self._read(
+                f"s.owner in ({', '.join('?' * len(ids[start : start + _AT_ONCE]))})",
+                list(ids[start : start + _AT_ONCE]),
+                -1,
+            )
+        )
+
+    def selected(self, wanted: Selection) -> tuple[ListedRow, ...]:
+        """The sessions of a selection, the newest first."""
+        clause, values = "s.owner is null", list[object]()
+        if wanted.project is not None:
+            clause += " and s.project = ?"
+            values.append(wanted.project)
+        if wanted.before is not None:
+            clause += " and s.updated < ?"
+            values.append(wanted.before)
+        for tag in wanted.tags:
+            clause += f" and {_TAGGED} key = ?)"
+            values.append(tag)
+        if wanted.untagged:
+            clause += f" and not {_TAGGED} 1)"
+        if wanted.unanswered:
+            clause += " and not exists (select 1 from messages where session = s.id and role = 'assistant')"
+        return self._read(clause, values, -1)
 
     def tags(self) -> tuple[tuple[str, int], ...]:
         """Every tag with how many sessions have it, in the order of their signs."""

@@ -50,7 +50,7 @@ def started(home: Path, where: str, *arguments: str) -> tuple[int, str]:
         ("agent.headless.run", ["-p", "hi", "-m", "scripted/none.json"]),
         ("agent.compose", ["-p", "hi", "-m", "scripted/none.json"]),
         ("tui.cli.start", []),
-        ("agent.archive.library", ["sessions"]),
+        ("tui.cli.sessions", ["sessions"]),
         ("the end", ["config"]),
     ],
 )  # fmt: skip
@@ -59,7 +59,14 @@ def test_ctrl_c_ends_it_without_a_word(tmp_path: Path, where: str, arguments: li
 
 
 @pytest.mark.parametrize(
-    ("where", "arguments"), [("store.sessions", ["sessions"]), ("tui.cli.mcp", ["mcp", "list"]), ("tui.cli.doctor", [])]
+    ("where", "arguments"),
+    [
+        ("store.sessions", ["sessions"]),
+        ("agent.archive.session_page", ["sessions"]),
+        ("agent.archive.library", ["sessions", "fork", "ab"]),
+        ("tui.cli.mcp", ["mcp", "list"]),
+        ("tui.cli.doctor", []),
+    ],
 )
 def test_a_command_that_has_begun_puts_in_order_what_it_has(tmp_path: Path, where: str, arguments: list[str]) -> None:
     assert started(tmp_path, where, *(arguments or ["doctor"])) in ((130, ""), (-signal.SIGINT, ""))

@@ -5,11 +5,11 @@ import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, replace
-from itertools import groupby
 
 from agent.archive.excerpt import excerpt
 from agent.archive.fork import fork_session
 from agent.archive.indexer import SECONDS, Indexer
+from agent.archive.session_page import agents_of, listed_info, with_agents
 from agent.archive.tags import MOST_TAGS
 from agent.archive.tree import Tree, tree_of
 from agent.errors import UsageError
@@ -19,7 +19,7 @@ from agent.records.session_lookup import SessionInfo, find_session, info_of
 from agent.records.store_access import forget
 from agent.records.store_thread import StoreThread
 from store.archive import ArchiveStore
-from store.catalogue import TAG, Catalogue, ListedRow
+from store.catalogue import TAG, Catalogue
 from store.forks import Forks
 from store.queries import Wanted, pieces_of
 from store.session_rows import SessionRow
@@ -77,14 +77,11 @@ class Library:
         project = None if everywhere else self._project
         place = None if after is None else (after.updated_at, after.place)
         rows = await self._thread.run(self._catalogue.page, project, limit, place, tuple(words.split()), tags)
-        agents = await self.agents(*(row.session.id for row in rows))
-        by_owner = {owner: tuple(theirs) for owner, theirs in groupby(agents, lambda agent: agent.owner)}
-        return tuple(replace(_info(row), agents=by_owner.get(row.session.id, ())) for row in rows)
+        return await self._thread.run(with_agents, self._catalogue, rows)
 
     async def agents(self, *ids: str) -> tuple[SessionInfo, ...]:
         """The sessions that agents of these sessions have had, those of one after the other, the newest first."""
-        rows = await self._thread.run(self._catalogue.owned, ids)
-        return tuple(sorted(map(_info, rows), key=lambda agent: agent.owner))
+        return await self._thread.run(agents_of, self._catalogue, ids)
 
     async def search(
         self, words: str, *, everywhere: bool = False, told: OnProgress = no_progress
@@ -101,7 +98,7 @@ class Library:
         for match in matches:
             said.setdefault(match.session, excerpt(match.document.text, pieces, EXCERPT))
         rows = await self._thread.run(self._catalogue.these, tuple(said))
-        return tuple(SessionMatch(_info(row), said[row.session.id]) for row in rows if not row.session.is_unused)
+        return tuple(SessionMatch(listed_info(row), said[row.session.id]) for row in rows if not row.session.is_unused)
 
     async def last_said(self, id: str, count: int) -> tuple[Message, ...]:
         """The last messages of a session, in order."""
@@ -184,7 +181,3 @@ class Library:
 
     async def _find(self, prefix: str) -> SessionRow:
         return await self._thread.run(find_session, self._store, prefix, self._project)
-
-
-def _info(row: ListedRow) -> SessionInfo:
-    return info_of(row.session, row.cost, row.place, row.origin, row.tags)

@@ -1,12 +1,12 @@
 """JSON on standard output: an object a line, for each event and for what a run has come to."""
 
-import json
 import re
 from collections.abc import Mapping
 from dataclasses import asdict
 from typing import TextIO
 
 from agent.events.session import AgentActivity
+from agent.headless.json_line import print_json as print_json
 from agent.headless.progress import Progress
 from agent.headless.result import RunOutcome, RunResult
 from agent.headless.stream_events import RunStarted, Shown
@@ -27,20 +27,6 @@ def event_type(kind: type[object]) -> str:
     if kind in _OTHER_TYPES:
         return _OTHER_TYPES[kind]
     return re.sub(r"(?<!^)(?=[A-Z])", "_", kind.__name__).lower()
-
-
-def print_json(out: TextIO, value: Mapping[str, object]) -> None:
-    """Prints an object on one line, in escapes when the output's encoding lacks one of its characters, or when it is a
-    terminal, which one of them could steer."""
-    text = json.dumps(value, ensure_ascii=False)
-    if out.isatty() and not text.isprintable():
-        text = json.dumps(value)
-    try:
-        text.encode(out.encoding or "utf-8")
-    except UnicodeEncodeError:
-        text = json.dumps(value)
-    out.write(text + "\n")
-    out.flush()
 
 
 def result_json(result: RunResult) -> dict[str, object]:

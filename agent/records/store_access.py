@@ -6,15 +6,17 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from agent.config.values import Config, Folders
 from agent.errors import StoreFailed
-from agent.records.garbage import remove_garbage
-from agent.records.store_thread import StoreThread
 from store.blobs import Blobs
 from store.errors import StoreError
 from store.locks import SessionLock
 from store.sessions import SessionStore
+
+if TYPE_CHECKING:  # a type only: a list of sessions is read in no thread of its own
+    from agent.records.store_thread import StoreThread
 
 DAY = 86_400.0
 
@@ -44,38 +46,55 @@ def opened_store(folders: Folders) -> Iterator[SessionStore]:
         raise StoreFailed(str(error), error.reason) from error
 
 
-async def forget(thread: StoreThread, store: SessionStore, session: str, *, is_copy: bool = False) -> None:
+async def forget(thread: "StoreThread", store: SessionStore, session: str, *, is_copy: bool = False) -> None:
     """Deletes a session with all that a search finds of it. `is_copy`: all that was said in it was said elsewhere, too,
     so the words of the index stay, which take long to be collected again."""
+    await thread.run(forget_rows, store, session)
+    if not is_copy:
+        await thread.run(forget_words, store)
+
+
+def forget_rows(store: SessionStore, session: str) -> None:
+    """Deletes a session with all that a search finds of it but its words. Raises `StoreError`."""
     from store.search import SearchIndex  # noqa: PLC0415  # deferred: most runs look nothing up
 
-    index = SearchIndex(store)
     try:
-        await thread.run(store.delete, session)
-    except StoreFailed as error:
+        store.delete(session)
+    except StoreError as error:
         if error.reason not in ("corrupt", "unreadable"):
             raise
-        await thread.run(index.rebuild)  # a damaged index must not keep a session from going
-        await thread.run(store.delete, session)
-    if not is_copy:
-        await thread.run(index.forget_words)
+        SearchIndex(store).rebuild()  # a damaged index must not keep a session from going
+        store.delete(session)
 
 
-async def tidy(thread: StoreThread, store: SessionStore, config: Config, *, ephemeral: bool) -> None:
-    """Removes garbage by its age and size, where the user wants that, and once a day kept bytes that nobody needs."""
-    blobs = store.blobs
+def forget_words(store: SessionStore) -> None:
+    """Forgets the words of the index, once sessions are deleted that may have held them alone. Raises `StoreError`."""
+    from store.search import SearchIndex  # noqa: PLC0415  # deferred: as above
+
+    SearchIndex(store).forget_words()
+
+
+async def tidy(thread: "StoreThread", store: SessionStore, config: Config, *, ephemeral: bool) -> None:
+    """As `tidy_store`. Of an ephemeral store everything goes."""
+    if not ephemeral:
+        await thread.run(tidy_store, store, config)
+    elif store.blobs is not None:
+        shutil.rmtree(store.blobs.folder, ignore_errors=True)
+
+
+def tidy_store(store: SessionStore, config: Config) -> None:
+    """Removes garbage by its age and size, where the user wants that, and once a day kept bytes that nobody needs. To
+    be called in the thread of the store."""
+    blobs, age, most = store.blobs, config.archive_max_age, config.archive_max_bytes
     if blobs is None or store.is_read_only:
         return
-    if ephemeral:
-        shutil.rmtree(blobs.folder, ignore_errors=True)
-        return
-    age, locks = config.archive_max_age, config.folders.data / "locks"
-    with suppress(StoreFailed, OSError):  # what is not removed today is removed another day
-        if age is not None or config.archive_max_bytes is not None:
+    with suppress(StoreError, OSError):  # what is not removed today is removed another day
+        has_limits = age is not None or most is not None
+        if has_limits or _is_due(blobs.folder):
+            from agent.records.garbage import remove_garbage  # noqa: PLC0415  # deferred: most runs have nothing to remove
+
             oldest = None if age is None else time.time() - age * DAY
-            await thread.run(remove_garbage, store, locks, older_than=oldest, most_bytes=config.archive_max_bytes)
-        elif _is_due(blobs.folder):
-            await thread.run(remove_garbage, store, locks)
+            remove_garbage(store, config.folders.data / "locks", older_than=oldest, most_bytes=most)
 
 
 def _is_due(folder: Path) -> bool:

@@ -4,7 +4,7 @@ import sys
 from collections.abc import Sequence
 
 from agent.extensions.trust import FolderTrust
-from agent.headless.json_output import print_json
+from agent.headless.json_line import print_json
 from agent.hooks.approval import standing, trust_of_user
 from agent.hooks.declared import declared_hooks
 from tui.cli.arguments import parsed, parser_of, read_settings

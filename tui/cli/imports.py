@@ -13,7 +13,7 @@ from typing import get_args
 
 from agent.config.values import Config
 from agent.errors import StoreFailed, UsageError
-from agent.headless.json_output import print_json
+from agent.headless.json_line import print_json
 from agent.imports.places import AGENTS, AgentName, agent_folders
 from agent.imports.transcript import Transcript, Troubles, counts_line
 from agent.imports.transcripts import (

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from agent.config.options import PROVIDERS
 from agent.config.values import Config
 from agent.errors import UsageError
-from agent.headless.json_output import print_json
+from agent.headless.json_line import print_json
 from agent.providers.keys import LONGEST, KeyStore, checked_key, origin_of
 from agent.providers.setup import address_of, key_variable
 from tui.cli.arguments import parsed, parser_of, read_settings

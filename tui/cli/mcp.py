@@ -15,7 +15,7 @@ from agent.context.estimate import estimate_tools
 from agent.errors import ConfigError, LoginNeeded, ServerFailed, UsageError
 from agent.extensions.trust import FolderTrust
 from agent.extensions.trust_question import item_question
-from agent.headless.json_output import print_json
+from agent.headless.json_line import print_json
 from agent.mcp.approvals import ToolApproval, digests_of, item_of, terms, tools_question
 from agent.mcp.declared import Declared, Unusable, declared_servers
 from agent.mcp.manage import (

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 
 from agent.config.values import Config
-from agent.headless.json_output import print_json
+from agent.headless.json_line import print_json
 from agent.imports.places import agent_folders
 from agent.imports.servers import ServerOffer, chosen_offers, server_offers, why_not, write_offer
 from tools.mcp.spec import ServerSpec

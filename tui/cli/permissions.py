@@ -13,7 +13,7 @@ from agent.calls.project_rules import ProjectRules
 from agent.calls.reach import ruling_on
 from agent.config.options import MODES
 from agent.errors import UsageError
-from agent.headless.json_output import print_json
+from agent.headless.json_line import print_json
 from agent.session_settings import mode_of, policy_of, why_unheld
 from tools.base import ToolError, Workspace
 from tools.bash import Bash

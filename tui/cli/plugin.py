@@ -8,7 +8,7 @@ from agent.config.values import Config
 from agent.extensions.plugin_contents import PluginContents, contents_of
 from agent.extensions.plugin_source import copied
 from agent.extensions.plugins import Plugin, PluginStore
-from agent.headless.json_output import print_json
+from agent.headless.json_line import print_json
 from tui.cli.arguments import agrees, parsed, parser_of, read_settings
 from tui.text.sanitise import visible_line
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 
 from agent.errors import ReferenceFailed
-from agent.headless.json_output import print_json
+from agent.headless.json_line import print_json
 from tools.base import ToolError
 from tools.outputs.recalled import Memory, RecalledItem, RecallQuery
 from tools.outputs.stored import KeptContent

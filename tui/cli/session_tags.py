@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 
 from agent.archive.tags import tags_named
-from agent.headless.json_output import print_json
+from agent.headless.json_line import print_json
 from agent.records.session_lookup import SessionInfo
 from tui.cli.arguments import open_sessions, parsed, parser_of
 from tui.text.sanitise import visible_line

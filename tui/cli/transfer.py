@@ -9,7 +9,7 @@ from typing import BinaryIO, cast
 
 from agent.archive.export import default_name, export_session, import_session
 from agent.errors import UsageError
-from agent.headless.json_output import print_json
+from agent.headless.json_line import print_json
 from agent.providers.keys import with_kept_keys
 from tools.outputs.extent import counted
 from tui.cli.arguments import parsed, parser_of, read_settings

@@ -11,7 +11,7 @@ from agent.extensions.custom_commands import find_commands
 from agent.extensions.skills import find_skills
 from agent.extensions.trust import FolderTrust, Item
 from agent.extensions.trust_question import folder_question
-from agent.headless.json_output import print_json
+from agent.headless.json_line import print_json
 from agent.hooks.declared import declared_hooks
 from agent.lsp.find import language_server_items
 from agent.mcp.approvals import item_of

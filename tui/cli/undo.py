@@ -10,7 +10,7 @@ from agent.checkpoints.project import ProjectCheckpoints
 from agent.checkpoints.session_checkpoints import open_project
 from agent.checkpoints.undo_points import PointKind, UndoPoint, chosen_point
 from agent.errors import RestoreFailed, UsageError
-from agent.headless.json_output import print_json
+from agent.headless.json_line import print_json
 from tools.outputs.extent import counted
 from tui.cli.arguments import parsed, parser_of, told_settings
 from tui.text.sanitise import visible_line

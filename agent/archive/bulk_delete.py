@@ -1,0 +1,107 @@
+"""Many stored sessions deleted at once: which they are, and each that nobody has open taken away with all it kept."""
+
+import shutil
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+
+from agent.archive.session_page import agents_of, with_agents
+from agent.config.values import Config
+from agent.errors import StoreFailed
+from agent.records.session_lookup import SessionInfo, find_session, project_of
+from agent.records.store_access import forget_rows, forget_words, lock_session, opened_store, outputs_folder
+from store.archive import ArchiveStore
+from store.catalogue import Catalogue, Selection
+from store.locks import is_open
+from store.sessions import SessionStore
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A session that is not deleted."""
+
+    info: SessionInfo
+    why: str
+
+
+OPEN = "it is open"
+
+
+def selected_sessions(
+    config: Config,
+    *,
+    project: str | None,
+    before: float | None = None,
+    tags: tuple[str, ...] = (),
+    untagged: bool = False,
+    unanswered: bool = False,
+) -> tuple[tuple[SessionInfo, ...], tuple[Kept, ...]]:
+    """The sessions of a folder, or of all, for which all of it is true, the newest first; and those of them that are
+    open, they or their agents, and so stay. `before`: nothing has happened in it since then, in Unix seconds;
+    `unanswered`: no model has said anything in it. Raises `AgentError`."""
+    wanted = Selection(project, before, tags, untagged, unanswered)
+    with opened_store(config.folders) as store:
+        catalogue = Catalogue(store)
+        found = with_agents(catalogue, catalogue.selected(wanted))
+    locks = config.folders.data / "locks"
+    running = {info.id for info in found if any(is_open(locks, id) for id in _ids(info))}
+    free = tuple(info for info in found if info.id not in running)
+    return free, tuple(Kept(info, OPEN) for info in found if info.id in running)
+
+
+def named_sessions(config: Config, prefixes: Iterable[str]) -> tuple[SessionInfo, ...]:
+    """The sessions whose ids start so, each once. Raises `AgentError`, also where one is meant by none or several."""
+    with opened_store(config.folders) as store:
+        catalogue, project = Catalogue(store), project_of(config)
+        ids = tuple(dict.fromkeys(find_session(store, prefix, project).id for prefix in prefixes))
+        return with_agents(catalogue, catalogue.these(ids))
+
+
+def delete_sessions(
+    config: Config, sessions: Sequence[SessionInfo], told: Callable[[int], None]
+) -> tuple[tuple[SessionInfo, ...], tuple[Kept, ...]]:
+    """Deletes sessions with their outputs, and those of their agents. One that is open stays, and one in which
+    something has happened since it was looked up. Each goes whole or not at all, also when this is interrupted. `told`
+    is called with how many were looked at. What was deleted, and what was not. Raises `AgentError`."""
+    deleted, kept = list[SessionInfo](), list[Kept]()
+    with opened_store(config.folders) as store:
+        try:
+            for number, info in enumerate(sessions):
+                told(number)
+                gone = _delete(config, store, info)
+                if isinstance(gone, Kept):
+                    kept.append(gone)
+                else:
+                    deleted.append(gone)
+        finally:
+            if deleted:
+                forget_words(store)
+                ArchiveStore(store).collect(lambda session: is_open(config.folders.data / "locks", session))
+    return tuple(deleted), tuple(kept)
+
+
+def _delete(config: Config, store: SessionStore, info: SessionInfo) -> SessionInfo | Kept:
+    with ExitStack() as held:
+        try:
+            held.callback(lock_session(config, info.id).release)
+            now = store.session(info.id)
+            if now is None:
+                return Kept(info, "it is gone already")
+            if now.updated != info.updated_at:
+                return Kept(info, "it was used meanwhile")
+            # Nobody sends off another agent while its session is held.
+            agents = agents_of(Catalogue(store), (info.id,))
+            for agent in agents:
+                held.callback(lock_session(config, agent.id).release)
+        except StoreFailed as error:
+            if error.reason != "in use":
+                raise
+            return Kept(info, OPEN)
+        forget_rows(store, info.id)
+        for id in (info.id, *(agent.id for agent in agents)):
+            shutil.rmtree(outputs_folder(config, id), ignore_errors=True)
+        return replace(info, agents=agents)
+
+
+def _ids(info: SessionInfo) -> tuple[str, ...]:
+    return info.id, *(agent.id for agent in info.agents)

@@ -1,0 +1,19 @@
+"""An object as a line of JSON."""
+
+import json
+from collections.abc import Mapping
+from typing import TextIO
+
+
+def print_json(out: TextIO, value: Mapping[str, object]) -> None:
+    """Prints an object on one line, in escapes when the output's encoding lacks one of its characters, or when it is a
+    terminal, which one of them could steer."""
+    text = json.dumps(value, ensure_ascii=False)
+    if out.isatty() and not text.isprintable():
+        text = json.dumps(value)
+    try:
+        text.encode(out.encoding or "utf-8")
+    except UnicodeEncodeError:
+        text = json.dumps(value)
+    out.write(text + "\n")
+    out.flush()

@@ -1,0 +1,34 @@
+"""`ebb context`: what a session's context holds and what it has cost."""
+
+import asyncio
+import shutil
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict
+
+from agent.headless.json_line import print_json
+from agent.overview import Overview
+from tui.cli.arguments import open_sessions, parsed, parser_of
+from tui.view.context import overview_lines
+
+
+def run(arguments: Sequence[str]) -> int:
+    """`ebb context [ID]`; the exit code."""
+    parser = parser_of("context", "What a session's context holds and what it has cost.")
+    parser.add_argument("id", nargs="?", default="", help="the beginning of a session's id; the newest without it")
+    options = parsed(parser, arguments, "one JSON object")
+
+    async def work() -> Overview:
+        sessions = open_sessions(options, interactive=False)
+        try:
+            return await sessions.overview(options.id)
+        finally:
+            await sessions.close()
+
+    overview = asyncio.run(work())
+    if options.json:
+        print_json(sys.stdout, {**asdict(overview), "used": overview.used})
+        return 0
+    for line in overview_lines(overview, shutil.get_terminal_size().columns):
+        print("".join(words for words, _ in line))
+    return 0

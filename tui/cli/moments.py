@@ -1,0 +1,25 @@
+"""Moments as they are written on the command line: how long ago, or a day."""
+
+import re
+import time
+from datetime import datetime
+
+from agent.errors import UsageError
+
+_UNITS = {"h": 3_600, "d": 86_400, "w": 7 * 86_400, "mo": 30 * 86_400, "y": 365 * 86_400}
+_AGO = re.compile(r"(\d{1,6})\s*(h|d|w|mo|y)")
+
+
+def moment_before(text: str) -> float:
+    """The moment that lies so long ago (`30d`, `12h`, `2w`, `6mo`, `1y`), or at which a day begins here
+    (`2026-01-31`), in Unix seconds. Raises `UsageError`."""
+    ago = _AGO.fullmatch(text.strip().lower())
+    if ago is not None:
+        return time.time() - int(ago[1]) * _UNITS[ago[2]]
+    try:
+        return datetime.strptime(text.strip(), "%Y-%m-%d").timestamp()
+    except (ValueError, OverflowError, OSError) as error:
+        raise UsageError(
+            f"`{text}` is no time: write how long ago, such as `30d`, `12h`, `2w`, `6mo` or `1y`, or a day such as "
+            "`2026-01-31`"
+        ) from error

@@ -1,0 +1,173 @@
+"""`ebb sessions delete`: some by their ids, or all for which filters hold, once they were shown."""
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from agent.archive.bulk_delete import Kept, delete_sessions, named_sessions, selected_sessions
+from agent.archive.tags import tags_named
+from agent.config.values import Config
+from agent.errors import StoreFailed, UsageError
+from agent.headless.json_line import print_json
+from agent.records.session_lookup import SessionInfo, project_of
+from tools.outputs.extent import counted
+from tui.cli.arguments import agrees, parsed, parser_of, told_settings
+from tui.cli.moments import moment_before
+from tui.cli.session_lines import line_of
+from tui.text.sanitise import visible, visible_line
+from tui.view.sessions import deleted_told
+
+MOST_SHOWN = 20
+"""Sessions of a preview; the others are counted."""
+
+
+def delete(arguments: Sequence[str]) -> int:
+    """`ebb sessions delete ID…`, or with filters; 2 where nobody was there to agree."""
+    parser = parser_of(
+        "sessions delete",
+        "Deletes sessions with everything that they have kept, and those of their agents. With filters it shows them "
+        "first and asks. What is open somewhere stays.",
+    )
+    parser.add_argument("id", nargs="*", help="the beginnings of sessions' ids: these are deleted at once")
+    filters = parser.add_argument_group("in place of ids, those of this project for which all of it is true")
+    age = "nothing has happened in it for so long: `30d`, `12h`, `2w`, `6mo`, `1y`; or since a day, `2026-01-31`"
+    filters.add_argument("--older-than", metavar="AGE", help=age)
+    filters.add_argument("--tag", action="append", default=[], metavar="TAG", help="it has this tag; repeatable")
+    filters.add_argument("--untagged", action="store_true", help="it has no tag")
+    filters.add_argument("--empty", action="store_true", help="no model has said anything in it")
+    filters.add_argument("--project", metavar="DIR", help="of this project in place of the one here")
+    filters.add_argument("--all", action="store_true", help="of all projects")
+    parser.add_argument("-y", "--yes", action="store_true", help="do not ask")
+    parser.add_argument("--dry-run", action="store_true", help="show what would be deleted, and delete nothing")
+    options = parsed(parser, arguments, "one JSON object")
+    filtered = any((options.older_than, options.tag, options.untagged, options.empty, options.project, options.all))
+    if not options.id and not filtered:
+        parser.error("which sessions? write their ids, or a filter such as `--older-than 30d`")
+    if options.id and filtered:
+        parser.error("ids and filters exclude each other: write one or the other")
+    _, config = told_settings(options)
+    if options.id:
+        return _delete_named(config, options)
+    found, kept = _selected(config, options)
+    if options.dry_run or not found or not (options.yes or _agreed(found, kept, options)):
+        return _left(found, kept, options)
+    deleted, refused = delete_sessions(config, found, _Progress(len(found)))
+    _tell(deleted, (*kept, *refused), options)
+    return 0
+
+
+def _selected(config: Config, options: argparse.Namespace) -> tuple[tuple[SessionInfo, ...], tuple[Kept, ...]]:
+    """Raises `UsageError`."""
+    if options.project and options.all:
+        raise UsageError("`--project` and `--all` exclude each other: write one or the other")
+    if options.tag and options.untagged:
+        raise UsageError("`--tag` and `--untagged` exclude each other: write one or the other")
+    project = project_of(config)
+    if options.project:
+        # A folder that is gone is no reason to keep its sessions.
+        project = str(Path(options.project).expanduser().resolve())
+    before = moment_before(options.older_than) if options.older_than else None
+    return selected_sessions(
+        config,
+        project=None if options.all else project,
+        before=before,
+        tags=tags_named(options.tag),
+        untagged=options.untagged,
+        unanswered=options.empty,
+    )
+
+
+def _delete_named(config: Config, options: argparse.Namespace) -> int:
+    found = named_sessions(config, options.id)
+    if options.dry_run:
+        return _left(found, (), options)
+    deleted, kept = delete_sessions(config, found, lambda number: None)
+    if not options.json:
+        for info in deleted:
+            print(deleted_told(info))
+    else:
+        _tell(deleted, kept, options)
+    if kept:
+        told = "; ".join(f"session `{one.info.id}` stays: {one.why}" for one in kept)
+        raise StoreFailed(told, "in use")
+    return 0
+
+
+def _agreed(found: Sequence[SessionInfo], kept: Sequence[Kept], options: argparse.Namespace) -> bool:
+    if options.json or not (sys.stdin.isatty() and sys.stdout.isatty()):
+        return False
+    _preview(found, kept)
+    return agrees(f"delete {counted(len(found), 'session')} for good?", as_json=False)
+
+
+def _left(found: Sequence[SessionInfo], kept: Sequence[Kept], options: argparse.Namespace) -> int:
+    """Says what would have been deleted; the exit code."""
+    asked = not options.dry_run and bool(found)
+    is_answered = asked and not options.json and sys.stdin.isatty() and sys.stdout.isatty()
+    if options.json:
+        print_json(sys.stdout, {"deleted": [], "would_delete": [info.id for info in found], "kept": _kept_json(kept)})
+    elif not is_answered:
+        _preview(found, kept)
+    if is_answered:
+        print("nothing was deleted")
+        return 0
+    if asked and not options.id:
+        print("ebb: nothing was deleted: nobody is there to agree; `--yes` deletes them", file=sys.stderr)
+        return UsageError("").exit_code
+    return 0
+
+
+def _preview(found: Sequence[SessionInfo], kept: Sequence[Kept]) -> None:
+    for info in found[:MOST_SHOWN]:
+        print(line_of(info))
+    if len(found) > MOST_SHOWN:
+        print(f"… and {counted(len(found) - MOST_SHOWN, 'more session')}")
+    if not found:
+        print("no session is to be deleted")
+    else:
+        projects = sorted({info.project for info in found})
+        agents = sum(len(info.agents) for info in found)
+        parts = [
+            counted(len(found), "session"),
+            f"with {counted(agents, 'session')} of their agents" if agents else "",
+            counted(sum(info.messages for info in found), "message"),
+            f"of {counted(len(projects), 'project')}" if len(projects) > 1 else f"of {projects[0]}",
+        ]
+        print(visible_line(f"to be deleted: {', '.join(filter(None, parts))}"))
+    _tell_kept(kept)
+
+
+def _tell(deleted: Sequence[SessionInfo], kept: Sequence[Kept], options: argparse.Namespace) -> None:
+    if options.json:
+        print_json(sys.stdout, {"deleted": [info.id for info in deleted], "kept": _kept_json(kept)})
+        return
+    agents = sum(len(info.agents) for info in deleted)
+    more = f", with {counted(agents, 'session')} of their agents" if agents else ""
+    print(f"deleted {counted(len(deleted), 'session')}{more}")
+    _tell_kept(kept)
+
+
+def _tell_kept(kept: Sequence[Kept]) -> None:
+    for one in kept[:MOST_SHOWN]:
+        print(visible(f"stays: {one.info.id}  {visible_line(one.info.title)}: {one.why}"))
+    if len(kept) > MOST_SHOWN:
+        print(f"stay: {len(kept) - MOST_SHOWN:,} more")
+
+
+def _kept_json(kept: Sequence[Kept]) -> list[dict[str, str]]:
+    return [{"id": one.info.id, "why": one.why} for one in kept]
+
+
+class _Progress:
+    """Tells how far it is, where somebody sees it and there are many."""
+
+    def __init__(self, total: int) -> None:
+        self._total = total
+        self._is_shown = total > 200 and sys.stderr.isatty()
+
+    def __call__(self, number: int) -> None:
+        if self._is_shown and number % 50 == 0:
+            print(f"\rdeleting {number:,} of {self._total:,}", end="\x1b[K", file=sys.stderr, flush=True)
+        if self._is_shown and number == self._total - 1:
+            print("\r\x1b[K", end="", file=sys.stderr, flush=True)

@@ -1,0 +1,25 @@
+"""A stored session as `ebb sessions` prints it: a line, or fields of JSON."""
+
+import time
+
+from agent.records.session_lookup import SessionInfo
+from tui.text.sanitise import visible_line
+from tui.view.sessions import hashed
+
+
+def line_of(info: SessionInfo) -> str:
+    when = time.strftime("%Y-%m-%d %H:%M", time.localtime(info.updated_at))
+    title = f"└ {info.agent}  {info.title}" if info.agent else info.title
+    title += f"  {hashed(info.tags)}" if info.tags else ""
+    return visible_line(f"{info.id}  {when}  {info.messages:>4}  {info.model}  {title}")
+
+
+def json_fields(info: SessionInfo) -> dict[str, object]:
+    """With the sessions of its agents, if it has any."""
+    agents = [_fields(agent, "id", "agent", "title", "model", "updated_at", "messages") for agent in info.agents]
+    fields = _fields(info, "id", "title", "model", "updated_at", "messages", "project", "tags")
+    return {**fields, **({"agents": agents} if agents else {})}
+
+
+def _fields(info: SessionInfo, *names: str) -> dict[str, object]:
+    return {name: getattr(info, name) for name in names}

@@ -1,0 +1,52 @@
+"""`ebb sessions show`: what was said in a session, or what a reference in it stands for."""
+
+import argparse
+import asyncio
+import json
+import sys
+from collections.abc import Sequence
+
+from agent.headless.json_line import print_json
+from agent.messages import Assistant, Message, User
+from agent.records.message_rows import encode_message
+from tui.cli import search
+from tui.cli.arguments import open_sessions
+from tui.text.sanitise import visible, visible_line
+
+
+def show(options: argparse.Namespace) -> int:
+    """`ebb sessions show ID [REF]`; the exit code."""
+    if options.ref:
+        return search.show(options)
+
+    async def work() -> None:
+        sessions = open_sessions(options, interactive=False)
+        try:
+            log = await sessions.log(options.id)
+            _print(log.messages, as_json=options.json)
+            if log.told:
+                print(f"ebb: {visible_line(log.told)}", file=sys.stderr)
+        finally:
+            await sessions.close()
+
+    asyncio.run(work())
+    return 0
+
+
+def _print(messages: Sequence[Message], *, as_json: bool) -> None:
+    for position, message in enumerate(messages):
+        if as_json:
+            row = encode_message(message, position)
+            print_json(sys.stdout, {"role": row.role, **json.loads(row.body)})
+            continue
+        match message:
+            case User() as user:
+                for output in user.outputs:
+                    print(f"  [{output.status}] {visible(output.text)}\n")
+                if user.text:
+                    print(f"> {visible(user.text)}\n")
+            case Assistant() as reply:
+                if reply.text:
+                    print(f"{visible(reply.text)}\n")
+                for call in reply.calls:
+                    print(visible(f"  {call.name} {json.dumps(call.arguments, ensure_ascii=False)}"))

@@ -1,0 +1,145 @@
+"""`ebb sessions`: which verbs there are, and what those print that take no arguments of their own."""
+
+import argparse
+import sys
+from collections.abc import Callable, Mapping, Sequence
+
+from agent.headless.json_line import print_json
+from agent.records.session_lookup import SessionInfo
+from tui.cli.arguments import first_word, open_sessions, parsed, parser_of
+from tui.text.sanitise import visible, visible_line
+
+MOST_LISTED = 100
+"""Sessions that are listed, without those of their agents."""
+
+
+def run(arguments: Sequence[str]) -> int:
+    """`ebb sessions [VERB …]`; the exit code."""
+    first = first_word(arguments)
+    if first is not None and arguments[first] in _VERBS:
+        return _VERBS[arguments[first]]([*arguments[:first], *arguments[first + 1 :]])
+    parser = parser_of("sessions", "The stored sessions.")
+    verbs = ("list", "show", "fork", "rename", *_VERBS)
+    parser.add_argument("action", nargs="?", choices=verbs, default="list")
+    parser.add_argument("id", nargs="?", help="the beginning of a session's id, for all but list")
+    parser.add_argument(
+        "ref", nargs="?", help="for show: `r12`, `msg-…` or `sum-1`, to see all of it; for rename: the title"
+    )
+    parser.add_argument("--all", action="store_true", help="the sessions of all projects")
+    tagged = "for list: only sessions with this tag; given twice, with both"
+    parser.add_argument("--tag", action="append", default=[], metavar="TAG", help=tagged)
+    options = parsed(parser, arguments, "JSON lines")
+    if options.action != "list" and not options.id:
+        parser.error(f"which session? write `ebb sessions {options.action} ID`")
+    match options.action:
+        case "list":
+            _list(options)
+            return 0
+        case "show":
+            return _show(options)
+        case "rename" if not options.ref:
+            parser.error("which title? write `ebb sessions rename ID TITLE`")
+        case _:
+            _change(options)
+            return 0
+
+
+def _list(options: argparse.Namespace) -> None:
+    """It is asked for often, so it loads neither models nor tools, nor an event loop."""
+    from agent.archive.session_page import newest_sessions  # noqa: PLC0415  # deferred: only the list needs it
+    from agent.archive.tags import tags_named  # noqa: PLC0415  # deferred: as above
+    from tui.cli.arguments import told_settings  # noqa: PLC0415  # deferred: as above
+    from tui.cli.session_lines import json_fields, line_of  # noqa: PLC0415  # deferred: as above
+    from tui.view.sessions import hashed  # noqa: PLC0415  # deferred: as above
+
+    tags = tags_named(options.tag)
+    found, told = newest_sessions(told_settings(options)[1], MOST_LISTED, everywhere=options.all, tags=tags)
+    if told:
+        print(f"ebb: {visible_line(told)}", file=sys.stderr)
+    for info in found:
+        if options.json:
+            print_json(sys.stdout, json_fields(info))
+        else:
+            print("\n".join(map(line_of, (info, *info.agents))))
+    if found or options.json:
+        return
+    if tags:
+        print(f"no session in this project has {hashed(tags)}; `--all` lists those of other projects")
+    else:
+        print("no sessions in this project yet; `ebb` starts one, `--all` lists those of other projects")
+
+
+def _change(options: argparse.Namespace) -> None:
+    """Forks or renames a session."""
+    import asyncio  # noqa: PLC0415  # deferred: the list needs none
+
+    async def work() -> tuple[SessionInfo, str]:
+        sessions = open_sessions(options, interactive=False)
+        try:
+            library = await sessions.library()
+            if options.action == "fork":
+                info = await library.fork(options.id)
+                return info, f"forked {info.id}  {info.title}; `ebb -r {info.id}` goes on with it"
+            info = await library.rename(options.id, options.ref)
+            return info, f"renamed {info.id}  {info.title}"
+        finally:
+            await sessions.close()
+
+    info, told = asyncio.run(work())
+    if options.json:
+        print_json(sys.stdout, {"session": info.id, "title": info.title})
+    else:
+        print(visible(told))
+
+
+def _search(arguments: Sequence[str]) -> int:
+    from tui.cli import search  # noqa: PLC0415  # deferred: only this verb needs it
+
+    return search.search(arguments)
+
+
+def _show(options: argparse.Namespace) -> int:
+    from tui.cli import session_text  # noqa: PLC0415  # deferred: as above
+
+    return session_text.show(options)
+
+
+def _delete(arguments: Sequence[str]) -> int:
+    from tui.cli import session_delete  # noqa: PLC0415  # deferred: as above
+
+    return session_delete.delete(arguments)
+
+
+def _export(arguments: Sequence[str]) -> int:
+    from tui.cli import transfer  # noqa: PLC0415  # deferred: as above
+
+    return transfer.export(arguments)
+
+
+def _import(arguments: Sequence[str]) -> int:
+    from tui.cli import transfer  # noqa: PLC0415  # deferred: as above
+
+    return transfer.bring_in(arguments)
+
+
+def _tag(arguments: Sequence[str]) -> int:
+    from tui.cli import session_tags  # noqa: PLC0415  # deferred: as above
+
+    return session_tags.tag(arguments)
+
+
+def _untag(arguments: Sequence[str]) -> int:
+    from tui.cli import session_tags  # noqa: PLC0415  # deferred: as above
+
+    return session_tags.untag(arguments)
+
+
+_VERBS: Mapping[str, Callable[[Sequence[str]], int]] = {
+    "search": _search,
+    "tag": _tag,
+    "untag": _untag,
+    "delete": _delete,
+    "export": _export,
+    "import": _import,
+}
+"""Those that take arguments of their own."""
