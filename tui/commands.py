@@ -61,7 +61,10 @@ COMMANDS: tuple[Command, ...] = (
     Command("rename", "TITLE", "give the session another title", when_busy=True),
     Command("fork", "", "go on in a copy of the session, which stays as it is"),
     Command(
-        "export", "[file]", "write the conversation into a Markdown file, without keys and passwords", when_busy=True
+        "export",
+        "[file]",
+        "write the conversation into a file (.md, .html, .json), without keys and passwords",
+        when_busy=True,
     ),
     Command("status", "", "the session: model, cost and tokens, window, files changed", when_busy=True),
     Command("tasks", "", "commands that run in the background", when_busy=True),

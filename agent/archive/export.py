@@ -1,7 +1,6 @@
 """A session with all that it has kept, out of the store into one file and back; how the file looks others know."""
 
 import hashlib
-import os
 import re
 import secrets
 import time
@@ -13,11 +12,12 @@ from typing import IO, Any, cast
 
 from agent.archive.archive import FORMER
 from agent.archive.bundle import Bundle, BundleWriter, bundle_line
+from agent.archive.export_file import written_file
 from agent.archive.export_mask import ExportMask
 from agent.archive.exported_outputs import ExportedOutputs
 from agent.config.options import MODES, stricter_mode
 from agent.config.values import Config
-from agent.errors import StoreFailed, UsageError
+from agent.errors import StoreFailed
 from agent.records.message_rows import decode_message
 from agent.records.rows import digests_of, plain_body, read_summary, whole_files
 from agent.records.session_lookup import find_session, project_of
@@ -38,6 +38,8 @@ _HELD = frozenset({"outputs", "situation"})
 """Tables whose rows are all looked at together."""
 MOST_HELD = 100_000
 """Rows of such a table."""
+
+OR_FORCE = ", or replace it with --force"
 
 Tables = Mapping[str, Iterable[TransferRow]]
 
@@ -82,7 +84,7 @@ def export_session(
         row = find_session(store, prefix, project_of(config))
         if file is not None and not isinstance(file, Path):
             return _write(store, row.id, file, mask)
-        with _written(file or default_name(row.id), force=force) as opened:
+        with written_file(file or default_name(row.id), force=force, otherwise=OR_FORCE) as opened:
             return _write(store, row.id, opened, mask)
 
 
@@ -99,36 +101,6 @@ def import_session(config: Config, path: Path) -> Imported:
             return _read(store, bundle, config)
     finally:
         bundle.close()
-
-
-@contextmanager
-def _written(path: Path, *, force: bool) -> Iterator[IO[bytes]]:
-    """A file that only its user may read, under its name when it is written to its end."""
-    part = path.with_name(f"{path.name}.{secrets.token_hex(4)}.part")
-    reserved = False
-    try:
-        if path.exists() and not path.is_file():
-            raise UsageError(f"`{path}` is not a file: name another one")
-        if not force:
-            os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
-            reserved = True
-        descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-        with open(descriptor, "wb") as file:
-            yield file
-            file.flush()
-            os.fsync(descriptor)
-        os.replace(part, path)
-        reserved = False
-    except FileExistsError as error:
-        raise UsageError(f"`{path}` is there already: name another file, or replace it with --force") from error
-    except OSError as error:
-        raise UsageError(f"cannot write `{path}`: {error.strerror or error}") from error
-    finally:
-        with suppress(OSError):
-            part.unlink(missing_ok=True)
-        if reserved:
-            with suppress(OSError):
-                path.unlink(missing_ok=True)
 
 
 def _write(store: SessionStore, session: str, file: IO[bytes], mask: ExportMask | None) -> Exported:

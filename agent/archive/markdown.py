@@ -1,39 +1,23 @@
 """A session as a Markdown file for people to read."""
 
 import json
-import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 
-from agent.errors import UsageError
-from agent.messages import Assistant, Image, Message, Reasoning, Text, ToolCall, ToolOutput, User
-from tools.secrets.redaction import redacted
-
-LONGEST_OUTPUT = 20_000
-"""Characters of an output that are written."""
+from agent.archive.spoken import LONGEST_OUTPUT, Hide, Spoken
+from agent.messages import Assistant, Image, Reasoning, Text, ToolCall, ToolOutput, User
 
 
-def markdown_of(title: str, about: Sequence[str], messages: Sequence[Message], environment: Mapping[str, str]) -> str:
-    """All that was said, calls with what they gave back among it; without the secrets of the environment and without
-    what looks like one. `about`: lines below the title."""
-    outputs = {output.call_id: output for each in messages if isinstance(each, User) for output in each.outputs}
+def markdown_head(title: str, about: Sequence[str], hide: Hide) -> str:
     lines = [f"# {_one_line(title) or 'A session'}", "", *(f"- {_one_line(line)}" for line in about)]
-    for message in messages:
-        lines += _user_lines(message) if isinstance(message, User) else _model_lines(message, outputs)
-    return redacted("\n".join(lines) + "\n", environment)
+    return hide("\n".join(lines) + "\n")
 
 
-def write_markdown(path: Path, text: str) -> None:
-    """Writes a new file that only its user may read. Raises `UsageError`."""
-    try:
-        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-        with open(handle, "w", encoding="utf-8", errors="replace") as file:
-            file.write(text)
-    except FileExistsError as error:
-        raise UsageError(f"`{path}` is there already: name another file") from error
-    except OSError as error:
-        raise UsageError(f"cannot write `{path}`: {error.strerror or error}") from error
+def markdown_message(one: Spoken, hide: Hide) -> str:
+    """The lines of a message; none where it only brings outputs of calls."""
+    message = one.entry.message
+    lines = [*(_user_lines(message) if isinstance(message, User) else _model_lines(message, one.outputs))]
+    return hide("\n".join(lines) + "\n") if lines else ""
 
 
 def _user_lines(message: User) -> Iterator[str]:

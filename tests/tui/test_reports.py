@@ -2,7 +2,8 @@
 
 from pathlib import Path
 
-from agent.archive.markdown import markdown_of
+from agent.archive.readable_export import of_messages, readable_pieces
+from agent.archive.spoken import SessionAbout
 from agent.messages import Assistant, Reasoning, Text, ToolCall, ToolOutput, User
 from tests.kit.project import Project
 from tests.tui.piloting import Driven
@@ -71,9 +72,11 @@ def test_a_conversation_is_written_down_without_its_secrets() -> None:
         Assistant((Reasoning("I look.", {}), Text("Look:"), call)),
         User((ToolOutput("1", f"KEY={key}\n```\nfence\n```\nhunter2pass", "done"),)),
     )
-    written = markdown_of("A  title", ("cost $0.10",), messages, {"MY_PASSWORD": "hunter2pass"})
+    session = of_messages(SessionAbout("4f2a", "A  title", "m/a", cost=0.1), messages, (), ())
+    written = "".join(readable_pieces("md", session, {"MY_PASSWORD": "hunter2pass"}))
     assert written == (
-        "# A title\n\n- cost $0.10\n\n## You\n\nmy key is ***\n\n## Model\n\n<details><summary>Thought</summary>\n\n"
+        "# A title\n\n- session 4f2a\n- model m/a\n- cost $0.10\n"
+        "\n## You\n\nmy key is ***\n\n## Model\n\n<details><summary>Thought</summary>\n\n"
         "I look.\n\n</details>\n\nLook:\n\n**bash** (done)\n\n```sh\nenv\n```\n\n"
         "````\nKEY=***\n```\nfence\n```\n***\n````\n"
     )

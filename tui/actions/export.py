@@ -1,15 +1,17 @@
-"""The command that writes the conversation into a file for people to read."""
+"""The command that writes the conversation into a file for people or programs to read."""
 
 import asyncio
 import os
 from pathlib import Path
 
-from agent.archive.markdown import markdown_of, write_markdown
+from agent.archive.export_file import written_file
+from agent.archive.readable_export import READABLE_FORMS, ReadableForm, of_messages, readable_pieces
+from agent.archive.spoken import SessionAbout
 from tools.outputs.extent import counted
 from tui.actions.command_context import CommandContext
 from tui.actions.sessions import was_said
-from tui.text.numbers import dollars
 from tui.text.sanitise import visible_line
+from tui.view.timeline import rewrites_in
 
 
 def _path(root: Path, file: str) -> Path:
@@ -17,17 +19,24 @@ def _path(root: Path, file: str) -> Path:
 
 
 async def export(context: CommandContext, file: str) -> None:
-    """Into the working folder unless the file's name says otherwise; an existing one stays."""
+    """Into the working folder unless the file's name says otherwise, and as Markdown unless it ends in `.html` or
+    `.json`; an existing one stays."""
     session = context.controller.session
     if session is None or not was_said(context):
         return context.controller.notice("there is nothing to write down: nothing was said yet")
     path = await asyncio.to_thread(_path, session.root, file or f"ebb-session-{session.id}.md")
     log = await context.controller.sessions.log(session.id)
     environment = context.settings.environment if context.settings is not None else os.environ
-    about = (f"session {session.id}", f"model {session.model}", f"cost {dollars(session.cost)}")
+    form: ReadableForm = next((form for form in READABLE_FORMS if path.suffix.lower() == f".{form}"), "md")
+    overview = await context.controller.sessions.overview(session.id) if form != "md" else None
+    about = SessionAbout(session.id, session.title, session.model, str(session.root), len(log.messages), session.cost)
+    requests, rewrites = (overview.requests, rewrites_in(overview)) if overview is not None else ((), ())
+    readable = of_messages(about, log.messages, requests, rewrites)
 
     def write() -> None:
-        write_markdown(path, markdown_of(session.title, about, log.messages, environment))
+        with written_file(path, force=False) as file:
+            for piece in readable_pieces(form, readable, environment):
+                file.write(piece.encode("utf-8", "replace"))
 
     await asyncio.to_thread(write)  # of a long session that takes a while
     told = f"{counted(len(log.messages), 'message')} are in {visible_line(str(path))}; keys and passwords are taken out"

@@ -1,13 +1,17 @@
 """`ebb sessions export` and `ebb sessions import`: what they take and what they print."""
 
+import argparse
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import BinaryIO, cast
 
-from agent.archive.export import default_name, export_session, import_session
+from agent.archive.export import OR_FORCE, default_name, export_session, import_session
+from agent.archive.export_file import written_file
+from agent.archive.readable_export import READABLE_FORMS, ReadableForm, export_readable
+from agent.config.values import Config
 from agent.errors import UsageError
 from agent.headless.json_line import print_json
 from agent.providers.keys import with_kept_keys
@@ -20,16 +24,26 @@ def export(arguments: Sequence[str]) -> int:
     """`ebb sessions export ID [FILE]`; the exit code."""
     parser = parser_of(
         "sessions export",
-        "Writes a session with everything it has kept to one file, which `ebb sessions import` reads. Keys and "
-        "passwords that can be told are masked in it.",
+        "Writes a session with everything it has kept to one file, which `ebb sessions import` reads, or what was said "
+        "in it as a page for people or as JSON. Keys and passwords that can be told are masked in it.",
     )
     parser.add_argument("id", help="the beginning of the session's id")
-    parser.add_argument("file", nargs="?", help=f"`-` is standard output; without it `{default_name('ID')}`")
+    unnamed = f"`-` is standard output; without it `{default_name('ID')}`, and standard output for other forms"
+    parser.add_argument("file", nargs="?", help=unnamed)
+    parser.add_argument("-o", "--output", metavar="FILE", help="the same as FILE behind the id")
+    forms = "zip, to be imported; html, json or md, to be read; without it the file's name tells, or it is zip"
+    parser.add_argument("--format", choices=("zip", *READABLE_FORMS), help=forms)
     parser.add_argument("--force", action="store_true", help="replace the file if it is there")
     parser.add_argument("--raw", action="store_true", help="mask nothing: keys that were read or printed stand in it")
     options = parsed(parser, arguments, "one JSON object")
     _, config = read_settings(options)
     environment = None if options.raw else with_kept_keys(config.folders.config, os.environ)
+    if options.file and options.output:
+        parser.error("which file? write it behind the id or behind -o, not both")
+    options.file = options.output or options.file
+    form = options.format or (Path(options.file).suffix[1:].lower() if options.file else "")
+    if form in READABLE_FORMS:
+        return _export_readable(config, form, options, environment)
     if options.file == "-":
         if sys.stdout.isatty():
             raise UsageError("the file is not for a terminal: name one, or send the output somewhere")
@@ -49,6 +63,39 @@ def export(arguments: Sequence[str]) -> int:
             f"{counted(exported.outputs, 'stored output')} are in {visible(str(path))}, {_masked_told(exported.masked)}"
         )
     return 0
+
+
+def _export_readable(
+    config: Config, form: ReadableForm, options: argparse.Namespace, environment: Mapping[str, str] | None
+) -> int:
+    if options.file in (None, "-"):
+        if options.json:
+            raise UsageError("`--json` tells what is in a file: name one with -o")
+        written = export_readable(config, options.id, form, _to_stdout(), environment)
+        sys.stdout.flush()
+    else:
+        path = Path(options.file)
+        with written_file(path, force=options.force, otherwise=OR_FORCE) as file:
+            written = export_readable(
+                config, options.id, form, lambda text: file.write(text.encode("utf-8", "replace")), environment
+            )
+    if written.told:
+        print(f"ebb: {visible_line(written.told)}", file=sys.stderr)
+    if options.json:
+        print_json(sys.stdout, {**asdict(written), "format": form, "file": options.file})
+    elif options.file not in (None, "-"):
+        hidden = "as they were" if environment is None else "; keys and passwords that can be told are taken out"
+        many = counted(written.messages, "message")
+        print(f"{many} of {written.session} are in {visible(options.file)}{' ' if environment is None else ''}{hidden}")
+    return 0
+
+
+def _to_stdout() -> Callable[[str], object]:
+    """To a terminal nothing is written that could steer it."""
+    if sys.stdout.isatty():
+        return lambda text: sys.stdout.write(visible(text))
+    sys.stdout.flush()
+    return lambda text: sys.stdout.buffer.write(text.encode("utf-8", "replace"))
 
 
 def _masked_told(count: int | None) -> str:

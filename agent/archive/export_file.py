@@ -1,0 +1,41 @@
+"""A file that somebody has something written to: there when all of it is, and nobody else's to read."""
+
+import os
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import IO
+
+from agent.errors import UsageError
+
+
+@contextmanager
+def written_file(path: Path, *, force: bool, otherwise: str = "") -> Iterator[IO[bytes]]:
+    """A file that only its user may read, under its name when it is written to its end. An existing one is replaced
+    only with `force`. `otherwise`: what else one can do where it is there, in words. Raises `UsageError`."""
+    part = path.with_name(f"{path.name}.{secrets.token_hex(4)}.part")
+    reserved = False
+    try:
+        if path.exists() and not path.is_file():
+            raise UsageError(f"`{path}` is not a file: name another one")
+        if not force:
+            os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+            reserved = True
+        descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        with open(descriptor, "wb") as file:
+            yield file
+            file.flush()
+            os.fsync(descriptor)
+        os.replace(part, path)
+        reserved = False
+    except FileExistsError as error:
+        raise UsageError(f"`{path}` is there already: name another file{otherwise}") from error
+    except OSError as error:
+        raise UsageError(f"cannot write `{path}`: {error.strerror or error}") from error
+    finally:
+        with suppress(OSError):
+            part.unlink(missing_ok=True)
+        if reserved:
+            with suppress(OSError):
+                path.unlink(missing_ok=True)

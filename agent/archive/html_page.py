@@ -1,0 +1,205 @@
+"""A session as one HTML page that reads without a network: no script, nothing fetched, every text escaped; written
+piece by piece."""
+
+import json
+import re
+import time
+from base64 import b64decode
+from binascii import Error
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache
+from html import escape
+from pathlib import Path
+
+from markdown_it import MarkdownIt
+
+from agent.archive.spoken import LONGEST_OUTPUT, Hide, SessionAbout, Spoken, cost_told, shown_text
+from agent.archive.timeline_svg import TimelineColumn, timeline_legend, timeline_svg, timeline_totals
+from agent.messages import Assistant, Image, Note, Reasoning, Text, ToolCall, ToolOutput, User
+from agent.records.usage import Rewrite
+from tools.outputs.extent import counted
+
+MOST_IMAGE = 3_000_000
+"""Characters of a picture in base64 that stands in the page."""
+MOST_PROSE = 60_000
+"""Characters of a reply whose Markdown is drawn; a longer one stands as it was written."""
+MOST_TOLD = 110
+"""Characters of what a call was about, in its line."""
+
+_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
+_IMAGES = {"image/png", "image/jpeg", "image/gif", "image/webp"}
+_TELLING = ("command", "path", "file_path", "pattern", "query", "url", "description", "prompt", "name")
+"""Arguments that say what a call is about, the most telling first."""
+
+
+def html_head(
+    about: SessionAbout, columns: Sequence[TimelineColumn], rewrites: Sequence[Rewrite], limit: int | None, hide: Hide
+) -> str:
+    title = _shown(" ".join(about.title.split()) or "A session", hide)
+    rows = [("session", f"<code>{_shown(about.id, hide)}</code>"), ("model", _shown(about.model, hide))]
+    rows += [("project", f"<code>{_shown(about.project, hide)}</code>")] if about.project else []
+    times = [_moment(at) for at in (about.created, about.updated) if at is not None]
+    rows += [("when", " to ".join(dict.fromkeys(times)))] if times else []
+    rows += [("messages", f"{about.messages:,}"), ("cost", cost_told(about.cost))]
+    tags = "".join(f'<span class="tag">#{_shown(tag, hide)}</span>' for tag in about.tags)
+    rows += [("tags", tags)] if tags else []
+    told = "".join(f"<dt>{name}</dt><dd>{value}</dd>" for name, value in rows if value)
+    style = Path(__file__).with_name("html_page.css").read_text("utf-8")
+    return (
+        f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8">\n'
+        f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">\n'
+        f'<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f'<meta name="referrer" content="no-referrer">\n'
+        f"<title>{title}</title>\n<style>\n{style}</style></head>\n<body>\n<h1>{title}</h1>\n"
+        f'<dl class="about">{told}</dl>\n{_timeline(columns, rewrites, limit, hide)}<main>\n'
+    )
+
+
+def html_end(hidden: bool) -> str:
+    """`hidden`: secrets were taken out."""
+    told = "Written by Ebbtide. " + (
+        "Keys and passwords that can be told are taken out." if hidden else "Nothing is taken out."
+    )
+    return f"</main>\n<footer>{told}</footer>\n</body></html>\n"
+
+
+def html_message(one: Spoken, hide: Hide) -> str:
+    """Nothing where a message only brings outputs of calls."""
+    message, position = one.entry.message, one.entry.position
+    match message:
+        case User():
+            pieces, who, kind = [*_of_user(message, one.outputs, hide)], "You", "you"
+        case Assistant():
+            pieces, who, kind = [*_of_model(message, one.outputs, hide)], "Model", "model"
+    if not pieces:
+        return ""
+    at = "" if one.entry.at is None else f" · {_moment(one.entry.at)}"
+    model = f" · {_shown(message.model, hide)}" if isinstance(message, Assistant) and message.model else ""
+    head = f'<header><a href="#m{position}">{who}</a>{model}{at}</header>'
+    return f'<article class="{kind}" id="m{position}">{head}\n{"".join(pieces)}</article>\n'
+
+
+def _of_user(message: User, outputs: Mapping[str, ToolOutput], hide: Hide) -> Iterator[str]:
+    for part in message.parts:
+        match part:
+            case Text(text=text) if text.strip():
+                yield f'<div class="said">{_shown(text, hide)}</div>\n'
+            case Image():
+                yield _image(part)
+            case Note(text=text) if text.strip():
+                named = f" · {_shown(part.name[:MOST_TOLD], hide)}" if part.name else ""
+                yield _folded("note", f"told by the program: {part.kind}{named}", _block(text, hide))
+            case ToolOutput() if part.call_id in outputs:
+                yield _folded("call", f"an output {_status(part)}", _output(part, hide))
+            case _:
+                pass
+
+
+def _of_model(message: Assistant, outputs: Mapping[str, ToolOutput], hide: Hide) -> Iterator[str]:
+    for part in message.parts:
+        match part:
+            case Text(text=text) if text.strip():
+                yield f'<div class="prose">{_prose(hide(shown_text(text)))}</div>\n'
+            case Reasoning(text=text) if text.strip():
+                yield _folded("thought", "Thought", _block(text, hide))
+            case ToolCall():
+                yield _call(part, outputs.get(part.id), hide)
+            case _:
+                pass
+
+
+def _call(call: ToolCall, output: ToolOutput | None, hide: Hide) -> str:
+    arguments = dict(output.edited) if output is not None and output.edited is not None else dict(call.arguments)
+    command = arguments.get("command")
+    asked = command if isinstance(command, str) else json.dumps(arguments, ensure_ascii=False, indent=2, default=str)
+    about = next((value for name in _TELLING if isinstance(value := arguments.get(name), str) and value.strip()), "")
+    # What is cut is hidden first: a half of a key would not be told.
+    told = " ".join(shown_text(hide(about[:LONGEST_OUTPUT])).split())[:MOST_TOLD]
+    status = _status(output) if output is not None else '<span class="status interrupted">no output</span>'
+    line = f"<b>{_shown(call.name, hide)}</b> {f'<code>{escape(told)}</code>' if told else ''}{status}"
+    return _folded("call", line, _block(asked, hide) + (_output(output, hide) if output is not None else ""))
+
+
+def _output(output: ToolOutput, hide: Hide) -> str:
+    text = _block(output.text, hide) if output.text.strip() else ""
+    more = ""
+    if output.stored is not None:
+        more = f'<p class="more">All of it, {output.stored.size:,} bytes, is kept with the session.</p>'
+    return text + more + "".join(map(_image, output.images))
+
+
+def _status(output: ToolOutput) -> str:
+    lines = output.stored.lines if output.stored is not None else len(output.text.splitlines())
+    many = f'<span class="status">{counted(lines, "line")}</span>'
+    return f'<span class="status {output.status}">{output.status}</span> {many}'
+
+
+def _folded(kind: str, line: str, inside: str) -> str:
+    """`line` and `inside` are HTML."""
+    return f'<details class="{kind}"><summary>{line}</summary>\n{inside}</details>\n'
+
+
+def _block(text: str, hide: Hide) -> str:
+    left = len(text) - LONGEST_OUTPUT
+    more = f'<p class="more">… {left:,} more characters</p>' if left > 0 else ""
+    return f"<pre>{_shown(text[:LONGEST_OUTPUT], hide)}</pre>{more}"
+
+
+def _shown(text: str, hide: Hide) -> str:
+    return escape(hide(shown_text(text)))
+
+
+def _prose(text: str) -> str:
+    """Markdown as HTML. What stands between angle brackets is text, a picture is a link, and no address is followed."""
+    if len(text) > MOST_PROSE:
+        return f'<div class="said">{escape(text)}</div>'
+    return str(_markdown().render(text))
+
+
+@cache
+def _markdown() -> MarkdownIt:
+    return MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"]).disable("image")
+
+
+def _image(image: Image) -> str:
+    kind = image.media_type if image.media_type in _IMAGES else ""
+    if not kind or not image.data or len(image.data) > MOST_IMAGE or not _is_base64(image.data):
+        return f'<p class="more">[{escape(image.media_type)}]</p>\n'
+    return f'<p><img alt="{kind}" src="data:{kind};base64,{image.data}"></p>\n'
+
+
+def _is_base64(data: str) -> bool:
+    if re.fullmatch(r"[A-Za-z0-9+/=]+", data) is None:
+        return False
+    try:
+        b64decode(data, validate=True)
+    except (Error, ValueError):
+        return False
+    return True
+
+
+def _timeline(columns: Sequence[TimelineColumn], rewrites: Sequence[Rewrite], limit: int | None, hide: Hide) -> str:
+    if not columns:
+        return ""
+    drawn = timeline_svg(columns, rewrites, limit)
+    return f"<figure>{hide(drawn)}{timeline_legend()}<figcaption>{timeline_totals(columns)}</figcaption></figure>\n"
+
+
+def _moment(at: float) -> str:
+    return time.strftime("%Y-%m-%d %H:%M", time.localtime(at))
+
+
+def html_pieces(
+    about: SessionAbout,
+    said: Iterable[Spoken],
+    columns: Sequence[TimelineColumn],
+    rewrites: Sequence[Rewrite],
+    limit: int | None,
+    hide: Hide,
+    *,
+    hidden: bool,
+) -> Iterator[str]:
+    yield html_head(about, columns, rewrites, limit, hide)
+    for one in said:
+        yield html_message(one, hide)
+    yield html_end(hidden)

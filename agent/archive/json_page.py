@@ -1,0 +1,106 @@
+"""A session as JSON for programs: one object, a line for each message and each request, written piece by piece."""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict
+
+from agent.archive.spoken import Entry, Hide, SessionAbout
+from agent.messages import (
+    Assistant,
+    AssistantPart,
+    Image,
+    Note,
+    Opaque,
+    Reasoning,
+    Text,
+    ToolCall,
+    ToolOutput,
+    UserPart,
+)
+from agent.records.usage import RequestUsage, Rewrite
+
+VERSION = 1
+"""Of the form. It grows when a field changes its meaning or goes; new ones may come at any time."""
+
+
+def json_pieces(
+    about: SessionAbout,
+    entries: Iterable[Entry],
+    requests: Iterable[RequestUsage],
+    rewrites: Iterable[Rewrite],
+    hide: Hide,
+) -> Iterator[str]:
+    head = _line({"format": "ebbtide-session", "version": VERSION, "session": hide.value(asdict(about))})
+    yield head.removesuffix("}")
+    yield from _list("messages", (hide.value(_entry(entry)) for entry in entries))
+    yield from _list("requests", (_request(one) for one in requests))
+    yield from _list("rewrites", (hide.value(asdict(one)) for one in rewrites))
+    yield "}\n"
+
+
+def _list(name: str, values: Iterable[object]) -> Iterator[str]:
+    yield f',\n"{name}":['
+    for number, value in enumerate(values):
+        yield f"{',' if number else ''}\n{_line(value)}"
+    yield "]"
+
+
+def _line(value: object) -> str:
+    """Half a surrogate pair, as in an undecodable file name, is an escape."""
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return json.dumps(value, separators=(",", ":"), default=str)
+    return text
+
+
+def _entry(entry: Entry) -> dict[str, object]:
+    message = entry.message
+    who: dict[str, object] = (
+        {"role": "assistant", "model": message.model} if isinstance(message, Assistant) else {"role": "user"}
+    )
+    when = {} if entry.at is None else {"at": entry.at}
+    parts = [part for part in map(_part, message.parts) if part is not None]
+    return {"position": entry.position, **who, **when, "parts": parts}
+
+
+def _part(part: UserPart | AssistantPart) -> dict[str, object] | None:
+    """Without what only its provider understands, and without the bytes of pictures."""
+    match part:
+        case Text(text=text):
+            return {"type": "text", "text": part.whole or text}
+        case Image(media_type=kind):
+            return {"type": "image", "media_type": kind}
+        case Note(text=text, kind=kind):
+            return {"type": "note", "kind": kind, "name": part.name, "text": part.whole or text}
+        case Reasoning(text=text):
+            return {"type": "reasoning", "text": text} if text else None
+        case ToolCall(id=id, name=name, arguments=arguments):
+            return {"type": "call", "id": id, "name": name, "arguments": arguments}
+        case ToolOutput():
+            return _output(part)
+        case Opaque():
+            return None
+
+
+def _output(output: ToolOutput) -> dict[str, object]:
+    edited: Mapping[str, object] = {} if output.edited is None else {"arguments_as_run": dict(output.edited)}
+    stored = {} if output.stored is None else {"stored_bytes": output.stored.size}
+    images = {"images": [image.media_type for image in output.images]} if output.images else {}
+    said = {"call_id": output.call_id, "status": output.status, "text": output.text}
+    return {"type": "output", **said, **edited, **stored, **images}
+
+
+def _request(one: RequestUsage) -> dict[str, object]:
+    used = one.usage
+    return {
+        "at": one.at,
+        "model": one.model,
+        "purpose": one.purpose,
+        "input": used.input,
+        "cache_read": used.cache_read,
+        "cache_write": used.cache_write,
+        "output": used.output,
+        "cost": one.cost,
+    }

@@ -1,0 +1,127 @@
+"""A session as it is read by people and programs: message by message, each call beside what it gave back, without
+secrets. Pure."""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from agent.messages import Assistant, Message, ToolOutput, User
+from tools.lazy import regex
+from tools.outputs.plain_text import plain
+from tools.secrets.key_formats import SECRET_NAME
+from tools.secrets.redaction import HIDDEN, redacted
+
+LONGEST_OUTPUT = 20_000
+"""Characters of an output that people are shown."""
+
+_HIDING = regex(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+"""Signs that no page may hold, and those that have a line read otherwise than it is."""
+_URL_PASSWORD = re.compile(r"://[^/\s:@]*:[^/\s@]+@")
+
+
+@dataclass(frozen=True, slots=True)
+class SessionAbout:
+    """What there is to say of a session besides what was said in it."""
+
+    id: str
+    title: str
+    model: str
+    project: str = ""
+    messages: int = 0
+    cost: float | None = 0.0
+    """US dollars; None when the price of any request is not known."""
+    created: float | None = None
+    """Unix seconds, as below."""
+    updated: float | None = None
+    tags: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A message in its place."""
+
+    position: int
+    message: Message
+    at: float | None = None
+    """When it was written down, in Unix seconds, where that is known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Spoken:
+    """A message with what belongs to it."""
+
+    entry: Entry
+    outputs: Mapping[str, ToolOutput]
+    """Of its calls, by their ids; of what the user said, those that answer no call that is known."""
+
+
+def spoken(entries: Iterable[Entry]) -> Iterator[Spoken]:
+    """Each message, with the outputs of its calls, which the next message holds."""
+    before: Entry | None = None
+    answered: frozenset[str] = frozenset()
+    for entry in entries:
+        if before is not None:
+            told = _outputs_for(before, entry, answered)
+            yield Spoken(before, told)
+            answered = frozenset(told) if isinstance(before.message, Assistant) else frozenset()
+        before = entry
+    if before is not None:
+        yield Spoken(before, _outputs_for(before, None, answered))
+
+
+def _outputs_for(entry: Entry, after: Entry | None, answered: frozenset[str]) -> dict[str, ToolOutput]:
+    match entry.message, after.message if after is not None else None:
+        case Assistant() as reply, User() as user:
+            ids = {call.id for call in reply.calls}
+            return {output.call_id: output for output in user.outputs if output.call_id in ids}
+        case User() as user, _:
+            return {output.call_id: output for output in user.outputs if output.call_id not in answered}
+        case _:
+            return {}
+
+
+class Hide:
+    """Takes secrets out of texts: those of an environment, and what looks like one."""
+
+    def __init__(self, environment: Mapping[str, str] | None) -> None:
+        """Without an environment texts stay as they are."""
+        self._known = (
+            None
+            if environment is None
+            else {
+                name: value
+                for name, value in environment.items()
+                if SECRET_NAME.search(name) or _URL_PASSWORD.search(value)
+            }
+        )
+
+    def __call__(self, text: str) -> str:
+        return text if self._known is None else redacted(text, self._known)
+
+    def value(self, value: object, name: str = "") -> object:
+        """A JSON value with no secret in its texts. `name`: of the field that holds it, which may tell what it is."""
+        if self._known is None:
+            return value
+        match value:
+            case str() if name:
+                said = f"{name}: "
+                hidden = redacted(said + value, self._known)
+                return hidden.removeprefix(said) if hidden.startswith(said) else HIDDEN
+            case str():
+                return redacted(value, self._known)
+            case Mapping():
+                return {redacted(str(key), self._known): self.value(inner, str(key)) for key, inner in value.items()}
+            case list() | tuple():
+                return [self.value(inner, name) for inner in value]
+            case _:
+                return value
+
+
+def shown_text(text: str) -> str:
+    """A text as it may stand on a page: without what steers a terminal or has it read otherwise than it is."""
+    return _HIDING.sub("\N{REPLACEMENT CHARACTER}", plain(text))
+
+
+def cost_told(cost: float | None) -> str:
+    """US dollars in words."""
+    return "not known" if cost is None else f"${cost:.4f}" if 0 < cost < 0.1 else f"${cost:.2f}"

@@ -1,0 +1,137 @@
+"""The requests of a session as a picture: a column for each, or for several, of what it read from the cache, wrote to
+it, sent anew and answered; and where the context was rewritten. Pure."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from html import escape
+
+from agent.messages import Usage
+from agent.records.usage import RequestUsage, Rewrite
+
+MOST_COLUMNS = 240
+WIDTH, HEIGHT, LEFT, TOP, BOTTOM = 960, 220, 56, 14, 26
+"""Of the picture, and of its edges, in its own units."""
+
+_PARTS = (("read", "cache read"), ("written", "cache write"), ("fresh", "fresh"), ("output", "output"))
+"""From the bottom up."""
+
+
+@dataclass(slots=True)
+class TimelineColumn:
+    """Some requests one after the other; it grows."""
+
+    first: int
+    """The number of the first of them, counted from 1."""
+    count: int = 0
+    usage: Usage = Usage()  # noqa: RUF009  # a frozen value
+    cost: float | None = 0.0
+    """US dollars; None when the price of any is not known."""
+
+    def add(self, request: RequestUsage) -> None:
+        self.count += 1
+        self.usage += request.usage
+        self.cost = None if self.cost is None or request.cost is None else self.cost + request.cost
+
+    @property
+    def parts(self) -> tuple[int, int, int, int]:
+        """Tokens of each part in one of them; the mean where they are several."""
+        used, many = self.usage, max(self.count, 1)
+        return used.cache_read // many, used.cache_write // many, used.input // many, used.output // many
+
+    @property
+    def size(self) -> int:
+        return sum(self.parts)
+
+
+def timeline_columns(requests: Iterable[RequestUsage], count: int) -> list[TimelineColumn]:
+    """`count`: how many requests there are."""
+    each = max(1, -(-count // MOST_COLUMNS))
+    columns: list[TimelineColumn] = []
+    for number, request in enumerate(requests):
+        if number % each == 0:
+            columns.append(TimelineColumn(number + 1))
+        columns[-1].add(request)
+    return columns
+
+
+def timeline_svg(columns: Sequence[TimelineColumn], rewrites: Sequence[Rewrite], limit: int | None) -> str:
+    """`limit`: tokens that a request may take, where that is known."""
+    if not columns:
+        return ""
+    top = max(max(column.size for column in columns), 1)
+    if limit is not None and limit < 4 * top:
+        top = max(top, limit)
+    room, step = HEIGHT - TOP - BOTTOM, (WIDTH - LEFT - 8) / len(columns)
+    last = columns[-1].first + columns[-1].count - 1
+    pieces = [
+        f'<svg class="timeline" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" '
+        f'aria-label="Tokens of {last} requests, {len(rewrites)} rewrites of the context">'
+    ]
+    for share in (0.0, 0.5, 1.0):
+        y = TOP + room * (1 - share)
+        pieces.append(f'<line class="grid" x1="{LEFT}" y1="{y:.1f}" x2="{WIDTH - 8}" y2="{y:.1f}"/>')
+        pieces.append(f'<text x="{LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">{_tokens(round(top * share))}</text>')
+    for place, column in enumerate(columns):
+        pieces.append(_column(column, LEFT + place * step, step, room, top))
+    if limit is not None and limit <= top:
+        y = TOP + room * (1 - limit / top)
+        pieces.append(f'<line class="limit" x1="{LEFT}" y1="{y:.1f}" x2="{WIDTH - 8}" y2="{y:.1f}">')
+        pieces.append(f"<title>a request may take {limit:,} tokens</title></line>")
+    each = columns[0].count
+    pieces += [_rewrite(one, LEFT + min(one.requests / each, len(columns)) * step) for one in rewrites]
+    pieces.append(f'<text x="{LEFT}" y="{HEIGHT - 8}">request 1</text>')
+    pieces.append(f'<text x="{WIDTH - 8}" y="{HEIGHT - 8}" text-anchor="end">{last:,}</text></svg>')
+    return "".join(pieces)
+
+
+def timeline_legend() -> str:
+    """What the colours are."""
+    keys = "".join(f'<span class="key {name}">{words}</span>' for name, words in _PARTS)
+    return f'<p class="legend">{keys}<span class="key rewrite">context rewritten</span></p>'
+
+
+def timeline_totals(columns: Sequence[TimelineColumn]) -> str:
+    """All requests together, in words."""
+    used = sum((column.usage for column in columns), Usage())
+    count = sum(column.count for column in columns)
+    shares = f"{used.cache_read:,} read from the cache, {used.cache_write:,} written to it, {used.input:,} fresh"
+    return f"{count:,} request{'' if count == 1 else 's'}: {shares}, {used.output:,} tokens of output"
+
+
+def _column(column: TimelineColumn, x: float, step: float, room: int, top: int) -> str:
+    many = column.count > 1
+    which = (
+        f"requests {column.first:,}–{column.first + column.count - 1:,}, each" if many else f"request {column.first:,}"
+    )
+    sizes = ", ".join(f"{size:,} {words}" for (_, words), size in zip(_PARTS, column.parts, strict=True) if size)
+    cost = "price not known" if column.cost is None else f"${column.cost:.4f}"
+    pieces, y, width = (
+        [f"<g><title>{which}: {sizes or 'nothing'}; {cost}</title>"],
+        float(TOP + room),
+        max(step * 0.86, 0.6),
+    )
+    for (name, _), size in zip(_PARTS, column.parts, strict=True):
+        height = room * size / top
+        y -= height
+        if height > 0:
+            pieces.append(f'<rect class="{name}" x="{x:.2f}" y="{y:.2f}" width="{width:.2f}" height="{height:.2f}"/>')
+    return "".join([*pieces, "</g>"])
+
+
+def _rewrite(rewrite: Rewrite, x: float) -> str:
+    told = f"before request {rewrite.requests + 1:,}: {rewrite.reason}"
+    if rewrite.before != rewrite.after:
+        told += f", {rewrite.before:,} to {rewrite.after:,} tokens"
+    if rewrite.strategies:
+        told += f" ({', '.join(rewrite.strategies)})"
+    y = HEIGHT - BOTTOM
+    return (
+        f'<g class="rewrite"><title>{escape(told)}</title><line x1="{x:.2f}" y1="{TOP}" x2="{x:.2f}" y2="{y}"/>'
+        f'<path d="M{x:.2f} {y} l-4 7 h8 z"/></g>'
+    )
+
+
+def _tokens(count: int) -> str:
+    if count < 1_000:
+        return str(count)
+    return f"{count / 1_000:.0f}k" if count < 999_500 else f"{count / 1_000_000:.1f}M"

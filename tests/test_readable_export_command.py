@@ -1,0 +1,76 @@
+"""`ebb sessions export` in forms to be read, as a user runs it."""
+
+import json
+import stat
+from pathlib import Path
+
+import pytest
+
+from tests.kit.session import bash, calls
+from tests.kit.user import User
+
+KEY = "correct-horse-7-battery"
+
+
+@pytest.fixture
+def user(tmp_path: Path) -> User:
+    return User(tmp_path)
+
+
+def session_of(user: User) -> str:
+    run = user.ask(calls(bash(f"echo '<b>{KEY}</b>'; seq 30000")), {"text": "It says **so**."}, flags=(
+        "--permission-mode", "auto",
+    ))  # fmt: skip
+    return str(run.result["session"])
+
+
+def test_a_session_is_written_into_a_file_or_to_standard_output(user: User, tmp_path: Path) -> None:
+    session = session_of(user)
+    user.ebb("sessions", "tag", session, "parser")
+    env = {"DEPLOY_TOKEN": KEY}
+    page = tmp_path / "talk.html"
+    run = user.ebb("sessions", "export", session[:5], "-o", str(page), env=env)
+    assert (run.code, run.err) == (0, "")
+    assert run.out == f"4 messages of {session} are in {page}; keys and passwords that can be told are taken out\n"
+    assert stat.S_IMODE(page.stat().st_mode) == 0o600
+    text = page.read_text()
+    assert ("&lt;b&gt;***&lt;/b&gt;" in text, KEY in text, "<strong>so</strong>" in text) == (True, False, True)
+    assert ("#parser" in text, "All of it, " in text) == (True, True)
+    printed = user.ebb("sessions", "export", session, "--format", "html", env=env)
+    assert (printed.code, printed.out, printed.err) == (0, text, "")
+    piped = json.loads(user.ebb("sessions", "export", session, "-", "--format", "json", env=env).out)
+    assert (len(piped["messages"]), len(piped["requests"]), piped["session"]["tags"]) == (4, 2, ["parser"])
+    told = user.ebb("sessions", "export", session, str(tmp_path / "a.md"), "--raw", "--json")
+    assert told.result == {
+        "session": session, "title": "go", "messages": 4, "told": "", "format": "md", "file": str(tmp_path / "a.md"),
+    }  # fmt: skip
+    assert KEY in (tmp_path / "a.md").read_text()
+
+
+def test_a_file_that_is_there_stays_and_what_cannot_be_meant_is_said(user: User, tmp_path: Path) -> None:
+    session = session_of(user)
+    (page := tmp_path / "talk.html").write_text("mine")
+    run = user.ebb("sessions", "export", session, str(page))
+    assert (run.code, run.err) == (
+        2, f"ebb: `{page}` is there already: name another file, or replace it with --force\n",
+    )  # fmt: skip
+    assert page.read_text() == "mine"
+    assert user.ebb("sessions", "export", session, str(page), "--force").code == 0
+    assert page.read_text().startswith("<!doctype html>")
+    for arguments, told in (
+        ((session, "--format", "html", "--json"), "name one with -o"),
+        ((session, "a.html", "-o", "b.html"), "not both"),
+        ((session, "--format", "pdf"), "invalid choice"),
+        (("zzzz", "--format", "md"), "there is no session `zzzz`"),
+        ((session, "-o", str(tmp_path / "none" / "a.html")), "cannot write"),
+    ):
+        run = user.ebb("sessions", "export", *arguments)
+        assert (run.code, told in run.err, run.out) == (2, True, ""), arguments
+    assert not [*tmp_path.glob("*.part")]
+
+
+def test_a_damaged_message_is_told_of_and_the_others_are_written(user: User) -> None:
+    session = session_of(user)
+    user.query("update messages set body = '{' where session = ? and position = 1", session)
+    run = user.ebb("sessions", "export", session, "--format", "md")
+    assert (run.code, "cannot be read" in run.err, "It says **so**." in run.out) == (0, True, True)
