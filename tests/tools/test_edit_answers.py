@@ -172,6 +172,59 @@ async def test_an_edit_says_what_it_let_go(
     assert f"; {remark}. It now reads:\n" in result.text
 
 
+@pytest.mark.parametrize(
+    ("before", "old", "new", "after"),
+    [
+        ("def f():\n    import x\n    y = 1\n    return y\n",
+         "def f():\n    import x\n    y = 1", "import x\ndef f():\n    y = 1",
+         "import x\ndef f():\n    y = 1\n    return y\n"),
+        ("  if (a) {\n    return b;\n  }\n", "if (a) {\nreturn b;\n}", "if (c) {\nreturn d;\n}",
+         "  if (c) {\n    return d;\n  }\n"),
+    ],
+    ids=["a line that leaves its block", "lines without indentation, changed one by one"],
+)  # fmt: skip
+async def test_an_edit_that_moves_or_levels_lines_is_made(
+    before: str, old: str, new: str, after: str, workspace: Workspace
+) -> None:
+    path = workspace.root / "f"
+    path.write_text(before)
+    workspace.seen.note(path, path.read_bytes())
+    await Edit().run({"path": "f", "old": old, "new": new}, workspace)
+    assert path.read_text() == after
+
+
+FLAT = "with a:\n  with a:\n    b()\n  b()\n"
+UNCLEAR = [
+    (FLAT, "with a:\nb()\nb()", "with a:\nb()"),
+    ("with a:\n    b()\n\n", "b()\n\n", "with c:\n    b()\n\n"),
+    ("with a:\n    b()\n\n", "b()\n", "\n"),
+    ("def f():\n  a()\n  b()\n", "def f():\n\t  a()\n\t  b()", "b()"),
+    ("def f():\n    import x\n    y = 1\n", "def f():\n    import x\n    y = 1", "import x\n    y = 1"),
+    ("for a in b:\n  c()\n", " c()", " if d:\n     e()\n   c()"),
+]
+
+
+@pytest.mark.parametrize(("before", "old", "new"), UNCLEAR)
+async def test_what_leaves_open_how_lines_are_indented_is_refused(
+    before: str, old: str, new: str, workspace: Workspace
+) -> None:
+    path = workspace.root / "f"
+    path.write_text(before)
+    workspace.seen.note(path, path.read_bytes())
+    with pytest.raises(ToolError):
+        await Edit().run({"path": "f", "old": old, "new": new}, workspace)
+    assert path.read_text() == before
+
+
+async def test_a_patch_that_does_not_tell_alike_lines_apart_is_refused(workspace: Workspace) -> None:
+    path = workspace.root / "f"
+    path.write_text(FLAT)
+    workspace.seen.note(path, path.read_bytes())
+    with pytest.raises(ToolError, match="does not tell how far 'b\\(\\)' is to be indented"):
+        await ApplyPatch().run({"patch": patch("@@", " with a:", " b()", "-b()")}, workspace)
+    assert path.read_text() == FLAT
+
+
 async def test_a_patch_is_indented_as_the_file_is_and_says_so(workspace: Workspace) -> None:
     path = workspace.root / "f"
     path.write_text("class A:\n    def f(self):\n        a()\n        b()\n")

@@ -5,6 +5,7 @@ What stands in the old text and in the new one keeps the file's bytes; the rest 
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import field
+from itertools import pairwise
 
 from tools.files.indentation import Levels, first_step, indent_of, level_fit, opens_block
 from tools.files.line_diff import differing
@@ -42,17 +43,26 @@ def rewritten(block: Block) -> list[str]:
         raise UnclearError(block.new[0])
     if list(block.old) == list(block.here):
         return list(block.new)
-    return _Rewriting(block).lines()
+    rewriting = _Rewriting(block)
+    if block.kept:
+        rewriting.insist_on_kept()
+    return rewriting.lines()
 
 
 class _Rewriting:
     def __init__(self, block: Block) -> None:
         self.old, self.here, self.new, self.kept, self.step = block.old, block.here, block.new, block.kept, block.step
+        if self.new and _begins_with_moved(self.old, self.new):
+            raise UnclearError(self.new[0])
         lost = _lost_indent(self.old, self.here)
         if lost is not None:
             self.old, self.new = _untrimmed(self.old, self.new, lost)
         else:
+            is_bare = bool(self.old[0].strip()) and not indent_of(self.old[0]) and bool(indent_of(self.here[0]))
+            if is_bare and _says_the_same(self.old, self.new):
+                raise UnclearError(self.old[0])
             self._insist_on_levels([i for i, line in enumerate(self.old) if line.strip()])
+        self._insist_on_steps()
         self.written = frozenset(indent_of(line) for line in (*self.old, *self.new) if line.strip())
         self.levels = self._levels(range(len(self.old)))
         self.signs = FileSigns.between("\n".join(self.old), "\n".join(self.here))
@@ -64,6 +74,11 @@ class _Rewriting:
 
     def lines(self) -> list[str]:
         return list(self._lines(self.kept, len(self.old), len(self.new)))
+
+    def insist_on_kept(self) -> None:
+        """Returns when the lines that are said to stay could be no others of the old ones, where that would make a
+        difference: a model that has lost the levels cannot tell lines apart that it wrote alike."""
+        self._same(range(len(self.old)), range(len(self.new)))
 
     def _insist_on_levels(self, rows: Sequence[int]) -> None:
         """Returns when the new lines are clearly counted from the one old line that has text, where it is only one.
@@ -78,8 +93,23 @@ class _Rewriting:
                 raise UnclearError(new[1])
         elif before:
             unit = len(self.step()) or 4
-            if level_fit(deeper, unit, opens=opens) <= level_fit(deeper - len(before), unit, opens=opens):
+            fit, depths = level_fit(deeper, unit, opens=opens), [len(indent_of(line)) for line in new]
+            if fit < 2 or fit <= level_fit(deeper - len(before), unit, opens=opens):
                 raise UnclearError(new[1])
+            if any((depth - depths[0]) % unit for depth in depths):
+                raise UnclearError(next(line for line in new if (len(indent_of(line)) - depths[0]) % unit))
+
+    def _insist_on_steps(self) -> None:
+        """Returns when what stands below a new line that opens a block is deeper by one of the text's own steps, or not
+        at all."""
+        old, new = ([line for line in lines if line.strip()] for lines in (self.old, self.new))
+        depths = sorted({len(indent_of(line)) for line in (*old, *new)})
+        step = min((after - before for before, after in pairwise(depths)), default=0)
+        known = set(pairwise(old))
+        for above, below in pairwise(new):
+            deeper = len(indent_of(below)) - len(indent_of(above))
+            if opens_block(above) and deeper > 0 and deeper != step and (above, below) not in known:
+                raise UnclearError(below)
 
     def _levels(self, rows: range) -> Levels:
         pairs = ((indent_of(self.old[i]), indent_of(self.here[i])) for i in rows if self.old[i].strip())
@@ -122,10 +152,11 @@ class _Rewriting:
 
     def _insist_on_one(self, rows: Sequence[int], may_be_new: bool, new: int) -> None:
         """Returns when the new line comes out the same whichever of these lines it is, or if it is none of them."""
-        if len(rows) + may_be_new < 2 or not self.new[new].strip():
+        if len(rows) + may_be_new < 2:
             return
-        outcomes = {self._stayed(row, new).rstrip() for row in rows}
-        if may_be_new:
+        outcomes = {self._stayed(row, new) for row in rows}
+        if may_be_new and self.new[new].strip():
+            outcomes = {outcome.rstrip() for outcome in outcomes}
             level = self.levels.of(indent_of(self.new[new]))
             outcomes.add("" if level is None else level + self._body(new).rstrip())
         if len(outcomes) > 1:
@@ -162,7 +193,7 @@ class _Rewriting:
         if level is not None:
             return level
         if len(self.levels.images(indent)) < 2:
-            return self._levels(old).of(indent) if old else None
+            return self._levels(old).of(indent) if old and not self.levels.has_merged else None
         partner = partners.get(new)
         if partner is not None and len(old) == len(among) == len(partners) and indent == indent_of(self.old[partner]):
             return indent_of(self.here[partner])
@@ -240,6 +271,8 @@ def _untrimmed(old: Sequence[str], new: Sequence[str], indent: str) -> tuple[lis
 def insist_on_first(old: Sequence[str], new: Sequence[str], indent: str) -> None:
     """Returns when the first line of the new text, which lacks its indentation as that of the old one does, is meant to
     have the same. Raises `UnclearError`."""
+    if _says_the_same(old, new):
+        raise UnclearError(new[0])  # what was to change may be the indentation that is lost
     first, bodies = _body(new[0]), [_body(line) for line in old]
     levels: set[str] = {indent}
     if first != bodies[0] or [_body(line) for line in new].count(first) != bodies.count(first):
@@ -247,6 +280,11 @@ def insist_on_first(old: Sequence[str], new: Sequence[str], indent: str) -> None
         levels |= {indent_of(line) for line in new[1:] if _body(line) == bodies[0]}
     if len(levels) > 1 or _has_moved(old[1:], new[1:]):
         raise UnclearError(new[0])
+
+
+def _says_the_same(old: Sequence[str], new: Sequence[str]) -> bool:
+    """Whether both texts have the same lines, but for empty ones and blanks at their ends."""
+    return [line.rstrip() for line in old if line.strip()] == [line.rstrip() for line in new if line.strip()]
 
 
 def _has_moved(old: Sequence[str], new: Sequence[str]) -> bool:
@@ -262,13 +300,21 @@ def _has_moved(old: Sequence[str], new: Sequence[str]) -> bool:
     )
 
 
+def _begins_with_moved(old: Sequence[str], new: Sequence[str]) -> bool:
+    """Whether the first new line is one of the old ones behind the first, without its indentation. Where the old text
+    is not to the letter in the file, its first line may have lost its own as well."""
+    first, levels = _body(new[0]), {indent_of(line) for line in old[1:] if _body(line) == _body(new[0])}
+    return bool(first) and not indent_of(new[0]) and _body(old[0]) != first and bool(levels) and "" not in levels
+
+
 def has_lost_indent(old: Sequence[str], new: Sequence[str]) -> bool:
-    """Whether the first new line is one of the old ones without its indentation, while others have kept theirs."""
+    """Whether the first new line is one of the old ones without its indentation, while the one behind it has kept
+    its own: a line that was meant to move out of its block would not have it deeper below."""
     first = _body(new[0])
     levels = {indent_of(line) for line in old[1:] if _body(line) == first}
     is_bare = bool(first) and not indent_of(new[0]) and _body(old[0]) != first and bool(levels) and "" not in levels
-    kept = {line for line in old[1:] if indent_of(line)} & set(new[1:])
-    return is_bare and bool(kept)
+    behind = next((line for line in new[1:] if line.strip()), "")
+    return is_bare and bool(indent_of(behind)) and behind in old[1:]
 
 
 def _body(line: str) -> str:

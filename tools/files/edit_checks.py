@@ -31,9 +31,9 @@ def _is_placeholder(line: str) -> bool:
 
 
 def is_level_unclear(before: str, old: str, new: str, step: Callable[[], str]) -> bool:
-    """Whether further lines of `new` may be meant from the margin on or from where the first one begins: `old` is one
-    line without the blanks before it, and counting from where it begins fits at least as well."""
-    if not before or before.strip() or "\n" in old or old != old.lstrip():
+    """Whether further lines of `new` may be meant from the margin on or from where the first one begins: `old` has one
+    line of text, without the blanks before it, and counting from where it begins fits at least as well."""
+    if not before or before.strip() or old != old.lstrip() or sum(map(bool, map(str.strip, old.split("\n")))) > 1:
         return False
     deeper = first_step(new.split("\n"))
     if deeper is None:
@@ -56,15 +56,32 @@ def odd_indentation(old: str, new: str, text: str, here: str) -> str | None:
         other = "tabs" if "\t" in kinds - file_kinds else "blanks"
         return f"`new` is indented by {other} and the file is not"
     step, known = step_of(lines), set(pairwise(line for line in old.split("\n") if line.strip()))
+    is_flat = _is_flat(old.split("\n"), here.split("\n")) and _opens_alike(old.split("\n"), put)
     for above, below in pairwise(put):
         deeper = len(indent_of(below)) - len(indent_of(above))
-        if not opens_block(above) or (above, below) in known:
+        if not opens_block(above) or (above, below) in known or (is_flat and deeper == 0):
             continue
         if step and is_bare and deeper > 0 and deeper != len(step):
             return f"`new` is indented in steps of {deeper} and the file in steps of {len(step)}"
         if deeper <= 0 and not below.strip().startswith(_CLOSERS) and _always_deeper(lines, above.rstrip()[-1]):
             return f"nothing in `new` is indented below {above.strip()!r}"
     return None
+
+
+def _is_flat(old: Sequence[str], here: Sequence[str]) -> bool:
+    """Whether the old text has lost levels that the same lines of the file have: then those of the new one are told by
+    what its lines were before, if at all."""
+    both = [(one, other) for one, other in zip(old, here, strict=False) if one.strip()]
+    return any(
+        indent_of(a) == indent_of(b) and len(indent_of(there)) > len(indent_of(here_above))
+        for (a, here_above), (b, there) in pairwise(both)
+    )
+
+
+def _opens_alike(old: Sequence[str], new: Sequence[str]) -> bool:
+    """Whether the new text has as many lines with text as the old one, and blocks are opened by the same of them."""
+    opens = [[opens_block(line) for line in lines if line.strip()] for lines in (old, new)]
+    return opens[0] == opens[1]
 
 
 def _always_deeper(lines: Sequence[str], sign: str) -> bool:

@@ -63,9 +63,22 @@ class Levels:
         """What the indent stands for in the lines that both have."""
         return {here for old, here in self.pairs if old == indent}
 
+    @property
+    def has_merged(self) -> bool:
+        """Whether several indents of the model's text stand for one of the file."""
+        return len({here for _, here in self.pairs}) < len({old for old, _ in self.pairs})
+
+    @property
+    def is_ordered(self) -> bool:
+        """Whether what is deeper in the model's text is nowhere less deep in the file."""
+        depths = sorted((len(old), len(here)) for old, here in self.pairs)
+        return all(one[1] <= other[1] for one, other in pairwise(depths) if one[0] < other[0])
+
     def of(self, indent: str) -> str | None:
         """The file's indent, or None where the lines that both have do not tell it."""
         images = self.images(indent)
+        if not self.is_ordered:
+            return None
         if images:
             return images.pop() if len(images) == 1 else None
         if all(old == here for old, here in self.pairs):

@@ -148,6 +148,7 @@ def _insist_on_sense(target: Target, matches: Matches, old: str, new: str) -> No
 def _insist_on_levels(target: Target, place: Place, old: str, new: str) -> None:
     """Raises `ToolError` when `old` is there to the letter and yet leaves open how far lines of `new` are indented."""
     before = target.text[target.text.rfind("\n", 0, place.start) + 1 : place.start]
+    begins_empty = bool(new) and not new.split("\n")[0].strip()
     old, new = old.removesuffix("\n"), new.removesuffix("\n")
     is_unclear = is_level_unclear(before, old, new, lambda: step_of(target.text.split("\n")))
     if before and not before.strip() and "\n" in old and new:
@@ -155,7 +156,7 @@ def _insist_on_levels(target: Target, place: Place, old: str, new: str) -> None:
             insist_on_first(old.split("\n"), new.split("\n"), before)
         except UnclearError:
             is_unclear = True
-    if is_unclear or (before and not before.strip() and new and not new.split("\n")[0].strip()):
+    if is_unclear or (before and not before.strip() and begins_empty):
         raise ToolError(
             f"`old` begins behind the indentation of line {line_number(target.text, place.start)} of `{target.name}`, "
             "so it cannot be told how far the lines of `new` are to be indented: write both with the file's indentation"
