@@ -14,30 +14,64 @@ from tools.schema import DEEPEST, is_nested
 MOST_STARTS = 100
 """Places of a text at which calls are looked for."""
 
-_TAGS = "tool_calls?|function_calls?|tools|tool_use"
-_FENCE = regex(r"[ \t]*(`{3,}|~{3,})[\w-]*\s*")
+_SPACE = r"(?:｜DSML｜|[a-z]{1,20}:)?"
+"""What some families put before the names of their tags."""
+_TAGS = rf"{_SPACE}(?:tool_calls?|function_calls?|tools|tool_use)"
+_FENCE = regex(r"[ \t]*(`{3,}|~{3,})([\w-]*)\s*")
 _OPEN = regex(rf"<({_TAGS})>\s*")
 _MARK = regex(r"\[TOOL_CALLS\]\s*|<\|(?:python_tag|tool_call)\|>\s*|functools(?=\[)")
 _MARK_END = regex(r"\s*<\|/tool_call\|>")
 _MISTRAL = regex(r"(?:\[TOOL_CALLS\])?([\w.-]+)\[ARGS\]\s*")
-_FUNCTION = regex(r"<(function)=([\w.-]+)>\s*|<(invoke) name=\"([\w.-]+)\">\s*")
-_PARAMETER = regex(r"<parameter(?:=([\w.-]+)| name=\"([\w.-]+)\")>\n?(.*?)\n?</parameter>\s*", re.DOTALL)
+_FUNCTION = regex(rf"<(function)=([\w.-]+)>\s*|<({_SPACE}invoke) name=\"([\w.-]+)\">\s*")
+_PARAMETER = regex(
+    rf"<{_SPACE}parameter(?:=([\w.-]+)| name=\"([\w.-]+)\")(?: string=\"\w+\")?>\n?(.*?)\n?</{_SPACE}parameter>\s*",
+    re.DOTALL,
+)
 _GLM = regex(r"([\w.-]+)\s*(?=<arg_key>)")
 _PAIR = regex(r"<arg_key>\s*([\w.-]+)\s*</arg_key>\s*<arg_value>\n?(.*?)\n?</arg_value>\s*", re.DOTALL)
 _DEEPSEEK = regex(
     r"(?:<｜tool▁calls▁begin｜>\s*)?<｜tool▁call▁begin｜>(?:function<｜tool▁sep｜>([\w.-]+)\s*```json\s*|([\w.-]+)<｜tool▁sep｜>\s*)"
 )
 _DEEPSEEK_END = regex(r"\s*(?:```\s*)?<｜tool▁call▁end｜>(?:\s*<｜tool▁calls▁end｜>)?")
+_KIMI = regex(
+    r"(?:<\|tool_calls_section_begin\|>\s*)?<\|tool_call_begin\|>\s*(?:functions\.)?([\w.-]+?)(?::\d+)?\s*"
+    r"<\|tool_call_argument_begin\|>\s*"
+)
+_KIMI_END = regex(r"\s*<\|tool_call_end\|>(?:\s*<\|tool_calls_section_end\|>)?")
+_REACT = regex(r"Action:[ \t]*`?([\w.-]+)`?[ \t]*\n\s*Action Input:[ \t]*")
+_CODE_HEAD = (
+    r"(?:print\([ \t]*)?(?:[A-Za-z_]\w*\.)?[A-Za-z_][\w-]*\(\s*(?:\{|[A-Za-z_]\w*[ \t]*=[ \t]*[\"'\[{\dTFNtfn-])"
+)
+_CODE = regex(r"(print\([ \t]*)?(?:[A-Za-z_]\w*\.)?([A-Za-z_][\w-]*)\(\s*")
+_LINE_END = regex(r"[ \t]*(?:\n|\Z|```|<)")
+_KEYWORD = regex(r"\s*([A-Za-z_]\w*)[ \t]*=[ \t]*")
+_CODE_LANGUAGES = {
+    "",
+    "tool_code",
+    "tool_call",
+    "tool_calls",
+    "tool",
+    "python",
+    "py",
+    "json",
+    "text",
+    "plaintext",
+    "xml",
+}
 _HARMONY = regex(
     r"(?:<\|start\|>assistant)?(?:<\|channel\|>\w+)?\s*to=(?:functions\.)?([\w.-]+)[^{<]*(?:<\|[a-z]+\|>[^{<]*)*"
 )
 _HARMONY_END = regex(r"\s*<\|(?:call|end|return)\|>")
 _STOPS = regex(r"\s*(?:<\|(?:im_end|eot_id|eom_id|endoftext)\|>|</s>)")
 _MARKED = (
-    rf"<(?:{_TAGS})>|\[TOOL_CALLS\]|<\|(?:python_tag|tool_call)\|>|functools\[|<function=|<invoke name=|"
-    r"<｜tool▁calls?▁begin｜>|<\|start\|>assistant\s*to=|(?:<\|start\|>assistant)?<\|channel\|>\w+\s*to="
+    rf"<(?:{_TAGS})>|\[TOOL_CALLS\]|<\|(?:python_tag|tool_call)\|>|functools\[|<function=|<{_SPACE}invoke name=|"
+    r"<｜tool▁calls?▁begin｜>|<\|tool_calls?_(?:section_)?begin\|>|<\|start\|>assistant\s*to=|(?:<\|start\|>assistant)?<\|channel\|>\w+\s*to="
 )
-_STARTS = regex(rf"^[ \t]*(?:(?:`{{3,}}|~{{3,}})[\w-]*\s*(?:[\[{{]|{_MARKED})|[\[{{])|{_MARKED}", re.MULTILINE)
+_LINE = rf"[\[{{]|{_CODE_HEAD}"
+_STARTS = regex(
+    rf"^[ \t]*(?:(?:`{{3,}}|~{{3,}})[\w-]*\s*(?:{_LINE}|{_MARKED})|{_LINE}|Action:[^\n]*\n\s*Action Input:)|{_MARKED}",
+    re.MULTILINE,
+)
 _MARKED_STARTS = regex(_MARKED)
 _BROKEN = regex(
     rf"\s*(?:(?:`{{3,}}|~{{3,}})[\w-]*\s*)?(?:{_MARKED})?\s*\{{\s*[\"'](?:name|tool|tool_name|function|action)[\"']\s*:"
@@ -55,6 +89,8 @@ _ADVICE = 'write a quote inside a string as \\", close each brace once, and send
 class WrittenCall:
     name: str
     arguments: Mapping[str, object]
+    is_loose: bool = field(default=False, compare=False)
+    """Whether its form is that of code or data as well: it is a call where it names a tool and its arguments alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,24 +187,36 @@ def _block(text: str, start: int) -> tuple[list[WrittenCall], int] | None:
 
 def _piece(text: str, start: int) -> tuple[list[WrittenCall], int] | None:
     if (fence := _FENCE.match(text, start)) is not None:
-        return _closed(_marked(text, fence.end()) or _objects(text, fence.end()), text, fence[1])
-    return _marked(text, start) or _objects(text, start)
+        found = _marked(text, fence.end()) or _objects(text, fence.end())
+        if found is None and fence[2].lower() in _CODE_LANGUAGES:
+            found = _code(text, fence.end())
+        return _closed(found, text, fence[1])
+    return _marked(text, start) or _objects(text, start) or _code(text, start)
 
 
 def _marked(text: str, start: int) -> tuple[list[WrittenCall], int] | None:
     """The calls behind a tag or a mark."""
     if (tag := _OPEN.match(text, start)) is not None:
         return _closed(
-            _functions(text, tag.end()) or _pairs(text, tag.end()) or _objects(text, tag.end()), text, f"</{tag[1]}>"
+            _functions(text, tag.end())
+            or _pairs(text, tag.end())
+            or _objects(text, tag.end())
+            or _code(text, tag.end()),
+            text,
+            f"</{tag[1]}>",
         )
     if (head := _MISTRAL.match(text, start)) is not None:
         return _named(text, head[1], head.end(), None)
     if (head := _DEEPSEEK.match(text, start)) is not None:
         return _named(text, head[1] or head[2], head.end(), _DEEPSEEK_END)
     if (mark := _MARK.match(text, start)) is not None:
-        found = _objects(text, mark.end())
+        found = _objects(text, mark.end()) or _code(text, mark.end())
         end = _MARK_END.match(text, found[1]) if found is not None else None
         return (found[0], end.end()) if found is not None and end is not None else found
+    if (head := _KIMI.match(text, start)) is not None:
+        return _named(text, head[1], head.end(), _KIMI_END)
+    if (head := _REACT.match(text, start)) is not None:
+        return _named(text, head[1], head.end(), None)
     if (head := _HARMONY.match(text, start)) is not None:
         return _named(text, head[1], head.end(), _HARMONY_END)
     return _functions(text, start)
@@ -198,6 +246,50 @@ def _objects(text: str, start: int) -> tuple[list[WrittenCall], int] | None:
             return None
         calls += [call for call in found if call is not None]
     return (calls, end) if calls else None
+
+
+def _code(text: str, start: int) -> tuple[list[WrittenCall], int] | None:
+    """Calls as code has them, `name(key="value")` or `name({...})`, one behind the other or in a list."""
+    calls, end = list[WrittenCall](), start
+    is_list = text.startswith("[", start)
+    end = start + is_list
+    while (head := _CODE.match(text, _behind_blanks(text, end))) is not None:
+        found = _given(text, head.end())
+        if found is None:
+            return None
+        arguments, place = found
+        closing = "))" if head[1] else ")"
+        for sign in closing:
+            place = _behind_blanks(text, place)
+            if not text.startswith(sign, place):
+                return None
+            place += 1
+        calls.append(WrittenCall(head[2], arguments, is_loose=True))
+        end = place + text.startswith((",", ";"), place)
+        if not is_list and _LINE_END.match(text, end) is None:
+            return None
+    if is_list:
+        end = _behind_blanks(text, end)
+        return (calls, end + 1) if calls and text.startswith("]", end) else None
+    return (calls, end) if calls else None
+
+
+def _given(text: str, start: int) -> tuple[dict[str, object], int] | None:
+    """The arguments behind a bracket, as an object or by their names, and where they end."""
+    arguments, end = dict[str, object](), start
+    try:
+        if text.startswith("{", start):
+            value, end = read_value(text, start)
+            return (value, end) if isinstance(value, dict) and not is_nested(value, DEEPEST) else None
+        while (name := _KEYWORD.match(text, end)) is not None:
+            arguments[name[1]], end = read_value(text, name.end())
+            end = _behind_blanks(text, end)
+            if not text.startswith(",", end):
+                break
+            end += 1
+    except ValueError:
+        return None
+    return (arguments, end) if arguments and not is_nested(arguments, DEEPEST) else None
 
 
 def _functions(text: str, start: int) -> tuple[list[WrittenCall], int] | None:
@@ -257,7 +349,11 @@ def _calls_of(value: Any) -> Iterator[WrittenCall | None]:  # noqa: ANN401  # an
 
 
 def _call_of(value: object) -> WrittenCall | None:
-    if not isinstance(value, dict) or len(set(value) - _BESIDE) != 2:
+    if not isinstance(value, dict):
+        return None
+    if not any(key in value for key in _ARGUMENTS):
+        return _loose_call_of(value)
+    if len(set(value) - _BESIDE) != 2:
         return None
     name = next((value[key] for key in _NAMES if key in value), None)
     arguments = next((value[key] for key in _ARGUMENTS if key in value), None)
@@ -267,6 +363,17 @@ def _call_of(value: object) -> WrittenCall | None:
         except (ValueError, RecursionError):
             return None
     return WrittenCall(name, arguments) if isinstance(name, str) and isinstance(arguments, dict) else None
+
+
+def _loose_call_of(value: Mapping[str, object]) -> WrittenCall | None:
+    """A name with its arguments beside it, or with nothing but these: `{"tool": "bash", "command": "ls"}` and `{"bash":
+    {"command": "ls"}}`."""
+    if len(value) == 1:
+        ((tool, inner),) = value.items()
+        return WrittenCall(tool, inner, is_loose=True) if isinstance(inner, dict) else None
+    key = next((key for key in _NAMES[1:] if key in value), "")
+    name, arguments = value.get(key), {each: value[each] for each in value if each != key and each not in _BESIDE}
+    return WrittenCall(name, arguments, is_loose=True) if isinstance(name, str) and arguments else None
 
 
 def _behind_blanks(text: str, start: int) -> int:

@@ -46,6 +46,16 @@ def parameter_names(tools: Mapping[str, Tool], offered: Collection[str]) -> froz
     return frozenset(name for each in offered if each in tools for name in names_of(each, tools[each].schema))
 
 
+def is_exactly(name: str, arguments: Arguments, tools: Mapping[str, Tool], offered: Collection[str]) -> bool:
+    """Whether a tool of that very name was offered, and has all of these arguments under its own names or others."""
+    if name not in offered or name not in tools:
+        return False
+    from agent.calls.argument_aliases import names_of  # noqa: PLC0415  # deferred: for some models only
+    from agent.calls.tool_aliases import plain_name  # noqa: PLC0415  # deferred: as above
+
+    return {plain_name(each) for each in arguments} <= set(names_of(name, tools[name].schema))
+
+
 def _is_other(made: object, before: object) -> bool:
     return made is not before
 

@@ -62,6 +62,8 @@ def _are_meant(
     unknown: Collection[WrittenCall], found: Found, told: Iterable[str], parameters: Collection[str]
 ) -> bool:
     """Whether calls that no tool is known for are calls all the same, and the model was not told of them twice."""
+    if any(call.is_loose for call in unknown):
+        return False
     if len(unknown) == len(found.calls) and found.words:
         names = {plain_name(name) for call in unknown for name in call.arguments}
         if names.isdisjoint(parameters):

@@ -31,6 +31,8 @@ def read_value(text: str, start: int = 0) -> tuple[object, int]:
     """The value that begins at a place, and where it ends. What is JSON is read as JSON, line ends in strings aside.
     Raises `ValueError`, as JSON's reader does, where it is not whole or could be read in two ways: a quote inside a
     string that is not escaped, an end that is missing."""
+    if text.startswith('"""', start):
+        return _value(text, start, DEEPEST)
     try:
         return _JSON.raw_decode(text, start)
     except RecursionError as error:

@@ -4,7 +4,7 @@ to cut is decided in `agent.context`."""
 import itertools
 from dataclasses import replace
 
-from agent.calls.resolve import is_offered, parameter_names, understood
+from agent.calls.resolve import is_exactly, is_offered, parameter_names, understood
 from agent.context.budget import SHOWN, SUPPOSED, ContextBudget, Window, after_overflow
 from agent.context.control_calls import PLAN
 from agent.context.mask import as_shown
@@ -245,7 +245,9 @@ def calls_read(
 
         message = with_text_calls(
             message,
-            lambda call: is_offered(call.name, call.arguments, runner.tools, offered),
+            lambda call: (is_exactly if call.is_loose else is_offered)(
+                call.name, call.arguments, runner.tools, offered
+            ),
             lambda: (prompt.system, *(message_text(said) for said in prompt.messages if isinstance(said, User))),
             lambda: parameter_names(runner.tools, offered),
         )

@@ -252,7 +252,7 @@ def _lost_indent(old: Sequence[str], here: Sequence[str]) -> str | None:
     is_bare = not bare or all(one == bare + other for other, one in others)
     if not old[0].strip() or not first or not others or not is_bare:
         return None
-    expected = Levels(frozenset(others)).of(first)
+    expected = bare + first if bare else Levels(frozenset(others)).of(first)
     if expected is not None:
         return expected if len(expected) > len(bare) else None
     if not bare and any(one and len(other) <= len(first) for other, one in others):

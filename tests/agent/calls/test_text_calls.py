@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from agent.calls.call_forms import Found, WrittenCall, calls_in
-from agent.calls.resolve import is_offered, parameter_names
+from agent.calls.resolve import is_exactly, is_offered, parameter_names
 from agent.calls.text_calls import MOST_TOLD, with_text_calls
 from agent.events.session import CallsRead, TurnFinished
 from agent.messages import Assistant, Reasoning, Text, ToolCall
@@ -32,6 +32,10 @@ DEEPSEEK = (
 DEEPSEEK_NEW = (
     '<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>bash<｜tool▁sep｜>{"command": "ls"}'
     "<｜tool▁call▁end｜><｜tool▁calls▁end｜>"
+)
+KIMI = (
+    '<|tool_calls_section_begin|><|tool_call_begin|>functions.bash:0<|tool_call_argument_begin|>{"command": "ls"}'
+    "<|tool_call_end|><|tool_calls_section_end|>"
 )
 INVOKES = (
     '<function_calls>\n<invoke name="bash">\n<parameter name="command">ls</parameter>\n</invoke>\n'
@@ -79,6 +83,21 @@ INVOKES = (
         (f"I look.\n{DEEPSEEK_NEW}", [LS], "I look."),
         (INVOKES, [LS, WC], ""),
         ('{"action": "bash", "action_input": {"command": "ls"}}', [LS], ""),
+        ('bash(command="ls")', [LS], ""),
+        ('I look.\n```python\nbash(command="ls")\nbash(command=\'wc a\')\n```', [LS, WC], "I look."),
+        ('bash({"command": "ls"})', [LS], ""),
+        ('```tool_code\nprint(default_api.bash(command="ls"))\n```', [LS], ""),
+        ('[bash(command="ls"), bash(command="wc a")]', [LS, WC], ""),
+        ('<|python_tag|>bash(command="ls")', [LS], ""),
+        ('<tool_call>\nbash(command="ls")\n</tool_call>', [LS], ""),
+        ('edit(path="a", replace_all=True, old="""x\ny""")',
+         [WrittenCall("edit", {"path": "a", "replace_all": True, "old": "x\ny"})], ""),
+        ('{"tool": "bash", "command": "ls"}', [LS], ""),
+        ('```json\n{"bash": {"command": "ls"}}\n```', [LS], ""),
+        (KIMI, [LS], ""),
+        (INVOKES.replace("<", "<｜DSML｜").replace("<｜DSML｜/", "</｜DSML｜"), [LS, WC], ""),
+        (INVOKES.replace("function_calls", "minimax:tool_call"), [LS, WC], ""),
+        ('Thought: I look.\nAction: bash\nAction Input: {"command": "ls"}', [LS], "Thought: I look."),
         ('{"name": "bash", "arguments": {"command": "a\nb"}}', [WrittenCall("bash", {"command": "a\nb"})], ""),
     ],
 )  # fmt: skip
@@ -110,6 +129,14 @@ def test_a_reply_that_ends_in_calls_or_begins_with_them_makes_them(
         "[" * 100_000,
         "[1] a footnote\n[2] another one",
         "<tool_call>not an object</tool_call>",
+        'Call\n```js\nbash({"command": "ls"})\n```',
+        'x = bash(command="ls")',
+        'bash(command=other)',
+        'bash("ls")',
+        'bash(command="ls"',
+        'bash(command="ls").text',
+        'def f():\n    return bash(command="ls")',
+        "[bash(command='ls')",
     ],
     ids=lambda text: text[:40],
 )  # fmt: skip
@@ -119,9 +146,10 @@ def test_a_text_that_only_shows_a_call_or_a_piece_of_one_makes_none(text: str) -
 
 def taken(text: str, *told: str) -> bool:
     reply = Assistant((Text(text),))
+    offered = ("read", "bash")
     made = with_text_calls(
         reply,
-        lambda call: is_offered(call.name, call.arguments, TOOLS, ("read", "bash")),
+        lambda call: (is_exactly if call.is_loose else is_offered)(call.name, call.arguments, TOOLS, offered),
         lambda: told,
         lambda: parameter_names(TOOLS, ("read", "bash")),
     )
@@ -138,6 +166,16 @@ def test_a_call_of_a_tool_that_is_not_there_is_one_where_it_is_meant() -> None:
     assert taken(f"I deploy it.\n```json\n{deploy}\n```")
     assert taken('I look.\n{"name": "show", "arguments": {"filePath": "a"}}')
     assert not taken(f"A call of a model looks like this:\n```json\n{weather}\n```")
+
+
+def test_what_is_code_or_data_as_well_is_a_call_of_a_tool_with_its_arguments_alone() -> None:
+    for form in ("{}(command='ls')", '{{"tool": "{}", "command": "ls"}}', '{{"{}": {{"command": "ls"}}}}'):
+        assert taken(form.format("bash"))
+        assert not taken(form.format("Bash"))
+        assert not taken(form.format("run_shell_command"))
+        assert not taken(form.format("bash").replace("command", "query"))
+        assert not taken(form.format("bash"), f"1\t{form.format('bash')}")
+        assert not taken(form.format("bash"), f"I run\n> {ONE}")
 
 
 def test_after_two_refusals_what_calls_no_tool_is_the_answer() -> None:
