@@ -1,6 +1,6 @@
 """What requests took: of one session a few at a time, and of all sessions in sums."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Literal, NamedTuple, TypeAlias
 
 from store.session_rows import UsageRow
@@ -9,14 +9,14 @@ from store.sessions import SessionStore
 PAGE = 500
 """Requests that are held at once."""
 
-UsageKey: TypeAlias = Literal["day", "model", "project"]
+UsageKey: TypeAlias = Literal["day", "month", "model", "project", "all"]
 
 
 class UsageSum(NamedTuple):
     """Requests together."""
 
-    key: tuple[str, ...]
-    """The day here (`2026-01-31`), the model or the folder of the project, as was asked for."""
+    key: str
+    """The day here (`2026-01-31`), the month (`2026-01`), the model or the folder of the project; empty for all."""
     requests: int
     sessions: int
     """In which they were made, those of agents counted with the ones that sent them off."""
@@ -30,7 +30,13 @@ class UsageSum(NamedTuple):
     """Requests whose price is not known."""
 
 
-_KEYS = {"day": "date(u.created, 'unixepoch', 'localtime')", "model": "u.model", "project": "s.project"}
+_KEYS: Mapping[UsageKey, str] = {
+    "day": "date(u.created, 'unixepoch', 'localtime')",
+    "month": "strftime('%Y-%m', u.created, 'unixepoch', 'localtime')",
+    "model": "u.model",
+    "project": "s.project",
+    "all": "''",
+}
 
 
 class UsageStore:
@@ -59,29 +65,20 @@ class UsageStore:
                 return
             last = rows[-1][0]
 
-    def sums(
-        self,
-        by: tuple[UsageKey, ...],
-        since: float | None = None,
-        until: float | None = None,
-        project: str | None = None,
-    ) -> tuple[UsageSum, ...]:
-        """The requests of a span of time, in Unix seconds, and of a folder or of all, grouped; in the order of the
-        keys."""
+    def sums(self, by: UsageKey, since: float | None = None, project: str | None = None) -> tuple[UsageSum, ...]:
+        """The requests since a moment, in Unix seconds, and of a folder or of all, grouped, in the order of the keys;
+        nothing where there were none."""
         clause, values = "1", list[object]()
-        for sign, moment in ((">=", since), ("<", until)):
-            if moment is not None:
-                clause += f" and u.created {sign} ?"
-                values.append(moment)
+        if since is not None:
+            clause += " and u.created >= ?"
+            values.append(since)
         if project is not None:
             clause += " and s.project = ?"
             values.append(project)
-        keys = ", ".join(_KEYS[key] for key in by)
-        places = ", ".join(str(place + 1) for place in range(len(by)))
         rows = self._store.query(
-            f"select {keys}, count(*), count(distinct coalesce(s.owner, s.id)), sum(u.input), sum(u.cache_read), "
-            "sum(u.cache_write), sum(u.output), total(u.cost), count(*) - count(u.cost) "
-            f"from usage u join sessions s on s.id = u.session where {clause} group by {places} order by {places}",
+            f"select {_KEYS[by]} as key, count(*), count(distinct coalesce(s.owner, s.id)), sum(u.input), "
+            "sum(u.cache_read), sum(u.cache_write), sum(u.output), total(u.cost), count(*) - count(u.cost) "
+            f"from usage u join sessions s on s.id = u.session where {clause} group by key order by key",
             *values,
         )
-        return tuple(UsageSum(tuple(map(str, row[: len(by)])), *row[len(by) :]) for row in rows)
+        return tuple(UsageSum(str(key), *numbers) for key, *numbers in rows)

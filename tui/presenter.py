@@ -13,7 +13,7 @@ from agent.config.options import STATUS, StatusPart
 from tui.session.controller import SessionController
 from tui.session.git_branch import branch_of
 from tui.session.greeter import Greeter
-from tui.terminal.letters import draws_letters_only
+from tui.text.locale import draws_letters_only
 from tui.text.styles import painted, palette_of
 from tui.view.blocks import SessionView
 from tui.view.elapsed import Elapsed, Pace

@@ -11,7 +11,8 @@ from textual.driver import Driver
 from textual.theme import Theme
 
 from agent.config.options import ThemeName
-from tui.terminal.letters import Letters, draws_letters_only
+from tui.terminal.letters import Letters
+from tui.text.locale import draws_letters_only
 from tui.text.themes import ANSI, Ground, theme_for
 
 

@@ -23,6 +23,12 @@ def _context(arguments: Sequence[str]) -> int:
     return context.run(arguments)
 
 
+def _usage(arguments: Sequence[str]) -> int:
+    from tui.cli import usage  # noqa: PLC0415  # deferred: only this command needs it
+
+    return usage.run(arguments)
+
+
 def _config(arguments: Sequence[str]) -> int:
     from tui.cli import config  # noqa: PLC0415  # deferred: only this command needs it
 
@@ -107,6 +113,7 @@ def _undo(arguments: Sequence[str]) -> int:
 _COMMANDS: dict[str, Callable[[Sequence[str]], int]] = {
     "sessions": _sessions,
     "context": _context,
+    "usage": _usage,
     "config": _config,
     "import": _import,
     "batch": _batch,

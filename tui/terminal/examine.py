@@ -5,7 +5,7 @@ import sys
 from collections.abc import Mapping
 
 from agent.doctor.finding import Finding
-from tui.terminal.letters import draws_letters_only
+from tui.text.locale import draws_letters_only
 
 SMALLEST = (40, 12)
 """Columns and lines below which not all of a screen is seen."""

@@ -1,6 +1,4 @@
-"""Terminals that draw letters and nothing else: which they are, and what stands for our marks there."""
-
-from collections.abc import Mapping
+"""Terminals that draw letters and nothing else: what stands for our marks there."""
 
 from rich.segment import Segment
 from textual.color import Color
@@ -31,12 +29,6 @@ _MARKS = str.maketrans(
         "↳": "`",
     }
 )
-
-
-def draws_letters_only(environment: Mapping[str, str]) -> bool:
-    """Whether the locale says so. Where nothing is said, the terminal is one of today."""
-    said = next((value for name in ("LC_ALL", "LC_CTYPE", "LANG") if (value := environment.get(name))), "")
-    return bool(said) and "utf" not in said.lower()
 
 
 class Letters(LineFilter):

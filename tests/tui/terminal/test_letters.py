@@ -11,7 +11,8 @@ from textual.color import Color
 from tests.tui.doubles import FakeSession
 from tests.tui.piloting import terminal
 from tests.tui.test_pictures_rest import WORK
-from tui.terminal.letters import Letters, draws_letters_only
+from tui.terminal.letters import Letters
+from tui.text.locale import draws_letters_only
 
 ROOT = Path(__file__).parents[3]
 

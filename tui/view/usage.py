@@ -1,0 +1,71 @@
+"""What requests took and cost, as a table with a bar in each line."""
+
+from agent.archive.usage_report import UsageLine, UsageReport, with_every_day
+from tools.outputs.extent import counted
+from tui.text.numbers import dollars, tokens
+from tui.text.sanitise import visible_line
+
+MOST_ROWS = 62
+"""Lines that are shown."""
+_EIGHTHS = " ▏▎▍▌▋▊▉"
+
+
+def usage_rows(report: UsageReport) -> tuple[tuple[UsageLine, ...], int]:
+    """The lines that are shown, the days without any request among them, and how many are not: of days the oldest, of
+    the others the smallest."""
+    lines = with_every_day(report.lines, MOST_ROWS) if report.by == "day" else report.lines
+    shown = lines[-MOST_ROWS:] if report.by in ("day", "month") else lines[:MOST_ROWS]
+    return shown, len(lines) - len(shown)
+
+
+def measured_by(report: UsageReport) -> str:
+    """What the bars stand for: `cost`, or `tokens` where no price is known."""
+    return "cost" if report.total.cost else "tokens"
+
+
+def bar(value: float, most: float, width: int, *, letters: bool) -> str:
+    """As long as the value is of the greatest one. What is not nothing is seen. `letters`: of letters only."""
+    if value <= 0 or most <= 0:
+        return ""
+    if letters:
+        return "#" * max(1, round(width * value / most))
+    eighths = max(1, round(8 * width * value / most))
+    return "█" * (eighths // 8) + (_EIGHTHS[eighths % 8] if eighths % 8 else "")
+
+
+def name_of(line: UsageLine) -> str:
+    return visible_line(line.key) or "(not known)"
+
+
+def cost_of(line: UsageLine) -> str:
+    """`+` ends it where requests are among them whose price is not known."""
+    if not line.requests:
+        return ""
+    return dollars(line.cost) + ("+" if line.cost is not None and line.unpriced else "")
+
+
+def tokens_of(line: UsageLine) -> str:
+    return tokens(line.tokens) if line.requests else ""
+
+
+def hit_of(line: UsageLine) -> str:
+    """The part of what was sent that was read from a cache."""
+    sent = line.input + line.cache_read + line.cache_write
+    return f"{line.cache_read / sent:.0%}" if sent else ""
+
+
+def total_told(report: UsageReport, hidden: int) -> list[str]:
+    """All together in words, and what of it is not known or not shown."""
+    total, what = report.total, {"day": "day", "month": "month", "model": "model", "project": "project"}[report.by]
+    told = [
+        f"{dollars(total.cost) if total.requests else '$0.00'} for {counted(total.requests, 'request')} in "
+        f"{counted(total.sessions, 'session')}: {tokens(total.cache_read)} tokens read from the cache, "
+        f"{tokens(total.cache_write)} written to it, {tokens(total.input)} fresh, {tokens(total.output)} output"
+    ]
+    if total.unpriced:
+        beyond = "" if total.cost is None else ", so the costs are more where a `+` stands"
+        told.append(f"the price of {counted(total.unpriced, 'request')} is not known{beyond}")
+    if hidden:
+        which = "earlier" if report.by in ("day", "month") else "smaller"
+        told.append(f"{which}: {counted(hidden, f'more {what}')}; `--json` has all")
+    return told
