@@ -79,14 +79,17 @@ def _names(items: Sequence[Item]) -> str:
     for kind in dict.fromkeys(item.kind for item in items):
         names = [f"`{item.name}`" for item in items if item.kind == kind]
         more = f" and {len(names) - MOST_NAMED} others" if len(names) > MOST_NAMED else ""
-        groups.append(f"the {kind if len(names) == 1 else _PLURALS[kind]} {', '.join(names[:MOST_NAMED])}{more}")
+        what = "hooks in" if kind == "hook" else kind if len(names) == 1 else _PLURALS[kind]
+        groups.append(f"the {what} {', '.join(names[:MOST_NAMED])}{more}")
     return f"{_joined(groups)} of this project"
 
 
 def _counts(items: Iterable[Item]) -> str:
-    kinds = [item.kind for item in items]
-    counted = [(kinds.count(kind), kind) for kind in dict.fromkeys(kinds)]
-    return _joined([f"{count} {kind if count == 1 else _PLURALS[kind]}" for count, kind in counted])
+    """Hooks are approved a file at a time, however many stand there."""
+    names = ["file of hooks" if item.kind == "hook" else item.kind for item in items]
+    plurals = {**_PLURALS, "file of hooks": "files of hooks"}
+    counted = [(names.count(name), name) for name in dict.fromkeys(names)]
+    return _joined([f"{count} {name if count == 1 else plurals[name]}" for count, name in counted])
 
 
 def _joined(words: Sequence[str]) -> str:

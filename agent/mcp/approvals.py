@@ -20,7 +20,7 @@ from tools.files.bounded import LARGEST, own_beginning_of
 from tools.files.diff import unified
 from tools.files.private_folder import make_private
 from tools.files.read_write import write_bytes
-from tools.mcp.offers import McpTool
+from tools.mcp.offers import INSTRUCTIONS, McpTool
 from tools.outputs.extent import counted
 from tools.secrets.redaction import without_password
 
@@ -133,7 +133,8 @@ def tools_question(
 ) -> str:
     """May the model use these tools of a server? All is shown that would be approved, and of one that was approved
     otherwise, as `seen` has it, what has changed. `notes`: what is remarkable about what the server offers."""
-    count = counted(len(tools), "tool")
+    words = [tool.original for tool in tools if tool.original == INSTRUCTIONS]
+    count = " and ".join((*((counted(len(tools) - len(words), "tool"),) if len(tools) > len(words) else ()), *words))
     is_new = f"has {count} that you have not approved so" if has_changed else f"offers {count}"
     remarks = ["Look at this first:", *(f"- {note}" for note in notes[:MOST_NOTES]), ""] if notes else []
     lines = [line for tool in tools for line in (*_told(tool), *_difference(tool, seen), "")]

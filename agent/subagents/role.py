@@ -16,7 +16,6 @@ from agent.context.prompt import Instructions
 from agent.context.tool_selection import CALL, SEARCH
 from agent.events.session import Event
 from agent.input.instructions import in_mode
-from agent.providers.choices import model_called
 from agent.subagents.approval import AgentApproval
 from agent.subagents.definitions import HAND_BACK, AgentDefinition, built_in
 from agent.subagents.session_agents import SessionAgents
@@ -100,6 +99,8 @@ def model_of(said: str | None, usual: str) -> str:
     provider that is called so, or else the usual one."""
     if said is None or "/" in said:
         return said or usual
+    from agent.providers.choices import model_called  # noqa: PLC0415  # deferred: few definitions name a model
+
     return model_called(said, usual) or usual
 
 

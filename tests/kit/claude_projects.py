@@ -8,9 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.agent.mcp import served_program
-
-SERVER = Path(served_program.__file__)
+SERVER = Path(__file__).parents[1] / "agent" / "mcp" / "served_program.py"
 
 
 @dataclass(frozen=True, slots=True)

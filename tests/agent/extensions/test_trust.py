@@ -6,6 +6,7 @@ import pytest
 
 from agent.errors import ConfigError
 from agent.extensions.trust import FolderTrust, Item
+from agent.extensions.trust_question import folder_question, left_out
 from tests.agent.extensions.bringing import Brought
 
 DEPLOY = Item("skill", "deploy", "project", ".claude/skills/deploy", "d1", ("SKILL.md", "run.sh"))
@@ -60,3 +61,11 @@ def test_what_cannot_be_read_was_not_approved_and_what_is_decided_then_holds_for
     with pytest.raises(ConfigError):
         trust.decide([DEPLOY], "approved")
     assert trust.standing(DEPLOY) == "on"
+
+
+def test_hooks_are_named_by_their_file_since_that_is_what_is_approved() -> None:
+    hooks = Item("hook", ".claude/settings.json", "project", ".claude/settings.json", "d", ("PreToolUse", "Stop"))
+    (first, *_) = folder_question([(DEPLOY, None), (hooks, None)]).splitlines()
+    assert first == "This project brings 1 skill and 1 file of hooks that you have not approved so:"
+    line, _, _ = left_out([(DEPLOY, "not approved"), (hooks, "not approved")]).partition(",")
+    assert line == "the skill `deploy` and the hooks in `.claude/settings.json` of this project are not approved"
