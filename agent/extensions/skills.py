@@ -37,6 +37,8 @@ class Skill:
     for_user: bool
     """The user may name it."""
     item: Item
+    model: str = ""
+    """The one that a turn is meant for in which the user names it."""
     has_hooks: bool = False
     """Its file says hooks, which do not run."""
 
@@ -101,6 +103,8 @@ def _read(path: Path, place: Place) -> Skill:
     tools = list_at(head, "allowed-tools") or ()
     shown = [f"says of itself: {description}", f"files: {_named(files)}"]
     shown += [f"would have without a question: {', '.join(tools)}"] if tools else []
+    model = text_at(head, "model")
+    shown += [f"has its turn with the model: {model}"] if model else []
     item = item_in(place, name, folder, digest, shown)
     return Skill(
         name.replace(" ", "-"),
@@ -112,6 +116,7 @@ def _read(path: Path, place: Place) -> Skill:
         head.get("disable-model-invocation") is not True,
         head.get("user-invocable") is not False,
         item,
+        model,
         has_hooks=bool(head.get("hooks")),
     )
 

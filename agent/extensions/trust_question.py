@@ -87,7 +87,7 @@ def _names(items: Sequence[Item]) -> str:
 def _counts(items: Iterable[Item]) -> str:
     """Hooks are approved a file at a time, however many stand there."""
     names = ["file of hooks" if item.kind == "hook" else item.kind for item in items]
-    plurals = {**_PLURALS, "file of hooks": "files of hooks"}
+    plurals: Mapping[str, str] = {**_PLURALS, "file of hooks": "files of hooks"}
     counted = [(names.count(name), name) for name in dict.fromkeys(names)]
     return _joined([f"{count} {name if count == 1 else plurals[name]}" for count, name in counted])
 

@@ -62,8 +62,6 @@ async def _parts(named: Named, written: str, extensions: SessionExtensions, env:
         raise UsageError(f"the {kind} `/{named.name}` of this project is not approved; `/trust` shows what is")
     if isinstance(named, CustomCommand):
         text, form, about = named.text, named.form, f"The user asks what the command `/{named.name}` says:\n\n"
-        if named.model:
-            env.targets.wish = Wish(named.model, f"`/{named.name}`")
     else:
         if not named.is_as_it_was():
             raise UsageError(f"the skill `/{named.name}` has changed since it was approved; a new session asks again")
@@ -74,6 +72,8 @@ async def _parts(named: Named, written: str, extensions: SessionExtensions, env:
         works = f" It works with {', '.join(named.tools)}; anything else is asked about." if named.tools else ""
         about = f"The user asks for the skill `{named.name}`, in `{named.path.parent}`.{works} It says:\n\n"
         begin_use(named, env.call_runner.approval)
+    if named.model:
+        env.targets.wish = Wish(named.model, f"`/{named.name}`")
     await _offer_rules(named, extensions, env)
     expansion = expanded(text, form, written)
     pieces, size = list[str](), 0

@@ -5,7 +5,12 @@ from pathlib import Path
 
 import pytest
 
+from agent.config.load import load_config
+from agent.events.session import ModelSwitched, ReplyFinished
+from agent.messages import Text
+from agent.messages import User as Said
 from agent.providers.choices import model_called
+from agent.sessions import Sessions
 from tests.kit.user import User
 from tests.running import Run
 
@@ -55,6 +60,33 @@ def test_a_command_has_its_turn_with_the_model_that_it_is_meant_for(user: User) 
     assert user.query("select model from sessions") == [(own,)]
     second = run(user, "and now?", "-c")
     assert (asked(second), told(second)) == ([own], [])
+
+
+def test_so_has_a_skill_that_the_user_names_and_not_one_that_the_model_reads(user: User) -> None:
+    path = user.home / "config" / "skills" / "look" / "SKILL.md"
+    path.parent.mkdir(parents=True)
+    read = {"calls": [{"name": "read", "arguments": {"path": str(path)}}]}
+    own, other = model(user, "own", read, {"text": "own"}), model(user, "other", {"text": "other"})
+    path.write_text(f"---\ndescription: looks\nmodel: {other}\n---\nLook at it.\n")
+    assert asked(run(user, "/look", "-m", own)) == [other]
+    assert asked(run(user, "go", "-m", own)) == [own, own]
+
+
+async def test_one_that_is_named_while_a_turn_runs_has_the_rest_of_it(user: User) -> None:
+    (user.project / "a.txt").write_text("hello")
+    read = {"calls": [{"name": "read", "arguments": {"path": "a.txt"}}]}
+    own, other = model(user, "own", read, {"text": "own"}), model(user, "other", {"text": "other"})
+    command(user, "look", other)
+    environment = {"HOME": str(user.home), "EBB_HOME": str(user.home), "EBB_SANDBOX": "off", "PATH": "/usr/bin:/bin"}
+    config = load_config(user.project, environment, {"agent.model": own})
+    sessions = Sessions(config, user.project, environment, interactive=False)
+    session = await sessions.open(None)
+    heard: list[list[Said]] = [[], [Said((Text("/look"),))]]
+    events = [event async for event in session.send("go", pending_messages=lambda: heard.pop(0) if heard else [])]
+    assert [event.model for event in events if isinstance(event, ReplyFinished)] == [own, other]
+    assert [event.after for event in events if isinstance(event, ModelSwitched)] == [other, own]
+    assert session.model == own
+    await sessions.close()
 
 
 @pytest.mark.parametrize(
