@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from agent.extensions.places import Kind
 from agent.extensions.trust import Approval, Item, Standing
+from tools.outputs.extent import counted
 
 APPROVE, LATER, NEVER = "approve", "not now", "never in this project"
 ONE_OPTIONS = (LATER, APPROVE, NEVER)
@@ -86,10 +87,11 @@ def _names(items: Sequence[Item]) -> str:
 
 def _counts(items: Iterable[Item]) -> str:
     """Hooks are approved a file at a time, however many stand there."""
-    names = ["file of hooks" if item.kind == "hook" else item.kind for item in items]
-    plurals: Mapping[str, str] = {**_PLURALS, "file of hooks": "files of hooks"}
-    counted = [(names.count(name), name) for name in dict.fromkeys(names)]
-    return _joined([f"{count} {name if count == 1 else plurals[name]}" for count, name in counted])
+    kinds = [item.kind for item in items]
+    counts = [(kinds.count(kind), kind) for kind in dict.fromkeys(kinds)]
+    return _joined(
+        [f"{counted(count, 'file')} of hooks" if kind == "hook" else counted(count, kind) for count, kind in counts]
+    )
 
 
 def _joined(words: Sequence[str]) -> str:
