@@ -14,6 +14,8 @@ from contextlib import suppress
 from threading import Lock
 from typing import NamedTuple
 
+_NEAR = 64
+"""Numbers behind that of a process among which those that it starts at once have theirs, mostly."""
 GRACE = 2.0
 """Seconds that a program gets to end by itself, before its group is ended."""
 
@@ -39,6 +41,8 @@ class ProcessFamily:
         """Other groups than the leader's with their sessions: parents that end leave no trace of whose they were."""
         self._known = dict[int, int]()
         """Those who were found, with when they began: one may make itself a session as its parent ends."""
+        self._first = 0
+        """The process that has the number 1 among those that a wrapper started; 0 while it is not known."""
 
     def signal(self, number: int, *, is_reaped: bool) -> bool:
         """Whether there was anybody in the leader's group to take the signal; 0 only asks. `is_reaped`: whether the
@@ -70,6 +74,15 @@ class ProcessFamily:
         processes = dict(_processes())
         return sum(processes[id].state not in b"ZX" for id in self._members(processes)) <= 1
 
+    def is_finished(self) -> bool:
+        """Whether the first process of its numbers that the leader started has ended, which is seen at once: with it
+        ends all that has such numbers, and it may lie about for seconds until somebody buries it."""
+        if not self._first:
+            near = range(self._leader + 1, self._leader + _NEAR)
+            self._first = next((id for id in near if _group_of(id) == self._leader and _is_first(id)), 0)
+        state = _read(f"/proc/{self._first}/stat").rpartition(b")")[2].split()[:1] if self._first else []
+        return state in ([b"Z"], [b"X"])
+
     def _find_others(self) -> list[int]:
         """The other groups, those that were found before too while they last. None where the system tells of none."""
         processes = dict(_processes())
@@ -93,6 +106,25 @@ class ProcessFamily:
             found += new
             waiting += new
         return found
+
+
+def _group_of(process: int) -> int:
+    fields = _read(f"/proc/{process}/stat").rpartition(b")")[2].split()
+    return int(fields[2]) if fields else 0
+
+
+def _is_first(process: int) -> bool:
+    """Whether it has another number for those in its namespace, and that is 1."""
+    line = next((line for line in _read(f"/proc/{process}/status").split(b"\n") if line.startswith(b"NSpid:")), b"")
+    return line.split()[2:] == [b"1"]
+
+
+def _read(path: str) -> bytes:
+    try:
+        with open(path, "rb", buffering=0) as file:
+            return file.read()
+    except OSError:
+        return b""
 
 
 def _processes() -> Iterator[tuple[int, _Process]]:

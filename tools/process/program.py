@@ -34,6 +34,7 @@ ROOM = 1 << 20
 _CHUNK = 1 << 16
 _ENDING = 0.05
 """Seconds that the cleaning up behind a wrapped program takes at most, mostly 0.001."""
+_MOMENT = 0.0005
 _PROGRESS_EVERY = 0.1
 _LONGEST_PROGRESS = 4000
 
@@ -146,7 +147,7 @@ class Program:
         self._closed = asyncio.Event()
         self._news = asyncio.Event()
         self._closing = False
-        self._was_killed = False
+        self._was_killed = self._is_left_alone = False
         self._reaping = threading.Lock()
         self.has_terminal = terminal
         self._input = pipe if terminal else None
@@ -215,14 +216,11 @@ class Program:
 
     def _has_children(self) -> bool:
         """Whether processes of its group run on after it has exited."""
-        try:
-            os.killpg(self._process.pid, 0)
-        except ProcessLookupError:
+        if self._is_left_alone or not self._has_group():
             return False
-        except PermissionError:
-            return True
         if self._is_wrapped and self._process.returncode is not None:
-            return not (self.is_silent and self._family.is_alone())
+            self._is_left_alone = self._is_left_alone or (self.is_silent and self._family.is_alone())
+            return not self._is_left_alone
         return not exists(self._process.pid) and _lives(self._process.pid)
 
     def _signal(self, number: signal.Signals) -> None:
@@ -246,6 +244,7 @@ class Program:
                     if waiting is not None:
                         poller.unregister(waiting)
                     self._drain(pipe, descriptor)
+                    self._let_it_go()
                     self._tell(self._exited, self._news)
                 self._report(late=self._process.returncode is not None)
         finally:
@@ -284,6 +283,25 @@ class Program:
                 moved = self._move(pipe, descriptor)
                 self.is_silent = moved == 0
                 left -= moved
+
+    def _let_it_go(self) -> None:
+        """Waits a moment for what cleans up behind a wrapped program: once that has gone nobody has to be looked for
+        among all processes of the system."""
+        end = time.monotonic() + _ENDING
+        while self._is_wrapped and self.is_silent and time.monotonic() < end and self._has_group():
+            if self._family.is_finished():
+                self._is_left_alone = True
+                return
+            time.sleep(_MOMENT)
+
+    def _has_group(self) -> bool:
+        try:
+            os.killpg(self._process.pid, 0)
+        except ProcessLookupError:
+            return False
+        except PermissionError:
+            return True
+        return True
 
     def _move(self, pipe: int, descriptor: int) -> int:
         """Bytes moved from the pipe to the log; 0 at the end of the pipe."""
