@@ -436,3 +436,15 @@ async def test_who_is_told_of_auto_mode_would_get_further_by_it(root: Path) -> N
     run.approval.ask = None
     outputs = await run(bash("touch a"), replace(bash("cat .env"), id="c2"))
     assert ["--permission-mode auto" in output.text for output in outputs] == [True, False]
+
+
+async def test_a_rule_for_what_only_looks_lets_no_repository_run_something_where_nothing_holds_it(root: Path) -> None:
+    hostile_repository(root)
+    run = Run(root, instead(""))
+    looks = ("git status", "git diff a b", "git log -p -1", "git show", "git blame a", "git grep two")
+    rules = {" ".join(line.split()[:2]) for line in looks}
+    run.approval.policy = replace(run.approval.policy, allow=tuple(parse_rule(f"bash({rule})") for rule in rules))
+    outputs = [(await run(bash(line)))[0] for line in looks]
+    assert [output.status for output in outputs] == ["done"] * len(looks), [output.text for output in outputs]
+    assert [output.text.split("\n")[-1] for output in outputs] == ["exit code 0"] * len(looks)
+    assert (ran(root), run.asked) == (set(), [])
