@@ -3,7 +3,7 @@ package managers, what tells Git to run something, and where people keep keys.""
 
 import os
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import repeat
 from pathlib import Path
@@ -25,6 +25,8 @@ CACHES = (
 
 WITH_SOCKETS = ("/tmp", "/var/tmp", "/run")
 """Folders that somebody may work in, and other programs have sockets in."""
+_SOCKETS = "/proc/net/unix"
+"""All sockets with names that this program sees opened."""
 OTHERS_SOCKETS = ("/var/tmp",)
 """Where other programs leave what one can connect to; /tmp and /run are other ones in a sandbox anyway."""
 
@@ -58,6 +60,9 @@ def places_of(
     for folder in (root, *more):
         if str(folder) in WITH_SOCKETS:
             places.update(dict.fromkeys(_with_sockets(folder), "hidden folder"))
+    for path in _open_sockets((root, *more), home):
+        if not _is_hidden(path, places):
+            places[path] = "hidden file"
     writable = [path for path, access in places.items() if access == "write"]
     for folder in (root, *more):
         for path, access in git_places(folder, writable).items():
@@ -85,6 +90,32 @@ def _with_sockets(folder: Path) -> Iterator[str]:
         with suppress(OSError):
             if entry.is_dir(follow_symlinks=False) and any(map(_is_socket, os.listdir(entry.path), repeat(entry.path))):
                 yield entry.path
+
+
+def _open_sockets(folders: Sequence[Path], home: Path) -> Iterator[str]:
+    """The files by which other programs of this machine are reached, wherever they lie: daemons of containers, SSH
+    agents, editors. To connect to one needs no right to write in its folder. Those in the working folder belong to
+    what is worked on, unless that is the home folder, or holds it."""
+    inner = [folder for folder in folders if not home.is_relative_to(folder)]
+    try:
+        with open(_SOCKETS, "rb") as table:
+            lines = table.readlines()
+    except OSError:
+        return
+    for path in dict.fromkeys(os.fsdecode(line.split(maxsplit=7)[-1].rstrip(b"\n")) for line in lines if b" /" in line):
+        real = os.path.realpath(path)
+        with suppress(OSError):
+            if stat.S_ISSOCK(os.lstat(real).st_mode) and not any(Path(real).is_relative_to(each) for each in inner):
+                yield real
+
+
+def _is_hidden(path: str, places: Mapping[str, Access]) -> bool:
+    """Whether another folder stands there anyway."""
+    above = path
+    while above not in places and above != "/":
+        above = os.path.dirname(above)
+    is_elsewhere = any(path.startswith(f"{folder}/") for folder in ("/tmp", "/run"))
+    return places.get(above) == "hidden folder" or (is_elsewhere and above not in places)
 
 
 def _is_socket(name: str, folder: str) -> bool:

@@ -162,7 +162,13 @@ async def test_hostile_programs_reach_nothing_but_the_proxy(boxed: Workspace) ->
     script = boxed.root / "probes.py"
     shutil.copy(probes.__file__, script)
     listening = await asyncio.start_server(lambda _, writer: writer.close(), "127.0.0.1", 0)
-    outside = {"tcp": listening.sockets[0].getsockname()[1], "udp": 53, "abstract": "x", "named": "/tmp/x"}
+    outside = {
+        "tcp": listening.sockets[0].getsockname()[1],
+        "udp": 53,
+        "abstract": "x",
+        "named": "/tmp/x",
+        "agent": "/x",
+    }
     wanted = [
         "reach a server here", "send a datagram", "reach a socket without a file", "reach the world", "use raw sockets",
         "join a namespace", "make namespaces", "use the namespaces that it was left",

@@ -105,15 +105,16 @@ def outside(place: Path, home: Path) -> Iterator[dict[str, object]]:
     """What there is outside."""
     (place / "beside").write_text("kept\n")
     process = subprocess.Popen(["sleep", "60"], env={**os.environ, "API_KEY": SECRET})
-    kinds = ((socket.AF_UNIX, 1), (socket.AF_UNIX, 1), (socket.AF_INET, 1), (socket.AF_INET, 2))
+    kinds = ((socket.AF_UNIX, 1), (socket.AF_UNIX, 1), (socket.AF_UNIX, 1), (socket.AF_INET, 1), (socket.AF_INET, 2))
     name, abstract = f"/tmp/ebb-test-{os.getpid()}", f"ebb-test-{os.getpid()}"
     with ExitStack() as open_sockets:
-        named, unnamed, tcp, udp = (open_sockets.enter_context(socket.socket(*kind)) for kind in kinds)
+        named, agent, unnamed, tcp, udp = (open_sockets.enter_context(socket.socket(*kind)) for kind in kinds)
         named.bind(name)
+        agent.bind(str(home / ".agent.sock"))
         unnamed.bind(f"\0{abstract}")
         for each in (tcp, udp):
             each.bind(("127.0.0.1", 0))
-        for each in (named, unnamed, tcp):
+        for each in (named, agent, unnamed, tcp):
             each.listen()
         udp.setblocking(False)
         yield {
@@ -124,6 +125,7 @@ def outside(place: Path, home: Path) -> Iterator[dict[str, object]]:
             "process": process.pid,
             "secret": SECRET,
             "named": name,
+            "agent": str(home / ".agent.sock"),
             "abstract": abstract,
             "tcp": tcp.getsockname()[1],
             "udp": udp.getsockname()[1],
