@@ -37,6 +37,11 @@ class Folders:
         """What was written for a session and not sent, a file each."""
         return self.data / "drafts"
 
+    @property
+    def worktrees(self) -> Path:
+        """Work trees of repositories, a folder each. They lie beside the data, which is kept from commands."""
+        return self.data.with_name(f"{self.data.name}-worktrees")
+
 
 @dataclass(frozen=True, slots=True)
 class ProviderConfig:

@@ -12,6 +12,7 @@ from agent.config.values import Config
 from agent.errors import ConfigError
 from agent.extensions.places import Kind, Owner, Place
 from tools.lazy import dataclass
+from tools.sandbox.git_metadata import own_metadata
 
 Verdict: TypeAlias = Literal["approved", "refused"]
 Standing: TypeAlias = Literal["on", "not approved", "changed", "refused"]
@@ -73,7 +74,7 @@ class FolderTrust:
         self.problem = ""
         """Why what was approved cannot be read, if so."""
         try:
-            self._known = _decoded(self._file.read())
+            self._known = _decoded({**_of_main_work_tree(config), **self._file.read()})
         except ConfigError as error:
             self._known, self.problem = {}, str(error)
 
@@ -115,6 +116,16 @@ class FolderTrust:
         gone = set(keys)
         self._known = {key: one for key, one in self._known.items() if key not in gone}
         self._file.change(lambda entry: {key: one for key, one in entry.items() if key not in gone})
+
+
+def _of_main_work_tree(config: Config) -> Mapping[str, object]:
+    """What was decided about the same in the repository that the project is a linked work tree of: there it was
+    approved with this content. That it is one the repository says itself, in a place that no clone brings. Raises
+    `ConfigError`."""
+    found = own_metadata(config.project)
+    if found is None or found[0].parent != found[1] / "worktrees" or found[1].name != ".git":
+        return {}
+    return KeptByProject(config.folders.data / "trust.json", found[1].parent).read()
 
 
 def _encoded(approval: Approval) -> dict[str, object]:

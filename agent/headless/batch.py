@@ -9,6 +9,7 @@ import secrets
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Literal, Protocol, TypeAlias
 
 from agent.errors import AgentError
@@ -16,8 +17,11 @@ from agent.events.session import Event
 from agent.headless.batch_journal import BatchJournal
 from agent.headless.batch_task_run import TaskRun
 from agent.headless.batch_tasks import BatchTask
+from agent.headless.batch_worktrees import BatchWorktrees
 from agent.headless.stop import interrupted_by_signals
 from agent.sessions import ID_BYTES, Sessions
+from tools.process.git import GitError
+from tools.process.git_worktrees import Worktree
 
 BatchEnd: TypeAlias = Literal["done", "interrupted", "cost_limit", "stopped"]
 
@@ -57,8 +61,9 @@ class Batch:
 
     tasks: Sequence[BatchTask]
     journal: BatchJournal
-    sessions: Callable[[BatchTask], Sessions]
-    """Those in which a task is to be done, to be closed behind it. Raises `AgentError`."""
+    sessions: Callable[[BatchTask, Path | None], Sessions]
+    """Those in which a task is to be done, in its own folder or another one; to be closed behind it. Raises
+    `AgentError`."""
     store: Sessions
     """Has the store open until the batch is over: to open one that nobody has open takes long."""
     progress: BatchProgress
@@ -66,6 +71,8 @@ class Batch:
     """Tasks at a time."""
     max_cost: float | None = None
     """US dollars of all tasks, those of earlier runs among them."""
+    worktrees: BatchWorktrees | None = None
+    """Where each task is to have a work tree of its own."""
     max_time: float | None = None
     """Seconds of each task that says nothing else."""
     running: list[TaskRun] = field(default_factory=list)
@@ -130,7 +137,7 @@ class Batch:
             if not goes_on:
                 await asyncio.to_thread(self.journal.begin, task, id)
             self.progress.begin(run, goes_on=goes_on)
-            await self._in_sessions(run)
+            worktree = await self._in_sessions(run)
         finally:
             self.running.remove(run)
             self._spent += run.cost
@@ -139,19 +146,41 @@ class Batch:
             self._stop("stopped", run.outcome.exit_code, run.obstacle)
         is_of_batch = run.outcome.stop_reason == "cost_limit" and self._is_spent()
         if run.is_done and not is_of_batch:
-            await asyncio.to_thread(self.journal.finish, task, run.result())
+            await asyncio.to_thread(self._finish, run, worktree)
         self.progress.end(run)
 
-    async def _in_sessions(self, run: TaskRun) -> None:
+    async def _in_sessions(self, run: TaskRun) -> Worktree | None:
+        """Does a task; the work tree in which it was done, if it has one."""
+        worktree = None
         try:
-            sessions = self.sessions(run.task)
+            sessions = self.sessions(run.task, None)
+            if self.worktrees is not None:
+                worktree = await asyncio.to_thread(self.worktrees.enter, run.task, run.session, sessions.root)
+                await sessions.close()
+                sessions = self.sessions(run.task, worktree.folder)
         except AgentError as error:
             run.outcome.fail(error.code, str(error), error.exit_code)
-            return
+            return worktree
         try:
             await run.work(sessions, lambda event: self.progress.show(run, event))
         finally:
             await sessions.close()
+        return worktree
+
+    def _finish(self, run: TaskRun, worktree: Worktree | None) -> None:
+        """Writes the result down. Where git fails, the work tree stays as it is, and the result says why."""
+        result = run.result()
+        if self.worktrees is None or worktree is None:
+            self.journal.finish(run.task, result)
+            return
+        place = {"worktree": str(worktree.place)}
+        try:
+            changes = self.worktrees.result(run.task, worktree)
+            self.journal.finish(run.task, {**result, **changes})
+            self.worktrees.leave(worktree, changes)
+        except GitError as error:
+            if run.task.id not in self.journal.results:
+                self.journal.finish(run.task, {**result, **place, "worktree_error": str(error)})
 
     def _interrupt_running(self) -> None:
         if self.running:

@@ -80,6 +80,7 @@ def run_git(
     *arguments: str,
     codes: tuple[int, ...] = (0,),
     given: bytes = b"",
+    patience: float = PATIENCE,
 ) -> bytes:
     """What git prints. Raises `GitError`."""
     try:
@@ -89,11 +90,11 @@ def run_git(
             env=git_environment(settings, os.environ),
             input=given,
             capture_output=True,
-            timeout=PATIENCE,
+            timeout=patience,
             check=False,
         )
     except subprocess.TimeoutExpired as error:
-        raise GitError(f"git took longer than {PATIENCE:.0f} s") from error
+        raise GitError(f"git took longer than {patience:.0f} s") from error
     except (OSError, ValueError) as error:
         raise GitError(f"git could not be run: {error}") from error
     if ran.returncode not in codes:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:  # types only: `--help` should import nothing it does not need
     from agent.sessions import Sessions
 
 _TAKES_VALUE = {
+    "-w", "--worktree",
     "-p", "--prompt", "--output-format", "--output-schema", "--max-turns", "--max-cost", "--permission-mode", "--allow",
     "--deny", "--rules", "--mode", "--add-dir", "-m", "--model", "--context-window", "-C", "--cd", "--config",
     "--max-time", "--output-last-message", "--session-id", "--append-system-prompt", "--system-prompt-file",
@@ -158,6 +159,8 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument("--no-sandbox", action="store_true", help="run commands outside the sandbox")
     trust = "have the servers that the project declares, in this run, unasked"
     parser.add_argument("--trust", action="store_true", help=trust)
+    beside = "work in a git work tree of this name, on a branch of its own; it is made, or entered again"
+    parser.add_argument("-w", "--worktree", metavar="NAME", help=beside)
     parser.add_argument("--ephemeral", action="store_true", help="keep nothing of the session")
     said = "what the model is told besides, at the end of its system text"
     parser.add_argument("--append-system-prompt", metavar="TEXT", help=said)

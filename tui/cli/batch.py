@@ -8,6 +8,7 @@ import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 
 from agent.crash import print_nothing
@@ -15,6 +16,7 @@ from agent.errors import UsageError
 from agent.headless.batch import Batch, BatchResult
 from agent.headless.batch_journal import BatchJournal, opened_journal
 from agent.headless.batch_tasks import BatchTask, read_tasks
+from agent.headless.batch_worktrees import BatchWorktrees
 from agent.headless.json_output import print_json
 from agent.sessions import Sessions
 from tools.files.bounded import beginning_of
@@ -52,6 +54,8 @@ def run(arguments: Sequence[str]) -> int:
     parser.add_argument("--max-cost", type=float, metavar="USD", help=total)
     parser.add_argument("--max-turns", type=int, metavar="N", help="requests that each task may make")
     parser.add_argument("--max-time", metavar="SECONDS", help="seconds after which a task is stopped")
+    apart = "do each task in a git work tree of its own; its changes are a branch and a diff in the result"
+    parser.add_argument("--worktree", action="store_true", help=apart)
     again = "go on with the tasks that ended with another exit code than 0"
     parser.add_argument("--retry-failed", action="store_true", help=again)
     parser.add_argument("--permission-mode", choices=("ask", "accept-edits", "plan", "auto"), help="what may run")
@@ -76,11 +80,12 @@ def run(arguments: Sequence[str]) -> int:
             batch = Batch(
                 tasks,
                 journal,
-                lambda task: _sessions(options, task),
+                partial(_sessions, options),
                 store,
                 progress,
                 options.jobs,
                 options.max_cost,
+                BatchWorktrees(config.folders.worktrees) if options.worktree else None,
                 max_time,
             )
             result = asyncio.run(batch.run())
@@ -155,8 +160,9 @@ def _told(options: argparse.Namespace, task: BatchTask) -> argparse.Namespace:
     return argparse.Namespace(**{**vars(options), **own})
 
 
-def _sessions(options: argparse.Namespace, task: BatchTask) -> Sessions:
+def _sessions(options: argparse.Namespace, task: BatchTask, folder: Path | None) -> Sessions:
     told = _told(options, task)
+    told.cd = told.cd if folder is None else str(folder)
     return sessions_of(*read_settings(told), told, interactive=False)
 
 

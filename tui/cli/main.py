@@ -113,6 +113,10 @@ def _dispatch(arguments: list[str]) -> int:
     if first is not None and arguments[first] in SUBCOMMANDS:
         return _subcommand(arguments[first], arguments[:first], arguments[first + 1 :])
     options = make_parser().parse_args(with_resume(arguments))
+    if options.worktree is not None:
+        from tui.cli import worktree  # noqa: PLC0415  # deferred: few runs are in one
+
+        return worktree.run_in_worktree(options, _headless if options.prompt is not None else _terminal)
     if options.prompt is not None:
         return _headless(options)
     is_new = options.resume is None and options.pick is None

@@ -45,7 +45,8 @@ def run(options: argparse.Namespace) -> int:
         left, code = asyncio.run(_screen(options, root, config, drafts))
     is_gone = code == 128 + signal.SIGHUP
     if left and not options.ephemeral and not is_served and not is_gone:
-        print(f"Go on with this session: ebb -r {left}")
+        where = f"-w {options.worktree} " if options.worktree is not None else ""
+        print(f"Go on with this session: ebb {where}-r {left}")
         if drafts.holds(left):
             print("What you had not sent will be in its prompt.")
     return code
