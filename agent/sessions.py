@@ -228,9 +228,10 @@ class Sessions:
         # Of many that takes a while.
         return await thread.run(readable, rows, range(max(0, position - limit), position))
 
-    async def overview(self, prefix: str) -> "Overview":
+    async def overview(self, prefix: str, held: Conversation | None = None) -> "Overview":
         """What the context of a session holds and has cost; no provider is asked. An empty prefix is the project's
-        newest session. Raises `AgentError`."""
+        newest session. `held`: its conversation, where it is open: it is not read again, for which all that is asked
+        of the store would wait. Raises `AgentError`."""
         from agent.overview import equipped_with, overview_of  # noqa: PLC0415  # deferred: few look at the context
 
         thread, store = await self._store()
@@ -238,7 +239,7 @@ class Sessions:
         # A session in which nothing was said yet is open without being stored.
         row = await thread.run(store.session, prefix) if env is not None else await self._find(prefix)
         recorder = Recorder(thread, store, row or self._new_row(""))
-        conversation = await recorder.read() if row else Conversation()
+        conversation = held or (await recorder.read() if row else Conversation())
         equipped = equipped_with(env) if env else await self._equipped(row.model if row else "", recorder.mark)
         asked, rewritten = await recorder.log.requests(), await recorder.log.rewrites()
         id, title = (row.id, row.title) if row else (prefix, "")

@@ -392,7 +392,7 @@ class FakeSessions(Sessions):
         self.listing = self.listing or FakeLibrary(self.infos)
         return self.listing
 
-    async def overview(self, prefix: str) -> Overview:
+    async def overview(self, prefix: str, held: Conversation | None = None) -> Overview:
         return overview(prefix)
 
     def models(self) -> tuple[str, ...]:

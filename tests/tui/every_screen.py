@@ -62,7 +62,7 @@ class Stocked(FakeSessions):
 
     text: str = ""
 
-    async def overview(self, prefix: str) -> Overview:
+    async def overview(self, prefix: str, held: Conversation | None = None) -> Overview:
         items = (
             ViewItem("r1", "r1", "output", self.text, 620, 31, "visible", is_pinned=True),
             ViewItem("m0", "msg-1a2b3c4d", "you", self.text, 140, 30),

@@ -74,7 +74,7 @@ class Opened(FakeSessions):
 
     looked_at: Overview | None = None
 
-    async def overview(self, prefix: str) -> Overview:
+    async def overview(self, prefix: str, held: Conversation | None = None) -> Overview:
         return self.looked_at or seen()
 
 

@@ -1,7 +1,5 @@
 """Blocks of the transcript as lines of the terminal. Paint knows how a block looks, not where it stands."""
 
-import json
-from collections.abc import Mapping
 from dataclasses import replace
 
 from rich.cells import cell_len
@@ -348,10 +346,6 @@ def _drawn_lines(drawn: Drawn, most: int, how: str, width: int, console: Palette
         rest = f"{counted(left_out, 'more line')} of the screen {'is' if left_out == 1 else 'are'}"
         lines.append(_line(Text(f"… {rest} not shown{how}", console.palette.dim), width, console))
     return lines
-
-
-def arguments_text(arguments: Mapping[str, object]) -> str:
-    return json.dumps(dict(arguments), ensure_ascii=False, indent=2, default=str)
 
 
 def _last_lines(text: str, most: int) -> str:

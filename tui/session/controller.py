@@ -165,7 +165,7 @@ class SessionController:
         if session is None or not session.history.messages:
             return
         try:
-            found = await self.sessions.overview(session.id)
+            found = await self.sessions.overview(session.id, session.history)
         except AgentError:  # the first request tells it
             return
         if self.session is session and not self.view.used:

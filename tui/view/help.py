@@ -1,13 +1,15 @@
 """All keys and commands as lines, by what they are for. It knows the tables, and lists what nobody has sorted last."""
 
 from collections.abc import Sequence
+from functools import partial
 
 from tui.commands import Command
 from tui.keys import Key
+from tui.text.cells import fitted
 from tui.text.inks import Line, coded
 from tui.view.panel import Panel, PanelAction, PanelRow, heading
 
-_NAMES = 30
+_NAMES = 32
 
 AREAS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("Writing", ("Enter", "Ctrl-J", "Up, Down", "/", "@", "!", "#", "Ctrl-R", "Ctrl-G", "Tab", "Ctrl-V",
@@ -68,7 +70,11 @@ def _area_of_key(key: Key) -> str:
 
 
 def _entry(name: str, said: str, value: str, about: tuple[Line, ...]) -> PanelRow:
-    shown = name if len(name) < _NAMES else f"{name[: _NAMES - 2]}…"
     whole: Line = ((f"{name}  ", "accent"), *coded(said, "text"))
-    line: Line = (("  ", "text"), (f"{shown:<{_NAMES}}", "accent"), *coded(said, "text"))
-    return PanelRow(value or name, line, searched=f"{name} {said}", about=(whole, *about))
+    return PanelRow(value or name, partial(_line, name, said), searched=f"{name} {said}", about=(whole, *about))
+
+
+def _line(name: str, said: str, width: int) -> Line:
+    """What it does has more than half of a narrow list."""
+    room = min(_NAMES, width * 3 // 7)
+    return (("  ", "text"), (f"{fitted(name, room - 1)} ", "accent"), *coded(said, "text"))

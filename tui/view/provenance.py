@@ -6,7 +6,7 @@ from functools import partial
 from agent.context.provenance import Fate, Occurrence, Trace
 from tools.outputs.extent import counted
 from tui.text.cells import fitted
-from tui.text.inks import Ink, Line
+from tui.text.inks import Ink, Line, coded
 from tui.text.sanitise import visible_line
 from tui.view.panel import Outcome, PagedText, PagedTexts, Panel, PanelAction, PanelRow, Taken, Told
 
@@ -52,7 +52,7 @@ def places_panel(texts: PagedTexts, text: str, trace: Trace) -> Panel:
     told = count_of(text, len(places))
     return Panel(
         "why",
-        ((("Why  ", "strong"), (told, "dim")), *(((visible_line(each), "warn"),) for each in trace.told)),
+        ((("Why  ", "strong"), *coded(told, "dim")), *(((visible_line(each), "warn"),) for each in trace.told)),
         tuple(
             PanelRow(
                 place.ref,

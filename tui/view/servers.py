@@ -62,11 +62,15 @@ def server_line(server: "ServerStatus", column: int) -> Line:
     """One server on one line; its name takes `column` cells."""
     phase, ink = PHASES[server.state.phase]
     offered = sum(tool.offer in ("offered", "due") for tool in server.tools)
+    takes = "token" if server.tokens == 1 else "tokens"
     count = f"{offered} of {len(server.tools)}" if offered < len(server.tools) else f"{offered}"
     return (
         (f"{visible_line(server.name):<{column}}  ", "text"),
         (f"{phase:<9}", ink),
-        (f"{count:>10} {'tool ' if count == '1' else 'tools'}{tokens(server.tokens):>8} tokens", "dim"),
+        (
+            f"{count:>10} {'tool ' if count == '1' else 'tools'}{tokens(server.tokens):>8} {takes}",
+            "dim",
+        ),
         (f"  {visible_line(server.state.detail)}" if server.state.detail else "", "dim"),
     )
 

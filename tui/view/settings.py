@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 from agent.config.options import BY_KEY
 from agent.config.settings import Setting, SettingOrigin, text_of
@@ -82,18 +83,19 @@ def _rows(settings: Mapping[str, Setting]) -> Iterator[PanelRow]:
 def _row(setting: Setting) -> PanelRow:
     return PanelRow(
         setting.key,
-        setting_line(setting),
+        partial(setting_line, setting),
         visible_line(f"{setting.key}, {text_of(setting.value)}, {setting.origin}"),
         f"{setting.key} {setting.help} {setting.origin}",
         lines_about(setting),
     )
 
 
-def setting_line(setting: Setting) -> Line:
-    """The key, what it holds, and where that comes from."""
+def setting_line(setting: Setting, width: int) -> Line:
+    """The key, what it holds, and where that comes from. In a narrow list the value follows its key."""
     value = shortened(visible_line(text_of(setting.value)), _VALUE)
+    column = _COLUMN if width > _COLUMN + _VALUE else len(setting.key) + 2
     return (
-        (f"{setting.key:<{_COLUMN}}", "text"),
+        (f"{setting.key:<{column}}", "text"),
         (f"{value:<{_VALUE}}  ", "dim" if setting.value is None or setting.origin == "default" else "strong"),
         (setting.origin, _ORIGINS[setting.origin]),
     )

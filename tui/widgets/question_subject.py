@@ -7,11 +7,11 @@ from textual.geometry import Size
 from textual.widget import Widget
 from textual.widgets import Static
 
-from tui.render.blocks import arguments_text
 from tui.text.sanitise import visible
 from tui.text.styles import folded, palette_of
 from tui.text.unified_diff import files_of
 from tui.view.question import Subject
+from tui.view.titles import argument_lines
 from tui.widgets.diffview import DiffView
 from tui.widgets.markdown_view import MarkdownView
 
@@ -55,7 +55,7 @@ class _Code(DiffView, can_focus=False):
             case "diff":
                 self.show_diff(files_of(subject.text), is_named=subject.is_named)
             case "arguments":
-                self.show_code(arguments_text(subject.arguments), "json")
+                self.show_code("\n".join(argument_lines(subject.arguments)), "yaml")
             case _:
                 self.show_code(subject.text, subject.language, subject.marks)
 

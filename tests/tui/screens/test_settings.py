@@ -112,7 +112,7 @@ def test_every_setting_says_what_it_may_be(tmp_path: Path) -> None:
     for option in OPTIONS:
         assert allowed(option.key) != "anything"
     rows = {row.key: row for row in Setup(tmp_path, MINE).settings.rows()}
-    assert setting_line(rows["agent.model"])[1:] == (('"ollama/qwen3"          ', "strong"), ("yours", "accent"))
+    assert setting_line(rows["agent.model"], 100)[1:] == (('"ollama/qwen3"          ', "strong"), ("yours", "accent"))
     about = [words for line in lines_about(rows["recall.scope"]) for words, _ in line]
     assert "a project may set it, but only to something stricter" in about
     assert 'it may be one of "session", "project", "all"' in about
@@ -123,6 +123,6 @@ STRANGE: Mapping[str, str] = {"EBB_MODEL": "ollama/\x1b]0;x\x07\u202emodel"}
 
 def test_values_of_others_are_made_visible(tmp_path: Path) -> None:
     rows = {row.key: row for row in Setup(tmp_path, environment=dict(STRANGE)).settings.rows()}
-    words = plain(setting_line(rows["agent.model"]))
+    words = plain(setting_line(rows["agent.model"], 30))
     assert "\x1b" not in words
     assert "\u202e" not in words
