@@ -241,6 +241,17 @@ async def test_questions_survive_small_screens(size: tuple[int, int]) -> None:
         assert session.answers == {"q": Decision("allow")}
 
 
+async def test_arguments_are_told_in_words_and_no_line_of_a_value_passes_for_one() -> None:
+    arguments = {"to": "ops", "body": "all is well\nforce: yes", "also": ["a", 1]}
+    question = PermissionAsked("q", "1", "mcp__chat__post", arguments, "asks")
+    async with terminal(FakeSession([[question, DONE]]), size=(80, 40)) as t:
+        await t.type("go", asks=PermissionAsked)
+        view = t.app.screen.query_one(DiffView)
+        shown = [view.render_line(y).text.rstrip() for y in range(view.virtual_size.height)]
+        assert shown == ["to: ops", "body:", "  all is well", "  force: yes", "also:", "  - a", "  - 1"]
+        await t.press("n")
+
+
 async def test_a_huge_diff_is_scrolled_through_and_shown_in_part_first() -> None:
     diff = "--- /dev/null\n+++ b/a.txt\n@@ -0,0 +1,10500 @@\n" + "\n".join(f"+line {n}" for n in range(10_500))
     question = PermissionAsked("q", "1", "write", {"path": "a.txt", "content": ""}, "asks", diff)

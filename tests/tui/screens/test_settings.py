@@ -118,6 +118,11 @@ def test_every_setting_says_what_it_may_be(tmp_path: Path) -> None:
     assert 'it may be one of "session", "project", "all"' in about
 
 
+def test_in_a_narrow_list_the_value_follows_its_key(tmp_path: Path) -> None:
+    rows = {row.key: row for row in Setup(tmp_path, environment={"EBB_MODEL": "ollama/qwen3"}).settings.rows()}
+    assert plain(setting_line(rows["agent.model"], 35)).startswith('agent.model  "ollama/qwen3"')
+
+
 STRANGE: Mapping[str, str] = {"EBB_MODEL": "ollama/\x1b]0;x\x07\u202emodel"}
 
 
