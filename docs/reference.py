@@ -17,6 +17,7 @@ from agent.config.options import OPTIONS, Option
 from agent.errors import EXIT_CODES, AgentError
 from agent.headless.json_output import event_type
 from docs.man_page import man_page
+from docs.stream_input_schema import stream_input_schema
 from docs.stream_schema import LINES, stream_schema
 from tui.cli.arguments import make_parser
 from tui.commands import COMMANDS
@@ -141,7 +142,11 @@ def _rows(head: Sequence[str], rows: Iterator[Sequence[str]]) -> str:
     return "".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |\n" for line in lines)
 
 
-MADE: Mapping[str, Callable[[], str]] = {"ebb.1": man_page, "stream.schema.json": stream_schema}
+MADE: Mapping[str, Callable[[], str]] = {
+    "ebb.1": man_page,
+    "stream.schema.json": stream_schema,
+    "stream-input.schema.json": stream_input_schema,
+}
 """Files of `docs/` that are made as a whole."""
 
 

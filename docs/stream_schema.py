@@ -12,12 +12,12 @@ from pydantic import TypeAdapter
 from agent.events.session import Event
 from agent.headless.json_output import event_type
 from agent.headless.result import RunResult
-from agent.headless.stream_events import SCHEMA_VERSION, RunStarted
+from agent.headless.stream_events import SCHEMA_VERSION, StreamEvent
 
 if TYPE_CHECKING:  # a type only, which there is nowhere else
     from _typeshed import DataclassInstance
 
-LINES: tuple[type["DataclassInstance"], ...] = (RunStarted, *get_args(Event), RunResult)
+LINES: tuple[type["DataclassInstance"], ...] = (*get_args(StreamEvent), *get_args(Event), RunResult)
 """The classes whose values are lines."""
 
 

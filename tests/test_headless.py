@@ -88,6 +88,7 @@ def test_json_prints_one_object(user: User) -> None:
             "refused_hosts": [],
             "sandbox": "off",
             "unused_summaries": [],
+            "refused_input": [],
             "error": None,
         }
     ]

@@ -31,6 +31,7 @@ _STOPS: Mapping[str, RunStop] = {
     "context": "context", "overflow": "context", "schema": "schema", "rate_limit": "rate_limited", "auth": "auth",
     "hook": "denied", "usage": "failed", "config": "failed",
 }  # fmt: skip
+_MOST_REFUSED = 100
 _LIMITS: Mapping[str, tuple[RunStop, int, str]] = {
     "step_limit": ("step_limit", 6, "stopped at `--max-turns`; raise it, or go on with `ebb -c`"),
     "cost_limit": ("cost_limit", 6, "stopped at `--max-cost`; raise it, or go on with `ebb -c`"),
@@ -98,6 +99,14 @@ class UnusedSummary:
 
 
 @dataclass(frozen=True, slots=True)
+class RefusedInput:
+    """A line of the input that was not taken."""
+
+    line: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class RunError:
     """Why a run has not ended with an answer."""
 
@@ -125,6 +134,8 @@ class RunResult:
     """What held commands: a kind of sandbox, `off` or `none`; null where no command asked for one."""
     rewrites: RewriteTotals
     unused_summaries: tuple[UnusedSummary, ...]
+    refused_input: tuple[RefusedInput, ...]
+    """The first hundred of them."""
     error: RunError | None
 
 
@@ -150,6 +161,7 @@ class RunOutcome:
     sandbox: str | None = None
     error: RunError | None = None
     unused_summaries: list[UnusedSummary] = field(default_factory=list)
+    refused_input: list[RefusedInput] = field(default_factory=list)
 
     def take(self, event: Event) -> None:
         """Counts an event in, and what agents take and do."""
@@ -197,6 +209,11 @@ class RunOutcome:
         else:
             self.stop_reason, self.exit_code = "answered", 0
 
+    def refuse(self, line: int, reason: str) -> None:
+        """A line of the input was not taken."""
+        if len(self.refused_input) < _MOST_REFUSED:
+            self.refused_input.append(RefusedInput(line, reason))
+
     def interrupted(self) -> None:
         self.stop_reason, self.exit_code = "interrupted", 130
 
@@ -222,5 +239,6 @@ class RunOutcome:
             sandbox=self.sandbox,
             rewrites=RewriteTotals(len(self.rewrites), removed, dict(counted)),
             unused_summaries=tuple(self.unused_summaries),
+            refused_input=tuple(self.refused_input),
             error=self.error,
         )

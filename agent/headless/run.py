@@ -5,6 +5,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Literal, Protocol, TextIO, TypeAlias
 
@@ -21,6 +22,8 @@ from agent.headless.stop import RunStopper, interrupted_by_signals, stopped_afte
 from agent.headless.stream_events import Shown, run_started
 from agent.headless.text_output import TextOutput
 from agent.headless.turns import Turns
+from agent.messages import Text, User
+from agent.session import Session
 from agent.sessions import Sessions
 from tools.lazy import dataclass
 from tools.outputs.extent import shortened
@@ -28,6 +31,8 @@ from tools.sandbox.boundary import SandboxState
 from tools.sandbox.system import known_kind, sandbox_kind
 
 Format: TypeAlias = Literal["text", "json", "stream-json"]
+STREAMS: tuple[Format, ...] = ("stream-json",)
+"""Formats that tell what happens as it happens, questions among it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +47,8 @@ class HeadlessJob:
     """The beginning of the id of a session to go on with; empty for the newest of the project."""
     piped: str = ""
     """What came through a pipe besides, too long to stand in the prompt."""
+    is_driven: bool = False
+    """Lines on standard input say more (`driven_run`). There may be no prompt then."""
     session_id: str = ""
     """Of a new session, where its user has chosen one."""
     max_time: float | None = None
@@ -118,11 +125,13 @@ async def _work(sessions: Sessions, job: HeadlessJob, outcome: RunOutcome, outpu
         return
     outcome.session, outcome.mode, stop.session = session.id, session.mode, session
     session.listen(output.show)
-    if job.format == "stream-json":
+    if job.format in STREAMS:
         output.show(run_started(session, await _sandbox(sessions.config)))
     try:
         if stop.wish.requested():
             outcome.interrupted()
+        elif job.is_driven:
+            await _drive(session, job, outcome, output, stop)
         else:
             turns = Turns(session, outcome, output.show, stop, job.schema)
             await turns.answer(job.prompt, (piped(job.piped),) if job.piped else ())
@@ -131,6 +140,16 @@ async def _work(sessions: Sessions, job: HeadlessJob, outcome: RunOutcome, outpu
         await session.close()
         for ended in running:
             output.show(Noticed(f"ended with the run, in the background until then: {shortened(ended, 200)}"))
+
+
+async def _drive(session: Session, job: HeadlessJob, outcome: RunOutcome, output: Output, stop: RunStopper) -> None:
+    from agent.headless.driven_run import DrivenRun  # noqa: PLC0415  # deferred: few runs are driven
+    from agent.headless.line_reader import has_reader, lines_of  # noqa: PLC0415  # deferred: as above
+
+    driven = DrivenRun(session, outcome, output.show, stop, partial(has_reader, sys.stdout.fileno()), job.schema)
+    session.listen(driven.show)
+    first = User((Text(job.prompt),)) if job.prompt else None
+    await driven.work(first, lines_of(sys.stdin.fileno()))
 
 
 async def _sandbox(config: Config) -> SandboxState:

@@ -46,7 +46,23 @@ class RunStarted:
     """What may be sent off with a task."""
 
 
-StreamEvent: TypeAlias = RunStarted
+@dataclass(frozen=True, slots=True)
+class ModeChanged:
+    """What may run without a question is now another, as a line of the input has wanted."""
+
+    mode: str
+
+
+@dataclass(frozen=True, slots=True)
+class InputRefused:
+    """A line of the input says nothing that can be done. The run goes on."""
+
+    line: int
+    """Counted from 1."""
+    reason: str
+
+
+StreamEvent: TypeAlias = RunStarted | ModeChanged | InputRefused
 
 Shown: TypeAlias = Event | StreamEvent
 """What an output is told of a run while it goes on."""

@@ -8,7 +8,7 @@ from agent.events.session import Event
 from agent.headless.answer_schema import read_answer, schema_request
 from agent.headless.result import RunOutcome
 from agent.headless.stop import RunStopper
-from agent.messages import Image, Note
+from agent.messages import Image, Note, User
 from agent.session import Session
 from tools.lazy import dataclass
 
@@ -24,20 +24,27 @@ class Turns:
     schema: Mapping[str, object] | None = None
     """JSON Schema that each answer must meet."""
 
-    async def answer(self, prompt: str, beside: Sequence[Image | Note] = ()) -> None:
-        """A turn; a second one where the answer does not meet the schema. Raises `SchemaNotMet`."""
+    async def answer(
+        self,
+        prompt: str,
+        beside: Sequence[Image | Note] = (),
+        pending_messages: Callable[[], Sequence[User]] = tuple,
+    ) -> None:
+        """A turn; a second one where the answer does not meet the schema. `pending_messages` as in `Session.send`.
+        Raises `SchemaNotMet`."""
         before, limit = self.outcome.steps, self.session.limits.steps
         if self.schema is None:
-            await self.follow(self.session.send(prompt, beside))
+            await self.follow(self.session.send(prompt, beside, None, pending_messages))
             return
-        await self.follow(self.session.send(f"{prompt}\n\n{schema_request(self.schema)}", beside))
+        wanted = f"{prompt}\n\n{schema_request(self.schema)}"
+        await self.follow(self.session.send(wanted, beside, None, pending_messages))
         problems = self._problems(self.schema)
         left = limit and limit - (self.outcome.steps - before)
         if problems and left != 0 and not self.stop.wish.requested():
             again = (
                 f"Your answer does not match the JSON Schema: {'; '.join(problems)}. Answer again, with the JSON alone."
             )
-            await self.follow(self.session.send(again, (), left))
+            await self.follow(self.session.send(again, (), left, pending_messages))
             problems = self._problems(self.schema)
         if problems and not self.stop.wish.requested():
             raise SchemaNotMet(f"the answer does not match the schema: {'; '.join(problems)}")

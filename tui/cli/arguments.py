@@ -23,7 +23,8 @@ _TAKES_VALUE = {
     "-w", "--worktree",
     "-p", "--prompt", "--output-format", "--output-schema", "--max-turns", "--max-cost", "--permission-mode", "--allow",
     "--deny", "--rules", "--mode", "--add-dir", "-m", "--model", "--context-window", "-C", "--cd", "--config",
-    "--max-time", "--output-last-message", "--session-id", "--append-system-prompt", "--system-prompt-file",
+    "--input-format", "--max-time", "--output-last-message", "--session-id", "--append-system-prompt",
+    "--system-prompt-file",
 }  # fmt: skip
 
 
@@ -142,6 +143,8 @@ def make_parser() -> argparse.ArgumentParser:
     headless = parser.add_argument_group("without a terminal")
     forms = "the answer, one JSON object, or one event per line and that object last"
     headless.add_argument("--output-format", choices=("text", "json", "stream-json"), default="text", help=forms)
+    lines = "what standard input holds: text for the prompt, or messages and answers, a JSON object per line"
+    headless.add_argument("--input-format", choices=("text", "stream-json"), default="text", help=lines)
     headless.add_argument("--output-schema", metavar="FILE", help="JSON Schema that the answer must meet")
     headless.add_argument("--max-turns", type=int, metavar="N", help="requests the run may make")
     headless.add_argument("--max-cost", type=float, metavar="USD", help="dollars after which no request is made")

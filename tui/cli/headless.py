@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from agent.errors import UsageError
-from agent.headless.run import HeadlessJob
+from agent.headless.run import STREAMS, HeadlessJob
 from agent.headless.run import run as run_job
 from agent.records.session_lookup import is_session_id
 from tui.cli.arguments import open_sessions
@@ -18,13 +18,17 @@ from tui.text.sanitise import visible
 def run(options: argparse.Namespace) -> int:
     """Answers, and prints that; the exit code. Raises `AgentError` where nothing is to be printed."""
     resume = options.resume if options.pick is None else options.pick
-    prompt, piped = _whole_prompt(options.prompt, options.words)
+    is_driven = options.input_format != "text"
+    if is_driven and options.output_format not in STREAMS:
+        raise UsageError("`--input-format stream-json` needs `--output-format stream-json`, where questions are put")
+    prompt, piped = _first_message(options) if is_driven else _whole_prompt(options.prompt, options.words)
     job = HeadlessJob(
         prompt,
         options.output_format,
         _read_schema(options.output_schema) if options.output_schema else None,
         resume,
         piped,
+        is_driven,
         session_id=_session_id(options.session_id, resume),
         max_time=seconds(options.max_time),
         answer_file=Path(options.output_last_message) if options.output_last_message is not None else None,
@@ -32,7 +36,12 @@ def run(options: argparse.Namespace) -> int:
         is_verbose=options.verbose,
         visible=visible,
     )
-    return asyncio.run(run_job(open_sessions(options, interactive=False), job))
+    return asyncio.run(run_job(open_sessions(options, interactive=is_driven), job))
+
+
+def _first_message(options: argparse.Namespace) -> tuple[str, str]:
+    """What the command line says itself, where lines on standard input say the rest."""
+    return _joined([*([options.prompt] if options.prompt not in (None, "-") else ()), *options.words]), ""
 
 
 def _whole_prompt(prompt: str, words: Sequence[str]) -> tuple[str, str]:

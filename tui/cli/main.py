@@ -113,11 +113,12 @@ def _dispatch(arguments: list[str]) -> int:
     if first is not None and arguments[first] in SUBCOMMANDS:
         return _subcommand(arguments[first], arguments[:first], arguments[first + 1 :])
     options = make_parser().parse_args(with_resume(arguments))
+    is_headless = options.prompt is not None or options.input_format != "text"
     if options.worktree is not None:
         from tui.cli import worktree  # noqa: PLC0415  # deferred: few runs are in one
 
-        return worktree.run_in_worktree(options, _headless if options.prompt is not None else _terminal)
-    if options.prompt is not None:
+        return worktree.run_in_worktree(options, _headless if is_headless else _terminal)
+    if is_headless:
         return _headless(options)
     is_new = options.resume is None and options.pick is None
     if is_new and first is not None and options.words == [arguments[first]]:

@@ -1,0 +1,21 @@
+"""JSON Schema of what `--input-format stream-json` takes, made from what lines are checked with."""
+
+import json
+
+from agent.headless.input_messages import INPUT_LINES
+
+
+def stream_input_schema() -> str:
+    """That of a line."""
+    lines = {}
+    for name, line in INPUT_LINES.items():
+        properties = line["properties"]
+        assert isinstance(properties, dict)
+        lines[name] = {**line, "properties": {**properties, "type": {"const": name}}}
+    schema = {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "A line that `ebb -p --input-format stream-json` takes",
+        "anyOf": [{"$ref": f"#/$defs/{name}"} for name in lines],
+        "$defs": lines,
+    }
+    return json.dumps(schema, indent=1, ensure_ascii=False) + "\n"
