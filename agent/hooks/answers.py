@@ -83,7 +83,9 @@ def meaning(event: HookEvent, named: str, answer: Exit, seconds: float) -> HookA
         if not isinstance(tables, dict):
             return _useless(named, "printed what begins like JSON and is none")
         return _of_json(event, named, tables)
-    return HookAnswer(context=_text(said)) if said and event in _TEXT_IS_CONTEXT else HookAnswer()
+    if not said or event not in _TEXT_IS_CONTEXT:
+        return HookAnswer()
+    return HookAnswer(context=_text(said)) if _is_text(said) else _useless(named, "printed what is no text")
 
 
 def not_run(named: str, problem: str) -> HookAnswer:
@@ -238,6 +240,12 @@ def _useless(named: str, what: str) -> HookAnswer:
 
 def _text(data: bytes) -> str:
     return _cut(data[: 4 * MOST_SAID + 4].decode("utf-8", "replace"))
+
+
+def _is_text(data: bytes) -> bool:
+    """Whether a model could read it. A few letters in another encoding make no text something else."""
+    shown = data[: 4 * MOST_SAID].decode("utf-8", "replace")
+    return "\0" not in shown and 10 * shown.count("\ufffd") <= len(shown)
 
 
 def _cut(text: str) -> str:
