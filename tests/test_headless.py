@@ -325,6 +325,16 @@ def test_who_works_in_auto_is_not_told_to_use_auto(user: User, mode: str, hint: 
     assert (run.code, run.err.splitlines()[-1]) == (5, f"ebb: allow it with {hint} such as `--allow 'bash(pytest)'`")
 
 
+def test_a_run_that_may_change_no_file_names_the_rule_for_that(user: User) -> None:
+    run = user.ask(calls(call("write", path="a.txt", content="x")), {"text": "No."}, form="text")
+    hint = "`--permission-mode auto` or a rule such as `--allow write`"
+    assert (run.code, run.err.splitlines()[-1]) == (5, f"ebb: allow it with {hint}")
+    assert (
+        user.ask(calls(call("write", path="a.txt", content="x")), {"text": "Yes."}, flags=("--allow", "write")).code
+        == 0
+    )
+
+
 def test_rules_let_a_headless_run_work(user: User) -> None:
     looks = calls(call("bash", command="touch made"), call("glob", pattern="*"))
     run = user.ask(looks, {"text": "Done."}, flags=("--allow", "bash(touch)"))

@@ -32,7 +32,9 @@ class TextOutput:
             self._progress.tell(f"denied {call.tool}: {call.rule}")
         if outcome.denied:
             other = "" if outcome.mode == "auto" else "`--permission-mode auto` or "
-            self._progress.tell(f"allow it with {other}a rule such as `--allow 'bash(pytest)'`")
+            tools = [call.tool for call in outcome.denied]
+            example = "'bash(pytest)'" if "bash" in tools else tools[0]
+            self._progress.tell(f"allow it with {other}a rule such as `--allow {example}`")
         for host, rule in outcome.refused_hosts.items():
             self._progress.tell(f"`{host}` was kept from a command: {rule}")
         if outcome.error is not None:
