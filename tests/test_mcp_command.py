@@ -236,7 +236,7 @@ def test_the_log_of_a_server_is_shown_from_its_end(owner: Owner) -> None:
 def test_help_names_every_action(owner: Owner) -> None:
     run = owner.run("--help")
     assert run.code == 0
-    assert "{list,add,import,remove,test,login,logs}" in run.out
+    assert "{list,add,import,remove,test,login,logs,serve}" in run.out
     assert "add: NAME URL, or NAME -- COMMAND." in " ".join(run.out.split())
 
 

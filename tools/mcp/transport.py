@@ -26,7 +26,8 @@ from tools.process.child import Child, started
 from tools.process.lines import OutputLine, TooLong
 from tools.process.shell import Launch
 
-_INHERITED = ("HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER", "LANG", "LC_ALL", "LC_CTYPE", "TMPDIR", "TZ")
+_INHERITED = ("HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER", "LANG", "LC_ALL", "LC_CTYPE", "TMPDIR", "TZ",
+              "EBB_TASK_DEPTH")  # fmt: skip
 """What a server finds in its environment without being given it. Keys and tokens of ours are not among it."""
 
 _ID_AT_START = re.compile(rb'\A\s*\{\s*"jsonrpc"\s*:\s*"2\.0"\s*,\s*"id"\s*:\s*(\d+|"[^"\\]*")\s*,')

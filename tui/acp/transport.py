@@ -15,6 +15,7 @@ Message = dict[str, Any]
 LARGEST = 32 << 20
 """Bytes of one message: providers take no more in one request."""
 PARSE_ERROR, INVALID_REQUEST = -32700, -32600
+NO_PIPES = "`ebb acp` speaks to an editor through pipes, and these are none; see docs/editors.md"
 _ID = re.compile(rb'\s*\{\s*(?:"(?:jsonrpc|method)"\s*:\s*"[^"]*"\s*,\s*)*"id"\s*:\s*(\d+|"[^"\\]*")')
 
 
@@ -44,7 +45,7 @@ class LineTransport:
                 return None
             if not is_whole:
                 asked = _ID.match(line)
-                why = f"a message of more than {LARGEST >> 20} MB was not read: attach less"
+                why = f"a message of more than {LARGEST >> 20} MB was not read: send less"
                 await self._refuse(INVALID_REQUEST, why, json.loads(asked[1]) if asked else None)
             elif line.strip():
                 try:
@@ -86,12 +87,12 @@ def _is_message(message: object) -> bool:
     return isinstance(message.get("id"), int | str | None) and isinstance(message.get("error") or {}, dict)
 
 
-async def pipes(stdin: IO[Any], stdout: IO[Any]) -> LineTransport:
-    """The transport over two pipes or sockets. Raises `UsageError` where they are none."""
+async def pipes(stdin: IO[Any], stdout: IO[Any], otherwise: str = NO_PIPES) -> LineTransport:
+    """The transport over two pipes or sockets. Raises `UsageError`, which says `otherwise`, where they are none."""
     for stream in (stdin, stdout):
         mode = os.fstat(stream.fileno()).st_mode
         if not (stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)):
-            raise UsageError("`ebb acp` speaks to an editor through pipes, and these are none; see docs/editors.md")
+            raise UsageError(otherwise)
     loop = asyncio.get_running_loop()
     reader, drained = asyncio.StreamReader(limit=LARGEST), asyncio.StreamReaderProtocol(asyncio.StreamReader())
     coming, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), stdin)

@@ -38,6 +38,7 @@ from tools.mcp.offers import McpTool, ServerState
 from tools.mcp.spec import ServerSpec
 from tools.outputs.extent import counted
 from tools.secrets.redaction import redacted
+from tui.cli import mcp_serve
 from tui.cli.arguments import add_common, agrees, first_word, parsed, parser_of, read_settings
 from tui.text.sanitise import visible, visible_line
 
@@ -59,7 +60,8 @@ def run(arguments: Sequence[str]) -> int:
         told = (
             "list: the state of each (also without a word). add: NAME URL, or NAME -- COMMAND. "
             "import: those of other programs. test: start, tell what "
-            "it offers, end. login: in your browser. logs: what it printed."
+            "it offers, end. login: in your browser. logs: what it printed. "
+            "serve: the other way round, this agent as a server for another one."
         )
         parser.add_argument("action", nargs="?", choices=tuple(_ACTIONS), default="list", help=told)
         parsed(parser, arguments, "JSON lines")  # ends here with `--help` or a wrong word
@@ -369,4 +371,5 @@ _ACTIONS: dict[str, Callable[[Sequence[str]], int]] = {
     "test": _test,
     "login": _login,
     "logs": _logs,
+    "serve": mcp_serve.serve,
 }

@@ -1,0 +1,41 @@
+"""The messages of a client as the protocol's library reads and writes them."""
+
+import anyio
+import mcp_types as types
+from mcp.shared.message import SessionMessage
+from pydantic import ValidationError
+
+from tools.mcp.streams import HalfStream, IncomingStream
+from tui.acp.transport import INVALID_REQUEST, LineTransport
+
+
+class FromClient(IncomingStream):
+    """What a client says. What is no message of the protocol is answered and does no harm."""
+
+    def __init__(self, transport: LineTransport) -> None:
+        self._transport = transport
+
+    async def receive(self) -> SessionMessage:
+        while (message := await self._transport.receive()) is not None:
+            try:
+                return SessionMessage(types.jsonrpc_message_adapter.validate_python(message, by_name=False))
+            except ValidationError:
+                asked = message.get("id")
+                await self._transport.send(
+                    {
+                        "jsonrpc": "2.0",
+                        "id": asked if isinstance(asked, int | str) else None,
+                        "error": {"code": INVALID_REQUEST, "message": "this is no message of JSON-RPC 2.0"},
+                    }
+                )
+        raise anyio.EndOfStream
+
+
+class ToClient(HalfStream):
+    """What a client is told."""
+
+    def __init__(self, transport: LineTransport) -> None:
+        self._transport = transport
+
+    async def send(self, item: SessionMessage, /) -> None:
+        await self._transport.send(item.message.model_dump(by_alias=True, exclude_unset=True, mode="json"))

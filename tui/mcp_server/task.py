@@ -1,0 +1,182 @@
+"""Tasks of other agents: each a headless session of its own, which may do what the user has configured and no more."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from dataclasses import asdict, replace
+from typing import Any, TypeAlias
+
+import mcp_types as types
+
+from agent.config.options import Mode, stricter_mode
+from agent.config.values import Config
+from agent.crash import crashed
+from agent.errors import AgentError, UsageError
+from agent.events.session import Event, ReplyFinished, StepStarted, ToolStarted
+from agent.headless.result import RunOutcome, RunResult
+from agent.headless.stop import RunStopper, stopped_after
+from agent.headless.turns import Turns
+from agent.sessions import Sessions
+from tools.base import ToolError
+from tools.outputs.extent import counted, listed
+from tui.view.titles import title_of
+
+OpenSessions: TypeAlias = Callable[[Config], Sessions]
+"""The sessions of the server's folder, with these settings, for one task alone."""
+Report: TypeAlias = Callable[[float, str], Awaitable[None]]
+"""Tells how far a task is: a number that grows, and what it does."""
+
+MOST_TASKS = 4
+"""At once."""
+MOST_NAMED = 20
+"""Files and denied calls that an answer names."""
+PATIENCE = 10.0
+"""Seconds that tasks have to end in order once nobody waits for them any more."""
+
+
+class Tasks:
+    """Those that run. Each ends in order when whoever asked for it does not want it any more, or has gone."""
+
+    def __init__(self, config: Config, open_sessions: OpenSessions) -> None:
+        self._config = config
+        self._open = open_sessions
+        self._running: dict[asyncio.Task[RunOutcome], RunStopper] = {}
+
+    async def run(self, arguments: Mapping[str, Any], report: Report) -> types.CallToolResult:
+        """Raises `ToolError` and `AgentError` where it cannot be begun. Cancelled, it interrupts the task."""
+        if len(self._running) >= MOST_TASKS:
+            raise ToolError(f"{MOST_TASKS} tasks are running, which is the most: wait for one, or cancel it")
+        stop, progress = RunStopper(), _Progress(report)
+        # In a task of its own: a cancellation must not reach into a session that is about to put things in order.
+        work = asyncio.create_task(self._work(arguments, stop, progress.take))
+        self._running[work] = stop
+        work.add_done_callback(self._running.pop)
+        telling = asyncio.create_task(progress.tell())
+        try:
+            outcome = await asyncio.shield(work)
+        except asyncio.CancelledError:
+            stop.request()
+            raise
+        finally:
+            telling.cancel()
+            with suppress(asyncio.CancelledError):
+                await telling
+        return _answer(outcome)
+
+    async def close(self) -> None:
+        """Interrupts all tasks and waits until they have ended."""
+        for stop in self._running.values():
+            stop.request()
+        running = {*self._running}
+        if running:
+            _, late = await asyncio.wait(running, timeout=PATIENCE)
+            for work in late:
+                work.cancel()
+            await asyncio.gather(*late, return_exceptions=True)
+
+    async def _work(self, arguments: Mapping[str, Any], stop: RunStopper, hear: Callable[[Event], None]) -> RunOutcome:
+        outcome = RunOutcome()
+        sessions = self._open(self._settings(arguments))
+        with stopped_after(stop, arguments.get("max_seconds")):
+            try:
+                await self._follow(sessions, arguments, outcome, stop, hear)
+            except UsageError:
+                raise
+            except AgentError as error:
+                outcome.fail(error.code, str(error), error.exit_code)
+            except Exception as error:  # noqa: BLE001  # the outermost place of a task: what nobody expected is told here
+                fault = crashed(error, sessions.config.folders.logs)
+                outcome.fail(fault.code, str(fault), fault.exit_code)
+            finally:
+                await sessions.close()
+        if outcome.stop_reason == "interrupted":
+            outcome.end(stop.cause)
+        return outcome
+
+    def _settings(self, arguments: Mapping[str, Any]) -> Config:
+        """Those of the user, narrowed by what was asked for."""
+        mode: Mode = stricter_mode(self._config.permission_mode, arguments.get("mode", self._config.permission_mode))
+        limits = [limit for limit in (self._config.max_turns, arguments.get("max_turns")) if limit is not None]
+        return replace(self._config, permission_mode=mode, max_turns=min(limits, default=None))
+
+    async def _follow(
+        self,
+        sessions: Sessions,
+        arguments: Mapping[str, Any],
+        outcome: RunOutcome,
+        stop: RunStopper,
+        hear: Callable[[Event], None],
+    ) -> None:
+        resume = await self._session_of(sessions, arguments.get("session", ""))
+        session = await stop.wish.race(sessions.open(resume))
+        if session is None:
+            return outcome.interrupted()
+        outcome.session, outcome.mode, stop.session = session.id, session.mode, session
+        session.listen(hear)
+        try:
+            if stop.wish.requested():
+                outcome.interrupted()
+            else:
+                await Turns(session, outcome, hear, stop).answer(arguments["prompt"])
+        finally:
+            await session.close()
+        return None
+
+    async def _session_of(self, sessions: Sessions, prefix: str) -> str | None:
+        """The id of the session to go on with. Those of other projects are reached where `recall.scope` is `all`."""
+        if not prefix:
+            return None
+        info = await sessions.find(prefix)
+        if sessions.config.recall_scope != "all" and info.project != str(sessions.config.project):
+            raise UsageError(f"session `{prefix}` is one of another project: start the server there")
+        return info.id
+
+
+class _Progress:
+    """What a task does, told as fast as it is taken: of what comes meanwhile only the last."""
+
+    def __init__(self, report: Report) -> None:
+        self._report = report
+        self._news = asyncio.Event()
+        self._count, self._said = 0, ""
+
+    def take(self, event: Event) -> None:
+        match event:
+            case StepStarted(step=step):
+                self._say(f"step {step}")
+            case ToolStarted(name=name, arguments=arguments):
+                self._say(title_of(name, arguments))
+            case ReplyFinished():
+                self._say("")
+            case _:
+                pass
+
+    def _say(self, text: str) -> None:
+        self._count, self._said = self._count + 1, text or self._said
+        self._news.set()
+
+    async def tell(self) -> None:
+        while True:
+            await self._news.wait()
+            self._news.clear()
+            await self._report(float(self._count), self._said)
+
+
+def _answer(outcome: RunOutcome) -> types.CallToolResult:
+    result = outcome.as_result
+    failed = result.stop_reason not in ("answered", "denied")
+    told = "\n\n".join(filter(None, (result.result, f"[{'; '.join(_facts(result))}]")))
+    return types.CallToolResult(
+        content=[types.TextContent(text=told)], structured_content=asdict(result), is_error=failed
+    )
+
+
+def _facts(result: RunResult) -> list[str]:
+    facts = [result.stop_reason if result.error is None else f"{result.stop_reason}: {result.error.message}"]
+    facts += [f"session {result.session}"] if result.session else []
+    facts.append(counted(result.steps, "step"))
+    facts += [f"changed: {listed(list(result.files_changed), MOST_NAMED)}"] if result.files_changed else []
+    if result.denied:
+        denied = [f"{call.tool} ({call.rule})" for call in result.denied]
+        facts.append(f"not allowed, so not done: {listed(denied, MOST_NAMED)}")
+    return facts
