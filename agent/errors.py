@@ -46,6 +46,7 @@ EXIT_CODES: Mapping[int, tuple[str, str]] = {
     ),
     7: ("context", "the conversation does not fit into the window"),
     8: ("schema", "the answer does not meet the schema"),
+    9: ("findings", "`ebb review` found something that is as bad as `--fail-on` says"),
     75: ("rate limit", "the provider still limits the rate after all retries"),
     130: ("interrupted", "interrupted, also by SIGTERM, or by SIGHUP when the terminal was closed"),
     141: ("the reader of the output went away", "the reader of the output went away (`ebb … | head -1`)"),

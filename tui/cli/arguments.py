@@ -42,6 +42,7 @@ SUBCOMMANDS: Mapping[str, str] = {
     "doctor": "check settings, keys, network, terminal, servers and the store",
     "undo": "take back what the agent changed in files",
     "import": "take over what other agents have kept",
+    "review": "what a model finds wrong with a change, also for CI",
     "batch": "many tasks from a file, each once",
     "completion": "complete commands, sessions and models in your shell",
     "demo": "a scripted model repairs a real bug",

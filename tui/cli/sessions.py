@@ -74,6 +74,12 @@ def _import(arguments: Sequence[str]) -> int:
     return imports.run(arguments)
 
 
+def _review(arguments: Sequence[str]) -> int:
+    from tui.cli import review  # noqa: PLC0415  # deferred: only this command needs it
+
+    return review.run(arguments)
+
+
 def _batch(arguments: Sequence[str]) -> int:
     from tui.cli import batch  # noqa: PLC0415  # deferred: only this command needs it
 
@@ -117,6 +123,7 @@ _COMMANDS: dict[str, Callable[[Sequence[str]], int]] = {
     "config": _config,
     "import": _import,
     "batch": _batch,
+    "review": _review,
     "mcp": _mcp,
     "doctor": _doctor,
     "key": _key,

@@ -1,0 +1,233 @@
+"""What a review has found: the schema of its answer, and the answer in the formats that CI systems read. Pure."""
+
+import hashlib
+import json
+import posixpath
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Literal, TypeAlias
+from urllib.parse import quote
+from xml.etree import ElementTree
+
+from tools.version import VERSION
+
+Severity: TypeAlias = Literal["error", "warning", "note"]
+SEVERITIES: tuple[Severity, ...] = ("error", "warning", "note")
+"""The worst first."""
+
+SCHEMA: Mapping[str, object] = {
+    "type": "object",
+    "required": ["summary", "findings"],
+    "additionalProperties": False,
+    "properties": {
+        "summary": {"type": "string", "description": "what the change does and how good it is, in two sentences"},
+        "findings": {
+            "type": "array",
+            "maxItems": 500,
+            "items": {
+                "type": "object",
+                "required": ["path", "line", "severity", "title", "message"],
+                "additionalProperties": False,
+                "properties": {
+                    "path": {"type": "string", "description": "the file, from the top of the repository on"},
+                    "line": {"type": "integer", "minimum": 1, "description": "the first line, as the file is now"},
+                    "end_line": {"type": "integer", "minimum": 1},
+                    "severity": {
+                        "enum": [*SEVERITIES],
+                        "description": "error: it breaks something; warning: it may; note: it could be better",
+                    },
+                    "title": {"type": "string", "description": "what is wrong, in under ten words"},
+                    "message": {"type": "string", "description": "why it is wrong, and what to do"},
+                },
+            },
+        },
+    },
+}
+"""JSON Schema of the answer that a model gives."""
+
+_UNWRITABLE = re.compile("[^\\t\\n\\r\\x20-\\ud7ff\\ue000-\\ufffd\\U00010000-\\U0010ffff]")
+"""What XML cannot hold."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    path: str
+    """From the top of the repository on; empty where it names no place in it."""
+    line: int
+    """From 1."""
+    end_line: int
+    severity: Severity
+    title: str
+    message: str
+
+    @property
+    def fingerprint(self) -> str:
+        """The same for a finding that has only moved."""
+        return hashlib.sha256(json.dumps([self.path, self.title]).encode()).hexdigest()
+
+    @property
+    def where(self) -> str:
+        return f"{self.path}:{self.line}" if self.path else "the change"
+
+
+@dataclass(frozen=True, slots=True)
+class Review:
+    summary: str
+    findings: tuple[Finding, ...]
+    """The worst first, then by place."""
+
+    def has(self, least: str) -> bool:
+        """Whether there is a finding that is at least so bad; of `never` there is none."""
+        return least in SEVERITIES and any(
+            SEVERITIES.index(finding.severity) <= SEVERITIES.index(least) for finding in self.findings
+        )
+
+
+def read_review(answer: Mapping[str, Any]) -> Review:
+    """The review that an answer holds, which meets the schema."""
+    found = {_finding(each): None for each in answer["findings"]}
+    order = sorted(found, key=lambda each: (SEVERITIES.index(each.severity), each.path, each.line))
+    return Review(_clean(answer["summary"]), tuple(order))
+
+
+def _finding(told: Mapping[str, Any]) -> Finding:
+    title, message = " ".join(_clean(told["title"]).split()), _clean(told["message"]).strip()
+    last = max(told["line"], told.get("end_line", told["line"]))
+    return Finding(_path(_clean(told["path"])), told["line"], last, told["severity"], title, message)
+
+
+def _path(text: str) -> str:
+    """A path in the repository; empty for any other."""
+    path = posixpath.normpath(text.strip())
+    return "" if path in (".", "") or path.startswith(("/", "../")) or path == ".." or "\n" in path else path
+
+
+def _clean(text: str) -> str:
+    return _UNWRITABLE.sub("\N{REPLACEMENT CHARACTER}", text)
+
+
+def as_text(review: Review) -> str:
+    """For people."""
+    lines = [review.summary.strip()]
+    for finding in review.findings:
+        indented = finding.message.replace("\n", "\n  ")
+        lines.append(f"\n{finding.severity}: {finding.where}: {finding.title}\n  {indented}")
+    return "\n".join(lines) + "\n"
+
+
+def as_json(review: Review) -> str:
+    return json.dumps(asdict(review), ensure_ascii=False, indent=1) + "\n"
+
+
+def as_github(review: Review) -> str:
+    """Workflow commands of GitHub Actions, which become annotations. Nothing in a finding is a command of its own."""
+    names: Mapping[Severity, str] = {"error": "error", "warning": "warning", "note": "notice"}
+    lines = []
+    for finding in review.findings:
+        at = {"file": finding.path, "line": str(finding.line), "endLine": str(finding.end_line)} if finding.path else {}
+        said = ",".join(f"{name}={_escaped(value, ',:')}" for name, value in (*at.items(), ("title", finding.title)))
+        lines.append(f"::{names[finding.severity]} {said}::{_escaped(finding.message)}\n")
+    return "".join(lines) or f"::notice title=Review::{_escaped(review.summary)}\n"
+
+
+def _escaped(text: str, more: str = "") -> str:
+    return "".join(f"%{ord(sign):02X}" if sign in f"%\r\n{more}" else sign for sign in text)
+
+
+def as_sarif(review: Review) -> str:
+    """SARIF 2.1.0, which code scanning of GitHub and many editors read."""
+    results = []
+    for finding in review.findings:
+        result: dict[str, Any] = {
+            "ruleId": "review",
+            "level": finding.severity,
+            "message": {"text": f"{finding.title}\n\n{finding.message}"},
+            "partialFingerprints": {"finding/v1": finding.fingerprint},
+        }
+        if finding.path:
+            region = {"startLine": finding.line, "endLine": finding.end_line}
+            place = {"artifactLocation": {"uri": quote(finding.path), "uriBaseId": "%SRCROOT%"}, "region": region}
+            result["locations"] = [{"physicalLocation": place}]
+        results.append(result)
+    rule = {"id": "review", "shortDescription": {"text": "Something that a review has found"}}
+    driver = {"name": "Ebbtide", "version": VERSION, "rules": [rule]}
+    return _json(
+        {
+            "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
+            "version": "2.1.0",
+            "runs": [{"tool": {"driver": driver}, "columnKind": "unicodeCodePoints", "results": results}],
+        }
+    )
+
+
+def as_junit(review: Review) -> str:
+    """JUnit's XML: a test case for each finding, of which those fail that are more than a note."""
+    failed = sum(finding.severity != "note" for finding in review.findings)
+    count = str(max(1, len(review.findings)))
+    told = {"name": "ebb review", "tests": count, "failures": str(failed), "errors": "0"}
+    suites = ElementTree.Element("testsuites", told)
+    suite = ElementTree.SubElement(suites, "testsuite", told)
+    for finding in review.findings:
+        named = {"name": f"{finding.where}: {finding.title}", "classname": finding.path or "review"}
+        place = {"file": finding.path, "line": str(finding.line)} if finding.path else {}
+        case = ElementTree.SubElement(suite, "testcase", {**named, **place})
+        if finding.severity == "note":
+            ElementTree.SubElement(case, "system-out").text = finding.message
+        else:
+            said = {"message": finding.title, "type": finding.severity}
+            ElementTree.SubElement(case, "failure", said).text = f"{finding.where}\n{finding.message}"
+    if not review.findings:
+        ElementTree.SubElement(suite, "testcase", {"name": "nothing was found", "classname": "review"})
+    ElementTree.indent(suites)
+    return f'<?xml version="1.0" encoding="UTF-8"?>\n{ElementTree.tostring(suites, encoding="unicode")}\n'
+
+
+def as_gitlab(review: Review) -> str:
+    """A report of code quality, which GitLab shows beside the changed lines."""
+    severities: Mapping[Severity, str] = {"error": "major", "warning": "minor", "note": "info"}
+    return _json(
+        [
+            {
+                "description": f"{finding.title}: {finding.message}",
+                "check_name": "ebb review",
+                "fingerprint": finding.fingerprint,
+                "severity": severities[finding.severity],
+                "location": {"path": finding.path, "lines": {"begin": finding.line, "end": finding.end_line}},
+            }
+            for finding in review.findings
+            if finding.path
+        ]
+    )
+
+
+def as_markdown(review: Review) -> str:
+    """For a summary or a comment."""
+    rows: Sequence[str] = [
+        f"| {each.severity} | {_cell(each.where)} | **{_cell(each.title)}** {_cell(each.message)} |\n"
+        for each in review.findings
+    ]
+    table = f"\n| | where | what |\n| --- | --- | --- |\n{''.join(rows)}" if rows else "\nNothing was found.\n"
+    return f"{_cell(review.summary)}\n{table}"
+
+
+def _cell(text: str) -> str:
+    """A text that stays in its place in a table, and mentions nobody."""
+    plain = " ".join(text.split()).replace("\\", "\\\\").replace("|", "\\|")
+    return re.sub(r"([<>`*_\[\]#])", r"\\\1", plain).replace("@", "@\N{ZERO WIDTH SPACE}")
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False, indent=1) + "\n"
+
+
+FORMATS: Mapping[str, Callable[[Review], str]] = {
+    "text": as_text,
+    "json": as_json,
+    "github": as_github,
+    "gitlab": as_gitlab,
+    "sarif": as_sarif,
+    "junit": as_junit,
+    "markdown": as_markdown,
+}
+"""What each format makes of a review."""
