@@ -38,7 +38,7 @@ COMMANDS: tuple[Command, ...] = (
     Command("why", "TEXT", "whether the model sees a text, and where it went"),
     Command("bring", "REF", "show the model again what left its view"),
     Command("mcp", "", "servers: their tools, prompts and state", when_busy=True),
-    Command("skills", "", "what the model can look up how to do: yours, and this folder's"),
+    Command("skills", "", "instructions for tasks that the model can look up: yours, and this folder's"),
     Command("hooks", "", "programs that are told what happens: yours, and this folder's", when_busy=True),
     Command("trust", "", "what this folder brings, and what of it you approve", when_busy=True),
     Command("resume", "[id]", "go on with an earlier session; without an id: find, rename, fork, delete"),
@@ -53,10 +53,12 @@ COMMANDS: tuple[Command, ...] = (
     Command(
         "add-dir",
         "[FOLDER]",
-        "work in a further folder as in this one; without one: which, and remove one",
+        "work in another folder, too; without a name: list them, and remove one",
         when_busy=True,
     ),
-    Command("sandbox", "", "what holds commands: what they may write and do not see, and the network", when_busy=True),
+    Command(
+        "sandbox", "", "the sandbox: what commands may write, what they do not see, and the network", when_busy=True
+    ),
     Command("clear", "", "start a new session"),
     Command("rename", "TITLE", "give the session another title", when_busy=True),
     Command("fork", "", "go on in a copy of the session, which stays as it is"),
@@ -84,7 +86,7 @@ COMMANDS: tuple[Command, ...] = (
     Command("panel", "", "the panel beside the conversation on a wide screen: show it or not", when_busy=True),
     Command("theme", "[name]", "the colours of the terminal", when_busy=True),
     Command("settings", "[words]", "every setting, to look at and to change", when_busy=True),
-    Command("doctor", "", "whether settings, keys, folders and the store are well", when_busy=True),
+    Command("doctor", "", "checks settings, keys, folders and the store", when_busy=True),
     Command("copy", "", "copy the last answer", when_busy=True),
     Command("print", "", "print the conversation into the terminal's scrollback", when_busy=True),
     Command("diff", "[session]", "what the last turn, or the session, changed in files", when_busy=True),

@@ -248,3 +248,10 @@ def test_the_pieces_of_a_long_line_are_the_line_and_fit(text: str, room: int) ->
 def test_a_long_line_is_cut_at_a_blank_that_is_near() -> None:
     assert cut_at_blanks("total(lines, discount) -> int", 12) == ["total(lines,", " discount) ", "-> int"]
     assert cut_at_blanks("", 3) == [""]
+
+
+@pytest.mark.parametrize("sign", ["a\u0300", "e\u0301\u0302\u0303", "👩‍👩‍👧‍👦", "👍🏽", "🏳️‍🌈"])
+def test_a_sign_of_several_characters_is_not_torn(sign: str) -> None:
+    pieces = cut_at_blanks(sign * 60, 11)
+    assert "".join(pieces) == sign * 60
+    assert all(piece == sign * (len(piece) // len(sign)) and cell_len(piece) <= 11 for piece in pieces)

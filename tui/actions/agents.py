@@ -53,9 +53,7 @@ def _stop(context: CommandContext, agents: "Agents", which: str) -> None:
             agents.stop(one.call_id)
             context.hint(f"stopping {visible_line(one.name)}")
         case _:
-            context.controller.notice(
-                f"{len(found)} agents are at work that may be meant; `/agents` stops them one by one"
-            )
+            context.controller.notice(f"{len(found)} agents match; `/agents` lists them and stops one")
 
 
 class AgentList:

@@ -23,7 +23,9 @@ async def compact(context: CommandContext, focus: str) -> None:
 async def undo_rewrite(context: CommandContext) -> None:
     """Takes back the last change of what the model sees, once its price was agreed to."""
     event = await what_undo_does(context.controller)
-    if event is not None and await context.confirm("Undo the last rewrite?", undo_lines(event), "undo it"):
+    if event is not None and await context.confirm(
+        "Undo the last change of what the model sees?", undo_lines(event), "undo it"
+    ):
         await take_back(context.controller)
 
 

@@ -14,19 +14,21 @@ from tui.view.sandbox import sandbox_panel
 async def add_folder(context: CommandContext, written: str) -> None:
     session = context.controller.session
     if session is None:
-        return context.controller.notice("there is no session yet to work in a further folder")
+        return context.controller.notice("there is no session yet that a folder could be added to")
     boundary = session.boundary
     if written.strip():
         try:
             added = boundary.add(written)
-            context.controller.notice(f"`{added}` is worked in as the working folder is, until you leave")
+            context.controller.notice(f"`{added}` belongs to the working folders now, until you leave")
         except AgentError as error:
             context.controller.notice(str(error))
         return None
 
     async def remove(row: PanelRow, _: str) -> Outcome:
         removed = boundary.remove(row.value)
-        return replace(folders_panel(boundary.folders, remove), told=Told(f"{removed} is worked in no longer"))
+        return replace(
+            folders_panel(boundary.folders, remove), told=Told(f"{removed} is none of the working folders any more")
+        )
 
     await context.show(folders_panel(boundary.folders, remove))
     return None
@@ -36,7 +38,7 @@ async def show_sandbox(context: CommandContext, _: str) -> None:
     """Shows what holds commands, and what they may do."""
     session = context.controller.session
     if session is None:
-        return context.controller.notice("there is no session yet whose commands something could hold")
+        return context.controller.notice("there is no session yet, and so no sandbox: say something first")
     boundary = session.boundary
     try:
         state, note, limits = await asyncio.to_thread(lambda: (boundary.state, boundary.note, boundary.limits()))

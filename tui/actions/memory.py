@@ -30,7 +30,7 @@ async def show_memory(context: CommandContext, _: str) -> None:
     """Shows what sessions begin with, opens it in the editor, and takes out of it what is to be forgotten."""
     settings, session = context.settings, context.controller.session
     if settings is None or session is None:
-        return context.controller.notice("there is no session yet that could have begun with anything")
+        return context.controller.notice("there is no session yet: this shows what one begins with")
     files, notes = await asyncio.to_thread(_found, settings, session)
 
     async def take_out(row: PanelRow, _: str) -> Outcome:

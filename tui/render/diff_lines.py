@@ -23,6 +23,9 @@ LONGEST = 100_000
 """Characters of a line that are shown."""
 NO_END = "no newline at the end of the file"
 _TAB = 4
+_JOINER = "\N{ZERO WIDTH JOINER}"
+_MOST_REACH = 16
+"""Characters a cell that are looked at to keep a sign together."""
 _CHUNK = 200
 """Lines that are coloured together."""
 _LONGEST_COLOURED = 2_000
@@ -213,11 +216,23 @@ def cut_at_blanks(text: str, room: int) -> list[str]:
     pieces: list[str] = []
     at = 0
     while len(text) - at > room or (not text.isascii() and cell_len(text[at:]) > room):
-        head = next((piece for piece in chop_cells(text[at : at + room], room) if piece), text[at : at + 1])
+        head = _fitting(text, at, room)
         blank = head.rfind(" ", len(head) * 2 // 3)
         pieces.append(head[: blank + 1] if blank >= 0 and head.strip() else head)
         at += len(pieces[-1])
     return [*pieces, text[at:]] if at < len(text) or not pieces else pieces
+
+
+def _fitting(text: str, at: int, room: int) -> str:
+    """As much of the text as fits into so many cells. What is drawn as one sign stays together."""
+    reach = room
+    while True:
+        head = next((piece for piece in chop_cells(text[at : at + reach], room) if piece), text[at : at + 1])
+        end = at + len(head)
+        is_torn = end < len(text) and (text[end - 1] == _JOINER or not cell_len(text[end]))
+        if not is_torn or reach >= _MOST_REACH * room:
+            return head
+        reach *= 2
 
 
 def shown(line: str) -> str:

@@ -41,7 +41,11 @@ class MainScreen(Guarded[None]):
     AUTO_FOCUS = "#prompt"
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (140, "-wide")]  # noqa: RUF012  # as Textual declares it
     """Where a panel has room beside the conversation."""
-    BINDINGS: ClassVar[list[BindingType]] = [*bindings("main"), Binding("tab", "to_question", show=False)]
+    BINDINGS: ClassVar[list[BindingType]] = [
+        *bindings("main"),
+        Binding("tab", "to_question", show=False),
+        Binding("shift+tab", "app.command('mode')", show=False),
+    ]
 
     def __init__(
         self,

@@ -85,7 +85,7 @@ LAST_SAID = 12
 NOT_LISTED = SessionInfo("", "", "", 0.0, 0, "")
 TAG_KEYS, TAGS = (
     "Enter keeps the tags   Esc cancels",
-    "Tags, parted by blanks; `none` takes them away, an empty line cancels: ",
+    "Tags, with blanks between them; `none` takes them away, an empty line cancels: ",
 )
 NAME = Asks(lambda row: row.title, "Enter keeps the title   Esc cancels", "New title; an empty line cancels: ")
 

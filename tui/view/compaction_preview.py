@@ -82,10 +82,10 @@ def _be(count: int) -> str:
 def undo_lines(event: RewriteUndone) -> tuple[Line, ...]:
     """What taking the last rewrite back would change and cost."""
     return (
-        (("The model sees again what the last rewrite took out of its view, and all that was said since.", "text"),),
+        (("The model sees again what that took out of its view, and all that was said since.", "text"),),
         ((f"{event.before_tokens:,} → {event.after_tokens:,} of {event.effective:,} tokens", "text"),),
         ((_capital(price_of_undo(event)), "warn"),),
-        (("Nothing is rewritten without being asked until more has come, except when the window is full.", "dim"),),
+        (("Until more has come nothing leaves its view by itself, except when the window is full.", "dim"),),
     )
 
 

@@ -67,7 +67,7 @@ def first_panel(
         ((("Welcome to Ebbtide", "strong"), (said, "dim")),),
         first_steps(keys, local),
         "Up, Down   Enter goes on   Esc cancels",
-        empty="Nothing like it.",
+        empty="Nothing matches.",
         actions=(
             PanelAction(("enter",), "take", take, can=lambda row: not is_key(row)),
             PanelAction(("enter",), "key", take_key, can=is_key, asks=asks),

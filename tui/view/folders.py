@@ -14,7 +14,7 @@ def folders_panel(folders: Sequence[str], remove: Callable[[PanelRow, str], Awai
         ((("Further folders", "strong"), *coded("  `/add-dir FOLDER` adds one, until you leave", "dim")),),
         tuple(PanelRow(folder, ((visible_line(folder), "text"),)) for folder in folders),
         "Up, Down   x removes   Esc closes",
-        empty="Work goes on in the working folder alone.",
+        empty="There is no other folder than the working folder.",
         actions=(PanelAction(("x",), "remove", remove),),
         search="",
         most=16,

@@ -35,7 +35,7 @@ def help_panel(keys: Sequence[Key], commands: Sequence[Command]) -> Panel:
         ((("Help", "strong"), ("  keys and commands", "dim")),),
         help_entries(keys, commands),
         "Up, Down, PgUp, PgDn   Enter writes a command into the prompt   Esc closes",
-        empty="Nothing does that.",
+        empty="Nothing matches.",
         actions=(PanelAction(("enter",), "write", can=lambda row: row.value.startswith("/")),),
     )
 

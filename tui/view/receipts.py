@@ -150,10 +150,10 @@ def _details(block: Compaction) -> Iterator[tuple[Weight, str]]:
 
 
 def _paid_and_saved(price: "Price") -> str:
-    had_cost, costs = f"{price.rent:,}", f"{price.cost:,} (in fresh input)"
+    kept, gone = f"{price.rent:,}", f"{price.cost:,} (in fresh input)"
     if price.dollar is not None:
-        had_cost, costs = dollars(price.rent * price.dollar), dollars(price.cost * price.dollar)
-    return f"{price.removed:,} tokens left the view: to keep them had cost {had_cost}, to take them out costs {costs}"
+        kept, gone = dollars(price.rent * price.dollar), dollars(price.cost * price.dollar)
+    return f"{price.removed:,} tokens left the view: keeping them would have cost {kept}, taking them out costs {gone}"
 
 
 def fates_of(items: Sequence["ReceiptItem"]) -> Iterator[tuple[Weight, str]]:

@@ -166,7 +166,8 @@ def advance(view: SessionView, event: Event) -> SessionView:
         case ToolsFound(names=names):
             return view.settled().plus(Notice(search_told(names)))
         case Noticed(text=text):
-            return view.settled().plus(Notice(text))
+            settled = view.settled()
+            return settled if (settled.turn or settled.past)[-1:] == (Notice(text),) else settled.plus(Notice(text))
         case HookStatus(text=text):
             return replace(view, hook_status=text)
         case Remembered(path=path):

@@ -28,10 +28,10 @@ def sandbox_panel(state: SandboxState, note: str, limits: Boundary | None, home:
 
 _KINDS: dict[SandboxState, str] = {
     "bubblewrap": "commands of the model run in bubblewrap",
-    "landlock": "commands of the model are held by Landlock, which holds less than bubblewrap",
-    "seatbelt": "commands of the model are held by the system's sandbox",
-    "none": "nothing holds commands: what is asked about is all the protection",
-    "off": "nothing holds commands, as `agent.sandbox` says",
+    "landlock": "commands of the model run under Landlock, which keeps out less than bubblewrap",
+    "seatbelt": "commands of the model run in the system's sandbox",
+    "none": "there is no sandbox: the questions that you are asked are all the protection",
+    "off": "there is no sandbox, as `agent.sandbox` says",
 }
 
 

@@ -57,7 +57,9 @@ def _told(overview: Overview, facts: SessionFacts) -> Iterator[tuple[str, str, s
     effort = f", effort {facts.effort}" if facts.effort else ""
     yield "model", visible_line(overview.model) + effort, "/model"
     boxed = (
-        f"commands held by {facts.sandbox}" if facts.sandbox not in ("none", "off") else "commands without a sandbox"
+        f"commands in the sandbox of {facts.sandbox}"
+        if facts.sandbox not in ("none", "off")
+        else "commands without a sandbox"
     )
     yield "mode", f"{facts.mode}, {boxed}", "/mode"
     yield "folder", visible_line(facts.folder) + (f"   {visible_line(facts.branch)}" if facts.branch else ""), ""

@@ -157,13 +157,13 @@ async def test_folders_are_added_listed_and_removed(tmp_path: Path) -> None:
     async with talking(FakeSession(boundary=boundary)) as controller:
         await controller.rests()
         controller.type("/add-dir")
-        await controller.shows("Work goes on in the working folder alone.")
+        await controller.shows("There is no other folder than the working folder.")
         controller.type(f"/add-dir {tmp_path}/less")
         await controller.shows(f"there is no folder `{tmp_path}/less`")
         controller.type(f"/add-dir {tmp_path}/more")
-        await controller.shows(f"`{tmp_path}/more` is worked in as the working folder is, until you leave")
+        await controller.shows(f"`{tmp_path}/more` belongs to the working folders now, until you leave")
         await chooses(controller, "/add-dir", "remove 1")
-        await controller.shows(f"{tmp_path}/more is worked in no longer")
+        await controller.shows(f"{tmp_path}/more is none of the working folders any more")
         assert boundary.folders == ()
 
 
@@ -190,7 +190,7 @@ async def test_what_holds_commands_is_told(tmp_path: Path) -> None:
     async with talking(FakeSession(boundary=boundary)) as controller:
         await controller.rests()
         controller.type("/sandbox")
-        await controller.shows("Sandbox  nothing holds commands, as agent.sandbox says")
+        await controller.shows("Sandbox  there is no sandbox, as agent.sandbox says")
 
 
 async def test_a_model_that_is_not_in_the_list_may_be_typed() -> None:

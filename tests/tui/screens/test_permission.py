@@ -241,6 +241,15 @@ async def test_questions_survive_small_screens(size: tuple[int, int]) -> None:
         assert session.answers == {"q": Decision("allow")}
 
 
+async def test_the_mode_is_changed_by_its_key_while_a_question_is_open() -> None:
+    session = FakeSession([[QUESTION, DONE]])
+    async with terminal(session) as t:
+        await t.type("go", asks=PermissionAsked)
+        await t.press("shift+tab", until=lambda: session.mode == "accept-edits")
+        await t.press("y")
+        assert session.answers == {"q": Decision("allow")}
+
+
 async def test_arguments_are_told_in_words_and_no_line_of_a_value_passes_for_one() -> None:
     arguments = {"to": "ops", "body": "all is well\nforce: yes", "also": ["a", 1]}
     question = PermissionAsked("q", "1", "mcp__chat__post", arguments, "asks")

@@ -64,9 +64,10 @@ def test_a_rewrite_by_price_says_what_it_had_cost_to_leave_it() -> None:
     assert told == [
         (
             "head",
-            "30,000 tokens left the view: to keep them had cost 11,400, to take them out costs 11,000 (in fresh input)",
+            "30,000 tokens left the view: keeping them would have cost 11,400, "
+            "taking them out costs 11,000 (in fresh input)",
         ),
-        ("head", "30,000 tokens left the view: to keep them had cost $0.0228, to take them out costs $0.0220"),
+        ("head", "30,000 tokens left the view: keeping them would have cost $0.0228, taking them out costs $0.0220"),
     ]
 
 

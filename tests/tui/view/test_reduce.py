@@ -310,3 +310,9 @@ def test_a_call_through_another_tool_is_shown_as_the_one_that_is_meant() -> None
     assert view_of(conversation) == SessionView(
         past=(Call("1", "mcp__a__greet", {"who": "Ann"}, "done", text="hello"),)
     )
+
+
+def test_a_notice_that_stands_there_last_is_not_repeated() -> None:
+    told, other = Noticed("no list"), Noticed("another")
+    assert blocks_after(told, told) == (Notice("no list"),)
+    assert blocks_after(told, other, told) == (Notice("no list"), Notice("another"), Notice("no list"))

@@ -31,5 +31,6 @@ def test_what_commands_may_write_reach_and_do_not_see_is_told() -> None:
 def test_that_nothing_holds_commands_is_told_with_the_reason() -> None:
     panel = sandbox_panel("none", "bubblewrap is not installed", None, "/home/me")
     assert (
-        panel.said == "nothing holds commands: what is asked about is all the protection\nbubblewrap is not installed"
+        panel.said
+        == "there is no sandbox: the questions that you are asked are all the protection\nbubblewrap is not installed"
     )
