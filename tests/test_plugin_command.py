@@ -126,6 +126,13 @@ def test_a_repository_is_taken_at_one_commit_and_without_its_hooks(owner: Owner)
         assert owner.run("add", refused, "--yes").code == 2
     for ref in ("--upload-pack=touch x", "nowhere"):
         assert owner.run("add", address, "--yes", f"--ref={ref}").code == 2
+    assert owner.run("add", f"{address}#{first}", "--yes", "--json").result["commit"] == first
+    told = (
+        (f"{address}#nowhere", "git could not fetch it and says `fatal: couldn't find remote ref nowhere`"),
+        (f"{address}/no", f"git could not fetch it and says `fatal: '{owner.plugin}/no' does not appear to be a git r"),
+        ("kit.git", "there is no folder `kit.git`; an address begins with `https://`, `ssh://`, `file://` or `git@`"),
+    )
+    assert [said for source, said in told if said not in owner.run("add", source, "--yes").err] == []
 
 
 def test_one_of_several_in_a_repository_is_named(owner: Owner, tmp_path: Path) -> None:

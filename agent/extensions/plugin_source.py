@@ -27,13 +27,17 @@ PATIENCE = 180.0
 """Seconds that Git may take to fetch a repository."""
 PROTOCOLS = "https:ssh:file"
 MARKET = ".claude-plugin/marketplace.json"
+_BEGINNINGS = "`https://`, `ssh://`, `file://` or `git@`"
 _SCHEMES = ("https://", "ssh://", "file://")
 
 
 @contextmanager
 def copied(source: str, beside: Path, name: str = "", ref: str = "") -> Iterator[Plugin]:
     """The plugin of a folder or an address, copied into a folder below `beside` that is gone afterwards unless it was
-    moved. `name`: which one, of a repository of several; `ref`: the branch, tag or commit. Raises `UsageError`."""
+    moved. `name`: which one, of a repository of several; `ref`: the branch, tag or commit, which may also stand behind
+    a `#` in the address. Raises `UsageError`."""
+    if _is_address(source) and not ref:
+        source, _, ref = source.partition("#")
     make_private(beside)
     with tempfile.TemporaryDirectory(prefix=".new-", dir=beside, ignore_cleanup_errors=True) as scratch:
         local = Path(source).expanduser()
@@ -42,7 +46,7 @@ def copied(source: str, beside: Path, name: str = "", ref: str = "") -> Iterator
             folder, shown = Path(scratch, "fetched"), without_password(source)
             commit = _fetch(source, ref or "HEAD", folder)
         elif not local.is_dir():
-            raise UsageError(f"there is no folder `{source}`; an address begins with `https://`, `ssh://` or `git@`")
+            raise UsageError(f"there is no folder `{source}`; an address begins with {_BEGINNINGS}")
         elif ref:
             raise UsageError("a folder is taken as it is: `--ref` is for an address")
         chosen = _chosen(folder, name)
@@ -92,9 +96,16 @@ def _git(git: str, *words: str) -> str:
     except (OSError, ValueError) as error:
         raise UsageError(f"git could not be run: {error}") from error
     if ran.returncode:
-        said = ran.stderr.decode(errors="replace").strip().splitlines() or ["nothing"]
-        raise UsageError(f"git could not fetch it and says `{without_password(said[-1])[:300]}`")
+        said = without_password(_first_said(ran.stderr.decode(errors="replace")))[:300]
+        raise UsageError(f"git could not fetch it and says `{said}`")
     return ran.stdout.decode(errors="replace")
+
+
+def _first_said(printed: str) -> str:
+    """The line that says what is wrong. Behind it Git says what that may come from, in any case the same."""
+    lines = [line.strip() for line in printed.splitlines() if line.strip()]
+    wrong = [line for line in lines if line.startswith(("fatal: ", "error: ", "ssh: ", "Host key ", "git@"))]
+    return next(iter([*wrong, *lines]), "nothing")
 
 
 def _chosen(folder: Path, name: str) -> Path:
