@@ -50,7 +50,7 @@ def started(home: Path, where: str, *arguments: str) -> tuple[int, str]:
         ("agent.headless.run", ["-p", "hi", "-m", "scripted/none.json"]),
         ("agent.compose", ["-p", "hi", "-m", "scripted/none.json"]),
         ("tui.cli.start", []),
-        ("tui.cli.sessions", ["sessions"]),
+        ("tui.cli.subcommands", ["sessions"]),
         ("the end", ["config"]),
     ],
 )  # fmt: skip

@@ -182,7 +182,9 @@ def _timeline(columns: Sequence[TimelineColumn], rewrites: Sequence[Rewrite], li
     if not columns:
         return ""
     drawn = timeline_svg(columns, rewrites, limit)
-    return f"<figure>{hide(drawn)}{timeline_legend()}<figcaption>{timeline_totals(columns)}</figcaption></figure>\n"
+    return (
+        f"<figure>{hide(drawn)}{timeline_legend()}<figcaption>{timeline_totals(columns, limit)}</figcaption></figure>\n"
+    )
 
 
 def _moment(at: float) -> str:

@@ -9,6 +9,8 @@ from agent.messages import Usage
 from agent.records.usage import RequestUsage, Rewrite
 
 MOST_COLUMNS = 240
+WIDEST = 24
+"""What a column takes at most, of a session that has few."""
 WIDTH, HEIGHT, LEFT, TOP, BOTTOM = 960, 220, 56, 14, 26
 """Of the picture, and of its edges, in its own units."""
 
@@ -61,7 +63,7 @@ def timeline_svg(columns: Sequence[TimelineColumn], rewrites: Sequence[Rewrite],
     top = max(max(column.size for column in columns), 1)
     if limit is not None and limit < 4 * top:
         top = max(top, limit)
-    room, step = HEIGHT - TOP - BOTTOM, (WIDTH - LEFT - 8) / len(columns)
+    room, step = HEIGHT - TOP - BOTTOM, min((WIDTH - LEFT - 8) / len(columns), WIDEST)
     last = columns[-1].first + columns[-1].count - 1
     pieces = [
         f'<svg class="timeline" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" '
@@ -79,8 +81,9 @@ def timeline_svg(columns: Sequence[TimelineColumn], rewrites: Sequence[Rewrite],
         pieces.append(f"<title>a request may take {limit:,} tokens</title></line>")
     each = columns[0].count
     pieces += [_rewrite(one, LEFT + min(one.requests / each, len(columns)) * step) for one in rewrites]
+    end = LEFT + len(columns) * step
     pieces.append(f'<text x="{LEFT}" y="{HEIGHT - 8}">request 1</text>')
-    pieces.append(f'<text x="{WIDTH - 8}" y="{HEIGHT - 8}" text-anchor="end">{last:,}</text></svg>')
+    pieces.append(f'<text x="{max(end, 120):.1f}" y="{HEIGHT - 8}" text-anchor="end">{last:,}</text></svg>')
     return "".join(pieces)
 
 
@@ -90,12 +93,13 @@ def timeline_legend() -> str:
     return f'<p class="legend">{keys}<span class="key rewrite">context rewritten</span></p>'
 
 
-def timeline_totals(columns: Sequence[TimelineColumn]) -> str:
-    """All requests together, in words."""
+def timeline_totals(columns: Sequence[TimelineColumn], limit: int | None) -> str:
+    """All requests together in words, and what the last one could take."""
     used = sum((column.usage for column in columns), Usage())
     count = sum(column.count for column in columns)
     shares = f"{used.cache_read:,} read from the cache, {used.cache_write:,} written to it, {used.input:,} fresh"
-    return f"{count:,} request{'' if count == 1 else 's'}: {shares}, {used.output:,} tokens of output"
+    largest = f"; the last could take {limit:,}" if limit is not None else ""
+    return f"{count:,} request{'' if count == 1 else 's'}: {shares}, {used.output:,} tokens of output{largest}"
 
 
 def _column(column: TimelineColumn, x: float, step: float, room: int, top: int) -> str:
@@ -134,4 +138,6 @@ def _rewrite(rewrite: Rewrite, x: float) -> str:
 def _tokens(count: int) -> str:
     if count < 1_000:
         return str(count)
+    if count < 9_950:
+        return f"{count / 1_000:.1f}k"
     return f"{count / 1_000:.0f}k" if count < 999_500 else f"{count / 1_000_000:.1f}M"

@@ -20,7 +20,7 @@ from contextlib import suppress
 _STREAMS = (0, 1, 2)
 _IMPORTED = (
     "agent.headless.run", "agent.doctor.store", "agent.archive.export", "agent.providers.wires.scripted",
-    "tui.cli.main", "tui.cli.sessions", "tui.cli.stored_sessions", "tui.cli.config", "tui.cli.context",
+    "tui.cli.main", "tui.cli.subcommands", "tui.cli.stored_sessions", "tui.cli.config", "tui.cli.context",
     "tui.cli.search", "tui.cli.transfer", "tui.cli.mcp", "tui.cli.doctor",
     "anthropic", "openai", "ollama", "httpx", "tiktoken",
 )  # fmt: skip

@@ -9,12 +9,13 @@ import pytest
 
 from store.archive import ArchiveStore
 from store.calls import replies_with_calls
-from store.catalogue import Catalogue
+from store.catalogue import Catalogue, Selection
 from store.forks import Forks
 from store.queries import Wanted
 from store.search import Document, IndexProgress, SearchIndex
 from store.session_rows import MessageRow, SessionRow
 from store.sessions import SessionStore
+from store.usage import UsageStore
 from store.vectors import VectorStore
 
 A, B = "aa11bb22cc33", "bb22cc33dd44"
@@ -64,6 +65,8 @@ ASKED: dict[str, Callable[[SessionStore], object]] = {
     "summaries": lambda store: ArchiveStore(store).summaries(A),
     "a page": lambda store: Catalogue(store).page("/p", 10, (3.0, 9), ("title",)),
     "a page of what is tagged": lambda store: Catalogue(store).page(None, 10, None, ("#pa",), ("parser", "b")),
+    "selected": lambda store: Catalogue(store).selected(Selection("/p", 9.0, ("a",), untagged=True, unanswered=True)),
+    "what requests took": lambda store: (UsageStore(store).count(A), [*UsageStore(store).requests(A)]),
     "a page of all": lambda store: Catalogue(store).page(None, 10),
     "some": lambda store: Catalogue(store).these((A, B)),
     "family": lambda store: Forks(store).family(A),

@@ -35,6 +35,6 @@ def _command(name: str) -> Callable[[Sequence[str]], object]:
 
             return acp.run
         case _:
-            from tui.cli import sessions  # noqa: PLC0415  # deferred: as above
+            from tui.cli import subcommands  # noqa: PLC0415  # deferred: as above
 
-            return lambda arguments: sessions.run(name, arguments)
+            return lambda arguments: subcommands.run(name, arguments)

@@ -162,7 +162,7 @@ def _subcommand(name: str, before: Sequence[str], after: Sequence[str]) -> int:
         from tui.cli import command_tree, completion  # noqa: PLC0415  # deferred: as above
 
         return completion.run([*before, *after], command_tree.command_parser)
-    from tui.cli import sessions as subcommands  # noqa: PLC0415  # deferred: only these commands need it
+    from tui.cli import subcommands  # noqa: PLC0415  # deferred: only these commands need it
 
     _raise_on_interrupt()
     return subcommands.run(name, [*before, *after])
