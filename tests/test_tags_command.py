@@ -39,6 +39,15 @@ def test_sessions_are_found_by_all_tags_that_are_named(user: User) -> None:
     )  # fmt: skip
 
 
+def test_that_there_are_more_sessions_than_are_listed_is_said(user: User) -> None:
+    sessions = [session_of(user) for _ in range(3)]
+    run = user.ebb("sessions", "--limit", "2")
+    assert [line.split()[0] for line in run.out.splitlines()] == [sessions[2], sessions[1]]
+    assert run.err == "ebb: there are more than 2; `--limit N` lists others\n"
+    assert (len(listed(user, "--limit", "3")), user.ebb("sessions", "--limit", "3").err) == (3, "")
+    assert user.ebb("sessions", "--limit", "0").code == 2
+
+
 @pytest.mark.parametrize("word", ["two words", "", "#", "-", "a\nb", "x" * 51, "\x1b[31m", "a,b"])
 def test_a_word_that_cannot_be_a_tag_changes_nothing(user: User, word: str) -> None:
     session = session_of(user)

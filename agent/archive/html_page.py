@@ -7,6 +7,7 @@ import time
 from base64 import b64decode
 from binascii import Error
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from html import escape
 from pathlib import Path
@@ -181,10 +182,9 @@ def _is_base64(data: str) -> bool:
 def _timeline(columns: Sequence[TimelineColumn], rewrites: Sequence[Rewrite], limit: int | None, hide: Hide) -> str:
     if not columns:
         return ""
-    drawn = timeline_svg(columns, rewrites, limit)
-    return (
-        f"<figure>{hide(drawn)}{timeline_legend()}<figcaption>{timeline_totals(columns, limit)}</figcaption></figure>\n"
-    )
+    told = [replace(one, reason=hide(one.reason), strategies=tuple(map(hide, one.strategies))) for one in rewrites]
+    drawn = f"{timeline_svg(columns, told, limit)}{timeline_legend()}"
+    return f"<figure>{drawn}<figcaption>{timeline_totals(columns, limit)}</figcaption></figure>\n"
 
 
 def _moment(at: float) -> str:

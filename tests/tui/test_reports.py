@@ -42,6 +42,10 @@ async def test_a_session_is_told_renamed_written_down_and_copied(tmp_path: Path)
         assert (written.startswith("# What it does\n"), "**read** (done)" in written) == (True, True)
         await t.says("/export notes.md", shows="is there already")
         assert told(t) == f"`{tmp_path / 'project' / 'notes.md'}` is there already: name another file"
+        await t.says("/export talk.html")
+        await t.until(lambda: "talk.html" in told(t))
+        page = (tmp_path / "project" / "talk.html").read_text()
+        assert (page.startswith("<!doctype html>"), "2 requests: " in page, "<b>read</b>" in page) == (True, True, True)
         await t.says("/fork", shows="this is a copy of the session")
         assert told(t) == f"this is a copy of the session; `/resume {first}` goes back to that"
         assert t.session.id != first

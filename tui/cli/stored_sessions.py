@@ -28,7 +28,11 @@ def run(arguments: Sequence[str]) -> int:
     parser.add_argument("--all", action="store_true", help="the sessions of all projects")
     tagged = "for list: only sessions with this tag; given twice, with both"
     parser.add_argument("--tag", action="append", default=[], metavar="TAG", help=tagged)
+    most = f"for list: how many, the newest; {MOST_LISTED} without it"
+    parser.add_argument("--limit", type=int, default=MOST_LISTED, metavar="N", help=most)
     options = parsed(parser, arguments, "JSON lines")
+    if options.limit < 1:
+        parser.error("write a limit above 0")
     if options.action != "list" and not options.id:
         parser.error(f"which session? write `ebb sessions {options.action} ID`")
     match options.action:
@@ -53,14 +57,16 @@ def _list(options: argparse.Namespace) -> None:
     from tui.view.sessions import hashed  # noqa: PLC0415  # deferred: as above
 
     tags = tags_named(options.tag)
-    found, told = newest_sessions(told_settings(options)[1], MOST_LISTED, everywhere=options.all, tags=tags)
+    found, told = newest_sessions(told_settings(options)[1], options.limit + 1, everywhere=options.all, tags=tags)
     if told:
         print(f"ebb: {visible_line(told)}", file=sys.stderr)
-    for info in found:
+    for info in found[: options.limit]:
         if options.json:
             print_json(sys.stdout, json_fields(info))
         else:
             print("\n".join(map(line_of, (info, *info.agents))))
+    if len(found) > options.limit:
+        print(f"ebb: there are more than {options.limit:,}; `--limit N` lists others", file=sys.stderr)
     if found or options.json:
         return
     if tags:
