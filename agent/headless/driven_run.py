@@ -20,20 +20,20 @@ from agent.events.session import (
 )
 from agent.headless.input_messages import (
     AnswerGiven,
+    ControlRequest,
+    InputProtocol,
     InputRequest,
     InterruptWanted,
     ModeWanted,
     Question,
     RefusedLine,
-    answer_to,
     no_answer_to,
-    read_line,
 )
 from agent.headless.line_reader import InputLine
 from agent.headless.message_queue import MessageQueue, UserMessage
 from agent.headless.result import RunOutcome
 from agent.headless.stop import RunStopper
-from agent.headless.stream_events import InputRefused, ModeChanged, Shown
+from agent.headless.stream_events import ControlDone, ControlFailed, InputRefused, ModeChanged, Shown
 from agent.headless.turns import Turns
 from agent.messages import Image, User
 from agent.session import Session
@@ -52,14 +52,19 @@ class DrivenRun:
         show: Callable[[Shown], None],
         stop: RunStopper,
         has_reader: Callable[[], bool],
+        protocol: InputProtocol,
         schema: Mapping[str, object] | None = None,
+        end_turn: Callable[[RunOutcome], None] = lambda outcome: None,
     ) -> None:
-        """As `Turns`: `schema` is what each answer must meet. `has_reader`: whether somebody reads what is printed."""
+        """As `Turns`: `schema` is what each answer must meet. `has_reader`: whether somebody reads what is printed.
+        `end_turn` tells what a turn came to."""
         self._session = session
         self._outcome = outcome
         self._show = show
         self._stop = stop
         self._has_reader = has_reader
+        self._protocol = protocol
+        self._end_turn = end_turn
         self._turns = Turns(session, outcome, self.show, stop, schema)
         self._queue = MessageQueue()
         self._questions: dict[str, Question] = {}
@@ -96,6 +101,9 @@ class DrivenRun:
 
     def show(self, event: Shown) -> None:
         """Tells what happens, and keeps account of what the program was asked."""
+        if isinstance(event, Question) and (answer := self._protocol.answer_at_once(event)) is not None:
+            self._session.answer(event.id, answer)
+            return
         self._show(event)
         match event:
             case PermissionAsked() | PlanSubmitted() | QuestionAsked():
@@ -129,6 +137,7 @@ class DrivenRun:
             self._runs_turn = False
             self._queue.give_back()
             self._questions.clear()
+        self._end_turn(self._outcome)
 
     async def _next(self) -> User | None:
         """The message that the next turn is about; None where there will be none."""
@@ -160,7 +169,7 @@ class DrivenRun:
             async for line in lines:
                 number += 1
                 try:
-                    if (request := read_line(line)) is not None:
+                    if (request := self._protocol.read(line)) is not None:
                         await self._take(request)
                 except RefusedLine as error:
                     self._refuse(number, str(error))
@@ -187,16 +196,29 @@ class DrivenRun:
                 question = self._questions.get(id)
                 if question is None:
                     raise RefusedLine(f"`{id}` is {'answered already' if id in self._answered else 'no open question'}")
-                self._session.answer(id, answer_to(question, said))
+                self._session.answer(id, self._protocol.answer(question, said))
                 self._answered.add(id)
                 del self._questions[id]
             case InterruptWanted() if self._runs_turn:
                 self._session.interrupt()
             case InterruptWanted():
                 self._ends_next_turn = self._queue.is_waiting
+            case ControlRequest():
+                await self._control(request)
             case ModeWanted(mode=mode):
                 await self._session.change_mode(mode)
                 self.show(ModeChanged(mode))
+
+    async def _control(self, request: ControlRequest) -> None:
+        """Does what is wanted, and says that it is done or why not."""
+        try:
+            if request.wanted is not None:
+                await self._take(request.wanted)
+        except AgentError as error:
+            self.show(ControlFailed(request.id, str(error)))
+        else:
+            refused = ControlFailed(request.id, request.refusal) if request.refusal else None
+            self.show(refused or ControlDone(request.id, request.response))
 
     def _refuse(self, line: int, why: str) -> None:
         self._outcome.refuse(line, why)

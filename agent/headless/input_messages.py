@@ -4,7 +4,8 @@ import base64
 import binascii
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any, NoReturn, TypeAlias, cast
+from dataclasses import field
+from typing import Any, NoReturn, Protocol, TypeAlias, cast
 
 from agent.channel import Answer
 from agent.config.options import MODES, Mode
@@ -90,7 +91,44 @@ class ModeWanted:
     mode: Mode
 
 
-InputRequest: TypeAlias = UserMessage | AnswerGiven | InterruptWanted | ModeWanted
+@dataclass(frozen=True, slots=True)
+class ControlRequest:
+    """A request that is answered when it is done."""
+
+    id: str
+    wanted: InterruptWanted | ModeWanted | None
+    response: Mapping[str, object] = field(default_factory=dict)
+    refusal: str = ""
+    """Why it is not done."""
+
+
+InputRequest: TypeAlias = UserMessage | AnswerGiven | InterruptWanted | ModeWanted | ControlRequest
+
+
+class InputProtocol(Protocol):
+    """The lines of a program, in one of the forms that there are."""
+
+    def read(self, line: InputLine) -> InputRequest | None:
+        """What a line asks for; None where nothing follows. Raises `RefusedLine`."""
+
+    def answer(self, question: Question, said: Mapping[str, Any]) -> Answer:
+        """What an answer means for the question that it is about. Raises `RefusedLine`."""
+
+    def answer_at_once(self, question: Question) -> Answer | None:
+        """The answer to a question that need not be put."""
+
+
+class StreamInput:
+    """The lines of `stream-json`."""
+
+    def read(self, line: InputLine) -> InputRequest | None:
+        return read_line(line)
+
+    def answer(self, question: Question, said: Mapping[str, Any]) -> Answer:
+        return answer_to(question, said)
+
+    def answer_at_once(self, question: Question) -> Answer | None:
+        return None
 
 
 def read_line(line: InputLine) -> InputRequest | None:

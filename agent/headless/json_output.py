@@ -44,6 +44,9 @@ class JsonOutput:
     def show(self, event: Shown) -> None:
         self._progress.show(event)
 
+    def end_turn(self, outcome: RunOutcome) -> None:
+        """Nothing is told of it: the events of the turn were."""
+
     def end(self, outcome: RunOutcome) -> None:
         self._progress.close()
         print_json(self._out, result_json(outcome.as_result))
@@ -60,6 +63,9 @@ class StreamOutput:
         print_json(self._out, event_json(event))
         if self._progress is not None:
             self._progress.show(event)
+
+    def end_turn(self, outcome: RunOutcome) -> None:
+        """Nothing is told of it: the events of the turn were."""
 
     def end(self, outcome: RunOutcome) -> None:
         print_json(self._out, result_json(outcome.as_result))

@@ -30,8 +30,8 @@ from tools.outputs.extent import shortened
 from tools.sandbox.boundary import SandboxState
 from tools.sandbox.system import known_kind, sandbox_kind
 
-Format: TypeAlias = Literal["text", "json", "stream-json"]
-STREAMS: tuple[Format, ...] = ("stream-json",)
+Format: TypeAlias = Literal["text", "json", "stream-json", "claude-stream-json"]
+STREAMS: tuple[Format, ...] = ("stream-json", "claude-stream-json")
 """Formats that tell what happens as it happens, questions among it."""
 
 
@@ -68,6 +68,9 @@ class Output(Protocol):
 
     def show(self, event: Shown) -> None: ...
 
+    def end_turn(self, outcome: RunOutcome) -> None:
+        """A turn of several is over."""
+
     def end(self, outcome: RunOutcome) -> None: ...
 
 
@@ -99,12 +102,19 @@ async def run(sessions: Sessions, job: HeadlessJob, out: TextIO | None = None, e
         if answer_file is not None:
             answer_file.write(outcome)
         output.end(outcome)
+    if job.format == "claude-stream-json" and outcome.stop_reason == "denied":
+        return 0  # programs for it take any other code for a failure of the program
     return outcome.exit_code
 
 
 def _output_for(job: HeadlessJob, out: TextIO, err: TextIO) -> Output:
-    if job.format == "stream-json":
-        return StreamOutput(out, Progress(err, job.visible, is_verbose=True) if job.is_verbose else None)
+    if job.format in STREAMS:
+        told = Progress(err, job.visible, is_verbose=True) if job.is_verbose else None
+        if job.format == "stream-json":
+            return StreamOutput(out, told)
+        from agent.headless.claude_output import ClaudeOutput  # noqa: PLC0415  # deferred: few programs want it
+
+        return ClaudeOutput(out, told, has_schema=job.schema is not None)
     progress = _progress_for(job, err)
     return JsonOutput(out, progress) if job.format == "json" else TextOutput(out, progress, job.visible)
 
@@ -144,9 +154,16 @@ async def _work(sessions: Sessions, job: HeadlessJob, outcome: RunOutcome, outpu
 
 async def _drive(session: Session, job: HeadlessJob, outcome: RunOutcome, output: Output, stop: RunStopper) -> None:
     from agent.headless.driven_run import DrivenRun  # noqa: PLC0415  # deferred: few runs are driven
+    from agent.headless.input_messages import InputProtocol, StreamInput  # noqa: PLC0415  # deferred: as below
     from agent.headless.line_reader import has_reader, lines_of  # noqa: PLC0415  # deferred: as above
 
-    driven = DrivenRun(session, outcome, output.show, stop, partial(has_reader, sys.stdout.fileno()), job.schema)
+    protocol: InputProtocol = StreamInput()
+    if job.format == "claude-stream-json":
+        from agent.headless.claude_input import ClaudeInput  # noqa: PLC0415  # deferred: few programs speak so
+
+        protocol = ClaudeInput(str(session.root))
+    reader = partial(has_reader, sys.stdout.fileno())
+    driven = DrivenRun(session, outcome, output.show, stop, reader, protocol, job.schema, output.end_turn)
     session.listen(driven.show)
     first = User((Text(job.prompt),)) if job.prompt else None
     await driven.work(first, lines_of(sys.stdin.fileno()))

@@ -1,5 +1,6 @@
 """What `stream-json` prints besides the events of a session, and the version of all of it."""
 
+from collections.abc import Mapping
 from typing import TypeAlias
 
 from agent.events.session import Event
@@ -64,7 +65,24 @@ class InputRefused:
 
 StreamEvent: TypeAlias = RunStarted | ModeChanged | InputRefused
 
-Shown: TypeAlias = Event | StreamEvent
+
+@dataclass(frozen=True, slots=True)
+class ControlDone:
+    """A control request of a program is done, which it is told in the format that has such requests."""
+
+    request_id: str
+    response: Mapping[str, object]
+
+
+@dataclass(frozen=True, slots=True)
+class ControlFailed:
+    """One that is not done, and why."""
+
+    request_id: str
+    reason: str
+
+
+Shown: TypeAlias = Event | StreamEvent | ControlDone | ControlFailed
 """What an output is told of a run while it goes on."""
 
 

@@ -21,6 +21,9 @@ class TextOutput:
     def show(self, event: Shown) -> None:
         self._progress.show(event)
 
+    def end_turn(self, outcome: RunOutcome) -> None:
+        """Nothing is told of it: a run of text has one turn."""
+
     def end(self, outcome: RunOutcome) -> None:
         self._progress.close()
         if outcome.result:

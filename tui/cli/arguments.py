@@ -24,7 +24,7 @@ _TAKES_VALUE = {
     "-p", "--prompt", "--output-format", "--output-schema", "--max-turns", "--max-cost", "--permission-mode", "--allow",
     "--deny", "--rules", "--mode", "--add-dir", "-m", "--model", "--context-window", "-C", "--cd", "--config",
     "--input-format", "--max-time", "--output-last-message", "--session-id", "--append-system-prompt",
-    "--system-prompt-file",
+    "--system-prompt-file", "--permission-prompt-tool",
 }  # fmt: skip
 
 
@@ -55,6 +55,9 @@ _LONGEST_SYSTEM_PROMPT = 1_000_000
 """Characters: a device never ends, and no window has room for more."""
 _LIKE_ID = r"[0-9a-f]{4,12}|[0-9a-f]{8}-[0-9a-f-]{0,27}"
 """The beginning of a session's id, as it is typed."""
+
+FORMATS = ("text", "json", "stream-json", "claude-stream-json")
+INPUT_FORMATS = ("text", "stream-json", "claude-stream-json")
 
 _inspecting: ContextVar[bool] = ContextVar("_inspecting", default=False)
 
@@ -142,10 +145,14 @@ def make_parser() -> argparse.ArgumentParser:
     add_common(parser)
     parser.add_argument("--plain", action="store_true", help="the terminal in lines, without a screen")
     headless = parser.add_argument_group("without a terminal")
-    forms = "the answer, one JSON object, or one event per line and that object last"
-    headless.add_argument("--output-format", choices=("text", "json", "stream-json"), default="text", help=forms)
+    forms = "the answer, one JSON object, one event per line and that object last, or messages as Claude Code has them"
+    headless.add_argument("--output-format", choices=FORMATS, default="text", help=forms)
     lines = "what standard input holds: text for the prompt, or messages and answers, a JSON object per line"
-    headless.add_argument("--input-format", choices=("text", "stream-json"), default="text", help=lines)
+    headless.add_argument(
+        "--input-format", choices=("text", "stream-json", "claude-stream-json"), default="text", help=lines
+    )
+    asks = "who is asked what may run, with `--input-format claude-stream-json`: `stdio`, that program"
+    headless.add_argument("--permission-prompt-tool", choices=("stdio",), help=asks)
     headless.add_argument("--output-schema", metavar="FILE", help="JSON Schema that the answer must meet")
     headless.add_argument("--max-turns", type=int, metavar="N", help="requests the run may make")
     headless.add_argument("--max-cost", type=float, metavar="USD", help="dollars after which no request is made")

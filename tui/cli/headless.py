@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from agent.errors import UsageError
-from agent.headless.run import STREAMS, HeadlessJob
+from agent.headless.run import HeadlessJob
 from agent.headless.run import run as run_job
 from agent.records.session_lookup import is_session_id
 from tui.cli.arguments import open_sessions
@@ -19,8 +19,12 @@ def run(options: argparse.Namespace) -> int:
     """Answers, and prints that; the exit code. Raises `AgentError` where nothing is to be printed."""
     resume = options.resume if options.pick is None else options.pick
     is_driven = options.input_format != "text"
-    if is_driven and options.output_format not in STREAMS:
-        raise UsageError("`--input-format stream-json` needs `--output-format stream-json`, where questions are put")
+    if is_driven and options.output_format != options.input_format:
+        form = options.input_format
+        raise UsageError(f"`--input-format {form}` needs `--output-format {form}`, where questions are put")
+    asks = options.permission_prompt_tool is not None
+    if asks and options.input_format != "claude-stream-json":
+        raise UsageError("`--permission-prompt-tool stdio` needs `--input-format claude-stream-json`")
     prompt, piped = _first_message(options) if is_driven else _whole_prompt(options.prompt, options.words)
     job = HeadlessJob(
         prompt,
@@ -36,7 +40,7 @@ def run(options: argparse.Namespace) -> int:
         is_verbose=options.verbose,
         visible=visible,
     )
-    return asyncio.run(run_job(open_sessions(options, interactive=is_driven), job))
+    return asyncio.run(run_job(open_sessions(options, interactive=asks or options.input_format == "stream-json"), job))
 
 
 def _first_message(options: argparse.Namespace) -> tuple[str, str]:

@@ -1,0 +1,41 @@
+"""The output format `claude-stream-json`: messages of Claude Code, a line each."""
+
+import time
+from typing import TextIO
+
+from agent.events.session import TurnStarted
+from agent.headless.claude_messages import ClaudeMessages
+from agent.headless.json_line import print_json
+from agent.headless.progress import Progress
+from agent.headless.result import RunOutcome
+from agent.headless.stream_events import Shown
+
+
+class ClaudeOutput:
+    """Prints messages as things happen, and a result at the end of each turn."""
+
+    def __init__(self, out: TextIO, progress: Progress | None = None, *, has_schema: bool = False) -> None:
+        """As `ClaudeMessages`."""
+        self._out = out
+        self._progress = progress
+        self._messages = ClaudeMessages(time.monotonic, has_schema=has_schema)
+        self._is_told = False
+        """The result of the newest turn."""
+
+    def show(self, event: Shown) -> None:
+        if isinstance(event, TurnStarted):
+            self._is_told = False
+        for message in self._messages.take(event):
+            print_json(self._out, message)
+        if self._progress is not None:
+            self._progress.show(event)
+
+    def end_turn(self, outcome: RunOutcome) -> None:
+        for message in self._messages.end_turn(outcome):
+            print_json(self._out, message)
+        self._is_told = True
+
+    def end(self, outcome: RunOutcome) -> None:
+        """A run in which no turn was told, since it could not even begin, ends with a result all the same."""
+        if not self._is_told:
+            self.end_turn(outcome)

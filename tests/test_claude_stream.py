@@ -1,0 +1,215 @@
+"""`claude-stream-json`: what programs for Claude Code read and say."""
+
+from typing import Any
+
+import pytest
+
+from tests.kit.driver import Driver, driven
+from tests.kit.session import bash, call, calls
+from tests.kit.user import User
+
+CLAUDE = ("--input-format", "claude-stream-json", "--output-format", "claude-stream-json")
+ASKED = ("--permission-prompt-tool", "stdio")
+AUTO = ("--permission-mode", "auto")
+USAGE = {"usage": {"input": 10, "cache_read": 20, "cache_write": 30, "output": 40}}
+
+
+def said(text: object) -> dict[str, object]:
+    return {"message": {"role": "user", "content": text}, "parent_tool_use_id": None, "session_id": "default"}
+
+
+def control(program: Driver, id: str, subtype: str, **more: object) -> dict[str, Any]:
+    """What a control request is answered with."""
+    program.say("control_request", request_id=id, request={"subtype": subtype, **more})
+    answer: dict[str, Any] = program.until("control_response")["response"]
+    assert answer["request_id"] == id
+    return answer
+
+
+def respond(program: Driver, request: dict[str, Any], **response: object) -> None:
+    told = {"subtype": "success", "request_id": request["request_id"], "response": response}
+    program.say("control_response", response=told)
+
+
+def blocks(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The content of assistant and user messages."""
+    return [block for line in lines if line["type"] in ("assistant", "user") for block in line["message"]["content"]]
+
+
+def test_a_run_is_told_in_messages_with_blocks_and_a_result(user: User) -> None:
+    work = {"reasoning": "hm", "text": "I look.", **calls(call("read", path="a.txt"), bash("exit 3")), **USAGE}
+    (user.project / "a.txt").write_text("hello\n")
+    run = user.ask(work, {"text": "Done.", **USAGE}, flags=AUTO, form="claude-stream-json")
+    lines = run.lines
+    assert [line["type"] for line in lines] == [
+        "system", "assistant", "assistant", "user", "assistant", "user", "assistant", "result",
+    ]  # fmt: skip
+    first, result = lines[0], lines[-1]
+    assert {"Read", "Bash", "Edit"} <= set(first["tools"])
+    named = {name: first[name] for name in ("subtype", "cwd", "model", "permissionMode", "mcp_servers")}
+    model = f"scripted/{user.home / 'script.json'}"
+    assert named == {
+        "subtype": "init", "cwd": str(user.project), "model": model, "permissionMode": "bypassPermissions",
+        "mcp_servers": [],
+    }  # fmt: skip
+    ids = [line["message"]["content"][0]["id"] for line in lines[2:5:2]]
+    given = [block.pop("content") for block in blocks(lines) if block["type"] == "tool_result"]
+    assert ("hello" in given[0], "exit code 3" in given[1]) == (True, True)
+    assert blocks(lines) == [
+        {"type": "thinking", "thinking": "hm", "signature": ""},
+        {"type": "text", "text": "I look."},
+        {"type": "tool_use", "id": ids[0], "name": "Read", "input": {"file_path": str(user.project / "a.txt")}},
+        {"type": "tool_result", "tool_use_id": ids[0]},
+        {"type": "tool_use", "id": ids[1], "name": "Bash", "input": {"command": "exit 3"}},
+        {"type": "tool_result", "tool_use_id": ids[1], "is_error": True},
+        {"type": "text", "text": "Done."},
+    ]
+    for name in ("duration_ms", "duration_api_ms", "uuid", "modelUsage"):
+        del result[name]
+    assert result == {
+        "type": "result", "subtype": "success", "is_error": False, "num_turns": 2, "result": "Done.",
+        "stop_reason": "answered", "session_id": first["session_id"], "total_cost_usd": 0.0, "permission_denials": [],
+        "usage": {
+            "input_tokens": 20, "cache_creation_input_tokens": 60, "cache_read_input_tokens": 40, "output_tokens": 80,
+        },
+    }  # fmt: skip
+
+
+def test_denied_calls_are_listed_and_the_exit_code_is_that_of_an_answer(user: User) -> None:
+    run = user.ask(calls(bash("touch a")), {"text": "No."}, form="claude-stream-json")
+    (denied,) = run.result["permission_denials"]
+    assert (run.code, run.result["subtype"], denied["tool_name"], denied["tool_input"]) == (
+        0, "success", "Bash", {"command": "touch a"},
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("reply", "flags", "code", "subtype"),
+    [
+        ({"error": "auth"}, (), 4, "error_during_execution"),
+        (calls(call("glob", pattern="*")), ("--max-turns", "1"), 6, "error_max_turns"),
+        ({"text": "no"}, ("--output-schema", "schema.json", "--max-turns", "1"), 8,
+         "error_max_structured_output_retries"),
+    ],
+)  # fmt: skip
+def test_what_fails_is_a_result_that_says_so(
+    user: User, reply: object, flags: tuple[str, ...], code: int, subtype: str
+) -> None:
+    (user.project / "schema.json").write_text('{"type": "object"}')
+    flags = tuple(str(user.project / flag) if flag.endswith(".json") else flag for flag in flags)
+    run = user.ask(reply, {"text": "no"}, flags=flags, form="claude-stream-json")
+    assert (run.code, run.result["subtype"], run.result["is_error"]) == (code, subtype, True)
+    assert len(run.result["errors"]) == 1
+
+
+def test_an_answer_that_meets_its_schema_is_given_as_a_value(user: User) -> None:
+    (user.project / "schema.json").write_text('{"type": "object"}')
+    flags = ("--output-schema", str(user.project / "schema.json"))
+    run = user.ask({"text": '```json\n{"n": 1}\n```'}, flags=flags, form="claude-stream-json")
+    assert (run.code, run.result["structured_output"]) == (0, {"n": 1})
+
+
+def test_a_program_has_turns_with_a_result_each(user: User) -> None:
+    model = user.script(
+        {"text": "One.", **USAGE}, {"text": "Two.", **USAGE}, calls(bash("sleep 60")), {"text": "Four."}
+    )
+    with driven(user, *AUTO, model=model, form=CLAUDE) as program:
+        assert control(program, "1", "initialize", hooks=None)["subtype"] == "success"
+        program.say("user", **said("first"))
+        first = program.until("result")
+        program.say("user", **said([{"type": "text", "text": "second"}]))
+        second = program.until("result")
+        assert control(program, "2", "set_permission_mode", mode="acceptEdits")["subtype"] == "success"
+        assert control(program, "3", "set_permission_mode", mode="bypassPermissions")["subtype"] == "success"
+        program.say("user", **said("third"))
+        program.until("assistant")
+        assert control(program, "4", "interrupt")["subtype"] == "success"
+        third = program.until("result")
+        program.say("user", **said("fourth"))
+        code, last = program.end()
+    results = (first, second, third, last)
+    assert [(one["subtype"], one["result"], one["num_turns"]) for one in results] == [
+        ("success", "One.", 1), ("success", "Two.", 1), ("error_during_execution", "", 1), ("success", "Four.", 1),
+    ]  # fmt: skip
+    assert (second["usage"]["input_tokens"], second["modelUsage"][second_model(program)]["inputTokens"]) == (10, 20)
+    modes = [line["permissionMode"] for line in program.told("system")]
+    assert (code, modes) == (0, ["bypassPermissions"] * 4)
+
+
+def second_model(program: Driver) -> str:
+    return str(program.told("system")[1]["model"])
+
+
+def test_a_program_is_asked_what_may_run_and_answers(user: User) -> None:
+    work = calls(bash("echo a"), bash("echo b"), call("write", path="a.txt", content="x"))
+    with driven(user, *ASKED, model=user.script(work, {"text": "Done."}), form=CLAUDE) as program:
+        program.say("user", **said("go"))
+        first = program.until("control_request")
+        asked = {name: first["request"][name] for name in ("subtype", "tool_name", "input")}
+        assert asked == {"subtype": "can_use_tool", "tool_name": "Bash", "input": {"command": "echo a"}}
+        respond(program, first, behavior="allow", updatedInput={"command": "echo a"})
+        respond(program, program.until("control_request"), behavior="allow", updatedInput={"command": "echo other"})
+        third = program.until("control_request")
+        assert third["request"]["input"] == {"file_path": str(user.project / "a.txt"), "content": "x"}
+        told = {"subtype": "error", "request_id": third["request_id"], "error": "the program has no answer"}
+        program.say("control_response", response=told)
+        code, result = program.end()
+    given = [block["content"] for block in blocks(program.lines) if block["type"] == "tool_result"]
+    assert [("a\n" in given[0]), ("other" in given[1]), ("the program has no answer" in given[2])] == [True] * 3
+    assert (code, [one["tool_name"] for one in result["permission_denials"]]) == (0, ["Write"])
+
+
+def test_a_question_and_a_plan_are_put_as_calls(user: User) -> None:
+    question = calls(call("ask_user", question="Which?", options=["red", "blue"]))
+    plan = calls(call("submit_plan", plan="# Plan\n\n1. Do it."))
+    model = user.script(question, plan, {"text": "Done."})
+    with driven(user, *ASKED, "--permission-mode", "plan", model=model, form=CLAUDE) as program:
+        program.say("user", **said("go"))
+        asked = program.until("control_request")
+        (put,) = asked["request"]["input"]["questions"]
+        assert (asked["request"]["tool_name"], put["question"]) == ("AskUserQuestion", "Which?")
+        assert [option["label"] for option in put["options"]] == ["red", "blue"]
+        respond(program, asked, behavior="allow", updatedInput={"answers": {"Which?": "blue"}})
+        submitted = program.until("control_request")
+        assert submitted["request"]["tool_name"] == "ExitPlanMode"
+        respond(program, submitted, behavior="allow", updatedInput=submitted["request"]["input"])
+        code, result = program.end()
+    given = [block["content"] for block in blocks(program.lines) if block["type"] == "tool_result"]
+    assert (code, result["result"], "blue" in given[0]) == (0, "Done.", True)
+
+
+@pytest.mark.parametrize(
+    ("subtype", "more", "error"),
+    [
+        ("initialize", {"hooks": {"PreToolUse": []}}, "hooks of programs are not supported"),
+        ("set_model", {"model": "x"}, "`set_model` is not supported"),
+        ("set_permission_mode", {"mode": "dontAsk"}, "there is no mode `dontAsk`"),
+    ],
+)
+def test_what_is_not_there_is_refused(user: User, subtype: str, more: dict[str, object], error: str) -> None:
+    with driven(user, model=user.script({"text": "Fine."}), form=CLAUDE) as program:
+        assert control(program, "1", subtype, **more) == {"subtype": "error", "request_id": "1", "error": error}
+        program.say("user", **said("go"))
+        assert program.end()[0] == 0
+
+
+@pytest.mark.parametrize(
+    "line",
+    [b"{", b"[]", b'{"type": "user"}', b'{"type": "user", "message": {"content": [{"type": "tool_result"}]}}',
+     b'{"type": "control_response", "response": {"subtype": "success", "request_id": "none", "response": {}}}'],
+)  # fmt: skip
+def test_a_line_that_cannot_be_understood_is_told_and_the_run_goes_on(user: User, line: bytes) -> None:
+    with driven(user, model=user.script({"text": "Fine."}), form=CLAUDE) as program:
+        program.write(line + b"\n" + b'{"type": "keep_alive"}\n')
+        assert program.until("system")["subtype"] == "input_refused"
+        program.say("user", **said("go"))
+        code, result = program.end()
+    assert (code, result["result"]) == (0, "Fine.")
+
+
+def test_flags_that_do_not_go_together_are_refused(user: User) -> None:
+    run = user.ebb("-p", "go", *ASKED, "-m", user.script(), stdin="")
+    other = user.ebb("--input-format", "claude-stream-json", "--output-format", "stream-json", "-m", user.script())
+    assert [run.code, other.code] == [2, 2]
+    assert run.err == "ebb: `--permission-prompt-tool stdio` needs `--input-format claude-stream-json`\n"
+    assert other.err.startswith("ebb: `--input-format claude-stream-json` needs `--output-format claude-stream-json`")
