@@ -82,6 +82,13 @@ _ARGUMENTS = ("arguments", "parameters", "args", "input", "tool_input", "action_
 _BESIDE = {"id", "type", "tool_call_id"}
 _NEAR = 30
 """Characters on both sides of a place that cannot be read."""
+UNNAMED = "tool"
+"""What a call is named that has no name."""
+NO_CALL = (
+    'what stands there is no call: write {"name": NAME, "arguments": {...}} with the name of a tool that there is, and '
+    "arguments that it has"
+)
+_NAMED = regex(r"\"name\"\s*:\s*\"([\w.-]{1,80})\"")
 _ADVICE = 'write a quote inside a string as \\", close each brace once, and send the whole call again'
 
 
@@ -112,6 +119,8 @@ class BrokenCall:
     source: str
     words: str
     problem: str
+    is_all: bool = False
+    """Whether the text is nothing else, between tags that only calls have."""
 
 
 def calls_in(text: str) -> Found | None:
@@ -148,6 +157,16 @@ def broken_in(text: str) -> BrokenCall | None:
         problem = f"it is not valid JSON ({error.msg}) near `{near}`: {_ADVICE}"
         return BrokenCall(head[1], text[start:].strip(), text[:start].strip(), problem)
     return None
+
+
+def unread_in(text: str) -> BrokenCall | None:
+    """What a text is that stands between the tags of a call as a whole and is none, such as the definition of a tool."""
+    written = text.strip()
+    tag = _OPEN.match(written)
+    if tag is None or not written.endswith(f"</{tag[1]}>") or calls_in(text) is not None:
+        return None
+    name = _NAMED.search(written)
+    return BrokenCall(name[1] if name is not None else UNNAMED, written, "", NO_CALL, is_all=True)
 
 
 def calls_behind_marks(text: str, longest: int) -> Iterator[list[WrittenCall]]:

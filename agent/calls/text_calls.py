@@ -14,7 +14,7 @@ import json
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import replace
 
-from agent.calls.call_forms import Found, WrittenCall, broken_in, calls_behind_marks, calls_in
+from agent.calls.call_forms import NO_CALL, Found, WrittenCall, broken_in, calls_behind_marks, calls_in, unread_in
 from agent.calls.resolve import NO_TOOL
 from agent.calls.tool_aliases import plain_name
 from agent.messages import Assistant, Text, ToolCall
@@ -75,8 +75,10 @@ def _are_meant(
 def _with_broken(
     reply: Assistant, is_offered: Callable[[WrittenCall], bool], told: Callable[[], Iterable[str]]
 ) -> Assistant:
-    broken = broken_in(reply.text)
-    if broken is None or not is_offered(WrittenCall(broken.name, {})):
+    broken = broken_in(reply.text) or unread_in(reply.text)
+    if broken is None or not (broken.is_all or is_offered(WrittenCall(broken.name, {}))):
+        return reply
+    if sum(text.count(NO_CALL) for text in told()) >= MOST_TOLD_OF:
         return reply
     written = _squeezed(broken.source)
     if any(written in _squeezed(plain) for text in told() for plain in _variants(text)):

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from agent.calls.call_forms import Found, WrittenCall, calls_in
+from agent.calls.call_forms import NO_CALL, Found, WrittenCall, calls_in
 from agent.calls.resolve import is_exactly, is_offered, parameter_names
 from agent.calls.text_calls import MOST_TOLD, with_text_calls
 from agent.events.session import CallsRead, TurnFinished
@@ -250,6 +250,18 @@ def test_a_call_that_cannot_be_read_is_one_with_a_problem() -> None:
         assert "it is not valid JSON (Expecting ',' delimiter) near" in call.problem
     reply = with_text_calls(Assistant((Text(f"<tool_call>{ONE}}}</tool_call>"),)), lambda call: True, tuple)
     assert "it is not valid JSON (Extra data)" in reply.calls[0].problem
+
+
+DEFINITION = '<tools>\n{"type": "function", "function": {"name": "add", "parameters": {"type": "object"}}}\n</tools>'
+
+
+def test_what_stands_between_the_tags_of_calls_and_is_none_is_answered_twice() -> None:
+    for text, name in ((DEFINITION, "add"), ("<tool_call>I add it.</tool_call>", "tool")):
+        reply = with_text_calls(Assistant((Text(text),)), lambda call: call.name == "bash", tuple)
+        assert reply.calls == (ToolCall("call_text_1", name, {}, text, NO_CALL),)
+        assert [taken(text, *[f"the call was not run: {NO_CALL}"] * count) for count in range(3)] == [True, True, False]
+    assert not taken(DEFINITION, f"1\t{DEFINITION}")
+    assert not taken(f"The template has this:\n{DEFINITION}")
 
 
 @pytest.mark.parametrize(
