@@ -160,7 +160,7 @@ def broken_in(text: str) -> BrokenCall | None:
 
 
 def unread_in(text: str) -> BrokenCall | None:
-    """What a text is that stands between the tags of a call as a whole and is none, such as the definition of a tool."""
+    """What a text is that as a whole stands between the tags of a call and is none, such as a definition of a tool."""
     written = text.strip()
     tag = _OPEN.match(written)
     if tag is None or not written.endswith(f"</{tag[1]}>") or calls_in(text) is not None:

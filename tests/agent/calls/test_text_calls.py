@@ -252,7 +252,9 @@ def test_a_call_that_cannot_be_read_is_one_with_a_problem() -> None:
     assert "it is not valid JSON (Extra data)" in reply.calls[0].problem
 
 
-DEFINITION = '<tools>\n{"type": "function", "function": {"name": "add", "parameters": {"type": "object"}}}\n</tools>'
+DEFINITION = (
+    '<tools>\n{"type": "function", "function": {"name": "add", "description": "Adds.", "parameters": {}}}\n</tools>'
+)
 
 
 def test_what_stands_between_the_tags_of_calls_and_is_none_is_answered_twice() -> None:
