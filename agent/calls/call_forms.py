@@ -88,6 +88,10 @@ NO_CALL = (
     'what stands there is no call: write {"name": NAME, "arguments": {...}} with the name of a tool that there is, and '
     "arguments that it has"
 )
+SHOWN = (
+    "words stand before it and behind it, so it may be an example: if it is to be made, send it again alone, without "
+    "words"
+)
 _NAMED = regex(r"\"name\"\s*:\s*\"([\w.-]{1,80})\"")
 _ADVICE = 'write a quote inside a string as \\", close each brace once, and send the whole call again'
 
@@ -156,6 +160,17 @@ def broken_in(text: str) -> BrokenCall | None:
         near = text[max(error.pos - _NEAR, place) : error.pos + _NEAR]
         problem = f"it is not valid JSON ({error.msg}) near `{near}`: {_ADVICE}"
         return BrokenCall(head[1], text[start:].strip(), text[:start].strip(), problem)
+    return None
+
+
+def shown_in(text: str) -> Found | None:
+    """The first calls that stand in a fence or behind a mark with words on both sides, and these words."""
+    for start in _starts(text):
+        calls, end = _run(text, start)
+        words = text[:start].strip(), text[end:].strip()
+        if calls and all(words):
+            is_marked = text[start:].lstrip(" \t").startswith(("`", "~", "<"))
+            return Found(tuple(calls), "\n\n".join(words), text[start:end].strip()) if is_marked else None
     return None
 
 

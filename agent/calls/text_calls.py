@@ -6,7 +6,8 @@ tags or in the marks of its family. A reply that begins with calls may go on in 
 none: an object among words or inside a longer piece of code, one with other fields, one whose name is of no tool that
 was offered, and one that stands in what the model was told, in whatever form: that is a quotation, whoever wanted it
 made. Where a call stands that cannot be read, it is one with a problem: answered, never run. A reply that is nothing
-but calls, or calls with arguments of ours, means them also where there is no tool of a name: it is told so, twice.
+but calls, or calls with arguments of ours, means them also where there is no tool of a name: it is told so, twice. So
+is one that shows a call in a fence between words and makes none: small models explain what they mean to do.
 """
 
 import html
@@ -14,7 +15,17 @@ import json
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import replace
 
-from agent.calls.call_forms import NO_CALL, Found, WrittenCall, broken_in, calls_behind_marks, calls_in, unread_in
+from agent.calls.call_forms import (
+    NO_CALL,
+    SHOWN,
+    Found,
+    WrittenCall,
+    broken_in,
+    calls_behind_marks,
+    calls_in,
+    shown_in,
+    unread_in,
+)
 from agent.calls.resolve import NO_TOOL
 from agent.calls.tool_aliases import plain_name
 from agent.messages import Assistant, Text, ToolCall
@@ -44,6 +55,8 @@ def with_text_calls(
     if reply.calls:
         return reply
     found = calls_in(reply.text)
+    if found is None and (found := shown_in(reply.text)) is not None:
+        return _with_shown(reply, found, is_offered, told)
     if found is None:
         return _with_broken(reply, is_offered, told)
     unknown = [call for call in found.calls if not is_offered(call)]
@@ -70,6 +83,18 @@ def _are_meant(
             return False
     texts = list(told)
     return all(sum(text.count(NO_TOOL.format(call.name)) for text in texts) < MOST_TOLD_OF for call in unknown)
+
+
+def _with_shown(
+    reply: Assistant, found: Found, is_offered: Callable[[WrittenCall], bool], told: Callable[[], Iterable[str]]
+) -> Assistant:
+    """The reply with the first call between its words as one that is not run, unless the model was told so twice."""
+    texts = list(told())
+    is_meant = all(map(is_offered, found.calls)) and sum(text.count(SHOWN) for text in texts) < MOST_TOLD_OF
+    if not is_meant or _is_quoted(found, texts):
+        return reply
+    call, source = found.calls[0], json.dumps(found.calls[0].arguments, ensure_ascii=False)
+    return _with(reply, found.words, ToolCall("call_text_1", call.name, call.arguments, source, SHOWN))
 
 
 def _with_broken(

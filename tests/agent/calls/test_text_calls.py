@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from agent.calls.call_forms import NO_CALL, Found, WrittenCall, calls_in
+from agent.calls.call_forms import NO_CALL, SHOWN, Found, WrittenCall, calls_in
 from agent.calls.resolve import is_exactly, is_offered, parameter_names
 from agent.calls.text_calls import MOST_TOLD, with_text_calls
 from agent.events.session import CallsRead, TurnFinished
@@ -264,6 +264,18 @@ def test_what_stands_between_the_tags_of_calls_and_is_none_is_answered_twice() -
         assert [taken(text, *[f"the call was not run: {NO_CALL}"] * count) for count in range(3)] == [True, True, False]
     assert not taken(DEFINITION, f"1\t{DEFINITION}")
     assert not taken(f"The template has this:\n{DEFINITION}")
+
+
+def test_a_call_between_words_is_not_run_and_the_model_is_told_twice() -> None:
+    text = f"Run this:\n\n```json\n{ONE}\n```\n\nIt lists the files."
+    reply = with_text_calls(Assistant((Text(text),)), lambda call: call.name == "bash", tuple)
+    call = ToolCall("call_text_1", "bash", {"command": "ls"}, '{"command": "ls"}', SHOWN)
+    assert reply.parts == (Text("Run this:\n\nIt lists the files."), call)
+    assert [taken(text, *[f"the call was not run: {SHOWN}"] * count) for count in range(3)] == [True, True, False]
+    assert not taken(text.replace("bash", "deploy"))
+    assert not taken(text, f"1\t{ONE}")
+    assert not taken(f"Run this:\n{ONE}\nIt lists the files.")
+    assert not taken(f"Run this:\n```python\nx = {ONE}\n```\nIt lists the files.")
 
 
 @pytest.mark.parametrize(
