@@ -19,6 +19,8 @@ _SPACE = r"(?:｜DSML｜|[a-z]{1,20}:)?"
 _TAGS = rf"{_SPACE}(?:tool_calls?|function_calls?|tools|tool_use)"
 _FENCE = regex(r"[ \t]*(`{3,}|~{3,})([\w-]*)\s*")
 _OPEN = regex(rf"<({_TAGS})>\s*")
+_ANSWER = regex(r"<((?:tool|function)_(?:response|result|output)s?|observation)>")
+"""What stands around the output of a call, which no model has to write."""
 _MARK = regex(r"\[TOOL_CALLS\]\s*|<\|(?:python_tag|tool_call)\|>\s*|functools(?=\[)")
 _MARK_END = regex(r"\s*<\|/tool_call\|>")
 _MISTRAL = regex(r"(?:\[TOOL_CALLS\])?([\w.-]+)\[ARGS\]\s*")
@@ -175,9 +177,10 @@ def shown_in(text: str) -> Found | None:
 
 
 def unread_in(text: str) -> BrokenCall | None:
-    """What a text is that as a whole stands between the tags of a call and is none, such as a definition of a tool."""
+    """What a text is that as a whole stands between the tags of a call and is none, such as a definition of a tool, or
+    between those of an output."""
     written = text.strip()
-    tag = _OPEN.match(written)
+    tag = _OPEN.match(written) or _ANSWER.match(written)
     if tag is None or not written.endswith(f"</{tag[1]}>") or calls_in(text) is not None:
         return None
     name = _NAMED.search(written)

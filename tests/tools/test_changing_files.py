@@ -56,11 +56,11 @@ async def test_a_link_is_followed_and_stays_a_link(workspace: Workspace) -> None
 async def test_a_file_must_be_known_before_it_is_changed(workspace: Workspace) -> None:
     (workspace.root / "a.txt").write_text("one")
     edit = {"path": "a.txt", "old": "one", "new": "two"}
-    unread = '`a.txt` was not read in this session: first call `read` with {"path": "a.txt"}'
+    unread = '`a.txt` was not read in this session: first call `read` with path="a.txt"'
     assert await said(Write(), {"path": "a.txt", "content": "x"}, workspace) == unread
     await seen(workspace, "a.txt", b"one")
     (workspace.root / "a.txt").write_text("one more")
-    changed = '`a.txt` changed since you read it: call `read` with {"path": "a.txt"} again, then decide anew'
+    changed = '`a.txt` changed since you read it: call `read` with path="a.txt" again, then decide anew'
     assert await said(Edit(), edit, workspace) == changed
     assert (workspace.root / "a.txt").read_text() == "one more"
 

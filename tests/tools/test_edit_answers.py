@@ -243,7 +243,7 @@ async def test_what_is_exact_and_unique_needs_no_look_before(workspace: Workspac
     loose = {"path": "f", "old": "if a:\n  b()", "new": "if a:\n  c()"}
     with pytest.raises(ToolError) as caught:
         await Edit().run(loose, workspace)
-    call = 'first call `read` with {"path": "f"}'
+    call = 'first call `read` with path="f"'
     assert str(caught.value) == f"`old` is not exactly in `f`, which was not read in this session: {call}"
     with pytest.raises(ToolError) as caught:
         await Edit().run({**loose, "old": "secret"}, workspace)
@@ -255,7 +255,7 @@ async def test_what_is_exact_and_unique_needs_no_look_before(workspace: Workspac
     )
     await Edit().run({"path": "f", "old": "b()", "new": "c()"}, workspace)
     path.write_text("if a:\n    c()\nd()\n")
-    changed = re.escape('`f` changed since you read it: call `read` with {"path": "f"} again, then decide anew')
+    changed = re.escape('`f` changed since you read it: call `read` with path="f" again, then decide anew')
     with pytest.raises(ToolError, match=changed):
         await Edit().run({"path": "f", "old": "c()", "new": "e()"}, workspace)
     with pytest.raises(ToolError, match=changed):

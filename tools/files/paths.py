@@ -91,5 +91,6 @@ def display(path: Path, root: Path) -> str:
 
 
 def read_call(name: str) -> str:
-    """The call that shows a file, as a piece of a sentence: models that are told to read it first ask how."""
-    return f"call `read` with {json.dumps({'path': name}, ensure_ascii=False)}"
+    """The call that shows a file, as a piece of a sentence: models that are told to read it first ask how. It has not
+    the form in which models write calls: a call that stands in what they were told is a quotation."""
+    return f"call `read` with path={json.dumps(name, ensure_ascii=False)}"

@@ -258,7 +258,8 @@ DEFINITION = (
 
 
 def test_what_stands_between_the_tags_of_calls_and_is_none_is_answered_twice() -> None:
-    for text, name in ((DEFINITION, "add"), ("<tool_call>I add it.</tool_call>", "tool")):
+    invented = "<tool_response>\nThe file holds it.\n</tool_response>"
+    for text, name in ((DEFINITION, "add"), ("<tool_call>I add it.</tool_call>", "tool"), (invented, "tool")):
         reply = with_text_calls(Assistant((Text(text),)), lambda call: call.name == "bash", tuple)
         assert reply.calls == (ToolCall("call_text_1", name, {}, text, NO_CALL),)
         assert [taken(text, *[f"the call was not run: {NO_CALL}"] * count) for count in range(3)] == [True, True, False]
@@ -331,6 +332,14 @@ async def test_calls_in_text_run_and_are_native_ones_from_then_on(home: Home) ->
         (ToolCall("call_text_1-2", "read", {"path": "a", "limit": 1}, written, called="Read"),),
         (),
     ]
+
+
+async def test_the_call_that_a_refusal_names_is_no_quotation(home: Home) -> None:
+    (home.root / "a").write_text("hello\n")
+    write, read = '{"name": "write", "arguments": {"path": "a", "content": "x"}}', ONE.replace("bash", "read")
+    model = Local.of({"text": write}, {"text": read.replace('"command": "ls"', '"path": "a"')}, {"text": "done"})
+    _, events = await first_turn(home.session(model))
+    assert [(name, status) for name, status, _ in finished(events)] == [("write", "failed"), ("read", "done")]
 
 
 async def test_a_call_in_text_that_cannot_be_read_is_answered_and_the_model_goes_on(home: Home) -> None:
