@@ -315,6 +315,9 @@ async def test_a_command_says_which_files_that_others_obey_it_changed(workspace:
     assert result.program is not None
     assert result.program.printed_in(result.text) == ""
     assert (await bash(workspace, "touch b.py")).text == "no output\nexit code 0"
+    made = await bash(workspace, "mkdir -p .git/hooks; touch .git/hooks/pre-push.sample")
+    assert made.text == "no output\nexit code 0"
+    assert "`.git/hooks/pre-push`" in (await bash(workspace, "touch .git/hooks/pre-push")).text
 
 
 async def test_an_edit_in_place_that_changed_nothing_or_broke_a_file_says_so(workspace: Workspace) -> None:

@@ -94,8 +94,9 @@ def _all_readings(text: str) -> tuple[Sequence[tuple[str, ...]], bool]:
         decodes = any(sign in text for sign in _DECODERS)
         for command in commands:
             found.append(command.texts)
-            may_hold_text = depth < _DEEPEST and (decodes or not all([word.is_bare for word in command.words]))
-            for word in command.words if may_hold_text else ():
+            words = (*command.words, *[one.target for one in command.redirections])
+            may_hold_text = depth < _DEEPEST and (decodes or not all([word.is_bare for word in words]))
+            for word in words if may_hold_text else ():
                 if count > MOST_TEXTS:
                     break
                 inner = [decoded] if decodes and (decoded := _decoded(word.text)) else []

@@ -300,11 +300,12 @@ def _check_date(given: Sequence[Word], words: Sequence[Word], proof: Proof) -> N
 
 
 def _check_ps(given: Sequence[Word], words: Sequence[Word], proof: Proof) -> None:
-    """An `e` without a dash shows every program's environment."""
+    """An `e` without a dash shows every program's environment, and so does a column of that name."""
     proof.unproved += [
         at
         for at in range(1, len(words))
-        if words[at] in given and not (set(words[at].text) <= _PS_LETTERS or words[at].text.isdecimal())
+        if (words[at] in given and not (set(words[at].text) <= _PS_LETTERS or words[at].text.isdecimal()))
+        or "environ" in words[at].text.casefold()
     ]
 
 
@@ -321,6 +322,15 @@ def _check_tar(given: Sequence[Word], words: Sequence[Word], proof: Proof) -> No
     proof.unproved += [at for at in range(1, len(words)) if ":" in words[at].text]
 
 
+def _check_archive(given: Sequence[Word], words: Sequence[Word], proof: Proof) -> None:
+    """Settings of the repository say which programs make the other forms of archives."""
+    texts = [word.text for word in words]
+    for at, text in enumerate(texts):
+        form = text.partition("=")[2] if "=" in text else "".join(texts[at + 1 : at + 2])
+        if text.partition("=")[0] == "--format" and form not in ("tar", "zip"):
+            proof.unproved.append(at)
+
+
 def _check_jq(given: Sequence[Word], words: Sequence[Word], proof: Proof) -> None:
     proof.unproved += [at for at in range(1, len(words)) if words[at] in given[:1] and _JQ.search(words[at].text)]
 
@@ -331,5 +341,6 @@ def _check_remote(given: Sequence[Word], words: Sequence[Word], proof: Proof) ->
 
 _CHECKS: Mapping[str, Callable[[Sequence[Word], Sequence[Word], Proof], None]] = {
     "test": _check_test, "printf": _check_printf, "date": _check_date, "ps": _check_ps, "command": _check_command,
-    "tar": _check_tar, "jq": _check_jq, "git fetch": _check_remote, "git ls-remote": _check_remote,
+    "tar": _check_tar, "git archive": _check_archive, "jq": _check_jq,
+    "git fetch": _check_remote, "git ls-remote": _check_remote,
 }  # fmt: skip

@@ -46,6 +46,8 @@ def _found(folder: str, top: str, depth: int) -> Iterator[tuple[str, tuple[int, 
         is_wanted = depth > 0 or entry.name in _AROUND or _is_obeyed(entry.name)
         if not is_wanted or (os.path.basename(folder) == ".git" and entry.name != "hooks"):
             continue
+        if entry.name.endswith(".sample") and os.path.basename(folder) == "hooks":
+            continue  # git makes them in every repository, and runs none
         try:
             if entry.is_dir(follow_symlinks=False):
                 if depth < _DEEPEST:

@@ -3,7 +3,11 @@
 from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address, ip_network
 from typing import TypeAlias
 
+from tools.lazy import regex
+
 IpAddress: TypeAlias = IPv4Address | IPv6Address
+
+_NUMBER = regex(r"(?:0x[0-9a-f]*|[0-9]+)\Z")
 
 _REFUSED = tuple(
     map(ip_network, ("192.0.0.0/24", "192.88.99.0/24", "198.18.0.0/15", "2001::/23", "fec0::/10", "64:ff9b:1::/48"))
@@ -21,6 +25,11 @@ def is_private(host: str) -> bool:
 def is_local_name(host: str) -> bool:
     """Whether a name stands for this machine, whatever it resolves to."""
     return host == "localhost" or host.endswith((".localhost", ".localdomain"))
+
+
+def ends_in_number(host: str) -> bool:
+    """Whether some programs take a name for an address in a form that is not the usual one, such as `127.1`."""
+    return bool(_NUMBER.match(host.rpartition(".")[2]))
 
 
 def literal(host: str) -> IpAddress | None:

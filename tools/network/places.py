@@ -1,12 +1,11 @@
 """Places that commands want to reach, taken apart once: what is judged is what is connected to. Pure."""
 
 from tools.lazy import dataclass, regex
-from tools.network.addresses import is_private, literal
+from tools.network.addresses import ends_in_number, is_private, literal
 
 USUAL = (80, 443)
 _LONGEST = 253
 _HOST = regex(r"[a-z0-9_](?:[a-z0-9_-]*[a-z0-9_])?(?:\.[a-z0-9_](?:[a-z0-9_-]*[a-z0-9_])?)*")
-_NUMBER = regex(r"(?:0x[0-9a-f]*|[0-9]+)\Z")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +60,6 @@ def _host_of(written: str) -> str:
     name = name.lower().removesuffix(".")
     if (address := literal(name)) is not None and address.version == 4 and "%" not in name:
         return str(address)
-    if len(name) > _LONGEST or not _HOST.fullmatch(name) or _NUMBER.match(name.rpartition(".")[2]):
+    if len(name) > _LONGEST or not _HOST.fullmatch(name) or ends_in_number(name):
         raise ValueError("it is no name of a host")
     return name

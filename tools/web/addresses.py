@@ -5,7 +5,7 @@ from urllib.parse import quote, urljoin, urlsplit
 
 from tools.base import ToolError
 from tools.lazy import dataclass, regex
-from tools.network.addresses import is_private, literal
+from tools.network.addresses import ends_in_number, is_private, literal
 from tools.outputs.plain_text import printable
 
 LONGEST = 4000
@@ -73,6 +73,8 @@ def behind(address: WebAddress, location: str) -> WebAddress:
 
 def check_is_public(address: WebAddress, private: Sequence[str]) -> None:
     """Raises `ToolError` where the host is none of the public network, by its name alone, and none that may be."""
+    if literal(address.host) is None and ends_in_number(address.host) and not is_allowed(address, private):
+        raise ToolError(f"not fetched: `{address.host}` is an address in a form of its own; {WHAT_COULD_BE}")
     if is_private(address.host) and not is_allowed(address, private):
         raise ToolError(f"not fetched: `{address.host}` is this machine or on a private network; {WHAT_COULD_BE}")
 
