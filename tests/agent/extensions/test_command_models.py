@@ -11,6 +11,7 @@ from agent.messages import Text
 from agent.messages import User as Said
 from agent.providers.choices import model_called
 from agent.sessions import Sessions
+from tests.fake_provider import Call, FakeProvider, Turn
 from tests.kit.user import User
 from tests.running import Run
 
@@ -87,6 +88,24 @@ async def test_one_that_is_named_while_a_turn_runs_has_the_rest_of_it(user: User
     assert [event.after for event in events if isinstance(event, ModelSwitched)] == [other, own]
     assert session.model == own
     await sessions.close()
+
+
+def test_the_session_s_own_model_finds_its_requests_in_its_cache_afterwards(user: User) -> None:
+    command(user, "look", "haiku")
+    (user.project / "a.txt").write_text("hello")
+    read = Turn(calls=(Call("read", {"path": "a.txt"}),), reasoning="of haiku")
+    with FakeProvider([Turn(text="one", reasoning="of opus"), read, Turn(text="two"), Turn(text="three")]) as server:
+        env = {"ANTHROPIC_API_KEY": "key", "ANTHROPIC_BASE_URL": server.url}
+        for said, flag in (("first", "--model=anthropic/claude-opus-5"), ("/look", "-c"), ("third", "-c")):
+            assert user.ebb("-p", said, flag, env=env).code == 0
+    bodies = [request.body for request in server.requests]
+    assert [body["model"] for body in bodies] == ["claude-opus-5", *["claude-haiku-5-5"] * 2, "claude-opus-5"]
+    first, last = bodies[0], bodies[-1]
+    assert (last["system"], last["tools"]) == (first["system"], first["tools"])
+    assert last["messages"][:1] == first["messages"]
+    # What one model has thought is shown to that one alone.
+    thoughts = ["of opus" in json.dumps(body) for body in bodies], ["of haiku" in json.dumps(body) for body in bodies]
+    assert thoughts == ([False, False, False, True], [False, False, True, False])
 
 
 @pytest.mark.parametrize(
