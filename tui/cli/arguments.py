@@ -29,12 +29,12 @@ _TAKES_VALUE = {
 
 
 SUBCOMMANDS: Mapping[str, str] = {
-    "sessions": "list, search, fork, rename, export, import or delete stored sessions",
+    "sessions": "list, search, tag, fork, rename, export, import or delete stored sessions",
     "context": "what a session's context holds and what it has cost",
     "usage": "tokens and costs by day, model or project",
     "config": "every setting, its value and where it comes from; `ebb config schema`",
     "key": "keep the key of a provider",
-    "mcp": "servers of the Model Context Protocol",
+    "mcp": "servers of the Model Context Protocol; `ebb mcp serve` is one",
     "plugin": "folders that bring skills, commands, agents, hooks and servers",
     "trust": "what this project brings, and what of it is approved",
     "hooks": "programs that are told what happens",
