@@ -6,9 +6,11 @@ already there is its result. Tasks run in this process: a model is waited for, w
 
 import asyncio
 import secrets
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Literal, Protocol, TypeAlias
 
@@ -62,7 +64,7 @@ class Batch:
     tasks: Sequence[BatchTask]
     journal: BatchJournal
     sessions: Callable[[BatchTask, Path | None], Sessions]
-    """Those in which a task is to be done, in its own folder or another one; to be closed behind it. Raises
+    """Those in which a task is to be done, in its own folder or another one; to be closed by whoever asks. Raises
     `AgentError`."""
     store: Sessions
     """Has the store open until the batch is over: to open one that nobody has open takes long."""
@@ -76,6 +78,11 @@ class Batch:
     max_time: float | None = None
     """Seconds of each task that says nothing else."""
     running: list[TaskRun] = field(default_factory=list)
+    _shared: dict[str, Sessions] = field(default_factory=dict)
+    """Those of tasks with the same settings."""
+    _users: Counter[str] = field(default_factory=Counter)
+    """How many tasks are to be done in each."""
+    _opening: asyncio.Lock = field(default_factory=asyncio.Lock)
     _end: BatchEnd = "done"
     _message: str = ""
     _exit_code: int = 0
@@ -90,6 +97,7 @@ class Batch:
         self._spent = sum(done[task.id]["usage"]["cost"] or 0.0 for task in self.tasks if task.id in done)
         left = [task for task in self.tasks if task.id not in done]
         waiting = iter(sorted(left, key=lambda task: task.id not in self.journal.begun))
+        self._users = Counter(task.settings for task in left)
         if left:
             await self._do_all(waiting, min(self.jobs, len(left)))
         return self._result()
@@ -102,7 +110,8 @@ class Batch:
                     for _ in range(jobs):
                         group.create_task(self._work(waiting))
         finally:
-            await self.store.close()
+            for sessions in (*self._shared.values(), self.store):
+                await sessions.close()
 
     def interrupt(self) -> None:
         """Ends what runs, in order: it goes on when the batch is run again."""
@@ -153,19 +162,39 @@ class Batch:
         """Does a task; the work tree in which it was done, if it has one."""
         worktree = None
         try:
-            sessions = self.sessions(run.task, None)
-            if self.worktrees is not None:
+            sessions = await self._sessions_of(run.task)
+            if self.worktrees is None:
+                await run.work(sessions, partial(self.progress.show, run))
+            else:
                 worktree = await asyncio.to_thread(self.worktrees.enter, run.task, run.session, sessions.root)
-                await sessions.close()
-                sessions = self.sessions(run.task, worktree.folder)
+                own = self.sessions(run.task, worktree.folder)
+                try:
+                    await run.work(own, partial(self.progress.show, run))
+                finally:
+                    await own.close()
         except AgentError as error:
             run.outcome.fail(error.code, str(error), error.exit_code)
-            return worktree
-        try:
-            await run.work(sessions, lambda event: self.progress.show(run, event))
         finally:
-            await sessions.close()
+            await self._done_with(run.task)
         return worktree
+
+    async def _sessions_of(self, task: BatchTask) -> Sessions:
+        """Those of tasks with the same settings, opened. Raises `AgentError`."""
+        async with self._opening:
+            if task.settings not in self._shared:
+                sessions = self.sessions(task, None)
+                try:
+                    await sessions.library()
+                except AgentError:
+                    await sessions.close()
+                    raise
+                self._shared[task.settings] = sessions
+            return self._shared[task.settings]
+
+    async def _done_with(self, task: BatchTask) -> None:
+        self._users[task.settings] -= 1
+        if self._users[task.settings] <= 0 and (sessions := self._shared.pop(task.settings, None)) is not None:
+            await sessions.close()
 
     def _finish(self, run: TaskRun, worktree: Worktree | None) -> None:
         """Writes the result down. Where git fails, the work tree stays as it is, and the result says why."""

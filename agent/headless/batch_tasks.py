@@ -32,6 +32,11 @@ class BatchTask:
     schema: Mapping[str, object] | None = None
     """JSON Schema that its answer must meet."""
 
+    @property
+    def settings(self) -> str:
+        """The same for tasks whose options are the same."""
+        return json.dumps(self.options, sort_keys=True)
+
 
 def _is_text(value: object) -> bool:
     return isinstance(value, str) and bool(value.strip()) and "\0" not in value

@@ -21,7 +21,7 @@ from agent.headless.json_output import print_json
 from agent.sessions import Sessions
 from tools.files.bounded import beginning_of
 from tools.outputs.extent import counted
-from tui.cli.arguments import parsed, parser_of, read_settings, sessions_of
+from tui.cli.arguments import parsed, parser_of, read_settings, sessions_of, told_settings
 from tui.cli.batch_progress import progress_on
 from tui.cli.headless import seconds
 from tui.text.sanitise import visible, visible_line
@@ -65,9 +65,9 @@ def run(arguments: Sequence[str]) -> int:
     parser.add_argument("--no-sandbox", action="store_true", help="run commands outside the sandbox")
     parser.add_argument("--trust", action="store_true", help="have the servers that projects declare, unasked")
     options = parsed(parser, arguments, "one JSON object")
-    root, config = read_settings(options)
+    root, config = told_settings(options)
     output, max_time = _output(options), seconds(options.max_time)
-    tasks = _tasks(options, root)
+    tasks = _tasks(options)
     print_nothing(config.folders.logs)
     with opened_journal(output) as journal:
         _refuse_changed(tasks, journal, retries=options.retry_failed)
@@ -111,7 +111,7 @@ def _output(options: argparse.Namespace) -> Path:
     return path
 
 
-def _tasks(options: argparse.Namespace, root: Path) -> Sequence[BatchTask]:
+def _tasks(options: argparse.Namespace) -> Sequence[BatchTask]:
     """The tasks of the file. Raises `UsageError` that names each line with which something is wrong."""
     name = "standard input" if options.file == "-" else f"`{options.file}`"
     try:
@@ -121,7 +121,8 @@ def _tasks(options: argparse.Namespace, root: Path) -> Sequence[BatchTask]:
     if len(content) > LARGEST:
         raise UsageError(f"the tasks in {name} are more than {LARGEST >> 20:,} MB; split the file")
     tasks, problems = read_tasks(content)
-    problems = [*problems, *filter(None, (_problem(options, root, task) for task in tasks))]
+    found = {task.settings: _problem(options, task) for task in {task.settings: task for task in tasks}.values()}
+    problems = [*problems, *(f"line {task.line}: {found[task.settings]}" for task in tasks if found[task.settings])]
     if problems:
         more = len(problems) - MOST_TOLD
         told = [*problems[:MOST_TOLD], *([f"and {counted(more, 'line')} more"] if more > 0 else [])]
@@ -132,12 +133,12 @@ def _tasks(options: argparse.Namespace, root: Path) -> Sequence[BatchTask]:
     return tasks
 
 
-def _problem(options: argparse.Namespace, root: Path, task: BatchTask) -> str:
+def _problem(options: argparse.Namespace, task: BatchTask) -> str:
     """Why the settings of a task cannot be; empty where they can."""
     try:
         read_settings(_told(options, task))
     except UsageError as error:
-        return f"line {task.line}: {error}"
+        return str(error)
     return ""
 
 
