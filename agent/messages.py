@@ -301,6 +301,8 @@ class Summary:
     """What is pinned of all that was compacted away, in the order in which it was said."""
     carried: tuple[Kept, ...] = ()
     """Files of it that are as they were read not long ago, likewise. They leave with the next summary."""
+    names: str = ""
+    """Outputs of it, a line for each, with names that stand in them. They leave with the next summary."""
 
     def __bool__(self) -> bool:
         return bool(self.text or self.request.parts or self.kept)

@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from agent.context.compaction import WORTH, CompactionPlan, compacted
 from agent.context.inventory import Inventory
+from agent.context.left_outputs import left_outputs
 from agent.context.mask import one_line
 from agent.context.pins import LINE
 from agent.context.settings import Caps
@@ -28,8 +29,13 @@ _RECALL, _FETCHED = 2_440, 2_500
 
 
 def with_files(conversation: Conversation, plan: CompactionPlan, caps: Caps) -> CompactionPlan:
-    """The plan with the files that its summary leaves in view: none where it would save too little with them."""
-    carrying = replace(plan, carried=carried_files(conversation, len(plan.covered), caps.carried))
+    """The plan with the files that its summary leaves in view, and the names in other outputs: none where it would save
+    too little with them."""
+    cut = len(plan.covered)
+    files = carried_files(conversation, cut, caps.carried)
+    stays = frozenset(one.ref for one in (*files, *plan.rest.summary.kept))
+    told = "\n".join(part.text for one in files for part in one.parts if isinstance(part, Text))
+    carrying = replace(plan, carried=files, names=left_outputs(conversation, cut, caps.names, stays, told))
     largest = size_of(compacted(carrying, Draft("", ""), caps)) + caps.retain + caps.summary
     return carrying if largest < WORTH * size_of(conversation) else plan
 

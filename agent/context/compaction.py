@@ -72,6 +72,8 @@ class CompactionPlan:
     """How many outputs the session had before what is covered."""
     carried: tuple[Kept, ...] = ()
     """Files of what is covered that a model's summary leaves as they were read."""
+    names: str = ""
+    """The outputs of what is covered, a line for each, with names that stand in them."""
 
 
 def plan_compaction(
@@ -233,6 +235,7 @@ def fitting_caps(caps: Caps, room: Room) -> Caps:
         retain=min(caps.retain, messages // 12),
         summary=min(caps.summary, messages // 6),
         carried=min(caps.carried, messages // 10),
+        names=min(caps.names, messages // 20),
     )
 
 
@@ -270,7 +273,7 @@ def compacted(plan: CompactionPlan, draft: Draft | None, caps: Caps) -> Conversa
         retain, said = within(draft.retain, caps.retain), within(draft.summary, caps.summary)
         said = with_facts(said, uncovered(plan, draft, caps), caps.summary)
         facts = whole if whole != ledger else ""
-        summary = Summary(retain, said, ledger, plan.request, facts, kept, plan.carried)
+        summary = Summary(retain, said, ledger, plan.request, facts, kept, plan.carried, plan.names)
     return replace(plan.rest, summary=for_what_left(summary, plan.rest.messages_before))
 
 
@@ -292,7 +295,7 @@ def can_pay(conversation: Conversation, plan: CompactionPlan) -> bool:
 
 def paying_caps(conversation: Conversation, plan: CompactionPlan, caps: Caps) -> Caps | None:
     """The caps with no more room for a summary than saves a tenth; None where too little is left for one."""
-    least = compacted(replace(plan, carried=()), Draft("", ""), caps)
+    least = compacted(replace(plan, carried=(), names=""), Draft("", ""), caps)
     room = int(WORTH * size_of(conversation)) - size_of(least) - _HEADINGS
     if room < LEAST_SUMMARY:
         return None

@@ -11,8 +11,8 @@ from tools.lazy import regex
 
 INDEXED = 1 << 16
 """Bytes of an output above which it has no index: the first names of a long log say nothing of the rest."""
-MOST = 900
-"""Bytes of an index in a preview."""
+SHARE, LEAST, MOST = 0.12, 900, 4_500
+"""The part of an output that its index in a preview takes, and bytes of it: as many at least, and at most."""
 _LEAST, _LONGEST = 8, 80
 """Characters of a name: shorter ones are said by chance."""
 _MOST_ALIKE = 3
@@ -27,7 +27,12 @@ _NUMBER = regex(r"[\d.-]*\d(?:T\d+)?|[0-9a-f]{12,}")
 """Figures, dates, and sums of bytes."""
 
 
-def name_index(text: str, shown: str, most: int = MOST, heading: str = LEFT_OUT) -> str:
+def index_size(size: int) -> int:
+    """Bytes of the index in a preview of an output of so many."""
+    return min(max(int(SHARE * size), LEAST), MOST)
+
+
+def name_index(text: str, shown: str, most: int = LEAST, heading: str = LEFT_OUT) -> str:
     """A line of the first names of a text that do not stand in what is shown of it, in so many bytes; empty where there
     are none."""
     found, room = dict[str, None](), most

@@ -7,7 +7,7 @@ from typing import Literal, TypeAlias
 
 from agent.context.error_lines import is_routine, named_alike
 from agent.context.error_matches import LEAST_MATCHES, MATCHES, ErrorMatches
-from agent.context.name_index import INDEXED, name_index
+from agent.context.name_index import INDEXED, SHARE, index_size, name_index
 from agent.messages import Ranges, ToolCall, ToolOutput
 from tools.commands.viewers import shows_files
 from tools.lazy import dataclass
@@ -100,9 +100,11 @@ def _without_middle(output: ToolOutput, keep: int, how: str) -> ToolOutput:
         inserted = (ranges[0], *moved((seen,), start + len(shown) - seen[0]))
         return replace(output, text=f"{text[:start]}{shown}{text[seen[0] :]}", images=(), inserted=inserted)
 
+    keep, index = _with_index(text, keep)
+
     def note_of(left_out: int) -> str:
         where = "; ".join(filter(None, (how or "ask for less at a time to see it", pictures)))
-        return f"[… {counted(left_out, 'character')} left out: the context window is nearly full; {where} …]"
+        return f"[… {counted(left_out, 'character')} left out: the context window is nearly full; {where} …]{index}"
 
     shown = _ends(text, keep, note_of)
     head, tail = _cut_at(text, keep)
@@ -111,6 +113,15 @@ def _without_middle(output: ToolOutput, keep: int, how: str) -> ToolOutput:
     after = [(max(start, tail), end) for start, end in ranges if end > tail]
     inserted = (*before, (head + 1 if head else 0, behind), *moved(after, behind - tail))
     return replace(output, text=shown, images=(), inserted=inserted)
+
+
+def _with_index(text: str, keep: int) -> tuple[int, str]:
+    """How much of a text that is cut to so many characters its ends are, and a line of names between them."""
+    most = int(SHARE * keep)
+    head, tail = _cut_at(text, keep - most)
+    middle = text[head : min(tail, head + INDEXED)]
+    index = name_index(middle, text[:head] + text[tail:], most) if middle else ""
+    return keep - len(index), index
 
 
 def _ends(text: str, keep: int, note_of: Callable[[int], str]) -> str:
@@ -199,7 +210,7 @@ class Skim:
         shown, matches = self._ends_and_matches(settings)
         if self.is_binary or self.size > INDEXED:
             return shown, matches
-        return shown, matches + name_index(_decoded(self._whole), shown + matches)
+        return shown, matches + name_index(_decoded(self._whole), shown + matches, index_size(self.size))
 
     def _ends_and_matches(self, settings: Offloading) -> tuple[str, str]:
         """The lines that tell of errors take of the room for the ends, half of it at most."""

@@ -22,6 +22,8 @@ class Caps:
     """Newest messages whose outputs masking leaves whole while there is another way, however large they are."""
     carried: int = 6_000
     """Files that are as they were read and stay over a summary."""
+    names: int = 1_500
+    """Names in outputs that leave with a summary."""
     turns: int = 1
     """Newest turns that the tail may hold, as far as they fit."""
 

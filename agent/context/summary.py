@@ -19,6 +19,7 @@ RETAIN, SUMMARY = "## Kept word for word", "## Summary of the work so far"
 LEDGER, REQUEST = "## Facts on record", "## The request you are working on, unchanged"
 PINNED = "## Pinned by the user, unchanged"
 CARRIED = "## Files as you last read them"
+NAMES = "## Outputs that are no longer shown, with names in them"
 
 NO_ROOM = "There was no room for more than this line."
 """What the account of the work says where not even its least one fits."""
@@ -41,6 +42,8 @@ def shown_summary(summary: Summary) -> tuple[User, ...]:
         *_shown_as(PINNED, summary.kept),
         *_shown_as(CARRIED, summary.carried),
     )
+    if summary.names:
+        shown = (*shown, Text(f"{NAMES}\n{summary.names}"))
     if summary.request.parts:
         shown = (*shown, Text(REQUEST), *summary.request.parts)
     return (User(shown),)

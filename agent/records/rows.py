@@ -112,6 +112,7 @@ def _encode_summary(summary: Summary) -> dict[str, object]:
         "facts": summary.facts,
         "kept": [_encode_kept(one) for one in summary.kept],
         "carried": [_encode_kept(one) for one in summary.carried],
+        "names": summary.names,
     }
 
 
@@ -124,7 +125,7 @@ def _decode_summary(body: str | Mapping[str, Any]) -> Summary:
     if isinstance(body, str):
         return Summary(summary=body)
     # A snapshot of an earlier version holds no more facts than its ledger shows.
-    texts = {"facts": "", **body, **{name: body[name] for name in ("retain", "summary", "ledger")}}
+    texts = {"facts": "", "names": "", **body, **{name: body[name] for name in ("retain", "summary", "ledger")}}
     request = User(cast(tuple[UserPart, ...], tuple(map(decode_part, texts.pop("request")))))
     kept, carried = (tuple(_decode_kept(*one) for one in texts.pop(name, ())) for name in ("kept", "carried"))
     return from_json(Summary, texts, request=request, kept=kept, carried=carried)

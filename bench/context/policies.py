@@ -101,7 +101,7 @@ WHOLE = Offloading(threshold=10**9, file_bytes=10**9)
 """Outputs stand in the view as they are, as far as a policy does not cut them."""
 
 
-_THEIRS = Caps(carried=0)
+_THEIRS = Caps(carried=0, names=0)
 """What stays over their summaries is said of each: of files that were read, nothing."""
 
 
