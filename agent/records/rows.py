@@ -124,7 +124,7 @@ def _decode_summary(body: str | Mapping[str, Any]) -> Summary:
     """The summary in a snapshot. Those of the first version were one text."""
     if isinstance(body, str):
         return Summary(summary=body)
-    # A snapshot of an earlier version holds no more facts than its ledger shows.
+    # A snapshot of an earlier version holds no names, and no more facts than its ledger shows.
     texts = {"facts": "", "names": "", **body, **{name: body[name] for name in ("retain", "summary", "ledger")}}
     request = User(cast(tuple[UserPart, ...], tuple(map(decode_part, texts.pop("request")))))
     kept, carried = (tuple(_decode_kept(*one) for one in texts.pop(name, ())) for name in ("kept", "carried"))

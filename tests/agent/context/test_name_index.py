@@ -2,11 +2,13 @@
 
 from string import ascii_lowercase
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.context.name_index import INDEXED, name_index
-from agent.context.offload import Offloading, Skim
+from agent.context.name_index import INDEXED, index_size, name_index
+from agent.context.offload import Offloading, Skim, cut_output, own_words
+from agent.messages import ToolOutput
 
 
 def test_names_are_words_that_nobody_says_by_chance_each_once_in_the_order_in_which_they_stand() -> None:
@@ -63,3 +65,40 @@ def test_whatever_stands_in_an_output_an_index_is_one_line(text: str, shown: str
     index = name_index(text, shown)
     assert index.count("\n") == bool(index)
     assert len(index) <= 920
+
+
+@pytest.mark.parametrize(("size", "most"), [(10, 900), (4_100, 900), (20_000, 2_400), (65_000, 4_500)])
+def test_a_long_output_has_a_longer_index(size: int, most: int) -> None:
+    assert index_size(size) == most
+
+
+def test_a_preview_has_an_index_of_that_size() -> None:
+    names = " ".join(f"name_{a}{b}_of_{c}" for a in ascii_lowercase for b in ascii_lowercase for c in "abcdef")
+    shown = preview(f"{'word ' * 400}{names}"[:20_000].encode())
+    assert 2_380 < len(shown.partition("\nnames left out: ")[2]) <= 2_402
+
+
+def test_a_text_that_is_cut_for_want_of_room_names_what_is_left_out() -> None:
+    text = f"{'word ' * 400}see key_rotation.rs and deriveIpnsKeypair {'word ' * 400}"
+    cut = cut_output(ToolOutput("c1", text), 1_000, len(text), lambda output: 0, "it is kept")
+    ((start, end),) = cut.inserted
+    assert cut.text[:start].startswith("word word")
+    assert cut.text[start:end].startswith("[… ")
+    assert cut.text[start:end].endswith("; it is kept …]\nnames left out: key_rotation.rs deriveIpnsKeypair\n")
+    own = own_words(cut.text, cut.inserted)
+    assert 900 < len(own) < 1_000
+    assert "key_rotation" not in own
+
+
+@given(
+    st.lists(st.sampled_from([*(f"some_name_{letter}" for letter in ascii_lowercase), "word", "\n"]), min_size=1),
+    st.floats(0, 0.99),
+)
+def test_whatever_is_cut_its_own_words_are_both_ends_of_it(words: list[str], share: float) -> None:
+    text = " ".join(words)
+    room = int(share * len(text))
+    cut = cut_output(ToolOutput("c1", text), room, len(text), lambda output: 0, "it is kept")
+    ((start, end),) = cut.inserted
+    assert text.startswith(cut.text[: max(start - 1, 0)])
+    assert text.endswith(cut.text[end:])
+    assert len(own_words(cut.text, cut.inserted)) <= room + 1
