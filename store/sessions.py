@@ -1,5 +1,6 @@
 """Sessions on disk. The store knows rows and texts, not what they mean."""
 
+import os
 import sqlite3
 import time
 from collections.abc import Iterable, Iterator, Sequence
@@ -214,18 +215,31 @@ class SessionStore:
             self._db.execute("update sessions set title = ? where id = ?", (title, session))
 
     def end_turn(self, session: str) -> None:
-        """Makes everything written so far survive a loss of power."""
-        with translated(self.path):
-            self._db.execute("pragma synchronous = full")
-        try:
-            with self.transaction():
-                self._db.execute("update sessions set updated = ? where id = ?", (time.time(), session))
-        finally:
-            with translated(self.path):
-                self._db.execute("pragma synchronous = normal")
+        """Makes everything written so far survive a loss of power. Others may write while the disk is waited for."""
+        with self.transaction():
+            self._db.execute("update sessions set updated = ? where id = ?", (time.time(), session))
+        self._sync_log()
         with suppress(StoreError), self.at_once(), translated(self.path):
-            # Into the database itself, as far as nobody else reads or writes now; the rest later.
+            # Into the database itself, as far as nobody else reads now; the rest later. The second has little left to
+            # do, since it keeps others from writing.
+            self._db.execute("pragma wal_checkpoint(passive)").fetchall()
             self._db.execute("pragma wal_checkpoint(truncate)").fetchall()
+
+    def _sync_log(self) -> None:
+        """Waits until the log is on the disk, as SQLite itself does only while it keeps others from writing. A log that
+        is gone was brought into the database, which was synchronised then."""
+        with suppress(FileNotFoundError):
+            try:
+                log = os.open(f"{self.path}-wal", os.O_RDONLY | os.O_CLOEXEC)
+                try:
+                    os.fsync(log)
+                finally:
+                    os.close(log)
+            except FileNotFoundError:
+                raise
+            except OSError as error:
+                why = error.strerror or str(error)
+                raise StoreError("unreadable", f"the session database `{self.path}` cannot be used: {why}") from error
 
     @contextmanager
     def at_once(self) -> Iterator[None]:

@@ -3,6 +3,7 @@
 import base64
 import json
 import os
+import shlex
 import signal
 import subprocess
 from pathlib import Path
@@ -307,3 +308,18 @@ def test_lines_in_need_lines_out(user: User) -> None:
     assert (run.code, run.out, run.err) == (
         2, "", "ebb: `--input-format stream-json` needs `--output-format stream-json`, where questions are put\n",
     )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("goes", "why"),
+    [(">&-", "standard output is closed"), (">/dev/full", "No space left on device")],
+)
+@pytest.mark.parametrize("form", ["stream-json", "claude-stream-json"])
+def test_what_cannot_be_printed_ends_the_run_with_1(user: User, form: str, goes: str, why: str) -> None:
+    flags = ("--input-format", form, "--output-format", form, "-p", "go")
+    line = shlex.join(command("-C", str(user.project), "-m", user.script({"text": "hi"}), *flags))
+    done = subprocess.run(
+        ("/bin/sh", "-c", f"echo nonsense | {line} {goes}"), env=environment(user.home), capture_output=True, text=True,
+        check=False, timeout=60,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (1, f"ebb: the answer could not be written: {why}\n")

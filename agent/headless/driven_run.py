@@ -156,7 +156,7 @@ class DrivenRun:
             self._is_ended = True
             if self._questions:
                 await self._answer_no()
-        except BrokenPipeError:
+        except OSError:  # nobody reads, or nothing takes, what is printed
             self._session.leave_turn()  # a question stays open, for whoever goes on with the session
             raise
         finally:

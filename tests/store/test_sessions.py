@@ -1,5 +1,6 @@
 """The session database, on a real file."""
 
+import os
 import sqlite3
 import stat
 import threading
@@ -65,6 +66,23 @@ def test_the_end_of_a_turn_brings_everything_into_the_database_itself(store: Ses
     store.end_turn(ROW.id)  # who reads meanwhile is neither waited for nor disturbed
     assert reader.execute("select count(*) from messages").fetchall() == [(1,)]
     reader.close()
+
+
+def test_others_may_write_while_the_disk_is_waited_for(
+    store: SessionStore, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced, wait, log = list[bool](), os.fsync, path.with_name(f"{path.name}-wal")
+
+    def fsync(handle: int) -> None:
+        other = sqlite3.connect(path, isolation_level=None, timeout=0)
+        other.execute("begin immediate")
+        other.close()
+        synced.append(os.path.samestat(os.fstat(handle), log.stat()))
+        wait(handle)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    store.end_turn(ROW.id)
+    assert synced == [True]
 
 
 def test_a_transaction_that_fails_leaves_nothing_behind(store: SessionStore) -> None:
