@@ -1,6 +1,7 @@
 """What `ebb -p` is told by flags: how long it may take, where its answer goes, what the model is told."""
 
 import re
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 from tests.fake_provider import FakeProvider, Turn
 from tests.kit.session import call, calls
 from tests.kit.user import User
+from tests.running import command, environment
 from tests.tui.ptys import running
 
 ID = "2f0c7c5e-6a3f-4d6e-9a53-0c7f2b9d1e44"
@@ -123,6 +125,16 @@ def test_a_bad_value_is_one_sentence_and_exit_code_2(user: User, flags: tuple[st
     run = user.ask({"text": "never"}, flags=flags)
     assert (run.code, run.out, run.err.count("\n")) == (2, "", 1)
     assert run.err.startswith(f"ebb: {says}")
+
+
+def test_a_pipe_that_stays_open_and_says_nothing_holds_up_no_run(user: User) -> None:
+    process = subprocess.Popen(
+        command("-C", str(user.project), "-p", "go", "-m", user.script({"text": "Yes."})), stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE, env=environment(user.home),
+    )  # fmt: skip
+    assert process.stdout
+    assert (process.stdout.read(), process.wait(timeout=60)) == (b"Yes.\n", 0)
+    process.communicate()
 
 
 def test_a_system_prompt_that_is_no_text_is_refused(user: User) -> None:
