@@ -46,7 +46,9 @@ class Turns:
             )
             await self.follow(self.session.send(again, (), left, pending_messages))
             problems = self._problems(self.schema)
-        if problems and not self.stop.wish.requested():
+        if problems and self.stop.wish.requested():
+            self.outcome.interrupted()
+        elif problems:
             raise SchemaNotMet(f"the answer does not match the schema: {'; '.join(problems)}")
 
     def _problems(self, schema: Mapping[str, object]) -> list[str]:

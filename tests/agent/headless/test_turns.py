@@ -1,0 +1,22 @@
+"""Turns whose answer must meet a schema."""
+
+from agent.events.session import Event, TurnFinished
+from agent.headless.result import RunOutcome
+from agent.headless.stop import RunStopper
+from agent.headless.turns import Turns
+from agent.providers.wires.scripted import Scripted
+from tests.kit.session import Home
+
+
+async def test_an_answer_that_fits_no_schema_is_none_when_the_run_is_stopped_right_behind_it(home: Home) -> None:
+    outcome, stop = RunOutcome(), RunStopper()
+
+    def show(event: Event) -> None:
+        if isinstance(event, TurnFinished):
+            stop.request("time_limit")
+
+    turns = Turns(
+        await home.session(Scripted.of({"text": "no"}, {"text": "{}"})), outcome, show, stop, {"type": "object"}
+    )
+    await turns.answer("go")
+    assert (outcome.stop_reason, outcome.result, outcome.steps) == ("interrupted", "no", 1)
