@@ -1,6 +1,7 @@
 """The forms in which models write calls into a text: objects, bare or in a fence, and what stands between the tags or
 behind the marks of a family of models. Pure."""
 
+import html
 import json
 import re
 from collections.abc import Iterator, Mapping
@@ -29,6 +30,8 @@ _PARAMETER = regex(
     rf"<{_SPACE}parameter(?:=([\w.-]+)| name=\"([\w.-]+)\")(?: string=\"\w+\")?>\n?(.*?)\n?</{_SPACE}parameter>\s*",
     re.DOTALL,
 )
+_ELEMENT = regex(r"<(?:function|tool|invoke|call|tool_call)\s+name=\"([\w.-]+)\"((?:\s+[\w-]+=\"[^\"<]*\")*)\s*/>\s*")
+_ATTRIBUTE = regex(r"([\w-]+)=\"([^\"<]*)\"")
 _GLM = regex(r"([\w.-]+)\s*(?=<arg_key>)")
 _PAIR = regex(r"<arg_key>\s*([\w.-]+)\s*</arg_key>\s*<arg_value>\n?(.*?)\n?</arg_value>\s*", re.DOTALL)
 _DEEPSEEK = regex(
@@ -64,7 +67,7 @@ _HARMONY = regex(
     r"(?:<\|start\|>assistant)?(?:<\|channel\|>\w+)?\s*to=(?:functions\.)?([\w.-]+)[^{<]*(?:<\|[a-z]+\|>[^{<]*)*"
 )
 _HARMONY_END = regex(r"\s*<\|(?:call|end|return)\|>")
-_STOPS = regex(r"\s*(?:<\|(?:im_end|eot_id|eom_id|endoftext)\|>|</s>)")
+_STOPS = regex(r"\s*(?:```\s*\Z|<\|(?:im_end|eot_id|eom_id|endoftext)\|>|</s>)")
 _MARKED = (
     rf"<(?:{_TAGS})>|\[TOOL_CALLS\]|<\|(?:python_tag|tool_call)\|>|functools\[|<function=|<{_SPACE}invoke name=|"
     r"<｜tool▁calls?▁begin｜>|<\|tool_calls?_(?:section_)?begin\|>|<\|start\|>assistant\s*to=|(?:<\|start\|>assistant)?<\|channel\|>\w+\s*to="
@@ -236,6 +239,7 @@ def _marked(text: str, start: int) -> tuple[list[WrittenCall], int] | None:
     if (tag := _OPEN.match(text, start)) is not None:
         return _closed(
             _functions(text, tag.end())
+            or _elements(text, tag.end())
             or _pairs(text, tag.end())
             or _objects(text, tag.end())
             or _code(text, tag.end()),
@@ -343,6 +347,15 @@ def _functions(text: str, start: int) -> tuple[list[WrittenCall], int] | None:
             return None
         calls += found[0]
         end = found[1]
+    return (calls, end) if calls else None
+
+
+def _elements(text: str, start: int) -> tuple[list[WrittenCall], int] | None:
+    """Tags without an end of their own, with the arguments as attributes."""
+    calls, end = list[WrittenCall](), start
+    while (one := _ELEMENT.match(text, end)) is not None:
+        arguments = {name: html.unescape(value) for name, value in _ATTRIBUTE.findall(one[2])}
+        calls, end = [*calls, WrittenCall(one[1], arguments)], one.end()
     return (calls, end) if calls else None
 
 

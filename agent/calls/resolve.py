@@ -2,8 +2,7 @@
 `call_tool`, and with which arguments. It runs nothing."""
 
 import json
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
 from agent.context.tool_selection import CALL, SEARCH, meant
@@ -165,39 +164,42 @@ def tool_for(call: ToolCall, tools: Mapping[str, Tool]) -> Tool:
 
 
 def _no_such_tool(call: ToolCall, tools: Mapping[str, Tool], offered: Collection[str]) -> str:
-    """What is said of a name that no tool has: those like it that the model was told, or that are held back, or else
-    those that take the same arguments."""
+    """What is said of a name that no tool has: those like it that the model was told, or that are held back, if they
+    could do with these arguments, or else those that take them."""
     known = [each for each, tool in tools.items() if each in offered or isinstance(tool, Deferrable)]
-    name, close = shortened(call.name, LONGEST_NAME), close_names(call.name[:LONGEST_NAME], known)
-    taking = tuple(_taking(call.arguments, {each: tools[each] for each in known}))
-    close = tuple(each for each in close if each in taking) or close or taking
-    if close:
-        return f"{NO_TOOL.format(name)}; did you mean {' or '.join(f'`{each}`' for each in close)}?"
+    name = shortened(call.name, LONGEST_NAME)
+    fits = {each: fit for each in known if (fit := _fit(call.arguments, tools[each])) is not None}
+    close = [
+        each
+        for each in close_names(call.name[:LONGEST_NAME], known)
+        if not call.arguments or each in fits or isinstance(tools[each], Deferrable)
+    ]
+    whole = {each: fit for each, fit in fits.items() if fit[0]}
+    meant = [each for each in close if each in whole] or close
+    meant = meant or [each for each, fit in whole.items() if fit == max(whole.values())]
+    if meant:
+        return f"{NO_TOOL.format(name)}; did you mean {' or '.join(f'`{each}`' for each in meant)}?"
     own = [each for each in known if not isinstance(tools[each], Deferrable) and each not in (SEARCH, CALL)]
     more = f"; `{SEARCH}` finds others" if any(isinstance(tool, Deferrable) for tool in tools.values()) else ""
-    return f"{NO_TOOL.format(name)}; the tools are {', '.join(own)}{more}"
+    runs = "; `bash` runs any command" if "bash" in own and call.arguments else ""
+    return f"{NO_TOOL.format(name)}; the tools are {', '.join(own)}{runs}{more}"
 
 
-def _taking(arguments: Arguments, tools: Mapping[str, Tool]) -> Iterator[str]:
-    """The tools of ours that have all they need in these arguments, under any of their names; of those the ones that
-    need the most, have no use for the least and have the most under their own names."""
+def _fit(arguments: Arguments, tool: Tool) -> tuple[int, int] | None:
+    """How well a tool of ours could do with arguments under any of their names: how many it needs, if all are there,
+    and how many have its own name; None where it has no use for one of them."""
     from agent.calls.argument_aliases import our_arguments  # noqa: PLC0415  # deferred: only a wrong name needs it
 
-    fits = dict[str, tuple[int, int, int]]()
-    for name, tool in tools.items():
-        properties, required = tool.schema.get("properties"), tool.schema.get("required")
-        if (
-            isinstance(tool, Deferrable)
-            or not isinstance(properties, Mapping)
-            or not isinstance(required, list | tuple)
-        ):
-            continue
-        with suppress(ToolError):
-            made = our_arguments(name, "", arguments, tuple(properties), "")
-            if required and set(required) <= made.keys():
-                own = len(arguments.keys() & set(properties))
-                fits[name] = len(required), -len(made.keys() - set(properties)), own
-    yield from (name for name, fit in fits.items() if fit == max(fits.values()))
+    properties, required = tool.schema.get("properties"), tool.schema.get("required")
+    if isinstance(tool, Deferrable) or not isinstance(properties, Mapping) or not isinstance(required, list | tuple):
+        return None
+    try:
+        made = our_arguments(tool.name, "", arguments, tuple(properties), "")
+    except ToolError:
+        return None
+    if not made or not made.keys() <= set(properties):
+        return None
+    return len(required) if set(required) <= made.keys() else 0, len(arguments.keys() & set(properties))
 
 
 def close_names(name: str, names: Iterable[str]) -> tuple[str, ...]:

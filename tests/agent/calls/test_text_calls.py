@@ -84,6 +84,8 @@ INVOKES = (
         (INVOKES, [LS, WC], ""),
         ('{"action": "bash", "action_input": {"command": "ls"}}', [LS], ""),
         ('bash(command="ls")', [LS], ""),
+        (f"{ONE}\n```", [LS], ""),
+        ('<tools>\n  <function name="bash" command="ls"/>\n</tools>\nThis lists.', [LS], "This lists."),
         ('I look.\n```python\nbash(command="ls")\nbash(command=\'wc a\')\n```', [LS, WC], "I look."),
         ('bash({"command": "ls"})', [LS], ""),
         ('```tool_code\nprint(default_api.bash(command="ls"))\n```', [LS], ""),
