@@ -59,6 +59,7 @@ _ARGUMENTS: Mapping[str, Mapping[str, str]] = {
     "bash_output": {"job": _JOB, "wait": "timeout"},
     "bash_kill": {"job": _JOB},
     "ask_user": {"question": "prompt message text", "options": "choices follow_up suggestions"},
+    "task": {"agent": "subagent_type agent_type agent_name subagent"},
     "web_fetch": {"url": "uri link urls"},
     "web_search": {"query": "q search_term search"},
     "final_report": {"report": "result answer text summary"},
@@ -97,6 +98,7 @@ _SEARCH_BLOCK = regex(
 """A block of what is searched and what replaces it: `<<<<<<< SEARCH …`."""
 _SEARCH_BETWEEN = regex(r"(?m)^={5,9}[ \t\r]*$")
 _SEARCH_START = regex(r"(?m)^(?:<{5,9}|-{5,9}) ?SEARCH")
+_SUGGESTED = regex(r"<suggest[^>]*>([^<]*)</suggest>")
 _MILLISECONDS = 1_000
 """Numbers above this are no seconds that a call waits."""
 
@@ -203,7 +205,7 @@ def _edit(made: Values, called: str, root: str) -> None:
         made["old"], made["new"] = found
     if _take(made, "useregex") in (True, "true"):
         raise ToolError("`edit` takes no patterns: give the text itself as `old`, or use sed in bash")
-    key = "edit" if "edit" in made else "edits"
+    key = next((name for name in ("edit", "ReplacementChunks") if name in made), "edits")
     edits = made.get(key)
     edits = _list_in(edits) if isinstance(edits, str) else [edits] if isinstance(edits, dict) else edits
     if not isinstance(edits, list) or not edits:
@@ -252,6 +254,8 @@ def _write(made: Values, called: str, root: str) -> None:
         raise ToolError(
             "`write` replaces all of a file: to add to its end call `edit`, with its last line in `old` and `new`"
         )
+    if isinstance(content := made.get("content"), dict | list) and str(made.get("path")).endswith(".json"):
+        made["content"] = json.dumps(content, indent=2, ensure_ascii=False) + "\n"
 
 
 def _web_fetch(made: Values, called: str, root: str) -> None:
@@ -300,6 +304,8 @@ def _ask_user(made: Values, called: str, root: str) -> None:
         if first.get("multiSelect") is True:
             made["several"] = True
     options = made.get("options")
+    if isinstance(options, str) and (suggested := _SUGGESTED.findall(options)):
+        made["options"] = options = [text.strip() for text in suggested]
     if isinstance(options, list):
         made["options"] = [_label(option) for option in options]
 

@@ -174,7 +174,7 @@ def _no_such_tool(call: ToolCall, tools: Mapping[str, Tool], offered: Collection
         for each in close_names(call.name[:LONGEST_NAME], known)
         if not call.arguments or each in fits or isinstance(tools[each], Deferrable)
     ]
-    whole = {each: fit for each, fit in fits.items() if fit[0]}
+    whole = {each: fit for each, fit in fits.items() if fit[0] > 1 or (fit[0] and fit[1] and each != "read")}
     meant = [each for each in close if each in whole] or close
     meant = meant or [each for each, fit in whole.items() if fit == max(whole.values())]
     if meant:

@@ -13,7 +13,7 @@ _TOOLS: Mapping[str, str] = {
     "list_directory list_dir list_files list repo_browser.open_file repo_browser.print_tree",
     "write": "write_file write_to_file create_file create save_file write_text_file",
     "edit": "edit_file replace search_replace str_replace str_replace_file replace_in_file replace_string_in_file "
-    "multi_edit apply_diff search_and_replace",
+    "multi_edit apply_diff search_and_replace replace_file_content multi_replace_file_content",
     "apply_patch": "patch",
     "grep": "grep_search search_file_content search_files search_in_files grep_files ripgrep rg "
     "repo_browser.search",
@@ -22,6 +22,7 @@ _TOOLS: Mapping[str, str] = {
     "ask_user": "ask_user_question ask_followup_question ask_question request_user_input",
     "bash_output": "get_terminal_output task_output shell_output command_status",
     "bash_kill": "kill_shell kill_bash kill_terminal kill_command task_stop",
+    "task": "agent spawn_agent delegate",
     "web_fetch": "fetch fetch_url fetch_webpage read_web_page",
     "web_search": "google_web_search search_web",
     "edit_notebook": "notebook_edit edit_notebook_file",
@@ -35,6 +36,17 @@ EDITORS = ("strreplaceeditor", "strreplacebasededittool", "texteditor", "develop
 """Tools that do what their `command` says."""
 
 _COMMANDS = {"view": "read", "create": "write", "write": "write", "str_replace": "edit"}
+
+_COMMANDS_FOR = {
+    "rm": "delete_file remove_file delete remove rm unlink",
+    "mv": "rename_file move_file rename move mv",
+    "cp": "copy_file copy cp",
+    "mkdir -p": "create_directory create_folder make_directory create_dir mkdir",
+}
+"""Tools of other agents that do what a command of the shell does, by that command."""
+
+_ENDS = ("attemptcompletion", "finish", "taskcomplete", "taskdone", "complete", "finalanswer", "done")
+"""Tools of other agents that end a turn."""
 
 _PREFIXES = ("functions.", "default_api.", "tools.", "tool.", "function.")
 _TRAIL = regex(r"<\|.*|:\d+\Z", re.DOTALL)
@@ -50,7 +62,10 @@ def by_name(table: Mapping[str, str]) -> Mapping[str, str]:
     return {plain_name(theirs): ours for ours, names in table.items() for theirs in names.split()}
 
 
-_OURS = by_name(_TOOLS)
+_OURS, _PROGRAMS = (
+    by_name(_TOOLS),
+    {plain: command for command, names in _COMMANDS_FOR.items() for plain in map(plain_name, names.split())},
+)
 
 
 def our_tool(name: str, arguments: Arguments, known: Collection[str]) -> str | None:
@@ -64,6 +79,10 @@ def our_tool(name: str, arguments: Arguments, known: Collection[str]) -> str | N
     wanted = plain_name(name)
     if wanted in ("multitooluseparallel", "batch") and any(isinstance(each, list) for each in arguments.values()):
         raise ToolError("no tool calls others: make these calls themselves, several in one reply")
+    if wanted in _ENDS:
+        raise ToolError("no tool ends the work: write your answer as text, without a call")
+    if "bash" in known and (command := _PROGRAMS.get(wanted)) is not None:
+        raise ToolError(f"there is no such tool: run `{command}` with `bash`")
     if wanted in EDITORS:
         return _by_command(arguments, known)
     if wanted in LISTERS and arguments.get("recursive") in (True, "true") and "glob" in known:

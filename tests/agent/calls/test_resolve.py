@@ -55,7 +55,7 @@ def test_a_name_that_no_tool_has_is_answered_with_those_like_it(name: str, probl
         ("modify_function", {"file_path": "a", "search": "b", "replace": "c"}, "`edit`"),
         ("unzip", {"command": "unzip a"}, "`bash`"),
         ("deploy", {"target": "x"}, ""),
-        ("rename", {"path": "a", "new": "b"}, ""),
+        ("lock", {"path": "a"}, ""),
     ],
 )
 def test_a_name_that_is_like_none_is_answered_with_the_tool_that_takes_these_arguments(
