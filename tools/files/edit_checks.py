@@ -39,6 +39,8 @@ def is_level_unclear(before: str, old: str, new: str, step: Callable[[], str]) -
     if deeper is None:
         return False
     unit, opens = len(step()) or 4, opens_block(new.split("\n")[0])
+    if deeper % unit and not len(before) % unit:
+        return True  # it is none of the file's levels
     return level_fit(deeper, unit, opens=opens) >= level_fit(deeper - len(before), unit, opens=opens)
 
 
