@@ -171,6 +171,7 @@ class Presenter:
     @has_panel.setter
     def has_panel(self, wanted: bool) -> None:
         """Whether there is a panel beside the conversation, where the screen is wide enough for one."""
+        self._app.screen_stack[0].set_class(wanted, "beside")
         if wanted and self._panel is None:
             self._panel = SidePanel(id="side")
             self._app.screen_stack[0].mount(self._panel)

@@ -118,6 +118,6 @@ async def test_one_is_stopped_in_its_block_in_the_list_and_by_name() -> None:
         await t.until(lambda: agents.stopped == ["c3", "c1"])
         await t.pilot.press("escape")
         agents.stopped.clear()
-        await t.type("/agents stop explore", shows="2 agents are at work that may be meant")
+        await t.type("/agents stop explore", shows="2 agents match")
         await t.type("/agents stop e1")
         await t.until(lambda: agents.stopped == ["c1"])

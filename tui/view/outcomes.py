@@ -31,7 +31,8 @@ ENDS: Mapping[str, str] = {
 _MOST_NAMED = 6
 """Tools that a search names."""
 FEW, PRINTED, USERS_LINES = 3, 5, 12
-"""Lines that a folded call shows: of a failure, of what a command printed, and of what one of the user did."""
+"""Lines that a folded call shows: of what a tool says of its failure, of what a command printed, and of what one of the
+user did."""
 _LONGEST_SIGN = 3
 """Characters of a line that may be a sign of something, though they are all the same."""
 
@@ -113,7 +114,8 @@ def _divides(line: str) -> bool:
 
 def why_failed(call: "Call | ToolFinished") -> tuple[str, ...]:
     """The lines of a failed call's output that say why: of what a tool says the first ones; of what a command printed
-    the last ones, and before them the line that tells more of an error than they do, with what leads to it."""
+    the last ones; where a line before them tells more of an error than they do, that one with what leads to it, and
+    fewer of the last."""
     said = tuple(line for line in _own_lines(call) if line.strip())
     if not call.program:
         return said[:FEW]
@@ -123,7 +125,7 @@ def why_failed(call: "Call | ToolFinished") -> tuple[str, ...]:
     before, last = said[:-FEW], said[-FEW:]
     told = most_telling(before)
     if weight_of(told) <= max(map(weight_of, last), default=0):
-        return last
+        return said[-PRINTED:]
     at = before.index(told)
     between = ("…",) if at + 1 < len(before) else ()
     return (*before[max(0, at - FEW + 1) : at + 1], *between, *last)

@@ -14,7 +14,14 @@ if TYPE_CHECKING:  # a type only: messages are loaded behind the first paint
 
 
 class TodoLine(Widget):
-    DEFAULT_CSS = "TodoLine { height: 1; padding: 0 1; display: none; }"
+    DEFAULT_CSS = """
+    TodoLine { height: 1; padding: 0 1; display: none; }
+    TodoLine.working { display: block; }
+    .-wide.beside TodoLine { display: none; }
+    """
+
+    SCOPED_CSS = False
+    """Whether the list stands beside the conversation says the screen."""
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
@@ -30,7 +37,7 @@ class TodoLine(Widget):
         summary = summary_of(self._before if items is None else items) if view.busy else ""
         if summary != self._summary:
             self._summary = summary
-            self.display = bool(summary)
+            self.set_class(bool(summary), "working")
             self.refresh()
 
     def render(self) -> Text:
