@@ -15,6 +15,17 @@ Schema: TypeAlias = Mapping[str, object]
 _WHOLE = regex(r"[+-]?\d{1,18}(\.0*)?")
 _NUMBER = regex(r"[+-]?\d{1,18}(\.\d{1,18})?([eE][+-]?\d{1,2})?")
 _FLAGS = {"true": True, "false": False}
+AMOUNTS: Mapping[str, tuple[str, ...]] = {
+    "bash": ("timeout",),
+    "bash_output": ("wait",),
+    "grep": ("context", "limit"),
+    "read": ("offset", "limit"),
+    "read_result": ("offset", "limit"),
+    "recall": ("max_tokens",),
+    "repo_map": ("tokens",),
+    "tool_output_cache": ("offset", "limit"),
+}
+"""What says how much is shown or waited for. Any other number may name a thing whose neighbour is another one."""
 
 
 def coerced(arguments: Arguments, schema: Schema) -> Arguments:
@@ -27,11 +38,14 @@ def coerced(arguments: Arguments, schema: Schema) -> Arguments:
     return found if isinstance(found, Mapping) else arguments
 
 
-def in_bounds(arguments: Arguments, schema: Schema) -> tuple[Arguments, str]:
-    """The arguments with numbers that are beyond their schema's bounds at these, and what is said of that."""
+def in_bounds(tool: str, arguments: Arguments, schema: Schema) -> tuple[Arguments, str]:
+    """The arguments with amounts that are beyond their schema's bounds at these, and what is said of that."""
     properties = schema.get("properties")
     made, said = dict(arguments), list[str]()
-    for name, inner in properties.items() if isinstance(properties, Mapping) else ():
+    for name in AMOUNTS.get(tool, ()):
+        inner = properties.get(name) if isinstance(properties, Mapping) else None
+        if not isinstance(inner, Mapping):
+            continue
         value, least, most = arguments.get(name), inner.get("minimum"), inner.get("maximum")
         if not isinstance(value, int) or isinstance(value, bool):
             continue

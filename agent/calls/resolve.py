@@ -128,9 +128,7 @@ def _arguments_for(tool: Tool, call: ToolCall, root: str) -> tuple[Arguments, st
     properties = tool.schema.get("properties")
     parameters = tuple(properties) if isinstance(properties, Mapping) else ()
     kept, others = left_out(our_arguments(tool.name, call.name, call.arguments, parameters, root), parameters)
-    made, bounded = coerced(kept, tool.schema), ""
-    if tool.effect != "write":  # what is changed is not to be another cell or line
-        made, bounded = in_bounds(made, tool.schema)
+    made, bounded = in_bounds(tool.name, coerced(kept, tool.schema), tool.schema)
     if not others:
         return made, bounded
     names = shortened(", ".join(f"`{name}`" for name in others), LONGEST_NAME)

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from agent.calls.coercion import AMOUNTS
 from agent.calls.policy import Policy, parse_rule
 from agent.calls.resolve import tool_for, understood
 from agent.calls.shell_patch import DONE
@@ -232,6 +233,14 @@ def test_a_number_beyond_what_a_tool_takes_is_the_nearest_that_it_takes(
 ) -> None:
     call = as_run(name, arguments)
     assert (call.arguments, call.note) == (meant, note)
+
+
+def test_amounts_are_arguments_that_their_tools_have() -> None:
+    of_ours = {name: TOOLS[name].schema["properties"] for name in AMOUNTS if name in TOOLS}
+    assert set(AMOUNTS) - set(of_ours) <= {"repo_map", "tool_output_cache"}  # offered at times only
+    for name, properties in of_ours.items():
+        assert isinstance(properties, dict)
+        assert [one for one in AMOUNTS[name] if "minimum" not in properties[one]] == []
 
 
 def test_of_two_names_for_one_argument_ours_holds_and_the_other_is_named() -> None:
