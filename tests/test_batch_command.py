@@ -229,7 +229,7 @@ def test_killed_at_any_moment_and_run_again_each_task_is_done_once(user: User, s
             break
         assert process.returncode == -signal.SIGKILL, err
         kills += 1
-    assert kills > 2
+    assert kills > 1
     assert batch(user, *flags).code == 0
     found = results(user)
     assert Counter(result["id"] for result in found) == Counter(names)
