@@ -149,7 +149,9 @@ def _git_command(words: Sequence[Word]) -> tuple[str, int]:
     if at >= len(words):
         return "git", len(words)
     two = " ".join(("git", *(word.text for word in words[at : at + 2])))
-    return (two, at + 2) if two.count(" ") == 2 and two in ROWS else (f"git {words[at].text}", at + 1)
+    if any(" " in word.text for word in words[at : at + 2]):
+        two = ""  # one word with a blank is no two words
+    return (two, at + 2) if two.count(" ") == 2 and two in ROWS else (f"git {words[at].text.replace(' ', '?')}", at + 1)
 
 
 def _other_git(words: Sequence[Word], start: int, proof: Proof) -> None:

@@ -111,7 +111,8 @@ REFUSED = {
     ],
     "other commands of git": [
         "git push", "git commit -m x", "git config a b", "git branch x", "git checkout a", "git stash",
-        "git st", "git fetch", "git archive HEAD", "git difftool", "git Status", 
+        "git st", "git fetch", "git archive HEAD", "git difftool", "git Status",
+        "git 'stash list'", "git 'stash list' x", "git stash\\ list",
     ],
     "options of git that run, write or read more": [
         "git diff --ext-diff", "git log -p --ext-diff", "git diff --ext-d", "git diff --textconv",
