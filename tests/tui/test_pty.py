@@ -217,10 +217,11 @@ AT_ONCE = (
     "tools.outputs",
     "tools.files.bounded",
     "tools.files.pictures",
+    "tools.files.private_folder",
     "tools.outputs.recall_scope",
 )  # fmt: skip
-"""Besides the widgets: the settings and the reading of their files, their errors, how pictures begin, and how
-dataclasses are made when they are first used."""
+"""Besides the widgets: the settings and the reading of their files, their errors, how pictures begin, how
+folders are kept from others, and how dataclasses are made when they are first used."""
 
 
 def test_nothing_is_loaded_before_the_first_paint_but_what_it_needs(tmp_path: Path) -> None:
