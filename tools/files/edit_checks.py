@@ -41,6 +41,9 @@ def is_level_unclear(before: str, old: str, new: str, step: Callable[[], str]) -
     unit, opens = len(step()) or 4, opens_block(new.split("\n")[0])
     if deeper % unit and not len(before) % unit:
         return True  # it is none of the file's levels
+    moved = [line for line in new.split("\n")[1:] if line.strip() == old.strip() and indent_of(line) != before]
+    if moved and not opens:
+        return True  # the line itself is said to be elsewhere, and nothing says why
     return level_fit(deeper, unit, opens=opens) >= level_fit(deeper - len(before), unit, opens=opens)
 
 
@@ -63,7 +66,7 @@ def odd_indentation(old: str, new: str, text: str, here: str) -> str | None:
         deeper = len(indent_of(below)) - len(indent_of(above))
         if not opens_block(above) or (above, below) in known or (is_flat and deeper == 0):
             continue
-        if step and is_bare and deeper > 0 and deeper != len(step):
+        if step and deeper > 0 and (deeper != len(step) if is_bare else here == old and deeper % len(step)):
             return f"`new` is indented in steps of {deeper} and the file in steps of {len(step)}"
         if deeper <= 0 and not below.strip().startswith(_CLOSERS) and _always_deeper(lines, above.rstrip()[-1]):
             return f"nothing in `new` is indented below {above.strip()!r}"
