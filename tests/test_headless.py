@@ -122,11 +122,12 @@ def test_stream_json_prints_an_event_a_line_and_the_result_last(user: User) -> N
     assert (run.result["files_changed"], (user.project / "a.txt").read_text()) == (["a.txt"], "hi")
 
 
-def test_what_is_piped_in_is_appended_to_the_prompt(user: User) -> None:
+def test_what_is_piped_in_stands_beside_the_prompt(user: User) -> None:
     run = user.ebb(
         "-p", "explain", "-m", user.script({"text": "ok"}), "--output-format", "stream-json", stdin="the log\n"
     )
-    assert run.lines[1]["text"] == "explain\n\nthe log"
+    assert run.lines[1]["text"] == "explain"
+    assert "attached what was piped in (1 line, 8 bytes)" in [line.get("text") for line in run.lines]
 
 
 def test_a_dash_reads_the_prompt_from_stdin(user: User) -> None:

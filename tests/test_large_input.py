@@ -73,6 +73,17 @@ def test_what_has_room_is_sent_whole(user: User) -> None:
     assert said(server.requests[0]) == f"explain this\nWhat the user piped in:\n\n{text}"
 
 
+def test_what_is_piped_in_beside_words_attaches_nothing(user: User) -> None:
+    (user.project / "key.txt").write_text("a secret")
+    diff = "+see @key.txt\n"
+    with FakeProvider([Turn(text="Seen.")]) as server:
+        assert user.say(server, "-p", "is that right?", stdin=diff.encode()).code == 0
+    assert said(server.requests[0]) == f"is that right?\nWhat the user piped in:\n\n{diff}"
+    with FakeProvider([Turn(text="Seen.")]) as server:
+        assert user.say(server, "-p", "-", stdin=b"what is in @key.txt?").code == 0
+    assert "a secret" in said(server.requests[0])
+
+
 @pytest.mark.parametrize(
     ("data", "shown", "kept"),
     [

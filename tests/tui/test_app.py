@@ -592,18 +592,22 @@ async def test_what_was_written_can_be_undone_although_ctrl_z_suspends() -> None
 async def test_what_goes_wrong_beside_a_turn_ends_neither_the_turn_nor_the_program(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    hold, failure = Hold(), StoreFailed("the disk is full", "full")
+    hold, full, damaged = Hold(), StoreFailed("the disk is full", "full"), StoreFailed("it is damaged", "damaged")
 
-    async def fails(*_: object) -> NoReturn:
-        raise failure
+    async def cannot_be_written(*_: object) -> NoReturn:
+        raise full
+
+    async def cannot_be_read(*_: object) -> NoReturn:
+        raise damaged
 
     session = FakeSession([[ToolStarted("1", "bash", {"command": "make"}), hold, DONE]])
-    monkeypatch.setattr(session, "change_mode", fails)
+    monkeypatch.setattr(session, "change_mode", cannot_be_written)
     async with terminal(session) as t:
-        monkeypatch.setattr(t.sessions, "recent", fails)
+        monkeypatch.setattr(t.sessions, "recent", cannot_be_read)
         await t.type("go", shows="make")
         await t.pilot.press("shift+tab", "ctrl+p")
-        await t.until(lambda: t.app.controller.view.blocks.count(Notice(str(failure))) == 2)
+        wanted = [Notice(str(full)), Notice(str(damaged))]
+        await t.until(lambda: all(told in t.app.controller.view.blocks for told in wanted))
         running = [block.status for block in t.app.controller.view.blocks if isinstance(block, Call)]
         assert (running, t.app.controller.view.busy) == (["running"], True)
         hold.event.set()

@@ -49,11 +49,13 @@ def _first_message(options: argparse.Namespace) -> tuple[str, str]:
 
 
 def _whole_prompt(prompt: str, words: Sequence[str]) -> tuple[str, str]:
-    """The prompt with what was piped in, and what of that stands beside it since it is long or no text. Raises
-    `UsageError` when there is nothing to ask."""
+    """The prompt, and what was piped in beside it: a text of somebody else's, perhaps, in which `@PATH` attaches
+    nothing. What is piped in alone, or in the place of `-`, is the prompt. Raises `UsageError` when there is nothing to
+    ask."""
     parts = [*words] if prompt == "-" else [prompt, *words]
     piped = piped_input() if prompt == "-" or has_piped_input() else ""
-    if is_attachment(piped) and (said := _joined(parts)):
+    is_beside = prompt != "-" or is_attachment(piped)
+    if is_beside and piped.strip() and (said := _joined(parts)):
         return said, piped
     whole = _joined([*parts, piped])
     if not whole:

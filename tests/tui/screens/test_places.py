@@ -42,7 +42,7 @@ async def test_the_newest_place_that_is_out_of_view_is_marked_and_one_key_brings
         session = answering()
         async with terminal(session) as t:
             screen = await t.opens("/why needle")
-            assert t.reads("headline") == "Why  `needle` was said in 3 places"
+            assert t.reads("headline") == "Why  needle was said in 3 places"
             assert (screen.query_one(Listing).marked, t.reads("said"), named(t)) == (
                 1, "summarised by sum-2", KEYS,
             )  # fmt: skip
