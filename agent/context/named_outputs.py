@@ -51,17 +51,17 @@ def _names_said(message: Message) -> frozenset[str]:
     """The names in what a message says and calls for; what calls gave back is not said."""
     texts = [message.text]
     if isinstance(message, Assistant):
-        texts += [text for call in message.calls for text in _texts_in(call.arguments)]
+        texts += [text for call in message.calls for text in texts_in(call.arguments)]
     return frozenset().union(*map(names_of, texts))
 
 
-def _texts_in(value: object) -> Iterator[str]:
+def texts_in(value: object) -> Iterator[str]:
     """The texts of an argument."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, Mapping):
         for inner in value.values():
-            yield from _texts_in(inner)
+            yield from texts_in(inner)
     elif isinstance(value, list | tuple):
         for inner in value:
-            yield from _texts_in(inner)
+            yield from texts_in(inner)

@@ -6,7 +6,7 @@ from dataclasses import asdict
 from typing import TextIO
 
 from agent.events.session import AgentActivity
-from agent.headless.json_line import print_json as print_json
+from agent.headless.json_line import print_json
 from agent.headless.progress import Progress
 from agent.headless.result import RunOutcome, RunResult
 from agent.headless.stream_events import RunStarted, Shown

@@ -17,10 +17,11 @@ the view is next rewritten.
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
+from agent.context.named_outputs import texts_in
 from bench.context.recordings import Kind, RecordedCall
 
 Cause: TypeAlias = Literal["cut", "masked", "summarised"]
@@ -44,23 +45,11 @@ def lines_in(text: str) -> set[str]:
     return {line for one in text.split("\n") if len(line := one.strip()) >= LEAST_LINE}
 
 
-def strings_in(value: object) -> Iterator[str]:
-    """The texts of an argument."""
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, Mapping):
-        for inner in value.values():
-            yield from strings_in(inner)
-    elif isinstance(value, list | tuple):
-        for inner in value:
-            yield from strings_in(inner)
-
-
 def used_in(text: str, calls: Iterable[RecordedCall]) -> set[str]:
     """All that is distinctive in a reply."""
     used = names_in(text)
     for call in calls:
-        for argument in strings_in(call.arguments):
+        for argument in texts_in(call.arguments):
             used |= names_in(argument) | lines_in(argument)
     return used
 

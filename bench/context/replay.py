@@ -13,6 +13,7 @@ from typing import Any
 
 from agent.context.budget import ContextBudget
 from agent.context.mask import numbered_outputs
+from agent.context.named_outputs import texts_in
 from agent.context.rent import RewriteOffer, UnitPrices
 from agent.context.settings import CompactionSettings
 from agent.context.summary import without_tags
@@ -26,7 +27,7 @@ from agent.window.rent_paid import Rent
 from bench.context.model import MOST_FETCHED, SUMMARY_TOKENS, BilledModel, outputs_in
 from bench.context.play import TOOLS, USUAL, Habits, Played, by_lateness, open_session, played, think
 from bench.context.recordings import Kind, RecordedCall, Recording
-from bench.context.regrets import Cause, Regret, SeenOutputs, strings_in, used_in
+from bench.context.regrets import Cause, Regret, SeenOutputs, used_in
 from bench.context.workload import TOKENS_PER_BYTE, prose
 from store.blobs import Blobs
 from store.sessions import SessionStore
@@ -113,7 +114,7 @@ class RecordedModel(BilledModel):
         self.at += 1
         for call in step.calls:
             self.seen.add(call, self.at)
-        said = _tokens(step.text) + sum(_tokens(text) for call in step.calls for text in strings_in(call.arguments))
+        said = _tokens(step.text) + sum(_tokens(text) for call in step.calls for text in texts_in(call.arguments))
         calls = step.calls if self.at < len(self.recording.steps) else ()
         self.given = deque(calls)
         parts: list[Text | ToolCall] = [Text(step.text)] if step.text else []
@@ -199,7 +200,7 @@ def shown_in(content: Mapping[str, Any]) -> str:
         text
         for message in content["messages"]
         for block in message["content"]
-        for text in strings_in([block.get("text"), block.get("input"), block.get("content")])
+        for text in texts_in([block.get("text"), block.get("input"), block.get("content")])
     )
 
 

@@ -17,7 +17,7 @@ from agent.headless.batch import Batch, BatchResult
 from agent.headless.batch_journal import BatchJournal, opened_journal
 from agent.headless.batch_tasks import BatchTask, read_tasks
 from agent.headless.batch_worktrees import BatchWorktrees
-from agent.headless.json_output import print_json
+from agent.headless.json_line import print_json
 from agent.sessions import Sessions
 from tools.files.bounded import beginning_of
 from tools.outputs.extent import counted
