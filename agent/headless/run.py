@@ -112,7 +112,7 @@ def _output_for(job: HeadlessJob, out: TextIO, err: TextIO) -> Output:
         told = Progress(err, job.visible, is_verbose=True) if job.is_verbose else None
         if job.format == "stream-json":
             return StreamOutput(out, told)
-        from agent.headless.claude_output import ClaudeOutput  # noqa: PLC0415  # deferred: few programs want it
+        from agent.headless.claude.output import ClaudeOutput  # noqa: PLC0415  # deferred: few programs want it
 
         return ClaudeOutput(out, told, has_schema=job.schema is not None)
     progress = _progress_for(job, err)
@@ -159,7 +159,7 @@ async def _drive(session: Session, job: HeadlessJob, outcome: RunOutcome, output
 
     protocol: InputProtocol = StreamInput()
     if job.format == "claude-stream-json":
-        from agent.headless.claude_input import ClaudeInput  # noqa: PLC0415  # deferred: few programs speak so
+        from agent.headless.claude.input import ClaudeInput  # noqa: PLC0415  # deferred: few programs speak so
 
         protocol = ClaudeInput(str(session.root))
     reader = partial(has_reader, sys.stdout.fileno())

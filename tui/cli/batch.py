@@ -13,10 +13,10 @@ from pathlib import Path
 
 from agent.crash import print_nothing
 from agent.errors import UsageError
-from agent.headless.batch import Batch, BatchResult
-from agent.headless.batch_journal import BatchJournal, opened_journal
-from agent.headless.batch_tasks import BatchTask, read_tasks
-from agent.headless.batch_worktrees import BatchWorktrees
+from agent.headless.batch.batch import Batch, BatchResult
+from agent.headless.batch.journal import BatchJournal, opened_journal
+from agent.headless.batch.tasks import BatchTask, read_tasks
+from agent.headless.batch.worktrees import BatchWorktrees
 from agent.headless.json_line import print_json
 from agent.sessions import Sessions
 from tools.files.bounded import beginning_of

@@ -8,8 +8,8 @@ from functools import partial
 from typing import TYPE_CHECKING, TextIO
 
 from agent.events.session import Event, Noticed, RetryScheduled, ToolStarted
-from agent.headless.batch import BatchProgress
-from agent.headless.batch_task_run import TaskRun
+from agent.headless.batch.batch import BatchProgress
+from agent.headless.batch.task_run import TaskRun
 from tui.text.sanitise import visible_line
 
 if TYPE_CHECKING:  # types only: lines need no rich

@@ -7,7 +7,7 @@ from agent.calls.argument_aliases import our_arguments
 from agent.channel import Answer
 from agent.events.plan import PlanDecision, PlanSubmitted
 from agent.events.session import Decision, PermissionAsked, QuestionAsked
-from agent.headless.claude_messages import OUR_MODES, claude_call
+from agent.headless.claude.messages import OUR_MODES, claude_call
 from agent.headless.input_messages import (
     AnswerGiven,
     ControlRequest,

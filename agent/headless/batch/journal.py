@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from agent.errors import UsageError
-from agent.headless.batch_tasks import BatchTask
+from agent.headless.batch.tasks import BatchTask
 
 _HEAD = {"journal": "ebb batch", "version": 1}
 

@@ -4,7 +4,7 @@ import time
 from typing import TextIO
 
 from agent.events.session import TurnStarted
-from agent.headless.claude_messages import ClaudeMessages
+from agent.headless.claude.messages import ClaudeMessages
 from agent.headless.json_line import print_json
 from agent.headless.progress import Progress
 from agent.headless.result import RunOutcome

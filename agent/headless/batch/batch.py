@@ -16,10 +16,10 @@ from typing import Literal, Protocol, TypeAlias
 
 from agent.errors import AgentError
 from agent.events.session import Event
-from agent.headless.batch_journal import BatchJournal
-from agent.headless.batch_task_run import TaskRun
-from agent.headless.batch_tasks import BatchTask
-from agent.headless.batch_worktrees import BatchWorktrees
+from agent.headless.batch.journal import BatchJournal
+from agent.headless.batch.task_run import TaskRun
+from agent.headless.batch.tasks import BatchTask
+from agent.headless.batch.worktrees import BatchWorktrees
 from agent.headless.stop import interrupted_by_signals
 from agent.sessions import ID_BYTES, Sessions
 from tools.process.git import GitError

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from agent.errors import UsageError
-from agent.headless.batch_tasks import BatchTask
+from agent.headless.batch.tasks import BatchTask
 from tools.process.git import GitError
 from tools.process.git_worktrees import (
     Worktree,

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from agent.errors import UsageError
-from agent.headless.batch_journal import BatchJournal, Begun, opened_journal
-from agent.headless.batch_tasks import BatchTask, read_tasks
+from agent.headless.batch.journal import BatchJournal, Begun, opened_journal
+from agent.headless.batch.tasks import BatchTask, read_tasks
 from tests.running import ROOT
 
 
@@ -108,8 +108,8 @@ def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
 FULL = """
 import json, resource, sys
 from pathlib import Path
-from agent.headless.batch_journal import BatchJournal
-from agent.headless.batch_tasks import read_tasks
+from agent.headless.batch.journal import BatchJournal
+from agent.headless.batch.tasks import read_tasks
 (task,), _ = read_tasks(b'{"prompt": "x"}')
 journal = BatchJournal(Path(sys.argv[1]))
 journal.finish(task, {"id": 1, "exit_code": 0})

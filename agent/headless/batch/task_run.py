@@ -10,7 +10,7 @@ from agent.crash import crashed, secrets_of
 from agent.errors import AgentError, StoreFailed
 from agent.events.session import Event, ReplyFinished
 from agent.headless.answer_schema import read_answer
-from agent.headless.batch_tasks import BatchTask
+from agent.headless.batch.tasks import BatchTask
 from agent.headless.json_output import result_json
 from agent.headless.result import RunOutcome
 from agent.headless.stop import RunStopper, stopped_after
