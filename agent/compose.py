@@ -23,6 +23,7 @@ from agent.channel import Channel
 from agent.checkpoints.checkpoint_thread import CheckpointThread
 from agent.checkpoints.session_checkpoints import SessionCheckpoints, open_project
 from agent.compose_project import (
+    AgentsOnDemand,
     bound_by_skills,
     extensions_of,
     hooks_in,
@@ -30,6 +31,7 @@ from agent.compose_project import (
     servers_of,
     skill_folders,
     trust_in,
+    unknown_tools_of,
 )
 from agent.config.values import Config
 from agent.context.control_calls import PLAN
@@ -74,9 +76,6 @@ from agent.session_settings import (
     tools_for,
     why_unheld,
 )
-from agent.subagents.definitions import AgentDefinition
-from agent.subagents.role import AgentRole, unknown_tools_of, usable_agents, with_agents, with_variables
-from agent.subagents.session_agents import SessionAgents
 from agent.window.deferral import Deferral, specs_of
 from agent.window.env import Env
 from agent.window.prefix_watch import PrefixWatch
@@ -94,8 +93,10 @@ from tools.submit_plan import SubmitPlan
 from tools.task import Task
 from tools.tool_output_cache import unlisted_tools
 
-if TYPE_CHECKING:  # types only: few sessions have hooks, or are told to a collector
+if TYPE_CHECKING:  # types only: few sessions have hooks or agents, or are told to a collector
     from agent.hooks.session_hooks import StartSource
+    from agent.subagents.definitions import AgentDefinition
+    from agent.subagents.role import AgentRole
     from agent.telemetry.export import Telemetry
 
 
@@ -149,7 +150,7 @@ class Composer:
         allowed: Allowed,
         *,
         source: "StartSource | None",
-        role: AgentRole | None = None,
+        role: "AgentRole | None" = None,
     ) -> tuple[Session, Env]:
         """A session, and all that it is made of: each part is made here and is a field of `Env`. What ends with the
         session is put on `closing`. `source`: how it begins; None where it goes on at once after it was closed. `role`:
@@ -162,7 +163,7 @@ class Composer:
         workspace = Workspace(self.root, outputs, sandbox=self._sandbox(outputs, allowed.roots, closing))
         logs = outputs / "language-servers" if self.ephemeral else None
         if role is not None:
-            workspace = with_variables(workspace, role.parent.call_runner.workspace)
+            workspace = role.workspace(workspace)
         languages = role.parent.languages if role is not None else None
         if languages is None:
             languages = SessionLanguages(config, self.root, workspace.sandbox, self.environment, logs)
@@ -182,8 +183,8 @@ class Composer:
         server_tools = ServerTools() if role is None else role.server_tools()
         trust = await trust_in(config, channel, languages) if role is None else None
         extensions = await extensions_of(config, trust)
-        agents = SessionAgents(partial(usable_agents, extensions), config.agents_concurrent, self.compose_agent)
-        tools = with_agents(tools, agents) if role is None else role.tools_of(tools)
+        agents = AgentsOnDemand(extensions, config.agents_concurrent, self.compose_agent)
+        tools = agents.send_with(tools) if role is None else role.tools_of(tools)
         servers = servers_of(config, self.environment, self.root, server_tools, channel, closing, trust)
         finders, spares = (
             bool(servers.entries if servers is not None else server_tools.present),
@@ -305,8 +306,10 @@ class Composer:
         end.push_async_exit(closing.pop_all())  # until here whoever opens it ends what was begun for it
         return session, env
 
-    async def compose_agent(self, definition: AgentDefinition, parent: Env, closing: AsyncExitStack) -> Session:
+    async def compose_agent(self, definition: "AgentDefinition", parent: Env, closing: AsyncExitStack) -> Session:
         """The session of an agent that works for another session. Raises `AgentError`."""
+        from agent.subagents.role import AgentRole  # noqa: PLC0415  # deferred: few sessions send agents off
+
         role = AgentRole(definition, parent)
         row = role.row(self.config)
         if not self.ephemeral:

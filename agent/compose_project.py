@@ -1,10 +1,10 @@
 """The parts of a session that it has only where its user or its project brings something: trust in the project,
-commands and skills, servers, hooks. What nobody brings is not loaded."""
+commands and skills, servers, hooks; and its agents. What nobody brings or sends off is not loaded."""
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AsyncExitStack
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,20 +15,22 @@ from agent.config.options import Mode
 from agent.config.values import Config
 from agent.context.secret_tokens import SecretTokens
 from agent.errors import ConfigError
+from agent.events.subagents import RunningAgent
 from agent.lsp.session_languages import SessionLanguages
 from agent.messages import Message, Usage
 from agent.providers.fallbacks import Connect
 from agent.records.recorder import Recorder
 from agent.window.env import Env
 from agent.window.server_tools import ServerTools
-from tools.base import Workspace
+from tools.base import Result, Tool, Workspace
+from tools.task import BUILT_IN, Task
 
 if TYPE_CHECKING:  # types only: who has servers pays for them
     from agent.extensions.session_extensions import SessionExtensions
     from agent.extensions.session_trust import SessionTrust
     from agent.hooks.session_hooks import SessionHooks, StartSource
     from agent.mcp.running import RunningServers
-    from agent.subagents.hook_judges import Compose
+    from agent.subagents.session_agents import Compose, SessionAgents
     from agent.telemetry.export import Telemetry
 
 
@@ -69,6 +71,59 @@ async def extensions_of(config: Config, trust: "SessionTrust | None") -> "Sessio
     extensions = await asyncio.to_thread(SessionExtensions, config, trust)
     found = (*extensions.skills, *extensions.commands, *extensions.agents, *extensions.problems)
     return extensions if found else None
+
+
+class AgentsOnDemand:
+    """The agents of a session, loaded with the first that is sent off. `parent` is set as soon as it is there."""
+
+    def __init__(self, extensions: "SessionExtensions | None", concurrent: int, compose: "Compose") -> None:
+        self._extensions = extensions
+        self._concurrent = concurrent
+        self._compose = compose
+        self.parent: Env | None = None
+
+    @cached_property
+    def _loaded(self) -> "SessionAgents":
+        from agent.subagents.role import usable_agents  # noqa: PLC0415  # deferred: see above
+        from agent.subagents.session_agents import SessionAgents  # noqa: PLC0415  # deferred: see above
+
+        assert self.parent is not None
+        return SessionAgents(partial(usable_agents, self._extensions), self._concurrent, self._compose, self.parent)
+
+    @property
+    def offered(self) -> Mapping[str, str]:
+        """What each is for, by its name."""
+        if self._extensions is None or not self._extensions.agents:
+            return BUILT_IN
+        from agent.subagents.role import usable_agents  # noqa: PLC0415  # deferred: few users have some
+
+        return {each.name: each.description for each in usable_agents(self._extensions)}
+
+    @property
+    def running(self) -> Sequence[RunningAgent]:
+        return self._loaded.running if "_loaded" in vars(self) else ()
+
+    def stop(self, call: str) -> None:
+        self._loaded.stop(call)
+
+    def watch(self, changed: Callable[[], None] | None) -> None:
+        self._loaded.watch(changed)
+
+    async def _delegate(self, name: str, prompt: str, workspace: Workspace) -> Result:
+        return await self._loaded.delegate(name, prompt, workspace)
+
+    def send_with(self, tools: Sequence[Tool]) -> tuple[Tool, ...]:
+        """The tools of a session, with the one that sends these agents off."""
+        return tuple(Task(self.offered, self._delegate) if isinstance(tool, Task) else tool for tool in tools)
+
+
+def unknown_tools_of(extensions: "SessionExtensions | None", known: Collection[str]) -> tuple[str, ...]:
+    """A line for what the agents of a session name that is no tool."""
+    if extensions is None or not extensions.agents:
+        return ()
+    from agent.subagents.file_definitions import unknown_tools  # noqa: PLC0415  # deferred: as above
+
+    return unknown_tools(extensions.usable_agents(), known)
 
 
 def bound_by_skills(extensions: "SessionExtensions | None", approval: Approval, channel: Channel, root: Path) -> None:

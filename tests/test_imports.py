@@ -26,6 +26,11 @@ SELDOM = (
     "agent.checkpoints.project", "store.checkpoints", "tools.files.patch", "tools.search.files", "tools.search.outputs",
 )  # fmt: skip
 """Parts of our own that a run needs only when something is looked up or looked at."""
+BROUGHT = (
+    "agent.extensions", "agent.hooks", "agent.imports", "agent.lsp", "agent.mcp", "agent.subagents", "tools.code_map",
+    "tools.lsp", "tools.mcp", "tree_sitter", "yaml",
+)  # fmt: skip
+"""What works with things that users and projects bring, and agents that are sent off."""
 SHOW = (
     "import json, sys; from tui.cli.main import main; code = main({!r}); print(json.dumps([code, sorted(sys.modules)]))"
 )
@@ -41,8 +46,8 @@ print(json.dumps([eager, [one.__name__ for one in kinds if inspect.isfunction(va
 """
 
 
-def loaded(arguments: list[str], home: Path, url: str) -> set[str]:
-    """The heavy packages and the seldom used parts that a run has imported by its end."""
+def modules_after(arguments: list[str], home: Path, url: str) -> set[str]:
+    """All that a run has imported by its end."""
     keys = {"ANTHROPIC_API_KEY": "k", "OPENAI_API_KEY": "k"}
     urls = {"ANTHROPIC_BASE_URL": url, "OPENAI_BASE_URL": f"{url}/v1", "OLLAMA_HOST": url}
     done = subprocess.run(
@@ -51,7 +56,12 @@ def loaded(arguments: list[str], home: Path, url: str) -> set[str]:
     )  # fmt: skip
     code, modules = json.loads(done.stdout.splitlines()[-1])
     assert code == 0
-    return {name for name in (*HEAVY, *SELDOM) if name in modules}
+    return {*modules}
+
+
+def loaded(arguments: list[str], home: Path, url: str) -> set[str]:
+    """The heavy packages and the seldom used parts that a run has imported by its end."""
+    return modules_after(arguments, home, url) & {*HEAVY, *SELDOM}
 
 
 @pytest.mark.parametrize(
@@ -75,6 +85,14 @@ def test_a_headless_run_imports_only_what_its_wire_needs(
     with FakeProvider([Turn(text="hi")]) as server:
         found = loaded(["-p", "hi", "-m", model, "--config", setting], tmp_path, server.url)
     assert found == expected
+
+
+def test_where_nobody_brings_anything_only_servers_for_languages_are_looked_for(tmp_path: Path) -> None:
+    (tmp_path / "s.json").write_text('{"reply": [{"text": "hi"}]}')
+    (tmp_path / "project").mkdir()
+    run = ["-p", "hi", "-m", f"scripted/{tmp_path / 's.json'}", "-C", str(tmp_path / "project")]
+    found = {name for name in modules_after(run, tmp_path, "http://127.0.0.1:1") if name.startswith(BROUGHT)}
+    assert found == {"agent.lsp", "agent.lsp.session_languages", "tools.lsp", "tools.lsp.spec"}
 
 
 def test_a_fallback_that_is_not_needed_is_not_imported(tmp_path: Path) -> None:

@@ -14,6 +14,8 @@ async def nobody_to_send(agent: str, prompt: str, workspace: Workspace) -> Resul
     raise ToolError("you are an agent yourself, and agents send off no others: do it with your own tools")
 
 
+BUILT_IN: Mapping[str, str] = {"explore": "read-only search", "review": "read-only judge of code or a diff"}
+"""What the agents are for that come with the program, by their names."""
 MOST_LISTED = 20
 """Agents of which the description says what they are for."""
 

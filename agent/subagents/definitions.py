@@ -5,6 +5,7 @@ from pathlib import Path
 from agent.calls.policy import server_of
 from agent.config.options import Mode
 from tools.lazy import dataclass
+from tools.task import BUILT_IN
 
 READING = ("read", "grep", "glob", "bash", "read_result", "recall")
 """What agents are given that change nothing. Their mode lets `bash` only look."""
@@ -41,9 +42,8 @@ class AgentDefinition:
 
 def built_in() -> tuple[AgentDefinition, ...]:
     """The agents that come with the program."""
-    return (
-        AgentDefinition("explore", "read-only search", _text("explore"), READING, mode="plan"),
-        AgentDefinition("review", "read-only judge of code or a diff", _text("review"), READING, mode="plan"),
+    return tuple(
+        AgentDefinition(name, purpose, _text(name), READING, mode="plan") for name, purpose in BUILT_IN.items()
     )
 
 

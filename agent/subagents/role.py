@@ -2,7 +2,7 @@
 
 import secrets
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import field, replace
 from functools import partial
 from pathlib import Path
@@ -18,14 +18,12 @@ from agent.events.session import Event
 from agent.input.instructions import in_mode
 from agent.subagents.approval import AgentApproval
 from agent.subagents.definitions import HAND_BACK, AgentDefinition, built_in
-from agent.subagents.session_agents import SessionAgents
 from agent.window.env import Env
 from agent.window.server_tools import ServerTools
 from agent.window.turn_limits import TurnLimits
 from store.session_rows import SessionRow
 from tools.base import Tool, Workspace
 from tools.lazy import dataclass
-from tools.task import Task
 
 if TYPE_CHECKING:  # types only: who brings some pays for them
     from agent.calls.tool_hooks import ToolHooks
@@ -65,6 +63,13 @@ class AgentRole:
         of, definition = self.parent.call_runner.approval, self.definition
         return AgentApproval(of, definition.mode, (str(outputs),), definition.name, self.id, self.parent.emit)
 
+    def workspace(self, own: Workspace) -> Workspace:
+        """`own`, whose commands have the variables of those of its session."""
+        of, sandbox = self.parent.call_runner.workspace, own.sandbox
+        if sandbox is not None and of.sandbox is not None:
+            sandbox = replace(sandbox, variables=of.sandbox.variables)
+        return replace(own, sandbox=sandbox, variables=of.variables)
+
     @property
     def guard(self) -> Guard:
         """Files that it changes are kept for the turn of its session."""
@@ -86,14 +91,6 @@ class AgentRole:
         return TurnLimits(config.agents_max_turns)
 
 
-def with_variables(workspace: Workspace, of: Workspace) -> Workspace:
-    """The workspace of an agent, whose commands have the variables of those of its session."""
-    sandbox = workspace.sandbox
-    if sandbox is not None and of.sandbox is not None:
-        sandbox = replace(sandbox, variables=of.sandbox.variables)
-    return replace(workspace, sandbox=sandbox, variables=of.variables)
-
-
 def model_of(said: str | None, usual: str) -> str:
     """PROVIDER/NAME for what a definition says. A word alone, such as `haiku`, is the newest model of the usual one's
     provider that is called so, or else the usual one."""
@@ -102,20 +99,6 @@ def model_of(said: str | None, usual: str) -> str:
     from agent.providers.choices import model_called  # noqa: PLC0415  # deferred: few definitions name a model
 
     return model_called(said, usual) or usual
-
-
-def with_agents(tools: Sequence[Tool], agents: SessionAgents) -> tuple[Tool, ...]:
-    """The tools of a session, with the one that sends off its agents."""
-    return tuple(agents.tool if isinstance(tool, Task) else tool for tool in tools)
-
-
-def unknown_tools_of(extensions: "SessionExtensions | None", known: Collection[str]) -> tuple[str, ...]:
-    """A line for what the agents of a session name that is no tool."""
-    if extensions is None or not extensions.agents:
-        return ()
-    from agent.subagents.file_definitions import unknown_tools  # noqa: PLC0415  # deferred: as above
-
-    return unknown_tools(extensions.usable_agents(), known)
 
 
 def usable_agents(extensions: "SessionExtensions | None") -> tuple[AgentDefinition, ...]:

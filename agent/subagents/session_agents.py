@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, aclosing
 from dataclasses import field, replace
 from pathlib import Path
@@ -30,7 +30,7 @@ from agent.window.env import Env
 from tools.base import Result, ToolError, Workspace
 from tools.lazy import dataclass
 from tools.outputs.extent import listed
-from tools.task import MOST_LISTED, Task
+from tools.task import MOST_LISTED
 
 MOST_AT_ONCE = 10
 UNTOLD = (TextDelta, ReasoningDelta, CallDelta, ToolProgress, ContextMeasured)
@@ -54,25 +54,18 @@ class _Sent:
 
 
 class SessionAgents:
-    """They work for the session whose `Env` is `parent`, which is set as soon as it is there."""
+    """They work for the session whose `Env` is `parent`."""
 
-    def __init__(self, definitions: Callable[[], Sequence[AgentDefinition]], concurrent: int, compose: Compose) -> None:
+    def __init__(
+        self, definitions: Callable[[], Sequence[AgentDefinition]], concurrent: int, compose: Compose, parent: Env
+    ) -> None:
         """`definitions`: those that may be sent off now."""
         self._definitions = definitions
         self._compose = compose
         self._places = asyncio.Semaphore(max(1, min(concurrent, MOST_AT_ONCE)))
         self._sent: dict[str, _Sent] = {}
         self._watcher: Callable[[], None] | None = None
-        self.parent: Env | None = None
-
-    @property
-    def tool(self) -> Task:
-        """What the model sends them off with."""
-        return Task(self.offered, self.delegate)
-
-    @property
-    def offered(self) -> Mapping[str, str]:
-        return {each.name: each.description for each in self._definitions()}
+        self._parent = parent
 
     @property
     def running(self) -> Sequence[RunningAgent]:
@@ -98,7 +91,6 @@ class SessionAgents:
 
     async def delegate(self, name: str, prompt: str, workspace: Workspace) -> Result:
         """What the agent hands back. Raises `ToolError` where it cannot be sent off."""
-        assert self.parent is not None
         definitions = {definition.name: definition for definition in self._definitions()}
         if name not in definitions:
             raise ToolError(f"there is no agent `{name[:80]}`; there are {listed(list(definitions), MOST_LISTED)}")
@@ -111,11 +103,11 @@ class SessionAgents:
                 if await sent.wish.race(self._place(closing)) is None:
                     raise ToolError("the user stopped the agent before it began: ask before you send it off again")
                 try:
-                    session = await self._compose(definitions[name], self.parent, closing)
+                    session = await self._compose(definitions[name], self._parent, closing)
                 except AgentError as error:
                     raise ToolError(f"the agent could not be sent off: {error}") from error
                 closing.push_async_callback(session.close)
-                done = await self._work(session, sent, self.parent)
+                done = await self._work(session, sent, self._parent)
         finally:
             self._sent.pop(call, None)
             self._changed()
