@@ -95,6 +95,7 @@ class Sessions:
         self._extra_tools = tuple(extra_tools)
         self._thread: StoreThread | None = None
         self._opened: SessionStore | None = None
+        self._opening = asyncio.Lock()
         self._envs: dict[str, Env] = {}
         """What the sessions that are open are made of, by their ids."""
         self._secrets = SecretTokens(environment)
@@ -112,13 +113,14 @@ class Sessions:
         self._secrets.learn_all(environment)
 
     async def _store(self) -> tuple[StoreThread, SessionStore]:
-        if self._thread is None or self._opened is None:
-            self._thread = StoreThread(lambda: open_store(self.config, ephemeral=self._ephemeral))
-            self._opened = await self._thread.open()
-            if self._opened.told and not self._interactive:
-                print(f"ebb: {self._opened.told}", file=sys.stderr)
-                self._opened.told = ""
-        return self._thread, self._opened
+        async with self._opening:
+            if self._thread is None or self._opened is None:
+                self._thread = StoreThread(lambda: open_store(self.config, ephemeral=self._ephemeral))
+                self._opened = await self._thread.open()
+                if self._opened.told and not self._interactive:
+                    print(f"ebb: {self._opened.told}", file=sys.stderr)
+                    self._opened.told = ""
+            return self._thread, self._opened
 
     async def open(
         self,

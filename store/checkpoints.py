@@ -22,6 +22,7 @@ else:
 
 from store.errors import StoreError, explained, translated
 from store.open_databases import OpenDatabase, is_open_here, opening
+from store.write_ahead import synchronise, use_log
 
 FRAME = 1 << 18
 """Bytes of files that are compressed together."""
@@ -74,6 +75,7 @@ class CheckpointStore:
 
     def __init__(self, path: Path, *, busy_timeout: float = 10.0) -> None:
         self.path = path
+        self._patience = busy_timeout
         with explained(path.parent):
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             path.parent.chmod(0o700)
@@ -93,8 +95,7 @@ class CheckpointStore:
 
     def _prepare(self) -> None:
         self._db.execute("pragma auto_vacuum = incremental")
-        self._db.execute("pragma journal_mode = wal")
-        self._db.execute("pragma synchronous = normal")
+        use_log(self._db, self._patience)
         ((version,),) = self._db.execute("pragma user_version").fetchall()
         if version > VERSION:
             raise StoreError("newer", f"`{self.path}` was written by a newer version of the program")
@@ -119,20 +120,16 @@ class CheckpointStore:
             yield
             return
         with self._translated():
-            if durable:
-                self._db.execute("pragma synchronous = full")
+            self._db.execute("begin immediate")
             try:
-                self._db.execute("begin immediate")
-                try:
-                    yield
-                    self._db.execute("commit")
-                except BaseException:
-                    with suppress(sqlite3.Error):
-                        self._db.execute("rollback")
-                    raise
-            finally:
-                if durable:
-                    self._db.execute("pragma synchronous = normal")
+                yield
+                self._db.execute("commit")
+            except BaseException:
+                with suppress(sqlite3.Error):
+                    self._db.execute("rollback")
+                raise
+        if durable:
+            synchronise(self.path)
 
     # Bytes
 

@@ -1,6 +1,5 @@
 """Sessions on disk. The store knows rows and texts, not what they mean."""
 
-import os
 import sqlite3
 import time
 from collections.abc import Iterable, Iterator, Sequence
@@ -31,6 +30,7 @@ from store.session_rows import (
     insert_view,
     remove_views,
 )
+from store.write_ahead import synchronise, use_log
 
 IS_LISTED = """exists (
     select 1 from messages where session = s.id and position >= case when s.draft then coalesce(s.forked, 0) else 0 end
@@ -58,7 +58,7 @@ def _hand_over(db: sqlite3.Connection, session: str) -> None:
 class SessionStore:
     """The session database. Every method raises `StoreError`; all are called from one thread, which opened it.
 
-    Inside a turn commits survive a killed process (`synchronous` NORMAL); `end_turn` survives a loss of power.
+    Inside a turn commits survive a killed process; `end_turn` survives a loss of power.
     """
 
     def __init__(self, path: Path | str, *, blobs: Blobs | None = None, busy_timeout: float = 5.0) -> None:
@@ -101,8 +101,7 @@ class SessionStore:
                 "newer", f"the session database `{self.path}` was made by a newer version; update this program"
             )
         if not self.is_read_only:
-            self._use_log()
-            self._db.execute("pragma synchronous = normal")
+            use_log(self._db, self._patience / 1000)
         self._db.execute("pragma foreign_keys = on")
         if version < len(MIGRATIONS):
             if version and isinstance(self.path, Path) and not self.is_read_only:
@@ -110,20 +109,6 @@ class SessionStore:
             self._migrate()
         if self.is_read_only:
             self._db.execute("pragma query_only = on")
-
-    def _use_log(self) -> None:
-        """Has readers and a writer at once. Network file systems refuse that and answer with the mode that stays; the
-        rollback journal works there."""
-        end = time.monotonic() + self._patience / 1000
-        while True:
-            try:
-                self._db.execute("pragma journal_mode = wal")
-                return
-            except sqlite3.OperationalError as error:
-                # Of a new database, SQLite does not wait for others that do the same.
-                if error.sqlite_errorname != "SQLITE_BUSY" or time.monotonic() > end:
-                    raise
-                time.sleep(0.005)
 
     def _migrate(self) -> None:
         with self.transaction():
@@ -218,28 +203,13 @@ class SessionStore:
         """Makes everything written so far survive a loss of power. Others may write while the disk is waited for."""
         with self.transaction():
             self._db.execute("update sessions set updated = ? where id = ?", (time.time(), session))
-        self._sync_log()
+        if isinstance(self.path, Path):
+            synchronise(self.path)
         with suppress(StoreError), self.at_once(), translated(self.path):
             # Into the database itself, as far as nobody else reads now; the rest later. The second has little left to
             # do, since it keeps others from writing.
             self._db.execute("pragma wal_checkpoint(passive)").fetchall()
             self._db.execute("pragma wal_checkpoint(truncate)").fetchall()
-
-    def _sync_log(self) -> None:
-        """Waits until the log is on the disk, as SQLite itself does only while it keeps others from writing. A log that
-        is gone was brought into the database, which was synchronised then."""
-        with suppress(FileNotFoundError):
-            try:
-                log = os.open(f"{self.path}-wal", os.O_RDONLY | os.O_CLOEXEC)
-                try:
-                    os.fsync(log)
-                finally:
-                    os.close(log)
-            except FileNotFoundError:
-                raise
-            except OSError as error:
-                why = error.strerror or str(error)
-                raise StoreError("unreadable", f"the session database `{self.path}` cannot be used: {why}") from error
 
     @contextmanager
     def at_once(self) -> Iterator[None]:

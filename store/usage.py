@@ -1,6 +1,8 @@
 """What requests took: of one session a few at a time, and of all sessions in sums."""
 
+import json
 from collections.abc import Iterator, Mapping
+from itertools import starmap
 from typing import Literal, NamedTuple, TypeAlias
 
 from store.session_rows import UsageRow
@@ -50,20 +52,14 @@ class UsageStore:
 
     def requests(self, session: str) -> Iterator[UsageRow]:
         """What each request of a session took, oldest first."""
-        last = 0
-        while True:
+        ids = [id for (id,) in self._store.query("select id from usage where session = ? order by id", session)]
+        for start in range(0, len(ids), PAGE):
             rows = self._store.query(
-                "select id, model, purpose, input, cache_read, cache_write, output, cost, created from usage "
-                "where session = ? and id > ? order by id limit ?",
-                session,
-                last,
-                PAGE,
+                "select model, purpose, input, cache_read, cache_write, output, cost, created from usage "
+                "where id in (select value from json_each(?)) order by id",
+                json.dumps(ids[start : start + PAGE]),
             )
-            for row in rows:
-                yield UsageRow(*row[1:])
-            if len(rows) < PAGE:
-                return
-            last = rows[-1][0]
+            yield from starmap(UsageRow, rows)
 
     def sums(self, by: UsageKey, since: float | None = None, project: str | None = None) -> tuple[UsageSum, ...]:
         """The requests since a moment, in Unix seconds, and of a folder or of all, grouped, in the order of the keys;

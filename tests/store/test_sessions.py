@@ -1,6 +1,5 @@
 """The session database, on a real file."""
 
-import os
 import sqlite3
 import stat
 import threading
@@ -53,38 +52,6 @@ def test_what_is_written_is_read_back_by_another_connection(path: Path) -> None:
     again.close()
 
 
-def test_the_end_of_a_turn_brings_everything_into_the_database_itself(store: SessionStore, path: Path) -> None:
-    store.write(ROW.id, [message(0)])
-    log = path.with_name(f"{path.name}-wal")
-    assert log.stat().st_size > 0
-    store.end_turn(ROW.id)
-    assert log.stat().st_size == 0
-    reader = sqlite3.connect(path, isolation_level=None)
-    reader.execute("begin")
-    reader.execute("select count(*) from messages").fetchall()
-    store.write(ROW.id, [message(1)])
-    store.end_turn(ROW.id)  # who reads meanwhile is neither waited for nor disturbed
-    assert reader.execute("select count(*) from messages").fetchall() == [(1,)]
-    reader.close()
-
-
-def test_others_may_write_while_the_disk_is_waited_for(
-    store: SessionStore, path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    synced, wait, log = list[bool](), os.fsync, path.with_name(f"{path.name}-wal")
-
-    def fsync(handle: int) -> None:
-        other = sqlite3.connect(path, isolation_level=None, timeout=0)
-        other.execute("begin immediate")
-        other.close()
-        synced.append(os.path.samestat(os.fstat(handle), log.stat()))
-        wait(handle)
-
-    monkeypatch.setattr(os, "fsync", fsync)
-    store.end_turn(ROW.id)
-    assert synced == [True]
-
-
 def test_a_transaction_that_fails_leaves_nothing_behind(store: SessionStore) -> None:
     store.write(ROW.id, [message(0)])
     with pytest.raises(StoreError, match="was changed by another program"):
@@ -119,12 +86,6 @@ def test_a_prefix_is_taken_literally(store: SessionStore) -> None:
     assert [row.id for row in store.matching("aa11")] == [ROW.id]
     assert store.matching("%") == ()
     assert store.matching("aa11", project="/other") == ()
-
-
-def test_ending_a_turn_returns_to_the_quick_kind_of_commit(store: SessionStore) -> None:
-    store.end_turn(ROW.id)
-    assert store._db.execute("pragma synchronous").fetchone() == (1,)
-    assert (store.session(ROW.id) or ROW).updated > ROW.updated
 
 
 def test_only_the_user_can_read_the_database(path: Path) -> None:

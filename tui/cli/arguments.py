@@ -9,7 +9,7 @@ from contextlib import suppress
 from contextvars import ContextVar
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from agent.errors import EXIT_CODES, UsageError
 
@@ -80,11 +80,33 @@ class CliArguments(argparse.ArgumentParser):
             raise ParserMade(self)
         return super().parse_known_args(args, namespace)
 
+    def error(self, message: str) -> NoReturn:
+        """Says what is wrong in a line, and ends with 2: all the flags above it would hide it."""
+        from tui.text.sanitise import visible_line  # noqa: PLC0415  # deferred: few command lines are wrong
+
+        self.exit(2, f"ebb: {visible_line(message)}; `{self.prog} --help` lists what there is\n")
+
     def _print_message(self, message: str, file: "SupportsWrite[str] | None" = None) -> None:
         if file is not None and file is sys.stdout:
             file.write(message)  # argparse itself would say nothing, and exit with 0
         else:
             super()._print_message(message, file)
+
+
+def whole_number(word: str) -> int:
+    """What a flag is given as a number. Whether it can be that large or small is said with the setting it is for."""
+    try:
+        return int(word)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"it is `{word}`, but must be a whole number") from error
+
+
+def decimal_number(word: str) -> float:
+    """As `whole_number`."""
+    try:
+        return float(word)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"it is `{word}`, but must be a number") from error
 
 
 def parser_made_by(command: Callable[[Sequence[str]], object], arguments: Sequence[str]) -> argparse.ArgumentParser:
@@ -154,8 +176,10 @@ def make_parser() -> argparse.ArgumentParser:
     asks = "who is asked what may run, with `--input-format claude-stream-json`: `stdio`, that program"
     headless.add_argument("--permission-prompt-tool", choices=("stdio",), help=asks)
     headless.add_argument("--output-schema", metavar="FILE", help="JSON Schema that the answer must meet")
-    headless.add_argument("--max-turns", type=int, metavar="N", help="requests the run may make")
-    headless.add_argument("--max-cost", type=float, metavar="USD", help="dollars after which no request is made")
+    headless.add_argument("--max-turns", type=whole_number, metavar="N", help="requests the run may make")
+    headless.add_argument(
+        "--max-cost", type=decimal_number, metavar="USD", help="dollars after which no request is made"
+    )
     headless.add_argument("--max-time", metavar="SECONDS", help="seconds after which the run is stopped")
     headless.add_argument("--output-last-message", metavar="FILE", help="write the answer there, too")
     headless.add_argument("--session-id", metavar="UUID", help="the id that the new session is to have")
@@ -215,7 +239,7 @@ def parsed(
 
 def add_common(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-m", "--model", metavar="PROVIDER/NAME", help="anthropic/…, openai/…, openai-chat/…, ollama/…")
-    parser.add_argument("--context-window", type=int, metavar="N", help="tokens of the model's window")
+    parser.add_argument("--context-window", type=whole_number, metavar="N", help="tokens of the model's window")
     parser.add_argument("-C", "--cd", metavar="DIR", default=".", help="work in this folder")
     parser.add_argument("--config", action="append", metavar="KEY=VALUE", default=[], help="set one configuration key")
     parser.add_argument("--debug", action="store_true", help="show where an error comes from")

@@ -21,7 +21,7 @@ from agent.headless.json_line import print_json
 from agent.sessions import Sessions
 from tools.files.bounded import beginning_of
 from tools.outputs.extent import counted
-from tui.cli.arguments import parsed, parser_of, read_settings, sessions_of, told_settings
+from tui.cli.arguments import decimal_number, parsed, parser_of, read_settings, sessions_of, told_settings, whole_number
 from tui.cli.batch_progress import progress_on
 from tui.cli.headless import seconds
 from tui.text.sanitise import visible, visible_line
@@ -51,8 +51,8 @@ def run(arguments: Sequence[str]) -> int:
     parser.add_argument("-o", "--output", metavar="FILE", help=results)
     parser.add_argument("-j", "--jobs", type=_jobs, default=JOBS, metavar="N", help=f"tasks at a time ({JOBS})")
     total = "dollars of all tasks after which no request is made"
-    parser.add_argument("--max-cost", type=float, metavar="USD", help=total)
-    parser.add_argument("--max-turns", type=int, metavar="N", help="requests that each task may make")
+    parser.add_argument("--max-cost", type=decimal_number, metavar="USD", help=total)
+    parser.add_argument("--max-turns", type=whole_number, metavar="N", help="requests that each task may make")
     parser.add_argument("--max-time", metavar="SECONDS", help="seconds after which a task is stopped")
     apart = "do each task in a git work tree of its own; its changes are a branch and a diff in the result"
     parser.add_argument("--worktree", action="store_true", help=apart)
@@ -94,7 +94,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _jobs(word: str) -> int:
-    number = int(word)
+    number = whole_number(word)
     if not 0 < number <= MOST_JOBS:
         raise argparse.ArgumentTypeError(f"it must be a number from 1 to {MOST_JOBS}")
     return number

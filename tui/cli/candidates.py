@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
-from tui.cli.arguments import SUBCOMMANDS, first_word, verbs
+from tui.cli.arguments import SUBCOMMANDS, first_word, verbs, whole_number
 
 Known = Callable[[], Iterable[tuple[str, str]]]
 """Names with what they are, looked up only when they are asked for."""
@@ -111,7 +111,7 @@ def _takes_value(action: Action) -> bool:
 def _value(action: Action, sources: Sources) -> Completion:
     if action.choices is not None:
         return Completion(tuple((str(choice), "") for choice in action.choices))
-    if action.type is int:
+    if action.type is whole_number:
         return Completion()
     named = action.metavar if isinstance(action.metavar, str) else action.dest
     match named:

@@ -39,7 +39,7 @@ from tools.mcp.spec import ServerSpec
 from tools.outputs.extent import counted
 from tools.secrets.redaction import redacted
 from tui.cli import mcp_serve
-from tui.cli.arguments import add_common, agrees, first_word, parsed, parser_of, read_settings
+from tui.cli.arguments import add_common, agrees, first_word, parsed, parser_of, read_settings, whole_number
 from tui.text.sanitise import visible, visible_line
 
 LINES = 50
@@ -302,7 +302,9 @@ class Browser(ClientHandlers):
 def _logs(arguments: Sequence[str]) -> int:
     parser = _parser("logs", "The end of what a server printed on its error output, and of what it had to say.")
     parser.add_argument("name", metavar="SERVER", help="as `ebb mcp list` names it")
-    parser.add_argument("-n", "--lines", type=int, default=LINES, metavar="N", help=f"how many; {LINES} at first")
+    parser.add_argument(
+        "-n", "--lines", type=whole_number, default=LINES, metavar="N", help=f"how many; {LINES} at first"
+    )
     options = parser.parse_args(arguments)
     if options.lines < 1:
         parser.error("ask for at least one line")

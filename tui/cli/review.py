@@ -16,7 +16,7 @@ from agent.headless.run import HeadlessJob
 from agent.headless.run import run as run_job
 from tools.files.bounded import beginning_of
 from tools.process.git import SETTINGS, GitError, program_outside, run_git, without_filters
-from tui.cli.arguments import open_sessions, parsed, parser_of, read_settings
+from tui.cli.arguments import decimal_number, open_sessions, parsed, parser_of, read_settings, whole_number
 from tui.cli.headless import seconds
 from tui.text.sanitise import visible
 
@@ -50,8 +50,8 @@ def run(arguments: Sequence[str]) -> int:
     parser.add_argument("--fail-on", choices=(*SEVERITIES, "never"), default="never", help=fails)
     parser.add_argument("--from", dest="answer", metavar="FILE", help="ask no model: take this answer, `-` from stdin")
     parser.add_argument("--schema", action="store_true", help="print the JSON Schema of the answer and end")
-    parser.add_argument("--max-turns", type=int, metavar="N", help="requests the review may make")
-    parser.add_argument("--max-cost", type=float, metavar="USD", help="dollars after which no request is made")
+    parser.add_argument("--max-turns", type=whole_number, metavar="N", help="requests the review may make")
+    parser.add_argument("--max-cost", type=decimal_number, metavar="USD", help="dollars after which no request is made")
     parser.add_argument("--max-time", metavar="SECONDS", help="seconds after which it is stopped")
     options = parsed(parser, arguments, "the review as JSON")
     if options.schema:

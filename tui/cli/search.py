@@ -15,7 +15,7 @@ from tools.base import ToolError
 from tools.outputs.recalled import Memory, RecalledItem, RecallQuery
 from tools.outputs.stored import KeptContent
 from tools.read_result import part_of
-from tui.cli.arguments import open_sessions, parsed, parser_of
+from tui.cli.arguments import open_sessions, parsed, parser_of, whole_number
 from tui.text.sanitise import visible, visible_line
 
 MOST = 20
@@ -26,7 +26,9 @@ def search(arguments: Sequence[str]) -> int:
     parser = parser_of("sessions search", "Searches what stored sessions said, saw and did.")
     parser.add_argument("query", nargs="+", help="words; several between quotation marks stand in that order")
     parser.add_argument("--all", action="store_true", help="the sessions of all projects")
-    parser.add_argument("--limit", type=int, default=MOST, metavar="N", help=f"how many are shown, {MOST} at first")
+    parser.add_argument(
+        "--limit", type=whole_number, default=MOST, metavar="N", help=f"how many are shown, {MOST} at first"
+    )
     options = parsed(parser, arguments, "JSON lines")
     if not " ".join(options.query).strip() or options.limit < 1:
         parser.error("write some words to search for, and a limit above 0")

@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 
 from agent.errors import UsageError
-from tui.cli.arguments import make_parser, parser_of, read_settings, with_resume
+from tui.cli.arguments import make_parser, parser_of, read_settings, whole_number, with_resume
 
 
 def run(arguments: Sequence[str]) -> int:
     """Serves the terminal until Ctrl-C; the exit code. Raises `UsageError`."""
     parser = parser_of("serve", "The terminal in a browser on this machine. Other options are those of `ebb`.")
-    parser.add_argument("--port", type=int, default=0, help="any free one without it")
+    parser.add_argument("--port", type=whole_number, default=0, help="any free one without it")
     options, others = parser.parse_known_args(arguments)
     read_settings(make_parser().parse_args(with_resume(others)))  # told here, not in every browser
     try:

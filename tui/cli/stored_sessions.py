@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from agent.headless.json_line import print_json
 from agent.records.session_lookup import SessionInfo
-from tui.cli.arguments import first_word, open_sessions, parsed, parser_of
+from tui.cli.arguments import first_word, open_sessions, parsed, parser_of, whole_number
 from tui.text.sanitise import visible, visible_line
 
 MOST_LISTED = 100
@@ -29,7 +29,7 @@ def run(arguments: Sequence[str]) -> int:
     tagged = "for list: only sessions with this tag; given twice, with both"
     parser.add_argument("--tag", action="append", default=[], metavar="TAG", help=tagged)
     most = f"for list: how many, the newest; {MOST_LISTED} without it"
-    parser.add_argument("--limit", type=int, default=MOST_LISTED, metavar="N", help=most)
+    parser.add_argument("--limit", type=whole_number, default=MOST_LISTED, metavar="N", help=most)
     options = parsed(parser, arguments, "JSON lines")
     if options.limit < 1:
         parser.error("write a limit above 0")

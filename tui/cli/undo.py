@@ -12,7 +12,7 @@ from agent.checkpoints.undo_points import PointKind, UndoPoint, chosen_point
 from agent.errors import RestoreFailed, UsageError
 from agent.headless.json_line import print_json
 from tools.outputs.extent import counted
-from tui.cli.arguments import parsed, parser_of, told_settings
+from tui.cli.arguments import parsed, parser_of, told_settings, whole_number
 from tui.text.sanitise import visible_line
 
 NOT_COVERED = (
@@ -24,7 +24,7 @@ NOT_COVERED = (
 def undo(arguments: Sequence[str]) -> int:
     """`ebb undo`; 0 when files are as they were before, or nothing was asked to change."""
     parser = parser_of("undo", "Takes back what the agent changed in the files of this folder.", NOT_COVERED)
-    parser.add_argument("id", nargs="?", type=int, help="a point of `--list`; the last turn without it")
+    parser.add_argument("id", nargs="?", type=whole_number, help="a point of `--list`; the last turn without it")
     parser.add_argument("--list", action="store_true", help="the points that there are, the newest first")
     parser.add_argument("--redo", action="store_true", help="take back what was taken back last")
     parser.add_argument("--dry-run", action="store_true", help="say what would be done, and change nothing")

@@ -8,7 +8,7 @@ import json
 import os
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -34,35 +34,38 @@ class BatchJournal:
 
     def __init__(self, output: Path) -> None:
         self.output, self.path = output, output.with_name(f"{output.name}.journal")
-        self._lock, self._writes = self._locked(), threading.Lock()
-        try:
-            begun, torn = self._read(self.path)
-            if begun and {name: begun[0].get(name) for name in _HEAD} != _HEAD:
-                raise UsageError(f"`{self.path}` is no journal of a batch; give another file with `--output`")
-            found, end = self._read(output) if output.exists() else ([], 0)
-            if found and not begun:
+        self._writes = threading.Lock()
+        with ExitStack() as closing:
+            self._lock = self._locked()
+            closing.callback(os.close, self._lock)
+            try:
+                begun, torn = self._read_begun()
+                found, end = self._read(output) if output.exists() else ([], 0)
+                if found and not begun:
+                    raise UsageError(
+                        f"`{output}` is there already, and no batch wrote it; remove it, or give another file with "
+                        "`--output`"
+                    )
+                self.results: dict[str, Mapping[str, Any]] = {str(result["id"]): result for result in found}
+                """Of the tasks that are done, by their ids."""
+                self.begun: dict[str, Begun] = {
+                    row["begun"]: Begun(row["task"], row["session"]) for row in begun if "begun" in row
+                }
+                """Those and what was begun besides, by their ids."""
+            except KeyError as error:
                 raise UsageError(
-                    f"`{output}` is there already, and no batch wrote it; remove it, or give another file with "
-                    "`--output`"
-                )
-            self.results: dict[str, Mapping[str, Any]] = {str(result["id"]): result for result in found}
-            """Of the tasks that are done, by their ids."""
-            self.begun: dict[str, Begun] = {
-                row["begun"]: Begun(row["task"], row["session"]) for row in begun if "begun" in row
-            }
-            """Those and what was begun besides, by their ids."""
+                    f"`{output}` or its journal holds a line without {error}; give another file"
+                ) from error
             self.stopped: set[str] = {id for row in begun for id in row.get("stopped", ())}
             """Those of it that were interrupted: the last reply in their sessions may be half of one."""
-            self._results, self._journal = _appended(output, end), _appended(self.path, torn)
+            self._results = _appended(output, end)
+            closing.callback(os.close, self._results)
+            self._journal = _appended(self.path, torn)
+            closing.callback(os.close, self._journal)
             if not begun:
                 _write(self._journal, _HEAD)
             _sync_folder(output.parent)
-        except KeyError as error:
-            os.close(self._lock)
-            raise UsageError(f"`{output}` or its journal holds a line without {error}; give another file") from error
-        except BaseException:
-            os.close(self._lock)
-            raise
+            closing.pop_all()
 
     def begin(self, task: BatchTask, session: str) -> None:
         """The task is about to begin, in a session of this id."""
@@ -115,6 +118,13 @@ class BatchJournal:
             ) from error
         return descriptor
 
+    def _read_begun(self) -> tuple[list[dict[str, Any]], int]:
+        """As `_read`, of the journal."""
+        begun, torn = self._read(self.path)
+        if begun and {name: begun[0].get(name) for name in _HEAD} != _HEAD:
+            raise UsageError(f"`{self.path}` is no journal of a batch; give another file with `--output`")
+        return begun, torn
+
     @staticmethod
     def _read(path: Path) -> tuple[list[dict[str, Any]], int]:
         """The lines of a file, and where the last whole one ends: behind it stands what a kill has cut."""
@@ -149,7 +159,11 @@ def opened_journal(output: Path) -> Iterator[BatchJournal]:
 def _appended(path: Path, end: int) -> int:
     """A file that is written behind a place; what stands there goes."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
-    os.ftruncate(descriptor, end)
+    try:
+        os.ftruncate(descriptor, end)
+    except OSError:
+        os.close(descriptor)
+        raise
     return descriptor
 
 

@@ -1,6 +1,8 @@
 """What of a batch is on the disk: read back whole after any cut, and never another program's."""
 
+import errno
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -103,6 +105,22 @@ def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
         opened_journal(tmp_path / "none/out.jsonl"),
     ):
         pass
+
+
+def test_a_place_that_fails_while_it_is_opened_keeps_no_file_open(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(handle: int) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    before = len(os.listdir("/proc/self/fd"))
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "fsync", fail)
+        with pytest.raises(UsageError, match=r"cannot write `.*out.jsonl`: Input/output error"):
+            written(tmp_path / "out.jsonl")
+    assert len(os.listdir("/proc/self/fd")) == before
+    with opened_journal(written(tmp_path / "out.jsonl")) as journal:
+        assert len(journal.begun) == 3
 
 
 FULL = """
