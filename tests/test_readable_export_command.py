@@ -1,12 +1,13 @@
 """`ebb sessions export` in forms to be read, as a user runs it."""
 
 import json
+import re
 import stat
 from pathlib import Path
 
 import pytest
 
-from tests.kit.session import bash, calls
+from tests.kit.session import bash, call, calls
 from tests.kit.user import User
 
 KEY = "correct-horse-7-battery"
@@ -45,6 +46,29 @@ def test_a_session_is_written_into_a_file_or_to_standard_output(user: User, tmp_
         "session": session, "title": "go", "messages": 4, "told": "", "format": "md", "file": str(tmp_path / "a.md"),
     }  # fmt: skip
     assert KEY in (tmp_path / "a.md").read_text()
+
+
+def test_what_agents_did_stands_in_the_page_and_is_linked_from_their_calls(user: User) -> None:
+    (user.project / "notes.txt").write_text(f"the word is {KEY}\n")
+    sent = [call("task", agent="explore", prompt=f"look {place} <i>") for place in ("here", "there")]
+    asked = {"text": "I ask.", **calls(*sent)}
+    read = calls(call("read", path="notes.txt"))
+    run = user.ask(asked, read, {"text": "It is **there**."}, {"text": "Nothing."}, {"text": "Found."})
+    assert run.code == 0, run.err
+    session = str(run.result["session"])
+    env = {"DEPLOY_TOKEN": KEY}
+    page = user.ebb("sessions", "export", session, "--format", "html", env=env).out
+    places = re.findall(r'<details class="agent" id="(agent-[0-9a-f]{12})"><summary><b>Agent explore</b>', page)
+    links = re.findall(r'What it did: <a href="#(agent-[0-9a-f]{12})">explore</a>', page)
+    assert (len(set(places)), sorted(links)) == (2, sorted(places))
+    first, second = page.split('<details class="agent"')[1:]
+    assert (KEY in page, "look here &lt;i&gt;" in first, "look there &lt;i&gt;" in second) == (False, True, True)
+    ids = re.findall(r'id="([^"]*)"', page)
+    assert len(ids) == len(set(ids))
+    told = json.loads(user.ebb("sessions", "export", session, "--format", "json", env=env).out)
+    said = [(one["agent"], one["messages"][0]["parts"][0]["text"]) for one in told["agents"]]
+    assert said == [("explore", "look here <i>"), ("explore", "look there <i>")]
+    assert [f"agent-{one['session']['id']}" for one in told["agents"]] == places
 
 
 def test_a_file_that_is_there_stays_and_what_cannot_be_meant_is_said(user: User, tmp_path: Path) -> None:

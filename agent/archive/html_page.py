@@ -14,7 +14,7 @@ from pathlib import Path
 
 from markdown_it import MarkdownIt
 
-from agent.archive.spoken import LONGEST_OUTPUT, Hide, SessionAbout, Spoken, cost_told, shown_text
+from agent.archive.spoken import LONGEST_OUTPUT, AgentTalk, Hide, SessionAbout, Spoken, cost_told, shown_text, spoken
 from agent.archive.timeline_svg import TimelineColumn, timeline_legend, timeline_svg, timeline_totals
 from agent.messages import Assistant, Image, Note, Reasoning, Text, ToolCall, ToolOutput, User
 from agent.records.usage import Rewrite
@@ -34,7 +34,12 @@ _TELLING = ("command", "path", "file_path", "pattern", "query", "url", "descript
 
 
 def html_head(
-    about: SessionAbout, columns: Sequence[TimelineColumn], rewrites: Sequence[Rewrite], limit: int | None, hide: Hide
+    about: SessionAbout,
+    columns: Sequence[TimelineColumn],
+    rewrites: Sequence[Rewrite],
+    limit: int | None,
+    hide: Hide,
+    agents: Sequence[AgentTalk] = (),
 ) -> str:
     title = _shown(" ".join(about.title.split()) or "A session", hide)
     rows = [("session", f"<code>{_shown(about.id, hide)}</code>"), ("model", _shown(about.model, hide))]
@@ -44,6 +49,7 @@ def html_head(
     rows += [("messages", f"{about.messages:,}"), ("cost", cost_told(about.cost))]
     tags = "".join(f'<span class="tag">#{_shown(tag, hide)}</span>' for tag in about.tags)
     rows += [("tags", tags)] if tags else []
+    rows += [("agents", ", ".join(_link_to(agent, hide) for agent in agents))] if agents else []
     told = "".join(f"<dt>{name}</dt><dd>{value}</dd>" for name, value in rows if value)
     style = Path(__file__).with_name("html_page.css").read_text("utf-8")
     return (
@@ -64,20 +70,31 @@ def html_end(hidden: bool) -> str:
     return f"</main>\n<footer>{told}</footer>\n</body></html>\n"
 
 
-def html_message(one: Spoken, hide: Hide) -> str:
-    """Nothing where a message only brings outputs of calls."""
-    message, position = one.entry.message, one.entry.position
+def html_agent(agent: AgentTalk, hide: Hide) -> Iterator[str]:
+    """What an agent did, folded, to which its call leads."""
+    many = f'<span class="status">{counted(agent.about.messages, "message")}</span>'
+    told = escape(_line_of(agent.prompt, hide))
+    line = f"<b>Agent {_shown(agent.name, hide)}</b> <code>{told}</code>{many}"
+    yield f'<details class="agent" id="{_place_of(agent)}"><summary>{line}</summary>\n'
+    for one in spoken(agent.entries()):
+        yield html_message(one, hide, place=f"{_place_of(agent)}-")
+    yield "</details>\n"
+
+
+def html_message(one: Spoken, hide: Hide, agents: Sequence[AgentTalk] = (), place: str = "") -> str:
+    """Nothing where a message only brings outputs of calls. `place`: how its address in the page begins."""
+    message, position = one.entry.message, f"{place}m{one.entry.position}"
     match message:
         case User():
             pieces, who, kind = [*_of_user(message, one.outputs, hide)], "You", "you"
         case Assistant():
-            pieces, who, kind = [*_of_model(message, one.outputs, hide)], "Model", "model"
+            pieces, who, kind = [*_of_model(message, one.outputs, hide, agents)], "Model", "model"
     if not pieces:
         return ""
     at = "" if one.entry.at is None else f" · {_moment(one.entry.at)}"
     model = f" · {_shown(message.model, hide)}" if isinstance(message, Assistant) and message.model else ""
-    head = f'<header><a href="#m{position}">{who}</a>{model}{at}</header>'
-    return f'<article class="{kind}" id="m{position}">{head}\n{"".join(pieces)}</article>\n'
+    head = f'<header><a href="#{position}">{who}</a>{model}{at}</header>'
+    return f'<article class="{kind}" id="{position}">{head}\n{"".join(pieces)}</article>\n'
 
 
 def _of_user(message: User, outputs: Mapping[str, ToolOutput], hide: Hide) -> Iterator[str]:
@@ -96,7 +113,9 @@ def _of_user(message: User, outputs: Mapping[str, ToolOutput], hide: Hide) -> It
                 pass
 
 
-def _of_model(message: Assistant, outputs: Mapping[str, ToolOutput], hide: Hide) -> Iterator[str]:
+def _of_model(
+    message: Assistant, outputs: Mapping[str, ToolOutput], hide: Hide, agents: Sequence[AgentTalk]
+) -> Iterator[str]:
     for part in message.parts:
         match part:
             case Text(text=text) if text.strip():
@@ -104,21 +123,35 @@ def _of_model(message: Assistant, outputs: Mapping[str, ToolOutput], hide: Hide)
             case Reasoning(text=text) if text.strip():
                 yield _folded("thought", "Thought", _block(text, hide))
             case ToolCall():
-                yield _call(part, outputs.get(part.id), hide)
+                yield _call(part, outputs.get(part.id), hide, agents)
             case _:
                 pass
 
 
-def _call(call: ToolCall, output: ToolOutput | None, hide: Hide) -> str:
+def _call(call: ToolCall, output: ToolOutput | None, hide: Hide, agents: Sequence[AgentTalk]) -> str:
     arguments = dict(output.edited) if output is not None and output.edited is not None else dict(call.arguments)
     command = arguments.get("command")
     asked = command if isinstance(command, str) else json.dumps(arguments, ensure_ascii=False, indent=2, default=str)
     about = next((value for name in _TELLING if isinstance(value := arguments.get(name), str) and value.strip()), "")
-    # What is cut is hidden first: a half of a key would not be told.
-    told = " ".join(shown_text(hide(about[:LONGEST_OUTPUT])).split())[:MOST_TOLD]
+    told = _line_of(about, hide)
     status = _status(output) if output is not None else '<span class="status interrupted">no output</span>'
     line = f"<b>{_shown(call.name, hide)}</b> {f'<code>{escape(told)}</code>' if told else ''}{status}"
-    return _folded("call", line, _block(asked, hide) + (_output(output, hide) if output is not None else ""))
+    sent = next((agent for agent in agents if agent.was_sent_by(call, output)), None)
+    more = f'<p class="more">What it did: {_link_to(sent, hide)}</p>' if sent is not None else ""
+    return _folded("call", line, _block(asked, hide) + (_output(output, hide) if output is not None else "") + more)
+
+
+def _line_of(text: str, hide: Hide) -> str:
+    """The beginning of a text in a line. What is cut is hidden first: a half of a key would not be told."""
+    return " ".join(shown_text(hide(text[:LONGEST_OUTPUT])).split())[:MOST_TOLD]
+
+
+def _place_of(agent: AgentTalk) -> str:
+    return f"agent-{re.sub('[^0-9a-f-]', '', agent.about.id)}"
+
+
+def _link_to(agent: AgentTalk, hide: Hide) -> str:
+    return f'<a href="#{_place_of(agent)}">{_shown(agent.name, hide)}</a>'
 
 
 def _output(output: ToolOutput, hide: Hide) -> str:
@@ -200,8 +233,11 @@ def html_pieces(
     hide: Hide,
     *,
     hidden: bool,
+    agents: Sequence[AgentTalk] = (),
 ) -> Iterator[str]:
-    yield html_head(about, columns, rewrites, limit, hide)
+    yield html_head(about, columns, rewrites, limit, hide, agents)
     for one in said:
-        yield html_message(one, hide)
+        yield html_message(one, hide, agents)
+    for agent in agents:
+        yield from html_agent(agent, hide)
     yield html_end(hidden)

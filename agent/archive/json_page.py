@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict
 
-from agent.archive.spoken import Entry, Hide, SessionAbout
+from agent.archive.spoken import AgentTalk, Entry, Hide, SessionAbout
 from agent.messages import (
     Assistant,
     AssistantPart,
@@ -29,13 +29,20 @@ def json_pieces(
     requests: Iterable[RequestUsage],
     rewrites: Iterable[Rewrite],
     hide: Hide,
+    agents: Iterable[AgentTalk] = (),
 ) -> Iterator[str]:
     head = _line({"format": "ebbtide-session", "version": VERSION, "session": hide.value(asdict(about))})
     yield head.removesuffix("}")
     yield from _list("messages", (hide.value(_entry(entry)) for entry in entries))
     yield from _list("requests", (_request(one) for one in requests))
     yield from _list("rewrites", (hide.value(asdict(one)) for one in rewrites))
-    yield "}\n"
+    yield ',\n"agents":['
+    for number, agent in enumerate(agents):
+        head = _line({"agent": hide.value(agent.name), "session": hide.value(asdict(agent.about))})
+        yield f"{',' if number else ''}\n{head.removesuffix('}')}"
+        yield from _list("messages", (hide.value(_entry(entry)) for entry in agent.entries()))
+        yield "}"
+    yield "]}\n"
 
 
 def _list(name: str, values: Iterable[object]) -> Iterator[str]:

@@ -2,22 +2,23 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal, TypeAlias, get_args
 
 from agent.archive.json_page import json_pieces
 from agent.archive.markdown import markdown_head, markdown_message
 from agent.archive.session_page import listed_info
-from agent.archive.spoken import Entry, Hide, SessionAbout, cost_told, spoken
+from agent.archive.spoken import AgentTalk, Entry, Hide, SessionAbout, cost_told, spoken
 from agent.config.values import Config
 from agent.errors import StoreFailed
-from agent.messages import Message
+from agent.messages import Message, User
 from agent.records.damage import readable
 from agent.records.images import brought_in
 from agent.records.rows import decode_mark
 from agent.records.session_lookup import find_session, project_of
 from agent.records.store_access import opened_store
 from agent.records.usage import RequestUsage, Rewrite, asked_of, rewrite_of
-from store.catalogue import Catalogue
+from store.catalogue import Catalogue, ListedRow
 from store.sessions import SessionStore
 from store.usage import UsageStore
 
@@ -39,6 +40,8 @@ class ReadableSession:
     rewrites: Sequence[Rewrite] = ()
     limit: int | None = None
     """Tokens that a request may take, where that is known."""
+    agents: Sequence[AgentTalk] = ()
+    """Those that it has sent off, the oldest first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +68,7 @@ def readable_pieces(
     hide, about = Hide(environment), session.about
     match form:
         case "json":
-            yield from json_pieces(about, session.entries(), session.requests(), session.rewrites, hide)
+            yield from json_pieces(about, session.entries(), session.requests(), session.rewrites, hide, session.agents)
         case "md":
             cost = cost_told(about.cost)
             yield markdown_head(about.title, (f"session {about.id}", f"model {about.model}", f"cost {cost}"), hide)
@@ -78,7 +81,9 @@ def readable_pieces(
             columns = timeline_columns(session.requests(), session.request_count)
             said = spoken(session.entries())
             hidden = environment is not None
-            yield from html_pieces(about, said, columns, session.rewrites, session.limit, hide, hidden=hidden)
+            yield from html_pieces(
+                about, said, columns, session.rewrites, session.limit, hide, hidden=hidden, agents=session.agents
+            )
 
 
 def export_readable(
@@ -95,22 +100,36 @@ def export_readable(
         if listed is None:
             raise StoreFailed(f"session `{row.id}` was deleted meanwhile", "missing")
         info, told = listed_info(listed), list[str]()
-        about = SessionAbout(
-            info.id, info.title, info.model, info.project, info.messages, info.cost, listed.session.created,
-            info.updated_at, info.tags,
-        )  # fmt: skip
+        sent = sorted(Catalogue(store).owned((info.id,)), key=lambda each: each.session.created)
         usage = UsageStore(store)
         session = ReadableSession(
-            about,
+            _about(listed),
             lambda: _entries(store, info.id, info.messages, told, pictures=form == "html"),
             lambda: map(asked_of, usage.requests(info.id)),
             usage.count(info.id),
             tuple(map(rewrite_of, store.rewrites(info.id))),
             _limit(store, info.id),
+            tuple(_agent(store, each, told, pictures=form == "html") for each in sent),
         )
         for piece in readable_pieces(form, session, environment):
             write(piece)
         return Written(info.id, info.title, info.messages, "; ".join(dict.fromkeys(told)))
+
+
+def _about(listed: ListedRow) -> SessionAbout:
+    info = listed_info(listed)
+    return SessionAbout(
+        info.id, info.title, info.model, info.project, info.messages, info.cost, listed.session.created,
+        info.updated_at, info.tags,
+    )  # fmt: skip
+
+
+def _agent(store: SessionStore, listed: ListedRow, told: list[str], *, pictures: bool) -> AgentTalk:
+    about = _about(listed)
+    first = next(iter(_entries(store, about.id, min(1, about.messages), [], pictures=False)), None)
+    prompt = first.message.text if first is not None and isinstance(first.message, User) else ""
+    entries = partial(_entries, store, about.id, about.messages, told, pictures=pictures)
+    return AgentTalk(listed.session.agent or "", about, prompt, entries)
 
 
 def _entries(store: SessionStore, id: str, count: int, told: list[str], *, pictures: bool) -> Iterator[Entry]:

@@ -2,10 +2,10 @@
 secrets. Pure."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from agent.messages import Assistant, Message, ToolOutput, User
+from agent.messages import Assistant, Message, ToolCall, ToolOutput, User
 from tools.lazy import regex
 from tools.outputs.plain_text import plain
 from tools.secrets.key_formats import SECRET_NAME
@@ -44,6 +44,21 @@ class Entry:
     message: Message
     at: float | None = None
     """When it was written down, in Unix seconds, where that is known."""
+
+
+@dataclass(frozen=True, slots=True)
+class AgentTalk:
+    """The session of an agent that the session has sent off."""
+
+    name: str
+    about: SessionAbout
+    prompt: str
+    entries: Callable[[], Iterable[Entry]]
+
+    def was_sent_by(self, call: ToolCall, output: ToolOutput | None) -> bool:
+        """Whether it was this call: its output refers to what the agent saw, or it has the same prompt."""
+        is_named = output is not None and f"/{self.about.id}/" in output.text
+        return call.name == "task" and (is_named or call.arguments.get("prompt") == self.prompt)
 
 
 @dataclass(frozen=True, slots=True)
