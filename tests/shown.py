@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, assert_never
 
 from agent.messages import Assistant, Message
 from tests.fake_frames import Call, Json, WireName
@@ -63,6 +63,8 @@ def _outputs(wire: WireName, body: Json) -> Iterator[tuple[str, str]]:
             for message in body["messages"]:
                 if message["role"] == "tool":
                     yield message.get("tool_call_id") or message["tool_name"], _text(message.get("content", ""))
+        case _:
+            assert_never(wire)
 
 
 def _text(content: Any) -> str:

@@ -146,10 +146,12 @@ async def _adapter(
             from agent.providers.wires.served_window import with_served_window  # noqa: PLC0415  # deferred: as above
 
             facts = await with_served_window(endpoint, facts)
-        case _:
+        case "ollama":
             from agent.providers.wires.ollama import ADAPTER, live_facts  # noqa: PLC0415  # deferred: one adapter a run
 
             facts = await live_facts(endpoint, facts)
+        case _:
+            raise AssertionError(f"{name} has no adapter")
     return WireProvider(ADAPTER, facts, window(facts), endpoint, wire, secrets)
 
 

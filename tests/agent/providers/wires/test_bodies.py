@@ -37,7 +37,7 @@ from tests.agent.providers.wires.cases import ADAPTERS, PIXEL, WINDOW, Adapter, 
 from tests.fake_provider import FakeProvider, Turn
 from tests.strict_api import Rules, refusal
 
-ANTHROPIC, RESPONSES, CHAT, OLLAMA = ADAPTERS
+ANTHROPIC, RESPONSES, CHAT, OLLAMA, *_ = ADAPTERS
 BUDGET = ModelFacts("anthropic", "claude-sonnet-4-5", 200_000, 64_000, thinking="budget")
 
 
