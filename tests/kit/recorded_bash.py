@@ -30,6 +30,67 @@ _PIECES = (
     "\x01", "\0", "\x7f", ",", "..", ":", "@", "^", "+", "%", "-exec", "2", "10", "\\'", '\\"', "''", '""',
     "\\;", "\\ ",
 )  # fmt: skip
+_MORE_PIECES = (
+    *_PIECES,
+    "$'\\x20'",
+    "\\\n\\\n",
+    "{}",
+    "[!a]",
+    "[^a]",
+    "[[:alpha:]]",
+    "@(a|b)",
+    "!!",
+    '$"a"',
+    "$[1]",
+    "<>",
+    "&>",
+    "|&",
+    "<<-E\n",
+    "\nE",
+    "-- ",
+    "'\\''",
+    '"\'"',
+    "\t\n",
+    "\x0b",
+    "\x0c",
+    " \\",
+    "\\\\",
+    "$_",
+    "$*",
+    "$@",
+    "$#",
+    "$?",
+    "${#x}",
+    "~+",
+    "~root",
+    "a=~",
+    "PATH=.:",
+    "--x=~/",
+    "0<a",
+    "1>&2 ",
+    "3<&0",
+    "{fd}>x",
+    "((",
+    "))",
+    "[[ a ]]",
+    " ]",
+    " -a ",
+    " -o ",
+    "%n",
+    "-v x",
+    "select",
+    "until ",
+    "esac",
+    "case",
+    "in",
+    " then ",
+    "&&\n",
+    "||\n",
+    "#\n",
+    "\u2028",
+    "\ufeff",
+)
+_BUILD_LINES = Path(__file__).parents[1] / "tools" / "commands" / "build_lines.txt"
 _STARTS = (
     "ls ", "cat ", "grep x ", "rg x ", "echo ", "printf %s ", "git log ", "git status ", "find . ", "sed -n 1p ",
     "head -n 5 ", "wc -l ", "sort ", "test -f ", "cut -f1 ", "awk '{print $1}' ", "cat a | ", "ls && ", "ls; ",
@@ -51,6 +112,26 @@ def lines(seed: int, count: int) -> Iterator[str]:
         pieces = chance.choices(_PIECES, k=chance.randint(0, 7))
         glue = chance.choice(("", "", " "))
         yield (chance.choice(_STARTS) + glue.join(pieces) + chance.choice(_ENDS))
+
+
+def changed_build_lines(seed: int, count: int) -> Iterator[str]:
+    """Lines of real build scripts with one to three changes each: something left out, or something put in that shells
+    treat in a special way."""
+    chance = random.Random(seed)
+    # `command` and `[[` cannot be replaced by functions that write down what they are given
+    real = [line for line in _BUILD_LINES.read_text().splitlines() if "command" not in line and "[[" not in line]
+    made = 0
+    while made < count:
+        line = chance.choice(real)
+        for _ in range(chance.choice((1, 1, 1, 2, 3))):
+            at = chance.randint(0, len(line))
+            if chance.random() < 0.15 and len(line) > 2:
+                line = line[:at] + line[at + chance.randint(1, 3) :]
+            else:
+                line = line[:at] + chance.choice(_MORE_PIECES) + line[at:]
+        if "command" not in line and "[[" not in line:
+            made += 1
+            yield line
 
 
 class RecordedBash:

@@ -2,20 +2,21 @@
 but literal words, joined. It runs nothing and decides nothing."""
 
 import re
-from functools import cache, lru_cache
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from tools.bash_tree import tree_of
 from tools.lazy import dataclass, regex
 
 if TYPE_CHECKING:
-    from tree_sitter import Node, Parser
+    from tree_sitter import Node
 
 LONGEST = 10_000
 """Characters of a line, beyond which nobody reads on."""
 MOST_NODES = 500
-"""Pieces of a line, beyond which nobody reads on: a millisecond is over."""
+"""Pieces of a line, beyond which nobody reads on: a millisecond is over. In a long line they are fewer."""
 _MOST_HEREDOCS = 8
-_LONG, _MOST_WORDS = 2_000, 40
+_LONG, _MOST_WORDS, _MOST_NODES_IN_LONG = 2_000, 40, 240
 """Of a line longer than this nothing is proved where it holds more words: to look at what each names takes long."""
 DEEPEST = 20
 """Substitutions inside substitutions, beyond which nobody reads on."""
@@ -31,7 +32,7 @@ _SUBSTITUTIONS = {"command_substitution", "process_substitution"}
 _QUIET = re.compile(
     r"<<-?[ \t]*(?P<q>['\"]?)(?P<end>[\w.-]{1,40})(?P=q)(?P<behind>[^\n]{0,200})\n"
     r"(?s:.*?)(?:\n[ \t]*(?P=end)(?=\n|\Z)|\Z)"
-    r"|'[^']*+'|\"(?:[^\"\\$`]|\\.)*+\"|(?<![^\s;])#[^\n]*+"
+    r"|'[^']*+'|\"(?:[^\"\\$`]|\\.)*+\"|(?<![^\s;])#[^\n]*+|(?P<sign>\\[\\\"'#<])"
 )
 """Texts and comments, which are one piece however long they are."""
 _PIECE_SIGNS = ";|&<>()$`{}=\n\"'\\\\"
@@ -41,7 +42,7 @@ _BETWEEN_WORDS = re.compile(rb"(?:\\\n)*[ \t](?:[ \t]|\\\n)*")
 _ASIDE = rb"(?:[ \t\n]|\\\n|(?<![^\s;|&])(?<!\\\n)#[^\n]*+)*+"
 _BETWEEN_COMMANDS = re.compile(_ASIDE + rb"(?P<joint>&&|\|\||\|&|\||;)?" + _ASIDE)
 """Blanks and comments, and one sign that joins."""
-_JOINT_BEFORE = re.compile(rb"(\|\||\|&|\||&&|&|;|\n|[({`])\s*\Z")
+_JOINTS = (b"||", b"|&", b"|", b"&&", b"&", b";", b"(", b"{", b"`")
 _BRACKETS = regex(r"\[(?P<two>\[)?[ \t]+(?P<words>[^#\n]*[^#\n\\ \t])[ \t]+\](?(two)\])")
 _OF_TWO = frozenset(("-eq", "-ne", "-lt", "-le", "-gt", "-ge", "=~"))
 """What evaluates what stands beside it, or matches it, between two brackets, and does not in `test`."""
@@ -49,7 +50,7 @@ _BARE = regex(r"[\w./:=,+%@^!{}*?\[\]#~-]*(?:\\[^\n][\w./:=,+%@^!{}*?\[\]#~-]*)*
 _SIMPLE = regex(r"[\w./:=,+%@*?-]+")
 """Nothing of it means anything to the shell but that it may be a pattern."""
 _LITERAL = regex(r"[\w./,:+%@=-]+")
-_PLAIN_WORDS = re.compile(rb"[A-Za-z0-9_./,+%@-]+(?: [A-Za-z0-9_./,+%@-]+)*")
+_PLAIN_WORDS = re.compile(rb"[A-Za-z0-9_./,+%@\x80-\xff-]+(?: [A-Za-z0-9_./,+%@\x80-\xff-]+)*")
 _ESCAPE = regex(
     r"\\(?:x(?P<hex>[0-9a-fA-F]{1,2})|u(?P<u>[0-9a-fA-F]{1,4})|U(?P<U>[0-9a-fA-F]{1,8})|(?P<oct>[0-7]{1,3})"
     r"|c(?P<control>.)|(?P<one>.))",
@@ -149,10 +150,10 @@ def read(text: str) -> CommandLine:
         source = text.encode()
     except UnicodeEncodeError:
         return CommandLine((), "it holds characters that no program takes", is_broken=True)
-    tree = _parser().parse(source)
-    if tree is None or tree.root_node.descendant_count > MOST_NODES:
+    root = tree_of(source, in_a_hurry=len(text) > _LONG)
+    if root is None or root.descendant_count > _most_nodes(text):
         return CommandLine((), "there is too much in it", is_broken=True)
-    return _Reader(text, source).line(tree.root_node)
+    return _Reader(text, source).line(root)
 
 
 def _is_too_much(text: str) -> bool:
@@ -161,8 +162,19 @@ def _is_too_much(text: str) -> bool:
         return False
     if text.count("<<") > _MOST_HEREDOCS or text.count('"') + text.count("'") > _MOST_QUOTES:
         return True
-    is_quiet = any(sign in text for sign in ("'", '"', "#", "<<"))
-    return _pieces(text) > MOST_NODES and (not is_quiet or _pieces(_QUIET.sub(_quiet, text)) > MOST_NODES)
+    is_quiet, most = any(sign in text for sign in ("'", '"', "#", "<<")), _most_nodes(text)
+    return _pieces(text) > most and (not is_quiet or _pieces(_QUIET.sub(_quiet, text)) > most)
+
+
+def _most_nodes(text: str) -> int:
+    return _MOST_NODES_IN_LONG if len(text) > _LONG else MOST_NODES
+
+
+def without_texts_behind_arrows(text: str) -> str:
+    """A line without the texts that it holds for programs to read, unless they are many."""
+    if not 0 < text.count("<<") <= _MOST_HEREDOCS:
+        return text
+    return _QUIET.sub(lambda found: found["behind"] or "" if found["end"] else found[0], text)
 
 
 def _pieces(text: str) -> int:
@@ -170,7 +182,7 @@ def _pieces(text: str) -> int:
 
 
 def _quiet(found: re.Match[str]) -> str:
-    return f" {found['behind']} " if found["behind"] else " a "
+    return found["sign"] or (f" {found['behind']} " if found["behind"] else " a ")
 
 
 def simple_commands(text: str) -> tuple[Command, ...]:
@@ -181,14 +193,6 @@ def simple_commands(text: str) -> tuple[Command, ...]:
     """
     line = read(text)
     return () if line.problem else line.commands
-
-
-@cache
-def _parser() -> "Parser":
-    import tree_sitter_bash  # noqa: PLC0415  # deferred: a run without commands needs no grammar
-    from tree_sitter import Language, Parser  # noqa: PLC0415  # deferred: as above
-
-    return Parser(Language(tree_sitter_bash.language()))
 
 
 _NO_TARGET = Word("", expands=True)
@@ -206,6 +210,8 @@ class _Reader:
         self.found: list[Command] = []
         self.redirections: list[Redirection] = []
         self.depth = 0
+        self.placed = 0, 0
+        """A byte, and where in the text it stands."""
         self.spans: list[tuple[int, int]] = []
         """Of each command with its redirections, in bytes."""
 
@@ -232,7 +238,12 @@ class _Reader:
 
     def place(self, at: int) -> int:
         """Where in the text a byte stands."""
-        return at if len(self.text) == len(self.source) else len(self.part(0, at))
+        if len(self.text) == len(self.source):
+            return at
+        before, place = self.placed  # what is asked about one after the other is read once
+        place += len(self.part(before, at)) if at >= before else -len(self.part(at, before))
+        self.placed = at, place
+        return place
 
     def check_gaps(self, spans: list[tuple[int, int]]) -> None:
         """Between commands there is nothing but what joins them: no byte of the line is left unread."""
@@ -299,8 +310,12 @@ class _Reader:
 
     def joint(self, node: "Node") -> str:
         """What stands between a command and the one before it."""
-        found = _JOINT_BEFORE.search(self.source, max(0, node.start_byte - 400), node.start_byte)
-        return found[1].decode() if found is not None else ""
+        before = self.source[max(0, node.start_byte - 400) : node.start_byte]
+        written = before.rstrip()
+        for sign in _JOINTS:
+            if written.endswith(sign):
+                return sign.decode()
+        return "\n" if b"\n" in before[len(written) :] else ""
 
     def command(self, node: "Node", is_inner: bool, outer: tuple["Node", ...]) -> None:
         words, redirections = list[Word](), list[Redirection]()
@@ -455,7 +470,7 @@ def _holds_commands(node: "Node") -> bool:
 
 
 def _without_escapes(text: str) -> str:
-    return _ESCAPED_SIGN.sub(r"\1", text) if "\\" in text else text
+    return "".join(filter(None, _ESCAPED_SIGN.split(text))) if "\\" in text else text
 
 
 def _unescaped(match: re.Match[str]) -> str:

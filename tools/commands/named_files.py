@@ -64,10 +64,13 @@ def _named(text: str, depth: int) -> Iterator[NamedFile]:
                 left -= bool(found)
                 for inner in found:
                     yield from _named(inner, depth + 1)
-        for file in _of_command(words):
-            folder = file.folder and posixpath.join(place, file.folder)
-            yield replace(file, path=posixpath.join(place, file.path), folder=folder)
+        yield from (_within(place, file) for file in _of_command(words)) if place else _of_command(words)
         place = entered(command, place)
+
+
+def _within(place: str, file: NamedFile) -> NamedFile:
+    folder = file.folder and posixpath.join(place, file.folder)
+    return replace(file, path=posixpath.join(place, file.path), folder=folder)
 
 
 def _redirected(one: Redirection, place: str) -> Iterator[NamedFile]:

@@ -74,6 +74,9 @@ _IN_FOLDER = {
     (".bundle", "config"): _PACKAGES,
     **{(".config", name): _TOOL for name in ("git", "ebbtide", "fish", "systemd", "nvim", "direnv", "mise", "pip")},
 }
+NAMES_OF_ORDERS = frozenset((*_ANYWHERE, *(folder for folder, _ in _IN_FOLDER), "conftest.py"))
+ENDS_OF_ORDERS, STARTS_OF_ORDERS = (".git", ".code-workspace", ".sublime-project", ".pth"), ("lefthook", ".lefthook")
+"""Of each path of such a file one part has one of those names, or begins or ends so, in small letters."""
 _TESTS = ("test", "tests", "testing")
 """Folders in which pytest's `conftest.py` is a part of the tests; elsewhere it is read by every run."""
 
@@ -96,8 +99,10 @@ def folded(path: str) -> str:
     cannot be seen, letters made of parts."""
     if path.isascii():
         return path.lower()
-    visible = "".join(sign for sign in path if unicodedata.category(sign) != "Cf")
-    return unicodedata.normalize("NFC", unicodedata.normalize("NFC", visible).casefold())
+    if not path.isprintable():
+        for sign in set(path):
+            path = path.replace(sign, "") if unicodedata.category(sign) == "Cf" else path
+    return unicodedata.normalize("NFC", unicodedata.normalize("NFC", path).casefold())
 
 
 def _plain(part: str) -> str:
@@ -109,7 +114,8 @@ def _of_parts(parts: list[str]) -> str:
     for part in parts:
         if reason := _ANYWHERE.get(part, ""):
             return reason
-        for pattern, reason in _BY_PATTERN:
+        is_likely = part.endswith(ENDS_OF_ORDERS) or part.startswith(STARTS_OF_ORDERS)
+        for pattern, reason in _BY_PATTERN if is_likely else ():
             if fnmatchcase(part, pattern):
                 return reason
     for pair in pairwise(parts):

@@ -5,12 +5,16 @@ import os
 import posixpath
 from collections.abc import Iterator, Sequence
 from fnmatch import fnmatchcase
+from itertools import islice
 
+from tools.commands.grammar import read, without_texts_behind_arrows
 from tools.commands.named_files import NamedFile, named_files
-from tools.files.autorun import runs_later
+from tools.files.autorun import ENDS_OF_ORDERS, NAMES_OF_ORDERS, STARTS_OF_ORDERS, runs_later
 from tools.lazy import dataclass
-from tools.secrets.files import SIGNS_OF_SECRETS, holds_secrets
+from tools.secrets.files import SECRET_ENDS, SECRET_NAMES, SECRET_STARTS, SIGNS_OF_SECRETS, holds_secrets
 
+_MOST_MENTIONED = 20
+_NAMES, _ENDS, _STARTS = NAMES_OF_ORDERS | SECRET_NAMES, ENDS_OF_ORDERS + SECRET_ENDS, STARTS_OF_ORDERS + SECRET_STARTS
 _MOST_NAMES = 2_000
 """Names in a folder that a pattern is tried on."""
 _LONG, _MOST_IN_LONG = 2_000, 20
@@ -34,6 +38,9 @@ def command_paths(line: str, root: str) -> CommandPaths:
     """Those of one command line. `root`: the working folder, absolute and resolved."""
     secret, obeyed, led = dict[str, None](), dict[str, None](), dict[str, None]()
     files = named_files(line)
+    if read(line).is_broken:
+        known = {file.path for file in files}
+        files = (*files, *(file for file in _mentioned(line) if file.path not in known))
     if len(line) > _LONG and len(files) > _MOST_IN_LONG and not _may_matter(line, files):
         files = files[:_MOST_IN_LONG]
     for file in files:
@@ -49,6 +56,23 @@ def command_paths(line: str, root: str) -> CommandPaths:
             elif not file.changes and file.is_sure and path != meant:
                 led[path] = None
     return CommandPaths(tuple(secret), tuple(obeyed), tuple(led))
+
+
+def _mentioned(line: str) -> Iterator[NamedFile]:
+    """Of a line that nobody reads to its end the words that would be such files: what fills it up hides none."""
+    text = without_texts_behind_arrows(line)
+    for sign in "\\'\"":
+        text = text.replace(sign, "")
+    broken = text
+    for sign in ";&|()`<>{}$=,":
+        broken = broken.replace(sign, " ")
+    names = set(broken.casefold().replace("/", " ").split())
+    found = names & _NAMES
+    found |= {name for name in names if name.endswith(_ENDS) or name.startswith(_STARTS)}
+    words = dict.fromkeys(broken.split()) if found else ()
+    mentioned = (word for word in words if not found.isdisjoint(word.casefold().split("/")))
+    for word in islice(mentioned, _MOST_MENTIONED):
+        yield NamedFile(word, changes=not holds_secrets(word))
 
 
 def _may_matter(line: str, files: Sequence[NamedFile]) -> bool:

@@ -21,6 +21,7 @@ SECRET_FILES = (
 """Patterns for their names alone, where folders are named on their own."""
 SIGNS_OF_SECRETS = (*_SECRET_NAMES, *_SECRET_FOLDERS, *_SECRET_ENDS, *_SECRET_STARTS, ".git/config")
 """One of these stands in small letters in every line that names such a file."""
+SECRET_NAMES, SECRET_STARTS, SECRET_ENDS = frozenset((*_SECRET_NAMES, *_SECRET_FOLDERS)), _SECRET_STARTS, _SECRET_ENDS
 SECRET_FOLDERS = tuple(sorted(_SECRET_FOLDERS))
 
 SECRETS_BELOW_HOME = (

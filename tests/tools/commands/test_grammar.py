@@ -1,13 +1,14 @@
 """Command lines as text, compared with what bash makes of them."""
 
 import os
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.kit.recorded_bash import RecordedBash, escapes, lines
+from tests.kit.recorded_bash import RecordedBash, changed_build_lines, escapes, lines
 from tools.commands.grammar import Word, read, simple_commands
 from tools.commands.nested import hides_a_command
 
@@ -74,12 +75,15 @@ ONCE_MISREAD = [
 """What the grammar takes in another way than bash does."""
 
 
-@pytest.mark.timeout(7_200)  # a million lines by night
-def test_bash_runs_what_was_proved_and_nothing_else(tmp_path: Path) -> None:
+@pytest.mark.timeout(14_400)  # a million lines of each kind by night
+@pytest.mark.parametrize("lines_of", [lines, changed_build_lines])
+def test_bash_runs_what_was_proved_and_nothing_else(
+    tmp_path: Path, lines_of: Callable[[int, int], Iterator[str]]
+) -> None:
     bash = RecordedBash(tmp_path)
     counts = list[int]()
     for seed in range(500 if os.environ.get("HYPOTHESIS_PROFILE") == "nightly" else 1):
-        made = list(lines(seed, 2_000 if seed else 400))
+        made = list(lines_of(seed, 2_000 if seed else 400))
         count, found = escapes([*ONCE_MISREAD, *made], bash)
         counts.append(count)
         assert found == []

@@ -97,3 +97,20 @@ def test_a_file_with_secrets_is_found_at_the_end_of_a_long_line(root: Path) -> N
     assert reason(root, f"wc {files}") == ""
     assert reason(root, f"wc {files} .env").endswith("may hold secrets")
     assert "can make other programs" in reason(root, f"cp {files} a .github/workflows/")
+
+
+@pytest.mark.parametrize(
+    "filling", ["; true" * 1_000, "; echo aaaaaaaaaaaaaaaaaaaaaaaaaaaaa" * 200, f" #{'x' * 10_000}", " ("]
+)
+def test_what_fills_up_a_line_until_nobody_reads_it_hides_no_file(root: Path, filling: str) -> None:
+    for command in ("cat .env", "cat docs/../.e\\nv", 'cat "~"/.ssh/id_rsa', "cat './.env'"):
+        assert reason(root, command + filling).endswith("may hold secrets")
+    for command in ("tee CLAUDE.md", "cp a .github/workflows/x.yml", "cp a x.pth"):
+        assert "can make other programs run" in reason(root, command + filling)
+    assert reason(root, "rm -rf build" + filling) == ""
+
+
+def test_a_text_for_a_program_names_no_files_however_long_it_is(root: Path) -> None:
+    text = "Put your keys in .env and do not touch .git\n" * 300
+    assert reason(root, f"cat > docs/a.md <<'E'\n{text}E\n") == ""
+    assert reason(root, f"cat > docs/a.md <<'E'\n{text}E\ncat .env").endswith("may hold secrets")
