@@ -23,13 +23,18 @@ class UsageSum(NamedTuple):
     sessions: int
     """In which they were made, those of agents counted with the ones that sent them off."""
     input: int
+    """Tokens that were neither read from nor written to a cache."""
     cache_read: int
     cache_write: int
     output: int
-    cost: float
-    """US dollars, of those whose price is known."""
+    cost: float | None
+    """US dollars, of those whose price is known; None when none is."""
     unpriced: int
     """Requests whose price is not known."""
+
+    @property
+    def tokens(self) -> int:
+        return self.input + self.cache_read + self.cache_write + self.output
 
 
 _KEYS: Mapping[UsageKey, str] = {
@@ -73,7 +78,7 @@ class UsageStore:
             values.append(project)
         rows = self._store.query(
             f"select {_KEYS[by]} as key, count(*), count(distinct coalesce(s.owner, s.id)), sum(u.input), "
-            "sum(u.cache_read), sum(u.cache_write), sum(u.output), total(u.cost), count(*) - count(u.cost) "
+            "sum(u.cache_read), sum(u.cache_write), sum(u.output), sum(u.cost), count(*) - count(u.cost) "
             f"from usage u join sessions s on s.id = u.session where {clause} group by key order by key",
             *values,
         )

@@ -10,7 +10,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 from tools.base import ReadOnlyAccess, ToolError, Workspace
-from tools.commands.grammar import Command
+from tools.commands.command_line import Command
 from tools.commands.proof import proved
 from tools.commands.scripts import Operand, Proof
 from tools.files.paths import display, granted, locate

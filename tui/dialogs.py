@@ -8,7 +8,7 @@ from textual.app import App
 
 from agent.events.plan import PlanDecision
 from agent.events.session import Decision
-from tui.screens.asking import Shown
+from tui.screens.question import Shown
 from tui.view.blocks import OpenQuestion, SessionView
 from tui.view.question import Answer
 from tui.view.questions import panel_of

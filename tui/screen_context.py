@@ -64,7 +64,7 @@ class ScreenContext:
         return await self.app.push_screen_wait(PanelScreen(panel))
 
     async def confirm(self, question: str, lines: Sequence[Line], yes: str) -> bool:
-        from tui.screens.asking import answer_to  # noqa: PLC0415  # deferred: see above
+        from tui.screens.question import answer_to  # noqa: PLC0415  # deferred: see above
         from tui.view.questions import panel_to_confirm  # noqa: PLC0415  # deferred: see above
 
         return await answer_to(self.app, panel_to_confirm(question, lines, yes)) is True

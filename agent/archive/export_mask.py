@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import cast
 
-from agent.records.message_rows import as_json
+from agent.records.codec import as_json
 from store.transfer import TransferRow
 from tools.secrets.key_formats import FoundSecret, forms_of, known_secrets, may_go_on, secrets_in
 

@@ -1,6 +1,5 @@
 """A session as JSON for programs: one object, a line for each message and each request, written piece by piece."""
 
-import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict
 
@@ -17,6 +16,7 @@ from agent.messages import (
     ToolOutput,
     UserPart,
 )
+from agent.records.codec import as_json
 from agent.records.usage import RequestUsage, Rewrite
 
 VERSION = 1
@@ -31,14 +31,14 @@ def json_pieces(
     hide: Hide,
     agents: Iterable[AgentTalk] = (),
 ) -> Iterator[str]:
-    head = _line({"format": "ebbtide-session", "version": VERSION, "session": hide.value(asdict(about))})
+    head = as_json({"format": "ebbtide-session", "version": VERSION, "session": hide.value(asdict(about))})
     yield head.removesuffix("}")
     yield from _list("messages", (hide.value(_entry(entry)) for entry in entries))
     yield from _list("requests", (_request(one) for one in requests))
     yield from _list("rewrites", (hide.value(asdict(one)) for one in rewrites))
     yield ',\n"agents":['
     for number, agent in enumerate(agents):
-        head = _line({"agent": hide.value(agent.name), "session": hide.value(asdict(agent.about))})
+        head = as_json({"agent": hide.value(agent.name), "session": hide.value(asdict(agent.about))})
         yield f"{',' if number else ''}\n{head.removesuffix('}')}"
         yield from _list("messages", (hide.value(_entry(entry)) for entry in agent.entries()))
         yield "}"
@@ -48,18 +48,8 @@ def json_pieces(
 def _list(name: str, values: Iterable[object]) -> Iterator[str]:
     yield f',\n"{name}":['
     for number, value in enumerate(values):
-        yield f"{',' if number else ''}\n{_line(value)}"
+        yield f"{',' if number else ''}\n{as_json(value)}"
     yield "]"
-
-
-def _line(value: object) -> str:
-    """Half a surrogate pair, as in an undecodable file name, is an escape."""
-    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return json.dumps(value, separators=(",", ":"), default=str)
-    return text
 
 
 def _entry(entry: Entry) -> dict[str, object]:

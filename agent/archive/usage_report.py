@@ -13,28 +13,8 @@ UsageGroup: TypeAlias = Literal["day", "month", "model", "project"]
 USAGE_GROUPS: tuple[UsageGroup, ...] = get_args(UsageGroup)
 
 
-@dataclass(frozen=True, slots=True)
-class UsageLine:
-    """Requests together."""
-
-    key: str
-    """The day here (`2026-01-31`), the month (`2026-01`), the model or the folder of the project; empty for all."""
-    requests: int
-    sessions: int
-    """In which they were made; those of agents count with the ones that sent them off."""
-    input: int
-    """Tokens that were neither read from nor written to a cache, as in `Usage`."""
-    cache_read: int
-    cache_write: int
-    output: int
-    cost: float | None
-    """US dollars, of the requests whose price is known; None when none is."""
-    unpriced: int
-    """Requests whose price is not known."""
-
-    @property
-    def tokens(self) -> int:
-        return self.input + self.cache_read + self.cache_write + self.output
+UsageLine: TypeAlias = UsageSum
+"""As front ends know it, which know no store."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +30,8 @@ def usage_report(config: Config, by: UsageGroup, since: float | None, project: s
     among them. Raises `AgentError`."""
     with opened_store(config.folders) as store:
         usage = UsageStore(store)
-        lines = [_line(row) for row in usage.sums(by, since, project)]
-        whole = [_line(row) for row in usage.sums("all", since, project)]
+        lines = list(usage.sums(by, since, project))
+        whole = usage.sums("all", since, project)
     if by not in ("day", "month"):
         lines.sort(key=lambda line: (-(line.cost or 0.0), -line.tokens, line.key))
     return UsageReport(by, tuple(lines), whole[0] if whole else UsageLine("", 0, 0, 0, 0, 0, 0, 0.0, 0))
@@ -69,10 +49,3 @@ def with_every_day(lines: Sequence[UsageLine], most: int) -> tuple[UsageLine, ..
             found += [UsageLine(one.isoformat(), 0, 0, 0, 0, 0, 0, 0.0, 0) for one in days]
         found.append(line)
     return tuple(found)
-
-
-def _line(row: UsageSum) -> UsageLine:
-    cost = row.cost if row.unpriced < row.requests else None
-    return UsageLine(
-        row.key, row.requests, row.sessions, row.input, row.cache_read, row.cache_write, row.output, cost, row.unpriced
-    )

@@ -2,7 +2,6 @@
 behind the marks of a family of models. Pure."""
 
 import html
-import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import field
@@ -12,16 +11,11 @@ from agent.providers.loose_json import read_value, read_whole
 from tools.lazy import dataclass, regex
 from tools.schema import DEEPEST, is_nested
 
-MOST_STARTS = 100
-"""Places of a text at which calls are looked for."""
-
 _SPACE = r"(?:｜DSML｜|[a-z]{1,20}:)?"
 """What some families put before the names of their tags."""
 _TAGS = rf"{_SPACE}(?:tool_calls?|function_calls?|tools|tool_use)"
 _FENCE = regex(r"[ \t]*(`{3,}|~{3,})([\w-]*)\s*")
-_OPEN = regex(rf"<({_TAGS})>\s*")
-_ANSWER = regex(r"<((?:tool|function)_(?:response|result|output)s?|observation)>")
-"""What stands around the output of a call, which no model has to write."""
+OPEN = regex(rf"<({_TAGS})>\s*")
 _MARK = regex(r"\[TOOL_CALLS\]\s*|<\|(?:python_tag|tool_call)\|>\s*|functools(?=\[)")
 _MARK_END = regex(r"\s*<\|/tool_call\|>")
 _MISTRAL = regex(r"(?:\[TOOL_CALLS\])?([\w.-]+)\[ARGS\]\s*")
@@ -44,7 +38,7 @@ _KIMI = regex(
 )
 _KIMI_END = regex(r"\s*<\|tool_call_end\|>(?:\s*<\|tool_calls_section_end\|>)?")
 _REACT = regex(r"Action:[ \t]*`?([\w.-]+)`?[ \t]*\n\s*Action Input:[ \t]*")
-_CODE_HEAD = (
+CODE_HEAD = (
     r"(?:print\([ \t]*)?(?:[A-Za-z_]\w*\.)?[A-Za-z_][\w-]*\(\s*(?:\{|[A-Za-z_]\w*[ \t]*=[ \t]*[\"'\[{\dTFNtfn-])"
 )
 _CODE = regex(r"(print\([ \t]*)?(?:[A-Za-z_]\w*\.)?([A-Za-z_][\w-]*)\(\s*")
@@ -68,37 +62,13 @@ _HARMONY = regex(
 )
 _HARMONY_END = regex(r"\s*<\|(?:call|end|return)\|>")
 _STOPS = regex(r"\s*(?:```\s*\Z|<\|(?:im_end|eot_id|eom_id|endoftext)\|>|</s>)")
-_MARKED = (
+MARKED = (
     rf"<(?:{_TAGS})>|\[TOOL_CALLS\]|<\|(?:python_tag|tool_call)\|>|functools\[|<function=|<{_SPACE}invoke name=|"
     r"<｜tool▁calls?▁begin｜>|<\|tool_calls?_(?:section_)?begin\|>|<\|start\|>assistant\s*to=|(?:<\|start\|>assistant)?<\|channel\|>\w+\s*to="
-)
-_LINE = rf"[\[{{]|{_CODE_HEAD}"
-_STARTS = regex(
-    rf"^[ \t]*(?:(?:`{{3,}}|~{{3,}})[\w-]*\s*(?:{_LINE}|{_MARKED})|{_LINE}|Action:[^\n]*\n\s*Action Input:)|{_MARKED}",
-    re.MULTILINE,
-)
-_MARKED_STARTS = regex(_MARKED)
-_BROKEN = regex(
-    rf"\s*(?:(?:`{{3,}}|~{{3,}})[\w-]*\s*)?(?:{_MARKED})?\s*\{{\s*[\"'](?:name|tool|tool_name|function|action)[\"']\s*:"
-    r"\s*[\"']([\w.-]+)[\"']\s*,\s*[\"'](?:arguments|parameters|args|input|tool_input|action_input)[\"']\s*:\s*\{"
 )
 _NAMES = ("name", "tool", "tool_name", "function", "action")
 _ARGUMENTS = ("arguments", "parameters", "args", "input", "tool_input", "action_input")
 _BESIDE = {"id", "type", "tool_call_id"}
-_NEAR = 30
-"""Characters on both sides of a place that cannot be read."""
-UNNAMED = "tool"
-"""What a call is named that has no name."""
-NO_CALL = (
-    'what stands there is no call: write {"name": NAME, "arguments": {...}} with the name of a tool that there is, and '
-    "arguments that it has"
-)
-SHOWN = (
-    "words stand before it and behind it, so it may be an example: if it is to be made, send it again alone, without "
-    "words"
-)
-_NAMED = regex(r"\"name\"\s*:\s*\"([\w.-]{1,80})\"")
-_ADVICE = 'write a quote inside a string as \\", close each brace once, and send the whole call again'
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,116 +79,7 @@ class WrittenCall:
     """Whether its form is that of code or data as well: it is a call where it names a tool and its arguments alone."""
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
-    """What is in a text besides words."""
-
-    calls: tuple[WrittenCall, ...]
-    words: str
-    """The rest of the text."""
-    source: str = field(default="", compare=False)
-    """The calls as they are written."""
-
-
-@dataclass(frozen=True, slots=True)
-class BrokenCall:
-    """What stands where a call would, and cannot be read."""
-
-    name: str
-    source: str
-    words: str
-    problem: str
-    is_all: bool = False
-    """Whether the text is nothing else, between tags that only calls have."""
-
-
-def calls_in(text: str) -> Found | None:
-    """The calls that a text ends in, or that it begins with, and its words; None where it does neither."""
-    for start in _starts(text):
-        calls, end = _run(text, start)
-        rest = text[end:]
-        if not calls:
-            continue
-        before = text[:start].strip()
-        if rest.strip() and (before or not _is_words(rest)):
-            return None
-        return Found(tuple(calls), before or rest.strip(), text[start:end])
-    return None
-
-
-def broken_in(text: str) -> BrokenCall | None:
-    """A name and arguments that begin as a call does and cannot be read to their end, which is that of the text."""
-    if text.rstrip()[-1:] not in ("}", "]", ">", "`"):
-        return None
-    for start in _starts(text):
-        head = _BROKEN.match(text, start)
-        if head is None:
-            continue
-        place = text.index("{", start)
-        try:
-            _, end = read_value(text, place)
-            if text[end:].lstrip()[:1] not in ("}", "]"):
-                return None
-            error = json.JSONDecodeError("Extra data", text, end)
-        except json.JSONDecodeError as found:
-            error = found
-        near = text[max(error.pos - _NEAR, place) : error.pos + _NEAR]
-        problem = f"it is not valid JSON ({error.msg}) near `{near}`: {_ADVICE}"
-        return BrokenCall(head[1], text[start:].strip(), text[:start].strip(), problem)
-    return None
-
-
-def shown_in(text: str) -> Found | None:
-    """The first calls that stand in a fence or behind a mark with words on both sides, and these words."""
-    for start in _starts(text):
-        calls, end = _run(text, start)
-        words = text[:start].strip(), text[end:].strip()
-        if calls and all(words):
-            is_marked = text[start:].lstrip(" \t").startswith(("`", "~", "<"))
-            return Found(tuple(calls), "\n\n".join(words), text[start:end].strip()) if is_marked else None
-    return None
-
-
-def unread_in(text: str) -> BrokenCall | None:
-    """What a text is that as a whole stands between the tags of a call and is none, such as a definition of a tool, or
-    between those of an output."""
-    written = text.strip()
-    tag = _OPEN.match(written) or _ANSWER.match(written)
-    if tag is None or not written.endswith(f"</{tag[1]}>") or calls_in(text) is not None:
-        return None
-    name = _NAMED.search(written)
-    return BrokenCall(name[1] if name is not None else UNNAMED, written, "", NO_CALL, is_all=True)
-
-
-def calls_behind_marks(text: str, longest: int) -> Iterator[list[WrittenCall]]:
-    """The calls behind each tag or mark of a text, in so many characters at most; often none."""
-    for match in _MARKED_STARTS.finditer(text):
-        found = _marked(text[match.start() : match.start() + longest], 0)
-        yield found[0] if found is not None else []
-
-
-def _starts(text: str) -> Iterator[int]:
-    """The first places of a text at which a call may begin, those inside a piece of code left out."""
-    for match, _ in zip(_STARTS.finditer(text), range(MOST_STARTS), strict=False):
-        if text.count("```", 0, match.start()) % 2 == 0:
-            yield match.start()
-
-
-def _is_words(text: str) -> bool:
-    """Whether nothing in a text could be a call, or a piece of code."""
-    return _STARTS.search(text) is None and "```" not in text
-
-
-def _run(text: str, start: int) -> tuple[list[WrittenCall], int]:
-    """The calls that follow one another from a place on, and where they end."""
-    calls = list[WrittenCall]()
-    while (found := _block(text, _behind_blanks(text, start))) is not None:
-        calls += found[0]
-        start = found[1]
-    return calls, start
-
-
-def _block(text: str, start: int) -> tuple[list[WrittenCall], int] | None:
+def block_at(text: str, start: int) -> tuple[list[WrittenCall], int] | None:
     """The calls of one piece of a text, and where it ends, what a model ends with included."""
     found = _piece(text, start)
     stop = _STOPS.match(text, found[1]) if found is not None else None
@@ -227,16 +88,16 @@ def _block(text: str, start: int) -> tuple[list[WrittenCall], int] | None:
 
 def _piece(text: str, start: int) -> tuple[list[WrittenCall], int] | None:
     if (fence := _FENCE.match(text, start)) is not None:
-        found = _marked(text, fence.end()) or _objects(text, fence.end())
+        found = marked_at(text, fence.end()) or _objects(text, fence.end())
         if found is None and fence[2].lower() in _CODE_LANGUAGES:
             found = _code(text, fence.end())
         return _closed(found, text, fence[1])
-    return _marked(text, start) or _objects(text, start) or _code(text, start)
+    return marked_at(text, start) or _objects(text, start) or _code(text, start)
 
 
-def _marked(text: str, start: int) -> tuple[list[WrittenCall], int] | None:
+def marked_at(text: str, start: int) -> tuple[list[WrittenCall], int] | None:
     """The calls behind a tag or a mark."""
-    if (tag := _OPEN.match(text, start)) is not None:
+    if (tag := OPEN.match(text, start)) is not None:
         return _closed(
             _functions(text, tag.end())
             or _elements(text, tag.end())
@@ -267,7 +128,7 @@ def _closed(found: tuple[list[WrittenCall], int] | None, text: str, end: str) ->
     """The same with what closes the piece, or at the end of the text; nothing where something else follows."""
     if found is None:
         return None
-    place = _behind_blanks(text, found[1])
+    place = behind_blanks(text, found[1])
     if text.startswith(end, place):
         return found[0], place + len(end)
     return (found[0], place) if place == len(text) else None
@@ -277,7 +138,7 @@ def _objects(text: str, start: int) -> tuple[list[WrittenCall], int] | None:
     """The calls of JSON values that follow one another; None where one of them is no call."""
     calls = list[WrittenCall]()
     end = start
-    while (place := _behind_blanks(text, end)) < len(text) and text[place] in "[{":
+    while (place := behind_blanks(text, end)) < len(text) and text[place] in "[{":
         try:
             value, end = read_value(text, place)
         except ValueError:
@@ -294,14 +155,14 @@ def _code(text: str, start: int) -> tuple[list[WrittenCall], int] | None:
     calls, end = list[WrittenCall](), start
     is_list = text.startswith("[", start)
     end = start + is_list
-    while (head := _CODE.match(text, _behind_blanks(text, end))) is not None:
+    while (head := _CODE.match(text, behind_blanks(text, end))) is not None:
         found = _given(text, head.end())
         if found is None:
             return None
         arguments, place = found
         closing = "))" if head[1] else ")"
         for sign in closing:
-            place = _behind_blanks(text, place)
+            place = behind_blanks(text, place)
             if not text.startswith(sign, place):
                 return None
             place += 1
@@ -310,7 +171,7 @@ def _code(text: str, start: int) -> tuple[list[WrittenCall], int] | None:
         if not is_list and _LINE_END.match(text, end) is None:
             return None
     if is_list:
-        end = _behind_blanks(text, end)
+        end = behind_blanks(text, end)
         return (calls, end + 1) if calls and text.startswith("]", end) else None
     return (calls, end) if calls else None
 
@@ -324,7 +185,7 @@ def _given(text: str, start: int) -> tuple[dict[str, object], int] | None:
             return (value, end) if isinstance(value, dict) and not is_nested(value, DEEPEST) else None
         while (name := _KEYWORD.match(text, end)) is not None:
             arguments[name[1]], end = read_value(text, name.end())
-            end = _behind_blanks(text, end)
+            end = behind_blanks(text, end)
             if not text.startswith(",", end):
                 break
             end += 1
@@ -336,7 +197,7 @@ def _given(text: str, start: int) -> tuple[dict[str, object], int] | None:
 def _functions(text: str, start: int) -> tuple[list[WrittenCall], int] | None:
     """Functions with parameters between tags, or with an object, one behind the other."""
     calls, end = list[WrittenCall](), start
-    while (head := _FUNCTION.match(text, _behind_blanks(text, end))) is not None:
+    while (head := _FUNCTION.match(text, behind_blanks(text, end))) is not None:
         arguments, end = dict[str, object](), head.end()
         while (parameter := _PARAMETER.match(text, end)) is not None:
             arguments[parameter[1] or parameter[2]], end = parameter[3], parameter.end()
@@ -426,7 +287,7 @@ def _loose_call_of(value: Mapping[str, object]) -> WrittenCall | None:
     return WrittenCall(name, arguments, is_loose=True) if isinstance(name, str) and arguments else None
 
 
-def _behind_blanks(text: str, start: int) -> int:
+def behind_blanks(text: str, start: int) -> int:
     while start < len(text) and text[start].isspace():
         start += 1
     return start

@@ -1,12 +1,14 @@
-"""What a rule for the beginning of a command covers: that command, and no other one in the line. Pure: it knows words
-and paths, and touches no file."""
+"""How rules stand to command lines: one that allows covers the command that begins so, and no other one in the line;
+one that forbids is looked for in all that may be meant. Pure: it knows words and paths, and touches no file."""
 
 import posixpath
 from collections.abc import Collection, Sequence
+from functools import lru_cache
 
-from tools.commands.grammar import Command, Word, read
+from tools.commands.command_line import Command, Word
+from tools.commands.grammar import read
 from tools.commands.known_tools import is_the_same_anywhere, reaches_further
-from tools.commands.nested import SHELLS, behind_assignments, hides_a_command, program_of, wrapped_at
+from tools.commands.nested import SHELLS, behind_assignments, hides_a_command, program_of, readings, wrapped_at
 from tools.commands.proof import proof_of
 from tools.files.autorun import first_that_runs_later
 from tools.files.command_paths import CommandPaths
@@ -21,6 +23,9 @@ _CHANGES_SHELL = {
 """Built into the shell: what stands behind them changes what later words mean, or is evaluated itself."""
 _RUNS_ITS_SETTINGS = {"less", "more", "man", "most"}
 """They run what a variable or a file names."""
+_MOST_OPTIONS = 40
+"""Words between a program and its command that are looked at: `git -c a=b -C x push`."""
+_WORD_BREAKS = ";&|()`<>{}\"'$=,"
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,3 +168,42 @@ def depends_on_its_folder(command: Command) -> bool:
     proof = proof_of(command.words, is_fed=True)
     is_look = proof is not None and proof.only_looks and "/" not in command.texts[0]
     return not is_look and not is_the_same_anywhere(command.texts)
+
+
+@lru_cache(maxsize=64)  # every deny rule looks at the same few lines
+def all_readings(command: str) -> tuple[tuple[Sequence[str], str], ...]:
+    """The words of a command, with all of them as one text: as they are written, with every sign a break; and as a
+    shell would read them."""
+    plain = command.casefold().replace("\\\n", "").replace("\\", "")
+    for sign in _WORD_BREAKS:
+        plain = plain.replace(sign, " ")
+    written = tuple(plain.split())
+    as_read = dict.fromkeys(tuple(map(str.casefold, words)) for words in readings(command))
+    return tuple((words, "\n".join(words)) for words in (written, *as_read))
+
+
+def holds_words(reading: tuple[Sequence[str], str], wanted: Sequence[str]) -> bool:
+    """Whether a program and what it is told, as a rule that forbids has them, stand in the words, with options of the
+    program in between or without."""
+    words, text = reading
+    if wanted[0] not in text:
+        return False
+    for start, word in enumerate(words):
+        if word.endswith(wanted[0]) and wanted[0] in (word, posixpath.basename(word)):
+            at = start + 1
+            for each in wanted[1:]:
+                at = _after(words, at, each)
+            if at <= len(words):
+                return True
+    return False
+
+
+def _after(words: Sequence[str], at: int, wanted: str) -> int:
+    """The place after the wanted word, past options and a value of each; beyond the end when it is not there."""
+    last = at + _MOST_OPTIONS
+    while at < len(words) and words[at] != wanted:
+        if words[at][:1] != "-" or at > last:
+            return len(words) + 1
+        value = words[at + 1] if at + 1 < len(words) else wanted
+        at += 1 if value == wanted or value[:1] == "-" else 2
+    return at + 1

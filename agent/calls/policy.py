@@ -16,15 +16,16 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
-from functools import lru_cache
 from typing import Literal, TypeAlias
 
 from agent.calls.command_rules import (
     Coverage,
+    all_readings,
     asked_in_every_mode,
     can_be_read,
     coverage_of,
     file_in_doubt,
+    holds_words,
     is_within,
     named_files,
     stays,
@@ -33,7 +34,7 @@ from agent.calls.network_rules import NETWORK, check_place, means_place
 from agent.config.options import Mode
 from agent.errors import ConfigError
 from tools.base import Effect, ReadOnlyAccess
-from tools.commands.nested import has_unread_texts, hides_a_command, readings
+from tools.commands.nested import has_unread_texts, hides_a_command
 from tools.files.autorun import first_that_runs_later, folded, runs_later
 from tools.files.command_paths import CommandPaths
 from tools.lazy import dataclass, regex
@@ -45,8 +46,6 @@ _RULE = regex(r"(?P<tool>[A-Za-z0-9_*.-]+)(\((?P<prefix>.+)\))?", re.DOTALL)
 _SERVED = regex(r"(mcp__.+?)__.")
 OUTSIDE = "outside"
 _WRITERS = ("write", "edit", "apply_patch")
-_MOST_OPTIONS = 40
-"""Words between a program and its command that are looked at: `git -c a=b -C x push`."""
 IN_PLAN: Mapping[Effect, str] = {
     "write": "plan mode changes nothing",
     "serve": "plan mode changes nothing",
@@ -55,7 +54,6 @@ IN_PLAN: Mapping[Effect, str] = {
 }
 _MOST_NAMED = 8
 """Rules of skills that a reason holds."""
-_WORD_BREAKS = ";&|()`<>{}\"'$=,"
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,8 +278,8 @@ def concerns(rule: Rule, asked: PermissionRequest, root: str) -> bool:
     rule = Rule(rule.tool, rule.prefix.removesuffix("*"))
     if asked.effect == "run":
         wanted = [word.casefold() for word in rule.words]
-        readings_of_all = (reading for command in asked.subjects for reading in _all_readings(command))
-        return not wanted or any(_holds(reading, wanted) for reading in readings_of_all)
+        readings_of_all = (reading for command in asked.subjects for reading in all_readings(command))
+        return not wanted or any(holds_words(reading, wanted) for reading in readings_of_all)
     return not rule.prefix or any(_is_same_or_within(path, _place(rule, root)) for path in asked.subjects)
 
 
@@ -311,7 +309,7 @@ def _denies(rule: Rule, asked: PermissionRequest, root: str) -> bool:
         is_around = asked.tool != "read" and any(_is_same_or_within(place, path) for path in asked.subjects)
         return is_inside or (_forbids(rule, asked) and is_around)
     wanted = [word.casefold() for word in rule.words]
-    return any(_holds(reading, wanted) for command in asked.subjects for reading in _all_readings(command))
+    return any(holds_words(reading, wanted) for command in asked.subjects for reading in all_readings(command))
 
 
 def _forbids(rule: Rule, asked: PermissionRequest) -> bool:
@@ -336,44 +334,6 @@ def _may_deny(rule: Rule, asked: PermissionRequest, root: str) -> bool:
 def _hides_content(rule: Rule, asked: PermissionRequest) -> bool:
     """Whether the rule keeps a file from being read and the call would show lines of files."""
     return rule.tool == "read" and asked.tool == "grep"
-
-
-@lru_cache(maxsize=64)  # every deny rule looks at the same few lines
-def _all_readings(command: str) -> tuple[tuple[Sequence[str], str], ...]:
-    """The words of a command, with all of them as one text: as they are written, with every sign a break; and as a
-    shell would read them."""
-    plain = command.casefold().replace("\\\n", "").replace("\\", "")
-    for sign in _WORD_BREAKS:
-        plain = plain.replace(sign, " ")
-    written = tuple(plain.split())
-    as_read = dict.fromkeys(tuple(map(str.casefold, words)) for words in readings(command))
-    return tuple((words, "\n".join(words)) for words in (written, *as_read))
-
-
-def _holds(reading: tuple[Sequence[str], str], wanted: Sequence[str]) -> bool:
-    """Whether a program and what it is told stand in the words, options of the program in between or not."""
-    words, text = reading
-    if wanted[0] not in text:
-        return False
-    for start, word in enumerate(words):
-        if word.endswith(wanted[0]) and wanted[0] in (word, posixpath.basename(word)):
-            at = start + 1
-            for each in wanted[1:]:
-                at = _after(words, at, each)
-            if at <= len(words):
-                return True
-    return False
-
-
-def _after(words: Sequence[str], at: int, wanted: str) -> int:
-    """The place after the wanted word, past options and a value of each; beyond the end when it is not there."""
-    last = at + _MOST_OPTIONS
-    while at < len(words) and words[at] != wanted:
-        if words[at][:1] != "-" or at > last:
-            return len(words) + 1
-        value = words[at + 1] if at + 1 < len(words) else wanted
-        at += 1 if value == wanted or value[:1] == "-" else 2
-    return at + 1
 
 
 def _allows(rule: Rule, asked: PermissionRequest, policy: Policy) -> bool:

@@ -15,11 +15,11 @@ import json
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import replace
 
-from agent.calls.call_forms import (
+from agent.calls.call_forms import WrittenCall
+from agent.calls.call_search import (
     NO_CALL,
     SHOWN,
     Found,
-    WrittenCall,
     broken_in,
     calls_behind_marks,
     calls_in,

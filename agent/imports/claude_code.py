@@ -34,6 +34,7 @@ from agent.imports.transcript import (
     Transcript,
     Troubles,
     UnreadableTranscript,
+    files_there,
 )
 from agent.messages import Image
 from tools.lazy import dataclass, regex
@@ -56,17 +57,11 @@ TOO_LONG = "[This output had more than {:,} MiB and was not imported.]"
 
 class ClaudeTranscripts:
     def found(self, folders: AgentFolders, project: Path, troubles: Troubles) -> Iterator[Transcript]:
-        for path in sorted((folders.claude / "projects").glob("*/*.jsonl")):
-            if path.name.startswith("agent-"):
-                continue  # of a sub-agent
-            try:
-                status = path.stat()
-            except OSError:
-                troubles.add("files that cannot be read")
-                continue
-            cwd = next((text_of(row.get("cwd")) for row in head_rows(path) if row.get("cwd")), "")
-            mark = f"{status.st_size}:{status.st_mtime_ns}"
-            yield Transcript("claude", path.stem, path, status.st_size, status.st_mtime, cwd, mark)
+        paths = (folders.claude / "projects").glob("*/*.jsonl")
+        sessions = (path for path in paths if not path.name.startswith("agent-"))  # those are of sub-agents
+        for file in files_there(sessions, troubles):
+            cwd = next((text_of(row.get("cwd")) for row in head_rows(file.path) if row.get("cwd")), "")
+            yield file.of("claude", file.path.stem, cwd)
 
     def opened(self, transcript: Transcript, troubles: Troubles) -> Opened:
         tree = _read_tree(transcript.path, troubles)

@@ -34,6 +34,7 @@ from agent.imports.transcript import (
     Told,
     Transcript,
     Troubles,
+    files_there,
 )
 from agent.messages import Image
 from tools.lazy import dataclass, regex
@@ -53,23 +54,16 @@ _CALL_ID = regex(rb'"call_id":\s*"([^"\\]{1,100})"')
 class CodexTranscripts:
     def found(self, folders: AgentFolders, project: Path, troubles: Troubles) -> Iterator[Transcript]:
         for top in ("sessions", "archived_sessions"):
-            for path in sorted((folders.codex / top).rglob("rollout-*.jsonl*")):
-                if path.suffix != ".jsonl":
+            for file in files_there((folders.codex / top).rglob("rollout-*.jsonl*"), troubles):
+                if file.path.suffix != ".jsonl":
                     troubles.add("compressed transcripts")
                     continue
-                try:
-                    status = path.stat()
-                except OSError:
-                    troubles.add("files that cannot be read")
-                    continue
-                meta = next((meta for row in head_rows(path) if (meta := _meta_of(row))), {})
+                meta = next((meta for row in head_rows(file.path) if (meta := _meta_of(row))), {})
                 if "subagent" in json.dumps([meta.get("source"), meta.get("thread_source")]):
                     troubles.leave_out("conversations of sub-agents")
                     continue
-                id = text_of(meta.get("id")) or path.stem.removeprefix("rollout-")
-                mark = f"{status.st_size}:{status.st_mtime_ns}"
-                cwd = text_of(meta.get("cwd"))
-                yield Transcript("codex", id, path, status.st_size, status.st_mtime, cwd, mark)
+                id = text_of(meta.get("id")) or file.path.stem.removeprefix("rollout-")
+                yield file.of("codex", id, text_of(meta.get("cwd")))
 
     def opened(self, transcript: Transcript, troubles: Troubles) -> Opened:
         outline = _outline(transcript.path)

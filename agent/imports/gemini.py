@@ -32,6 +32,7 @@ from agent.imports.transcript import (
     Transcript,
     Troubles,
     UnreadableTranscript,
+    files_there,
 )
 from agent.messages import Image
 from tools.files.bounded import beginning_of
@@ -43,21 +44,15 @@ _LONGEST_PATH = 4_096
 class GeminiTranscripts:
     def found(self, folders: AgentFolders, project: Path, troubles: Troubles) -> Iterator[Transcript]:
         projects = _projects(folders, project)
-        for path in sorted((folders.gemini / "tmp").glob("*/chats/session-*.json*")):
-            try:
-                status = path.stat()
-            except OSError:
-                troubles.add("files that cannot be read")
-                continue
+        for file in files_there((folders.gemini / "tmp").glob("*/chats/session-*.json*"), troubles):
+            path = file.path
             head = next(head_rows(path), {}) if path.suffix == ".jsonl" else {}
             if head.get("kind") == "subagent":
                 troubles.leave_out("conversations of sub-agents")
                 continue
             folder = path.parent.parent
             cwd = projects.get(folder.name) or projects.get(text_of(head.get("projectHash"))) or _root_of(folder)
-            id = text_of(head.get("sessionId")) or path.stem
-            mark = f"{status.st_size}:{status.st_mtime_ns}"
-            yield Transcript("gemini", id, path, status.st_size, status.st_mtime, cwd, mark)
+            yield file.of("gemini", text_of(head.get("sessionId")) or path.stem, cwd)
 
     def opened(self, transcript: Transcript, troubles: Troubles) -> Opened:
         if transcript.path.suffix == ".jsonl":

@@ -1,6 +1,6 @@
 """What the readers give: a transcript of another agent as it lies there, and what was said in it, a value at a time."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Literal, Protocol, TypeAlias
 
@@ -25,6 +25,20 @@ class Transcript:
     """The folder in which it was held; empty where nothing says so."""
     mark: str
     """Another one as soon as the transcript is another."""
+
+
+@dataclass(frozen=True, slots=True)
+class TranscriptFile:
+    """A file that is one transcript, as it lies there."""
+
+    path: Path
+    size: int
+    updated: float
+    mark: str
+
+    def of(self, agent: AgentName, id: str, project: str) -> Transcript:
+        """The transcript that it is, of that agent, by that id and of that folder."""
+        return Transcript(agent, id, self.path, self.size, self.updated, project, self.mark)
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,3 +158,14 @@ class Troubles:
 
 def counts_line(counts: Mapping[str, int]) -> str:
     return ", ".join(f"{what} ({count:,})" for what, count in counts.items())
+
+
+def files_there(paths: Iterable[Path], troubles: Troubles) -> Iterator[TranscriptFile]:
+    """The files that can be looked at, in the order of their names; the others are counted."""
+    for path in sorted(paths):
+        try:
+            status = path.stat()
+        except OSError:
+            troubles.add("files that cannot be read")
+        else:
+            yield TranscriptFile(path, status.st_size, status.st_mtime, f"{status.st_size}:{status.st_mtime_ns}")

@@ -23,8 +23,8 @@ from agent.messages import User
 from agent.window.env import Env
 from agent.window.server_tools import ServerTools
 from tools.base import Tool
-from tools.mcp.log import last_lines
 from tools.mcp.server import Server, close_all
+from tools.server_log import last_lines
 
 HEADLESS_WAIT = 30.0
 """Seconds that the first request waits for servers where nobody is there to wait for it."""

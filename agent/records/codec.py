@@ -1,10 +1,11 @@
-"""Values out of JSON, checked by the types of their fields. It knows no row."""
+"""Values as JSON, and out of it, checked by the types of their fields. It knows no row."""
 
+import json
 from collections.abc import Callable, Mapping
-from dataclasses import is_dataclass
+from dataclasses import fields, is_dataclass
 from functools import cache, partial
 from types import NoneType, UnionType
-from typing import Any, Literal, NoReturn, TypeAlias, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, NoReturn, TypeAlias, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 T = TypeVar("T")
 ValueReader: TypeAlias = Callable[[Any], Any] | type
@@ -75,3 +76,26 @@ def count(value: object) -> int:
     if not isinstance(value, int) or value < 0:
         raise ValueError(f"{value!r} is not a count")
     return value
+
+
+def as_json(value: object) -> str:
+    """JSON that a database or a file takes, dataclasses in it as objects: half a surrogate pair, as in an undecodable
+    file name, is written as an escape."""
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=_fields_of)
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return json.dumps(value, separators=(",", ":"), default=_fields_of)
+    return text
+
+
+def _fields_of(value: object) -> dict[str, object]:
+    """Of a dataclass. Not by `asdict`, which copies all that is in it, and some are written with every step."""
+    kind: Callable[..., object] = type(value)
+    return {name: getattr(value, name) for name in _field_names(kind)}
+
+
+@cache
+def _field_names(kind: Callable[..., object]) -> tuple[str, ...]:
+    """Raises `TypeError` where it is no dataclass."""
+    return tuple(one.name for one in fields(cast(Any, kind)))

@@ -1,7 +1,7 @@
 """Messages as rows, and back."""
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, asdict, fields, is_dataclass, replace
 from functools import cache
 from typing import Any, cast, get_args
@@ -23,7 +23,7 @@ from agent.messages import (
     User,
     UserPart,
 )
-from agent.records.codec import from_json
+from agent.records.codec import as_json, from_json
 from agent.records.earlier_formats import gap_of_words, note_of_words, output_parted, program_of_words
 from store.session_rows import MessageRow
 from tools.process.state import ProgramState
@@ -141,29 +141,6 @@ def decode_part(part: Mapping[str, Any]) -> UserPart | AssistantPart:
     if isinstance(read, Note | Text) and _GAP in read.text and "gap" not in found:
         read = replace(read, gap=gap_of_words(read.text))
     return cast(UserPart | AssistantPart, read)
-
-
-def as_json(body: Mapping[str, object]) -> str:
-    """JSON that a database takes, dataclasses in it as objects: half a surrogate pair, as in an undecodable file name,
-    is written as an escape."""
-    text = json.dumps(body, ensure_ascii=False, separators=(",", ":"), default=_fields_of)
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return json.dumps(body, separators=(",", ":"), default=_fields_of)
-    return text
-
-
-def _fields_of(value: object) -> dict[str, object]:
-    """Of a dataclass. Not by `asdict`, which copies all that is in it, and some are written with every step."""
-    kind: Callable[..., object] = type(value)
-    return {name: getattr(value, name) for name in _field_names(kind)}
-
-
-@cache
-def _field_names(kind: Callable[..., object]) -> tuple[str, ...]:
-    """Raises `TypeError` where it is no dataclass."""
-    return tuple(one.name for one in fields(cast(Any, kind)))
 
 
 def contents_of(rows: Sequence[MessageRow]) -> str:

@@ -23,9 +23,9 @@ from agent.messages import (
     User,
     UserPart,
 )
-from agent.records.codec import count, from_json
+from agent.records.codec import as_json, count, from_json
 from agent.records.earlier_formats import title_parted
-from agent.records.message_rows import as_json, decode_message, decode_part, encode_part
+from agent.records.message_rows import decode_message, decode_part, encode_part
 from agent.records.situation import Situation
 from store.session_rows import FactRow, MessageRow, OutputRow, SummaryRow
 

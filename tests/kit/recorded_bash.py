@@ -8,7 +8,8 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from shutil import which
 
-from tools.commands.grammar import Command, Word, read
+from tools.commands.command_line import Command, Word
+from tools.commands.grammar import read
 from tools.commands.programs import ROWS
 from tools.commands.proof import proved
 from tools.process.shell import shell

@@ -5,7 +5,8 @@ import posixpath
 import re
 from collections.abc import Iterator, Sequence
 
-from tools.commands.grammar import Command, Redirection, read
+from tools.commands.command_line import Command, Redirection
+from tools.commands.grammar import read
 from tools.commands.nested import SHELLS, program_of, wrapped_at
 from tools.lazy import dataclass
 

@@ -6,8 +6,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
 
+from tools.commands.command_line import Command, Redirection, Word
 from tools.commands.dangers import runs_texts
-from tools.commands.grammar import Command, Redirection, Word, read
+from tools.commands.grammar import read
 from tools.commands.nested import MOST_TEXTS, behind_assignments, program_of, texts_in, wrapped_at
 from tools.commands.programs import set_of
 from tools.commands.proof import proof_of

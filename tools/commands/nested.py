@@ -8,7 +8,8 @@ import re
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
-from tools.commands.grammar import RESERVED, Command, Word, read
+from tools.commands.command_line import Command, Word
+from tools.commands.grammar import RESERVED, read
 from tools.lazy import regex
 
 WRAPPERS = {

@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from functools import cache
 
-from tools.commands.grammar import Command, Word, read
+from tools.commands.command_line import Command, Word
+from tools.commands.grammar import read
 from tools.commands.nested import program_of
 from tools.commands.programs import (
     GIT_RUNS_OTHERS,

@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import field
 
-from tools.commands.grammar import Word
+from tools.commands.command_line import Word
 from tools.commands.programs import AWK_WORDS, FIND_ALONE, FIND_WITH_FILE, FIND_WITH_TEXT
 from tools.lazy import dataclass, regex
 

@@ -3,7 +3,8 @@ nothing."""
 
 from collections.abc import Iterator, Sequence
 
-from tools.commands.grammar import CommandLine, Redirection, read
+from tools.commands.command_line import CommandLine, Redirection
+from tools.commands.grammar import read
 from tools.commands.nested import SHELLS, behind_assignments
 
 _VIEWERS = {

@@ -13,9 +13,9 @@ from tools.base import Made
 from tools.files.paths import display
 from tools.lsp.client import LanguageClient, LanguageServerError
 from tools.lsp.diagnostics import Problem, lines_of
+from tools.lsp.problem_report import NEW_PROBLEMS
 from tools.lsp.server import Edited, LanguageServer, LanguageServerPhase
 from tools.lsp.spec import LanguageServerSpec
-from tools.lsp.told import NEW_PROBLEMS
 
 MOST_TOLD = 10
 """Problems that are told with an edit."""

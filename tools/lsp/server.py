@@ -14,8 +14,8 @@ from tools.lsp.diagnostics import Problem
 from tools.lsp.documents import MOST_OPEN, Document, Documents
 from tools.lsp.framing import LARGEST, FrameBuffer
 from tools.lsp.spec import LANGUAGES, LanguageServerSpec
-from tools.mcp.log import ServerLog
 from tools.process.child import started
+from tools.server_log import ServerLog
 
 LanguageServerPhase: TypeAlias = Literal["idle", "starting", "ready", "failed"]
 

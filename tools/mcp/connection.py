@@ -22,7 +22,6 @@ from pydantic import ValidationError
 from tools.base import Arguments, Result, ToolError
 from tools.mcp.client_handlers import Accepted, ClientHandlers
 from tools.mcp.listing import prompts_of, resource_of, tools_of
-from tools.mcp.log import ServerLog
 from tools.mcp.offers import Caller, NeedsLogin, PromptMessage, ServerState, SessionOver, TakesNoPosts, instructions_of
 from tools.mcp.questions import ask_to_open, callbacks
 from tools.mcp.repairs import first_fault, repaired
@@ -31,6 +30,7 @@ from tools.mcp.spec import ServerSpec
 from tools.mcp.sse import sse
 from tools.mcp.texts import one_line, said
 from tools.mcp.transport import http, status_of, stdio
+from tools.server_log import ServerLog
 from tools.version import VERSION
 
 # Nobody else looks after what the SDK logs: without this, Python prints its warnings over the terminal.

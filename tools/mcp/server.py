@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, TypeVar
 
 from tools.base import Arguments, Result, ToolError
 from tools.mcp.client_handlers import ClientHandlers
-from tools.mcp.log import ServerLog
 from tools.mcp.offers import NeedsLogin, Phase, PromptMessage, ServerState, SessionOver, TakesNoPosts
 from tools.mcp.spec import ServerSpec
 from tools.mcp.texts import one_line, said
 from tools.process.groups import GRACE
 from tools.secrets.redaction import redacted
+from tools.server_log import ServerLog
 
 if TYPE_CHECKING:
     from tools.mcp.connection import Connection, ListKind

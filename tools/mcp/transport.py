@@ -17,7 +17,6 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.message import SessionMessage
 
 from tools.mcp.client_handlers import ClientHandlers
-from tools.mcp.log import ServerLog
 from tools.mcp.oauth import authorisation
 from tools.mcp.spec import ServerSpec
 from tools.mcp.streams import HalfStream, IncomingStream
@@ -25,6 +24,7 @@ from tools.network.name_lookup import look_up_aside
 from tools.process.child import Child, started
 from tools.process.lines import OutputLine, TooLong
 from tools.process.shell import Launch
+from tools.server_log import ServerLog
 
 _INHERITED = ("HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER", "LANG", "LC_ALL", "LC_CTYPE", "TMPDIR", "TZ",
               "EBB_TASK_DEPTH")  # fmt: skip

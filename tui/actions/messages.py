@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from tui.actions.command_context import CommandContext
-from tui.terminal.copy import last_answer
+from tui.view.block_texts import last_answer
 
 
 async def later(context: CommandContext, text: str) -> None:

@@ -17,7 +17,7 @@ from agent.doctor.settings import examine_settings
 from agent.doctor.store import examine_store
 from agent.errors import UsageError
 from tui.cli.arguments import environment_of, parsed, parser_of, read_settings
-from tui.terminal.examine import examine_terminal
+from tui.terminal.checks import examine_terminal
 from tui.text.sanitise import visible_line
 
 _SIGNS = {"well": "ok  ", "note": "note", "broken": "BAD "}

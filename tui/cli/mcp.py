@@ -33,11 +33,11 @@ from agent.mcp.manage import (
 )
 from agent.window.deferral import specs_of
 from tools.mcp.client_handlers import ClientHandlers
-from tools.mcp.log import last_lines
 from tools.mcp.offers import McpTool, ServerState
 from tools.mcp.spec import ServerSpec
 from tools.outputs.extent import counted
 from tools.secrets.redaction import redacted
+from tools.server_log import last_lines
 from tui.cli import mcp_serve
 from tui.cli.arguments import add_common, agrees, first_word, parsed, parser_of, read_settings, whole_number
 from tui.text.sanitise import visible, visible_line

@@ -5,7 +5,6 @@ import shutil
 import sys
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
 from pathlib import Path
 
 from rich.console import Console, OverflowMethod
@@ -67,7 +66,7 @@ def _heading(report: UsageReport, since: float | None, project: str | None) -> s
 
 def _fields(report: UsageReport, since: float | None, project: str | None) -> dict[str, object]:
     def fields(line: UsageLine) -> dict[str, object]:
-        values = asdict(line)
+        values: dict[str, object] = line._asdict()
         del values["key"]
         return values
 

@@ -25,7 +25,7 @@ from agent.events.session import (
 )
 from agent.events.view import CompactionStarted, FilesChanged, NothingCompacted
 from agent.messages import BY_USER
-from tools.lsp.told import count_of_problems
+from tools.lsp.problem_report import count_of_problems
 from tools.outputs.extent import counted
 from tui.text.inks import Line
 from tui.text.sanitise import visible, visible_line

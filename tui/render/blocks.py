@@ -8,7 +8,7 @@ from rich.style import Style
 from rich.text import Text
 
 from agent.context.control_calls import PLAN
-from tools.lsp.told import told_problems
+from tools.lsp.problem_report import told_problems
 from tools.outputs.extent import counted
 from tui.render.diff_lines import Drawn, SegmentLine
 from tui.render.diff_rows import layout_of, without_name

@@ -242,7 +242,7 @@ class MainScreen(Guarded[None]):
 
     @on(Transcript.Copied)
     def _copied(self, message: Transcript.Copied) -> None:
-        from tui.terminal.copy import source_of  # noqa: PLC0415  # deferred: not before the first paint
+        from tui.view.block_texts import source_of  # noqa: PLC0415  # deferred: not before the first paint
 
         self.app.copy_to_clipboard(source_of(message.block))
 

@@ -1,33 +1,16 @@
-"""Texts on their way to the clipboard. It knows terminals and programs that have one, and how
-blocks were written."""
+"""Texts on their way to the clipboard. It knows terminals and programs that have one."""
 
 import asyncio
 import base64
 import re
 import shutil
 import signal
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 
 from tools.outputs.extent import counted
 from tools.process.groups import ProcessFamily
 from tui.terminal.passthrough import through
-from tui.view.blocks import (
-    AnswerText,
-    Block,
-    Call,
-    Earlier,
-    Failure,
-    Notice,
-    Retry,
-    SummaryBlock,
-    Thought,
-    TurnTotal,
-    UserText,
-)
-from tui.view.receipts import Compaction, RunningCompaction, UndoneReceipt, details_of
-from tui.view.titles import command_of, title_of
-from tui.view.turn_total import total_told
 
 MOST_SENT = 74_000
 """Bytes that a terminal is sent for its clipboard: several take no more, and say nothing."""
@@ -40,41 +23,6 @@ _MOMENT = 1.0
 
 _STEERS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 """What would steer a terminal into which it is pasted."""
-
-
-def source_of(block: Block) -> str:
-    """The block as it was written: markdown, a command with what it printed, an output."""
-    match block:
-        case Earlier():
-            return ""
-        case (
-            UserText(text=text)
-            | AnswerText(text=text)
-            | Thought(text=text)
-            | SummaryBlock(text=text)
-            | Notice(text=text)
-        ):
-            return text
-        case TurnTotal():
-            return total_told(block)
-        case Failure(message=message):
-            return message
-        case Retry(reason=reason):
-            return reason
-        case Call():
-            command = command_of(block.arguments)
-            head = f"$ {command}" if command else " ".join(title_of(block.name, block.arguments).split())
-            return "\n".join(filter(None, (head, block.text or block.tail)))
-        case Compaction():
-            return "\n".join(text for _, text in details_of(block))
-        case RunningCompaction() | UndoneReceipt():
-            return ""
-
-
-def last_answer(blocks: Iterable[Block]) -> str:
-    """The newest answer as the model wrote it; empty when there is none."""
-    answers = [block.text for block in blocks if isinstance(block, AnswerText)]
-    return answers[-1] if answers else ""
 
 
 def harmless(text: str) -> str:

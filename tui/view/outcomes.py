@@ -8,7 +8,7 @@ from agent.context.control_calls import PLAN
 from agent.context.offload import own_words
 from agent.messages import BY_USER
 from tools.files.diff import unified
-from tools.lsp.told import count_of_problems
+from tools.lsp.problem_report import count_of_problems
 from tools.outputs.extent import counted as so_many
 from tools.outputs.extent import listed
 from tools.submit_plan import ACCEPTED

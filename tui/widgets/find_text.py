@@ -6,24 +6,8 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import TypeAlias
 
-from tui.view import receipts
-from tui.view.blocks import (
-    AnswerText,
-    Block,
-    Call,
-    Earlier,
-    Failure,
-    Notice,
-    Retry,
-    SummaryBlock,
-    Thought,
-    TurnTotal,
-    UserText,
-)
-from tui.view.outcomes import diff_of
-from tui.view.titles import argument_lines, command_of, title_of
-from tui.view.todos import items_of
-from tui.view.turn_total import total_told
+from tui.view.block_texts import text_of
+from tui.view.blocks import Block
 
 _SIGNS = frozenset("*`_~#>|│─")
 """What is written around words and not drawn, or drawn and not written: it is left out of both."""
@@ -128,39 +112,6 @@ def spans_of(lines: Sequence[str], words: str) -> tuple[tuple[FoundSpan, ...], .
         found.append(_spans(origins[at:end]))
         at = text.find(wanted, end)
     return tuple(found)
-
-
-def text_of(block: Block) -> str:
-    """What a block says, also what it shows only when it is open, in the order in which it shows it."""
-    match block:
-        case (
-            UserText(text=text)
-            | AnswerText(text=text)
-            | Thought(text=text)
-            | SummaryBlock(text=text)
-            | Notice(text=text)
-        ):
-            return text
-        case Earlier():
-            return ""
-        case TurnTotal():
-            return total_told(block)
-        case Failure(message=message):
-            return message
-        case Retry(reason=reason):
-            return reason
-        case Call():
-            diff = diff_of(block)
-            listed = (
-                [item.text for item in items_of(block)] if block.name == "todo" else argument_lines(block.arguments)
-            )
-            what = command_of(block.arguments) or diff or "\n".join(listed)
-            said = "" if diff and block.status == "done" else block.text or block.tail
-            return "\n".join((title_of(block.name, block.arguments), what, said, *block.changed))
-        case receipts.RunningCompaction() | receipts.UndoneReceipt():
-            return receipts.title_of(block)
-        case receipts.Compaction():
-            return "\n".join((receipts.title_of(block), *(text for _, text in receipts.details_of(block))))
 
 
 def _flattened(lines: Sequence[str]) -> tuple[str, list[tuple[int, int]]]:

@@ -6,7 +6,7 @@ from rich.style import Style
 from textual.geometry import Size
 
 from tui.text.styles import Palette, palette_of
-from tui.widgets.selecting import SelectableRows
+from tui.widgets.selection import SelectableRows
 
 
 class ScrolledRows(SelectableRows):

@@ -16,8 +16,8 @@ from tui.view.blocks import AnswerText, Block, Call, Detail, Earlier, Failure, S
 from tui.view.folds import Lookups
 from tui.view.receipts import Compaction
 from tui.widgets.row import BlockRow
-from tui.widgets.searched import SearchedRows
-from tui.widgets.selecting import over
+from tui.widgets.searched_rows import SearchedRows
+from tui.widgets.selection import over
 from tui.widgets.sticky_line import message_above, sticky_strip
 
 if TYPE_CHECKING:  # a type only: settings are loaded behind the first paint

@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from agent.calls.call_forms import NO_CALL, SHOWN, Found, WrittenCall, calls_in
+from agent.calls.call_forms import WrittenCall
+from agent.calls.call_search import NO_CALL, SHOWN, Found, calls_in
 from agent.calls.resolve import is_exactly, is_offered, parameter_names
 from agent.calls.text_calls import MOST_TOLD, with_text_calls
 from agent.events.session import CallsRead, TurnFinished

@@ -8,9 +8,9 @@ import pytest
 
 from tests.tools.test_bash import is_running
 from tests.waiting import soon
-from tools.mcp.log import ServerLog
 from tools.process.child import Exit, answer_of, started
 from tools.process.shell import Launch
+from tools.server_log import ServerLog
 
 MOST = 1000
 

@@ -26,13 +26,13 @@ from tests.waiting import is_alive, soon
 from tools.base import Result, Workspace
 from tools.bash import Bash
 from tools.bash_kill import BashKill
-from tools.mcp.log import ServerLog
 from tools.process.child import started
 from tools.process.program import start
 from tools.process.shell import in_shell
 from tools.sandbox.git_metadata import redirection
 from tools.sandbox.sandbox import Sandbox
 from tools.sandbox.system import Missing, SandboxProgram, found_sandbox, trial_of_landlock
+from tools.server_log import ServerLog
 
 FOUND = found_sandbox()
 LANDLOCK = Missing("") if trial_of_landlock() else SandboxProgram("landlock", ())

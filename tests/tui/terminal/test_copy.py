@@ -10,33 +10,10 @@ from hypothesis import strategies as st
 from agent.events.session import Event, TextDelta, ToolFinished, ToolStarted, TurnFinished
 from tests.tui.doubles import FakeSession
 from tests.tui.piloting import terminal
-from tui.terminal.copy import MOST_SENT, copy, harmless, last_answer, programs_for, sequence_for, source_of, within
-from tui.view.blocks import AnswerText, Call, Failure, UserText
+from tui.terminal.copy import MOST_SENT, copy, harmless, programs_for, sequence_for, within
 
 NOWHERE = {"PATH": ""}
 MARKDOWN = "It **works**:\n\n```python\nprint(1)\n```\n"
-
-
-def test_a_block_is_copied_as_it_was_written() -> None:
-    call = Call("1", "bash", {"command": "make check"}, "done", text="built\nfine")
-    read = Call("2", "read", {"path": "a.py"}, "done", text="1\tx = 1")
-    blocks = (
-        UserText("do it"),
-        call,
-        read,
-        AnswerText("first"),
-        AnswerText(MARKDOWN),
-        Failure("x", "No key. Set one."),
-    )
-    assert [source_of(block) for block in blocks] == [
-        "do it",
-        "$ make check\nbuilt\nfine",
-        "read a.py\n1\tx = 1",
-        "first",
-        MARKDOWN,
-        "No key. Set one.",
-    ]
-    assert (last_answer(blocks), last_answer(())) == (MARKDOWN, "")
 
 
 def sent(sequence: str) -> str:

@@ -7,7 +7,7 @@ import pytest
 from tests.kit.project import Project
 from tests.kit.session import call, events_of
 from tests.tui.render.test_blocks import INKS
-from tools.lsp.told import NEW_PROBLEMS
+from tools.lsp.problem_report import NEW_PROBLEMS
 from tools.process.state import ProgramState
 from tui.render.blocks import paint
 from tui.view.blocks import Call, SessionView

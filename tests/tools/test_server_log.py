@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tools.mcp import log
-from tools.mcp.log import ServerLog, last_lines
+from tools import server_log
+from tools.server_log import ServerLog, last_lines
 
 
 @pytest.fixture
 def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(log, "LARGEST", 10)
+    monkeypatch.setattr(server_log, "LARGEST", 10)
     return tmp_path / "logs" / "forge.log"
 
 
@@ -55,7 +55,7 @@ def test_a_secret_is_hidden_however_it_is_cut_into_pieces(text: str, data: st.Da
     if not any(secret in text for secret in SECRETS):
         whole = written.removesuffix("***")
         assert text.startswith(whole)
-        assert written == text or len(text) - len(whole) >= log._TELLING
+        assert written == text or len(text) - len(whole) >= server_log._TELLING
 
 
 def test_what_begins_no_secret_is_written_at_once(path: Path) -> None:

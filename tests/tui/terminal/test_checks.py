@@ -2,7 +2,7 @@
 
 import pytest
 
-from tui.terminal.examine import described
+from tui.terminal.checks import described
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from textual.strip import Strip
 
 from tui.widgets.scrolled import ScrolledRows
-from tui.widgets.selecting import over_part
+from tui.widgets.selection import over_part
 
 if TYPE_CHECKING:  # types only: loaded when there are words to look for
     from tui.widgets.find_text import TextFinder

@@ -1,0 +1,149 @@
+"""Where in a text of a model calls stand: at its end or its beginning, between words, or broken. Pure."""
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import field
+
+from agent.calls.call_forms import CODE_HEAD, MARKED, OPEN, WrittenCall, behind_blanks, block_at, marked_at
+from agent.providers.loose_json import read_value
+from tools.lazy import dataclass, regex
+
+MOST_STARTS = 100
+"""Places of a text at which calls are looked for."""
+
+_ANSWER = regex(r"<((?:tool|function)_(?:response|result|output)s?|observation)>")
+"""What stands around the output of a call, which no model has to write."""
+_LINE = rf"[\[{{]|{CODE_HEAD}"
+_STARTS = regex(
+    rf"^[ \t]*(?:(?:`{{3,}}|~{{3,}})[\w-]*\s*(?:{_LINE}|{MARKED})|{_LINE}|Action:[^\n]*\n\s*Action Input:)|{MARKED}",
+    re.MULTILINE,
+)
+_MARKED_STARTS = regex(MARKED)
+_BROKEN = regex(
+    rf"\s*(?:(?:`{{3,}}|~{{3,}})[\w-]*\s*)?(?:{MARKED})?\s*\{{\s*[\"'](?:name|tool|tool_name|function|action)[\"']\s*:"
+    r"\s*[\"']([\w.-]+)[\"']\s*,\s*[\"'](?:arguments|parameters|args|input|tool_input|action_input)[\"']\s*:\s*\{"
+)
+_NEAR = 30
+"""Characters on both sides of a place that cannot be read."""
+UNNAMED = "tool"
+"""What a call is named that has no name."""
+NO_CALL = (
+    'what stands there is no call: write {"name": NAME, "arguments": {...}} with the name of a tool that there is, and '
+    "arguments that it has"
+)
+SHOWN = (
+    "words stand before it and behind it, so it may be an example: if it is to be made, send it again alone, without "
+    "words"
+)
+_NAMED = regex(r"\"name\"\s*:\s*\"([\w.-]{1,80})\"")
+_ADVICE = 'write a quote inside a string as \\", close each brace once, and send the whole call again'
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What is in a text besides words."""
+
+    calls: tuple[WrittenCall, ...]
+    words: str
+    """The rest of the text."""
+    source: str = field(default="", compare=False)
+    """The calls as they are written."""
+
+
+@dataclass(frozen=True, slots=True)
+class BrokenCall:
+    """What stands where a call would, and cannot be read."""
+
+    name: str
+    source: str
+    words: str
+    problem: str
+    is_all: bool = False
+    """Whether the text is nothing else, between tags that only calls have."""
+
+
+def calls_in(text: str) -> Found | None:
+    """The calls that a text ends in, or that it begins with, and its words; None where it does neither."""
+    for start in _starts(text):
+        calls, end = _run(text, start)
+        rest = text[end:]
+        if not calls:
+            continue
+        before = text[:start].strip()
+        if rest.strip() and (before or not _is_words(rest)):
+            return None
+        return Found(tuple(calls), before or rest.strip(), text[start:end])
+    return None
+
+
+def broken_in(text: str) -> BrokenCall | None:
+    """A name and arguments that begin as a call does and cannot be read to their end, which is that of the text."""
+    if text.rstrip()[-1:] not in ("}", "]", ">", "`"):
+        return None
+    for start in _starts(text):
+        head = _BROKEN.match(text, start)
+        if head is None:
+            continue
+        place = text.index("{", start)
+        try:
+            _, end = read_value(text, place)
+            if text[end:].lstrip()[:1] not in ("}", "]"):
+                return None
+            error = json.JSONDecodeError("Extra data", text, end)
+        except json.JSONDecodeError as found:
+            error = found
+        near = text[max(error.pos - _NEAR, place) : error.pos + _NEAR]
+        problem = f"it is not valid JSON ({error.msg}) near `{near}`: {_ADVICE}"
+        return BrokenCall(head[1], text[start:].strip(), text[:start].strip(), problem)
+    return None
+
+
+def shown_in(text: str) -> Found | None:
+    """The first calls that stand in a fence or behind a mark with words on both sides, and these words."""
+    for start in _starts(text):
+        calls, end = _run(text, start)
+        words = text[:start].strip(), text[end:].strip()
+        if calls and all(words):
+            is_marked = text[start:].lstrip(" \t").startswith(("`", "~", "<"))
+            return Found(tuple(calls), "\n\n".join(words), text[start:end].strip()) if is_marked else None
+    return None
+
+
+def unread_in(text: str) -> BrokenCall | None:
+    """What a text is that as a whole stands between the tags of a call and is none, such as a definition of a tool, or
+    between those of an output."""
+    written = text.strip()
+    tag = OPEN.match(written) or _ANSWER.match(written)
+    if tag is None or not written.endswith(f"</{tag[1]}>") or calls_in(text) is not None:
+        return None
+    name = _NAMED.search(written)
+    return BrokenCall(name[1] if name is not None else UNNAMED, written, "", NO_CALL, is_all=True)
+
+
+def calls_behind_marks(text: str, longest: int) -> Iterator[list[WrittenCall]]:
+    """The calls behind each tag or mark of a text, in so many characters at most; often none."""
+    for match in _MARKED_STARTS.finditer(text):
+        found = marked_at(text[match.start() : match.start() + longest], 0)
+        yield found[0] if found is not None else []
+
+
+def _starts(text: str) -> Iterator[int]:
+    """The first places of a text at which a call may begin, those inside a piece of code left out."""
+    for match, _ in zip(_STARTS.finditer(text), range(MOST_STARTS), strict=False):
+        if text.count("```", 0, match.start()) % 2 == 0:
+            yield match.start()
+
+
+def _is_words(text: str) -> bool:
+    """Whether nothing in a text could be a call, or a piece of code."""
+    return _STARTS.search(text) is None and "```" not in text
+
+
+def _run(text: str, start: int) -> tuple[list[WrittenCall], int]:
+    """The calls that follow one another from a place on, and where they end."""
+    calls = list[WrittenCall]()
+    while (found := block_at(text, behind_blanks(text, start))) is not None:
+        calls += found[0]
+        start = found[1]
+    return calls, start

@@ -1,0 +1,80 @@
+"""What blocks say, as texts: as it was written, for the clipboard, and with all that they show, for a search."""
+
+from collections.abc import Iterable
+
+from tui.view.blocks import (
+    AnswerText,
+    Block,
+    Call,
+    Earlier,
+    Failure,
+    Notice,
+    Retry,
+    SummaryBlock,
+    Thought,
+    TurnTotal,
+    UserText,
+)
+from tui.view.outcomes import diff_of
+from tui.view.receipts import Compaction, RunningCompaction, UndoneReceipt, details_of
+from tui.view.receipts import title_of as title_of_receipt
+from tui.view.titles import argument_lines, command_of, title_of
+from tui.view.todos import items_of
+from tui.view.turn_total import total_told
+
+
+def source_of(block: Block) -> str:
+    """The block as it was written: markdown, a command with what it printed, an output."""
+    match block:
+        case Call():
+            command = command_of(block.arguments)
+            head = f"$ {command}" if command else " ".join(title_of(block.name, block.arguments).split())
+            return "\n".join(filter(None, (head, block.text or block.tail)))
+        case Compaction():
+            return "\n".join(text for _, text in details_of(block))
+        case RunningCompaction() | UndoneReceipt():
+            return ""
+        case _:
+            return _words_of(block)
+
+
+def last_answer(blocks: Iterable[Block]) -> str:
+    """The newest answer as the model wrote it; empty when there is none."""
+    answers = [block.text for block in blocks if isinstance(block, AnswerText)]
+    return answers[-1] if answers else ""
+
+
+def text_of(block: Block) -> str:
+    """What a block says, also what it shows only when it is open, in the order in which it shows it."""
+    match block:
+        case Call():
+            diff = diff_of(block)
+            listed = (
+                [item.text for item in items_of(block)] if block.name == "todo" else argument_lines(block.arguments)
+            )
+            what = command_of(block.arguments) or diff or "\n".join(listed)
+            said = "" if diff and block.status == "done" else block.text or block.tail
+            return "\n".join((title_of(block.name, block.arguments), what, said, *block.changed))
+        case Compaction():
+            return "\n".join((title_of_receipt(block), *(text for _, text in details_of(block))))
+        case RunningCompaction() | UndoneReceipt():
+            return title_of_receipt(block)
+        case _:
+            return _words_of(block)
+
+
+def _words_of(
+    block: UserText | AnswerText | Thought | SummaryBlock | Notice | TurnTotal | Failure | Retry | Earlier,
+) -> str:
+    """Of a block that shows all that it holds."""
+    match block:
+        case TurnTotal():
+            return total_told(block)
+        case Failure(message=message):
+            return message
+        case Retry(reason=reason):
+            return reason
+        case Earlier():
+            return ""
+        case UserText() | AnswerText() | Thought() | SummaryBlock() | Notice():
+            return block.text
