@@ -7,11 +7,14 @@ from pathlib import Path
 
 import pytest
 
+from agent.channel import Channel
 from agent.config.load import load_config
 from agent.errors import UsageError
 from agent.extensions.custom_commands import find_commands
 from agent.extensions.places import places
 from agent.extensions.plugin_source import copied
+from agent.extensions.session_extensions import SessionExtensions
+from agent.extensions.session_trust import SessionTrust
 from tests.running import Run, ebb
 
 HOOKS = {
@@ -143,9 +146,77 @@ def test_one_of_several_in_a_repository_is_named(owner: Owner, tmp_path: Path) -
     plugins = [{"name": "kit", "source": "./plugins/kit"}, {"name": "out", "source": "../.."}, {"name": "other"}]
     (market / ".claude-plugin" / "marketplace.json").write_text(json.dumps({"plugins": plugins}))
     assert owner.refusal(market) == "it holds several plugins; name one with `--plugin`: kit, out"
+    assert owner.refusal(market, "other") == "it holds no plugin `other` that can be fetched; there are kit, out"
     assert owner.refusal(market, "out") == "the plugin `out` is not in this repository"
     with copied(str(market), owner.home / "plugins", "kit") as plugin:
         assert (plugin.name, plugin.version, plugin.source) == ("kit", "1.2", str(market))
+
+
+def test_a_repository_of_several_says_itself_what_each_of_them_is(owner: Owner) -> None:
+    """As in public ones: all lie in one folder, of which each is a part."""
+    for name in ("xlsx", "art"):
+        owner.put(f"skills/{name}/SKILL.md", f"---\nname: {name}\ndescription: Does {name}.\n---\nDo it.\n")
+    parts = {
+        "source": "./",
+        "strict": False,
+        "skills": ["./skills/xlsx", "./skills/pdf"],
+        "agents": "./agents/critic.md",
+    }
+    plugins = [
+        {"name": "office", "version": "2", **parts},
+        {"name": "all", "source": ".", "commands": ["./more/bye.md"]},
+    ]
+    owner.put(".claude-plugin/marketplace.json", json.dumps({"plugins": plugins}))
+    owner.put("more/bye.md", "Say bye.\n")
+    owner.put("more/no.md", "Say no.\n")
+    assert owner.run("add", str(owner.plugin), "--plugin", "office", "--yes").out.splitlines()[:7] == [
+        "office 2: A kit.",
+        f"  from {owner.plugin}",
+        "  skill xlsx: Does xlsx.",
+        "  skill pdf: Reads PDFs.",
+        "  command hello: Greets.",
+        "  agent critic: Finds faults.",
+        '  hook PreToolUse (Bash): "${CLAUDE_PLUGIN_ROOT}"/scripts/guard.sh',
+    ]
+    shown = owner.run("add", str(owner.plugin), "--plugin", "all", "--yes").out.splitlines()
+    assert [line.split()[1].rstrip(":") for line in shown if line.startswith(("  skill", "  command"))] == [
+        "art", "pdf", "xlsx", "hello", "bye",
+    ]  # fmt: skip
+    config = load_config(owner.project, {"HOME": str(owner.home), "EBB_HOME": str(owner.home)}, {})
+    names = [command.name for command in find_commands(config)[0]]
+    assert names == ["hello", "bye", "office:hello"]
+    extensions = SessionExtensions(config, SessionTrust(config, Channel(interactive=False)))
+    assert [each and each.name for each in map(extensions.find, ("/", "all:bye", "ALL:Hello", "office:hello"))] == [
+        None, "bye", "hello", "office:hello",
+    ]  # fmt: skip
+
+
+def test_a_plugin_may_lie_in_another_repository(owner: Owner, tmp_path: Path) -> None:
+    commit = owner.commits()
+    market = tmp_path / "market"
+    (market / ".claude-plugin").mkdir(parents=True)
+    at = {"source": "git-subdir", "url": f"file://{owner.plugin}", "path": ".", "sha": commit}
+    sources = {"kit": at, "far": {**at, "path": "../.."}, "npm": {"source": "npm", "package": "x"}, "own": "kit"}
+    plugins = [{"name": name, "source": source} for name, source in sources.items()]
+    text = json.dumps({"plugins": plugins, "metadata": {"pluginRoot": "./plugins"}})
+    (market / ".claude-plugin" / "marketplace.json").write_text(f"\ufeff{text}")
+    with copied(str(market), owner.home / "plugins", "kit") as plugin:
+        assert (plugin.name, plugin.source, plugin.commit) == ("kit", f"file://{owner.plugin}", commit)
+    assert owner.refusal(market, "far") == "the plugin `far` is not in this repository"
+    assert owner.refusal(market, "npm") == "it holds no plugin `npm` that can be fetched; there are kit, far, own"
+    assert owner.refusal(market, "own") == "the plugin `own` is not in this repository"
+    assert (
+        owner.run("add", "owner/kit")
+        .err.rstrip()
+        .endswith("; of the repository on GitHub it is `https://github.com/owner/kit`")
+    )
+
+
+def test_what_a_plugin_brings_besides_is_named(owner: Owner) -> None:
+    owner.put(".claude-plugin/plugin.json", json.dumps({"name": "kit", "lspServers": {"x": {"command": "x"}}}))
+    owner.put("output-styles/loud.md", "Be loud.\n")
+    said = "`lspServers`, `outputStyles` of it mean nothing here and are left out"
+    assert owner.run("add", str(owner.plugin), "--json").result["problems"] == [said]
 
 
 @pytest.mark.parametrize(

@@ -34,10 +34,10 @@ _MOST_NAMED = 10
 
 _EVERY_TYPE = frozenset({"type", "timeout", "if", "once", "statusMessage"})
 _OF_TYPE: Mapping[str, frozenset[str]] = {
-    "command": frozenset({"command", "args", "shell", "async", "asyncRewake"}),
+    "command": frozenset({"command", "args", "shell", "async", "asyncRewake", "rewakeMessage", "rewakeSummary"}),
     "http": frozenset({"url", "headers", "allowedEnvVars"}),
-    "prompt": frozenset({"prompt", "model"}),
-    "agent": frozenset({"prompt", "model"}),
+    "prompt": frozenset({"prompt", "model", "continueOnBlock"}),
+    "agent": frozenset({"prompt", "model", "continueOnBlock"}),
     "mcp_tool": frozenset({"server", "tool", "input"}),
 }
 """Keys of one hook. What another key narrows would be widened by whoever does not know it."""
@@ -105,6 +105,8 @@ class HookEntry:
     """Nobody waits for it; what it says the model is told with the next message."""
     status: str = ""
     """What the user is shown while it runs."""
+    preface: str = ""
+    """What the model is told in front of what a hook says that nobody waited for."""
 
     @property
     def does(self) -> str:
@@ -200,6 +202,7 @@ def _entry(event: HookEvent, matcher: str, hook: object) -> HookEntry:
         once=_is_true(hook, "once"),
         in_background=_is_true(hook, "async") or _is_true(hook, "asyncRewake"),
         status=_text(hook, "statusMessage"),
+        preface=_text(hook, "rewakeMessage"),
     )
 
 

@@ -3,7 +3,9 @@ use."""
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
+from typing import Self
 
 from agent.config.values import Config
 from agent.extensions.discovery import discover, unheard
@@ -16,6 +18,8 @@ from tools.outputs.extent import counted, shortened
 
 MOST_DESCRIPTION = 200
 """Characters of a description that the model reads."""
+_TURNS = ("maxTurns", "max_turns", "steps", "maxSteps")
+"""How programs call the requests that an agent may make."""
 _NAME = re.compile(r"[\w.:-]{1,64}")
 
 
@@ -37,6 +41,13 @@ class AgentFile:
     item: Item
     has_hooks: bool = False
     """Its file says hooks, which do not run."""
+    max_turns: int | None = None
+    """Requests that it may make at most; None: as many as usual."""
+    plugin: str = ""
+    """The name of the plugin that brings it."""
+
+    def called(self, name: str) -> Self:
+        return replace(self, name=name)
 
 
 def find_agents(config: Config) -> tuple[tuple[AgentFile, ...], tuple[str, ...]]:
@@ -58,7 +69,7 @@ def _read(path: Path, place: Place) -> AgentFile | None:
     """None for what another program does not send off either."""
     written = text_of(path, place.boundary)
     head, prompt = split(written)
-    name, description = text_at(head, "name") or path.stem, text_at(head, "description")
+    name, description = (text_at(head, "name") or path.stem).replace(" ", "-"), text_at(head, "description")
     if head.get("disable") is True or text_at(head, "mode") == "primary":
         return None
     if not head and path.stem.lower() == "readme":
@@ -76,7 +87,11 @@ def _read(path: Path, place: Place) -> AgentFile | None:
     shown += [f"runs with the model: {model}"] if model else []
     item = item_in(place, name, path, digest_of_text(written), shown)
     told, has_hooks = place.with_folder(prompt.strip()), bool(head.get("hooks"))
-    return AgentFile(name, description, told, tools, without, model, mode == "plan", item, has_hooks)
+    turns = (value for key in _TURNS if type(value := head.get(key)) is int and value > 0)  # a truth value is none
+    most = next(turns, None)
+    return AgentFile(
+        name, description, told, tools, without, model, mode == "plan", item, has_hooks, most, place.plugin
+    )
 
 
 def _tools(head: Mapping[str, object]) -> tuple[tuple[str, ...] | None, tuple[str, ...]]:

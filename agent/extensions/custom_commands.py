@@ -3,11 +3,12 @@ shell commands print and for files."""
 
 import re
 import tomllib
+from dataclasses import replace
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import Literal, Self, TypeAlias
 
 from agent.config.values import Config
-from agent.extensions.discovery import discover
+from agent.extensions.discovery import discover, unheard
 from agent.extensions.extension_files import UnusableFile, text_of
 from agent.extensions.front_matter import BrokenFrontMatter, list_at, split, text_at
 from agent.extensions.places import Owner, Place, Source
@@ -39,6 +40,13 @@ class CustomCommand:
     path: Path
     source: Source
     item: Item
+    has_hooks: bool = False
+    """Its file says hooks, which do not run."""
+    plugin: str = ""
+    """The name of the plugin that brings it."""
+
+    def called(self, name: str) -> Self:
+        return replace(self, name=name)
 
     @property
     def owner(self) -> Owner:
@@ -47,7 +55,8 @@ class CustomCommand:
 
 def find_commands(config: Config) -> tuple[tuple[CustomCommand, ...], tuple[str, ...]]:
     """All that are there, and why others are left out, a line each."""
-    return discover("command", config, _read)
+    found, problems = discover("command", config, _read)
+    return found, (*problems, *unheard("command", found))
 
 
 def _read(path: Path, place: Place) -> CustomCommand:
@@ -60,7 +69,8 @@ def _read(path: Path, place: Place) -> CustomCommand:
     form: Form = "toml" if path.suffix == ".toml" else "markdown"
     if not text.strip():
         raise UnusableFile("it says nothing")
-    tools, hint = list_at(head, "allowed-tools") or (), text_at(head, "argument-hint")
+    tools = tuple(map(place.with_folder, list_at(head, "allowed-tools") or ()))
+    hint = text_at(head, "argument-hint")
     description = text_at(head, "description") or shortened(text.strip().splitlines()[0].lstrip("# "), 80)
     shown = [f"says: {description} ({counted(len(text.splitlines()), 'line')})"]
     shown += [f"runs: {line}" for lines in shell_lines(text, form) for line in lines.splitlines()]
@@ -68,7 +78,10 @@ def _read(path: Path, place: Place) -> CustomCommand:
     model = text_at(head, "model")
     shown += [f"has its turn with the model: {model}"] if model else []
     item = item_in(place, name, path, digest_of_text(written), shown)
-    return CustomCommand(name, description, hint, text, form, tools, model, path, place.source, item)
+    has_hooks = bool(head.get("hooks"))
+    return CustomCommand(
+        name, description, hint, text, form, tools, model, path, place.source, item, has_hooks, place.plugin
+    )
 
 
 def _toml(written: str) -> tuple[dict[str, object], str]:

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import Protocol, Self, TypeVar
 
 from agent.config.values import Config
 from agent.extensions.extension_files import UnusableFile, files_below
@@ -18,6 +18,10 @@ SKILL_FILE = "SKILL.md"
 class Named(Protocol):
     @property
     def name(self) -> str: ...
+
+    def called(self, name: str) -> Self:
+        """The same under another name."""
+        ...
 
 
 N = TypeVar("N", bound=Named)
@@ -41,6 +45,8 @@ def discover(
                     problems.append(f"the {kind} `{place.shown(path)}` is left out: {error}")
                 else:
                     if one is not None:
+                        if place.plugin and one.name in found:  # its own name is in front of it there anyway
+                            one = one.called(f"{place.plugin}:{one.name}")
                         found.setdefault(one.name, one)
         except UnusableFile as error:
             problems.append(f"{kind}s of `{place.shown(place.folder)}` are left out: {error}")
@@ -60,7 +66,9 @@ def unheard(kind: Kind, found: Iterable[HasHooks]) -> tuple[str, ...]:
 
 def files_in(place: Place) -> Iterator[Path]:
     """The files of a place that may each be one of its kind, sorted. Raises `UnusableFile`."""
-    if place.kind == "skill":
+    if place.only:
+        yield place.folder / place.only
+    elif place.kind == "skill":
         paths = (place.folder, *sorted(place.folder.iterdir()))
         yield from (path / SKILL_FILE for path in paths if os.path.lexists(path / SKILL_FILE) and path.name[0] != ".")
     else:

@@ -31,7 +31,7 @@ def text_of(path: Path, boundary: Path | None) -> str:
     raw = _bytes_of(path, boundary, MOST_BYTES)
     if b"\0" in raw:
         raise UnusableFile("it is not a text")
-    return raw.decode("utf-8", "replace")
+    return raw.decode("utf-8", "replace").removeprefix("\ufeff")
 
 
 def files_below(folder: Path, boundary: Path | None) -> Iterator[Path]:

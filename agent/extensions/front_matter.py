@@ -1,13 +1,24 @@
 """Markdown files that begin with YAML between lines of `---`: what stands there, and the text below it."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 
 MOST = 65_536
 """Characters of a head."""
 _HEAD = re.compile(r"\A---[ \t]*\n(?P<head>.*?)(?:^(?:---|\.\.\.)[ \t]*$\n?|\Z(?P<open>))", re.DOTALL | re.MULTILINE)
 _PLAIN = re.compile(r"^(?P<key>[A-Za-z_][\w-]*):[ \t]+(?P<value>[^\s\"'|>&].*)$", re.MULTILINE)
+_KEY = re.compile(r"^(?P<key>[A-Za-z_][\w-]*):(?=[ \t]|$)", re.MULTILINE)
+_PROSE = frozenset({"description", "argument-hint", "when_to_use"})
+_SAID = _PROSE | frozenset(
+    """
+    agent agents allowed-tools alwaysApply applyTo author background category color context created disable
+    disable-model-invocation disallowed-tools disallowedTools displayName effort globs hidden hooks initialPrompt
+    isolation license maxSteps maxTurns mcpServers memory metadata mode model modified name paths permission
+    permissionMode reviewed skills steps tags temperature tools top_p user-invocable version
+    """.split()  # noqa: SIM905  # a list of names is a table
+)
+"""Keys that begin a value in a head that is no YAML; what else looks like one, such as `user: "Help"`, is prose."""
 _LISTED = re.compile(r"[^\s,(]+(?:\([^)]*\))?")
 
 
@@ -68,7 +79,9 @@ def _parsed(head: str) -> dict[str, object]:
             try:  # `description: Use this: now` is no YAML, and others read it all the same
                 content = load(_PLAIN.sub(_quoted, head))
             except yaml.YAMLError:
-                raise error from None
+                content = _with_prose(head, load)
+                if content is None:
+                    raise error from None
     except yaml.MarkedYAMLError as error:
         line = f"line {error.problem_mark.line + 2}: " if error.problem_mark else ""
         raise BrokenFrontMatter(f"{line}{error.problem or error.context or 'it is no YAML'}") from error
@@ -79,6 +92,29 @@ def _parsed(head: str) -> dict[str, object]:
     if not isinstance(content, dict):
         raise BrokenFrontMatter("line 2: the head is no list of `key: value`")
     return {str(key): value for key, value in content.items()}
+
+
+def _with_prose(head: str, load: Callable[[str], object]) -> dict[str, object] | None:
+    """What a head says in which prose goes on for several lines as it comes, with examples of a conversation, say; None
+    where it is anything else that cannot be read."""
+    import yaml  # noqa: PLC0415  # deferred: as above
+
+    starts = [match for match in _KEY.finditer(head) if match["key"] in _SAID]
+    if not starts or head[: starts[0].start()].strip() or _PROSE.isdisjoint(match["key"] for match in starts):
+        return None
+    content: dict[str, object] = {}
+    ends = [*(match.start() for match in starts[1:]), len(head)]
+    for match, end in zip(starts, ends, strict=True):
+        key, written = match["key"], head[match.start() : end]
+        try:
+            said = load(written)
+        except yaml.YAMLError:
+            said = None
+        is_whole = isinstance(said, dict) and set(said) == {key}
+        if key in content or not (is_whole or key in _PROSE):
+            return None
+        content[key] = said[key] if isinstance(said, dict) and is_whole else written[len(key) + 1 :].strip()
+    return content
 
 
 def _quoted(line: re.Match[str]) -> str:

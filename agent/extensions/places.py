@@ -50,6 +50,13 @@ class Place:
     """What no link in it may lead out of: the project or plugin; None for the user's own, who may link to anything."""
     below: str = ""
     """The folder of the project that it is for, from the top on; empty at the top."""
+    only: str = ""
+    """The name of the one file in it that counts; empty: all do."""
+
+    @property
+    def plugin(self) -> str:
+        """The name of the plugin that it belongs to; empty where it is none's."""
+        return self.boundary.name if self.owner == "plugin" and self.boundary is not None else ""
 
     def with_folder(self, text: str) -> str:
         """A text with the folder of the plugin that it belongs to in the place of the variable for that."""
@@ -69,7 +76,7 @@ def places(kind: Kind, config: Config) -> tuple[Place, ...]:
         if os.path.isdir(place.folder):
             real = os.path.realpath(place.folder)
             if place.boundary is None or Path(real).is_relative_to(os.path.realpath(place.boundary)):
-                found.setdefault(real, place)
+                found.setdefault(os.path.join(real, place.only), place)
     return tuple(found.values())
 
 
@@ -94,5 +101,5 @@ def _of_plugins(kind: Kind, config: Config) -> tuple[Place, ...]:
         return ()
     from agent.extensions.plugins import used_plugins  # noqa: PLC0415  # deferred: few users have some
 
-    found = ((plugin.folder, folder) for plugin in used_plugins(config) for folder in plugin.folders(kind))
-    return tuple(Place(kind, "plugin", "claude", folder, top) for top, folder in found)
+    found = ((plugin.folder, *part) for plugin in used_plugins(config) for part in plugin.parts(kind))
+    return tuple(Place(kind, "plugin", "claude", folder, top, only=only) for top, folder, only in found)

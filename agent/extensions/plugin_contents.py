@@ -30,10 +30,12 @@ def contents_of(plugin: Plugin) -> PluginContents:
     lines: list[str] = []
     problems: list[str] = []
     for kind in FILE_KINDS:
-        found = [Place(kind, "plugin", "claude", folder, plugin.folder) for folder in plugin.folders(kind)]
+        parts = plugin.parts(kind)
+        found = [Place(kind, "plugin", "claude", folder, plugin.folder, only=only) for folder, only in parts]
         paths = (path for place in found for path in files_in(place))
         lines += [f"  {kind} {_described(kind, path, plugin, problems)}" for path in paths]
     lines += _hooks(plugin, problems)
+    problems += plugin.unused
     lines += _servers(plugin, problems)
     _, names = digest_of(plugin.folder, plugin.folder)
     lines += [f"  program {name}" for name in names if _runs(plugin.folder / name)]

@@ -1,7 +1,9 @@
 """Where plugins come from: a folder, or a Git repository at one commit, copied to where it can be looked at. Nothing of
 it is run."""
 
+import json
 import os
+import re
 import shutil
 import stat
 import subprocess
@@ -18,7 +20,8 @@ from agent.extensions.extension_files import (
     UnusableFile,
     digest_of,
 )
-from agent.extensions.plugins import Plugin, plugin_in, read_json
+from agent.extensions.marketplaces import Elsewhere, Offer, chosen, inside, offers_in
+from agent.extensions.plugins import MANIFEST, Plugin, plugin_in, read_json
 from tools.files.private_folder import make_private
 from tools.process.git import SETTINGS, git_environment, program_outside
 from tools.secrets.redaction import without_password
@@ -26,8 +29,8 @@ from tools.secrets.redaction import without_password
 PATIENCE = 180.0
 """Seconds that Git may take to fetch a repository."""
 PROTOCOLS = "https:ssh:file"
-MARKET = ".claude-plugin/marketplace.json"
 _BEGINNINGS = "`https://`, `ssh://`, `file://` or `git@`"
+_SHORT = re.compile(r"[\w-][\w.-]*/[\w-][\w.-]*")
 _SCHEMES = ("https://", "ssh://", "file://")
 
 
@@ -46,25 +49,55 @@ def copied(source: str, beside: Path, name: str = "", ref: str = "") -> Iterator
             folder, shown = Path(scratch, "fetched"), without_password(source)
             commit = _fetch(source, ref or "HEAD", folder)
         elif not local.is_dir():
-            raise UsageError(f"there is no folder `{source}`; an address begins with {_BEGINNINGS}")
+            on_github = f"; of the repository on GitHub it is `https://github.com/{source}`"
+            hint = on_github if _SHORT.fullmatch(source) else ""
+            raise UsageError(f"there is no folder `{source}`; an address begins with {_BEGINNINGS}{hint}")
         elif ref:
             raise UsageError("a folder is taken as it is: `--ref` is for an address")
-        chosen = _chosen(folder, name)
-        found = plugin_in(chosen, name or _name_in(source))
-        copy = Path(scratch, "plugin")
+        offers, offer = offers_in(folder), None
+        if offers is not None:
+            offer = chosen(offers, name)
+            if isinstance(offer.place, Elsewhere):
+                shown, address = without_password(offer.place.address), _checked(offer.place.address, source)
+                top = Path(scratch, "elsewhere")
+                commit = _fetch(address, offer.place.ref or "HEAD", top)
+                folder = inside(top, offer.place.folder, offer.name)
+            else:
+                folder = offer.folder_in(folder)
+        copy, named = Path(scratch, "plugin"), offer.name if offer is not None else name or _name_in(source)
         try:
-            _check(chosen)
-            shutil.copytree(chosen, copy, symlinks=True, ignore=_without_git(chosen))
+            _check(folder)
+            shutil.copytree(folder, copy, symlinks=True, ignore=_without_git(folder))
+            found = _with_offer(copy, offer) if offer is not None else plugin_in(copy, name or _name_in(source))
             digest, _ = digest_of(copy, copy)
         except UnusableFile as error:
-            raise UsageError(f"the plugin `{found.name}` cannot be used: {error}") from error
+            raise UsageError(f"the plugin `{named}` cannot be used: {error}") from error
         except (OSError, shutil.Error) as error:
-            raise UsageError(f"the plugin `{found.name}` cannot be copied: {error}") from error
+            raise UsageError(f"the plugin `{named}` cannot be copied: {error}") from error
         yield replace(found, folder=copy, source=shown, commit=commit, digest=digest)
 
 
 def _is_address(source: str) -> bool:
     return source.startswith((*_SCHEMES, "git@"))
+
+
+def _checked(address: str, market: str) -> str:
+    """The address that a repository names, which leads to this machine only from this machine. Raises `UsageError`."""
+    is_remote = _is_address(market) and not market.startswith("file://")
+    if not _is_address(address) or (is_remote and address.startswith("file://")):
+        raise UsageError(f"the plugin lies at `{without_password(address)[:200]}`, which is not fetched from")
+    return address
+
+
+def _with_offer(copy: Path, offer: Offer) -> Plugin:
+    """The plugin of a copied folder, whose manifest says from now on what was said of it besides. Raises `UsageError`
+    and `UnusableFile`."""
+    path = copy / MANIFEST
+    own = read_json(path, copy) if path.exists() else {}
+    path.parent.mkdir(exist_ok=True)
+    path.unlink(missing_ok=True)
+    path.write_text(json.dumps(offer.manifest(own), indent=1), encoding="utf-8")
+    return plugin_in(copy, offer.name)
 
 
 def _name_in(source: str) -> str:
@@ -106,31 +139,6 @@ def _first_said(printed: str) -> str:
     lines = [line.strip() for line in printed.splitlines() if line.strip()]
     wrong = [line for line in lines if line.startswith(("fatal: ", "error: ", "ssh: ", "Host key ", "git@"))]
     return next(iter([*wrong, *lines]), "nothing")
-
-
-def _chosen(folder: Path, name: str) -> Path:
-    """The folder of the plugin, which is one of several where the repository is a market."""
-    market = folder / MARKET
-    if not market.is_file():
-        return folder
-    try:
-        entries = read_json(market, folder).get("plugins")
-    except UnusableFile as error:
-        raise UsageError(f"`{MARKET}` cannot be used: {error}") from error
-    places = {
-        one["name"]: one["source"]
-        for one in (entries if isinstance(entries, list) else ())
-        if isinstance(one, dict) and isinstance(one.get("name"), str) and isinstance(one.get("source"), str)
-    }
-    if not name and len(places) != 1:
-        raise UsageError(f"it holds several plugins; name one with `--plugin`: {', '.join(places) or 'none is in it'}")
-    wanted = name or next(iter(places))
-    if wanted not in places:
-        raise UsageError(f"it holds no plugin `{wanted}` of its own; there are {', '.join(places)}")
-    chosen = Path(os.path.realpath(folder / places[wanted]))
-    if not chosen.is_relative_to(os.path.realpath(folder)) or not chosen.is_dir():
-        raise UsageError(f"the plugin `{wanted}` is not in this repository")
-    return chosen
 
 
 def _check(folder: Path) -> None:

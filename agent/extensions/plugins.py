@@ -19,6 +19,8 @@ from tools.files.read_write import write_bytes
 from tools.lazy import dataclass
 
 MANIFEST = ".claude-plugin/plugin.json"
+_UNUSED = {"lspServers": ".lsp.json", "outputStyles": "output-styles", "monitors": "monitors/monitors.json"}
+"""What plugins may bring of which nothing is made here, and where it stands when the manifest does not say it."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 
 
@@ -43,12 +45,24 @@ class Plugin:
     def description(self) -> str:
         return _text(self.manifest, "description")
 
-    def folders(self, kind: str) -> tuple[Path, ...]:
-        """Those that are there in which things of a kind are."""
+    def parts(self, kind: str) -> tuple[tuple[Path, str], ...]:
+        """Those that are there in which things of a kind are: folders, each with the name of the one file of it that
+        counts, or none. Where the manifest says that it is all there is (`strict = false`), what it does not name is
+        left out."""
         if kind not in FILE_KINDS:
             return ()
-        named = [f"{kind}s", *_paths(self.manifest.get(f"{kind}s"))]
-        return tuple(dict.fromkeys(path for each in named if (path := self._inside(each)).is_dir()))
+        said = self.manifest.get(f"{kind}s")
+        is_all = self.manifest.get("strict") is False and said is not None
+        named = [*(() if is_all else (f"{kind}s",)), *_paths(said)]
+        paths = [self._inside(each) for each in named]
+        found = ((path, "") if path.is_dir() else (path.parent, path.name) for path in paths if path.exists())
+        return tuple(dict.fromkeys(found))
+
+    @property
+    def unused(self) -> tuple[str, ...]:
+        """A line for what it brings besides that nothing is made of here."""
+        found = [f"`{key}`" for key in _UNUSED if self.manifest.get(key) or self._inside(_UNUSED[key]).exists()]
+        return (f"{', '.join(found)} of it mean nothing here and are left out",) if found else ()
 
     def files(self, key: str, usual: str) -> tuple[Path, ...]:
         """Those that are there which hold what the manifest may say itself under a key: the manifest, if it does."""
@@ -80,9 +94,10 @@ def plugin_in(folder: Path, name: str = "") -> Plugin:
     if not _NAME.fullmatch(named):
         raise UsageError(f"{named[:80]!r} is no name for a plugin: letters, digits, `_` and `-`, 64 at most")
     plugin = Plugin(named, folder, manifest)
-    has_parts = any(plugin.folders(kind) for kind in FILE_KINDS) or plugin.files("hooks", "hooks/hooks.json")
+    has_parts = any(plugin.parts(kind) for kind in FILE_KINDS) or plugin.files("hooks", "hooks/hooks.json")
     if not has_parts and not plugin.files("mcpServers", ".mcp.json"):
-        raise UsageError(f"`{named}` brings nothing: no skills, commands, agents, hooks or servers")
+        besides = f"; {plugin.unused[0]}" if plugin.unused else ""
+        raise UsageError(f"`{named}` brings nothing: no skills, commands, agents, hooks or servers{besides}")
     return plugin
 
 

@@ -50,9 +50,13 @@ class SessionExtensions:
         return tuple(found.values())
 
     def find(self, name: str) -> Named | None:
-        """What a name means: as it is written, or else in small letters. It may not be approved."""
+        """What a name means: as it is written, or else in small letters, or behind the name of the plugin that brings
+        it. It may not be approved."""
         exact = next((each for each in self._named if each.name == name), None)
-        return exact or next((each for each in self._named if each.name.lower() == name.lower()), None)
+        plain = name.lower()
+        alike = (each for each in self._named if each.name.lower() == plain)
+        of_plugins = (each for each in self._named if each.plugin and f"{each.plugin}:{each.name}".lower() == plain)
+        return exact or next(alike, None) or next(of_plugins, None)
 
     def rules_to_offer(self, named: Named) -> tuple[str, ...]:
         """The permission rules that it would like to have, once a session."""

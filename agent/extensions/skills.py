@@ -3,7 +3,9 @@ model. It reads what has been written, and starts nothing."""
 
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Self
 
 from agent.config.values import Config
 from agent.extensions.discovery import discover, unheard
@@ -41,6 +43,14 @@ class Skill:
     """The one that a turn is meant for in which the user names it."""
     has_hooks: bool = False
     """Its file says hooks, which do not run."""
+
+    def called(self, name: str) -> Self:
+        return replace(self, name=name)
+
+    @property
+    def plugin(self) -> str:
+        """The name of the plugin that brings it."""
+        return self.place.plugin
 
     @property
     def source(self) -> Source:
@@ -100,7 +110,7 @@ def _read(path: Path, place: Place) -> Skill:
     if not description:
         raise UnusableFile("it has no description")
     digest, files = digest_of(folder, folder) if is_of_project else ("", ())
-    tools = list_at(head, "allowed-tools") or ()
+    tools = tuple(map(place.with_folder, list_at(head, "allowed-tools") or ()))
     shown = [f"says of itself: {description}", f"files: {_named(files)}"]
     shown += [f"would have without a question: {', '.join(tools)}"] if tools else []
     model = text_at(head, "model")

@@ -57,7 +57,7 @@ class HookRunner:
         channel: Channel,
         approval: HookApproval,
         tell_once: Callable[[str], None],
-        hear_later: Callable[[HookEvent, HookAnswer], None],
+        hear_later: Callable[[Hook, HookAnswer], None],
     ) -> None:
         """`tell_once` tells the user of a problem, `hear_later` what a hook says that nobody waited for."""
         self._hooks, self._project = hooks, str(project)
@@ -190,4 +190,4 @@ class HookRunner:
                 await file.take()
 
     async def _run_aside(self, hook: Hook, told: bytes) -> None:
-        self._hear_later(hook.event, await self._run(hook, told))
+        self._hear_later(hook, await self._run(hook, told))

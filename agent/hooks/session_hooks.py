@@ -247,11 +247,11 @@ class SessionHooks:
         for line in answer.told:
             self._channel.notice(line)
 
-    def _hear_later(self, event: HookEvent, answer: HookAnswer) -> None:
+    def _hear_later(self, hook: Hook, answer: HookAnswer) -> None:
         """What a hook says that nobody waited for: the model is told with what is sent next."""
         self._tell(answer)
         if said := objection(answer):
-            self._pending.append((event, said))
+            self._pending.append((hook.event, "\n".join(filter(None, (hook.entry.preface, said)))))
 
     async def _said(self, event: HookEvent, told: Mapping[str, object]) -> bytes:
         """What a hook reads on its standard input."""

@@ -1,5 +1,6 @@
 """Which agents there are: what each is for, what it is told, what it may use."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from agent.calls.policy import server_of
@@ -32,12 +33,28 @@ class AgentDefinition:
     """The most that it may do; its session's mode holds besides."""
     is_heard: bool = True
     """Hooks are told of its calls."""
+    max_turns: int | None = None
+    """Requests that it may make, where that is fewer than usual."""
+    plugin: str = ""
+    """The name of the plugin that brings it."""
 
     def has(self, tool: str) -> bool:
         """Whether it is given a tool of that name where its session has it."""
         server = server_of(tool)
         names = {tool, *((server, f"{server}__*") if server else ())}
         return names.isdisjoint(self.without) and (self.tools is None or not names.isdisjoint(self.tools))
+
+
+def named(definitions: Sequence[AgentDefinition], name: str) -> AgentDefinition | None:
+    """The one that a model means: by its name, also in other letters or with blanks in it, or, as other programs call
+    those of plugins, behind the name of the plugin."""
+    plain = name.strip().replace(" ", "-").lower()
+    fitting = (
+        lambda each: each.name == name,
+        lambda each: each.name.lower() == plain,
+        lambda each: bool(each.plugin) and f"{each.plugin}:{each.name}".lower() == plain,
+    )
+    return next((each for fits in fitting for each in definitions if fits(each)), None)
 
 
 def built_in() -> tuple[AgentDefinition, ...]:

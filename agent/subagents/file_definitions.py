@@ -63,4 +63,6 @@ def _of_file(file: AgentFile) -> AgentDefinition:
     model = None if file.model in ("", "inherit") else file.model
     description = shortened(file.description, MOST_DESCRIPTION)
     mode: Mode = "plan" if file.only_plans else "auto"
-    return AgentDefinition(file.name, description, file.prompt, tools, without, model, mode)
+    return AgentDefinition(
+        file.name, description, file.prompt, tools, without, model, mode, max_turns=file.max_turns, plugin=file.plugin
+    )

@@ -88,7 +88,8 @@ class AgentRole:
         return replace(placed, base=base, skills="")
 
     def limits(self, config: Config) -> TurnLimits:
-        return TurnLimits(config.agents_max_turns)
+        said = (most for most in (config.agents_max_turns, self.definition.max_turns) if most is not None)
+        return TurnLimits(min(said, default=None))
 
 
 def model_of(said: str | None, usual: str) -> str:

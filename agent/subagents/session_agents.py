@@ -24,7 +24,7 @@ from agent.events.session import (
 from agent.events.subagents import AgentFinished, AgentStarted, RunningAgent
 from agent.messages import Note
 from agent.session import Session
-from agent.subagents.definitions import AgentDefinition
+from agent.subagents.definitions import AgentDefinition, named
 from agent.subagents.hand_back import AgentWork, finished, told
 from agent.window.env import Env
 from tools.base import Result, ToolError, Workspace
@@ -91,9 +91,12 @@ class SessionAgents:
 
     async def delegate(self, name: str, prompt: str, workspace: Workspace) -> Result:
         """What the agent hands back. Raises `ToolError` where it cannot be sent off."""
-        definitions = {definition.name: definition for definition in self._definitions()}
-        if name not in definitions:
-            raise ToolError(f"there is no agent `{name[:80]}`; there are {listed(list(definitions), MOST_LISTED)}")
+        definitions = self._definitions()
+        definition = named(definitions, name)
+        if definition is None:
+            names = [each.name for each in definitions]
+            raise ToolError(f"there is no agent `{name[:80]}`; there are {listed(names, MOST_LISTED)}")
+        name = definition.name
         if self._places.locked():
             workspace.progress("waits until another agent is done\n")
         call = workspace.call
@@ -103,7 +106,7 @@ class SessionAgents:
                 if await sent.wish.race(self._place(closing)) is None:
                     raise ToolError("the user stopped the agent before it began: ask before you send it off again")
                 try:
-                    session = await self._compose(definitions[name], self._parent, closing)
+                    session = await self._compose(definition, self._parent, closing)
                 except AgentError as error:
                     raise ToolError(f"the agent could not be sent off: {error}") from error
                 closing.push_async_callback(session.close)

@@ -309,4 +309,6 @@ def test_hooks_that_skills_and_agents_say_of_their_own_are_named(brought: Brough
     brought.write(".claude/agents/plain.md", "---\nname: plain\ndescription: d\n---\nLook.")
     told = "says hooks of its own, which do not run here; those in `.claude/settings.json` do"
     assert find_skills(brought.config)[1] == (f"the skill `deploy` {told}",)
+    brought.write(".claude/commands/ship.md", f"---\ndescription: d\n{hooks}---\nShip.")
     assert find_agents(brought.config)[1] == (f"the agent `looker` {told}",)
+    assert find_commands(brought.config)[1] == (f"the command `ship` {told}",)

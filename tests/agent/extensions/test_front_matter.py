@@ -19,6 +19,10 @@ from agent.extensions.front_matter import BrokenFrontMatter, list_at, split, tex
         ("---\ndescription: >\n  two\n  lines\n---\nb", {"description": "two lines\n"}, "b"),
         ("---\ndescription: Use this: <example>a\\nuser: \"hi\"</example>\nmodel: inherit\n---\nb",
          {"description": 'Use this: <example>a\\nuser: "hi"</example>', "model": "inherit"}, "b"),
+        ("---\nname: x\ndescription: Use it: <example>\n\nuser: \"Hi: there\"\n  assistant: I go\n</example>\n\n"
+         "model: opus\ntools: [\"Read\"]\n---\nb",
+         {"name": "x", "model": "opus", "tools": ["Read"],
+          "description": 'Use it: <example>\n\nuser: "Hi: there"\n  assistant: I go\n</example>'}, "b"),
         ("---\nargument-hint: [number] [priority]\n---\nb", {"argument-hint": "[number] [priority]"}, "b"),
     ],
 )  # fmt: skip
@@ -32,6 +36,7 @@ def test_a_head_is_read_as_it_is_meant(text: str, head: dict[str, object], body:
         ("---\nname: x\n", "line 1: the head that begins with `---` does not end"),
         ("---\n- a\n- b\n---\n", "line 2: the head is no list of `key: value`"),
         ("---\nname: x\nlist: [a\n  - {\n---\n", "line 4: "),
+        ("---\ndescription: Use: it\ntools:\n  - [a: {\n---\n", "line 2: "),
         ("---\na: &a\n  - 1\nb:\n  - *a\n---\n", "line 5: an alias"),
         ("---\n!!python/object:os.system {}\n---\n", "line 2: could not determine a constructor"),
         (f"---\na: {'[' * 5_000}\n---\n", ""),

@@ -85,7 +85,14 @@ async def test_what_nobody_waits_for_is_told_with_the_next_message(home: Hooked)
     wait = f"while ! [ -e {go} ]; do sleep 0.02; done"
     declare(
         home,
-        PostToolUse=[{"command": f"{wait}; echo '2 tests fail' >&2; echo x > reported; exit 2", "asyncRewake": True}],
+        PostToolUse=[
+            {
+                "command": f"{wait}; echo '2 tests fail' >&2; echo x > reported; exit 2",
+                "asyncRewake": True,
+                "rewakeMessage": "Tests in the background say:",
+                "rewakeSummary": "Tests fail",
+            }
+        ],
     )
     home.replies(calls(bash("true")), DONE, DONE)
     sessions = Sessions(home.config(), home.project, home.environment, interactive=False)
@@ -99,7 +106,7 @@ async def test_what_nobody_waits_for_is_told_with_the_next_message(home: Hooked)
     notes = [part.text for part in session.history.messages[-2].parts if hasattr(part, "text")]
     await session.close()
     await sessions.close()
-    assert "[A hook of the user for `PostToolUse` notes:]\n2 tests fail" in notes
+    assert "[A hook of the user for `PostToolUse` notes:]\nTests in the background say:\n2 tests fail" in notes
 
 
 async def test_the_user_sees_what_a_hook_is_waited_for_with(home: Hooked) -> None:

@@ -138,6 +138,16 @@ def test_an_agent_of_a_trusted_project_is_told_its_text_and_has_no_more_than_its
     assert told == ["the agent `.claude/agents/broken.md` is left out: it has no description"]
 
 
+def test_an_agent_is_meant_in_other_letters_too_and_makes_no_more_requests_than_its_file_says(user: User) -> None:
+    bring(
+        user, ".claude/agents/ui.md", LOOKER.replace("looker", "UI Reviewer").replace("model: inherit", "maxTurns: 2")
+    )
+    flags = (*model_of(user, READ, READ, FINAL), "--trust")
+    run = user.ask({"calls": [task("ui reviewer")]}, {"text": "ok"}, flags=flags, form="stream-json")
+    (done,) = (line for line in run.lines if line["type"] == "agent_finished")
+    assert (done["name"], done["end"], done["steps"]) == ("UI-Reviewer", "step_limit", 2)
+
+
 def test_tools_that_are_none_here_are_named_in_one_line(user: User) -> None:
     bring(user, ".claude/agents/a.md", LOOKER.replace("Read, Bash(git log:*)", "Read, Sparkle, NotebookRead, Skill"))
     bring(user, ".claude/agents/b.md", LOOKER.replace("looker", "b").replace("Read,", "mcp__x, Sparkle, read_file,"))
