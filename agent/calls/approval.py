@@ -41,6 +41,8 @@ AskAboutPlan: TypeAlias = Callable[[PlanSubmitted], Coroutine[Any, Any, PlanDeci
 NOBODY_TO_ASK = "nobody is there to ask; start with `--permission-mode auto` or an `--allow` rule to let it run"
 NOT_IN_AUTO = "nobody is there to ask; start with an `--allow` rule that names it to let it run"
 """What is asked about in the mode `auto`, too."""
+NOBODY_AT_ALL = "nobody is there to ask"
+"""What a hook, or a rule of the project, wants to be asked about whatever the user's rules say."""
 
 ELSE = "Do it another way, or say in your answer what is left to do"
 
@@ -234,6 +236,7 @@ async def approve(call: ToolCall, context: ApprovalContext) -> Permit:
         if context.approval.ask is None:
             in_auto = decide(reviewed.asked, replace(context.approval.policy, mode="auto"))
             nobody = NOBODY_TO_ASK if in_auto.verdict == "allow" else NOT_IN_AUTO
+            nobody = nobody if context.word.verdict != "ask" else NOBODY_AT_ALL
             reason = f"denied: {ruling.rule}, and {nobody}. {ELSE}"
             return _denied(reviewed, is_edited, ruling.rule, reason, context)
         count += 1

@@ -2,12 +2,15 @@
 what an allow rule could. Pure."""
 
 from dataclasses import replace
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from agent.calls.policy import PermissionRequest, Policy, Rule, Ruling, decide
 from agent.messages import ToolCall
 from tools.lazy import dataclass
 from tools.outputs.extent import shortened
+
+if TYPE_CHECKING:  # types only: few projects have such rules
+    from agent.hooks.claude_rules import ClaudeRuling
 
 _LONGEST = 200
 """Characters of a reason that people are shown with the call."""
@@ -21,6 +24,8 @@ class HookWord:
     reason: str = ""
     is_own: bool = True
     """Programs of the user's own say it, not what a project brings."""
+    by: str = "a hook"
+    """Who says it, as the subject of a sentence."""
 
 
 NO_WORD = HookWord()
@@ -35,6 +40,17 @@ class HookedCall:
     is_changed: bool = False
 
 
+def by_rule(ruling: "ClaudeRuling | None") -> HookWord:
+    """What a rule of the project says of a call."""
+    return NO_WORD if ruling is None else HookWord(ruling.verdict, is_own=False, by=ruling.why)
+
+
+def stricter(one: HookWord, other: HookWord) -> HookWord:
+    """The one of two that allows less, the first of two that allow as much."""
+    order = ("none", "allow", "ask", "deny")
+    return other if order.index(other.verdict) > order.index(one.verdict) else one
+
+
 def ruled(asked: PermissionRequest, policy: Policy, word: HookWord = NO_WORD) -> Ruling:
     """Whether the call may run, with what hooks say of it. Where they allow it, it is as if a rule allowed its tool:
     what is denied, in doubt or asked about in spite of such a rule stays so. What a project brings allows nothing."""
@@ -44,9 +60,10 @@ def ruled(asked: PermissionRequest, policy: Policy, word: HookWord = NO_WORD) ->
     if ruling.verdict == "deny" or word.verdict == "none":
         return ruling
     if word.verdict == "deny":
-        return Ruling("deny", f"a hook refuses it{because}", reason=f"a hook refuses it: {word.reason.rstrip('.')}")
+        whole = f": {word.reason.rstrip('.')}" if word.reason else ""
+        return Ruling("deny", f"{word.by} refuses it{because}", reason=f"{word.by} refuses it{whole}")
     if word.verdict == "ask":
-        return Ruling("ask", f"a hook wants you to be asked{because}")
+        return Ruling("ask", f"{word.by} wants you to be asked{because}")
     if ruling.verdict == "allow" or not word.is_own:
         return ruling
     allowed = decide(asked, replace(policy, allow=(*policy.allow, Rule(asked.tool))))

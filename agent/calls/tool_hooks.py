@@ -9,7 +9,7 @@ from dataclasses import replace
 from agent.calls.approval import ApprovalContext
 from agent.calls.argument_aliases import our_arguments
 from agent.calls.execute import Guard
-from agent.calls.hook_rulings import NO_WORD, HookedCall, HookWord
+from agent.calls.hook_rulings import NO_WORD, HookedCall, HookWord, by_rule, stricter
 from agent.calls.hooks import CHANGING, RETRIEVERS, as_file, laid_down
 from agent.calls.policy import PermissionRequest
 from agent.calls.resolve import tool_for
@@ -49,12 +49,13 @@ class ToolHooks:
             tool = tool_for(call, context.tools)
         except ToolError:
             return HookedCall(call)
-        if not self._hooks.has("PreToolUse"):
-            return HookedCall(call)
+        by_rules = by_rule(self._hooks.ruling(call))
+        if by_rules.verdict == "deny" or not self._hooks.has("PreToolUse"):
+            return HookedCall(call, by_rules)
         answer, name = await self._hooks.before_call(call, self._agent)
         if answer.context and answer.verdict != "deny":
             self._contexts[call.id] = f"{HOOK_SAYS}`{name}` notes:]\n{answer.context}"
-        word = HookWord(answer.verdict, answer.reason, is_own=answer.is_own)
+        word = stricter(HookWord(answer.verdict, answer.reason, is_own=answer.is_own), by_rules)
         if answer.arguments is None or answer.verdict == "deny":
             return HookedCall(call, word)
         try:
@@ -65,6 +66,7 @@ class ToolHooks:
             tool_for(changed, context.tools)
         except ToolError as error:
             return HookedCall(call, HookWord("deny", f"it changed the input into one that cannot be used: {error}"))
+        word = stricter(word, by_rule(self._hooks.ruling(changed)))
         return HookedCall(changed, word, is_changed=changed.arguments != call.arguments)
 
     async def permission(self, call: ToolCall) -> HookWord:

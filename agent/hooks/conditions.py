@@ -5,32 +5,39 @@ import posixpath
 import re
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
+from typing import Literal, TypeAlias
 
 from agent.hooks.tool_names import PATHS, ToolView
 from tools.commands.nested import WRAPPERS, behind_assignments, has_unread_texts, hides_a_command, program_of, readings
 from tools.search.globs import GlobError, parse
 
+Met: TypeAlias = Literal["no", "unclear", "yes"]
+
 
 def is_met(condition: str, view: ToolView, root: str, project: str, home: str) -> bool:
     """Where that cannot be told it is met: a guard would rather look once too often. `root`: the working folder."""
+    return how_met(condition, view, root, project, home) != "no"
+
+
+def how_met(condition: str, view: ToolView, root: str, project: str, home: str) -> Met:
+    """Unclear: it cannot be told, since a command hides what it runs, or the rule cannot be read."""
     name, _, rest = condition.partition("(")
     if not any(fnmatchcase(each, name) or each.startswith(f"{name}__") for each in (*view.names, view.ours)):
-        return False
+        return "no"
     pattern = rest.removesuffix(")").strip()
     if pattern in ("", "*", "**"):
-        return True
+        return "yes"
     if isinstance(command := view.input.get("command"), str):
-        return (
-            hides_a_command(command)
-            or has_unread_texts(command)
-            or any(_fits(pattern, line) for line in _lines(command))
-        )
+        if any(_fits(pattern, line) for line in _lines(command)):
+            return "yes"
+        return "unclear" if hides_a_command(command) or has_unread_texts(command) else "no"
     if pattern.startswith("domain:"):
         return _is_of_domain(str(view.input.get("url", "")), pattern.removeprefix("domain:"))
     for key in PATHS:
         if isinstance(path := view.input.get(key), str):
             return _is_file(pattern, path, root, project, home)
-    return any(isinstance(value, str) and _fits(pattern, value) for value in view.input.values())
+    is_said = any(isinstance(value, str) and _fits(pattern, value) for value in view.input.values())
+    return "yes" if is_said else "no"
 
 
 def _lines(command: str) -> Iterator[str]:
@@ -51,16 +58,17 @@ def _fits(pattern: str, text: str) -> bool:
     return re.fullmatch(f"{said}{more}", text.strip(), re.DOTALL) is not None
 
 
-def _is_of_domain(url: str, domain: str) -> bool:
+def _is_of_domain(url: str, domain: str) -> Met:
     from urllib.parse import urlsplit  # noqa: PLC0415  # deferred: few conditions are about hosts
 
     try:
-        return fnmatchcase((urlsplit(url).hostname or "").lower(), domain.strip().lower())
+        is_there = fnmatchcase((urlsplit(url).hostname or "").lower(), domain.strip().lower())
     except ValueError:
-        return True
+        return "unclear"
+    return "yes" if is_there else "no"
 
 
-def _is_file(pattern: str, path: str, root: str, project: str, home: str) -> bool:
+def _is_file(pattern: str, path: str, root: str, project: str, home: str) -> Met:
     """`//` begins an absolute pattern, `~/` one in the home folder, `/` one in the project. One without `/` means names
     at any depth, and what means a folder means all that is in it."""
     if pattern.startswith("//"):
@@ -76,5 +84,6 @@ def _is_file(pattern: str, path: str, root: str, project: str, home: str) -> boo
     try:
         glob = parse(pattern.rstrip("/"))
     except GlobError:
-        return True
-    return any(glob.covers("/".join(parts[:end])) for end in range(len(parts), 0, -1))
+        return "unclear"
+    is_named = any(glob.covers("/".join(parts[:end])) for end in range(len(parts), 0, -1))
+    return "yes" if is_named else "no"

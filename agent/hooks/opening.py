@@ -1,12 +1,14 @@
 """The hooks of a session that is opened: found, and ready to be run."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from agent.channel import Channel
 from agent.config.options import Mode
 from agent.config.values import Config
 from agent.extensions.session_trust import SessionTrust
 from agent.hooks.approval import HookApproval
+from agent.hooks.claude_rules import claude_rules
 from agent.hooks.declared import declared_hooks
 from agent.hooks.session_hooks import KeepFiles, SessionHooks, StartSource
 from agent.hooks.transcript import ReadMessages, TranscriptFile
@@ -24,9 +26,10 @@ def session_hooks(
     trust: SessionTrust,
     keep_files: KeepFiles,
 ) -> SessionHooks | None:
-    """None where none is declared and nothing is wrong with what declares them."""
-    declared = declared_hooks(config)
-    if not declared.hooks and not declared.problems:
+    """None where none is declared, no rules of the project are there, and nothing is wrong with what declares them."""
+    declared, rules = declared_hooks(config), claude_rules(config)
+    declared = replace(declared, problems=(*declared.problems, *rules.problems))
+    if not declared.hooks and not declared.problems and not rules.rules:
         return None
     transcript = TranscriptFile(workspace.outputs / "transcript.jsonl", session, workspace.root, read)
     approval = HookApproval(config, channel, trust)
@@ -43,4 +46,5 @@ def session_hooks(
         approval=approval,
         source=source,
         keep_files=keep_files,
+        rules=rules,
     )

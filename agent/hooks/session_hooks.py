@@ -18,6 +18,7 @@ from agent.events.session import Event, PermissionAsked, QuestionAsked, TurnFini
 from agent.extensions.trust import Standing, Verdict
 from agent.hooks.answers import HookAnswer, together
 from agent.hooks.approval import HookApproval
+from agent.hooks.claude_rules import ClaudeRules, ClaudeRuling
 from agent.hooks.declared import DeclaredHooks, Hook
 from agent.hooks.judges import Judges
 from agent.hooks.runner import HookRecord, HookRunner
@@ -58,15 +59,18 @@ class SessionHooks:
         approval: HookApproval,
         source: StartSource | None = "startup",
         keep_files: KeepFiles = nullcontext,
+        rules: ClaudeRules | None = None,
     ) -> None:
         """`source`: how the session begins; None where it goes on as if it had never been closed. `keep_files`: keeps
-        what is in files before hooks change them that run at the end of a turn."""
+        what is in files before hooks change them that run at the end of a turn. `rules`: those that the project's
+        files for Claude Code say besides."""
         self._runner = HookRunner(
             declared.hooks, project, workspace, channel, approval, self._tell_once, self._hear_later
         )
         self._session, self._root = session, str(workspace.root)
         self._channel, self._transcript = channel, transcript
         self._mode, self._approval, self._keep_files = mode, approval, keep_files
+        self._project, self._rules = str(project), rules or ClaudeRules()
         self._of_user = tuple(dict.fromkeys(hook.file for hook in declared.hooks if hook.owner == "user" and hook.file))
         self.problems = declared.problems
         """What is left out and why, a sentence each."""
@@ -121,6 +125,12 @@ class SessionHooks:
         """About what the user says; an objection means that it is not sent."""
         self._objections = 0
         return await self.ask("UserPromptSubmit", (), {"prompt": text})
+
+    def ruling(self, call: ToolCall) -> ClaudeRuling | None:
+        """What rules of the project, written for Claude Code, say of a call."""
+        if not self._rules.rules:
+            return None
+        return self._rules.ruling(views_of(call, self._root), self._root, self._project)
 
     async def before_call(self, call: ToolCall, agent: Mapping[str, object]) -> tuple[HookAnswer, str]:
         """About a call that is to run, and the name that it has there. `agent`: what tells the agent whose call it is,

@@ -1,0 +1,122 @@
+"""Rules for calls that a project has written for Claude Code (`permissions` in its settings): what they deny is denied
+here, and what they ask about is asked about. What they allow means nothing, as a clone may only tighten."""
+
+import json
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Literal
+
+from agent.config.values import Config
+from agent.extensions.extension_files import UnusableFile, text_of
+from agent.hooks.conditions import how_met
+from agent.hooks.tool_names import ToolView, absolute
+from tools.commands.named_files import named_files
+from tools.lazy import dataclass
+from tools.outputs.extent import counted
+
+FILES = ("settings.json", "settings.local.json")
+_RULE = re.compile(r"[\w*.-]+(?:\(.*\))?", re.DOTALL)
+_MOST = 1_000
+"""Rules of a file."""
+_CHANGES = ("Edit", "Write", "MultiEdit", "NotebookEdit")
+"""A rule for one of them is for all: they all change files."""
+_LOOKS = ("Read", "Grep", "Glob", "LS", "NotebookRead")
+
+
+@dataclass(frozen=True, slots=True)
+class ClaudeRule:
+    text: str
+    """As it is written."""
+    verdict: Literal["deny", "ask"]
+    source: str
+    """The file in which it stands, for people."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClaudeRuling:
+    verdict: Literal["deny", "ask"]
+    why: str
+    """What decided, as the subject of a sentence."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClaudeRules:
+    """Those of one project."""
+
+    rules: tuple[ClaudeRule, ...] = ()
+    problems: tuple[str, ...] = ()
+    """What is left out and why, a sentence each."""
+
+    def ruling(self, views: Sequence[ToolView], root: str, project: str) -> ClaudeRuling | None:
+        """What they say of a call; None where they say nothing. `views`: the call in Claude Code's words. Where a call
+        hides what it runs, what might be denied is asked about."""
+        home, asked = os.path.expanduser("~"), None
+        looked_at = [each for view in views for each in ((_wide(view), True), *_files_of(view, root))]
+        for rule in self.rules:
+            for view, is_sure in looked_at:
+                met = how_met(rule.text, view, root, project, home)
+                if met == "no":
+                    continue
+                named = f"the rule `{rule.text}` of `{rule.source}`"
+                if met == "yes" and is_sure and rule.verdict == "deny":
+                    return ClaudeRuling("deny", named)
+                asked = asked or ClaudeRuling("ask", named)
+        return asked
+
+
+def claude_rules(config: Config) -> ClaudeRules:
+    """Those that the project's files for Claude Code hold."""
+    rules, problems = list[ClaudeRule](), list[str]()
+    for name in FILES:
+        path = config.project / ".claude" / name
+        if not os.path.lexists(path) or config.project == config.folders.home:
+            continue
+        shown = str(path.relative_to(config.project))
+        try:
+            rules += _read(path, config.project, shown, problems)
+        except UnusableFile as error:
+            problems.append(f"the rules of `{shown}` are left out: {error}")
+    ordered = sorted(rules, key=lambda rule: rule.verdict != "deny")
+    return ClaudeRules(tuple(ordered), tuple(problems))
+
+
+def _read(path: Path, project: Path, shown: str, problems: list[str]) -> Iterator[ClaudeRule]:
+    text = text_of(path, project)
+    try:
+        content = json.loads(text) if text.strip() else {}
+    except (ValueError, RecursionError) as error:
+        raise UnusableFile(f"it is no JSON: {error}") from error
+    permissions = content.get("permissions") if isinstance(content, dict) else None
+    if not isinstance(permissions, Mapping):
+        return
+    verdicts: tuple[Literal["deny", "ask"], ...] = ("deny", "ask")
+    for verdict in verdicts:
+        said = permissions.get(verdict, [])
+        listed = said if isinstance(said, list) else [said]
+        written = [rule.strip() for rule in listed if isinstance(rule, str)]
+        found = [rule for rule in written if _RULE.fullmatch(rule)]
+        if len(found) < len(listed):
+            left = counted(len(listed) - len(found), "entry")
+            problems.append(f"of `permissions.{verdict}` in `{shown}` {left} left out, being no rules")
+        if len(found) > _MOST:
+            problems.append(f"of `permissions.{verdict}` in `{shown}` the first {_MOST:,} rules count")
+        yield from (ClaudeRule(rule, verdict, shown) for rule in found[:_MOST])
+
+
+def _wide(view: ToolView) -> ToolView:
+    """A call with the names of all tools that do the same to files."""
+    for names in (_CHANGES, _LOOKS):
+        if not set(names).isdisjoint(view.names):
+            return ToolView(view.name, view.input, (*view.aliases, *names), view.is_whole, view.ours)
+    return view
+
+
+def _files_of(view: ToolView, root: str) -> Iterator[tuple[ToolView, bool]]:
+    """The files that a command names, as calls that look at them or change them, and whether it surely does."""
+    command = view.input.get("command")
+    for file in named_files(command) if isinstance(command, str) and view.name == "Bash" else ():
+        names = _CHANGES if file.changes else _LOOKS
+        path = absolute(os.path.expanduser(file.path), root)
+        yield ToolView(names[0], {"file_path": path}, names[1:]), file.is_sure or file.changes

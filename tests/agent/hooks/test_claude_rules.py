@@ -1,0 +1,108 @@
+"""Rules that a project has written for Claude Code: they hold as far as they tighten."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from agent.events.session import CallDenied, Decision, PermissionAsked
+from agent.hooks.claude_rules import ClaudeRule, ClaudeRules, claude_rules
+from agent.hooks.tool_names import views_of
+from agent.messages import ToolCall
+from tests.agent.hooks.hooked import Hooked
+from tests.kit.session import bash, call, calls
+
+DONE = {"text": "done"}
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Hooked:
+    return Hooked(tmp_path)
+
+
+def declare(home: Hooked, name: str = "settings.json", **permissions: object) -> None:
+    home.write(f".claude/{name}", json.dumps({"permissions": permissions}))
+
+
+@pytest.mark.parametrize(
+    ("rule", "tool", "arguments", "verdict"),
+    [
+        ("Read(./secrets/**)", "read", {"path": "secrets/a/k.txt"}, "deny"),
+        ("Read(secrets/**)", "grep", {"pattern": "x", "path": "secrets/a"}, "deny"),
+        ("Read(./secrets/**)", "read", {"path": "src/secrets.py"}, None),
+        ("Read(**/*.pem)", "read", {"path": "a/b.pem"}, "deny"),
+        ("Read(./.env.*)", "bash", {"command": "cat .env.local | head"}, "deny"),
+        ("Read(./.env.*)", "bash", {"command": "echo .env.local"}, None),
+        ("Read(./.env)", "bash", {"command": "python load.py .env"}, "ask"),
+        ("Edit(/src/gen/**)", "write", {"path": "src/gen/a.py", "content": ""}, "deny"),
+        ("Write(/src/gen/**)", "edit", {"path": "src/gen/a.py", "old": "a", "new": "b"}, "deny"),
+        ("Edit(/src/gen/**)", "bash", {"command": "echo x > src/gen/a.py"}, "deny"),
+        ("Edit(*.lock)", "apply_patch", {"patch": "*** Begin Patch\n*** Delete File: a.lock\n*** End Patch"}, "deny"),
+        ("Bash(curl:*)", "bash", {"command": "cd /tmp && curl http://a"}, "deny"),
+        ("Bash(rm -rf *)", "bash", {"command": "$DO -rf x"}, "ask"),
+        ("Bash(rm -rf *)", "bash", {"command": "rm x"}, None),
+        ("WebFetch", "web_fetch", {"url": "http://a"}, "deny"),
+        ("Task(explore)", "task", {"agent": "explore", "prompt": "x"}, "deny"),
+        ("mcp__github", "mcp__github__push", {}, "deny"),
+        ("Skill(x)", "bash", {"command": "x"}, None),
+    ],
+)
+def test_a_rule_means_the_calls_that_it_means_there(
+    rule: str, tool: str, arguments: dict[str, object], verdict: str | None
+) -> None:
+    rules = ClaudeRules((ClaudeRule(rule, "deny", "settings.json"),))
+    ruling = rules.ruling(views_of(ToolCall("1", tool, arguments), "/p"), "/p", "/p")
+    assert (ruling and ruling.verdict) == verdict
+
+
+async def test_what_a_project_denies_is_denied_before_anything_is_approved(home: Hooked) -> None:
+    home.trusts = False
+    declare(home, allow=["Bash"], deny=["Read(./secrets/**)"], ask=["Bash(git push:*)"])
+    declare(home, "settings.local.json", deny=["Bash(curl:*)"])
+    home.write("secrets/k", "key")
+    home.replies(calls(call("read", path="secrets/k"), bash("curl x"), bash("git push"), bash("echo hi")), DONE)
+    done = await home.run()
+    assert [event.rule for event in done.events if isinstance(event, CallDenied)] == [
+        "the rule `Read(./secrets/**)` of `.claude/settings.json` refuses it",
+        "the rule `Bash(curl:*)` of `.claude/settings.local.json` refuses it",
+        "the rule `Bash(git push:*)` of `.claude/settings.json` wants you to be asked",
+    ]
+    assert done.told == []
+
+
+async def test_who_is_there_is_asked_and_a_hook_cannot_change_a_call_into_a_denied_one(home: Hooked) -> None:
+    home.write(
+        "change.sh",
+        """#!/bin/sh
+grep -q "echo one" || exit 0
+echo '{"hookSpecificOutput": {"hookEventName": "PreToolUse", "permissionDecision": "allow",
+       "updatedInput": {"command": "curl x"}}}'
+""",
+    )
+    hooks = {"PreToolUse": [{"matcher": "Bash", "hooks": [{"type": "command", "command": "./change.sh"}]}]}
+    permissions = {"deny": ["Bash(curl:*)"], "ask": ["Bash(echo two)"]}
+    home.write(".claude/settings.json", json.dumps({"hooks": hooks, "permissions": permissions}))
+    home.replies(calls(bash("echo one"), bash("echo two")), DONE)
+    asked: list[PermissionAsked] = []
+
+    def answer(session: object, event: object) -> None:
+        if isinstance(event, PermissionAsked):
+            asked.append(event)
+            session.answer(event.id, Decision("allow"))  # type: ignore[attr-defined]  # it is a session
+
+    done = await home.run(interactive=True, meanwhile=answer)
+    assert [event.arguments["command"] for event in asked] == ["echo two"]
+    denied = [event.rule for event in done.events if isinstance(event, CallDenied)]
+    assert denied == ["the rule `Bash(curl:*)` of `.claude/settings.json` refuses it"]
+
+
+def test_what_is_no_rule_costs_a_line(home: Hooked) -> None:
+    declare(home, deny=["Read(x", 3, "", "Bash(rm:*)"], ask="WebSearch")
+    found = claude_rules(home.config())
+    assert [(rule.text, rule.verdict) for rule in found.rules] == [("Bash(rm:*)", "deny"), ("WebSearch", "ask")]
+    assert found.problems == ("of `permissions.deny` in `.claude/settings.json` 3 entries left out, being no rules",)
+    home.write(".claude/settings.json", "\ufeff{]")
+    (told,) = claude_rules(home.config()).problems
+    assert told.startswith("the rules of `.claude/settings.json` are left out: it is no JSON: ")
+    declare(home, deny={"a": 1})
+    assert claude_rules(home.config()).rules == ()
