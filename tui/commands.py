@@ -133,7 +133,7 @@ PROMPTS = "mcp__"
 
 _NAMED = {command.name: command for command in COMMANDS}
 
-_CUSTOM = regex(r"/([A-Za-z0-9_][\w.:-]*)(?:\s.*)?", re.DOTALL)
+_CUSTOM = regex(r"/(\w[\w.:-]*)(?:\s.*)?", re.DOTALL)
 _FORM = regex(r"/([a-zA-Z][\w-]*)(?:\s+(.*))?", re.DOTALL)
 
 

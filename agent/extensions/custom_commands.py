@@ -16,7 +16,7 @@ from agent.extensions.trust import Item, digest_of_text, item_in
 from tools.lazy import dataclass
 from tools.outputs.extent import counted, shortened
 
-Form: TypeAlias = Literal["markdown", "toml"]
+Form: TypeAlias = Literal["markdown", "toml", "codex"]
 
 _NAME = re.compile(r"[\w.:-]+")
 _SHELL_MARKDOWN = re.compile(r"(?<!\S)!`(?P<line>[^`\n]+)`|^```!\n(?P<block>.*?)^```[ \t]*$", re.MULTILINE | re.DOTALL)
@@ -44,6 +44,8 @@ class CustomCommand:
     """Its file says hooks, which do not run."""
     plugin: str = ""
     """The name of the plugin that brings it."""
+    arguments: tuple[str, ...] = ()
+    """The names of its arguments, in their order."""
 
     def called(self, name: str) -> Self:
         return replace(self, name=name)
@@ -60,13 +62,13 @@ def find_commands(config: Config) -> tuple[tuple[CustomCommand, ...], tuple[str,
 
 
 def _read(path: Path, place: Place) -> CustomCommand:
-    name = ":".join(path.relative_to(place.folder).with_suffix("").parts)
+    name = ":".join(path.relative_to(place.folder).with_suffix("").parts).replace(" ", "-")
     if not _NAME.fullmatch(name):
         raise UnusableFile("its name holds what cannot be in the name of a command")
     written = text_of(path, place.boundary)
     head, text = _toml(written) if path.suffix == ".toml" else split(written)
     text = place.with_folder(text)
-    form: Form = "toml" if path.suffix == ".toml" else "markdown"
+    form: Form = "toml" if path.suffix == ".toml" else "codex" if place.source == "codex" else "markdown"
     if not text.strip():
         raise UnusableFile("it says nothing")
     tools = tuple(map(place.with_folder, list_at(head, "allowed-tools") or ()))
@@ -80,7 +82,19 @@ def _read(path: Path, place: Place) -> CustomCommand:
     item = item_in(place, name, path, digest_of_text(written), shown)
     has_hooks = bool(head.get("hooks"))
     return CustomCommand(
-        name, description, hint, text, form, tools, model, path, place.source, item, has_hooks, place.plugin
+        name,
+        description,
+        hint,
+        text,
+        form,
+        tools,
+        model,
+        path,
+        place.source,
+        item,
+        has_hooks,
+        place.plugin,
+        list_at(head, "arguments") or (),
     )
 
 
@@ -119,7 +133,7 @@ def parts_of(text: str, form: Form) -> tuple[TextPart, ...]:
 
 
 def _shell_places(text: str, form: Form) -> list[tuple[int, int, str]]:
-    if form == "markdown":
+    if form != "toml":
         found = _SHELL_MARKDOWN.finditer(text)
         return [(match.start(), match.end(), (match["line"] or match["block"]).strip()) for match in found]
     places, at = [], 0

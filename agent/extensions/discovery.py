@@ -74,4 +74,4 @@ def files_in(place: Place) -> Iterator[Path]:
     else:
         ending = ".toml" if (place.kind, place.source) == ("command", "gemini") else ".md"
         found = files_below(place.folder, place.boundary)
-        yield from (path for path in found if path.suffix == ending and path.name != SKILL_FILE)
+        yield from (path for path in found if path.suffix.lower() == ending and path.name != SKILL_FILE)

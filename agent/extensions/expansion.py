@@ -8,6 +8,9 @@ from agent.extensions.custom_commands import Form, TextPart, parts_of
 from tools.lazy import dataclass
 
 _PLACE = re.compile(r"\$(?:ARGUMENTS(?:\[(?P<index>\d+)\])?|(?P<number>\d))(?!\w)")
+_NAMED_PLACE = re.compile(r"\$(?P<dollar>\$)|" + _PLACE.pattern + r"|\$(?P<name>[A-Za-z_]\w*)")
+_GIVEN = re.compile(r"([A-Z][A-Z0-9_]*)=(.*)", re.DOTALL)
+"""An argument by its name, as prompts of Codex are given them."""
 _COMMANDS = re.compile(r"Bash\((.+)\)")
 _UNCLEAR = frozenset("*?[]{}()$`|&;<>\n\\")
 _ARGS = "{{args}}"
@@ -26,26 +29,36 @@ class Expansion:
         return " ".join(part.text for part in self.parts if not part.is_shell)
 
 
-def expanded(text: str, form: Form, written: str) -> Expansion:
+def expanded(text: str, form: Form, written: str, names: Sequence[str] = ()) -> Expansion:
     """`written`: what follows the name of the command. Where a text has no place for it, it stands at the end. The
-    first word is `$1`, but `$0` in a text that has one, as in `$ARGUMENTS[0]`."""
+    first word is `$1`, but `$0` in a text that has one, as in `$ARGUMENTS[0]`. `names`: what the words are called, each
+    with a `$` before it. In a prompt of Codex `NAME=word` stands for `$NAME`, and `$$` is a `$`."""
     parts = parts_of(text, form)
     words = (match for part in parts if not part.is_shell for match in _PLACE.finditer(part.text))
     first = 0 if any(match["number"] == "0" for match in words) else 1
     has_place = any(_ARGS in part.text if form == "toml" else _PLACE.search(part.text) for part in parts)
-    put = tuple(TextPart(_put(part, form, written, first), part.is_shell) for part in parts)
-    if written and not has_place:
+    put = tuple(TextPart(_put(part, form, written, first, names), part.is_shell) for part in parts)
+    if written and not has_place and put == parts:
         put = (*put, TextPart(f"\n\nARGUMENTS: {written}"))
     return Expansion(put)
 
 
-def _put(part: TextPart, form: Form, written: str, first: int) -> str:
+def _put(part: TextPart, form: Form, written: str, first: int, names: Sequence[str]) -> str:
     if form == "toml":
         text = part.text.replace(_ARGS, shlex.quote(written) if part.is_shell else written)
         return text if part.is_shell else _FILE.sub(lambda match: f"@{_quoted(match[1].strip())}", text)
     words = words_of(written)
+    values = {name: _at(words, place) for place, name in enumerate(names)}
+    if form == "codex":
+        given = {word: match for word in words if (match := _GIVEN.fullmatch(word))}
+        values = {match[1]: match[2] for match in given.values()}
+        words = [word for word in words if word not in given]
 
     def argument(match: re.Match[str]) -> str:
+        if match.re is _NAMED_PLACE and match["dollar"]:
+            return "$" if form == "codex" else match[0]
+        if match.re is _NAMED_PLACE and match["name"]:
+            return values.get(match["name"], match[0])
         if match["index"] is not None:
             return _at(words, int(match["index"]))
         if match["number"] is None:
@@ -53,7 +66,7 @@ def _put(part: TextPart, form: Form, written: str, first: int) -> str:
         index = int(match["number"]) - first
         return _at(words, index) if index >= 0 else match[0]
 
-    return _PLACE.sub(argument, part.text)
+    return (_NAMED_PLACE if form == "codex" or names else _PLACE).sub(argument, part.text)
 
 
 def rules_of(tools: Sequence[str]) -> tuple[str, ...]:

@@ -43,6 +43,8 @@ class Skill:
     """The one that a turn is meant for in which the user names it."""
     has_hooks: bool = False
     """Its file says hooks, which do not run."""
+    arguments: tuple[str, ...] = ()
+    """The names of its arguments, in their order."""
 
     def called(self, name: str) -> Self:
         return replace(self, name=name)
@@ -128,6 +130,7 @@ def _read(path: Path, place: Place) -> Skill:
         item,
         model,
         has_hooks=bool(head.get("hooks")),
+        arguments=list_at(head, "arguments") or (),
     )
 
 

@@ -1,5 +1,6 @@
-"""Rules for calls that a project has written for Claude Code (`permissions` in its settings): what they deny is denied
-here, and what they ask about is asked about. What they allow means nothing, as a clone may only tighten."""
+"""Rules for calls that users and projects have written for Claude Code, `permissions` in its settings: what they deny
+is denied here, and what they ask about is asked about. What they allow means nothing: what comes with a clone may only
+tighten, and the user's own is imported."""
 
 import json
 import os
@@ -43,7 +44,7 @@ class ClaudeRuling:
 
 @dataclass(frozen=True, slots=True)
 class ClaudeRules:
-    """Those of one project."""
+    """Those of one session."""
 
     rules: tuple[ClaudeRule, ...] = ()
     problems: tuple[str, ...] = ()
@@ -67,23 +68,23 @@ class ClaudeRules:
 
 
 def claude_rules(config: Config) -> ClaudeRules:
-    """Those that the project's files for Claude Code hold."""
-    rules, problems = list[ClaudeRule](), list[str]()
-    for name in FILES:
-        path = config.project / ".claude" / name
-        if not os.path.lexists(path) or config.project == config.folders.home:
+    """Those that files for Claude Code hold, of the user's home and of the project."""
+    rules, problems, home = list[ClaudeRule](), list[str](), config.folders.home
+    places = [(home / ".claude" / FILES[0], None, f"~/.claude/{FILES[0]}")] if home is not None else []
+    of_project = [(config.project / ".claude" / name, config.project, f".claude/{name}") for name in FILES]
+    for path, boundary, shown in (*places, *(of_project if config.project != home else ())):
+        if not os.path.lexists(path):
             continue
-        shown = str(path.relative_to(config.project))
         try:
-            rules += _read(path, config.project, shown, problems)
+            rules += _read(path, boundary, shown, problems)
         except UnusableFile as error:
             problems.append(f"the rules of `{shown}` are left out: {error}")
     ordered = sorted(rules, key=lambda rule: rule.verdict != "deny")
     return ClaudeRules(tuple(ordered), tuple(problems))
 
 
-def _read(path: Path, project: Path, shown: str, problems: list[str]) -> Iterator[ClaudeRule]:
-    text = text_of(path, project)
+def _read(path: Path, boundary: Path | None, shown: str, problems: list[str]) -> Iterator[ClaudeRule]:
+    text = text_of(path, boundary)
     try:
         content = json.loads(text) if text.strip() else {}
     except (ValueError, RecursionError) as error:

@@ -28,6 +28,7 @@ _RULE = regex(r"(?P<tool>[^()\s]+)(?:\((?P<what>.*)\))?", re.DOTALL)
 _YAML_LINE = regex(r"^(model|reasoning-effort):\s*[\"']?([^\"'#\n]+?)[\"']?\s*(?:#.*)?$", re.MULTILINE)
 _NOT_HERE = "nothing here means the same"
 ASKED = "asked here, too, as whatever no rule allows"
+IN_PLACE = "it holds here as it stands there"
 ASKED_IN_PART = "it would allow what `{}` has you asked about there"
 _LARGEST = 1 << 20
 """Bytes of aider's file."""
@@ -111,12 +112,13 @@ def _of_claude(content: Mapping[str, Any], home: Path) -> Iterator[Found]:
         for rule in _texts(permissions.get(verdict)):
             said = f"{verdict} `{rule}`"
             asked = next((one for one in _texts(permissions.get("ask")) if _overlap(rule, one)), "")
-            if verdict == "ask":
-                yield "rules", said, "", ASKED
+            ours = _claude_rule(rule, home)
+            if verdict == "ask" or (verdict == "deny" and not ours):
+                yield "rules", said, "", IN_PLACE
             elif verdict == "allow" and asked:
                 yield "rules", said, "", ASKED_IN_PART.format(asked)
             else:
-                yield from _rules(said, verdict, _claude_rule(rule, home))
+                yield from _rules(said, verdict, ours)
 
 
 def _overlap(rule: str, other: str) -> bool:

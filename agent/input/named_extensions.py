@@ -33,7 +33,7 @@ WELL = "\nexit code 0"
 LONGEST_OUTPUT = 30_000
 """Bytes of what one shell command prints."""
 
-_FORM = re.compile(r"/([A-Za-z0-9_][\w.:-]*)(?:\s+(.*))?", re.DOTALL)
+_FORM = re.compile(r"/(\w[\w.:-]*)(?:\s+(.*))?", re.DOTALL)
 
 
 async def with_extensions(said: User, extensions: SessionExtensions, env: Env) -> User:
@@ -75,7 +75,9 @@ async def _parts(named: Named, written: str, extensions: SessionExtensions, env:
     if named.model:
         env.targets.wish = Wish(named.model, f"`/{named.name}`")
     await _offer_rules(named, extensions, env)
-    expansion = expanded(text, form, written)
+    text = text.replace("${CLAUDE_PROJECT_DIR}", env.recorder.project)
+    text = text.replace("${CLAUDE_SESSION_ID}", env.recorder.session)
+    expansion = expanded(text, form, written, named.arguments)
     pieces, size = list[str](), 0
     for part in expansion.parts:
         pieces.append(await _printed(part.text, named, env) if part.is_shell else part.text)

@@ -9,7 +9,8 @@ import mcp_types as types
 from mcp.client._transport import TransportStreams
 from mcp.shared._stream_protocols import ReadStream
 from mcp.shared.message import SessionMessage
-from pydantic import BaseModel, ValidationError
+from mcp_types.methods import validate_server_result
+from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from tools.mcp.streams import IncomingStream
 from tools.mcp.texts import one_line
@@ -19,12 +20,16 @@ _OF_THE_SDK = "SSE stream "
 _PROGRESS_EVERY = 0.05
 """Seconds between two signs of progress of a call that are handed on."""
 _MOST_TOKENS = 100
-_LISTS: dict[str, type[BaseModel]] = {
-    "tools": types.Tool,
-    "resources": types.Resource,
-    "resourceTemplates": types.ResourceTemplate,
-    "prompts": types.Prompt,
+_LISTS: dict[str, tuple[type[BaseModel], str]] = {
+    "tools": (types.Tool, "tools/list"),
+    "resources": (types.Resource, "resources/list"),
+    "resourceTemplates": (types.ResourceTemplate, "resources/templates/list"),
+    "prompts": (types.Prompt, "prompts/list"),
 }
+"""What the entries of each list are, and the request that it answers."""
+_BLOCKS: TypeAdapter[types.ContentBlock] = TypeAdapter(types.ContentBlock)
+_VERSION = "2025-11-25"
+"""Of the protocol, by which entries are looked at: the others know the same of them."""
 
 
 class Repaired(IncomingStream):
@@ -100,37 +105,67 @@ def repair(message: types.JSONRPCMessage, leave_out: Callable[[str], None]) -> N
             if not error.message.startswith(_OF_THE_SDK):
                 error.code = types.INTERNAL_ERROR
         case types.JSONRPCResponse(result=result) if "content" not in result:
-            for name, kind in _LISTS.items():
+            for name in _LISTS:
                 if isinstance(listed := result.get(name), list):
-                    result[name] = [each for each in listed if _is_sound(each, kind, leave_out)]
+                    result[name] = [each for each in listed if _is_sound(each, name, leave_out)]
     if isinstance(message, types.JSONRPCResponse):
         _repair_output(message.result)
 
 
 def _repair_output(result: dict[str, Any]) -> None:
     """What a call gave back, where its blocks are missing, or its structured content is no object."""
-    structured = result.get("structuredContent")
+    structured, blocks = result.get("structuredContent"), result.get("content")
+    if isinstance(blocks, list) and "role" not in result:
+        result["content"] = [_known_block(block) for block in blocks]
     if result.get("content") is None and (structured is not None or "isError" in result or not result):
         result["content"] = []
     if structured is not None and not isinstance(structured, dict):
         result["structuredContent"] = {"result": structured}
 
 
-def _is_sound(entry: object, kind: type[BaseModel], leave_out: Callable[[str], None]) -> bool:
-    """Whether the SDK takes an entry of a list. A tool that says nothing of its arguments takes none."""
-    if kind is types.Tool and isinstance(entry, dict) and entry.get("inputSchema") is None:
-        entry["inputSchema"] = {"type": "object", "properties": {}}
+def _known_block(block: object) -> object:
+    """A block of an output that the SDK takes; a line in the place of one that it does not know."""
+    try:
+        _BLOCKS.validate_python(block, by_name=False)
+    except ValidationError:
+        kind = block.get("type") if isinstance(block, dict) else None
+        text = f"[a part of the type `{one_line(str(kind))[:40]}` is left out: the protocol does not know it so]"
+        return {"type": "text", "text": text}
+    return block
+
+
+def _is_sound(entry: object, list_name: str, leave_out: Callable[[str], None]) -> bool:
+    """Whether the SDK takes an entry of a list, whose schemas are put right."""
+    kind, method = _LISTS[list_name]
+    if list_name == "tools" and isinstance(entry, dict):
+        _repair_schemas(entry)
     try:
         kind.model_validate(entry, by_name=False)
+        validate_server_result(method, _VERSION, {list_name: [entry]})  # it asks for more than the first
     except ValidationError as error:
         name = entry.get("name") if isinstance(entry, dict) else None
         label = f"`{one_line(str(name))}`" if name else f"a {kind.__name__.lower()} without a name"
-        leave_out(f"{label} is left out: {first_fault(error)}")
+        leave_out(f"{label} is left out: {first_fault(error, list_name)}")
         return False
     return True
 
 
-def first_fault(error: ValidationError) -> str:
-    """Where and what is wrong, without the library's own advice."""
+def _repair_schemas(tool: dict[str, Any]) -> None:
+    """A tool that says nothing of its arguments takes none, and whatever takes some takes an object of them. What its
+    answers look like is not looked at here."""
+    schema = tool.get("inputSchema")
+    if schema is None:
+        tool["inputSchema"] = {"type": "object", "properties": {}}
+    elif isinstance(schema, dict):
+        kinds = schema.get("type", "object")
+        is_object = kinds == "object" or (isinstance(kinds, list) and "object" in kinds)
+        kept = {key: value for key, value in schema.items() if value is not None or key not in ("required", "$schema")}
+        tool["inputSchema"] = {**kept, "type": "object"} if is_object else kept
+    tool.pop("outputSchema", None)
+
+
+def first_fault(error: ValidationError, list_name: str = "") -> str:
+    """Where and what is wrong, without the library's own advice. `list_name`: the list of one entry that it is in."""
     fault = error.errors(include_url=False, include_context=False, include_input=False)[0]
-    return one_line(f"`{'.'.join(map(str, fault['loc']))}`: {fault['msg']}")
+    where = fault["loc"][2:] if list_name and fault["loc"][:1] == (list_name,) else fault["loc"]
+    return one_line(f"`{'.'.join(map(str, where))}`: {fault['msg']}")

@@ -85,6 +85,19 @@ def test_arguments_stand_where_a_text_has_a_place_for_them(text: str, written: s
     assert "".join(part.text for part in expanded(text, form, written).parts) == becomes
 
 
+@pytest.mark.parametrize(
+    ("text", "written", "form", "names", "becomes"),
+    [
+        ("$FILES: $$1 is $1, $TITLE", 'x FILES="a b" TITLE=$1', "codex", (), "a b: $1 is x, $1"),
+        ("$HOME and $OTHER", "X=1", "codex", (), "$HOME and $OTHER\n\nARGUMENTS: X=1"),
+        ("$issue on $branch$ $issues $2 $$", "12 main", "markdown", ("issue", "branch"), "12 on main$ $issues main $$"),
+        ("$issue on $branch.", "12", "markdown", ("issue", "branch"), "12 on ."),
+    ],
+)
+def test_arguments_have_names(text: str, written: str, form: Form, names: tuple[str, ...], becomes: str) -> None:
+    assert "".join(part.text for part in expanded(text, form, written, names).parts) == becomes
+
+
 def test_a_shell_command_is_one_before_arguments_are_put_in() -> None:
     assert parts_of("a !`git log` b!`no`", "markdown") == (
         TextPart("a "), TextPart("git log", is_shell=True), TextPart(" b!`no`"),

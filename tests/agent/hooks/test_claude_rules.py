@@ -59,13 +59,20 @@ async def test_what_a_project_denies_is_denied_before_anything_is_approved(home:
     home.trusts = False
     declare(home, allow=["Bash"], deny=["Read(./secrets/**)"], ask=["Bash(git push:*)"])
     declare(home, "settings.local.json", deny=["Bash(curl:*)"])
+    home.write(".claude/settings.json", '{"permissions": {"deny": ["Read(*.pem)"]}}', of_user=True)
+    home.write("a.pem", "key")
     home.write("secrets/k", "key")
-    home.replies(calls(call("read", path="secrets/k"), bash("curl x"), bash("git push"), bash("echo hi")), DONE)
+    home.replies(
+        calls(call("read", path="secrets/k"), bash("curl x"), bash("git push"), bash("echo hi")),
+        calls(bash("cat a.pem")),
+        DONE,
+    )
     done = await home.run()
     assert [event.rule for event in done.events if isinstance(event, CallDenied)] == [
         "the rule `Read(./secrets/**)` of `.claude/settings.json` refuses it",
         "the rule `Bash(curl:*)` of `.claude/settings.local.json` refuses it",
         "the rule `Bash(git push:*)` of `.claude/settings.json` wants you to be asked",
+        "the rule `Read(*.pem)` of `~/.claude/settings.json` refuses it",
     ]
     assert done.told == []
 

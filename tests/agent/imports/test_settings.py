@@ -46,6 +46,7 @@ def test_settings_are_read_in_our_terms_and_no_rule_allows_more_than_it_did(tmp_
     opus = next(one.value for one in offers if one.said == "model `opus[1m]`")
     assert opus.removeprefix("anthropic/") in known_models("anthropic")
     not_here, asked = "nothing here means the same", "asked here, too, as whatever no rule allows"
+    in_place = "it holds here as it stands there"
     in_part = "it would allow what `{}` has you asked about there"
     assert [(one.agent, one.line) for one in offers] == [
         ("claude", f"model `opus[1m]` → agent.model {opus}"),
@@ -64,8 +65,8 @@ def test_settings_are_read_in_our_terms_and_no_rule_allows_more_than_it_did(tmp_
         ("claude", f"allow `(`: {in_part.format('Bash(git push:*)')}"),
         ("claude", "deny `Bash(rm -rf:*)` → permissions.deny bash(rm -rf)"),
         *(("claude", f"deny `Edit(//etc/**)` → permissions.deny {tool}(/etc/)") for tool in WRITERS),
-        ("claude", f"ask `Bash(git push:*)`: {asked}"),
-        ("claude", f"ask `mcp__wiki`: {asked}"),
+        ("claude", f"ask `Bash(git push:*)`: {in_place}"),
+        ("claude", f"ask `mcp__wiki`: {in_place}"),
         ("codex", "model `gpt-test` → agent.model openai/gpt-test"),
         ("codex", "reasoning effort `high` → agent.reasoning_effort high"),
         ("codex", "approval_policy `never`: here a mode says what runs unasked: `/mode`, `--permission-mode`"),

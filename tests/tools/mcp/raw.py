@@ -64,7 +64,10 @@ def tools() -> list[Any]:
         case "many":
             return [tool(f"t{number}") for number in range(int(sys.argv[2]))]
         case "no schema":
-            return [{"name": "echo"}, {"inputSchema": OBJECT}, "nonsense", tool("wrong", schema=[]), tool("well")]
+            begun = [{"name": "echo"}, {"inputSchema": OBJECT}, "nonsense", tool("wrong", schema=[]), tool("well")]
+            either: dict[str, Any] = {"type": ["object", "null"], "properties": {}, "required": None}
+            odd = {"untyped": {"anyOf": [OBJECT]}, "either": either, "text": {"type": "string"}}
+            return begun + [{**tool(name, schema=schema), "outputSchema": 3} for name, schema in odd.items()]
         case "texts":
             return [
                 tool("escapes", "Reads\x1b[2J\x1b]0;owned\x07 a file.\u202e\U000e0041"),
@@ -148,6 +151,9 @@ def call(id: object, arguments: dict[str, Any], token: object) -> None:
             write(
                 f'{{"jsonrpc":"2.0","id":{json.dumps(id)},"result":{{"content":[{{"type":"text","text":"a\\ud800b"}}]}}}}\n'
             )
+        case "unknown part":
+            parts = [{"type": "text", "text": "a"}, {"type": "film", "url": "x"}, {"type": "text"}]
+            send({"id": id, "result": {"content": parts}})
         case "only structured":
             send({"id": id, "result": {"structuredContent": [1, 2]}})
         case "no output":
@@ -159,7 +165,7 @@ def call(id: object, arguments: dict[str, Any], token: object) -> None:
         case "codes":
             send({"id": id, "result": result("a\x1b[31mb\x1b]0;owned\x07\x9b2Jc\r\nd\re")})
         case "wrong result":
-            send({"id": id, "result": {"content": [{"type": "smell", "data": 1}]}})
+            send({"id": id, "result": {"content": 5}})
         case "wants a page" if calls == 1:
             pages = [{**QUESTIONS[arguments["text"]][1]}]
             error = {"code": -32042, "message": "open it first", "data": {"elicitations": pages}}

@@ -73,11 +73,14 @@ async def test_entries_of_a_list_that_mean_nothing_are_left_out_alone(start: Sta
     assert [(tool.original, tool.schema) for tool in state.tools] == [
         ("echo", {"type": "object", "properties": {}}),
         ("well", OBJECT),
+        ("untyped", {"anyOf": [OBJECT], "type": "object", "properties": {}}),
+        ("either", {"properties": {}, "type": "object"}),
     ]
     assert state.notes == (
         "a tool without a name is left out: `name`: Field required",
         "a tool without a name is left out: ``: Input should be a valid dictionary or instance of Tool",
         "`wrong` is left out: `inputSchema`: Input should be a valid dictionary",
+        "`text` is left out: `inputSchema.type`: Input should be 'object'",
     )
 
 
@@ -95,6 +98,11 @@ async def test_an_error_of_a_server_is_no_lost_connection(said: str, start: Star
     [
         ("half a character", "a?b"),
         ("only structured", '{"result": [1, 2]}'),
+        (
+            "unknown part",
+            "a\n[a part of the type `film` is left out: the protocol does not know it so]\n"
+            "[a part of the type `text` is left out: the protocol does not know it so]",
+        ),
         ("no output", ""),
         ("much progress", "at last"),
     ],
