@@ -250,7 +250,15 @@ class Composer:
         windows = (provider.window, *(target.window for target in targets.fallbacks))
         cached = is_in_cache(recorder.used_before, provider.facts)
         text = system_text_going_on(
-            config, self.root, model, mode, windows, recorder.mark, attended=there, is_cached=cached
+            config,
+            self.root,
+            model,
+            mode,
+            windows,
+            recorder.mark,
+            attended=there,
+            is_cached=cached,
+            is_led=provider.facts.is_small,
         )
         if role is not None:
             text = replace(text, instructions=role.instructions(text.instructions, text.mode))

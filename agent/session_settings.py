@@ -263,10 +263,17 @@ class SystemText:
 
 
 def system_text(
-    config: Config, root: Path, model: str, mode: Mode, windows: Sequence[Window], *, attended: bool
+    config: Config,
+    root: Path,
+    model: str,
+    mode: Mode,
+    windows: Sequence[Window],
+    *,
+    attended: bool,
+    is_led: bool = False,
 ) -> SystemText:
     """The system text of a session that begins: `windows` are those of its model and of those that may take over, for
-    which it keeps its bytes."""
+    which it keeps its bytes; `is_led`: the model is a small one."""
     instructions = load_instructions(
         root,
         config.project,
@@ -278,7 +285,7 @@ def system_text(
         attended=attended,
         model=model,
         missing=missing_tools(config, windows, attended=attended),
-        is_short=all(window.effective < SMALL for window in windows),
+        is_short=is_led or all(window.effective < SMALL for window in windows),
     )
     if config.may_have_extensions:
         from agent.extensions.skills import listed_at_start  # noqa: PLC0415  # deferred: few users have skills
@@ -299,15 +306,18 @@ def system_text_going_on(
     *,
     attended: bool,
     is_cached: bool = True,
+    is_led: bool = False,
 ) -> SystemText:
     """The system text of a session that goes on. Where nothing else has changed since the last request, it names the
     permission mode that it named then and, as long as that request `is_cached`, says that somebody is there if it said
     so then: another text would cost the provider's cache, and a note tells what holds now."""
-    now = system_text(config, root, model, mode, windows, attended=attended)
+    now = system_text(config, root, model, mode, windows, attended=attended, is_led=is_led)
     if last is None:
         return now
     for there in (attended, not attended) if is_cached else (attended,):
-        text = now if there == attended else system_text(config, root, model, mode, windows, attended=there)
+        text = now
+        if there != attended:
+            text = system_text(config, root, model, mode, windows, attended=there, is_led=is_led)
         for named in MODES:
             then = in_mode(text.instructions, mode, named)
             if last.begins_with(then.text):

@@ -260,13 +260,14 @@ class Sessions:
         following = fallbacks_of(self.config, model)
         windows = (begun, *(target.window for target in following))
         config, mode = self.config, self.config.permission_mode
-        text = system_text_going_on(config, self.root, model, mode, windows, sent, attended=self._interactive)
+        there, is_led = self._interactive, facts.is_small
+        text = system_text_going_on(config, self.root, model, mode, windows, sent, attended=there, is_led=is_led)
         window = window if sent is None else window_in_force(sent, window)
         languages = SessionLanguages(config, self.root, None)
         own = tools_for(compacting_of(config, window.effective), config, languages, extra=self._extra_tools)
         tools = specs_of(offered_tools(own, text.mode, attended=text.attended))
         deferral = Deferral(self.config.tool_deferral_threshold, spares=not self.config.tools_allowed)
-        deferral.choose(tools, window.effective, meter.size_of_tool, lambda event: None)
+        deferral.choose(tools, window.effective, meter.size_of_tool, lambda event: None, is_led=facts.is_small)
         begins_as_before = sent is None or sent.begins_with(text.instructions.text)
         return Equipped(facts, window, meter, text.instructions, tools, (), deferral, sent, begins_as_before)
 

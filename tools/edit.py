@@ -64,7 +64,8 @@ def _plan(arguments: Arguments, workspace: Workspace) -> EditPlan:
     name = display(path, workspace.root)
     old, new = _unified(text(arguments, "old")), _unified(text(arguments, "new"))
     if old == new:
-        raise ToolError("`old` and `new` are identical: nothing would change")
+        what = "write the new text into `new`" if old else "name the text in `old`; `rm` in bash deletes a file"
+        raise ToolError(f"`old` and `new` are {'identical' if old else 'empty'}: nothing would change; {what}")
     raw = content_of(path)
     if not old and not raw:
         return _filled(path, raw, new)

@@ -121,6 +121,14 @@ def unread_in(text: str) -> BrokenCall | None:
     return BrokenCall(name[1] if name is not None else UNNAMED, written, "", NO_CALL, is_all=True)
 
 
+def echo_in(text: str) -> str:
+    """What stands in a text that is nothing but tags of an output around it; empty for any other."""
+    written = text.strip()
+    tag = _ANSWER.match(written)
+    ends = tag is not None and written.endswith(f"</{tag[1]}>")
+    return written[tag.end() : -len(tag[1]) - 3].strip() if tag is not None and ends else ""
+
+
 def calls_behind_marks(text: str, longest: int) -> Iterator[list[WrittenCall]]:
     """The calls behind each tag or mark of a text, in so many characters at most; often none."""
     for match in _MARKED_STARTS.finditer(text):

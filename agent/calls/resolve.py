@@ -31,6 +31,8 @@ def understood(reply: Assistant, tools: Mapping[str, Tool], offered: Collection[
 def is_offered(name: str, arguments: Arguments, tools: Mapping[str, Tool], offered: Collection[str]) -> bool:
     """Whether a name is that of a tool which the model was told or which is held back, or means one."""
     try:
+        if name not in tools and "bash" in offered and _command_for(name, arguments) is not None:
+            return True
         name = _known_as(ToolCall("", name, arguments), tools, offered)
     except ToolError:
         return False
@@ -68,6 +70,8 @@ def _as_it_runs(call: ToolCall, tools: Mapping[str, Tool], offered: Collection[s
     if inner is not call:
         return _through(call, inner, tools, offered, root)
     try:
+        if call.name not in tools and "bash" in tools and (command := _command_for(call.name, call.arguments)):
+            return _as_command(call, command)
         name = call.name if call.name in tools else _known_as(call, tools, offered)
         arguments, note = _arguments_for(tools[name], call, root)
         if name == "bash" and "apply_patch" in tools:
@@ -80,6 +84,24 @@ def _as_it_runs(call: ToolCall, tools: Mapping[str, Tool], offered: Collection[s
     return replace(
         call, name=name, arguments=arguments, source=source, called=call.name if name != call.name else "", note=note
     )
+
+
+def _command_for(name: str, arguments: Arguments) -> str | None:
+    """The command that does what a tool of that name does for other agents. Raises `ToolError` where the name is of
+    such a tool and the arguments are not."""
+    from agent.calls.file_commands import MAKES, command_for, does  # noqa: PLC0415  # deferred: most names are of tools
+
+    command = command_for(name, arguments)
+    if command is None and (program := MAKES.get(does(name))) is not None:
+        raise ToolError(f"there is no such tool: run `{program}` with `bash`")
+    return command
+
+
+def _as_command(call: ToolCall, command: str) -> ToolCall:
+    """The call of a tool that there is not, as the command that does the same."""
+    source = call.source if call.source.strip() else json.dumps(dict(call.arguments), ensure_ascii=False)
+    note = f"[There is no tool `{shortened(call.name, LONGEST_NAME)}`: `bash` has done it, with the command {command}]"
+    return replace(call, name="bash", arguments={"command": command}, source=source, called=call.name, note=note)
 
 
 def _as_patch(arguments: Arguments, note: str) -> tuple[str, Arguments, str]:
@@ -178,9 +200,12 @@ def _no_such_tool(call: ToolCall, tools: Mapping[str, Tool], offered: Collection
     if meant:
         return f"{NO_TOOL.format(name)}; did you mean {' or '.join(f'`{each}`' for each in meant)}?"
     own = [each for each in known if not isinstance(tools[each], Deferrable) and each not in (SEARCH, CALL)]
-    more = f"; `{SEARCH}` finds others" if any(isinstance(tool, Deferrable) for tool in tools.values()) else ""
-    runs = "; `bash` runs any command" if "bash" in own and call.arguments else ""
-    return f"{NO_TOOL.format(name)}; the tools are {', '.join(own)}{runs}{more}"
+    can_search = SEARCH in offered and any(isinstance(tool, Deferrable) for tool in tools.values())
+    more = f"; `{SEARCH}` finds others" if can_search else ""
+    changers = " and ".join(f"`{each}`" for each in ("edit", "write") if each in own)
+    changes = f"; {changers} change files" if changers and call.arguments else ""
+    runs = f"{',' if changes else ';'} `bash` runs any command" if "bash" in own and call.arguments else ""
+    return f"{NO_TOOL.format(name)}; the tools are {', '.join(own)}{changes}{runs}{more}"
 
 
 def _fit(arguments: Arguments, tool: Tool) -> tuple[int, int] | None:

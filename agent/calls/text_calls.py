@@ -23,6 +23,7 @@ from agent.calls.call_search import (
     broken_in,
     calls_behind_marks,
     calls_in,
+    echo_in,
     shown_in,
     unread_in,
 )
@@ -48,15 +49,18 @@ def with_text_calls(
     is_offered: Callable[[WrittenCall], bool],
     told: Callable[[], Iterable[str]],
     parameters: Callable[[], Collection[str]] = tuple,
+    *,
+    is_led: bool = False,
 ) -> Assistant:
     """The reply with the calls in its text as calls of its own, and without them in its text; the reply as it is where
     it has calls already, or none. `told`: all that the model was shown and did not say itself; `parameters`: the names
-    of arguments that tools have, in small letters and nothing else."""
+    of arguments that tools have, in small letters and nothing else; `is_led`: the model is a small one, which shows a
+    call among words when it means to make it."""
     if reply.calls:
         return reply
     found = calls_in(reply.text)
     if found is None and (found := shown_in(reply.text)) is not None:
-        return _with_shown(reply, found, is_offered, told)
+        return (_with_first if is_led else _with_shown)(reply, found, is_offered, told)
     if found is None:
         return _with_broken(reply, is_offered, told)
     unknown = [call for call in found.calls if not is_offered(call)]
@@ -97,9 +101,23 @@ def _with_shown(
     return _with(reply, found.words, ToolCall("call_text_1", call.name, call.arguments, source, SHOWN))
 
 
+def _with_first(
+    reply: Assistant, found: Found, is_offered: Callable[[WrittenCall], bool], told: Callable[[], Iterable[str]]
+) -> Assistant:
+    """The reply with the first call between its words. Those behind it were written before the model could see what
+    the first one gives, and often hold nothing but words that stand for that."""
+    first = found.calls[0]
+    if not is_offered(first) or _is_quoted(replace(found, calls=(first,)), told()):
+        return reply
+    source = json.dumps(first.arguments, ensure_ascii=False)
+    return _with(reply, found.words, ToolCall("call_text_1", first.name, first.arguments, source))
+
+
 def _with_broken(
     reply: Assistant, is_offered: Callable[[WrittenCall], bool], told: Callable[[], Iterable[str]]
 ) -> Assistant:
+    if (echoed := echo_in(reply.text)) and any(_squeezed(echoed) in _squeezed(text) for text in told()):
+        return _with(reply, echoed)  # what a call gave, said in the tags that it came in
     broken = broken_in(reply.text) or unread_in(reply.text)
     if broken is None or not (broken.is_all or is_offered(WrittenCall(broken.name, {}))):
         return reply

@@ -37,18 +37,10 @@ EDITORS = ("strreplaceeditor", "strreplacebasededittool", "texteditor", "develop
 
 _COMMANDS = {"view": "read", "create": "write", "write": "write", "str_replace": "edit"}
 
-_COMMANDS_FOR = {
-    "rm": "delete_file remove_file delete remove rm unlink",
-    "mv": "rename_file move_file rename move mv",
-    "cp": "copy_file copy cp",
-    "mkdir -p": "create_directory create_folder make_directory create_dir mkdir",
-}
-"""Tools of other agents that do what a command of the shell does, by that command."""
-
 _ENDS = ("attemptcompletion", "finish", "taskcomplete", "taskdone", "complete", "finalanswer", "done")
 """Tools of other agents that end a turn."""
 
-_PREFIXES = ("functions.", "default_api.", "tools.", "tool.", "function.")
+PREFIXES = ("functions.", "default_api.", "tools.", "tool.", "function.")
 _TRAIL = regex(r"<\|.*|:\d+\Z", re.DOTALL)
 """What models write behind a name: signs of their own format, and the number of a call."""
 
@@ -62,16 +54,13 @@ def by_name(table: Mapping[str, str]) -> Mapping[str, str]:
     return {plain_name(theirs): ours for ours, names in table.items() for theirs in names.split()}
 
 
-_OURS, _PROGRAMS = (
-    by_name(_TOOLS),
-    {plain: command for command, names in _COMMANDS_FOR.items() for plain in map(plain_name, names.split())},
-)
+_OURS = by_name(_TOOLS)
 
 
 def our_tool(name: str, arguments: Arguments, known: Collection[str]) -> str | None:
     """The tool of ours that a name stands for which none of the `known` tools has; None where there is none such.
     Raises `ToolError` where no call of ours does what that one does."""
-    for prefix in _PREFIXES:
+    for prefix in PREFIXES:
         name = name.removeprefix(prefix)
     name = _TRAIL.sub("", name)
     if name in known:
@@ -81,8 +70,6 @@ def our_tool(name: str, arguments: Arguments, known: Collection[str]) -> str | N
         raise ToolError("no tool calls others: make these calls themselves, several in one reply")
     if wanted in _ENDS:
         raise ToolError("no tool ends the work: write your answer as text, without a call")
-    if "bash" in known and (command := _PROGRAMS.get(wanted)) is not None:
-        raise ToolError(f"there is no such tool: run `{command}` with `bash`")
     if wanted in EDITORS:
         return _by_command(arguments, known)
     if wanted in LISTERS and arguments.get("recursive") in (True, "true") and "glob" in known:

@@ -75,6 +75,12 @@ def factor(value: object) -> float:
     raise ValueError("a number above 0")
 
 
+def temperature(value: object) -> float:
+    if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= 2:
+        return float(value)
+    raise ValueError("a number from 0 to 2")
+
+
 def optional_days(value: object) -> float | None:
     if value is None:
         return None

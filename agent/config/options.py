@@ -27,6 +27,7 @@ from agent.config.option_values import (
     search_command,
     seconds,
     share,
+    temperature,
     texts,
     tokenizer_name,
     word_list,
@@ -362,6 +363,7 @@ PROVIDER_KEYS: dict[str, Callable[[object], object]] = {
     "tokenizer": tokenizer_name,
     "reasoning_effort": effort,
     "tool_calls": one_of(*TOOL_CALLS),
+    "temperature": temperature,
 }
 
 MODEL_KEYS: dict[str, Callable[[object], object]] = {
@@ -372,6 +374,7 @@ MODEL_KEYS: dict[str, Callable[[object], object]] = {
     "tokenizer": tokenizer_name,
     "reasoning_effort": effort,
     "tool_calls": one_of(*TOOL_CALLS),
+    "temperature": temperature,
     "prices": prices,
     "images": flag,
     "thinking": one_of("none", "adaptive", "budget", "effort"),

@@ -58,6 +58,7 @@ _SHAPES: Mapping[Parse, Schema] = {
         "properties": {key: {"type": "number", "minimum": 0} for key in values.PRICES},
         "additionalProperties": False,
     },
+    values.temperature: {"type": "number", "minimum": 0, "maximum": 2},
     values.hooks: {
         "type": "array",
         "items": {

@@ -59,6 +59,8 @@ class ProviderConfig:
     reasoning_effort: str | None = None
     tool_calls: str | None = None
     """`auto`, `native` (those that the server reads alone) or `text` (those in the model's text, too)."""
+    temperature: float | None = None
+    """Stated in requests of Chat Completions and to Ollama; None: the server's own, but for small models."""
     models: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
     """What the user knows better of a model than the registry, by model name."""
 

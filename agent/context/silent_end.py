@@ -24,11 +24,14 @@ def follows_success(messages: Sequence[Message]) -> bool:
     return False
 
 
-def asked_for_words(conversation: Conversation) -> User | None:
+def asked_for_words(conversation: Conversation, *, is_led: bool = False) -> User | None:
     """What asks a model for a sentence that has answered a conversation with nothing; None where there is nothing to
-    say, and where it was asked already."""
+    say, and where it was asked already. `is_led`: it is a small one, which is asked behind a failure as well."""
     messages = conversation.messages
-    return User((ASKED,)) if follows_success(messages) and messages[-1].parts != (ASKED,) else None
+    if not messages or messages[-1].parts == (ASKED,):
+        return None
+    has_run = isinstance(messages[-1], User) and bool(messages[-1].outputs)
+    return User((ASKED,)) if follows_success(messages) or (is_led and has_run) else None
 
 
 def line_of_work(conversation: Conversation) -> str:

@@ -1,4 +1,5 @@
-"""What models with small windows are offered: the tools that work cannot be done without, in few words. Pure."""
+"""What models with small windows are offered, and small models: the tools that work cannot be done without, in few
+words. Pure."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -24,6 +25,14 @@ there by its reference. A tiny one has no room that could be found for them then
 TINY, NEEDED = 4_000, frozenset({"read", "write", "edit", "bash", *FOR_KEPT})
 """Tokens below which there is room for nothing but these."""
 
+LED: Mapping[str, tuple[str, tuple[str, ...]]] = {
+    "read": ("Shows a file.", ("path",)),
+    "write": ("Writes a file: a new one, or all of a changed one.", ("path", "content")),
+    "edit": ("Replaces the text `old`, which stands in a file, by `new`.", ("path", "old", "new", "replace_all")),
+    "bash": ("Runs a shell command: also to list, search, run, move, copy or delete files.", ("command",)),
+}
+"""The tools of a small model, in still fewer words: each one more is one more to be mistaken for another."""
+
 _SHORT: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "read": ("Reads a file.", ("path", "offset", "limit")),
     "write": ("Creates a file, or replaces one that was read.", ("path", "content")),
@@ -37,21 +46,32 @@ _SHORT: Mapping[str, tuple[str, tuple[str, ...]]] = {
 
 
 def for_window(
-    specs: Sequence[ToolSpec], effective: int, *, has_jobs: bool = False, has_kept: bool = False
+    specs: Sequence[ToolSpec],
+    effective: int,
+    *,
+    has_jobs: bool = False,
+    has_kept: bool = False,
+    is_led: bool = False,
 ) -> tuple[ToolSpec, ...]:
     """The tools as they are offered where requests may take so many tokens. Those of servers stay as they are.
-    `has_jobs`: a command was started in the background; `has_kept`: something is kept that is not shown whole."""
-    if effective >= MIDDLE:
+    `has_jobs`: a command was started in the background; `has_kept`: something is kept that is not shown whole;
+    `is_led`: the model is a small one, whatever its window."""
+    if effective >= MIDDLE and not is_led:
         return tuple(specs)
+    has = {"has_jobs": has_jobs, "has_kept": has_kept, "is_led": is_led}
     return tuple(
-        _shortened(spec) if spec.kind == "builtin" and effective < SMALL else spec
+        _shortened(spec, is_led) if spec.kind == "builtin" and (is_led or effective < SMALL) else spec
         for spec in specs
-        if spec.kind not in _OURS or not is_spared(spec.name, effective, has_jobs=has_jobs, has_kept=has_kept)
+        if spec.kind not in _OURS or not is_spared(spec.name, effective, **has)
     )
 
 
-def is_spared(name: str, effective: int, *, has_jobs: bool = False, has_kept: bool = False) -> bool:
+def is_spared(
+    name: str, effective: int, *, has_jobs: bool = False, has_kept: bool = False, is_led: bool = False
+) -> bool:
     """Whether a tool that came with the program is not offered where requests may take so many tokens."""
+    if is_led and name not in LED and name not in (SEARCH, CALL):
+        return not ((name in FOR_JOBS and has_jobs) or (name in FOR_KEPT and has_kept))
     if name == PATCH:
         return effective < MIDDLE
     if name in FOR_JOBS:
@@ -62,8 +82,8 @@ def is_spared(name: str, effective: int, *, has_jobs: bool = False, has_kept: bo
     return effective < SMALL and (name in SPARED or (effective < TINY and not is_needed))
 
 
-def _shortened(spec: ToolSpec) -> ToolSpec:
-    text, names = _SHORT.get(spec.name, ("", ()))
+def _shortened(spec: ToolSpec, is_led: bool) -> ToolSpec:
+    text, names = (LED if is_led and spec.name in LED else _SHORT).get(spec.name, ("", ()))
     parameters = spec.schema.get("properties")
     if not text or not isinstance(parameters, Mapping):
         return spec

@@ -61,7 +61,11 @@ def hook_notes(env: Env) -> tuple[Note, ...]:
 
 
 async def sent_on(conversation: Conversation, answer: str, env: Env) -> Conversation | None:
-    """The conversation with why the model is to go on although it has answered; None where no hook wants that."""
+    """The conversation with why the model is to go on although it has answered; None where nothing wants that."""
+    if env.provider.facts.is_small and (asked := _asked_for_work(conversation)) is not None:
+        await env.recorder.said(asked)
+        env.emit(Noticed("the model has changed nothing so far and is asked to"))
+        return conversation.plus(asked)
     objection = await env.hooks.stops(answer) if env.hooks is not None else ""
     if not objection:
         return None
@@ -69,6 +73,12 @@ async def sent_on(conversation: Conversation, answer: str, env: Env) -> Conversa
     await env.recorder.said(note)
     env.emit(Noticed(f"a hook has the model go on: {objection.splitlines()[0]}"))
     return conversation.plus(note)
+
+
+def _asked_for_work(conversation: Conversation) -> User | None:
+    from agent.context.undone_work import asked_for_work  # noqa: PLC0415  # deferred: for some models only
+
+    return asked_for_work(conversation)
 
 
 async def settle_tools(conversation: Conversation, env: Env) -> Conversation:
@@ -104,6 +114,10 @@ async def with_named(said: User, env: Env) -> User:
 
         said = fitted(said, env)  # also when the user is faster than what follows
         with_files = await env.interrupt.race(with_attached(said, env)) or said
+    if env.provider.facts.is_small and said.text.strip():
+        from agent.input.first_look import with_first_look  # noqa: PLC0415  # deferred: for some models only
+
+        with_files = await env.interrupt.race(with_first_look(with_files, env)) or with_files
     if env.servers is None:
         return with_files
     named = await env.interrupt.race(env.servers.with_named(said)) or said

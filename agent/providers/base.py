@@ -52,6 +52,10 @@ class Prices:
         )
 
 
+SMALL_MODEL = 4e9
+"""Weights of a model that is led by the hand, at most."""
+
+
 @dataclass(frozen=True, slots=True)
 class ModelFacts:
     """What is known of a model, each fact with its source."""
@@ -75,6 +79,10 @@ class ModelFacts:
     """False when nothing but defaults is known of it."""
     calls_in_text: bool = False
     """Whether calls that it writes into its text are taken as calls."""
+    parameters: float | None = None
+    """How many weights it has, as its server or its name says; None where neither does."""
+    temperature: float | None = None
+    """What requests state of it; None where it is left to the server."""
     cache_min_tokens: int = 1024
     """The shortest beginning of a request that its provider caches."""
     cache_ttl: float = 300.0
@@ -90,6 +98,12 @@ class ModelFacts:
     def id(self) -> str:
         """`provider/name`, as the user writes it."""
         return f"{self.provider}/{self.name}"
+
+    @property
+    def is_small(self) -> bool:
+        """Whether it is one of those that need to be led: they begin without a look at anything, write calls into
+        their text and tell of changes that they have not made."""
+        return self.parameters is not None and self.parameters <= SMALL_MODEL
 
 
 @dataclass(frozen=True, slots=True)

@@ -109,7 +109,13 @@ async def _built(
     facts = facts_for(name, model_name, overrides(config, settings, name, model_name))
     facts = facts if is_own_server(name, endpoint) else at_other_server(facts)
     server = digest(endpoint.base_url.encode("utf-8", "surrogatepass"))
-    facts = replace(facts, server=server, calls_in_text=reads_text_calls(config, name, model_name))
+    set_temperature = find_setting(config, name, model_name, "temperature")
+    facts = replace(
+        facts,
+        server=server,
+        calls_in_text=reads_text_calls(config, name, model_name),
+        temperature=None if set_temperature is None else set_temperature.value,
+    )
     wire: WireName = ("http" if headless else "sdk") if settings.wire == "auto" else settings.wire
 
     def window(facts: ModelFacts) -> Window:
@@ -143,9 +149,9 @@ async def _adapter(
             from agent.providers.wires.openai_responses import ADAPTER  # noqa: PLC0415  # deferred: one adapter a run
         case "openai-chat":
             from agent.providers.wires.openai_chat import ADAPTER  # noqa: PLC0415  # deferred: one adapter a run
-            from agent.providers.wires.served_window import with_served_window  # noqa: PLC0415  # deferred: as above
+            from agent.providers.wires.served_facts import with_served_facts  # noqa: PLC0415  # deferred: as above
 
-            facts = await with_served_window(endpoint, facts)
+            facts = await with_served_facts(endpoint, facts)
         case "ollama":
             from agent.providers.wires.ollama import ADAPTER, live_facts  # noqa: PLC0415  # deferred: one adapter a run
 

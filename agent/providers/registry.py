@@ -48,6 +48,11 @@ TOOL_SEARCH = {"anthropic": ("none", "plain"), "openai": ("none", "grouped")}
 MOST_TOOLS = {"openai": 128, "openai-chat": 128}
 """How many definitions of tools a provider takes in a request; one more, and it refuses them all."""
 
+STEADY = 0.2
+"""The temperature of a small model where nobody has chosen one: at the 0.8 that servers take then, it loses its way in
+the arguments of its calls."""
+
+_SIZE = regex(r"(?<![\w.])(?:(\d+)x)?(\d{1,4}(?:\.\d+)?)b(?![a-z\d])", re.IGNORECASE)
 _DATE = regex(r"-(?:\d{8}|\d{4}-\d{2}-\d{2}|latest)$")
 
 
@@ -72,6 +77,7 @@ def facts_for(provider: str, name: str, overrides: Mapping[str, object] = {}) ->
         provider=provider,
         name=name,
         known=row is not None or bool(settings),
+        parameters=parameters_in(name) if row is None else None,
         sources=tuple(sources.items()),
         most_tools=MOST_TOOLS.get(provider),
         renews_cache=provider == "anthropic" or (provider == "openai" and has_breakpoints(name)),
@@ -102,6 +108,23 @@ def with_live(
         facts = replace(facts, thinking="adaptive" if "thinking" in capabilities else "none")
         sources["thinking"] = "live"
     return replace(facts, sources=tuple(sources.items()))
+
+
+def parameters_in(name: str) -> float | None:
+    """How many weights a model has by its name, such as `qwen2.5-coder:1.5b`; of several numbers the largest, which
+    says how many there are and not how many work at once. None where the name does not say."""
+    found = [int(times or 1) * float(number) * 1e9 for times, number in _SIZE.findall(name)]
+    return max(found, default=None)
+
+
+def sized(facts: ModelFacts, parameters: object, *, has_usual_sampling: bool) -> ModelFacts:
+    """The facts with the number of weights that a server tells. `has_usual_sampling`: nobody has chosen how the server
+    draws the model's words, so a small model that does not think is asked to be steadier."""
+    if isinstance(parameters, int | float) and not isinstance(parameters, bool) and parameters > 0:
+        facts = replace(facts, parameters=float(parameters))
+    if facts.is_small and has_usual_sampling and facts.temperature is None and facts.thinking == "none":
+        return replace(facts, temperature=STEADY)
+    return facts
 
 
 def at_other_server(facts: ModelFacts) -> ModelFacts:

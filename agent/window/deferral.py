@@ -46,7 +46,7 @@ class Deferral:
         self._finders = finders
         self._spares = spares
         self._effective = SMALL
-        self._has_jobs = self._has_kept = False
+        self._has_jobs = self._has_kept = self._is_led = False
         self._most_tools: int | None = None
         self._has_told = False
         self._is_findable = True
@@ -76,12 +76,15 @@ class Deferral:
         emit: Callable[[Event], None],
         search: HostedSearch = "none",
         most_tools: int | None = None,
+        *,
+        is_led: bool = False,
     ) -> None:
         """Chooses what is held back in a window with room for `effective` tokens, and whether the model's provider, or
         our own tools, search for it: where the provider's groups take too much, ours do. When that fails, every tool is
-        offered, and the user is told. `most_tools`: how many definitions the provider takes in a request."""
+        offered, and the user is told. `most_tools`: how many definitions the provider takes in a request; `is_led`: the
+        model is a small one."""
         self._deferrable = frozenset(spec.name for spec in specs if spec.kind != "builtin")
-        self._offered, self._effective, self._most_tools = None, effective, most_tools
+        self._offered, self._effective, self._most_tools, self._is_led = None, effective, most_tools, is_led
         try:
             self.held_back, self.search = self._chosen(specs, int(self._share * effective), size, search)
             self._is_findable = self.search != "none" or {SEARCH, CALL} <= {spec.name for spec in specs}
@@ -151,13 +154,13 @@ class Deferral:
         self, specs: Sequence[ToolSpec], held: frozenset[str], search: HostedSearch, effective: int | None = None
     ) -> tuple[ToolSpec, ...]:
         effective = self._effective if effective is None else effective
-        has = {"has_jobs": self._has_jobs, "has_kept": self._has_kept}
+        has = {"has_jobs": self._has_jobs, "has_kept": self._has_kept, "is_led": self._is_led}
         fitting = for_window(specs, effective, **has) if self._spares else specs
         return select_tools(fitting, held, search, finders=self._finders)
 
     def offers(self, name: str) -> bool:
         """Whether a tool that came with the program is offered in the window of the last choice."""
-        has = {"has_jobs": self._has_jobs, "has_kept": self._has_kept}
+        has = {"has_jobs": self._has_jobs, "has_kept": self._has_kept, "is_led": self._is_led}
         return not (self._spares and is_spared(name, self._effective, **has))
 
     def take_occasions(self, *, has_jobs: bool, has_kept: bool) -> bool:

@@ -99,8 +99,9 @@ async def ask(
                 env.learned_limits.window = known
                 raise ContextExhausted(f"{str(error).rstrip('.')}, even after compaction; {START_ANEW}") from error
         except EmptyAnswer as error:
-            line, asked = line_of_work(conversation), asked_for_words(conversation)
-            if not line or not error.is_silence:
+            line = line_of_work(conversation)
+            asked = asked_for_words(conversation, is_led=env.provider.facts.is_small)
+            if not error.is_silence or not (line or asked):
                 raise
             if asked is None:
                 env.emit(TextDelta(line))
@@ -250,12 +251,22 @@ def calls_read(
             ),
             lambda: (prompt.system, *(message_text(said) for said in prompt.messages if isinstance(said, User))),
             lambda: parameter_names(runner.tools, offered),
+            is_led=env.provider.facts.is_small,
         )
+    if env.provider.facts.is_small and reply.stop_reason == "end" and not reply.message.calls:
+        from agent.window.led_reply import with_shown_work  # noqa: PLC0415  # deferred: for some models only
+
+        message = with_shown_work(message, reply.message, conversation, env)
     if message is not reply.message:
         env.emit(CallsRead(message.text))
-        reply = replace(reply, stop_reason="calls")
+        reply = replace(reply, stop_reason="calls" if message.calls else reply.stop_reason)
     own = with_own_ids(message, env.view.call_ids(conversation))
-    return replace(reply, message=understood(own, runner.tools, offered, str(runner.workspace.root)))
+    meant = understood(own, runner.tools, offered, str(runner.workspace.root))
+    if env.provider.facts.is_small:
+        from agent.window.led_reply import with_files_kept  # noqa: PLC0415  # deferred: for some models only
+
+        meant = with_files_kept(meant, conversation, env)
+    return replace(reply, message=meant)
 
 
 def say_estimate(conversation: Conversation, reply: Reply, env: Env) -> None:

@@ -94,7 +94,15 @@ def choose_tools(env: Env) -> None:
     before = env.offered
     env.server_tools.join()
     facts, effective = env.provider.facts, window_of(env).effective
-    env.deferral.choose(env.tools, effective, env.meter.size_of_tool, env.emit, facts.tool_search, facts.most_tools)
+    env.deferral.choose(
+        env.tools,
+        effective,
+        env.meter.size_of_tool,
+        env.emit,
+        facts.tool_search,
+        facts.most_tools,
+        is_led=facts.is_small,
+    )
     if env.offered != before:
         env.watch.retooled()
 

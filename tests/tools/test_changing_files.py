@@ -108,7 +108,7 @@ async def test_an_edit_that_cannot_be_made_says_why(workspace: Workspace) -> Non
     ] == [
         "`old` is in `f` 2 times, at lines 1, 3: add lines around it until it is unique, or set `replace_all`",
         "`old` is not in `f`; the closest lines are 2-2:\n2\ttwo(a)",
-        "`old` and `new` are identical: nothing would change",
+        "`old` and `new` are identical: nothing would change; write the new text into `new`",
         "`old` is empty: say which text is to be replaced, or use write for the whole file",
         "`no` does not exist: find it with glob, or create it with write",
         "the file is in latin-1, which lacks '日本': use others, or convert the file to UTF-8 with iconv first",

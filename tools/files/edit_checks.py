@@ -11,6 +11,9 @@ _COMMENT = regex(r"(?:#|//|/\*|<!--|\{/\*|--|;|%)[^\w]*|[\[(]?(?:\.\.\.|\u2026)"
 _LEFT_OUT = regex(r"(?i)\b(?:rest|remaining|remainder|existing|unchanged|previous|other|same|more|omitted)\b")
 _MARK = regex(r"(?:\.\.\.|\u2026)[\])]?\s*(?:\*/\}?|-->)?\Z|\A[^\w]*(?:\.\.\.|\u2026)")
 _WORDS = regex(r"[\w\s'\u2019,.\u2026()\[\]#/*<>!;%{}-]{1,100}")
+MEANT = 6
+"""Letters and digits of a line, at least, that nobody writes twice by custom, as `break` or `return x`."""
+_CUSTOMARY = regex(r"(?:return|break|continue|finally|default|else|except|end\w*)\b[\s\w]{0,8}[:;]?|@\w+")
 _CLOSERS = ("}", ")", "]", "end", "fi", "done")
 
 _ESCAPED_QUOTE = regex(r"\\['\"`]")
@@ -28,6 +31,28 @@ def left_out(new: str, text: str) -> str | None:
 def _is_placeholder(line: str) -> bool:
     """Whether the line is a comment of a few words, three dots and one of the words that say what is left out."""
     return all((_COMMENT.match(line), _MARK.search(line), _LEFT_OUT.search(line), _WORDS.fullmatch(line)))
+
+
+def doubled(old: str, new: str, behind: str) -> str | None:
+    """A line with which the new text ends and which stands behind the old one already, so that it would stand there
+    twice: whoever writes a line anew often goes on with what follows it. `behind`: the file from the end of the old
+    text on."""
+    if not (old.endswith("\n") or behind.startswith("\n")) or new.endswith("\n") != old.endswith("\n"):
+        return None
+    put, had = ([line.rstrip() for line in each.removesuffix("\n").split("\n")] for each in (new, old))
+    following = [
+        line.rstrip() for line in behind.removeprefix("" if old.endswith("\n") else "\n").split("\n", len(put))
+    ]
+    for count in range(min(len(put) - len(had), len(following)), 0, -1):
+        lines = put[-count:]
+        told = next((line.strip() for line in lines if line not in had and _is_meant_once(line.strip())), None)
+        if told is not None and lines == following[:count]:
+            return told
+    return None
+
+
+def _is_meant_once(line: str) -> bool:
+    return sum(map(str.isalnum, line)) >= MEANT and not _CUSTOMARY.fullmatch(line)
 
 
 def is_level_unclear(before: str, old: str, new: str, step: Callable[[], str]) -> bool:

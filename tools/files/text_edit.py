@@ -3,7 +3,7 @@
 from tools.base import ToolError
 from tools.files.alignment import UnclearError, has_lost_indent, insist_on_first
 from tools.files.corrections import Correction, corrections
-from tools.files.edit_checks import escapes_outside_quotes, is_level_unclear, left_out, odd_indentation
+from tools.files.edit_checks import doubled, escapes_outside_quotes, is_level_unclear, left_out, odd_indentation
 from tools.files.indentation import indent_of, step_of
 from tools.files.matching import (
     Closeness,
@@ -28,6 +28,8 @@ MOST_SHOWN = 40
 """Lines of a loosely matched edit that are shown afterwards, or of a near miss."""
 LONGEST_SHOWN = 2000
 """Characters of such a line."""
+LEAST_TOLD = 8
+"""Letters and digits of a new text by which it is known again."""
 MOST_NAMED = 20
 """Places that are named."""
 
@@ -55,6 +57,7 @@ def edited(target: Target, old: str, new: str, is_everywhere: bool) -> TextEdit:
     """The changes that the edit comes to. Raises `ToolError` where one of them would be a guess."""
     matches, correction = find(target.text, old), None
     if not matches.places:
+        _insist_on_work(target, old, new)
         matches, correction = _corrected(target, old, new)
     if correction is not None:
         old, new = correction.old, _new_of(correction, target, matches)
@@ -78,6 +81,17 @@ def edited(target: Target, old: str, new: str, is_everywhere: bool) -> TextEdit:
     except UnclearError as error:
         raise ToolError(_unclear(target, matches, str(error))) from error
     return TextEdit(changes, _remark(matches.closeness, correction, is_ended=is_ended))
+
+
+def _insist_on_work(target: Target, old: str, new: str) -> None:
+    """Raises `ToolError` where the file has the new text already, to the letter, at one place: the edit was made."""
+    places = find(target.text, new) if target.is_known and sum(map(str.isalnum, new)) >= LEAST_TOLD else None
+    if places is None or places.closeness != "exact" or len(places.places) != 1 or old.strip() in new:
+        return
+    line = line_number(target.text, places.places[0].start)
+    raise ToolError(
+        f"`old` is not in `{target.name}`, but `new` is, at line {line}: this change is made already, go on"
+    )
 
 
 def _corrected(target: Target, old: str, new: str) -> tuple[Matches, Correction]:
@@ -135,6 +149,11 @@ def _insist_on_sense(target: Target, matches: Matches, old: str, new: str) -> No
         )
     if has_lost_indent(old.split("\n"), new.split("\n")):
         raise ToolError("the first line of `new` lacks the indentation that it has in `old`: write it as it is to be")
+    if len(matches.places) == 1 and (line := doubled(old, new, target.text[place.end :])) is not None:
+        raise ToolError(
+            f"`new` ends with {line!r}, which stands behind `old` already and would be there twice: take it into "
+            "`old`, too, or leave it out of `new`"
+        )
     if matches.closeness in ("exact", "signs"):
         _insist_on_levels(target, place, old, new)
     odd = odd_indentation(old, new, target.text, target.text[place.start : place.end])

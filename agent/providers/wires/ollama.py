@@ -28,7 +28,7 @@ from agent.messages import (
     User,
 )
 from agent.providers.base import CallChunk, Chunk, Endpoint, ModelFacts, ReasoningChunk, Reply, Request, TextChunk
-from agent.providers.registry import with_live
+from agent.providers.registry import sized, with_live
 from agent.providers.wires.adapter import Adapter
 from agent.providers.wires.decoder import (
     NO_IMAGE,
@@ -68,12 +68,15 @@ async def live_facts(endpoint: Endpoint, facts: ModelFacts, set_window: int | No
     info = info if isinstance(info, dict) else {}
     length = info.get(f"{info.get('general.architecture')}.context_length")
     capabilities = shown.get("capabilities")
-    return with_live(
+    found = with_live(
         facts,
         longest=length if isinstance(length, int) else None,
         capabilities=tuple(map(str, capabilities)) if isinstance(capabilities, list) else None,
         set_window=set_window,
     )
+    chosen = shown.get("parameters")
+    is_usual = not (isinstance(chosen, str) and "temperature" in chosen.split())
+    return sized(found, info.get("general.parameter_count"), has_usual_sampling=is_usual)
 
 
 def root(endpoint: Endpoint) -> str:
@@ -116,6 +119,8 @@ def body(
         "options": {"num_ctx": window, "num_predict": request.max_output_tokens},
         "keep_alive": KEEP_ALIVE,
     }
+    if facts.temperature is not None:
+        content["options"]["temperature"] = facts.temperature
     if facts.thinking != "none":
         levels = facts.thinking == "effort" and request.effort in ("low", "medium", "high")
         content["think"] = request.effort if levels else request.effort != "none"

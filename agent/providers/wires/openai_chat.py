@@ -98,6 +98,8 @@ def body(
             }
             for tool in request.tools
         ]
+    if facts.temperature is not None:
+        content["temperature"] = facts.temperature
     if facts.thinking == "effort" and request.effort:
         content["reasoning_effort"] = request.effort
     return content

@@ -282,6 +282,23 @@ def test_a_call_between_words_is_not_run_and_the_model_is_told_twice() -> None:
     assert not taken(f"Run this:\n```python\nx = {ONE}\n```\nIt lists the files.")
 
 
+def test_the_first_call_between_words_of_a_small_model_is_made() -> None:
+    text = f"First:\n\n```json\n{ONE}\n\n{TWO}\n```\n\nThen write down what it says."
+    reply = with_text_calls(Assistant((Text(text),)), lambda call: call.name == "bash", tuple, is_led=True)
+    call = ToolCall("call_text_1", "bash", {"command": "ls"}, '{"command": "ls"}')
+    assert reply.parts == (Text("First:\n\nThen write down what it says."), call)
+    quoted = with_text_calls(Assistant((Text(text),)), lambda call: True, lambda: [f"1\t{ONE}"], is_led=True)
+    assert quoted.calls == ()
+    unknown = with_text_calls(Assistant((Text(text),)), lambda call: False, tuple, is_led=True)
+    assert unknown.calls == ()
+
+
+def test_an_output_that_is_said_again_in_its_tags_is_an_answer() -> None:
+    echo = "<tool_response>\nedited `f.py`, lines 1-2\n</tool_response>"
+    reply = with_text_calls(Assistant((Text(echo),)), lambda call: True, lambda: ["edited `f.py`, lines 1-2"])
+    assert reply.parts == (Text("edited `f.py`, lines 1-2"),)
+
+
 @pytest.mark.parametrize(
     "text",
     [
@@ -358,12 +375,12 @@ async def test_a_call_in_text_that_cannot_be_read_is_answered_and_the_model_goes
 
 
 async def test_a_reply_that_only_calls_a_tool_that_is_not_there_does_not_end_the_turn(home: Home) -> None:
-    append = '{"name": "append_file", "arguments": {"path": "a", "text": "b"}}'
-    model = Local.of({"text": f"I add a line.\n```json\n{append}\n```"}, {"text": "done"})
+    change = '{"name": "patch_text", "arguments": {"path": "a", "content": "b"}}'
+    model = Local.of({"text": f"I add a line.\n```json\n{change}\n```"}, {"text": "done"})
     _, events = await first_turn(home.session(model))
     ((name, status, said),) = finished(events)
-    assert (name, status) == ("append_file", "failed")
-    assert said.startswith("the call was not run: there is no tool `append_file`; did you mean `write`?")
+    assert (name, status) == ("patch_text", "failed")
+    assert said.startswith("the call was not run: there is no tool `patch_text`; did you mean `write`?")
     assert events[-1] == TurnFinished("answered", "done")
 
 

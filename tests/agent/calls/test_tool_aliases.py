@@ -380,10 +380,11 @@ def test_a_call_that_cannot_run_is_answered_with_the_one_that_can(
 
 
 def test_a_wrong_name_is_answered_with_tools_of_the_request_alone() -> None:
-    offered = ("read", "bash")
+    offered = ("read", "bash", "tool_search")
     assert told("tod", {}, offered).endswith(
         "there is no tool `tod`; the tools are read, bash; `tool_search` finds others"
     )
+    assert told("tod", {}, offered[:2]).endswith("there is no tool `tod`; the tools are read, bash")
     assert "`todo`" in told("tod", {})
 
 

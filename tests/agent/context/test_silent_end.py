@@ -47,6 +47,9 @@ def test_a_sentence_is_asked_for_behind_a_call_that_did_something() -> None:
     assert asked_for_words(Conversation((GO, *READ))) == asked
     for said in ((), (GO,), (GO, *FAILED), (GO, *READ, asked)):
         assert asked_for_words(Conversation(said)) is None
+    assert asked_for_words(Conversation((GO, *FAILED)), is_led=True) == asked
+    for said in ((), (GO,), (GO, *FAILED, asked)):
+        assert asked_for_words(Conversation(said), is_led=True) is None
 
 
 async def test_a_model_that_is_silent_after_its_work_is_asked_for_a_sentence(home: Home) -> None:

@@ -1,3 +1,5 @@
+from typing import Any, cast
+
 from agent.context.small_window import for_window
 from agent.context.tool_selection import ToolSpec
 from agent.window.deferral import specs_of
@@ -30,6 +32,17 @@ def test_a_small_window_keeps_what_brings_outputs_back_and_what_finds_tools() ->
     assert names(15_999) == names(5_000)
     assert names(5_000) == ["read", "write", "edit", "bash", "glob", "grep", "read_result", "recall", *found]
     assert names(3_900) == ["read", "write", "edit", "bash", "read_result", "recall", *found]
+
+
+def test_a_small_model_has_four_tools_in_few_words_whatever_its_window() -> None:
+    led = for_window((*OWN, SERVED), 100_000, is_led=True)
+    assert [spec.name for spec in led] == ["read", "write", "edit", "bash", "tool_search", "call_tool", SERVED.name]
+    assert [list(cast(dict[str, Any], spec.schema["properties"])) for spec in led[:4]] == [
+        ["path"], ["path", "content"], ["path", "old", "new", "replace_all"], ["command"],
+    ]  # fmt: skip
+    more = for_window(OWN, 100_000, is_led=True, has_jobs=True, has_kept=True)
+    kept = {"bash_output", "bash_kill", "read_result", "recall"}
+    assert {spec.name for spec in more} - {spec.name for spec in led} == kept
 
 
 def test_a_small_window_is_offered_what_brings_back_once_something_is_kept() -> None:

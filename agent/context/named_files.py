@@ -1,0 +1,45 @@
+"""Which files the words of a message are about: those that they name, and those that hold a name of theirs. Pure; it
+knows no file."""
+
+from collections.abc import Collection, Iterator
+
+from tools.lazy import regex
+
+_WORD = regex(r"[^\s\"'`<>()\[\]{},;]+")
+_ENDS = ".:!?*_"
+"""Signs behind a word that belong to the sentence around it."""
+_FILE = regex(r"[\w./-]*\w\.[A-Za-z]\w{0,9}")
+_NAME = regex(r"\b(?=\w*[a-z])(?:[A-Za-z]\w*_\w+|[a-z]+[A-Z]\w*|(?:[A-Z][a-z0-9]+){2,})\b|\b[A-Z][A-Z0-9_]{3,}\b")
+"""What is written as only programs are: with a line below, with letters of both cases, in capitals."""
+_QUOTED = regex(r"`([^`\n]{3,60})`|(?<!\w)'([^'\n]{3,60})'(?!\w)|\"([^\"\n]{3,60})\"")
+
+
+def files_named(text: str, files: Collection[str]) -> tuple[str, ...]:
+    """Those of the files, as paths relative to one folder, that a text names, in its order: by their path, by its end,
+    or by a name that only one of them has."""
+    return tuple(dict.fromkeys(_named(text, files)))
+
+
+def names_of_files(text: str) -> tuple[str, ...]:
+    """What a text names that has the form of a file's name, with its ending."""
+    words = (match[0].rstrip(_ENDS).removeprefix("./") for match in _WORD.finditer(text))
+    return tuple(dict.fromkeys(word for word in words if _FILE.fullmatch(word)))
+
+
+def names_in(text: str) -> tuple[str, ...]:
+    """What a text names of a program: identifiers, and what stands in quotation marks."""
+    quoted = [next(filter(None, found)) for found in _QUOTED.findall(text)]
+    return tuple(dict.fromkeys([*_NAME.findall(text), *quoted]))
+
+
+def _named(text: str, files: Collection[str]) -> Iterator[str]:
+    for match in _WORD.finditer(text):
+        for word in (match[0], match[0].rstrip(_ENDS)):
+            path = word.removeprefix("./").removesuffix("/")
+            if path in files:
+                yield path
+                break
+            ends = [each for each in files if each.endswith(f"/{path}")] if "." in path.strip(".") else []
+            if len(ends) == 1:
+                yield ends[0]
+                break

@@ -1,0 +1,124 @@
+"""What a server of Chat Completions says of its model, where it does: the window that it gives it (llama.cpp, LM
+Studio, vLLM and all that name it in their lists), how many weights it has and how its words are drawn (llama.cpp)."""
+
+import asyncio
+import json
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from agent.errors import ProviderError
+from agent.providers.base import Endpoint, ModelFacts
+from agent.providers.registry import sized
+from agent.providers.setup import is_loopback
+from agent.providers.wires.http import bearer, open_client, translated
+from agent.providers.wires.origin import Origin
+
+if TYPE_CHECKING:
+    import httpx2
+
+PATIENCE = 1.0
+"""Seconds for all that is asked: the session begins after it. Servers on this machine take a few milliseconds."""
+LONGEST = 8 << 20
+"""Bytes of an answer that are read."""
+LIKELY = range(256, 100_000_000)
+"""Tokens that a window may have."""
+UNCHOSEN = 0.8
+"""The temperature of llama.cpp where nobody has chosen one."""
+_LOADED = ("loaded_context_length", "max_model_len", "context_length", "max_context_length", "context_window")
+
+
+async def with_served_facts(endpoint: Endpoint, facts: ModelFacts) -> ModelFacts:
+    """The facts with what the server tells. Nobody is asked about a model whose window is known, or set for a server
+    that is not on this machine; what is set stays as it is, and a server that does not say changes nothing."""
+    sources = dict(facts.sources)
+    window_source = sources.get("context_window")
+    is_asked = window_source == "default" or (window_source == "config" and is_here(endpoint))
+    pages = await _pages(Origin(facts.id, endpoint)) if is_asked else None
+    if pages is None:
+        return facts
+    props, studio, models = pages
+    facts = sized(facts, parameters_of(models, facts.name), has_usual_sampling=draws_as_usual(props))
+    found = of_props(props) or of_models(studio, facts.name) or of_models(models, facts.name)
+    if found is None or window_source != "default":
+        return facts
+    return replace(
+        facts, context_window=found, known=True, sources=tuple({**sources, "context_window": "live"}.items())
+    )
+
+
+def is_here(endpoint: Endpoint) -> bool:
+    """Whether a server is on this machine."""
+    return is_loopback(urlsplit(endpoint.base_url).hostname or "")
+
+
+async def _pages(origin: Origin) -> tuple[object, object, object] | None:
+    """What llama.cpp, LM Studio and all of them tell; None where nobody is there in time."""
+    base = origin.endpoint.base_url.rstrip("/")
+    root = base.removesuffix("/v1")
+    with suppress(ProviderError, TimeoutError):
+        async with asyncio.timeout(PATIENCE), open_client(origin) as client:
+            asked = (_get(client, origin, url) for url in (f"{root}/props", f"{root}/api/v0/models", f"{base}/models"))
+            props, studio, models = await asyncio.gather(*asked)
+        return props, studio, models
+    return None
+
+
+async def _get(client: "httpx2.AsyncClient", origin: Origin, url: str) -> object:
+    """What the server answers, as JSON; None where it has nothing to say there."""
+    with suppress(ProviderError, ValueError, RecursionError), translated(origin):
+        async with client.stream("GET", url, headers=bearer(origin.endpoint)) as response:
+            read = bytearray()
+            async for chunk in response.aiter_bytes():
+                read += chunk
+                if len(read) > LONGEST:
+                    return None
+            return json.loads(read) if response.status_code == 200 else None
+    return None
+
+
+def of_props(props: object) -> int | None:
+    """What llama.cpp gives each of its slots, which is less than what it was started with."""
+    return _tokens(_settings(props).get("n_ctx"))
+
+
+def draws_as_usual(props: object) -> bool:
+    """Whether llama.cpp says that it draws words as it does where neither the model's file nor whoever started it has
+    chosen a temperature."""
+    params = _settings(props).get("params")
+    stated = params.get("temperature") if isinstance(params, Mapping) else None
+    return isinstance(stated, float) and abs(stated - UNCHOSEN) < 1e-6
+
+
+def _settings(props: object) -> Mapping[str, Any]:
+    settings = props.get("default_generation_settings") if isinstance(props, Mapping) else None
+    return settings if isinstance(settings, Mapping) else {}
+
+
+def of_models(listed: object, model: str) -> int | None:
+    """What a list of models says of one of them, or of the only one: what it is served with goes before what it was
+    trained with."""
+    row, meta = _row(listed, model)
+    values: Sequence[Any] = [*(row.get(name) for name in _LOADED), meta.get("n_ctx"), meta.get("n_ctx_train")]
+    return next((found for value in values if (found := _tokens(value)) is not None), None)
+
+
+def parameters_of(listed: object, model: str) -> object:
+    """How many weights a list of models says that one of them, or the only one, has."""
+    return _row(listed, model)[1].get("n_params")
+
+
+def _row(listed: object, model: str) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+    """What a list says of one of its models, or of the only one, and what of that is said of its file."""
+    rows = listed.get("data") if isinstance(listed, Mapping) else None
+    known = [row for row in rows if isinstance(row, Mapping)] if isinstance(rows, list) else []
+    named = [row for row in known if row.get("id") == model]
+    row = next(iter(named[:1] or (known if len(known) == 1 else [])), {})
+    meta = row.get("meta")
+    return row, meta if isinstance(meta, Mapping) else {}
+
+
+def _tokens(value: object) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) and value in LIKELY else None

@@ -1,0 +1,83 @@
+"""Turns in which something was to be changed and nothing was: the model is asked for it."""
+
+import pytest
+
+from agent.context.undone_work import LONGEST, asked_for_work, changes_of, wants_change
+from agent.messages import Assistant, Conversation, Message, Note, OutputStatus, Text, ToolCall, ToolOutput, User
+
+
+@pytest.mark.parametrize(
+    ("text", "wish"),
+    [
+        ("Fix the typo in a.md", True),
+        ("app.py has a syntax error. Fix it.", True),
+        ("average in avg.py crashes for an empty list. Make it return 0 then.", True),
+        ("Can you rename f to g?", False),
+        ("Could you please rename f to g?", True),
+        ("In a.css make the text blue", False),
+        ("In a.css, make the text blue", True),
+        ("greet.sh should use NAME", True),
+        ("How do I add a flag?", False),
+        ("How many lines has a.txt?", False),
+        ("Which file sets the port?", False),
+        ("hello", False),
+        ("", False),
+    ],
+)
+def test_a_wish_begins_with_what_is_to_be_done(text: str, wish: bool) -> None:
+    assert wants_change(text) is wish
+
+
+def step(name: str, status: OutputStatus = "done", **arguments: object) -> tuple[Assistant, User]:
+    call = ToolCall(f"{name}-{len(arguments)}", name, arguments)
+    return Assistant((call,)), User((ToolOutput(call.id, "out", status),))
+
+
+def said(text: str) -> Assistant:
+    return Assistant((Text(text),))
+
+
+FIX = User((Text("Fix a.py"), Note("`a.py` holds:\n\nx = 2\n", kind="file", name="a.py", heading=15)))
+CODE = "So:\n```python\nx = 1\n```"
+HELD = "`a.py` still holds:\nx = 2\n\nThis is to be done now: Fix a.py\n"
+END = "Answer with the call alone, or say in one sentence why it cannot be done.]"
+NOTHING, SHOWN = (f"[So far nothing was changed{shown}. {HELD}{END}" for shown in ("", ": what you show is no call"))
+
+
+@pytest.mark.parametrize(
+    ("turn", "told"),
+    [
+        ((said("It is fixed."),), NOTHING),
+        ((said(CODE),), SHOWN),
+        ((*step("bash", command="python3 a.py"), said("It works.")), NOTHING),
+        ((*step("edit", "failed", path="a.py"), said("It is fixed.")), NOTHING),
+        ((*step("edit", path="a.py"), said("It is fixed.")), None),
+        ((*step("bash", command="sed -i s/a/b/ a.py"), said("It is fixed.")), None),
+        ((*step("read", path="a.py"), Assistant((ToolCall("c", "read", {}),))), None),
+    ],
+)
+def test_what_was_not_done_is_asked_for_with_what_it_is_about(turn: tuple[Message, ...], told: str | None) -> None:
+    assert asked_for_work(Conversation((FIX, *turn))) == (told and User((Note(told),)))
+
+
+def test_long_files_are_not_said_once_more() -> None:
+    message = User((Text("Fix a.py"), Note("x" * (LONGEST + 1), kind="file", name="a.py")))
+    asked = asked_for_work(Conversation((message, said("It is fixed."))))
+    assert asked == User((Note(f"[So far nothing was changed. This is to be done now: Fix a.py\n{END}"),))
+
+
+def test_it_is_asked_for_twice_in_a_turn() -> None:
+    messages: tuple[Message, ...] = (FIX, said("It is fixed."))
+    for _ in range(2):
+        asked = asked_for_work(Conversation(messages))
+        assert asked is not None
+        messages = (*messages, asked, said("It is fixed."))
+    assert asked_for_work(Conversation(messages)) is None
+    assert asked_for_work(Conversation((*messages, FIX, said("It is fixed.")))) is not None
+
+
+def test_work_of_an_earlier_turn_is_none_of_this_one() -> None:
+    conversation = Conversation((FIX, *step("edit", path="a.py"), said("Done."), FIX, said("Done.")))
+    assert list(changes_of(conversation)) == []
+    assert asked_for_work(Conversation(())) is None
+    assert asked_for_work(Conversation((said("Hello."),))) is None

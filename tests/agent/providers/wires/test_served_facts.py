@@ -1,0 +1,112 @@
+"""What servers of Chat Completions tell of their models: what is asked, of whom, and what follows from the answers."""
+
+import socket
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from agent.providers.base import Endpoint
+from agent.providers.registry import facts_for
+from agent.providers.wires import served_facts
+from agent.providers.wires.served_facts import is_here, of_models, of_props, with_served_facts
+from tests.fake_provider import FakeProvider
+
+LLAMA = {"default_generation_settings": {"id": 0, "n_ctx": 8192}, "total_slots": 4}
+TRAINED = {"object": "list", "data": [{"id": "qwen.gguf", "meta": {"n_ctx_train": 32_768, "n_params": 5}}]}
+STUDIO = {
+    "data": [
+        {"id": "a", "state": "not-loaded", "max_context_length": 131_072},
+        {"id": "m", "state": "loaded", "max_context_length": 131_072, "loaded_context_length": 16_384},
+    ]
+}
+UNKNOWN = facts_for("openai-chat", "m")
+
+
+@pytest.mark.parametrize(
+    ("pages", "window"),
+    [
+        ({"/props": LLAMA, "/v1/models": TRAINED}, 8192),
+        ({"/v1/models": TRAINED}, 32_768),
+        ({"/v1/models": {"data": [{"id": "m", "meta": {"n_ctx": 4096, "n_ctx_train": 32_768}}]}}, 4096),
+        ({"/api/v0/models": STUDIO, "/v1/models": {"data": [{"id": "m"}]}}, 16_384),
+        ({"/v1/models": {"data": [{"id": "m", "max_model_len": 40_960}, {"id": "n", "max_model_len": 9}]}}, 40_960),
+        ({"/v1/models": {"data": [{"id": "m", "context_length": 65_536}]}}, 65_536),
+    ],
+)
+async def test_the_window_is_what_the_server_gives_the_model(pages: dict[str, Any], window: int) -> None:
+    with FakeProvider([], pages=pages) as server:
+        facts = await with_served_facts(Endpoint(f"{server.url}/v1"), UNKNOWN)
+    assert (facts.context_window, facts.known, dict(facts.sources)["context_window"]) == (window, True, "live")
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        "no JSON",
+        "[" * 100_000,
+        [],
+        {"data": None},
+        {"data": [None, 5]},
+        {"data": [{"id": "other", "context_length": 8192}, {"id": "another"}]},
+        {"data": [{"id": "m", "context_length": "8192"}]},
+        {"data": [{"id": "m", "context_length": True, "meta": []}]},
+        {"data": [{"id": "m", "context_length": -1}]},
+        {"default_generation_settings": None},
+    ],
+)
+async def test_a_server_that_does_not_say_changes_nothing(page: object) -> None:
+    with FakeProvider([], pages=dict.fromkeys(("/props", "/api/v0/models", "/v1/models"), page)) as server:
+        assert await with_served_facts(Endpoint(f"{server.url}/v1"), UNKNOWN) == UNKNOWN
+    assert (of_props(page), of_models(page, "m")) == (None, None)
+
+
+async def test_a_window_that_is_set_stays_and_nobody_is_asked_about_one_that_is_known() -> None:
+    with FakeProvider([], pages={"/props": LLAMA}) as server:
+        facts = facts_for("openai-chat", "gpt-5.5")
+        assert await with_served_facts(Endpoint(f"{server.url}/v1"), facts) == facts
+        assert server.looked_at == []
+        facts = facts_for("openai-chat", "m", {"context_window": 5000})
+        assert await with_served_facts(Endpoint(f"{server.url}/v1"), facts) == facts
+        assert is_here(Endpoint(server.url))
+        assert not is_here(Endpoint("https://models.example/v1"))
+
+
+def llama(temperature: float, weights: object) -> dict[str, Any]:
+    """The pages of a llama.cpp that draws with a temperature, and has a model with so many weights."""
+    props = {"default_generation_settings": {"n_ctx": 8192, "params": {"temperature": temperature}}}
+    return {"/props": props, "/v1/models": {"data": [{"id": "q.gguf", "meta": {"n_params": weights}}]}}
+
+
+@pytest.mark.parametrize(
+    ("temperature", "weights", "parameters", "stated"),
+    [
+        (0.800000011920929, 1_777_088_000, 1.777088e9, 0.2),
+        (0.7, 1_777_088_000, 1.777088e9, None),
+        (0.800000011920929, 7_615_616_512, 7.615616512e9, None),
+        (0.800000011920929, None, None, None),
+        (0.800000011920929, True, None, None),
+        (0.800000011920929, "2", None, None),
+    ],
+)
+async def test_a_small_model_is_asked_to_be_steady_where_nobody_has_chosen_how_it_draws(
+    temperature: float, weights: object, parameters: float | None, stated: float | None
+) -> None:
+    with FakeProvider([], pages=llama(temperature, weights)) as server:
+        facts = await with_served_facts(Endpoint(f"{server.url}/v1"), UNKNOWN)
+        assert (facts.parameters, facts.temperature, facts.context_window) == (parameters, stated, 8192)
+        set_by_user = replace(UNKNOWN, temperature=1.0)
+        facts = await with_served_facts(Endpoint(f"{server.url}/v1"), set_by_user)
+        assert facts.temperature == 1.0
+        thinks = replace(UNKNOWN, thinking="effort")
+        assert (await with_served_facts(Endpoint(f"{server.url}/v1"), thinks)).temperature is None
+
+
+async def test_a_server_that_is_not_there_or_says_nothing_is_not_waited_for_long(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(served_facts, "PATIENCE", 0.05)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        endpoint = Endpoint(f"http://127.0.0.1:{silent.getsockname()[1]}/v1")
+        assert await with_served_facts(endpoint, UNKNOWN) == UNKNOWN
+    assert await with_served_facts(endpoint, UNKNOWN) == UNKNOWN
