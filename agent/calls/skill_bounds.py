@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from agent.calls.approval import Approval
 from agent.calls.policy import Rule, SkillBounds, bounds_told, parse_rule
+from agent.calls.tool_aliases import by_their_name
 from agent.errors import ConfigError
 from agent.events.session import Event, ToolStarted, TurnFailed, TurnFinished, TurnStarted
 from agent.extensions.expansion import rules_of
@@ -32,7 +33,7 @@ def bounds_of(skill: "Skill", *, is_read: bool = False) -> SkillBounds:
 
 def _rules(tool: str) -> Sequence[Rule]:
     name, _, rest = tool.strip().partition("(")
-    ours, pattern = our_names([name])[0], rest.removesuffix(")").strip()
+    ours, pattern = by_their_name(our_names([name])[0]), rest.removesuffix(")").strip()
     try:
         if pattern in ("", "*", "**"):
             return (parse_rule(ours),)
@@ -59,7 +60,7 @@ class SkillUse:
                 self._approval.policy = replace(self._approval.policy, bounds=())
             case ToolStarted(name="read" | "bash"):
                 said = event.arguments.get("path" if event.name == "read" else "command")
-                if isinstance(said, str) and "SKILL.md" in said:
+                if isinstance(said, str) and "skill.md" in said.lower():
                     self._read(said, event.name)
             case _:
                 pass

@@ -57,6 +57,11 @@ def by_name(table: Mapping[str, str]) -> Mapping[str, str]:
 _OURS = by_name(_TOOLS)
 
 
+def by_their_name(name: str) -> str:
+    """Our tool for a name that another agent gives it; the name itself where it is none such."""
+    return _OURS.get(plain_name(name), name)
+
+
 def our_tool(name: str, arguments: Arguments, known: Collection[str]) -> str | None:
     """The tool of ours that a name stands for which none of the `known` tools has; None where there is none such.
     Raises `ToolError` where no call of ours does what that one does."""

@@ -45,6 +45,8 @@ class AgentFile:
     """Requests that it may make at most; None: as many as usual."""
     plugin: str = ""
     """The name of the plugin that brings it."""
+    skills: tuple[str, ...] = ()
+    """Those that it works by, as they are written."""
 
     def called(self, name: str) -> Self:
         return replace(self, name=name)
@@ -90,14 +92,35 @@ def _read(path: Path, place: Place) -> AgentFile | None:
     turns = (value for key in _TURNS if type(value := head.get(key)) is int and value > 0)  # a truth value is none
     most = next(turns, None)
     return AgentFile(
-        name, description, told, tools, without, model, mode == "plan", item, has_hooks, most, place.plugin
+        name,
+        description,
+        told,
+        tools,
+        without,
+        model,
+        mode == "plan",
+        item,
+        has_hooks,
+        most,
+        place.plugin,
+        list_at(head, "skills") or (),
     )
+
+
+def _is_denied(verdict: object) -> bool:
+    """Whether all calls of a tool are denied, where patterns may say of each."""
+    said = list(verdict.values()) if isinstance(verdict, Mapping) else [verdict]
+    return bool(said) and all(one == "deny" for one in said)
 
 
 def _tools(head: Mapping[str, object]) -> tuple[tuple[str, ...] | None, tuple[str, ...]]:
     """The tools that it has, and those that it has not. A table says of each whether it has it; one that is not named
     there it has."""
     without, said = list_at(head, "disallowedTools") or (), head.get("tools")
+    permission = head.get("permission")
+    if isinstance(permission, Mapping):  # opencode's newer form, in which to write is to edit
+        denied = [str(name) for name, verdict in permission.items() if _is_denied(verdict)]
+        without = (*without, *denied, *(("write",) if "edit" in denied else ()))
     if isinstance(said, Mapping):
         refused = tuple(str(name) for name, has in said.items() if has is not True)
         if "*" not in refused:

@@ -1,7 +1,7 @@
 """What is found of a kind in all the places where users, plugins and projects keep it."""
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Protocol, Self, TypeVar
 
@@ -13,6 +13,8 @@ from agent.extensions.places import Kind, Place, places
 MOST = 200
 """Of a kind."""
 SKILL_FILE = "SKILL.md"
+_NESTED = 3
+"""Folders within each other in which skills are looked for."""
 
 
 class Named(Protocol):
@@ -64,14 +66,32 @@ def unheard(kind: Kind, found: Iterable[HasHooks]) -> tuple[str, ...]:
     return tuple(told.format(kind, one.name) for one in found if one.has_hooks)
 
 
+def _skills_in(folder: Path, follows_links: bool, left: int) -> Iterator[Path]:
+    """The skill that a folder is, or else those below it: some keep them by subject."""
+    found = next((name for name in (SKILL_FILE, SKILL_FILE.lower()) if os.path.lexists(folder / name)), "")
+    if found:
+        yield folder / found
+    is_place = left == _NESTED  # a place may be a skill and hold others
+    for path in _entries(folder) if left and (not found or is_place) else ():
+        is_link = path.is_symlink() and not (follows_links or is_place)
+        if path.name[0] != "." and path.is_dir() and not is_link:
+            yield from _skills_in(path, follows_links, left - 1)
+
+
+def _entries(folder: Path) -> Sequence[Path]:
+    try:
+        return sorted(folder.iterdir())
+    except OSError:  # nobody may look into it
+        return ()
+
+
 def files_in(place: Place) -> Iterator[Path]:
     """The files of a place that may each be one of its kind, sorted. Raises `UnusableFile`."""
     if place.only:
         yield place.folder / place.only
     elif place.kind == "skill":
-        paths = (place.folder, *sorted(place.folder.iterdir()))
-        yield from (path / SKILL_FILE for path in paths if os.path.lexists(path / SKILL_FILE) and path.name[0] != ".")
+        yield from _skills_in(place.folder, place.boundary is None, _NESTED)
     else:
         ending = ".toml" if (place.kind, place.source) == ("command", "gemini") else ".md"
         found = files_below(place.folder, place.boundary)
-        yield from (path for path in found if path.suffix.lower() == ending and path.name != SKILL_FILE)
+        yield from (path for path in found if path.suffix.lower() == ending and path.name.lower() != SKILL_FILE.lower())

@@ -78,6 +78,10 @@ class SessionExtensions:
         self._told |= {skill.name: epoch for skill in new}
         return tuple(new)
 
+    def usable_skills(self) -> tuple[Skill, ...]:
+        """Those that may be used now."""
+        return tuple(skill for skill in self.skills if self.standing(skill) == "on")
+
     def usable_agents(self) -> tuple[AgentFile, ...]:
         """Those that may be sent off now."""
         return tuple(agent for agent in self.agents if self.standing(agent) == "on")

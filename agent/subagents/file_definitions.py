@@ -1,10 +1,13 @@
 """The agents that users and projects write, among those that come with the program."""
 
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 
-from agent.calls.tool_aliases import our_tool, plain_name
+from agent.calls.tool_aliases import LISTERS, by_their_name, our_tool, plain_name
 from agent.config.options import Mode
 from agent.extensions.agent_files import MOST_DESCRIPTION, AgentFile
+from agent.extensions.skills import Skill
+from agent.extensions.skills import listed as listed_skills
 from agent.hooks.tool_names import our_names
 from agent.subagents.definitions import AgentDefinition, built_in
 from tools.base import ToolError
@@ -21,13 +24,13 @@ _OF_OTHERS = frozenset(
 """Tools of other programs that do something for their sessions, which agents here have by themselves or not at all."""
 
 
-def with_files(files: Sequence[AgentFile]) -> tuple[AgentDefinition, ...]:
+def with_files(files: Sequence[AgentFile], skills: Sequence[Skill] = ()) -> tuple[AgentDefinition, ...]:
     """The agents that come with the program, and those of users and projects. Only what is the user's own takes the
-    place of one that comes with the program."""
+    place of one that comes with the program. `skills`: those that may be used, of which agents name some."""
     found = {definition.name: definition for definition in built_in()}
     for file in files:
         if file.name not in found or file.item.owner == "user":
-            found[file.name] = _of_file(file)
+            found[file.name] = _of_file(file, skills)
     return tuple(found.values())
 
 
@@ -52,10 +55,11 @@ def _is_unknown(name: str, known: Collection[str]) -> bool:
         return False
 
 
-def _of_file(file: AgentFile) -> AgentDefinition:
+def _of_file(file: AgentFile, skills: Sequence[Skill]) -> AgentDefinition:
     """What it may use narrows what its session has, and adds nothing to it. A patch
     changes and makes files, so who may not do both has none."""
-    tools, without = None if file.tools is None else our_names(file.tools), our_names(file.without)
+    tools = None if file.tools is None else tuple(dict.fromkeys(map(by_their_name, our_names(file.tools))))
+    without = tuple(name if plain_name(name) in LISTERS else by_their_name(name) for name in our_names(file.without))
     if tools is not None:
         tools = (*tools, "read_result", *(("apply_patch",) if {"edit", "write"} <= {*tools} else ()))
     if {"edit", "write"} & {*without}:
@@ -63,6 +67,9 @@ def _of_file(file: AgentFile) -> AgentDefinition:
     model = None if file.model in ("", "inherit") else file.model
     description = shortened(file.description, MOST_DESCRIPTION)
     mode: Mode = "plan" if file.only_plans else "auto"
+    named = {name.replace(" ", "-").rpartition(":")[2] for name in file.skills}
+    known = listed_skills([replace(skill, for_model=True) for skill in skills if skill.name in named])
+    prompt = "\n\n".join(filter(None, (file.prompt, known)))
     return AgentDefinition(
-        file.name, description, file.prompt, tools, without, model, mode, max_turns=file.max_turns, plugin=file.plugin
+        file.name, description, prompt, tools, without, model, mode, max_turns=file.max_turns, plugin=file.plugin
     )

@@ -108,4 +108,4 @@ def usable_agents(extensions: "SessionExtensions | None") -> tuple[AgentDefiniti
         return built_in()
     from agent.subagents.file_definitions import with_files  # noqa: PLC0415  # deferred: few users have some
 
-    return with_files(extensions.usable_agents())
+    return with_files(extensions.usable_agents(), extensions.usable_skills())

@@ -121,7 +121,7 @@ def worth_telling(problems: Sequence[Problem]) -> tuple[Problem, ...]:
 def lines_of(found: Mapping[str, Sequence[Problem]], most: int) -> Iterator[str]:
     """At most so many problems as `PATH:LINE:COLUMN SEVERITY: MESSAGE`, errors first, and how many more there are.
     `found`: by path, as it is shown."""
-    every = [(path, one) for path, problems in found.items() for one in problems]
+    every = list(dict.fromkeys((path, one) for path, problems in found.items() for one in problems))
     every.sort(key=lambda item: _ORDER[item[1].severity])  # stable: files and places stay in their order
     for path, one in every[:most]:
         rule = f" [{one.server} {one.rule}]" if one.rule else f" [{one.server}]"

@@ -2,6 +2,7 @@
 
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from agent.context.estimate import count_tools, decode_estimator
 from agent.context.tool_selection import ToolSpec
 from agent.events.session import AgentActivity, Decision, PermissionAsked, ToolFinished
 from agent.extensions.agent_files import find_agents
+from agent.extensions.skills import find_skills
 from agent.sessions import Sessions
 from agent.subagents.definitions import built_in
 from agent.subagents.file_definitions import with_files
@@ -146,6 +148,30 @@ def test_an_agent_is_meant_in_other_letters_too_and_makes_no_more_requests_than_
     run = user.ask({"calls": [task("ui reviewer")]}, {"text": "ok"}, flags=flags, form="stream-json")
     (done,) = (line for line in run.lines if line["type"] == "agent_finished")
     assert (done["name"], done["end"], done["steps"]) == ("UI-Reviewer", "step_limit", 2)
+
+
+def test_agents_of_other_programs_have_the_tools_that_they_name_in_their_words(user: User) -> None:
+    tools = "[read_file, search_file_content, run_shell_command, list_directory]"
+    bring(user, ".gemini/agents/g.md", f"---\nname: g\ndescription: d\ntools: {tools}\n---\nLook.\n")
+    permission = "permission:\n  edit: deny\n  bash:\n    '*': deny\n  webfetch: ask\n"
+    bring(user, ".opencode/agent/o.md", f"---\ndescription: d\n{permission}tools:\n  list: false\n---\nLook.\n")
+    skill = "---\nname: style\ndescription: How to write.\ndisable-model-invocation: true\n---\nBe kind.\n"
+    bring(user, ".claude/skills/writing/style/skill.md", skill)
+    bring(user, ".claude/agents/s.md", "---\ndescription: d\nskills: kit:style, other\n---\nLook.\n")
+    config = replace(load_config(user.project, {"EBB_HOME": str(user.home)}, {}), trusts_project=True)
+    skills, _ = find_skills(config)
+    found = {one.name: one for one in with_files(find_agents(config)[0], skills)}
+    assert found["g"].tools == ("read", "grep", "bash", "read_result")
+    offered = {name: found["o"].has(name) for name in ("read", "bash", "edit", "write", "apply_patch", "web_fetch")}
+    assert offered == {
+        "read": True,
+        "bash": False,
+        "edit": False,
+        "write": False,
+        "apply_patch": False,
+        "web_fetch": True,
+    }
+    assert found["s"].prompt.endswith(f"- style: How to write. ({user.project}/.claude/skills/writing/style/skill.md)")
 
 
 def test_tools_that_are_none_here_are_named_in_one_line(user: User) -> None:
