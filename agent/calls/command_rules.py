@@ -7,7 +7,7 @@ from functools import lru_cache
 
 from tools.commands.command_line import Command, Word
 from tools.commands.grammar import read
-from tools.commands.known_tools import is_the_same_anywhere, reaches_further
+from tools.commands.known_tools import further_from, is_the_same_anywhere
 from tools.commands.nested import SHELLS, behind_assignments, hides_a_command, program_of, readings, wrapped_at
 from tools.commands.proof import proof_of
 from tools.files.autorun import first_that_runs_later
@@ -63,7 +63,7 @@ def covers(prefix: Sequence[str], words: Sequence[Word]) -> bool:
     start, name = behind_assignments(texts), program_of(texts)
     if len(prefix) <= start or name in _CHANGES_SHELL or name in _RUNS_ITS_SETTINGS:
         return False
-    if reaches_further(texts[start:]) and not reaches_further(prefix[start:]):
+    if (further := further_from(texts[start:])) and start + further > len(prefix):
         return False
     proof = proof_of(words[start:], is_fed=True)
     if proof is not None and (name != "command" or proof.beyond is None):

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 from tools.commands.nested import behind_assignments
 from tools.commands.programs import ROWS, set_of
+from tools.commands.tool_options import unknown_at
 
 _TOOLS = set_of("pytest ruff mypy pyright flake8 black isort pylint eslint prettier tsc shellcheck gofmt rustfmt")
 """They check or change the project's own files, in whatever folder of it."""
@@ -21,12 +22,6 @@ _COMMANDS = frozenset(
 )  # fmt: skip
 _FOLLOWED = {"uv run", "poetry run", "pipenv run", "pdm run", "hatch run", "rye run", "pixi run", "bundle exec"}
 """Those behind which the command stands that they run, where no option comes first."""
-_RUN_BY_OPTION = (
-    "-exec", "-toolexec", "-vettool", "-overlay", "-modfile", "--config", "--rcfile", "--plugin", "--load-plugins",
-    "--init-hook", "--rulesdir", "--resolve-plugins", "--python-executable", "--rootdir", "--override-ini", "-p", "-c",
-    "-o", "--confcutdir", "--manifest-path", "--fix-", "--output",
-)  # fmt: skip
-"""What makes them run, load or write something else."""
 _SCRIPTS = {"sed", "awk", "find", "jq", "command", "type"}
 """They look as long as they are told to: a rule for their name says too little."""
 
@@ -43,15 +38,12 @@ def beginning_of(command: Sequence[str]) -> tuple[str, ...]:
     return words if is_known or words[0] in _TOOLS else ()
 
 
-def reaches_further(command: Sequence[str]) -> bool:
-    """Whether one of the tools is told to run, load or write something that its name does not say."""
-    words = tuple(command[2:]) if " ".join(command[:2]) in _FOLLOWED else tuple(command)
-    is_tool = words[:1] and (words[0] in _TOOLS or words[:2] in _COMMANDS) and words[0] != "git"
-    return bool(is_tool) and any(
-        word.partition("=")[0] == option or (len(option) > 2 and word.startswith(option))
-        for word in words[1:]
-        for option in _RUN_BY_OPTION
-    )
+def further_from(command: Sequence[str]) -> int:
+    """Up to where a rule has to name the words of a call of one of the tools, since what comes there is not known to
+    leave the tool at its work: the place behind the last such word; 0 where there is none."""
+    skipped = 2 if " ".join(command[:2]) in _FOLLOWED else 0
+    unknown = unknown_at(command[skipped:])
+    return skipped + unknown[-1] + 1 if unknown else 0
 
 
 def is_place(word: str) -> bool:

@@ -134,7 +134,7 @@ def prove_awk(words: Sequence[Word], proof: Proof) -> None:
         proof.unproved.append(min(at, len(words) - 1))
     for place in range(at + 1, len(words)):
         word = words[place]
-        if may_be_option(word):
+        if may_be_option(word) or word.text.startswith("/inet"):  # a connection, and no file
             proof.unproved.append(place)
         elif not re.match(r"[A-Za-z_]\w*=", word.text):
             proof.files.append(Operand(word.text, place, word.globs))

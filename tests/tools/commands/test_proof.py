@@ -28,7 +28,7 @@ def beyond(text: str) -> int | None:
         ("git archive --remote=. HEAD", 2), ("git archive --format=x HEAD", 2), ("git archive --format x", 2),
         ("ps -eo environ", 2), ("git branch -vD x", 3), ("git branch new", 2), ("git -c a.b=c status", 1),
         ("git --git-dir=x status", 1), ("git --exec-path=. x", 1), ("git -p log", 1), ("git diff *", 2),
-        ("awk 'BEGIN { system(\"ls\") }'", 1), ("awk '{ print > \"f\" }' g", 1), ("gawk -f x g", 1),
+        ("awk 'BEGIN { system(\"ls\") }'", 1), ("awk '{ print > \"f\" }' g", 1), ("gawk -f x g", 1), ("awk 1 /inet/tcp/0/h/80", 2),
         ("awk '{ \"ls\" | getline }' g", 1), ("sed -i s/a/b/ f", 1), ("sed -ni 1p f", 1), ("sed --in-place=.o p f", 1),
         ("sed 's/a/b/w f' g", 1), ("sed 's/a/b/e' g", 1), ("sed -n '1e ls' g", 2), ("sed 'w f' g", 1),
         ("sed -f x g", 2),

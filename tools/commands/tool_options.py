@@ -1,0 +1,151 @@
+"""Options of tools that check, build or format a project, which leave them at that: none of these makes a tool load or
+run something else, or write anywhere but where it does anyway. Data and a lookup; whatever is not listed is unknown."""
+
+import re
+from collections.abc import Mapping, Sequence
+from functools import cache
+
+from tools.lazy import dataclass, regex
+
+_CARGO = (
+    "-q -v -r -j: -p: -F: --release --all --workspace --exclude: --all-targets --all-features --features:"
+    " --no-default-features --package: --lib --bin: --bins --test: --tests --example: --examples --bench: --benches"
+    " --doc --quiet --verbose --locked --offline --frozen --jobs: --no-run --no-fail-fast --keep-going --profile:"
+    " --message-format: --color:"
+)
+_GO = (
+    "-v -race -short -count: -run: -skip: -bench: -benchmem -benchtime: -timeout: -cover -failfast -json -p: -parallel:"
+    " -tags: -n -x -a -cpu: -list: -shuffle: -trimpath"
+)
+_NPM = (
+    "-s -ws --silent --if-present --workspaces --workspace: -w: --no-audit --no-fund --ignore-scripts --prefer-offline"
+)
+_OPTIONS: Mapping[str, str] = {
+    "pytest": "-q -v -x -s -l -h -k: -m: -n: -r: --tb: --lf --ff --nf --sw --last-failed --failed-first --new-first"
+    " --stepwise --maxfail: --collect-only --co --durations: --durations-min: --no-header --no-summary --cov --no-cov"
+    " --cov-branch --cov-fail-under: --disable-warnings --verbose --quiet --exitfirst --strict-markers --strict-config"
+    " --timeout: --numprocesses: --dist: --showlocals --color: --capture: --runxfail --fixtures --markers --version"
+    " --help --deselect: --randomly-seed: --assert:",
+    "ruff": "-q -v -s -n -e --fix --unsafe-fixes --fix-only --diff --check --select: --ignore: --extend-select: --quiet"
+    " --extend-ignore: --statistics --show-fixes --show-files --no-cache --exit-zero --output-format: --preview"
+    " --line-length: --target-version: --isolated --verbose --silent --exclude: --extend-exclude: --version --no-fix",
+    "mypy": "-v --strict --ignore-missing-imports --show-error-codes --show-error-context --pretty --no-error-summary"
+    " --check-untyped-defs --explicit-package-bases --namespace-packages --follow-imports: --no-incremental --version"
+    " --disallow-untyped-defs --warn-unused-ignores --no-color-output --python-version: --platform: --exclude:",
+    "pyright": "--outputjson --stats --verbose --warnings --level: --pythonversion: --pythonplatform: --version",
+    "flake8": "-q -v --select: --ignore: --extend-ignore: --extend-select: --max-line-length: --max-complexity: --count"
+    " --statistics --show-source --exclude: --version",
+    "black": "-q -v -S -C -t: -l: --check --diff --quiet --verbose --line-length: --color --target-version: --fast"
+    " --safe --preview --skip-string-normalization --version --exclude:",
+    "isort": "-q -v -c --check --check-only --diff --profile: --quiet --line-length: --only-modified --atomic"
+    " --version",
+    "pylint": "-E -j: --disable: --enable: --errors-only --score: --recursive: --jobs: --version --max-line-length:",
+    "eslint": "--fix --quiet --max-warnings: --ext: --color --no-color --report-unused-disable-directives --version"
+    " --no-error-on-unmatched-pattern --fix-dry-run --debug",
+    "prettier": "-c -w -l -u --check --write --list-different --log-level: --loglevel: --ignore-unknown --no-config"
+    " --version --no-color",
+    "tsc": "-w -b -p/ --noEmit --project/ --watch --pretty --build --incremental --skipLibCheck --strict --version"
+    " --listFiles --showConfig --dry --verbose",
+    "shellcheck": "-x -a -s: -e: -i: -f: -S: -o: -C: --severity: --shell: --format: --exclude: --include: --color:"
+    " --version --external-sources",
+    "gofmt": "-l -w -d -s -e",
+    "rustfmt": "-l -v -q --check --edition: --color: --version",
+    "git add": "-A -u -N -f -v -n --all --update --intent-to-add --force --verbose --dry-run --no-all --renormalize",
+    "git commit": "-m: -a -s -q -o -i -u --message: --all --signoff --quiet --amend --no-edit --allow-empty --dry-run"
+    " --allow-empty-message --only --include --no-gpg-sign --author: --date: --reset-author --short --porcelain",
+    "git fetch": "-p -P -q -v -t -n -k -a -j: --all --prune --prune-tags --quiet --verbose --tags --no-tags --depth:"
+    " --deepen: --unshallow --dry-run --jobs: --multiple --keep --append --shallow-since: --progress --atomic --force",
+    **dict.fromkeys(("cargo build", "cargo check", "cargo test"), _CARGO),
+    "cargo clippy": _CARGO + " --fix --allow-dirty --allow-staged --no-deps",
+    "cargo fmt": "-q -v -p: --all --check --package: --quiet --verbose",
+    **dict.fromkeys(("go build", "go test"), _GO),
+    "go vet": "-v -json -n -x -tags: -c:",
+    "go fmt": "-n -x",
+    **dict.fromkeys(("npm test", "npm ci", "pnpm test", "yarn test"), _NPM),
+    "npm ls": _NPM + " -a -l -g --depth: --all --long --json --global --parseable --prod --omit: --link",
+}  # fmt: skip
+"""As rows of `programs`: an option with a colon has a value, in the next word or behind `=`, which is no place; one
+with a slash has a place for it. Single letters stand together where none has a value."""
+_BEHIND_DASHES: Mapping[str, str] = {
+    "cargo test": "-q --nocapture --no-capture --test-threads: --ignored --include-ignored --exact --list --skip:"
+    " --quiet --show-output",
+    "cargo clippy": "-D: -W: -A: -F:",
+    "cargo fmt": "-l --check",
+    **dict.fromkeys(
+        ("npm test", "pnpm test", "yarn test"),
+        "-i -t: --watch: --watchAll: --coverage --ci --runInBand --verbose --silent --bail --run --testNamePattern:"
+        " --testPathPattern: --testPathPatterns: --passWithNoTests --grep: --no-coverage --updateSnapshot -u",
+    ),
+}
+"""Behind `--` stands what the tool gives on to the tests, or to the compiler; elsewhere operands do."""
+_NAMED = {"-D", "-W", "-A", "-F"}
+_LINT = regex(r"[\w:-]{1,80}")
+_MODULE = regex(r"[\w.-]+\.[a-z]{2,}/.*|.*@.*")
+"""What Go fetches, and runs the tests of, from elsewhere."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Options:
+    flags: frozenset[str]
+    valued: frozenset[str]
+    places: frozenset[str]
+
+
+def unknown_at(command: Sequence[str]) -> tuple[int, ...]:
+    """Where in a call of such a tool words stand of which it is not known that they leave it at its work in the working
+    folder; none in a call of another one."""
+    name = " ".join(command[:2]) if " ".join(command[:2]) in _OPTIONS else "".join(command[:1])
+    if name not in _OPTIONS:
+        return ()
+    options, found, at, is_over = _read(_OPTIONS[name]), list[int](), 2 if " " in name else 1, False
+    while at < len(command):
+        word = command[at]
+        if word == "--" and not is_over:
+            options, is_over = _read(_BEHIND_DASHES.get(name, "")), True
+        elif word[:1] != "-" or word == "-":
+            if not _is_inside(word) or (name[:3] == "go " and _MODULE.fullmatch(word)):
+                found.append(at)
+        elif is_over and name not in _BEHIND_DASHES:
+            pass  # a file whose name begins with a dash
+        else:
+            is_known, taken = _option(command, at, options)
+            found += [] if is_known else [at]
+            at += taken
+        at += 1
+    return tuple(found)
+
+
+def _option(command: Sequence[str], at: int, options: _Options) -> tuple[bool, int]:
+    """Whether an option is known with its value, and how many words behind it are that value."""
+    word = command[at]
+    name, sign, value = word.partition("=")
+    if name in options.flags:
+        return not sign, 0
+    if name in options.valued or name in options.places:
+        taken = 0 if sign else 1
+        value = value if sign else "".join(command[at + 1 : at + 2])
+        is_meant = bool(_LINT.fullmatch(value)) if name in _NAMED else name in options.valued or _is_inside(value)
+        return is_meant and (bool(sign) or value[:1] != "-"), taken
+    letters = [f"-{letter}" for letter in word[1:]]
+    if word[:2] != "--" and len(letters) > 1:
+        if letters[0] in options.valued and letters[0] not in _NAMED:
+            return True, 0  # `-j4`, `-k3`
+        *flags, last = letters
+        if all(letter in options.flags for letter in flags) and last in options.valued | options.flags:
+            return True, int(last in options.valued)
+    return False, 0
+
+
+def _is_inside(word: str) -> bool:
+    """Whether it is no place outside the working folder."""
+    return word[:1] not in ("/", "~", "") and ".." not in re.split("[/:]", word)
+
+
+@cache
+def _read(row: str) -> _Options:
+    words = row.split()
+    return _Options(
+        frozenset(word for word in words if word[-1] not in ":/"),
+        frozenset(word[:-1] for word in words if word[-1] == ":"),
+        frozenset(word[:-1] for word in words if word[-1] == "/"),
+    )
