@@ -99,8 +99,9 @@ _STARTS = (
 )  # fmt: skip
 _ENDS = ("", "", "", " a", "\nls", "; ls -l", " | wc -l", " ]", " ] && ls")
 _NAMES = sorted({row.split()[0] for row in ROWS} - {"command"} | {"sed", "awk", "find"})
+# What stands in a pipe writes at the same time as its neighbours, and bash writes line by line: so a call is one line.
 _PRELUDE = """
-record() { builtin printf '%s\\0' "$@" $'\\1' >> "$LOG"; }
+record() { builtin printf '%s\\0' "${@//$'\\n'/$'\\3'}" $'\\1' >> "$LOG"; }
 command_not_found_handle() { record "$@"; }
 function [ { builtin [ "${@: -1}" = ']' ] && record test "${@:1:$#-1}" || record '[' "$@"; return $status; }
 """
@@ -174,7 +175,8 @@ class RecordedBash:
             timeout=600,
             check=True,
         )
-        each = self.log.read_bytes().decode("utf-8", "surrogateescape").split("\2\0")
+        written = self.log.read_bytes().decode("utf-8", "surrogateescape").replace("\3", "\n")
+        each = written.split("\2\0")
         return [[one.split("\0")[:-1] for one in line.split("\1\0")[:-1]] for line in each[:-1]]
 
     def names(self) -> set[str]:
