@@ -24,6 +24,8 @@ from store.errors import StoreError, explained, translated
 from store.open_databases import OpenDatabase, is_open_here, opening
 from store.write_ahead import synchronise, use_log
 
+ROOM = 1 << 20
+"""Bytes of the disk that are left to the session, whose own rows matter more."""
 FRAME = 1 << 18
 """Bytes of files that are compressed together."""
 _SAMPLE = 1 << 12
@@ -152,6 +154,15 @@ class CheckpointStore:
             rows.append((digest, frame, at, len(content)))
             at += len(content)
         self._db.executemany("insert or ignore into contents (digest, frame, start, size) values (?, ?, ?, ?)", rows)
+
+    def leave_room(self, size: int) -> None:
+        """Raises `StoreError`, "full", where so many bytes would leave no room on the disk for the session itself: they
+        are written twice, into the log and from there into the database."""
+        disk = os.statvfs(self.path.parent)
+        if disk.f_blocks and disk.f_bavail * disk.f_frsize < 2 * size + ROOM:
+            raise StoreError(
+                "full", f"nothing more is kept in `{self.path.parent}`: the disk is as good as full; free some space"
+            )
 
     @contextmanager
     def keeping(self) -> Iterator[Callable[[bytes, bytes], None]]:
@@ -331,11 +342,13 @@ class _Keeper:
         self._held, self._size = {}, 0
 
     def _write(self, count: int) -> None:
-        if count:
-            with self._store.transaction():
-                for _ in range(count):
-                    contents, packed = self._packing.popleft()
-                    self._store.put(contents, packed.result())
+        if not count:
+            return
+        frames = [(contents, packed.result()) for contents, packed in (self._packing.popleft() for _ in range(count))]
+        self._store.leave_room(sum(len(data) for _, (_, data) in frames))
+        with self._store.transaction():
+            for contents, packed in frames:
+                self._store.put(contents, packed)
 
 
 def _packed(contents: Sequence[tuple[bytes, bytes]]) -> tuple[int, bytes]:

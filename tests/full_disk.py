@@ -2,10 +2,12 @@
 lines of JSON, each a scenario and a folder, answers each with what happened, and judges nothing."""
 
 import json
+import random
 import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -196,6 +198,55 @@ def reading(folder: Path) -> dict[str, Any]:
     }
 
 
+def checkpoint(folder: Path) -> dict[str, Any]:
+    """There is no room for what a command is about to change; later there is."""
+    home = Home(folder, 3_000_000)
+    (home.project / "big.bin").write_bytes(random.Random(1).randbytes(1_000_000))
+    (home.project / "a.txt").write_text("old\n")
+    home.fill(500_000)
+    first = home.say(calls(bash("echo new > a.txt; rm big.bin")), {"text": "Done."})
+    refused, left = home.ebb("undo"), home.free()
+    home.ballast.unlink()
+    again = home.say(calls(bash("echo newer > a.txt")), {"text": "Done."}, more=("-r", first.result["session"]))
+    undone = home.ebb("undo")
+    return {
+        "codes": [first.code, refused.code, again.code, undone.code],
+        "ends": [first.result["result"], again.result["result"]],
+        "notices": [line["text"] for run in (first, again) for line in run.lines if line["type"] == "noticed"],
+        "refused": refused.err,
+        "has_room": left > 0,
+        "undone": undone.out.splitlines()[1:2],
+        "text": (home.project / "a.txt").read_text(),
+        "doctor": home.doctor(),
+    }
+
+
+def restoring(folder: Path) -> dict[str, Any]:
+    """There is no room in the working folder for what is to come back."""
+    user = User(folder)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=3m", "none", str(user.project)], check=True)
+    before, big, ballast = random.Random(2).randbytes(1_000_000), user.project / "a.bin", user.project / "mine"
+    big.write_bytes(before)
+    run = user.ask(
+        calls(bash("echo x > a.bin; echo y > b.txt")), {"text": "Done."}, flags=("--permission-mode", "auto")
+    )
+    with suppress(OSError), ballast.open("wb", buffering=0) as file:
+        while file.write(bytes(4096)):
+            pass
+    refused, names = user.ebb("undo"), sorted(path.name for path in user.project.iterdir())
+    as_it_was = big.read_bytes() == b"x\n"
+    ballast.unlink()
+    undone = user.ebb("undo")
+    return {
+        "codes": [run.code, refused.code, undone.code],
+        "err": refused.err,
+        "names": names,
+        "as_it_was": as_it_was,
+        "left": sorted(path.name for path in user.project.iterdir()),
+        "is_back": big.read_bytes() == before,
+    }
+
+
 SCENARIOS: dict[str, Callable[[Path], dict[str, Any]]] = {
     "output": output,
     "printing": printing,
@@ -203,6 +254,8 @@ SCENARIOS: dict[str, Callable[[Path], dict[str, Any]]] = {
     "migration": migration,
     "coming": coming,
     "reading": reading,
+    "checkpoint": checkpoint,
+    "restoring": restoring,
 }
 
 if __name__ == "__main__":

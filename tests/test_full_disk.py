@@ -137,3 +137,35 @@ def test_what_is_stored_can_be_read_while_the_disk_is_full(seen: Seen, tmp_path:
         "again": "So.",
         "doctor": [],
     }
+
+
+def test_what_cannot_be_kept_before_a_command_is_told_and_leaves_room_for_the_session(
+    seen: Seen, tmp_path: Path
+) -> None:
+    happened = seen("checkpoint", tmp_path)
+    (notice,) = happened.pop("notices")
+    assert re.fullmatch(
+        rf"`/undo` will not take this back: nothing more is kept in `{tmp_path}/data/checkpoints/\w+`: "
+        "the disk is as good as full; free some space",
+        notice,
+    )
+    assert happened == {
+        "codes": [0, 2, 0, 0],
+        "ends": ["Done.", "Done."],
+        "refused": "ebb: there is nothing to undo: no turn has changed files here, as far as that is kept\n",
+        "has_room": True,
+        "undone": ["  restored   a.txt"],
+        "text": "new\n",
+        "doctor": [],
+    }
+
+
+def test_an_undo_that_finds_no_room_changes_nothing_and_is_done_when_there_is(seen: Seen, tmp_path: Path) -> None:
+    assert seen("restoring", tmp_path) == {
+        "codes": [0, 1, 0],
+        "err": "ebb: nothing was changed: No space left on device; free some space and try again\n",
+        "names": ["a.bin", "b.txt", "mine"],
+        "as_it_was": True,
+        "left": ["a.bin"],
+        "is_back": True,
+    }

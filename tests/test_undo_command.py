@@ -2,6 +2,7 @@
 
 import subprocess
 
+from tests.kit.session import bash, calls
 from tests.kit.user import User
 from tests.running import Run
 
@@ -13,6 +14,14 @@ def worked(user: User) -> None:
     command = {"name": "bash", "arguments": {"command": "echo more >> b"}}
     run = user.ask({"calls": [write, command]}, {"text": "Done."}, flags=("--permission-mode", "auto"))
     assert run.code == 0
+
+
+AUTO = ("--permission-mode", "auto")
+
+
+def changing(user: User, line: str) -> str:
+    """A model that has a command run."""
+    return user.script(calls(bash(line)), {"text": "Done."})
 
 
 def files(user: User) -> dict[str, str]:
@@ -87,3 +96,33 @@ def test_what_somebody_else_changed_is_overwritten_only_when_told(user: User) ->
         2,
         "ebb: there is nothing to undo: no turn has changed files here, as far as that is kept\n",
     )
+
+
+def test_a_folder_that_is_reached_through_a_link_is_the_folder_itself(user: User) -> None:
+    (user.project / "a.txt").write_text("old\n")
+    link, other = user.home / "link", user.home / "other"
+    other.mkdir()
+    (other / "a.txt").write_text("mine\n")
+    link.symlink_to(user.project)
+    user.ebb("-C", str(link), "-p", "go", "-m", changing(user, "echo new > a.txt; echo b > b.txt"), *AUTO)
+    link.unlink()
+    link.symlink_to(other)
+    elsewhere = user.ebb("-C", str(link), "undo")
+    assert (elsewhere.code, (other / "a.txt").read_text()) == (2, "mine\n")
+    assert user.ebb("undo").code == 0
+    assert [(path.name, path.read_text()) for path in user.project.iterdir()] == [("a.txt", "old\n")]
+
+
+def test_ten_gigabytes_that_git_ignores_are_not_read(user: User) -> None:
+    subprocess.run(["git", "init", "-q", str(user.project)], check=True)
+    (user.project / ".gitignore").write_text("data/\n")
+    (user.project / "data").mkdir()
+    for number in range(10):
+        with (user.project / "data" / f"{number}.bin").open("wb") as file:
+            file.truncate(10**9)
+    (user.project / "a.txt").write_text("old\n")
+    user.ebb("-p", "go", "-m", changing(user, "echo new > a.txt; rm data/3.bin"), *AUTO)
+    assert user.ebb("undo").code == 0
+    assert (user.project / "a.txt").read_text() == "old\n"
+    assert len(list((user.project / "data").iterdir())) == 9
+    assert sum(path.stat().st_size for path in user.data.rglob("*") if path.is_file()) < 2_000_000

@@ -3,12 +3,13 @@
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
-from agent.errors import AgentError
+from agent.errors import AgentError, StoreFailed
 
 if TYPE_CHECKING:  # types only: most runs change no file
     from agent.checkpoints.project import ProjectCheckpoints
@@ -73,7 +74,17 @@ class CheckpointThread:
         try:
             future.set_result(work(self._opened()))
         except BaseException as error:  # noqa: BLE001  # whoever asked for it gets it
+            if isinstance(error, (StoreFailed, OSError)):
+                self._let_go()
             future.set_exception(error)
+
+    def _let_go(self) -> None:
+        """Closes what could not be written, and has it opened anew by what comes next: on a disk that is full, the log
+        of what was begun would take the room in which the session itself is written down."""
+        project, self._project = self._project, None
+        if project is not None:
+            with suppress(AgentError, OSError):
+                project.close()
 
     def _opened(self) -> "ProjectCheckpoints":
         if self._project is None:

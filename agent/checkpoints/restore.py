@@ -237,5 +237,6 @@ def _above(path: str) -> list[str]:
 def _said(error: BaseException) -> str:
     if isinstance(error, OSError):
         name = f"`{os.fsdecode(error.filename)}`: " if isinstance(error.filename, str | bytes) else ""
-        return f"{name}{error.strerror or error}"
+        advice = "; free some space and try again" if error.errno == errno.ENOSPC else ""
+        return f"{name}{error.strerror or error}{advice}"
     return str(error)
