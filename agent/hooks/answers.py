@@ -77,7 +77,7 @@ def meaning(event: HookEvent, named: str, answer: Exit, seconds: float) -> HookA
         how = f"exited with {answer.code}" if answer.code > 0 else f"was killed by signal {-answer.code}"
         first = _text(answer.err).split("\n", 1)[0][:_PROBLEM]
         return _useless(named, f"{how}: {first}" if first else how)
-    said = answer.out.strip()
+    said = _behind_first(answer.out.strip())
     if said.startswith(b"{"):
         tables = _decoded(said)
         if not isinstance(tables, dict):
@@ -86,6 +86,20 @@ def meaning(event: HookEvent, named: str, answer: Exit, seconds: float) -> HookA
     if not said or event not in _TEXT_IS_CONTEXT:
         return HookAnswer()
     return HookAnswer(context=_text(said)) if _is_text(said) else _useless(named, "printed what is no text")
+
+
+def goes_aside(line: bytes) -> bool:
+    """Whether a line, the first that a hook prints, says that nobody need wait for it: `{"async": true}`."""
+    tables = _decoded(line) if line.lstrip().startswith(b"{") else None
+    return isinstance(tables, dict) and tables.get("async") is True
+
+
+def _behind_first(said: bytes) -> bytes:
+    """What a hook prints that has said in its first line that nobody need wait for it: the first line that is JSON."""
+    first, _, rest = said.partition(b"\n")
+    if not goes_aside(first):
+        return said
+    return next((line.strip() for line in rest.splitlines() if isinstance(_decoded(line), dict)), b"")
 
 
 def not_run(named: str, problem: str) -> HookAnswer:
@@ -151,14 +165,14 @@ def _of_json(event: HookEvent, named: str, tables: Mapping[str, object]) -> Hook
     known = _SPECIAL | _OF_EVENT.get(event, frozenset())
     problems += [f"says `{str(key)[:40]}`, which is not known here" for key in special if key not in known]
     verdict, reason = _decision(event, tables, special, problems)
+    message = _text_at(tables, "systemMessage", problems)
     if verdict == "deny" and not reason:
-        reason = f"{named} refuses it and gives no reason"
+        reason = message or f"{named} refuses it and gives no reason"
     arguments = _table_at(special, "updatedInput", problems) if event == "PreToolUse" else None
     goes_on = tables.get("continue", True)
     if not isinstance(goes_on, bool):
         problems.append("says `continue`, which is neither true nor false")
     stop = (_text_at(tables, "stopReason", problems) or f"{named} ends the turn") if goes_on is False else None
-    message = _text_at(tables, "systemMessage", problems)
     context = _text_at(special, "additionalContext", problems)
     wrong = tuple(f"{named} {problem}; that is passed over" for problem in problems)
     told = (message,) if message else ()

@@ -11,7 +11,7 @@ from agent.channel import Channel
 from agent.config.hook_tables import HookEvent, HttpTarget, ModelQuestion, ServerCall
 from agent.events.session import HookStatus
 from agent.extensions.trust import Standing
-from agent.hooks.answers import MOST_BYTES, HookAnswer, meaning, not_run, together
+from agent.hooks.answers import MOST_BYTES, HookAnswer, goes_aside, meaning, not_run, together
 from agent.hooks.approval import HookApproval
 from agent.hooks.conditions import is_met
 from agent.hooks.declared import PLUGIN_ROOT, PROJECT_DIR, Hook
@@ -64,7 +64,7 @@ class HookRunner:
         self._workspace, self._channel, self._approval = workspace, channel, approval
         self._tell_once, self._hear_later = tell_once, hear_later
         self._records = {id(hook): HookRecord() for hook in hooks}
-        self._background: set[asyncio.Task[None]] = set()
+        self._background: set[asyncio.Task[object]] = set()
         self._places = asyncio.Semaphore(SIDE_BY_SIDE)
         self.judges: Judges | None = None
         """Models and servers that hooks ask, as soon as the session has them."""
@@ -151,15 +151,40 @@ class HookRunner:
         return False
 
     async def _run(self, hook: Hook, told: bytes) -> HookAnswer:
+        """What it answers; nothing for now where it says that nobody need wait for it, which is heard later."""
+        aside = asyncio.Event()
+        work = asyncio.create_task(self._answer(hook, told, lambda line: aside.set() if goes_aside(line) else None))
+        says, is_left = asyncio.create_task(aside.wait()), False
+        try:
+            await asyncio.wait((work, says), return_when=asyncio.FIRST_COMPLETED)
+            if work.done():
+                return work.result()
+            self.run_aside(self._heard_later(hook, work))
+            is_left = True
+            self._background.add(work)
+            work.add_done_callback(self._background.discard)
+            return HookAnswer()
+        finally:
+            says.cancel()
+            if not is_left:
+                await _ended(work)
+
+    async def _heard_later(self, hook: Hook, work: "asyncio.Task[HookAnswer]") -> None:
+        try:
+            self._hear_later(hook, await work)
+        finally:
+            await _ended(work)
+
+    async def _answer(self, hook: Hook, told: bytes, begins: Callable[[bytes], object]) -> HookAnswer:
         try:
             async with self._places:
-                found = meaning(hook.event, hook.named, await self._exit(hook, told), hook.seconds)
+                found = meaning(hook.event, hook.named, await self._exit(hook, told, begins), hook.seconds)
         except (OSError, ValueError) as error:  # a command with a NUL byte is a ValueError
             found = not_run(hook.named, str(error))
         self._records[id(hook)] = self._records[id(hook)].with_answer(found)
         return replace(found, is_own=hook.owner != "project")
 
-    async def _exit(self, hook: Hook, told: bytes) -> Exit:
+    async def _exit(self, hook: Hook, told: bytes, begins: Callable[[bytes], object]) -> Exit:
         match hook.entry.action:
             case HttpTarget() as target:
                 return await posted(target, told, hook.seconds, MOST_BYTES)
@@ -168,9 +193,9 @@ class HookRunner:
             case ServerCall() as call:
                 return await asked_of_server(call, told, hook.seconds, self.judges)
             case _:
-                return await self._printed(hook, told)
+                return await self._printed(hook, told, begins)
 
-    async def _printed(self, hook: Hook, told: bytes) -> Exit:
+    async def _printed(self, hook: Hook, told: bytes, begins: Callable[[bytes], object]) -> Exit:
         environment = child_environment() | {PROJECT_DIR: self._project}
         if hook.plugin:
             environment[PLUGIN_ROOT] = hook.plugin
@@ -184,10 +209,15 @@ class HookRunner:
         if sandbox is not None:
             launch = sandbox.around(launch, root)
         try:
-            return await answer_of(launch, told, root, hook.seconds, MOST_BYTES)
+            return await answer_of(launch, told, root, hook.seconds, MOST_BYTES, begins)
         finally:
             if file is not None:
                 await file.take()
 
     async def _run_aside(self, hook: Hook, told: bytes) -> None:
         self._hear_later(hook, await self._run(hook, told))
+
+
+async def _ended(work: "asyncio.Task[HookAnswer]") -> None:
+    work.cancel()
+    await asyncio.gather(work, return_exceptions=True)

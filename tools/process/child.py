@@ -5,7 +5,7 @@ import asyncio
 import os
 import signal
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -65,11 +65,19 @@ async def started(
     return child
 
 
-async def answer_of(launch: Launch, told: bytes, folder: Path, seconds: float, most: int) -> Exit:
-    """What the program answers, of each of its outputs at most so many bytes. Nothing of its process group is left when
-    this returns or is cancelled. Raises `OSError` or `ValueError` when the program cannot be started."""
+async def answer_of(
+    launch: Launch,
+    told: bytes,
+    folder: Path,
+    seconds: float,
+    most: int,
+    begins: Callable[[bytes], object] = lambda _: None,
+) -> Exit:
+    """What the program answers, of each of its outputs at most so many bytes. `begins` is told the first line that it
+    prints, as soon as it is there. Nothing of its process group is left when this returns or is cancelled. Raises
+    `OSError` or `ValueError` when the program cannot be started."""
     try:
-        program = await _running(_Answering(most), launch, folder)
+        program = await _running(_Answering(most, begins), launch, folder)
     finally:
         for each in launch.descriptors:
             os.close(each)
@@ -164,8 +172,9 @@ async def _running(program: P, launch: Launch, folder: Path | None) -> P:
 class _Answering(_Program):
     """The beginning of each of its outputs is kept, what is beyond it let go."""
 
-    def __init__(self, most: int) -> None:
+    def __init__(self, most: int, begins: Callable[[bytes], object]) -> None:
         super().__init__()
+        self._begins: Callable[[bytes], object] | None = begins
         self.kept = {1: bytearray(), 2: bytearray()}
         self.is_silent = asyncio.Event()
         """Both outputs are closed."""
@@ -174,6 +183,9 @@ class _Answering(_Program):
 
     def pipe_data_received(self, fd: int, data: bytes) -> None:
         self.kept[fd] += data[: max(self._most - len(self.kept[fd]), 0)]
+        if fd == 1 and self._begins is not None and b"\n" in data:
+            begins, self._begins = self._begins, None
+            begins(bytes(self.kept[1]).partition(b"\n")[0])
 
     def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:
         self._open.discard(fd)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from agent.events.session import HookStatus
+from agent.events.session import HookStatus, Noticed
 from agent.sessions import Sessions
 from tests.agent.hooks.hooked import Hooked
 from tests.kit.session import bash, call, calls, events_of
@@ -107,6 +107,33 @@ async def test_what_nobody_waits_for_is_told_with_the_next_message(home: Hooked)
     await session.close()
     await sessions.close()
     assert "[A hook of the user for `PostToolUse` notes:]\nTests in the background say:\n2 tests fail" in notes
+
+
+def is_running(noted: Path) -> bool:
+    """Whether the process runs whose id stands in a file."""
+    return noted.exists() and Path("/proc", noted.read_text().strip() or "none").exists()
+
+
+async def test_a_hook_may_say_itself_that_nobody_need_wait_for_it(home: Hooked) -> None:
+    go = home.home / "go"
+    begun = """echo '{"async": true, "asyncTimeout": 60000}'"""
+    waits = f"{begun}; while ! [ -e {go} ]; do sleep 0.02; done"
+    answer = """echo '{"systemMessage": "is there now"}'"""
+    hangs = f"{begun}; echo $$ > hangs; exec sleep 1000"
+    declare(home, SessionStart=[{"command": f"{waits}; {answer}"}, {"command": hangs}])
+    home.replies(DONE)
+    sessions = Sessions(home.config(), home.project, home.environment, interactive=False)
+    session = await sessions.open()
+    told: list[str] = []
+    session.listen(lambda event: told.append(event.text) if isinstance(event, Noticed) else None)
+    await events_of(session)
+    assert told == []
+    go.touch()
+    await soon(lambda: told == ["is there now"])
+    await soon(lambda: is_running(home.project / "hangs"))
+    await session.close()
+    await sessions.close()
+    await soon(lambda: not is_running(home.project / "hangs"))
 
 
 async def test_the_user_sees_what_a_hook_is_waited_for_with(home: Hooked) -> None:
