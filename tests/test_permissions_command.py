@@ -115,3 +115,18 @@ def test_rules_that_cannot_be_read_are_named(
         file.write_text(text)
     assert main(["permissions", "test", "ls", "--rules", str(file)]) == 2
     assert capsys.readouterr().err.startswith(told.format(file))
+
+
+def test_rules_in_files_for_claude_code_count(rules: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    settings = Path.cwd() / ".claude" / "settings.json"
+    settings.parent.mkdir()
+    settings.write_text('{"permissions": {"deny": ["Read(*.pem)"], "ask": ["Bash(git push:*)"]}}')
+    told = {}
+    for command in ("cat a.pem", "git push", "ls"):
+        code = main(["permissions", "test", command, "--mode", "auto"])
+        told[command] = (code, capsys.readouterr().out.splitlines()[0])
+    assert told == {
+        "cat a.pem": (5, "deny: the rule `Read(*.pem)` of `.claude/settings.json` refuses it"),
+        "git push": (1, "ask: the rule `Bash(git push:*)` of `.claude/settings.json` wants you to be asked"),
+        "ls": (0, "allow: auto mode"),
+    }

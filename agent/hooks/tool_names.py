@@ -51,6 +51,9 @@ _NAMES: Mapping[str, tuple[str, ...]] = {
 }
 """The name of each of our tools there, and what it was called before or is called besides."""
 
+OURS = frozenset(_NAMES)
+"""Tools of ours that are called otherwise there, also those that a session is not offered."""
+
 _ARGUMENTS: Mapping[str, Mapping[str, str]] = {
     "bash": {"background": "run_in_background"},
     "bash_output": {"job": "bash_id"},

@@ -8,7 +8,7 @@ from agent.config.options import Mode
 from agent.extensions.agent_files import MOST_DESCRIPTION, AgentFile
 from agent.extensions.skills import Skill
 from agent.extensions.skills import listed as listed_skills
-from agent.hooks.tool_names import our_names
+from agent.hooks.tool_names import OURS, our_names
 from agent.subagents.definitions import AgentDefinition, built_in
 from tools.base import ToolError
 from tools.outputs.extent import listed, shortened
@@ -47,7 +47,7 @@ def unknown_tools(files: Sequence[AgentFile], known: Collection[str]) -> tuple[s
 
 def _is_unknown(name: str, known: Collection[str]) -> bool:
     (ours,) = our_names([name])
-    if ours in known or ours.startswith("mcp__") or "*" in ours or plain_name(ours) in _OF_OTHERS:
+    if ours in known or ours in OURS or ours.startswith("mcp__") or "*" in ours or plain_name(ours) in _OF_OTHERS:
         return False
     try:
         return our_tool(ours, {}, known) is None

@@ -8,12 +8,17 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 from agent.calls.approval import request_for
-from agent.calls.policy import PermissionRequest, Policy, Ruling, decide, parse_rule, runs_outside
+from agent.calls.hook_rulings import by_rule, ruled
+from agent.calls.policy import PermissionRequest, Policy, Ruling, parse_rule, runs_outside
 from agent.calls.project_rules import ProjectRules
 from agent.calls.reach import ruling_on
 from agent.config.options import MODES
+from agent.config.values import Config
 from agent.errors import UsageError
 from agent.headless.json_line import print_json
+from agent.hooks.claude_rules import ClaudeRuling, claude_rules
+from agent.hooks.tool_names import views_of
+from agent.messages import ToolCall
 from agent.session_settings import mode_of, policy_of, why_unheld
 from tools.base import ToolError, Workspace
 from tools.bash import Bash
@@ -68,12 +73,19 @@ def _test(options: argparse.Namespace) -> int:
         return _test_host(options.host, policy, config.web_private, as_json=options.json)
     try:
         asked = request_for(Bash(), {"command": options.command}, Workspace(root, root), policy)
-        ruling = decide(asked, policy)
+        said = None if options.rules else _of_claude(config, options.command, root)
+        ruling = ruled(asked, policy, by_rule(said))
     except ToolError as error:
         asked, ruling = PermissionRequest("bash", "run", (options.command,)), Ruling("deny", str(error))
     place = "off" if config.sandbox == "off" else "outside" if runs_outside(asked, policy) else sandbox_kind()
     _print(options, policy, asked, ruling, place)
     return _CODES[ruling.verdict]
+
+
+def _of_claude(config: Config, command: str, root: Path) -> ClaudeRuling | None:
+    """What rules say that stand in files for Claude Code."""
+    views = views_of(ToolCall("", "bash", {"command": command}), str(root))
+    return claude_rules(config).ruling(views, str(root), str(config.project))
 
 
 def _test_host(host: str, policy: Policy, private: Sequence[str], *, as_json: bool) -> int:

@@ -175,7 +175,11 @@ def test_agents_of_other_programs_have_the_tools_that_they_name_in_their_words(u
 
 
 def test_tools_that_are_none_here_are_named_in_one_line(user: User) -> None:
-    bring(user, ".claude/agents/a.md", LOOKER.replace("Read, Bash(git log:*)", "Read, Sparkle, NotebookRead, Skill"))
+    bring(
+        user,
+        ".claude/agents/a.md",
+        LOOKER.replace("Read, Bash(git log:*)", "Read, Sparkle, NotebookRead, NotebookEdit, Skill"),
+    )
     bring(user, ".claude/agents/b.md", LOOKER.replace("looker", "b").replace("Read,", "mcp__x, Sparkle, read_file,"))
     run = user.ask({"text": "ok"}, flags=("--trust",), form="stream-json")
     told = [line["text"] for line in run.lines if line["type"] == "noticed"]
