@@ -11,6 +11,8 @@ LEAST_ALIKE = 0.5
 """How much of a piece and of a file must be the same, from 0 to 1, for it to be that file."""
 LEAST_LIKE = 0.5
 """How much of two lines is the same where one is the other in new words."""
+LEAST_TOLD = 4
+"""Letters and digits by which a line is known again."""
 LONGEST = 20_000
 """Characters of a piece, or of a file, that are compared."""
 
@@ -91,7 +93,7 @@ def _has_a_line_of(file: str, text: str) -> bool:
 def _begins_in(file: str, text: str) -> bool:
     """Whether a text begins as a line of the file does, at the same level: then it is a part of it."""
     first = next((line.rstrip() for line in text.splitlines() if line.strip()), "")
-    return any(
+    return sum(map(str.isalnum, first)) >= LEAST_TOLD and any(
         _are_alike(line, first) and _indent(line) == _indent(first) for line in file.splitlines() if line.strip()
     )
 

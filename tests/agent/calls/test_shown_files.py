@@ -22,6 +22,11 @@ def fenced(text: str, language: str = "python") -> str:
         (fenced(FIXED), {"a.md": "# Title\n\nwords\n", "calc.py": CALC}, ("calc.py", FIXED)),
         (fenced("class A:\n    pass\n") + fenced(FIXED), {"calc.py": CALC}, ("calc.py", FIXED)),
         (fenced(CALC), {"calc.py": CALC}, None),
+        (
+            fenced('{\n  "name": "bash",\n  "arguments": 1\n}\n', "json"),
+            {"p.json": '{\n  "x": "y",\n  "z": 1\n}\n'},
+            None,
+        ),
         (fenced(FIXED, "bash"), {"calc.py": CALC}, None),
         (fenced("for x in range(10):\n    print(x)\n"), {"calc.py": CALC}, None),
         (fenced("return a + b\n"), {"calc.py": CALC}, None),
