@@ -42,7 +42,7 @@ def rewritten(block: Block) -> list[str]:
     if block.old and block.new and has_lost_indent(block.old, block.new):
         raise UnclearError(block.new[0])
     if list(block.old) == list(block.here):
-        return list(block.new)
+        return with_blank_lines_kept(block.old, block.new)
     rewriting = _Rewriting(block)
     if block.kept:
         rewriting.insist_on_kept()
@@ -59,7 +59,7 @@ class _Rewriting:
             self.old, self.new = _untrimmed(self.old, self.new, lost)
         else:
             is_bare = bool(self.old[0].strip()) and not indent_of(self.old[0]) and bool(indent_of(self.here[0]))
-            if is_bare and _says_the_same(self.old, self.new):
+            if is_bare and _has_the_same_words(self.old, self.new):
                 raise UnclearError(self.old[0])
             self._insist_on_levels([i for i, line in enumerate(self.old) if line.strip()])
         self._insist_on_steps()
@@ -285,6 +285,24 @@ def insist_on_first(old: Sequence[str], new: Sequence[str], indent: str) -> None
 def _says_the_same(old: Sequence[str], new: Sequence[str]) -> bool:
     """Whether both texts have the same lines, but for empty ones and blanks at their ends."""
     return [line.rstrip() for line in old if line.strip()] == [line.rstrip() for line in new if line.strip()]
+
+
+def _has_the_same_words(old: Sequence[str], new: Sequence[str]) -> bool:
+    """Whether both texts have the same lines at any level, but for empty ones."""
+    return [_body(line) for line in old if line.strip()] == [_body(line) for line in new if line.strip()]
+
+
+def with_blank_lines_kept(old: Sequence[str], new: Sequence[str]) -> list[str]:
+    """The new lines, with the blanks that the old text has in its empty lines where nothing but lines of it are left
+    out: nobody thinks of those."""
+    if not any(line and not line.strip() for line in old) or len(new) >= len(old):
+        return list(new)
+    regions = differing([line.rstrip() for line in old], [line.rstrip() for line in new])
+    if any(region.new_end > region.new_start for region in regions):
+        return list(new)
+    kept = _equal([line.rstrip() for line in old], [line.rstrip() for line in new])
+    stayed = {j: old[i] for i, j in kept}
+    return [stayed.get(j, line) if not line.strip() else line for j, line in enumerate(new)]
 
 
 def _has_moved(old: Sequence[str], new: Sequence[str]) -> bool:

@@ -72,6 +72,20 @@ def is_level_unclear(before: str, old: str, new: str, step: Callable[[], str]) -
     return level_fit(deeper, unit, opens=opens) >= level_fit(deeper - len(before), unit, opens=opens)
 
 
+def has_odd_step(old: str, new: str, step: str) -> bool:
+    """Whether a line below one that opens a block is deeper by something else than a step of the file, in a text of
+    which it is not known whether its levels are those of the file."""
+    known = set(pairwise(line.strip() for line in old.split("\n") if line.strip()))
+    lines = [line for line in new.split("\n") if line.strip()]
+    return bool(step) and any(
+        opens_block(above)
+        and len(indent_of(below)) > len(indent_of(above))
+        and len(indent_of(below)) - len(indent_of(above)) != len(step)
+        and (above.strip(), below.strip()) not in known
+        for above, below in pairwise(lines)
+    )
+
+
 def odd_indentation(old: str, new: str, text: str, here: str) -> str | None:
     """How the new text is indented otherwise than the file, where the old one has no two levels to tell by."""
     put = [line for line in new.split("\n") if line.strip()]

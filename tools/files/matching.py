@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from re import Match
 from typing import Literal, TypeAlias
 
-from tools.files.alignment import Block, rewritten
+from tools.files.alignment import Block, rewritten, with_blank_lines_kept
 from tools.files.indentation import step_of
 from tools.files.punctuation import plain_signs
 from tools.files.text import Replacement
@@ -123,8 +123,10 @@ def _starts_read(lines: Sequence[str], wanted: Sequence[str], start: int, readin
 def replacement(text: str, place: Place, old: str, new: str) -> Replacement:
     """What `new` is at a place where `old` was found. Raises `UnclearError` where that cannot be told."""
     here = text[place.start : place.end]
-    if here == old or not new:
+    if not new:
         return Replacement(place.start, place.end, new)
+    if here == old:
+        return Replacement(place.start, place.end, "\n".join(with_blank_lines_kept(old.split("\n"), new.split("\n"))))
     put = new.removesuffix("\n") if old.endswith("\n") else new
     wanted = old.removesuffix("\n").split("\n")
     lines = rewritten(

@@ -3,7 +3,14 @@
 from tools.base import ToolError
 from tools.files.alignment import UnclearError, has_lost_indent, insist_on_first
 from tools.files.corrections import Correction, corrections
-from tools.files.edit_checks import doubled, escapes_outside_quotes, is_level_unclear, left_out, odd_indentation
+from tools.files.edit_checks import (
+    doubled,
+    escapes_outside_quotes,
+    has_odd_step,
+    is_level_unclear,
+    left_out,
+    odd_indentation,
+)
 from tools.files.indentation import indent_of, step_of
 from tools.files.matching import (
     Closeness,
@@ -175,7 +182,9 @@ def _insist_on_levels(target: Target, place: Place, old: str, new: str) -> None:
             insist_on_first(old.split("\n"), new.split("\n"), before)
         except UnclearError:
             is_unclear = True
-    if is_unclear or (before and not before.strip() and begins_empty):
+    is_inside = bool(before) and not before.strip()
+    is_unclear = is_unclear or (is_inside and has_odd_step(old, f"{before}{new}", step_of(target.text.split("\n"))))
+    if is_unclear or (is_inside and begins_empty):
         raise ToolError(
             f"`old` begins behind the indentation of line {line_number(target.text, place.start)} of `{target.name}`, "
             "so it cannot be told how far the lines of `new` are to be indented: write both with the file's indentation"

@@ -5,6 +5,8 @@ import pytest
 from agent.calls.shown_files import file_shown, laid_over
 
 CALC = "def add(a, b):\n    return a - b\n\n\ndef mul(a, b):\n    return a * b\n"
+PACKAGE = '{\n  "version": "1.0.0",\n  "dependencies": {\n    "left-pad": "1.0.0"\n  }\n}\n'
+CALL = '{\n  "name": "bash",\n  "arguments": {"command": "chmod +x package.json && npm version 1.1.0"}\n}\n'
 FIXED = CALC.replace("a - b", "a + b")
 
 
@@ -22,11 +24,7 @@ def fenced(text: str, language: str = "python") -> str:
         (fenced(FIXED), {"a.md": "# Title\n\nwords\n", "calc.py": CALC}, ("calc.py", FIXED)),
         (fenced("class A:\n    pass\n") + fenced(FIXED), {"calc.py": CALC}, ("calc.py", FIXED)),
         (fenced(CALC), {"calc.py": CALC}, None),
-        (
-            fenced('{\n  "name": "bash",\n  "arguments": 1\n}\n', "json"),
-            {"p.json": '{\n  "x": "y",\n  "z": 1\n}\n'},
-            None,
-        ),
+        (fenced(CALL, "json"), {"package.json": PACKAGE}, None),
         (fenced(FIXED, "bash"), {"calc.py": CALC}, None),
         (fenced("for x in range(10):\n    print(x)\n"), {"calc.py": CALC}, None),
         (fenced("return a + b\n"), {"calc.py": CALC}, None),
