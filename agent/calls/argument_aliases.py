@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
-from agent.calls.tool_aliases import EDITORS, LISTERS, by_name, plain_name
+from agent.calls.tool_aliases import EDITORS, LISTERS, TYPED, TYPERS, by_name, plain_name
 from tools.base import Arguments, ToolError
 from tools.lazy import regex
 from tools.outputs.extent import shortened
@@ -73,7 +73,7 @@ _IDLE = frozenset(
         "safetoautorun", "withescalatedpermissions", "sandboxpermissions", "securityrisk", "isinput", "merge", "n",
         "shouldreadentirefile", "expectedreplacements", "expectedcount", "ignore", "multiselect", "header", "block",
         "yieldtimems", "maxoutputtokens", "login", "tty", "isregexp", "recursive", "respectgitignore", "instruction",
-        "goal",
+        "goal", "displaydescription",
     }
 )  # fmt: skip
 """Arguments of other agents that change nothing of what a call does here: nothing is said of them."""
@@ -136,6 +136,12 @@ def left_out(arguments: Arguments, parameters: Collection[str]) -> tuple[Values,
 
 
 def _bash(made: Values, called: str, root: str) -> None:
+    if called in TYPERS:
+        typed, job = (
+            _take(made, *TYPED),
+            _take(made, *map(plain_name, _JOB.removesuffix(" command cmd").split()), "job"),
+        )
+        made.update({"command": typed, "job": str(job)} if job is not None else {"command": typed, "job": ""})
     command = made.get("command")
     if isinstance(command, str) and command.lstrip().startswith('["'):
         command = _list_in(command) or command
@@ -170,6 +176,8 @@ def _to_seconds(made: Values, name: str) -> None:
 
 
 def _bash_output(made: Values, called: str, root: str) -> None:
+    if called in TYPERS:
+        _take(made, *TYPED)  # nothing is typed
     _to_seconds(made, "wait")
     if not made.get("job"):
         what = "A job is what `bash` starts with `background`; any other command has its output in its own answer"
@@ -179,6 +187,8 @@ def _bash_output(made: Values, called: str, root: str) -> None:
 def _read(made: Values, called: str, root: str) -> None:
     if called in LISTERS:
         made.setdefault("path", _take(made, *map(plain_name, _FOLDER.split())) or ".")
+    if isinstance(several := made.get("files", made.get("paths")), list) and len(several) > 1 and "path" not in made:
+        raise ToolError(f"`read` shows one file a call: call it {len(several)} times, once for each")
     ends = _take(made, "endline", "endlineoneindexedinclusive", "endlineoneindexed", "lineend")
     files = made.get("files")
     if isinstance(files, list) and len(files) == 1 and "path" not in made:
@@ -199,6 +209,8 @@ def _read(made: Values, called: str, root: str) -> None:
 
 
 def _edit(made: Values, called: str, root: str) -> None:
+    if "code_edit" in made and "old" not in made:
+        raise ToolError("`edit` fills in nothing that is left out: call it with `old`, as the file has it, and `new`")
     blocks = next((name for name in ("diff", "content", "patch") if isinstance(made.get(name), str)), "")
     if blocks and "old" not in made and (found := _as_replacement(str(made[blocks]))) is not None:
         del made[blocks]

@@ -15,6 +15,7 @@ _NAMES: Mapping[str, str] = {
     "touch": "touch touch_file create_empty_file",
     "append": "append append_file append_to_file append_text append_line append_lines file_append add_line add_lines "
     "add_text add_content add_code add_function add_class",
+    "read": "read_many_files read_files read_multiple_files view_files",
     "python": "python run_python execute_python python_exec run_python_code execute_python_code python_interpreter",
 }
 _DOES = {plain_name(name): does for does, names in _NAMES.items() for name in names.split()}
@@ -32,6 +33,8 @@ _TEXT = "content text line data string contents lines value input code function_
 _NAMES_OF_CODE = ("functionname", "classname")
 _CODE = "code script source input content"
 _IDLE = ("recursive", "parents", "existok", "overwrite", "force", "createparents", "description", "explanation")
+MOST_LINES = 2_000
+"""Lines of each file that are shown."""
 MAKES = {"rm": "rm", "mv": "mv", "cp": "cp", "mkdir": "mkdir -p", "touch": "touch", "python": "python3 -c"}
 
 
@@ -60,6 +63,8 @@ def command_for(name: str, arguments: Arguments) -> str | None:
             return f"{'mv -n' if kind == 'mv' else 'cp -r'} {_word(source)} {_word(to)}"
         case "append":
             return _appended(arguments)
+        case "read":
+            return _shown(arguments)
         case "python":
             code = _only(arguments, _CODE)
             return f"python3 -c {shlex.quote(code)}" if code else None
@@ -74,6 +79,18 @@ def _appended(arguments: Arguments) -> str | None:
     file, said = _word(path[1]), shlex.quote(text[1].removesuffix("\n"))
     ended = f'test -z "$(tail -c 1 {file} 2>/dev/null)" || echo >> {file}'
     return f"{ended}; printf '%s\\n' {said} >> {file}"
+
+
+def _shown(arguments: Arguments) -> str | None:
+    """All of the files that are named, each under its name."""
+    given = {plain_name(name): value for name, value in _without_idle(arguments).items()}
+    paths = next((given[name] for name in ("paths", "files", "filepaths", "include", "path") if name in given), None)
+    paths = [paths] if isinstance(paths, str) else paths
+    if len(given) != 1 or not isinstance(paths, list) or not paths:
+        return None
+    if any(not isinstance(path, str) or not path or set("*?[\0") & set(path) for path in paths):
+        return None
+    return f"head -n {MOST_LINES} {' '.join(map(_word, paths))}"
 
 
 def _two(arguments: Arguments) -> tuple[str, str] | None:

@@ -91,8 +91,10 @@ def _command_for(name: str, arguments: Arguments) -> str | None:
     such a tool and the arguments are not."""
     from agent.calls.file_commands import MAKES, command_for, does  # noqa: PLC0415  # deferred: most names are of tools
 
-    command = command_for(name, arguments)
-    if command is None and (program := MAKES.get(does(name))) is not None:
+    command, what = command_for(name, arguments), does(name)
+    if command is None and what == "read":
+        raise ToolError("there is no such tool: find the files with `glob`, and call `read` once for each")
+    if command is None and (program := MAKES.get(what)) is not None:
         raise ToolError(f"there is no such tool: run `{program}` with `bash`")
     return command
 

@@ -40,6 +40,18 @@ _COMMANDS = {"view": "read", "create": "write", "write": "write", "str_replace":
 _ENDS = ("attemptcompletion", "finish", "taskcomplete", "taskdone", "complete", "finalanswer", "done")
 """Tools of other agents that end a turn."""
 
+TYPERS = ("writestdin", "sendinput", "writetoterminal", "sendkeys", "sendcommandinput", "terminalinput")
+"""Tools that type into a program which runs."""
+
+TYPED = ("chars", "text", "input", "keys", "data", "command")
+"""Their arguments that hold what is typed."""
+
+_SEARCHERS = ("codebasesearch", "semanticsearch", "searchcodebase", "codebaseretrieval", "semanticcodesearch")
+"""Tools that search by meaning."""
+_SMALL_WORDS = regex(
+    r"(?i)(?:the|and|for|are|how|where|what|which|when|does|with|that|this|from|into|used?|code|files?)\Z"
+)
+
 PREFIXES = ("functions.", "default_api.", "tools.", "tool.", "function.")
 _TRAIL = regex(r"<\|.*|:\d+\Z", re.DOTALL)
 """What models write behind a name: signs of their own format, and the number of a call."""
@@ -77,11 +89,33 @@ def our_tool(name: str, arguments: Arguments, known: Collection[str]) -> str | N
         raise ToolError("no tool ends the work: write your answer as text, without a call")
     if wanted in EDITORS:
         return _by_command(arguments, known)
+    if wanted in TYPERS:
+        types = any(isinstance(value, str) and value for name, value in arguments.items() if plain_name(name) in TYPED)
+        typed = "bash" if types else "bash_output"
+        return typed if typed in known else None
+    if wanted in _SEARCHERS and "grep" in known:
+        raise ToolError(f"no tool searches by meaning: call `grep` with {_pattern_of(arguments)}, a name in the code")
+    if wanted == "editfile" and _is_whole(arguments) and "write" in known:
+        return "write"
     if wanted in LISTERS and arguments.get("recursive") in (True, "true") and "glob" in known:
         return "glob"
     same = [ours for ours in known if plain_name(ours) == wanted]
     ours = same[0] if len(same) == 1 else _OURS.get(wanted)
     return ours if ours in known else None
+
+
+def _is_whole(arguments: Arguments) -> bool:
+    """Whether a call of a tool that edits hands over all of a file."""
+    plain = {plain_name(name): value for name, value in arguments.items()}
+    return plain.get("mode") in ("create", "overwrite") and isinstance(plain.get("content"), str)
+
+
+def _pattern_of(arguments: Arguments) -> str:
+    """The words of a question that may stand in the code, as a pattern."""
+    texts = [value[:500] for value in arguments.values() if isinstance(value, str)]
+    words = re.findall(r"[A-Za-z_]\w{2,}", max(texts, key=len, default=""))
+    meant = list(dict.fromkeys(word for word in words if not _SMALL_WORDS.match(word)))
+    return f'pattern="{"|".join(meant[:4])}"' if meant else "a `pattern`"
 
 
 def _by_command(arguments: Arguments, known: Collection[str]) -> str | None:

@@ -68,6 +68,7 @@ class _Rewriting:
         self.signs = FileSigns.between("\n".join(self.old), "\n".join(self.here))
         both = list(zip(self.old, self.here, strict=True))
         self.has_more_blanks = any(old != old.rstrip() and here == here.rstrip() for old, here in both)
+        self.empty_ones = _empty_ones(self.old, self.new)
         self.bodies: dict[str, set[str]] = {}
         for old, here in both:
             self.bodies.setdefault(_body(old), set()).add(_body(here))
@@ -165,6 +166,8 @@ class _Rewriting:
     def _stayed(self, old: int, new: int) -> str:
         """A line that both texts have: the file's bytes, at another level if the model put it there."""
         was, put, here = self.old[old], self.new[new], self.here[old]
+        if not here.strip() and new in self.empty_ones:
+            return here
         if was.rstrip() != was and put.rstrip() == put and here.rstrip() != here:
             here = here.rstrip()
         if indent_of(was) == indent_of(put) or not here.strip():
@@ -180,7 +183,8 @@ class _Rewriting:
         for j in new:
             line = self.new[j]
             if not line.strip():
-                yield "" if self.has_more_blanks else line
+                known = self.empty_ones.get(j)
+                yield self.here[known] if known is not None else "" if self.has_more_blanks else line
                 continue
             level = self._level(j, old, new, partners)
             if level is None:
@@ -297,12 +301,16 @@ def with_blank_lines_kept(old: Sequence[str], new: Sequence[str]) -> list[str]:
     out: nobody thinks of those."""
     if not any(line and not line.strip() for line in old) or len(new) >= len(old):
         return list(new)
-    regions = differing([line.rstrip() for line in old], [line.rstrip() for line in new])
-    if any(region.new_end > region.new_start for region in regions):
-        return list(new)
-    kept = _equal([line.rstrip() for line in old], [line.rstrip() for line in new])
-    stayed = {j: old[i] for i, j in kept}
-    return [stayed.get(j, line) if not line.strip() else line for j, line in enumerate(new)]
+    known = _empty_ones(old, new)
+    return [old[known[j]] if j in known else line for j, line in enumerate(new)]
+
+
+def _empty_ones(old: Sequence[str], new: Sequence[str]) -> dict[int, int]:
+    """Which empty line of the new text is which one of the old, where that has lines left out and nothing else."""
+    was, put = [_body(line) for line in old], [_body(line) for line in new]
+    if any(region.new_end > region.new_start for region in differing(was, put)):
+        return {}
+    return {j: i for i, j in _equal(was, put) if not put[j]}
 
 
 def _has_moved(old: Sequence[str], new: Sequence[str]) -> bool:

@@ -61,6 +61,12 @@ def told(name: str, arguments: dict[str, Any], offered: tuple[str, ...] = tuple(
 
 BLOCK = "<<<<<<< SEARCH\nold\nx\n=======\n>>>>>>> REPLACE\n"
 CALLS: list[tuple[str, dict[str, Any], str, dict[str, Any]]] = [
+    # what types into a program that runs
+    ("write_stdin", {"session_id": 3, "chars": "y\n", "yield_time_ms": 500}, "bash", {"command": "y\n", "job": "3"}),
+    ("write_stdin", {"session_id": "bash-1", "chars": ""}, "bash_output", {"job": "bash-1"}),
+    ("send_input", {"id": "bash-1", "text": "y"}, "bash", {"command": "y", "job": "bash-1"}),
+    # all of a file
+    ("edit_file", {"path": "a", "mode": "create", "content": "x"}, "write", {"path": "a", "content": "x"}),
     # Claude Code
     ("Bash", {"command": "ls", "description": "Lists", "timeout": 5000}, "bash", {"command": "ls", "timeout": 5}),
     ("Bash", {"command": "x", "run_in_background": True}, "bash", {"command": "x", "background": True}),
@@ -280,6 +286,32 @@ def test_a_call_that_is_right_is_the_call_that_was_written() -> None:
 
 
 REFUSED: list[tuple[str, dict[str, Any], str, tuple[str, dict[str, Any]]]] = [
+    (
+        "edit_file",
+        {"target_file": "a", "instructions": "I add x.", "code_edit": "// ... existing code ...\nx\n"},
+        "the call was not run: `edit` fills in nothing that is left out: call it with `old`, as the file has it, and "
+        "`new`",
+        ("edit", {"path": "a", "old": "z", "new": "z\nx"}),
+    ),
+    (
+        "codebase_search",
+        {"query": "Where is the auth token refreshed?", "target_directories": ["src"]},
+        'the call was not run: no tool searches by meaning: call `grep` with pattern="auth|token|refreshed", a name in '
+        "the code",
+        ("grep", {"pattern": "auth|token|refreshed"}),
+    ),
+    (
+        "read_file",
+        {"files": [{"path": "a"}, {"path": "b"}]},
+        "the call was not run: `read` shows one file a call: call it 2 times, once for each",
+        ("read", {"path": "a"}),
+    ),
+    (
+        "read_many_files",
+        {"paths": ["src/**/*.py"]},
+        "the call was not run: there is no such tool: find the files with `glob`, and call `read` once for each",
+        ("glob", {"pattern": "src/**/*.py"}),
+    ),
     (
         "MultiEdit",
         {"file_path": "a", "edits": [{"old_string": "x", "new_string": "y"}] * 2},
