@@ -151,6 +151,7 @@ _FOOTERS = regex(
 """They stand behind what they are about, which tells more."""
 _DECORATION = regex(
     r"^\s*(?:#\d+ \d+\.\d+ |[\w.-]+ +\| )?"  # of builds in containers, of several programs at once
+    r"(?:(?:npm (?:ERR!|error) )?gyp (?:ERR!|verb|info|http|WARN) (?:stack )?)?"  # each line that npm's builds print
     r"(?:\[?(?:\d{4}-\d\d-\d\d[T ])?\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?\]? +)?"
     r"[\s│┃|╷╵├└─╰╭>•#]*"
 )
