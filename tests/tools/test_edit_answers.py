@@ -31,6 +31,18 @@ EDITS = [
      "indented: write both with the file's indentation",
      ("    if x:", "    if x:\n        x += 1"),
      "for x in y:\n    if x:\n        x += 1\n        return 1\n    return 1\n"),
+    ("def f(:\n    print('up')\n", ("def f(:", "def f():\n    print('up')"),
+     "`new` ends with \"print('up')\", which stands behind `old` already and would be there twice: take it into `old`, "
+     "too, or leave it out of `new`",
+     ("def f(:", "def f():"), "def f():\n    print('up')\n"),
+    ("def f(a, b):\n    return a + b\n", ("return a - b", "return a + b"),
+     "`old` is not in `f`, but `new` is, at line 2: this change is made already, go on",
+     ("return a + b", "return b + a"), "def f(a, b):\n    return b + a\n"),
+    ("for a in b:\n  if a:\n    f(a)\n", ("if a:\n    f(a)", "if a:\n    for c in a:\n        g(c)\n    f(a)"),
+     "`old` begins behind the indentation of line 2 of `f`, so it cannot be told how far the lines of `new` are to be "
+     "indented: write both with the file's indentation",
+     ("    f(a)", "    for c in a:\n      g(c)\n    f(a)"),
+     "for a in b:\n  if a:\n    for c in a:\n      g(c)\n    f(a)\n"),
     ("a = 1\nb = 2\n", ("1\ta = 1\n2\tb = 2", "1\ta = 1\nb = 3"),
      "`old` is at line 1 of `f` without its line numbers, but which of those in `new` are meant cannot be told: write "
      "both without",
