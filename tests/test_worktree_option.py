@@ -203,6 +203,22 @@ def test_a_task_that_was_stopped_goes_on_in_its_work_tree(user: User, git: Git) 
     assert git("diff", "--name-only", second["base"], second["commit"]).split() == ["b.txt", "c.txt"]
 
 
+def test_what_a_killed_batch_has_left_of_tasks_that_are_done_goes_with_the_next_run(user: User, git: Git) -> None:
+    model = user.script({"when": "change", **write("b.txt")}, {"text": "Done."})
+    file = tasks(user, {"id": "a", "prompt": "change"}, {"id": "b", "prompt": "look"})
+    flags = ("batch", file, "--worktree", "--permission-mode", "auto", "-m", model)
+    assert user.ebb(*flags).code == 0
+    assert not [*(user.home / "data" / "checkpoints").glob("*")]
+    before, found = git("branch"), results(user)
+    (places,) = (user.home / "data-worktrees").iterdir()
+    first, second = (places / f"{id}-{found[id]['session'][:6]}" for id in ("a", "b"))
+    git("worktree", "add", "-q", str(first), found["a"]["branch"])  # as it is between a result and its end
+    git("worktree", "add", "-q", "-b", f"ebb/{second.name}", str(second))
+    again = user.ebb(*flags)
+    assert (again.code, results(user)) == (0, found)
+    assert (git("worktree", "list").count("\n"), git("branch")) == (1, before)
+
+
 def test_without_a_repository_each_task_says_so(user: User) -> None:
     run = user.ebb("batch", tasks(user, {"id": "a", "prompt": "x"}), "--worktree", "-m", user.script({"text": "Done."}))
     assert run.code == 1

@@ -8,6 +8,7 @@ from agent.calls.policy import parse_rule
 from agent.config.per_project import KeptByProject
 from agent.errors import ConfigError
 from tools.lazy import dataclass
+from tools.sandbox.git_metadata import in_main_work_tree
 
 NAME = "rules.json"
 
@@ -23,8 +24,10 @@ class ProjectRules:
     """Those of one project."""
 
     def __init__(self, folder: Path, project: Path) -> None:
-        """`folder`: where the user's own settings are; `project`: its real path."""
-        self._file = KeptByProject(folder / NAME, project)
+        """`folder`: where the user's own settings are; `project`: its real path. In a linked work tree of a repository
+        those of the repository hold, too."""
+        self._file, main = KeptByProject(folder / NAME, project), in_main_work_tree(project)
+        self._files = (self._file,) if main is None else (KeptByProject(folder / NAME, main), self._file)
 
     @property
     def place(self) -> str:
@@ -33,14 +36,14 @@ class ProjectRules:
     def read(self) -> KeptRules:
         """The rules that hold in the project. What cannot be read allows nothing, and is told."""
         try:
-            entry = self._file.read()
+            entries = [file.read() for file in self._files]
         except ConfigError as error:
             return KeptRules(problem=f"the rules that you keep for projects are not used: {error}")
-        rules = entry.get("allow", [])
-        listed = rules if isinstance(rules, list) else [rules]
+        said = [entry.get("allow", []) for entry in entries]
+        listed = [rule for rules in said for rule in (rules if isinstance(rules, list) else [rules])]
         good = tuple(rule for rule in listed if isinstance(rule, str) and _is_rule(rule))
         if len(good) == len(listed):
-            return KeptRules(good)
+            return KeptRules(tuple(dict.fromkeys(good)))
         bad = ", ".join(f"`{json.dumps(rule)}`" for rule in listed if rule not in good)
         return KeptRules(good, f"`{self.place}`: {bad} is not a rule such as `bash(git status)`, so it is not used")
 

@@ -12,7 +12,7 @@ from agent.config.values import Config
 from agent.errors import ConfigError
 from agent.extensions.places import Kind, Owner, Place
 from tools.lazy import dataclass
-from tools.sandbox.git_metadata import own_metadata
+from tools.sandbox.git_metadata import in_main_work_tree
 
 Verdict: TypeAlias = Literal["approved", "refused"]
 Standing: TypeAlias = Literal["on", "not approved", "changed", "refused"]
@@ -120,12 +120,9 @@ class FolderTrust:
 
 def _of_main_work_tree(config: Config) -> Mapping[str, object]:
     """What was decided about the same in the repository that the project is a linked work tree of: there it was
-    approved with this content. That it is one the repository says itself, in a place that no clone brings. Raises
-    `ConfigError`."""
-    found = own_metadata(config.project)
-    if found is None or found[0].parent != found[1] / "worktrees" or found[1].name != ".git":
-        return {}
-    return KeptByProject(config.folders.data / "trust.json", found[1].parent).read()
+    approved with this content. Raises `ConfigError`."""
+    main = in_main_work_tree(config.project)
+    return {} if main is None else KeptByProject(config.folders.data / "trust.json", main).read()
 
 
 def _encoded(approval: Approval) -> dict[str, object]:

@@ -51,6 +51,16 @@ def own_metadata(top: Path) -> tuple[Path, Path] | None:
     return found if found is not None and _is_own(found[0], top / ".git") else None
 
 
+def in_main_work_tree(folder: Path) -> Path | None:
+    """The same folder in the main work tree of its repository, where it is in a linked one. That it is says the
+    repository itself, in a place that no clone brings."""
+    top = next((each for each in (folder, *folder.parents) if os.path.lexists(each / ".git")), None)
+    found = own_metadata(top) if top is not None else None
+    if top is None or found is None or found[0].parent != found[1] / "worktrees" or found[1].name != ".git":
+        return None
+    return found[1].parent / folder.relative_to(top)
+
+
 def _metadata(top: Path) -> tuple[Path, Path] | None:
     dot = top / ".git"
     metadata = Path(os.path.realpath(dot if dot.is_dir() else top / _first_line(dot).removeprefix("gitdir:").strip()))

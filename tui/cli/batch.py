@@ -85,7 +85,7 @@ def run(arguments: Sequence[str]) -> int:
                 progress,
                 options.jobs,
                 options.max_cost,
-                BatchWorktrees(config.folders.worktrees) if options.worktree else None,
+                BatchWorktrees(config.folders.worktrees, config.folders.data) if options.worktree else None,
                 max_time,
             )
             result = asyncio.run(batch.run())

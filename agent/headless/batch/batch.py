@@ -98,13 +98,14 @@ class Batch:
         left = [task for task in self.tasks if task.id not in done]
         waiting = iter(sorted(left, key=lambda task: task.id not in self.journal.begun))
         self._users = Counter(task.settings for task in left)
-        if left:
+        if left or self.worktrees is not None:
             await self._do_all(waiting, min(self.jobs, len(left)))
         return self._result()
 
     async def _do_all(self, waiting: Iterator[BatchTask], jobs: int) -> None:
         try:
             await self.store.library()
+            await self._leave_left()
             with interrupted_by_signals(self.interrupt):
                 async with asyncio.TaskGroup() as group:
                     for _ in range(jobs):
@@ -112,6 +113,18 @@ class Batch:
         finally:
             for sessions in (*self._shared.values(), self.store):
                 await sessions.close()
+
+    async def _leave_left(self) -> None:
+        """Takes away the work trees of tasks that are done, which a kill has left. Where git fails they stay, as they
+        do behind a task."""
+        done, begun = self.journal.results, self.journal.begun
+        known = ((task, begun[task.id].session) for task in self.tasks if task.id in done and task.id in begun)
+        for task, session in self.worktrees.left(known) if self.worktrees is not None else ():
+            if self.worktrees is not None and "commit" in done[task.id]:
+                with suppress(AgentError, GitError):
+                    root = self.sessions(task, None).root
+                    worktree = await asyncio.to_thread(self.worktrees.enter, task, session, root)
+                    await asyncio.to_thread(self.worktrees.leave, worktree, done[task.id])
 
     def interrupt(self) -> None:
         """Ends what runs, in order: it goes on when the batch is run again."""

@@ -2,12 +2,14 @@
 of its own and as a diff."""
 
 import re
+import shutil
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from agent.checkpoints.project import folder_for
 from agent.errors import UsageError
 from agent.headless.batch.tasks import BatchTask
 from tools.process.git import GitError
@@ -31,6 +33,8 @@ class BatchWorktrees:
 
     places: Path
     """The folder for work trees."""
+    data: Path
+    """The folder of the program's data, with what was kept of files that are changed."""
     _alone: threading.Lock = field(default_factory=threading.Lock)
 
     def enter(self, task: BatchTask, session: str, root: Path) -> Worktree:
@@ -38,7 +42,7 @@ class BatchWorktrees:
         `UsageError`."""
         with self._alone:
             try:
-                return enter_worktree(root.resolve(), f"{_short(task.id)}-{session[:6]}", self.places)
+                return enter_worktree(root.resolve(), _name(task, session), self.places)
             except GitError as error:
                 raise UsageError(f"the task has no work tree: {error}") from error
 
@@ -58,6 +62,17 @@ class BatchWorktrees:
         `GitError`."""
         with self._alone:
             remove_worktree(worktree, branch=result["commit"] is None)
+        shutil.rmtree(folder_for(self.data, worktree.place), ignore_errors=True)  # nothing can be taken back there
+
+    def left(self, tasks: Iterable[tuple[BatchTask, str]]) -> Sequence[tuple[BatchTask, str]]:
+        """Those of tasks that are done, with their sessions, whose work trees are still there: the program was killed
+        before it took them away."""
+        there = {path.name for path in self.places.glob("*/*")}
+        return [(task, session) for task, session in tasks if _name(task, session) in there]
+
+
+def _name(task: BatchTask, session: str) -> str:
+    return f"{_short(task.id)}-{session[:6]}"
 
 
 def _short(text: str) -> str:

@@ -3,7 +3,9 @@
 import asyncio
 import json
 import os
+import shutil
 import stat
+import subprocess
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -374,6 +376,24 @@ def test_what_is_no_rule_is_told_and_the_others_hold(tmp_path: Path) -> None:
         ("bash(ls)", "edit(src)"),
         f'`{file}`: `"a b"`, `3` is not a rule such as `bash(git status)`, so it is not used',
     )
+
+
+def test_in_a_work_tree_the_rules_of_its_repository_hold_too(tmp_path: Path) -> None:
+    main, tree, claims = tmp_path / "main", tmp_path / "tree", tmp_path / "claims"
+    for words in (("init", "-q"), ("commit", "-q", "--allow-empty", "-m", "x"), ("worktree", "add", "-q", str(tree))):
+        main.mkdir(exist_ok=True)
+        subprocess.run(("git", "-c", "user.name=a", "-c", "user.email=a@b", *words), cwd=main, check=True)
+    claims.mkdir()
+    shutil.copy(tree / ".git", claims / ".git")  # only it says that it is a work tree
+    for project, rule in ((main, "bash(ls)"), (main / "sub", "bash(pwd)"), (tree, "bash(id)")):
+        ProjectRules(tmp_path, project).keep(rule)
+    read = {str(each.relative_to(tmp_path)): ProjectRules(tmp_path, each).read().allow for each in (
+        main, main / "sub", tree, tree / "sub", claims, tmp_path,
+    )}  # fmt: skip
+    assert read == {
+        "main": ("bash(ls)",), "main/sub": ("bash(pwd)",), "tree": ("bash(ls)", "bash(id)"), "tree/sub": ("bash(pwd)",),
+        "claims": (), ".": (),
+    }  # fmt: skip
 
 
 def test_a_pipe_in_the_place_of_the_rules_is_told_and_not_waited_for(tmp_path: Path) -> None:
