@@ -16,6 +16,7 @@ from agent.calls.execute import SaveOpenFiles, nothing_unsaved
 from agent.calls.policy import Rule
 from agent.compose import Allowed, Composer
 from agent.compose_project import telemetry_of
+from agent.config.options import MODES
 from agent.config.values import Config
 from agent.context.estimate import decode_estimator
 from agent.context.last_request import Mark
@@ -175,6 +176,17 @@ class Sessions:
             session, env = await composer.assemble(row, chosen, connected, closing, allowed, source=source)
             self._envs[row.id] = env
             return session
+
+    async def open_again(self, closed: Session, model: str) -> Session:
+        """A session that was just closed, in the same mode and with a model. One in which nothing was said is not
+        stored: it begins anew under the same name. Raises `AgentError`."""
+        if closed.history.messages:
+            opened = await self.open(closed.id, model, opening="again")
+        else:
+            opened = await self.open(None, model, new_id=closed.id)
+        if opened.mode != closed.mode:
+            await opened.change_mode(next(mode for mode in MODES if mode == closed.mode))
+        return opened
 
     def _new_row(self, model: str, id: str = "") -> SessionRow:
         now = time.time()

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from tests.fake_provider import FakeProvider, Turn
 from tests.kit.driver import Driver, driven
 from tests.kit.session import bash, call, calls
 from tests.kit.user import User
@@ -178,11 +179,171 @@ def test_a_question_and_a_plan_are_put_as_calls(user: User) -> None:
     assert (code, result["result"], "blue" in given[0]) == (0, "Done.", True)
 
 
+def asked_by_hook(program: Driver, id: str) -> dict[str, Any]:
+    """The next request of a hook, of this callback."""
+    request = program.until("control_request")
+    assert (request["request"]["subtype"], request["request"]["callback_id"]) == ("hook_callback", id)
+    return request
+
+
+def test_hooks_of_the_program_are_told_and_decide(user: User) -> None:
+    work = calls(bash("echo one"), bash("echo two"), call("write", path="a.txt", content="x"))
+    hooks = {
+        "PreToolUse": [{"matcher": "Bash", "hookCallbackIds": ["guard"], "timeout": 30}],
+        "PostToolUse": [{"matcher": None, "hookCallbackIds": ["after"]}],
+        "Stop": [{"hookCallbackIds": ["stop"]}],
+        "Notification": None,
+    }
+    with driven(user, *AUTO, model=user.script(work, {"text": "Done."}, {"text": "More."}), form=CLAUDE) as program:
+        begun = control(program, "1", "initialize", hooks=hooks)
+        assert (begun["subtype"], begun["response"]["hook_on_failure_supported"]) == ("success", True)
+        program.say("user", **said("go"))
+        guard = asked_by_hook(program, "guard")["request"]
+        told = {name: guard["input"][name] for name in ("hook_event_name", "tool_name", "tool_input", "cwd")}
+        assert told == {
+            "hook_event_name": "PreToolUse", "tool_name": "Bash", "tool_input": {"command": "echo one"},
+            "cwd": str(user.project),
+        }  # fmt: skip
+        assert guard["tool_use_id"] == guard["input"]["tool_use_id"]
+        no = {"permissionDecision": "deny", "permissionDecisionReason": "not one"}
+        respond(program, program.lines[-1], hookSpecificOutput={"hookEventName": "PreToolUse", **no})
+        yes = {"permissionDecision": "allow", "updatedInput": {"command": "echo three"}}
+        respond(program, asked_by_hook(program, "guard"), hookSpecificOutput={"hookEventName": "PreToolUse", **yes})
+        ran = asked_by_hook(program, "after")
+        assert ran["request"]["input"]["tool_input"] == {"command": "echo three"}
+        respond(program, ran, hookSpecificOutput={"hookEventName": "PostToolUse", "additionalContext": "well done"})
+        failed = asked_by_hook(program, "after")
+        told = {"subtype": "error", "request_id": failed["request_id"], "error": "KeyError: x"}
+        program.say("control_response", response=told)
+        respond(program, asked_by_hook(program, "stop"), decision="block", reason="say more")
+        respond(program, asked_by_hook(program, "stop"))
+        code, result = program.end()
+    given = [block["content"] for block in blocks(program.lines) if block["type"] == "tool_result"]
+    assert ("not one" in given[0], "three\n" in given[1], "well done" in given[1]) == (True, True, True)
+    assert (code, result["result"], (user.project / "a.txt").read_text()) == (0, "More.", "x")
+
+
+@pytest.mark.parametrize(("on_failure", "runs"), [(None, True), ("continue", True), ("block", False)])
+def test_a_guard_that_fails_blocks_where_it_says_so(user: User, on_failure: str | None, runs: bool) -> None:
+    guard = {"hookCallbackIds": ["guard"], **({"onFailure": on_failure} if on_failure else {})}
+    model = user.script(calls(bash("echo it; touch ran")), {"text": "Done."})
+    with driven(user, *AUTO, "--no-sandbox", model=model, form=CLAUDE) as program:
+        control(program, "1", "initialize", hooks={"PreToolUse": [guard]})
+        program.say("user", **said("go"))
+        asked = asked_by_hook(program, "guard")
+        told = {"subtype": "error", "request_id": asked["request_id"], "error": "KeyError: x"}
+        program.say("control_response", response=told)
+        program.end()
+    assert (user.project / "ran").exists() is runs
+    (given,) = [block["content"] for block in blocks(program.lines) if block["type"] == "tool_result"]
+    assert ("could not be asked: it failed: KeyError: x" in given) is not runs
+
+
+def test_a_guard_whose_program_is_gone_allows_nothing(user: User) -> None:
+    model = user.script(calls(bash("touch ran"), call("write", path="a.txt", content="x")), {"text": "Done."})
+    with driven(user, *AUTO, "--no-sandbox", model=model, form=CLAUDE) as program:
+        control(program, "1", "initialize", hooks={"PreToolUse": [{"hookCallbackIds": ["guard"]}]})
+        program.say("user", **said("go"))
+        asked_by_hook(program, "guard")
+        code, result = program.end()
+    given = [block["content"] for block in blocks(program.lines) if block["type"] == "tool_result"]
+    assert ["the program that decides about this is gone" in text for text in given] == [True, True]
+    assert (code, result["result"], [path.name for path in user.project.iterdir()]) == (0, "Done.", [])
+
+
+def test_an_interrupt_is_told_to_a_hook_that_is_waited_for(user: User) -> None:
+    model = user.script(calls(bash("touch ran")), {"text": "Next."})
+    with driven(user, *AUTO, "--no-sandbox", model=model, form=CLAUDE) as program:
+        control(program, "1", "initialize", hooks={"PreToolUse": [{"hookCallbackIds": ["guard"]}]})
+        program.say("user", **said("go"))
+        asked = asked_by_hook(program, "guard")
+        program.say("control_request", request_id="2", request={"subtype": "interrupt"})
+        assert program.until("control_cancel_request")["request_id"] == asked["request_id"]
+        assert program.until("result")["subtype"] == "error_during_execution"
+        respond(program, asked)  # too late
+        program.say("user", **said("again"))
+        code, result = program.end()
+    assert (code, result["result"], (user.project / "ran").exists()) == (0, "Next.", False)
+
+
+def test_a_suggested_rule_is_kept_and_others_are_refused(user: User) -> None:
+    work = calls(bash("echo a"), bash("echo a"), bash("echo b"))
+    with driven(user, *ASKED, model=user.script(work, {"text": "Done."}), form=CLAUDE) as program:
+        program.say("user", **said("go"))
+        first = program.until("control_request")
+        (suggested,) = first["request"]["permission_suggestions"]
+        rule = {"toolName": "Bash", "ruleContent": "=echo a"}
+        assert suggested == {"type": "addRules", "rules": [rule], "behavior": "allow", "destination": "session"}
+        respond(program, first, behavior="allow", updatedPermissions=[suggested])
+        second = program.until("control_request")
+        assert second["request"]["input"] == {"command": "echo b"}, "the second `echo a` is not asked about"
+        wider = {**suggested, "rules": [{"toolName": "Bash"}]}
+        respond(program, second, behavior="allow", updatedPermissions=[wider])
+        refused = program.until("system", subtype="input_refused")
+        assert refused["reason"] == "its `updatedPermissions` are not followed: only what is suggested can be kept"
+        code, result = program.end()
+    assert (code, result["result"], result["permission_denials"]) == (0, "Done.", [])
+
+
+def test_a_denial_can_end_the_turn(user: User) -> None:
+    model = user.script(calls(bash("echo a")), {"text": "Never."})
+    with driven(user, *ASKED, model=model, form=CLAUDE) as program:
+        program.say("user", **said("go"))
+        respond(program, program.until("control_request"), behavior="deny", message="stop", interrupt=True)
+        result = program.until("result")
+        assert (result["subtype"], result["result"]) == ("error_during_execution", "")
+
+
+def test_the_model_is_another_from_the_next_turn_on(user: User) -> None:
+    first, second = user.script({"text": "One."}, {"text": "Three."}), user.home / "other.json"
+    second.write_text('{"reply": [{"text": "Two."}]}')
+    hooks = {"UserPromptSubmit": [{"hookCallbackIds": ["said"]}]}
+    with driven(user, model=first, form=CLAUDE) as program:
+        control(program, "1", "initialize", hooks=hooks)
+        answers = list[str]()
+        for text, model in (("a", None), ("b", f"scripted/{second}"), ("c", None)):
+            changed = control(program, text, "set_model", model=model)
+            assert changed == {"subtype": "success", "request_id": text, "response": {}}
+            program.say("user", **said(text))
+            respond(program, asked_by_hook(program, "said"))
+            answers.append(program.until("result")["result"])
+        broken = control(program, "9", "set_model", model="scripted/none.json")
+        assert (broken["subtype"], "none.json" in broken["error"]) == ("error", True)
+        code, _ = program.end()
+    models = [line["model"] for line in program.told("system")]
+    assert (code, answers, models) == (0, ["One.", "Two.", "One."], [first, f"scripted/{second}", first])
+    assert len({line["session_id"] for line in program.told("system", "assistant", "result")}) == 1
+
+
+def test_text_is_told_as_it_is_written_where_that_is_wanted(user: User) -> None:
+    work = {"reasoning": "hm", "text": "I look.", **calls(bash("true")), **USAGE}
+    model = user.script(work, {"text": "Done."})
+    flags = ("-p", "go", "-m", model, *AUTO, "--output-format", "claude-stream-json", "--include-partial-messages")
+    lines = user.ebb(*flags).lines
+    events = [line["event"] for line in lines if line["type"] == "stream_event"]
+    kinds = [event["type"] for event in events if event["type"] != "content_block_delta"]
+    block = ["content_block_start", "content_block_stop"]
+    assert kinds == ["message_start", *block, *block, "message_delta", "message_stop", "message_start", *block,
+                     "message_delta", "message_stop"]  # fmt: skip
+    texts = {kind: [event["delta"][kind] for event in events if kind in event.get("delta", {})] for kind in (
+        "thinking", "text", "stop_reason",
+    )}  # fmt: skip
+    assert ("".join(texts["thinking"]), "".join(texts["text"])) == ("hm", "I look.Done.")
+    assert texts["stop_reason"] == ["tool_use", "end_turn"]
+    begun = [event["message"]["id"] for event in events if event["type"] == "message_start"]
+    replies = [line["message"]["id"] for line in lines if line["type"] == "assistant"]
+    assert [*dict.fromkeys(replies)] == begun
+    plain = user.ebb("-p", "go", "-m", model, "--include-partial-messages")
+    assert (plain.code, plain.err) == (
+        2, "ebb: `--include-partial-messages` needs `--output-format claude-stream-json`\n",
+    )  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("subtype", "more", "error"),
     [
-        ("initialize", {"hooks": {"PreToolUse": []}}, "hooks of programs are not supported"),
-        ("set_model", {"model": "x"}, "`set_model` is not supported"),
+        ("set_model", {"model": "x"}, "scripted is not known to have a model `x`; say PROVIDER/NAME"),
+        ("get_context_usage", {}, "`get_context_usage` is not supported"),
         ("set_permission_mode", {"mode": "dontAsk"}, "there is no mode `dontAsk`"),
     ],
 )
@@ -205,6 +366,53 @@ def test_a_line_that_cannot_be_understood_is_told_and_the_run_goes_on(user: User
         program.say("user", **said("go"))
         code, result = program.end()
     assert (code, result["result"]) == (0, "Fine.")
+
+
+@pytest.mark.parametrize(
+    ("more", "error"),
+    [
+        ({"agents": {"a": {}}, "hooks": {}}, "agents of programs are not supported"),
+        ({"sdkMcpServers": ["calc"]}, "sdkMcpServers of programs are not supported"),
+        (
+            {"hooks": {"PostToolBatch": [{"hookCallbackIds": ["h"]}], "Stop": [{}]}},
+            "hooks for `PostToolBatch` are not supported; a hook for `Stop` has no list `hookCallbackIds`",
+        ),
+        ({"systemPrompt": {"type": "preset"}}, "the system prompt is no text"),
+    ],
+)
+def test_a_run_without_what_its_program_relies_on_asks_no_model(
+    user: User, more: dict[str, object], error: str
+) -> None:
+    with driven(user, model=user.script({"text": "Never."}), form=CLAUDE) as program:
+        program.say("control_request", request_id="1", request={"subtype": "initialize", **more})
+        program.say("user", **said("go"))
+        code, result = program.end()
+    (told,) = program.told("control_response")
+    assert told["response"] == {"subtype": "error", "request_id": "1", "error": error}
+    assert (code, result["subtype"], result["errors"], result["num_turns"]) == (
+        2, "error_during_execution", [error], 0,
+    )  # fmt: skip
+
+
+def test_a_program_says_how_the_session_is_to_be(user: User) -> None:
+    schema = {"type": "object", "required": ["n"]}
+    with FakeProvider([Turn(text='{"n": 3}')]) as server:
+        env = {"ANTHROPIC_BASE_URL": server.url, "ANTHROPIC_API_KEY": "key"}
+        with driven(user, model="anthropic/claude-haiku-5-5", form=CLAUDE, env=env) as program:
+            begun = control(
+                program, "1", "initialize", systemPrompt=["You are a poet."], appendSystemPrompt="Be brief.",
+                jsonSchema=schema, hooks={"UserPromptSubmit": [{"hookCallbackIds": ["said"]}]},
+            )  # fmt: skip
+            assert begun["subtype"] == "success"
+            program.say("user", **said("go"))
+            respond(program, asked_by_hook(program, "said"))
+            assert program.until("result")["structured_output"] == {"n": 3}
+            again = {"subtype": "error", "request_id": "2", "error": "the session has begun already"}
+            assert control(program, "2", "initialize", systemPrompt="Another.") == again
+            assert program.end()[0] == 2
+        (request,) = server.requests
+    system = "\n".join(part["text"] for part in request.body["system"])
+    assert ("You are a poet." in system, "Be brief." in system) == (True, True)
 
 
 def test_flags_that_do_not_go_together_are_refused(user: User) -> None:

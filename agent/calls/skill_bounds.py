@@ -25,13 +25,14 @@ _WRITERS = ("edit", "write")
 def bounds_of(skill: "Skill", *, is_read: bool = False) -> SkillBounds:
     """What a skill works with, in our rules. What none of them says exactly is left out, so that it is asked about.
     `is_read`: by the model, of its own accord."""
-    rules = [rule for tool in skill.tools for rule in _rules(tool)]
+    rules = [rule for tool in skill.tools for rule in our_rules(tool)]
     if {Rule(name) for name in _WRITERS} <= {*rules}:
         rules.append(Rule("apply_patch"))
     return SkillBounds(skill.name, tuple(dict.fromkeys(rules)), is_read)
 
 
-def _rules(tool: str) -> Sequence[Rule]:
+def our_rules(tool: str) -> Sequence[Rule]:
+    """The rules for what Claude Code writes as `Read` or `Bash(git log:*)`; none where none says exactly that."""
     name, _, rest = tool.strip().partition("(")
     ours, pattern = by_their_name(our_names([name])[0]), rest.removesuffix(")").strip()
     try:

@@ -83,8 +83,19 @@ class ServerCall:
     """Its arguments as JSON; `${tool_input.file_path}` stands for what is told of that name."""
 
 
-HookAction: TypeAlias = str | tuple[str, ...] | HttpTarget | ModelQuestion | ServerCall
-"""A line for the shell, a program with its arguments, a server at an address, a model, or a tool of a server."""
+@dataclass(frozen=True, slots=True)
+class ProgramCall:
+    """A function of the program that drives the session. No file can declare one."""
+
+    id: str
+    """What the program calls it."""
+    must_answer: bool = False
+    """That it gives no answer is an objection."""
+
+
+HookAction: TypeAlias = str | tuple[str, ...] | HttpTarget | ModelQuestion | ServerCall | ProgramCall
+"""A line for the shell, a program with its arguments, a server at an address, a model, a tool of a server, or a
+function of the program that drives the session."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +131,8 @@ class HookEntry:
                 return f"asks {who}{f' ({model})' if model else ''}: {prompt}"
             case ServerCall(server=server, tool=tool, input=given):
                 return f"calls `{tool}` of the server `{server}`{f' with {given}' if given != '{}' else ''}"
+            case ProgramCall(id=id):
+                return f"asks the program that drives this session ({id})"
             case str() as line:
                 return line
             case words:

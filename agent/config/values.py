@@ -172,6 +172,9 @@ class Config:
     trusts_project: bool = False
     """What the project declares may run in this run, although nobody has approved it (`--trust`)."""
 
+    takes_hooks: bool = False
+    """The program that drives the session may bring hooks of its own."""
+
     system_prompt: str = ""
     """What models are told in place of the usual beginning of the system text (`--system-prompt-file`)."""
     append_system_prompt: str = ""
@@ -208,7 +211,7 @@ class Config:
         ours = (self.folders.config / "hooks", self.project / ".ebb" / "hooks", self.folders.data / "plugins")
         homes = filter(None, (self.project, self.folders.home))
         theirs = (home / ".claude" / name for home in homes for name in ("settings.json", "settings.local.json"))
-        return bool(self.hooks) or any(map(lexists, (*ours, *theirs)))
+        return self.takes_hooks or bool(self.hooks) or any(map(lexists, (*ours, *theirs)))
 
     def provider(self, name: str) -> ProviderConfig:
         return self.providers.get(name, ProviderConfig())

@@ -6,8 +6,10 @@ import errno
 import os
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
+from dataclasses import replace
+from typing import Any
 
-from agent.errors import AgentError
+from agent.errors import AgentError, UsageError
 from agent.events.plan import PlanAnswered, PlanSubmitted
 from agent.events.session import (
     PermissionAnswered,
@@ -24,9 +26,11 @@ from agent.headless.input_messages import (
     InputProtocol,
     InputRequest,
     InterruptWanted,
+    ModelWanted,
     ModeWanted,
     Question,
     RefusedLine,
+    SetUpWanted,
     no_answer_to,
 )
 from agent.headless.line_reader import InputLine
@@ -37,6 +41,7 @@ from agent.headless.stream_events import ControlDone, ControlFailed, InputRefuse
 from agent.headless.turns import Turns
 from agent.messages import Image, User
 from agent.session import Session
+from agent.sessions import Sessions
 
 _BOTH_ENDS = 0.1
 """Seconds in which a program that dies closes the other pipe, too."""
@@ -47,6 +52,7 @@ class DrivenRun:
 
     def __init__(
         self,
+        sessions: Sessions,
         session: Session,
         outcome: RunOutcome,
         show: Callable[[Shown], None],
@@ -56,9 +62,16 @@ class DrivenRun:
         schema: Mapping[str, object] | None = None,
         end_turn: Callable[[RunOutcome], None] = lambda outcome: None,
     ) -> None:
-        """As `Turns`: `schema` is what each answer must meet. `has_reader`: whether somebody reads what is printed.
-        `end_turn` tells what a turn came to."""
+        """As `Turns`: `schema` is what each answer must meet. `sessions` is where the
+        session is from. `has_reader`: whether somebody reads what is printed. `end_turn` tells what a turn came to."""
         self._session = session
+        self._sessions = sessions
+        self._first_model = session.model
+        self._set_up: SetUpWanted | None = None
+        self._refused = ""
+        """Why no turn runs any more."""
+        self._alone = asyncio.Lock()
+        """Held while a turn runs, or the session is opened again."""
         self._outcome = outcome
         self._show = show
         self._stop = stop
@@ -91,7 +104,9 @@ class DrivenRun:
                 await self._turn(said)
             if self._is_ended:
                 await reading
-            if self._stop.wish.requested():
+            if self._refused:
+                self._outcome.fail("usage", self._refused, 2)
+            elif self._stop.wish.requested():
                 self._outcome.interrupted()
             elif not self._has_begun:
                 self._outcome.fail("usage", "no message came on standard input: there was nothing to do", 2)
@@ -123,25 +138,26 @@ class DrivenRun:
 
     async def _turn(self, said: User | None) -> None:
         """None: the one that was left at a question goes on."""
-        self._has_begun = self._runs_turn = True
-        try:
-            if said is None:
-                await self._turns.follow(self._session.go_on(self._queue.take_for_step))
-            else:
-                images = tuple(part for part in said.parts if isinstance(part, Image))
-                await self._turns.answer(said.text, images, self._queue.take_for_step)
-        except AgentError as error:
-            self._outcome.fail(error.code, str(error), error.exit_code)
-            self.show(TurnFailed(error.code, str(error), error.exit_code, error.cause))
-        finally:
-            self._runs_turn = False
-            self._queue.give_back()
-            self._questions.clear()
+        async with self._alone:
+            self._has_begun = self._runs_turn = True
+            try:
+                if said is None:
+                    await self._turns.follow(self._session.go_on(self._queue.take_for_step))
+                else:
+                    images = tuple(part for part in said.parts if isinstance(part, Image))
+                    await self._turns.answer(said.text, images, self._queue.take_for_step)
+            except AgentError as error:
+                self._outcome.fail(error.code, str(error), error.exit_code)
+                self.show(TurnFailed(error.code, str(error), error.exit_code, error.cause))
+            finally:
+                self._runs_turn = False
+                self._queue.give_back()
+                self._questions.clear()
         self._end_turn(self._outcome)
 
     async def _next(self) -> User | None:
         """The message that the next turn is about; None where there will be none."""
-        while not self._stop.wish.requested():
+        while not self._stop.wish.requested() and not self._refused:
             if (said := self._queue.pop()) is not None:
                 return said
             if self._is_ended:
@@ -154,6 +170,7 @@ class DrivenRun:
         try:
             await self._take_all(lines)
             self._is_ended = True
+            self._protocol.end()
             if self._questions:
                 await self._answer_no()
         except OSError:  # nobody reads, or nothing takes, what is printed
@@ -161,6 +178,7 @@ class DrivenRun:
             raise
         finally:
             self._is_ended = True
+            self._protocol.end()
             self._news.set()
 
     async def _take_all(self, lines: AsyncGenerator[InputLine, None]) -> None:
@@ -196,9 +214,7 @@ class DrivenRun:
                 question = self._questions.get(id)
                 if question is None:
                     raise RefusedLine(f"`{id}` is {'answered already' if id in self._answered else 'no open question'}")
-                self._session.answer(id, self._protocol.answer(question, said))
-                self._answered.add(id)
-                del self._questions[id]
+                self._answer(question, said)
             case InterruptWanted() if self._runs_turn:
                 self._session.interrupt()
             case InterruptWanted():
@@ -208,18 +224,93 @@ class DrivenRun:
             case ModeWanted(mode=mode):
                 await self._session.change_mode(mode)
                 self.show(ModeChanged(mode))
+            case ModelWanted(model=model):
+                await self._use_model(model)
+            case SetUpWanted():
+                await self._be_set_up(request)
+
+    async def _use_model(self, model: str) -> None:
+        """Raises `AgentError`; the session is open then with the model that it had."""
+        if self._alone.locked():
+            raise UsageError("a turn is running; say which model is to answer when it is over")
+        await self._reopen(_model_named(model, self._session.model) if model else self._first_model)
+
+    async def _be_set_up(self, wanted: SetUpWanted) -> None:
+        """Raises `AgentError`."""
+        if self._has_begun or self._set_up is not None:
+            raise UsageError("the session has begun already")
+        self._set_up = wanted
+        if wanted.schema is not None:
+            self._turns = replace(self._turns, schema=wanted.schema)
+        if not wanted.system_prompt and not wanted.append_system_prompt:
+            self._adopt(self._session)
+            return
+        config = self._sessions.config
+        self._sessions.config = replace(
+            config,
+            system_prompt=wanted.system_prompt or config.system_prompt,
+            append_system_prompt=wanted.append_system_prompt or config.append_system_prompt,
+        )
+        await self._reopen(self._session.model)
+
+    async def _reopen(self, model: str) -> None:
+        async with self._alone:
+            before = self._session
+            await before.close(None)
+            try:
+                self._adopt(await self._sessions.open_again(before, model))
+            except AgentError:
+                self._adopt(await self._sessions.open_again(before, before.model))
+                raise
+
+    def _adopt(self, session: Session) -> None:
+        self._session = self._stop.session = session
+        self._turns = replace(self._turns, session=session)
+        session.listen(self.show)
+        if self._set_up is not None and self._set_up.hooks:
+            assert session.hooks is not None, "it was opened so that it takes some"
+            session.hooks.add(self._set_up.hooks, self._set_up.ask)
+
+    def _answer(self, question: Question, said: Mapping[str, Any]) -> None:
+        """Raises `RefusedLine`; where a part of the answer holds all the same, it is given before."""
+        try:
+            answer, problem = self._protocol.answer(question, said), None
+        except RefusedLine as error:
+            if error.answer is None:
+                raise
+            answer, problem = error.answer, error
+        self._session.answer(question.id, answer)
+        self._answered.add(question.id)
+        del self._questions[question.id]
+        if said.get("interrupt") is True:
+            self._session.interrupt()
+        if problem is not None:
+            raise problem
 
     async def _control(self, request: ControlRequest) -> None:
         """Does what is wanted, and says that it is done or why not."""
+        why = request.refusal
         try:
             if request.wanted is not None:
                 await self._take(request.wanted)
         except AgentError as error:
-            self.show(ControlFailed(request.id, str(error)))
-        else:
-            refused = ControlFailed(request.id, request.refusal) if request.refusal else None
-            self.show(refused or ControlDone(request.id, request.response))
+            why = str(error)
+        self.show(ControlFailed(request.id, why) if why else ControlDone(request.id, request.response))
+        if why and request.is_needed:
+            self._refused = why
+            self._session.interrupt()
+            self._news.set()
 
     def _refuse(self, line: int, why: str) -> None:
         self._outcome.refuse(line, why)
         self.show(InputRefused(line, why))
+
+
+def _model_named(said: str, usual: str) -> str:
+    """PROVIDER/NAME of what is said. Raises `UsageError`."""
+    from agent.providers.choices import model_called  # noqa: PLC0415  # deferred: few runs change their model
+
+    found = said if "/" in said else model_called(said, usual)
+    if found is None:
+        raise UsageError(f"{usual.partition('/')[0]} is not known to have a model `{said}`; say PROVIDER/NAME")
+    return found

@@ -13,6 +13,8 @@ from agent.events.plan import PlanDecision, PlanSubmitted
 from agent.events.session import Decision, PermissionAsked, QuestionAsked
 from agent.headless.line_reader import InputLine, LineTooLong
 from agent.headless.message_queue import UserMessage
+from agent.hooks.declared import Hook
+from agent.hooks.program_calls import AskProgram
 from agent.messages import Image, Text, User
 from tools.files.pictures import LARGEST_PICTURE, picture_type
 from tools.lazy import dataclass
@@ -70,7 +72,12 @@ INPUT_LINES: Mapping[str, Mapping[str, object]] = {
 
 
 class RefusedLine(ValueError):
-    """A line that says nothing that can be done. The text is why."""
+    """A line that says nothing that can be done, or an answer of which a part is not done. The text is why."""
+
+    def __init__(self, why: str, answer: Answer | None = None) -> None:
+        super().__init__(why)
+        self.answer = answer
+        """What holds of it all the same."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,17 +99,44 @@ class ModeWanted:
 
 
 @dataclass(frozen=True, slots=True)
+class ModelWanted:
+    """Turns from now on are to be answered by another model."""
+
+    model: str
+    """As it is written; empty: the one that the run began with."""
+
+
+@dataclass(frozen=True, slots=True)
+class SetUpWanted:
+    """How the session is to be before its first turn."""
+
+    hooks: Sequence[Hook]
+    """Those that are functions of the program."""
+    ask: AskProgram
+    system_prompt: str = ""
+    """In place of the program's own instructions; empty: those, or what the command line says."""
+    append_system_prompt: str = ""
+    """Likewise, besides."""
+    schema: Mapping[str, object] | None = None
+    """That each answer must meet; None: what the command line says."""
+
+
+@dataclass(frozen=True, slots=True)
 class ControlRequest:
     """A request that is answered when it is done."""
 
     id: str
-    wanted: InterruptWanted | ModeWanted | None
+    wanted: InterruptWanted | ModeWanted | ModelWanted | SetUpWanted | None
     response: Mapping[str, object] = field(default_factory=dict)
     refusal: str = ""
     """Why it is not done."""
+    is_needed: bool = False
+    """The run ends where it is not done: what the program relies on would be missing."""
 
 
-InputRequest: TypeAlias = UserMessage | AnswerGiven | InterruptWanted | ModeWanted | ControlRequest
+InputRequest: TypeAlias = (
+    UserMessage | AnswerGiven | InterruptWanted | ModeWanted | ModelWanted | SetUpWanted | ControlRequest
+)
 
 
 class InputProtocol(Protocol):
@@ -117,6 +151,9 @@ class InputProtocol(Protocol):
     def answer_at_once(self, question: Question) -> Answer | None:
         """The answer to a question that need not be put."""
 
+    def end(self) -> None:
+        """The program says nothing more."""
+
 
 class StreamInput:
     """The lines of `stream-json`."""
@@ -129,6 +166,9 @@ class StreamInput:
 
     def answer_at_once(self, question: Question) -> Answer | None:
         return None
+
+    def end(self) -> None:
+        """Nobody waits for what it would say."""
 
 
 def read_line(line: InputLine) -> InputRequest | None:

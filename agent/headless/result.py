@@ -162,6 +162,8 @@ class RunOutcome:
     error: RunError | None = None
     unused_summaries: list[UnusedSummary] = field(default_factory=list)
     refused_input: list[RefusedInput] = field(default_factory=list)
+    is_json: bool = False
+    """The result is JSON that meets the schema that was wanted."""
 
     def take(self, event: Event) -> None:
         """Counts an event in, and what agents take and do."""
@@ -171,7 +173,7 @@ class RunOutcome:
                 self.take(inner)
                 self.model = own
             case TurnStarted(model=model):
-                self.model = model
+                self.model, self.is_json = model, False
             case StepStarted():
                 self.steps += 1
             case ReplyFinished(usage=usage, cost=cost, model=model, purpose=purpose):

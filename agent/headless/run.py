@@ -5,6 +5,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Literal, Protocol, TextIO, TypeAlias
@@ -55,6 +56,8 @@ class HeadlessJob:
     """Seconds after which the run is stopped."""
     answer_file: Path | None = None
     """Where the answer is written, too."""
+    tells_parts: bool = False
+    """Text is told as it is written, in the format that can leave that out."""
     is_quiet: bool = False
     """Rewrites of the view are counted, but not told as they happen."""
     is_verbose: bool = False
@@ -79,6 +82,8 @@ async def run(sessions: Sessions, job: HeadlessJob, out: TextIO | None = None, e
     asks for what cannot be."""
     print_nothing(sessions.config.folders.logs)
     outcome, stop = RunOutcome(), RunStopper()
+    if job.is_driven and job.format == "claude-stream-json":
+        sessions.config = replace(sessions.config, takes_hooks=True)
     answer_file = AnswerFile.opened(job.answer_file) if job.answer_file is not None else None
     output = _output_for(job, out or sys.stdout, err or sys.stderr)
     with interrupted_by_signals(stop.request), stopped_after(stop, job.max_time):
@@ -114,7 +119,7 @@ def _output_for(job: HeadlessJob, out: TextIO, err: TextIO) -> Output:
             return StreamOutput(out, told)
         from agent.headless.claude.output import ClaudeOutput  # noqa: PLC0415  # deferred: few programs want it
 
-        return ClaudeOutput(out, told, has_schema=job.schema is not None)
+        return ClaudeOutput(out, told, tells_parts=job.tells_parts)
     progress = _progress_for(job, err)
     return JsonOutput(out, progress) if job.format == "json" else TextOutput(out, progress, job.visible)
 
@@ -141,18 +146,21 @@ async def _work(sessions: Sessions, job: HeadlessJob, outcome: RunOutcome, outpu
         if stop.wish.requested():
             outcome.interrupted()
         elif job.is_driven:
-            await _drive(session, job, outcome, output, stop)
+            await _drive(sessions, session, job, outcome, output, stop)
         else:
             turns = Turns(session, outcome, output.show, stop, job.schema)
             await turns.answer(job.prompt, (piped(job.piped),) if job.piped else ())
     finally:
+        session = stop.session  # a program may have had it opened again
         running = session.running_jobs
         await session.close()
         for ended in running:
             output.show(Noticed(f"ended with the run, in the background until then: {shortened(ended, 200)}"))
 
 
-async def _drive(session: Session, job: HeadlessJob, outcome: RunOutcome, output: Output, stop: RunStopper) -> None:
+async def _drive(
+    sessions: Sessions, session: Session, job: HeadlessJob, outcome: RunOutcome, output: Output, stop: RunStopper
+) -> None:
     from agent.headless.driven_run import DrivenRun  # noqa: PLC0415  # deferred: few runs are driven
     from agent.headless.input_messages import InputProtocol, StreamInput  # noqa: PLC0415  # deferred: as below
     from agent.headless.line_reader import has_reader, lines_of  # noqa: PLC0415  # deferred: as above
@@ -161,9 +169,10 @@ async def _drive(session: Session, job: HeadlessJob, outcome: RunOutcome, output
     if job.format == "claude-stream-json":
         from agent.headless.claude.input import ClaudeInput  # noqa: PLC0415  # deferred: few programs speak so
 
-        protocol = ClaudeInput(str(session.root))
+        named = session.extensions.usable() if session.extensions is not None else ()
+        protocol = ClaudeInput(str(session.root), output.show, tuple(one.name for one in named), sessions.models())
     reader = partial(has_reader, sys.stdout.fileno())
-    driven = DrivenRun(session, outcome, output.show, stop, reader, protocol, job.schema, output.end_turn)
+    driven = DrivenRun(sessions, session, outcome, output.show, stop, reader, protocol, job.schema, output.end_turn)
     session.listen(driven.show)
     first = User((Text(job.prompt),)) if job.prompt else None
     await driven.work(first, lines_of(sys.stdin.fileno()))

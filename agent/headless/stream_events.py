@@ -82,7 +82,23 @@ class ControlFailed:
     reason: str
 
 
-Shown: TypeAlias = Event | StreamEvent | ControlDone | ControlFailed
+@dataclass(frozen=True, slots=True)
+class HookCalled:
+    """A hook of the program is asked, in the format that has such hooks."""
+
+    request_id: str
+    callback: str
+    told: Mapping[str, object]
+
+
+@dataclass(frozen=True, slots=True)
+class HookLeft:
+    """Its answer is not waited for any more."""
+
+    request_id: str
+
+
+Shown: TypeAlias = Event | StreamEvent | ControlDone | ControlFailed | HookCalled | HookLeft
 """What an output is told of a run while it goes on."""
 
 

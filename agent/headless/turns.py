@@ -58,7 +58,7 @@ class Turns:
             return []
         text, problems = read_answer(self.outcome.result, schema)
         if not problems:
-            self.outcome.result = text
+            self.outcome.result, self.outcome.is_json = text, True
         return problems
 
     async def follow(self, turn: AsyncGenerator[Event, None]) -> None:

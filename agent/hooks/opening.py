@@ -26,10 +26,11 @@ def session_hooks(
     trust: SessionTrust,
     keep_files: KeepFiles,
 ) -> SessionHooks | None:
-    """None where none is declared, no rules of the project are there, and nothing is wrong with what declares them."""
+    """None where none is declared, no rules of the project are there, nothing is wrong with what declares them, and no
+    program may bring some."""
     declared, rules = declared_hooks(config), claude_rules(config)
     declared = replace(declared, problems=(*declared.problems, *rules.problems))
-    if not declared.hooks and not declared.problems and not rules.rules:
+    if not (declared.hooks or declared.problems or rules.rules or config.takes_hooks):
         return None
     transcript = TranscriptFile(workspace.outputs / "transcript.jsonl", session, workspace.root, read)
     approval = HookApproval(config, channel, trust)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from agent.channel import Channel
-from agent.config.hook_tables import HookEvent, HttpTarget, ModelQuestion, ServerCall
+from agent.config.hook_tables import HookEvent, HttpTarget, ModelQuestion, ProgramCall, ServerCall
 from agent.events.session import HookStatus
 from agent.extensions.trust import Standing
 from agent.hooks.answers import MOST_BYTES, HookAnswer, goes_aside, meaning, not_run, together
@@ -18,6 +18,7 @@ from agent.hooks.declared import PLUGIN_ROOT, PROJECT_DIR, Hook
 from agent.hooks.env_file import EnvFile
 from agent.hooks.http_hooks import posted
 from agent.hooks.judges import Judges, asked_of_model, asked_of_server
+from agent.hooks.program_calls import AskProgram, asked_of_program
 from agent.hooks.tool_names import ToolView
 from tools.base import Workspace
 from tools.process.child import Exit, answer_of
@@ -60,7 +61,7 @@ class HookRunner:
         hear_later: Callable[[Hook, HookAnswer], None],
     ) -> None:
         """`tell_once` tells the user of a problem, `hear_later` what a hook says that nobody waited for."""
-        self._hooks, self._project = hooks, str(project)
+        self._hooks, self._project = tuple(hooks), str(project)
         self._workspace, self._channel, self._approval = workspace, channel, approval
         self._tell_once, self._hear_later = tell_once, hear_later
         self._records = {id(hook): HookRecord() for hook in hooks}
@@ -68,6 +69,12 @@ class HookRunner:
         self._places = asyncio.Semaphore(SIDE_BY_SIDE)
         self.judges: Judges | None = None
         """Models and servers that hooks ask, as soon as the session has them."""
+        self._program: AskProgram | None = None
+
+    def add(self, hooks: Sequence[Hook], program: AskProgram) -> None:
+        """Has those of the program that drives the session, too."""
+        self._hooks, self._program = (*self._hooks, *hooks), program
+        self._records |= {id(hook): HookRecord() for hook in hooks}
 
     def has(self, event: HookEvent) -> bool:
         return any(hook.event == event for hook in self._hooks)
@@ -192,6 +199,8 @@ class HookRunner:
                 return await asked_of_model(question, told, hook.seconds, self.judges, is_own=hook.owner != "project")
             case ServerCall() as call:
                 return await asked_of_server(call, told, hook.seconds, self.judges)
+            case ProgramCall() as call:
+                return await asked_of_program(call, told, hook.seconds, self._program)
             case _:
                 return await self._printed(hook, told, begins)
 

@@ -21,6 +21,7 @@ from agent.hooks.approval import HookApproval
 from agent.hooks.claude_rules import ClaudeRules, ClaudeRuling
 from agent.hooks.declared import DeclaredHooks, Hook
 from agent.hooks.judges import Judges
+from agent.hooks.program_calls import AskProgram
 from agent.hooks.runner import HookRecord, HookRunner
 from agent.hooks.tool_names import ToolView, views_of
 from agent.hooks.transcript import TranscriptFile
@@ -90,6 +91,10 @@ class SessionHooks:
     def ask_through(self, judges: Judges) -> None:
         """Gives hooks the models and servers that they ask."""
         self._runner.judges = judges
+
+    def add(self, hooks: Sequence[Hook], program: AskProgram) -> None:
+        """Has hooks of the program that drives the session, too, which answers what they are told."""
+        self._runner.add(hooks, program)
 
     @property
     def asks_others(self) -> bool:

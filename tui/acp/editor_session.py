@@ -211,25 +211,15 @@ class EditorSession:
             raise UsageError("a turn is running; choose again when it is over")
         async with self._turns:
             before, was = self.session, self.sessions.config
-            await before.close()
+            await before.close(None)
             self.sessions.config = config
             try:
-                await self._open_again(before, model)
+                self._adopt(await self.sessions.open_again(before, model))
             except AgentError:
                 self.sessions.config = was
-                await self._open_again(before, before.model)
+                self._adopt(await self.sessions.open_again(before, before.model))
                 raise
             await self._tell_choices()
-
-    async def _open_again(self, before: Session, model: str) -> None:
-        """A session in which nothing was said is not stored: it begins anew under the same name."""
-        if before.history.messages:
-            opened = await self.sessions.open(before.id, model, opening="again")
-        else:
-            opened = await self.sessions.open(None, model, new_id=before.id)
-        if opened.mode != before.mode:
-            await opened.change_mode(mode_named(before.mode))
-        self._adopt(opened)
 
     # What the editor is told
 

@@ -44,6 +44,7 @@ SUBCOMMANDS: Mapping[str, str] = {
     "import": "take over what other agents have kept",
     "review": "what a model finds wrong with a change, also for CI",
     "batch": "many tasks from a file, each once",
+    "claude-code": "as `claude -p`, for programs that are written for it",
     "completion": "complete commands, sessions and models in your shell",
     "demo": "a scripted model repairs a real bug",
     "serve": "the terminal in a browser",
@@ -175,6 +176,8 @@ def make_parser() -> argparse.ArgumentParser:
     )
     asks = "who is asked what may run, with `--input-format claude-stream-json`: `stdio`, that program"
     headless.add_argument("--permission-prompt-tool", choices=("stdio",), help=asks)
+    parts = "tell text as it is written, too, with `--output-format claude-stream-json`"
+    headless.add_argument("--include-partial-messages", action="store_true", help=parts)
     headless.add_argument("--output-schema", metavar="FILE", help="JSON Schema that the answer must meet")
     headless.add_argument("--max-turns", type=whole_number, metavar="N", help="requests the run may make")
     headless.add_argument(

@@ -25,6 +25,8 @@ def run(options: argparse.Namespace) -> int:
     asks = options.permission_prompt_tool is not None
     if asks and options.input_format != "claude-stream-json":
         raise UsageError("`--permission-prompt-tool stdio` needs `--input-format claude-stream-json`")
+    if options.include_partial_messages and options.output_format != "claude-stream-json":
+        raise UsageError("`--include-partial-messages` needs `--output-format claude-stream-json`")
     prompt, piped = _first_message(options) if is_driven else _whole_prompt(options.prompt, options.words)
     job = HeadlessJob(
         prompt,
@@ -36,6 +38,7 @@ def run(options: argparse.Namespace) -> int:
         session_id=_session_id(options.session_id, resume),
         max_time=seconds(options.max_time),
         answer_file=Path(options.output_last_message) if options.output_last_message is not None else None,
+        tells_parts=options.include_partial_messages,
         is_quiet=options.quiet,
         is_verbose=options.verbose,
         visible=visible,

@@ -86,6 +86,12 @@ def _batch(arguments: Sequence[str]) -> int:
     return batch.run(arguments)
 
 
+def _claude_code(arguments: Sequence[str]) -> int:
+    from tui.cli import claude_code  # noqa: PLC0415  # deferred: only this command needs it
+
+    return claude_code.run(arguments)
+
+
 def _trust(arguments: Sequence[str]) -> int:
     from tui.cli import trust  # noqa: PLC0415  # deferred: it looks for all that a project may bring
 
@@ -124,6 +130,7 @@ _COMMANDS: dict[str, Callable[[Sequence[str]], int]] = {
     "import": _import,
     "batch": _batch,
     "review": _review,
+    "claude-code": _claude_code,
     "mcp": _mcp,
     "doctor": _doctor,
     "key": _key,

@@ -1,46 +1,59 @@
 """What a program says that is written for Claude Code: messages, control requests and answers, as JSON lines."""
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Literal
 
 from agent.calls.argument_aliases import our_arguments
 from agent.channel import Answer
 from agent.events.plan import PlanDecision, PlanSubmitted
 from agent.events.session import Decision, PermissionAsked, QuestionAsked
-from agent.headless.claude.messages import OUR_MODES, claude_call
+from agent.headless.claude.hooks import ProgramHooks, program_hooks
+from agent.headless.claude.messages import OUR_MODES, claude_call, suggestion_of
 from agent.headless.input_messages import (
     AnswerGiven,
     ControlRequest,
     InputRequest,
     InterruptWanted,
+    ModelWanted,
     ModeWanted,
     Question,
     RefusedLine,
+    SetUpWanted,
     json_object,
     picture,
 )
 from agent.headless.line_reader import InputLine
 from agent.headless.message_queue import UserMessage
+from agent.headless.stream_events import Shown
 from agent.messages import Image, Text, User
 from tools.base import ToolError
 from tools.catalog import builtin_tools
+from tools.schema import mismatches
 
+_KEPT: Mapping[str, Literal["session", "project"]] = {
+    "session": "session", "localSettings": "project", "projectSettings": "project",
+}  # fmt: skip
 _UNHEARD = ("keep_alive", "control_cancel_request", "update_environment_variables")
 """Lines of which nothing follows here."""
-_NOT_THERE = ("hooks", "agents", "sdkMcpServers")
-"""What an `initialize` may ask for that would be missed: a program that relies on its hooks must not run without."""
-_INITIALIZED: Mapping[str, object] = {
-    "commands": [], "agents": [], "models": [], "account": {}, "output_style": "default",
-    "available_output_styles": ["default"],
-}  # fmt: skip
+_NOT_THERE = ("agents", "sdkMcpServers")
+"""What an `initialize` may ask for that would be missed."""
 
 
 class ClaudeInput:
     """The lines of one run."""
 
-    def __init__(self, root: str) -> None:
-        """`root`: the working folder."""
+    def __init__(
+        self, root: str, show: Callable[[Shown], None], commands: Sequence[str] = (), models: Sequence[str] = ()
+    ) -> None:
+        """`root`: the working folder. `commands` and `models` are those that a program may choose of."""
         self._root = root
+        self._hooks = ProgramHooks(show)
+        self._initialized: Mapping[str, object] = {
+            "commands": [{"name": name, "description": "", "argumentHint": ""} for name in commands],
+            "models": [{"value": name, "displayName": name, "description": ""} for name in models],
+            "agents": [], "account": {}, "output_style": "default", "available_output_styles": ["default"],
+            "hook_on_failure_supported": True, "hooks_applied": True,
+        }  # fmt: skip
         self._changed: set[str] = set()
         """Calls that the program has allowed with other arguments, which is asked about once more."""
 
@@ -55,7 +68,11 @@ class ClaudeInput:
             case {"type": "user", "message": {"content": content}}:
                 return UserMessage(User(tuple(_parts(content))))
             case {"type": "control_request", "request_id": str(id), "request": {"subtype": str(wanted)} as request}:
-                return _control(id, wanted, request)
+                return self._control(id, wanted, request)
+            case {"type": "control_response", "response": {"request_id": str(id)} as response} if self._hooks.take(
+                id, response
+            ):
+                return None
             case {"type": "control_response", "response": {"request_id": str(id), "subtype": "success"} as response}:
                 return AnswerGiven(id, response.get("response") or {})
             case {"type": "control_response", "response": {"request_id": str(id)} as response}:
@@ -81,7 +98,7 @@ class ClaudeInput:
             case PermissionAsked(name=name, arguments=arguments):
                 theirs, sent = claude_call(name, arguments, self._root)
                 if not isinstance(given, Mapping) or given == sent:
-                    return Decision("allow")
+                    return _allowed(question, said.get("updatedPermissions"))
                 self._changed.add(question.call_id)
                 return Decision("edit", arguments=_ours(name, theirs, given, self._root))
 
@@ -91,21 +108,58 @@ class ClaudeInput:
             return Decision("allow")
         return None
 
+    def end(self) -> None:
+        self._hooks.end()
 
-def _control(id: str, wanted: str, request: Mapping[str, Any]) -> InputRequest:
-    match wanted:
-        case "initialize":
-            missed = [name for name in _NOT_THERE if request.get(name)]
-            why = f"{' and '.join(missed)} of programs are not supported" if missed else ""
-            return ControlRequest(id, None, _INITIALIZED, why)
-        case "interrupt":
-            return ControlRequest(id, InterruptWanted())
-        case "set_permission_mode" if (mode := OUR_MODES.get(str(request.get("mode")))) is not None:
-            return ControlRequest(id, ModeWanted(mode))
-        case "set_permission_mode":
-            return ControlRequest(id, None, {}, f"there is no mode `{request.get('mode')}`")
-        case _:
-            return ControlRequest(id, None, {}, f"`{wanted}` is not supported")
+    def _set_up(self, request: Mapping[str, Any]) -> tuple[SetUpWanted | None, str]:
+        """What an `initialize` asks for, if anything; why it cannot be."""
+        missed = [name for name in _NOT_THERE if request.get(name)]
+        hooks, problems = program_hooks(request.get("hooks"))
+        if missed:
+            problems = (f"{' and '.join(missed)} of programs are not supported", *problems)
+        text, schema = request.get("systemPrompt"), request.get("jsonSchema")
+        said = "\n\n".join(map(str, text)) if isinstance(text, list) else text or ""
+        more = request.get("appendSystemPrompt") or ""
+        if not isinstance(said, str) or not isinstance(more, str):
+            problems = (*problems, "the system prompt is no text")
+        try:
+            mismatches(None, schema or {})
+        except ValueError as error:
+            problems = (*problems, f"the schema cannot be used: {str(error).splitlines()[0]}")
+        if problems or not (hooks or said or more or schema):
+            return None, "; ".join(problems)
+        return SetUpWanted(hooks, self._hooks.ask, str(said), str(more), schema or None), ""
+
+    def _control(self, id: str, wanted: str, request: Mapping[str, Any]) -> InputRequest:
+        match wanted:
+            case "initialize":
+                begins, why = self._set_up(request)
+                return ControlRequest(id, begins, self._initialized, why, is_needed=True)
+            case "interrupt":
+                return ControlRequest(id, InterruptWanted())
+            case "set_model":
+                named = request.get("model")
+                return ControlRequest(id, ModelWanted("" if named in (None, "default") else str(named)))
+            case "set_permission_mode" if (mode := OUR_MODES.get(str(request.get("mode")))) is not None:
+                return ControlRequest(id, ModeWanted(mode))
+            case "set_permission_mode":
+                return ControlRequest(id, None, {}, f"there is no mode `{request.get('mode')}`")
+            case _:
+                return ControlRequest(id, None, {}, f"`{wanted}` is not supported")
+
+
+def _allowed(question: PermissionAsked, updates: object) -> Decision:
+    """A call is allowed, and a rule kept that was suggested. Raises `RefusedLine` for what of it is not followed."""
+    wanted = updates if isinstance(updates, list) else []
+    known = {**suggestion, "destination": ""} if (suggestion := suggestion_of(question)) is not None else None
+    kept = [str(one.get("destination")) for one in wanted if {**one, "destination": ""} == known]
+    if not wanted:
+        return Decision("allow")
+    if len(kept) < len(wanted) or not {*kept} <= _KEPT.keys():
+        raise RefusedLine(
+            "its `updatedPermissions` are not followed: only what is suggested can be kept", Decision("allow")
+        )
+    return Decision("allow", question.offers[0], kept=_KEPT[kept[0]] if question.rules_file else "session")
 
 
 def _parts(content: object) -> Iterator[Text | Image]:

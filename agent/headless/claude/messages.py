@@ -27,8 +27,18 @@ from agent.events.session import (
     TurnStarted,
 )
 from agent.events.view import ContextCompacted
+from agent.headless.claude.reply_parts import ReplyParts
 from agent.headless.result import RunOutcome, RunStop
-from agent.headless.stream_events import ControlDone, ControlFailed, InputRefused, ModeChanged, RunStarted, Shown
+from agent.headless.stream_events import (
+    ControlDone,
+    ControlFailed,
+    HookCalled,
+    HookLeft,
+    InputRefused,
+    ModeChanged,
+    RunStarted,
+    Shown,
+)
 from agent.hooks.tool_names import views_of
 from agent.messages import ToolCall, Usage
 
@@ -62,13 +72,24 @@ def question_input(question: QuestionAsked) -> Message:
     ]}  # fmt: skip
 
 
+def suggestion_of(question: PermissionAsked) -> Message | None:
+    """The narrowest rule that would answer the question for the rest of the session, as a change that a program may
+    send back with its answer."""
+    if not question.offers:
+        return None
+    tool, _, rest = question.offers[0].partition("(")
+    name = views_of(ToolCall("", tool, {}), "/")[0].name
+    rule = {"toolName": name} | ({"ruleContent": rest.removesuffix(")")} if rest else {})
+    return {"type": "addRules", "rules": [rule], "behavior": "allow", "destination": "session"}
+
+
 class ClaudeMessages:
     """Makes messages of what happens, and a result of each turn."""
 
-    def __init__(self, clock: Callable[[], float], *, has_schema: bool) -> None:
-        """`clock`: seconds. `has_schema`: answers are JSON that meets a schema."""
+    def __init__(self, clock: Callable[[], float], *, tells_parts: bool = False) -> None:
+        """`clock`: seconds. `tells_parts`: what a reply consists of is told as it is written, too."""
+        self._parts = ReplyParts() if tells_parts else None
         self._clock = clock
-        self._has_schema = has_schema
         self._started: RunStarted | None = None
         self._model = ""
         self._texts: list[str] = []
@@ -88,6 +109,11 @@ class ClaudeMessages:
 
     def take(self, event: Shown) -> Iterator[Message]:
         """The messages that an event is."""
+        if isinstance(event, StepStarted):
+            self._message = f"msg_{uuid4().hex[:24]}"
+        if self._parts is not None:
+            for part in self._parts.take(event, self._message, self._model):
+                yield self._with_ids({"type": "stream_event", "event": part, "parent_tool_use_id": None})
         match event:
             case RunStarted():
                 self._started, self._model = event, event.model
@@ -98,7 +124,7 @@ class ClaudeMessages:
                 self._turn_began, self._asking = self._clock(), 0.0
                 yield self._init()
             case StepStarted():
-                self._step_began, self._message = self._clock(), f"msg_{uuid4().hex[:24]}"
+                self._step_began = self._clock()
                 self._forget_reply()
             case TextDelta(text=text):
                 self._texts.append(text)
@@ -128,6 +154,12 @@ class ClaudeMessages:
                 yield {"type": "control_request", "request_id": event.id, "request": self._question(event)}
             case PermissionAnswered(id=id) | PlanAnswered(id=id) | QuestionAnswered(id=id):
                 yield {"type": "control_cancel_request", "request_id": id}
+            case HookCalled(request_id=id, callback=callback, told=told):
+                asked = {"subtype": "hook_callback", "callback_id": callback, "input": told}
+                call = {"tool_use_id": told["tool_use_id"]} if "tool_use_id" in told else {}
+                yield {"type": "control_request", "request_id": id, "request": {**asked, **call}}
+            case HookLeft(request_id=id):
+                yield {"type": "control_cancel_request", "request_id": id}
             case ControlDone(request_id=id, response=response):
                 yield _response({"subtype": "success", "request_id": id, "response": response})
             case ControlFailed(request_id=id, reason=reason):
@@ -155,7 +187,7 @@ class ClaudeMessages:
         }  # fmt: skip
         if outcome.error is not None:
             result["errors"] = [outcome.error.message]
-        if self._has_schema and subtype == "success":
+        if outcome.is_json and subtype == "success":
             result["structured_output"] = json.loads(outcome.result)
         self._before, self._denied = (spent, outcome.steps), []
         yield result
@@ -207,15 +239,23 @@ class ClaudeMessages:
         return self._with_ids({"type": "assistant", "message": message, "parent_tool_use_id": parent})
 
     def _question(self, event: PermissionAsked | PlanSubmitted | QuestionAsked) -> Message:
+        suggested: list[Message] = []
         match event:
             case PermissionAsked(name=name, arguments=arguments, call_id=id, reason=reason):
                 theirs, made = self._call(name, arguments)
                 more = {"tool_use_id": id, "decision_reason": reason}
+                suggested += filter(None, [suggestion_of(event)])
             case PlanSubmitted(plan=plan, call_id=id):
                 theirs, made, more = "ExitPlanMode", {"plan": plan}, {"tool_use_id": id}
             case QuestionAsked():
                 theirs, made, more = "AskUserQuestion", question_input(event), {}
-        return {"subtype": "can_use_tool", "tool_name": theirs, "input": made, "permission_suggestions": [], **more}
+        return {
+            "subtype": "can_use_tool",
+            "tool_name": theirs,
+            "input": made,
+            "permission_suggestions": suggested,
+            **more,
+        }
 
     def _call(self, name: str, arguments: Mapping[str, object]) -> tuple[str, Mapping[str, object]]:
         return claude_call(name, arguments, self._started.folder if self._started is not None else "/")

@@ -14,11 +14,11 @@ from agent.headless.stream_events import Shown
 class ClaudeOutput:
     """Prints messages as things happen, and a result at the end of each turn."""
 
-    def __init__(self, out: TextIO, progress: Progress | None = None, *, has_schema: bool = False) -> None:
+    def __init__(self, out: TextIO, progress: Progress | None = None, *, tells_parts: bool = False) -> None:
         """As `ClaudeMessages`."""
         self._out = out
         self._progress = progress
-        self._messages = ClaudeMessages(time.monotonic, has_schema=has_schema)
+        self._messages = ClaudeMessages(time.monotonic, tells_parts=tells_parts)
         self._is_told = False
         """The result of the newest turn."""
 

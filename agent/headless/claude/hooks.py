@@ -1,0 +1,112 @@
+"""Hooks that are functions of the program: which it declares, and how they are asked and answer."""
+
+import asyncio
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, cast
+from uuid import uuid4
+
+from agent.config.hook_tables import HOOK_EVENTS, HookEntry, HookEvent, ProgramCall
+from agent.headless.stream_events import HookCalled, HookLeft, Shown
+from agent.hooks.declared import Hook
+
+_GUARDED = frozenset({"UserPromptSubmit", "PreToolUse", "PermissionRequest"})
+"""Events at which nobody who decides is no yes."""
+
+
+class ProgramHooks:
+    """Those of one run, as they are asked."""
+
+    def __init__(self, show: Callable[[Shown], None]) -> None:
+        self._show = show
+        self._waiting: dict[str, asyncio.Future[Mapping[str, Any]]] = {}
+        self._is_ended = False
+
+    async def ask(self, callback: str, told: bytes) -> bytes:
+        """As `AskProgram`."""
+        about: Mapping[str, Any] = json.loads(told)
+        if self._is_ended:
+            return _nobody(about)
+        id = f"hook-{uuid4().hex[:12]}"
+        answer = self._waiting[id] = asyncio.get_running_loop().create_future()
+        try:
+            self._show(HookCalled(id, callback, about))
+            return json.dumps(await answer).encode()
+        except _ProgramGone:
+            return _nobody(about)
+        except asyncio.CancelledError:
+            self._show(HookLeft(id))
+            raise
+        finally:
+            del self._waiting[id]
+
+    def take(self, id: str, response: Mapping[str, Any]) -> bool:
+        """Whether a response is one of theirs."""
+        answer = self._waiting.get(id)
+        if answer is None:
+            return False
+        if answer.done():
+            return True
+        said = response.get("response") or {}
+        if response.get("subtype") != "success" or not isinstance(said, Mapping):
+            answer.set_exception(ValueError(f"it failed: {response.get('error', 'it answers no object')}"))
+        else:
+            answer.set_result(said)
+        return True
+
+    def end(self) -> None:
+        """Nobody answers any more."""
+        self._is_ended = True
+        for answer in self._waiting.values():
+            if not answer.done():
+                answer.set_exception(_ProgramGone())
+
+
+class _ProgramGone(Exception):
+    """It ends without an answer."""
+
+
+def _nobody(about: Mapping[str, Any]) -> bytes:
+    """What follows where the program is gone. Raises `ValueError`."""
+    why = "the program that decides about this is gone"
+    if about.get("hook_event_name") not in _GUARDED:
+        raise ValueError(why)
+    return json.dumps({"decision": "block", "reason": why}).encode()
+
+
+def program_hooks(declared: object) -> tuple[Sequence[Hook], Sequence[str]]:
+    """Those that an `initialize` declares, and what of it cannot be, half a sentence each."""
+    problems = list[str]()
+    hooks = [*_read(declared, problems)]
+    problems += filter(None, (hook.problem for hook in hooks))
+    return hooks, problems
+
+
+def _read(declared: object, problems: list[str]) -> Iterator[Hook]:
+    if not declared:
+        return
+    if not isinstance(declared, Mapping):
+        problems.append("`hooks` is no object")
+        return
+    for event, groups in declared.items():
+        if not groups:
+            continue
+        if event not in HOOK_EVENTS:
+            problems.append(f"hooks for `{event}` are not supported")
+            continue
+        for group in groups if isinstance(groups, list) else [groups]:
+            match group:
+                case {"hookCallbackIds": list(ids)}:
+                    yield from _of_group(cast(HookEvent, event), ids, group, problems)
+                case _:
+                    problems.append(f"a hook for `{event}` has no list `hookCallbackIds`")
+
+
+def _of_group(event: HookEvent, ids: Sequence[object], rest: Mapping[str, Any], problems: list[str]) -> Iterator[Hook]:
+    matcher, timeout = rest.get("matcher") or "", rest.get("timeout")
+    if not isinstance(matcher, str) or not (timeout is None or (isinstance(timeout, int | float) and timeout > 0)):
+        problems.append(f"the matcher or the timeout of a hook for `{event}` means nothing")
+        return
+    for id in ids:
+        call = ProgramCall(str(id), must_answer=rest.get("onFailure") not in (None, "continue"))
+        yield Hook(HookEntry(event, matcher, call, timeout), "user", "the program that drives the session")
