@@ -26,12 +26,14 @@ from agent.input.instruction_files import instruction_files
 from agent.lsp.session_languages import SessionLanguages
 from agent.messages import Conversation
 from agent.providers.factory import (
+    LOCAL,
     fallbacks_of,
     known_model,
     known_models,
 )
 from agent.providers.learned_limits import window_in_force
 from agent.providers.meter import Meter
+from agent.providers.setup import find_endpoint
 from agent.records.damage import ReadableMessages, readable
 from agent.records.recorder import Recorder
 from agent.records.session_lookup import SessionInfo, find_session, info_of, is_session_id, project_of
@@ -112,6 +114,13 @@ class Sessions:
         """Sessions that are opened from now on are made with these."""
         self.config, self._environment = config, environment
         self._secrets.learn_all(environment)
+
+    def check_key(self) -> None:
+        """Raises `AuthFailed` where there is no key for the model of a new session, and `UsageError` where there is
+        none."""
+        provider = model_of(self.config, "", self._environment).partition("/")[0]
+        if provider not in LOCAL:
+            find_endpoint(provider, self.config.provider(provider), self._environment)
 
     async def _store(self) -> tuple[StoreThread, SessionStore]:
         async with self._opening:

@@ -101,6 +101,7 @@ def config_schema() -> Schema:
         "title": "Configuration of Ebbtide",
         "type": "object",
         "properties": {**{table: _object(keys) for table, keys in tables.items()}, "providers": providers},
+        "additionalProperties": False,
     }
 
 

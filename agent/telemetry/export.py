@@ -2,7 +2,10 @@
 
 import asyncio
 import logging
+import threading
+import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from urllib.parse import urlsplit
 
 from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
@@ -72,10 +75,18 @@ class Telemetry:
         """Sends what is left, for some seconds at most."""
         for trace in self._traces:
             trace.close()
-        await asyncio.gather(
-            asyncio.to_thread(self._tracing.shutdown),
-            asyncio.to_thread(self._metering.shutdown, SECONDS * 1000),
-        )
+        ends = (self._tracing.shutdown, partial(self._metering.shutdown, SECONDS * 1000))
+        # Where nobody answers, exporters try again for longer: that keeps no program from its end.
+        threads = [threading.Thread(target=end, name="telemetry", daemon=True) for end in ends]
+        for thread in threads:
+            thread.start()
+        await asyncio.to_thread(_wait, threads)
+
+
+def _wait(threads: Sequence[threading.Thread]) -> None:
+    end = time.monotonic() + SECONDS
+    for thread in threads:
+        thread.join(max(0.0, end - time.monotonic()))
 
 
 class _WatchedExporter(SpanExporter):

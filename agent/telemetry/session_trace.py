@@ -120,7 +120,7 @@ class SessionTrace:
             "gen_ai.agent.name": "ebbtide",
             "gen_ai.conversation.id": session,
             **self._model,
-            **self._texts({"gen_ai.input.messages": text}),
+            **self._message("gen_ai.input.messages", "user", text),
         }
         within = self._on.agents.pop(session, None)
         self._turn = self._on.tracer.start_span(
@@ -189,9 +189,8 @@ class SessionTrace:
         self._calls.clear()
         if self._turn is None:
             return
-        self._turn.set_attributes(
-            {"ebbtide.end": end, **_usage(self._usage), **self._texts({"gen_ai.output.messages": text})}
-        )
+        said = self._message("gen_ai.output.messages", "assistant", text, finish_reason=end)
+        self._turn.set_attributes({"ebbtide.end": end, **_usage(self._usage), **said})
         self._turn.end(now)
         self._turn = None
 
@@ -202,6 +201,13 @@ class SessionTrace:
         """Texts without what is secret, where they are told at all."""
         redact = self._on.redact
         return {} if redact is None else {name: redact(str(text))[:MOST_CHARACTERS] for name, text in texts.items()}
+
+    def _message(self, name: str, role: str, text: str, **more: str) -> Attributes:
+        """A message as the conventions write it, where texts are told at all."""
+        return {
+            key: json.dumps([{"role": role, "parts": [{"type": "text", "content": said}], **more}], ensure_ascii=False)
+            for key, said in self._texts({name: text}).items()
+        }
 
     def _clean(self, text: str) -> str:
         """A sentence of the program's own, which may name an address."""

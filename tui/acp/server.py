@@ -13,6 +13,7 @@ from acp.agent.connection import AgentSideConnection
 from acp.schema import (
     AgentCapabilities,
     AuthenticateResponse,
+    AuthMethodAgent,
     ClientCapabilities,
     CloseSessionResponse,
     ForkSessionResponse,
@@ -28,6 +29,7 @@ from acp.schema import (
     SessionAdditionalDirectoriesCapabilities,
     SessionCapabilities,
     SessionCloseCapabilities,
+    SessionDeleteCapabilities,
     SessionForkCapabilities,
     SessionInfo,
     SessionListCapabilities,
@@ -62,6 +64,8 @@ T = TypeVar("T")
 
 PAGE = 50
 """Sessions that are listed at once."""
+KEY = "key"
+HOW_TO_LOG_IN = "Say `ebb key set anthropic` (or openai) in a terminal; or start the editor with ANTHROPIC_API_KEY"
 FAILED, NO_KEY = -32603, -32000
 _STOPS: dict[TurnEnd, StopReason] = {
     "answered": "end_turn", "interrupted": "cancelled", "step_limit": "max_turn_requests", "cost_limit":
@@ -121,7 +125,7 @@ class AcpServer(Agent):
         return InitializeResponse(
             protocol_version=PROTOCOL_VERSION,
             agent_info=Implementation(name="ebbtide", title="Ebbtide", version=VERSION),
-            auth_methods=[],
+            auth_methods=[AuthMethodAgent(id=KEY, name="Key of a provider", description=HOW_TO_LOG_IN)],
             agent_capabilities=AgentCapabilities(
                 load_session=True,
                 prompt_capabilities=PromptCapabilities(image=True, audio=False, embedded_context=True),
@@ -132,13 +136,22 @@ class AcpServer(Agent):
                     fork=SessionForkCapabilities(),
                     resume=SessionResumeCapabilities(),
                     close=SessionCloseCapabilities(),
+                    delete=SessionDeleteCapabilities(),
                 ),
             ),
         )
 
     @_told
     async def authenticate(self, method_id: str, **_: object) -> AuthenticateResponse:
-        raise UsageError("there is nothing to log in to: `ebb key set` keeps the key of a provider")
+        """There is nothing to log in to: it is looked whether a model can be asked now."""
+        if method_id != KEY:
+            raise UsageError(f"there is no method `{method_id}`; there is `{KEY}`")
+        sessions, _notices = self._open_folder(os.getcwd(), lambda config: config)
+        try:
+            sessions.check_key()
+        finally:
+            await sessions.close()
+        return AuthenticateResponse()
 
     @_told
     async def new_session(
@@ -248,7 +261,26 @@ class AcpServer(Agent):
         await held.close()
         return CloseSessionResponse()
 
+    @_told
+    async def delete_session(self, session_id: str) -> None:
+        """One that is open is closed first; of one that is not there nothing is left to delete."""
+        if (held := self._sessions.pop(session_id, None)) is not None:
+            await held.close()
+        sessions, _notices = self._open_folder(os.getcwd(), lambda config: config)
+        try:
+            library = await sessions.library()
+            if await library.holds(session_id):
+                await library.delete(session_id)
+        finally:
+            await sessions.close()
+
     async def ext_method(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
+        """A method of the protocol that the library does not know comes here."""
+        if method == "session/delete" and isinstance(id := params.get("sessionId"), str):
+            await self.delete_session(id)
+            return {}
+        if method == "session/delete":
+            raise RequestError.invalid_params({"sessionId": "it must be a text"})
         raise RequestError.method_not_found(f"_{method}")
 
     async def ext_notification(self, method: str, params: dict[str, Any]) -> None:

@@ -12,6 +12,8 @@ from agent.errors import UsageError
 
 Message = dict[str, Any]
 
+UNROUTED = frozenset({"session/delete"})
+"""Methods of the protocol that the library has no way for; it passes on what begins with `_`."""
 LARGEST = 32 << 20
 """Bytes of one message: providers take no more in one request."""
 PARSE_ERROR, INVALID_REQUEST = -32700, -32600
@@ -54,7 +56,8 @@ class LineTransport:
                     await self._refuse(PARSE_ERROR, f"this is not JSON: {error}")
                     continue
                 if _is_message(message):
-                    return message  # type: ignore[no-any-return]  # `_is_message` has looked at it
+                    unrouted = {"method": f"_{message['method']}"} if message.get("method") in UNROUTED else {}
+                    return {**message, **unrouted}
                 await self._refuse(INVALID_REQUEST, "this is no message of JSON-RPC 2.0; batches are not taken")
 
     async def close(self) -> None:

@@ -7,12 +7,12 @@ already there is its result. Tasks run in this process: a model is waited for, w
 import asyncio
 import secrets
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Literal, Protocol, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias
 
 from agent.errors import AgentError
 from agent.events.session import Event
@@ -94,7 +94,7 @@ class Batch:
     async def run(self) -> BatchResult:
         """Does what is left. What was begun comes first."""
         done = self.journal.results
-        self._spent = sum(done[task.id]["usage"]["cost"] or 0.0 for task in self.tasks if task.id in done)
+        self._spent = sum(_cost_of(done[task.id]) for task in self.tasks if task.id in done)
         left = [task for task in self.tasks if task.id not in done]
         waiting = iter(sorted(left, key=lambda task: task.id not in self.journal.begun))
         self._users = Counter(task.settings for task in left)
@@ -252,3 +252,12 @@ class Batch:
         return BatchResult(
             self._end, len(self.tasks), answered, failed, left, round(self.spent, 6), self._message, code
         )
+
+
+def _cost_of(result: Mapping[str, Any]) -> float:
+    """US dollars, as far as they are known."""
+    match result:
+        case {"usage": {"cost": int() | float() as cost}}:
+            return float(cost)
+        case _:
+            return 0.0

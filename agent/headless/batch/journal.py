@@ -7,7 +7,7 @@ import fcntl
 import json
 import os
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +15,7 @@ from typing import Any
 
 from agent.errors import UsageError
 from agent.headless.batch.tasks import BatchTask
+from agent.records.session_lookup import is_session_id
 
 _HEAD = {"journal": "ebb batch", "version": 1}
 
@@ -38,24 +39,19 @@ class BatchJournal:
         with ExitStack() as closing:
             self._lock = self._locked()
             closing.callback(os.close, self._lock)
-            try:
-                begun, torn = self._read_begun()
-                found, end = self._read(output) if output.exists() else ([], 0)
-                if found and not begun:
-                    raise UsageError(
-                        f"`{output}` is there already, and no batch wrote it; remove it, or give another file with "
-                        "`--output`"
-                    )
-                self.results: dict[str, Mapping[str, Any]] = {str(result["id"]): result for result in found}
-                """Of the tasks that are done, by their ids."""
-                self.begun: dict[str, Begun] = {
-                    row["begun"]: Begun(row["task"], row["session"]) for row in begun if "begun" in row
-                }
-                """Those and what was begun besides, by their ids."""
-            except KeyError as error:
+            begun, torn = self._read(self.path, _is_entry)
+            if not begun and output.exists() and output.stat().st_size > 0:
                 raise UsageError(
-                    f"`{output}` or its journal holds a line without {error}; give another file"
-                ) from error
+                    f"`{output}` is there already, and no batch wrote it; remove it, or give another file with "
+                    "`--output`"
+                )
+            found, end = self._read(output, _is_result) if output.exists() else ([], 0)
+            self.results: dict[str, Mapping[str, Any]] = {str(result["id"]): result for result in found}
+            """Of the tasks that are done, by their ids."""
+            self.begun: dict[str, Begun] = {
+                row["begun"]: Begun(row["task"], row["session"]) for row in begun if "begun" in row
+            }
+            """Those and what was begun besides, by their ids."""
             self.stopped: set[str] = {id for row in begun for id in row.get("stopped", ())}
             """Those of it that were interrupted: the last reply in their sessions may be half of one."""
             self._results = _appended(output, end)
@@ -118,16 +114,10 @@ class BatchJournal:
             ) from error
         return descriptor
 
-    def _read_begun(self) -> tuple[list[dict[str, Any]], int]:
-        """As `_read`, of the journal."""
-        begun, torn = self._read(self.path)
-        if begun and {name: begun[0].get(name) for name in _HEAD} != _HEAD:
-            raise UsageError(f"`{self.path}` is no journal of a batch; give another file with `--output`")
-        return begun, torn
-
     @staticmethod
-    def _read(path: Path) -> tuple[list[dict[str, Any]], int]:
-        """The lines of a file, and where the last whole one ends: behind it stands what a kill has cut."""
+    def _read(path: Path, is_ours: Callable[[object], bool]) -> tuple[list[dict[str, Any]], int]:
+        """The lines of a file, and where the last whole one ends: behind it stands what a kill has cut. Raises
+        `UsageError` for one that is none of ours."""
         rows, end = list[dict[str, Any]](), 0
         for number, line in enumerate(path.read_bytes().splitlines(keepends=True), 1):
             if not line.endswith(b"\n"):
@@ -136,11 +126,33 @@ class BatchJournal:
                 row = json.loads(line)
             except (ValueError, RecursionError):
                 row = None
-            if not isinstance(row, dict):
+            if isinstance(row, dict) and number == 1 and is_ours is _is_entry and not row.items() >= _HEAD.items():
+                raise UsageError(f"`{path}` is no journal of a batch; give another file with `--output`")
+            if not isinstance(row, dict) or not is_ours(row):
                 raise UsageError(f"line {number} of `{path}` is damaged; remove the line, or give another file")
             rows.append(row)
             end += len(line)
         return rows, end
+
+
+def _is_result(row: object) -> bool:
+    match row:
+        case {"id": str() | int(), "exit_code": int()}:
+            return True
+        case _:
+            return False
+
+
+def _is_entry(row: object) -> bool:
+    match row:
+        case {"journal": str()}:
+            return True
+        case {"begun": str(), "task": str(), "session": str(session)}:
+            return is_session_id(session)
+        case {"stopped": list(ids)}:
+            return all(isinstance(id, str) for id in ids)
+        case _:
+            return False
 
 
 @contextmanager

@@ -1,5 +1,6 @@
 """Spans and metrics of real sessions, as a collector on this machine gets them."""
 
+import json
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -144,8 +145,10 @@ def test_texts_are_told_only_where_that_is_wanted_and_without_keys(collector: Co
     collector.traces.clear()
     run(tmp_path, READS, collector.url, "telemetry.content=true")
     turn, _, read, *_ = collector.spans()
-    assert said(turn.attributes)["gen_ai.input.messages"] == "what does it say?"
-    assert said(turn.attributes)["gen_ai.output.messages"] == "It says hello, and the key is *** there."
+    asked, answered = (json.loads(said(turn.attributes)[f"gen_ai.{way}.messages"]) for way in ("input", "output"))
+    assert asked == [{"role": "user", "parts": [{"type": "text", "content": "what does it say?"}]}]
+    told = {"type": "text", "content": "It says hello, and the key is *** there."}
+    assert answered == [{"role": "assistant", "parts": [told], "finish_reason": "answered"}]
     assert said(read.attributes)["gen_ai.tool.call.arguments"] == '{"path": "a.txt"}'
     assert "hello" in said(read.attributes)["gen_ai.tool.call.result"]
 

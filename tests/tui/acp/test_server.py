@@ -254,6 +254,38 @@ async def test_no_update_is_lost(project: Project) -> None:
     assert editor.said == words
 
 
+async def test_a_session_is_deleted_also_while_it_is_open(project: Project) -> None:
+    async with connected(project, Editor(), {"text": "Yes."}) as agent:
+        begun = await agent.initialize(1)
+        assert begun.agent_capabilities.session_capabilities.delete is not None
+        first, second = [await agent.new_session(cwd=str(project.root), mcp_servers=[]) for _ in range(2)]
+        for each in (first, second):
+            await said(agent, each.session_id)
+        await agent.close_session(session_id=first.session_id)
+        for each in (first, second, second):  # of one that is gone nothing is left to delete
+            assert await agent._conn.send_request("session/delete", {"sessionId": each.session_id}) == {}
+        assert (await agent.list_sessions()).sessions == []
+        third = await agent.new_session(cwd=str(project.root), mcp_servers=[])
+        assert await said(agent, third.session_id) == "end_turn"
+
+
+@pytest.mark.parametrize("key", ["", "k"])
+async def test_an_editor_that_logs_in_is_told_whether_there_is_a_key(
+    project: Project, key: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    environment = {**project.environment, "ANTHROPIC_API_KEY": key}
+    monkeypatch.setattr(Project, "environment", environment)
+    async with served(project, model="anthropic/claude-haiku-5-5") as transport:
+        await transport.send({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {"protocolVersion": 1}})
+        begun = await transport.receive()
+        await transport.send({"jsonrpc": "2.0", "id": 2, "method": "authenticate", "params": {"methodId": "key"}})
+        answer = await transport.receive()
+    assert begun is not None
+    assert answer is not None
+    assert [method["id"] for method in begun["result"]["authMethods"]] == ["key"]
+    assert (answer.get("error") or {}).get("code") == (None if key else -32000)
+
+
 async def test_commands_of_ours_are_offered_and_run(project: Project) -> None:
     editor = Editor()
     async with connected(project, editor, {"text": "Reviewed."}) as agent:
@@ -272,7 +304,8 @@ async def test_commands_of_ours_are_offered_and_run(project: Project) -> None:
         ("session/load", {"cwd": "/", "sessionId": "abcd", "mcpServers": []}, "there is no session `abcd`"),
         ("session/prompt", {"sessionId": "abcd", "prompt": []}, "no session `abcd` is open"),
         ("session/set_config_option", {"sessionId": "a", "configId": "x", "value": "y"}, "no session `a` is open"),
-        ("authenticate", {"methodId": "x"}, "there is nothing to log in to"),
+        ("authenticate", {"methodId": "x"}, "there is no method `x`; there is `key`"),
+        ("session/delete", {"sessionId": 3}, "Invalid params"),
         ("session/wish", {}, "Method not found"),
         ("session/new", {"cwd": 3}, "Invalid params"),
     ],

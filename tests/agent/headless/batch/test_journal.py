@@ -29,7 +29,7 @@ def written(output: Path) -> Path:
     first, second, third = tasks(3)
     with opened_journal(output) as journal:
         for number, task in enumerate((first, second, third)):
-            journal.begin(task, f"s{number}")
+            journal.begin(task, f"{number:012x}")
         journal.finish(first, result(first))
         journal.finish(second, result(second, 1))
         journal.stop("t2")
@@ -40,7 +40,7 @@ def test_what_was_begun_stopped_and_done_is_known_again(tmp_path: Path) -> None:
     first, second, third = tasks(3)
     with opened_journal(written(tmp_path / "out.jsonl")) as journal:
         assert journal.results == {"t0": result(first), "t1": result(second, 1)}
-        assert journal.begun == {f"t{n}": Begun(t.digest, f"s{n}") for n, t in enumerate((first, second, third))}
+        assert journal.begun == {f"t{n}": Begun(t.digest, f"{n:012x}") for n, t in enumerate((first, second, third))}
         assert journal.stopped == {"t2"}
 
 
@@ -71,7 +71,7 @@ def test_failed_tasks_are_opened_again_with_their_sessions(tmp_path: Path) -> No
         journal.finish(second, result(second))
     with opened_journal(output) as journal:
         assert journal.results == {"t0": result(first), "t1": result(second)}
-        assert journal.begun["t1"].session == "s1"
+        assert journal.begun["t1"].session == f"{1:012x}"
         assert journal.stopped == {"t1", "t2"}
     assert sorted(path.name for path in tmp_path.iterdir()) == ["out.jsonl", "out.jsonl.journal"]
 
@@ -85,9 +85,28 @@ def test_one_batch_at_a_time_has_the_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("suffix", "line"),
+    [
+        ("", "3"), ("", "{}"), ("", '{"id": "t9", "exit_code": "0"}'), ("", '{"id": null, "exit_code": 0}'),
+        (".journal", "{}"), (".journal", '{"begun": "t9"}'), (".journal", '{"stopped": 3}'),
+        (".journal", '{"begun": "t9", "task": "x", "session": "../../../x"}'), (".journal", "[" * 5_000),
+    ],
+)  # fmt: skip
+def test_a_line_that_means_nothing_is_named_and_nothing_is_changed(suffix: str, line: str, tmp_path: Path) -> None:
+    output = written(tmp_path / "out.jsonl")
+    path = output.with_name(output.name + suffix)
+    path.write_text(f"{path.read_text()}{line}\n")
+    before, number = path.read_bytes(), path.read_text().count("\n")
+    with pytest.raises(UsageError, match=f"^line {number} of `{path}` is damaged; "):
+        BatchJournal(output)
+    assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize(
     ("name", "content", "says"),
     [
         ("out.jsonl", '{"some": "data"}\n', "is there already, and no batch wrote it"),
+        ("out.jsonl", "words without an end", "is there already, and no batch wrote it"),
         ("out.jsonl.journal", '{"some": "data"}\n', "is no journal of a batch"),
         ("out.jsonl.journal", "text\n", "line 1 of"),
     ],
