@@ -256,8 +256,8 @@ async def test_no_update_is_lost(project: Project) -> None:
 
 async def test_a_session_is_deleted_also_while_it_is_open(project: Project) -> None:
     async with connected(project, Editor(), {"text": "Yes."}) as agent:
-        begun = await agent.initialize(1)
-        assert begun.agent_capabilities.session_capabilities.delete is not None
+        begun = (await agent.initialize(1)).model_dump()
+        assert begun["agent_capabilities"]["session_capabilities"]["delete"] is not None
         first, second = [await agent.new_session(cwd=str(project.root), mcp_servers=[]) for _ in range(2)]
         for each in (first, second):
             await said(agent, each.session_id)
