@@ -108,6 +108,7 @@ def test_an_answer_that_is_there_is_turned_into_each_format(user: User, tmp_path
         (("--from", "-"), "is no review: it is not JSON"),
         (("--write", "pdf=x"), "`--write pdf=x` must be FORMAT=FILE"),
         (("--write", "sarif=none/x"), "there is no folder `none`"),
+        (("",), "the commit to compare with is empty: perhaps a variable that is to name it is not set"),
         (("nowhere",), "the change against `nowhere...HEAD` cannot be had"),
         (("--max-time", "x"), "must be a number of seconds"),
     ],

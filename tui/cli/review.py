@@ -113,6 +113,8 @@ def _change(root: Path, base: str | None) -> tuple[str, str]:
     if git is None:
         raise UsageError("git is not installed, and a review is of a change in git")
     what = "what is not committed" if base is None else f"`{base}`"
+    if base is not None and not base.strip():
+        raise UsageError("the commit to compare with is empty: perhaps a variable that is to name it is not set")
     if base is not None and base.startswith("-"):
         raise UsageError(f"`{base}` is no name of a commit")
     since = "HEAD" if base is None else base if ".." in base else f"{base}...HEAD"

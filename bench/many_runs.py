@@ -1,0 +1,136 @@
+"""Many `ebb -p` at once on one store: whether all answer, and how long they wait for each other's transactions.
+
+python -m bench.many_runs [RUNS]
+
+Each run reads a file and answers, so it writes four times. A wait is told twice: as the clock has it, which counts what
+the machine does besides, and until whoever held the lock let it go. What a transaction holds the lock for is told in
+processor time, too: a process that is not scheduled meanwhile holds it for longer."""
+
+import json
+import sqlite3
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from bench.measure import compile_sources, environment, percentile
+from store import open_databases
+from tests.fake_provider import Call, FakeProvider, Recorded, Turn
+
+RETRY = 0.0005
+"""Seconds between two attempts to begin, which is how exactly a wait is known."""
+LIMIT = 0.1
+"""Seconds that none may wait."""
+
+
+def main() -> int:
+    if sys.argv[1:2] == ["--run"]:
+        return _one_run(Path(sys.argv[2]), sys.argv[3:])
+    runs = int(sys.argv[1]) if len(sys.argv) > 1 else 50
+    compile_sources()
+    with tempfile.TemporaryDirectory(prefix="ebb-many-") as name:
+        return _report(runs, _measured(Path(name), runs))
+
+
+def _answer(request: Recorded) -> Turn:
+    if "tool_result" in json.dumps(request.body["messages"][-1]):
+        return Turn(text="done " * 20)
+    return Turn(text="I look.", calls=(Call("read", {"path": "a.txt"}),))
+
+
+def _measured(folder: Path, runs: int) -> Sequence[Mapping[str, Any]]:
+    """What each run noted; the store is there already."""
+    project = folder / "project"
+    project.mkdir()
+    (project / "a.txt").write_text("one\n" * 50)
+    with FakeProvider([_answer] * (2 * runs + 2)) as server:
+        env = environment(folder / "home", {"ANTHROPIC_BASE_URL": server.url, "ANTHROPIC_API_KEY": "key"})
+
+        def begin(number: int) -> "subprocess.Popen[bytes]":
+            flags = ("-C", str(project), "-p", f"go {number}", "-m", "anthropic/claude-haiku-5-5", "--quiet")
+            command = (sys.executable, "-m", "bench.many_runs", "--run", str(folder / f"{number}.json"), *flags)
+            return subprocess.Popen(
+                command, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+            )
+
+        begin(-1).wait()
+        for process in [begin(number) for number in range(runs)]:
+            process.wait()
+    return [json.loads((folder / f"{number}.json").read_text()) for number in range(runs)]
+
+
+def _report(runs: int, noted: Sequence[Mapping[str, Any]]) -> int:
+    failed = sum(run["code"] != 0 for run in noted)
+    waits = [wait for run in noted for wait in run["waits"]]
+    holds = [hold for run in noted for hold in run["holds"]]
+    ends = sorted(end for _, end, _ in holds)
+    # Until the last of those who were before it let go: a process may notice late that it has its turn.
+    true = [max([end for end in ends if began <= end <= got], default=got) - began for began, got in waits]
+    print(f"{runs} runs at once: {failed} failed, {len(waits)} of {len(holds)} transactions waited")
+    for name, values in (
+        ("waited, on the clock", [end - begin for begin, end in waits]),
+        ("waited until the lock was free", true),
+        ("held the lock, on the clock", [end - begin for begin, end, _ in holds]),
+        ("held the lock, processor time", [cpu for _, _, cpu in holds]),
+    ):
+        if values:
+            told = f"median {1000 * statistics.median(values):.2f}, 99 % {1000 * percentile(values, 0.99):.1f}"
+            print(f"{name}: {told}, longest {1000 * max(values):.1f} ms")
+    over = sum(value > LIMIT for value in true)
+    print(f"over {1000 * LIMIT:.0f} ms: {over}")
+    return 1 if failed else 0
+
+
+def _one_run(place: Path, arguments: Sequence[str]) -> int:
+    """`ebb`, which notes each transaction in which it writes."""
+    waits, holds = list[tuple[float, float]](), list[tuple[float, float, float]]()
+    base, execute = open_databases.OpenDatabase, sqlite3.Connection.execute
+    begun = dict[int, tuple[float, float]]()
+
+    def noted(self: sqlite3.Connection, sql: str, values: Any = ()) -> sqlite3.Cursor:  # noqa: ANN401  # as sqlite3 has it
+        if sql == "begin immediate":
+            cursor = _begun(self, execute, waits)
+            begun[id(self)] = time.monotonic(), time.thread_time()
+            return cursor
+        cursor = execute(self, sql, values)
+        if sql in ("commit", "rollback") and id(self) in begun:
+            began, cpu = begun.pop(id(self))
+            holds.append((began, time.monotonic(), time.thread_time() - cpu))
+        return cursor
+
+    base.execute = noted  # type: ignore[method-assign]  # what is measured is SQLite's own
+    from tui.cli.main import main as ebb  # noqa: PLC0415  # deferred: it is to open its database as it is noted
+
+    code = ebb(list(arguments))
+    place.write_text(json.dumps({"code": code, "waits": waits, "holds": holds}))
+    return code
+
+
+def _begun(
+    db: sqlite3.Connection, execute: Callable[..., sqlite3.Cursor], waits: list[tuple[float, float]]
+) -> sqlite3.Cursor:
+    ((patience,),) = execute(db, "pragma busy_timeout").fetchall()
+    execute(db, "pragma busy_timeout = 0")
+    first = time.monotonic()
+    try:
+        while True:
+            try:
+                cursor = execute(db, "begin immediate")
+            except sqlite3.OperationalError as error:
+                if error.sqlite_errorname != "SQLITE_BUSY" or time.monotonic() - first > patience / 1000:
+                    raise
+                time.sleep(RETRY)
+            else:
+                if (now := time.monotonic()) - first > RETRY:
+                    waits.append((first, now))
+                return cursor
+    finally:
+        execute(db, f"pragma busy_timeout = {patience}")
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
