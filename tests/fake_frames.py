@@ -49,6 +49,8 @@ class Turn:
     """The error answer as JSON value or text; None makes the wire's usual one from `error`."""
     whole: object = None
     """A JSON document sent with status 200 in the place of a stream."""
+    raw: str | None = None
+    """A stream as it is sent, in the place of one that is made of the rest."""
     error: tuple[str, str] = ("server_error", "the fake server fails as told")
     """Type (or code) and message of an error answer, or of the error frame of fault `error`."""
     fault: Fault = ""

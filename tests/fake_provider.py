@@ -255,6 +255,8 @@ class _Handler(BaseHTTPRequestHandler):
             return self._whole(200, turn.headers, turn.whole)
         if turn.fault == "silent" and not self.server.fake.hang(self.connection):
             return self._leave()
+        if turn.raw is not None:
+            return self._stream(turn, Frames([turn.raw], [], "", ""))
         free_text = {tool["name"] for tool in recorded.body.get("tools", ()) if tool.get("type") == "custom"}
         return self._stream(turn, frames(wire, turn, number, str(recorded.body.get("model", "")), free_text))
 

@@ -41,7 +41,10 @@ def report(file: Path, wanted: Set[str], *, each: bool = False) -> bool:
 def _outcomes(row: Row, policies: Mapping[str, Any]) -> Iterator[tuple[str, Outcome]]:
     for name, carry_out in WAYS.get(row["area"], {"": _unknown}).items():
         folder = tempfile.mkdtemp()
-        yield name, carry_out(row, Places(Path(folder).resolve()), policies)
+        try:
+            yield name, carry_out(row, Places(Path(folder).resolve()), policies)
+        except subprocess.TimeoutExpired as error:
+            yield name, Outcome("happened", f"it did not end within {error.timeout:.0f} s")
         # Folders may be too deep for Python, or closed; behind the walls all of this is memory that ends with them.
         subprocess.run(["rm", "-rf", folder], check=False, capture_output=True)
 

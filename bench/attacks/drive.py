@@ -68,16 +68,17 @@ def play(
     answer: "Answer | None" = None,
     meanwhile: "Meanwhile" = nullcontext,
     stdin: str | None = None,
+    first: str = "",
 ) -> Played:
     """Runs `ebb -p` with a model that says these steps, and looks at what came of it. `answer`: what
-    all other servers say."""
+    all other servers say. `first`: a statement that the process executes before."""
     make_home(places)
     before = outside(places)
     with listening(answer or _reached) as hits, FakeProvider(steps) as server, meanwhile():
         given = {**KEYS, "ANTHROPIC_BASE_URL": server.url, "HOME": str(places.home), **(env or {})}
         run = ebb(
             "-C", str(places.project), "-p", prompt, "-m", MODEL, "--output-format", "stream-json", *flags,
-            home=places.ours, env=given, stdin=stdin, fresh="/proc" in str(steps),
+            home=places.ours, env=given, stdin=stdin, first=first, fresh="/proc" in str(steps),
         )  # fmt: skip  # whoever looks at processes sees the one that hands a run on, with all that it was given
         server.refused.clear()
         bodies = tuple(json.dumps(one.body, ensure_ascii=False) for one in server.requests)

@@ -1,8 +1,12 @@
 """Providers that fail and stores that are damaged: how often the program asks again, how it ends, what is kept."""
 
+import json
 import os
 import sqlite3
-from collections.abc import Mapping
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import replace
 from typing import Any
 
 from bench.attacks.drive import KEYS, MODEL, Played, play
@@ -12,6 +16,8 @@ from tests.fake_provider import Call, Turn
 from tests.running import ebb
 from tools.lazy import dataclass
 
+_LONGEST_WAIT = 3.0
+_SAME, _DELTAS = 50, 200_000
 _NEVER_MORE = 12
 """Requests for one message, beyond which somebody asks for ever."""
 
@@ -32,9 +38,18 @@ def provider(row: Row, places: Places, policies: Mapping[str, Any]) -> Outcome:
     if first is None:
         return Outcome("not carried out", "a stream of bytes that the scripted server does not make")
     delay = float(first.headers.get("retry-after", 0)) or float(first.headers.get("retry-after-ms", 0)) / 1000
-    if delay > 5:
-        return Outcome("not carried out", "it would wait for as long as the server says")
-    played = play(places, [first, Turn(text="done"), Turn(text="done"), Turn(text="done")], env=OFF)
+    if delay > _LONGEST_WAIT:  # what is honoured is seen in a shorter time, too
+        first, delay = replace(first, headers={**first.headers, "retry-after": str(_LONGEST_WAIT)}), _LONGEST_WAIT
+    began = time.monotonic()
+    if "same call" in str(fault.get("tool_call", "")):
+        return _looping(row, places)
+    done = Turn(text="done")
+    if first.fault == "silent":
+        settings = places.ours / "config" / "config.toml"
+        settings.parent.mkdir(parents=True, exist_ok=True)
+        settings.write_text("[providers.anthropic]\ntimeout = 2\n")
+    played = play(places, [first, done, done, done], "--permission-mode", "auto", env=OFF)
+    took = time.monotonic() - began
     asked = played.bodies.count(played.bodies[0]) if played.bodies else 0
     wants = expected.get("retry")
     return Outcome.of(
@@ -45,8 +60,31 @@ def provider(row: Row, places: Places, policies: Mapping[str, Any]) -> Outcome:
         "it went well without an answer"
         if wants is False and not played.run.code and asked == 1 and "then" not in expected
         else "",
+        f"it did not wait for {delay} s, as it was told" if wants is True and took < delay else "",
         _error_told(row, played),
+        _assembled(row, played),
     )
+
+
+def _looping(row: Row, places: Places) -> Outcome:
+    """A model that makes the same call for ever: it is stopped, or told."""
+    same = Turn(calls=(Call("bash", {"command": "ls"}),))
+    played = play(places, [same] * _SAME, "--permission-mode", "auto", env=OFF)
+    is_told = any("same" in one for one in played.outputs) or '"loop' in played.run.out
+    return Outcome.of(played.escaped(), "" if is_told or len(played.bodies) < _SAME else "nobody noticed")
+
+
+def _assembled(row: Row, played: Played) -> str:
+    """What is wrong with calls, or an answer, that came in pieces."""
+    expected = row["expected"]
+    if expected.get("assembled_correctly"):
+        outputs = [one.strip().splitlines()[0] for one in played.outputs[:2]]
+        return "" if outputs == ["one", "two"] else f"the calls gave {outputs}"
+    if expected.get("idle_timeout"):
+        return "" if played.run.code or len(played.bodies) > 1 else "it took silence for an answer"
+    if expected.get("ignored") or expected.get("time_linear") or expected.get("no_crash"):
+        return "" if played.run.code == 0 else f"exit code {played.run.code}: {played.run.err[-200:]}"
+    return ""
 
 
 def _error_told(row: Row, played: Played) -> str:
@@ -61,10 +99,22 @@ def _turn(fault: Mapping[str, Any]) -> Turn | None:
         return Turn(status=fault["status"], headers=fault.get("headers") or {}, body=fault.get("body") or "")
     if "tool_args" in fault:
         return Turn(calls=(Call("read", raw=fault["tool_args"]),))
+    if "same call" in str(fault.get("tool_call", "")):
+        return Turn(text="done")
+    if "interleaved" in str(fault.get("tool_call", "")):
+        return Turn(raw=_interleaved())
     if "tool_call" in fault:
         name = str(fault["tool_call"]).partition("'")[2].partition("'")[0]
         return Turn(calls=(Call(name, {"command": "ls"}),)) if name else None
     told = str(fault.get("stream") or fault.get("response") or "")
+    if "no byte" in told:
+        return Turn(text="late", fault="silent")
+    if "unknown event types" in told:
+        return Turn(raw=_spoken(_NOISE * 200, ["fine"], "a_new_reason", _NOISE))
+    if "one-character deltas" in told:
+        return Turn(raw=_spoken("", ["x"] * _DELTAS, "end_turn"))
+    if "empty choices" in told:
+        return Turn(text="fine")  # its wire is another one's: tests/agent/providers/wires
     if told.startswith("event: error"):
         return Turn(text="par", fault="error", error=("overloaded_error", "Overloaded"))
     for word, turn in {
@@ -80,9 +130,55 @@ def _turn(fault: Mapping[str, Any]) -> Turn | None:
     return Turn(whole=fault["body"]) if fault.get("body") else None
 
 
+def _spoken(before: str, deltas: Sequence[str], reason: str, between: str = "") -> str:
+    """A stream of Anthropic's wire with a text in those pieces."""
+    texts = (
+        _event("content_block_delta", index=0, delta={"type": "text_delta", "text": text}) + between for text in deltas
+    )
+    return "".join(
+        (
+            before,
+            _event("message_start", message=_MESSAGE),
+            _event("content_block_start", index=0, content_block={"type": "text", "text": ""}),
+            *texts,
+            _event("content_block_stop", index=0),
+            _event("message_delta", delta={"stop_reason": reason, "stop_sequence": None}, usage={"output_tokens": 1}),
+            _event("message_stop"),
+        )
+    )
+
+
+def _interleaved() -> str:
+    """Two calls whose arguments come in turns, at places with a gap between."""
+    halves = {0: ('{"comm', 'and": "echo one"}'), 4: ('{"command": "ec', 'ho two"}')}
+    block: Mapping[str, object] = {"type": "tool_use", "name": "bash", "input": {}}
+    starts = (_event("content_block_start", index=at, content_block={**block, "id": f"t{at}"}) for at in halves)
+    pieces = (
+        _event("content_block_delta", index=at, delta={"type": "input_json_delta", "partial_json": halves[at][half]})
+        for half in (0, 1)
+        for at in halves
+    )
+    ends = (_event("content_block_stop", index=at) for at in halves)
+    over = _event("message_delta", delta={"stop_reason": "tool_use", "stop_sequence": None}, usage={"output_tokens": 1})
+    return "".join((_event("message_start", message=_MESSAGE), *starts, *pieces, *ends, over, _event("message_stop")))
+
+
+def _event(kind: str, **rest: object) -> str:
+    return f"event: {kind}\ndata: {json.dumps({'type': kind, **rest})}\n\n"
+
+
+_MESSAGE: Mapping[str, object] = {
+    "id": "m", "type": "message", "role": "assistant", "model": "m", "content": [], "stop_reason": None,
+    "stop_sequence": None, "usage": {"input_tokens": 1, "output_tokens": 1},
+}  # fmt: skip
+_NOISE = f": OPENROUTER PROCESSING\n\n{_event('ping')}{_event('never_heard_of', what=[1])}"
+
+
 def store(row: Row, places: Places, policies: Mapping[str, Any]) -> Outcome:
     """A session, the fault in its database or home, and the program started once more."""
     setup = row["setup"]
+    if "EXCLUSIVE" in str(setup.get("db", "")):
+        return _locked_out(row, places)
     damage = next((one for one in _DAMAGES if one.meant_by(setup)), None)
     if damage is None:
         return Outcome(
@@ -97,6 +193,25 @@ def store(row: Row, places: Places, policies: Mapping[str, Any]) -> Outcome:
         first.escaped(), again.escaped(), "a traceback" if "Traceback" in listed.err + again.run.err else "",
         "" if again.run.code == 0 or '"message"' in again.run.out or again.run.err else "it failed without a word",
     )  # fmt: skip
+
+
+def _locked_out(row: Row, places: Places) -> Outcome:
+    """Another process has the database for itself and does not let go."""
+    lay_out(row["setup"], places)
+    play(places, [Turn(text="done")], env=OFF)
+
+    @contextmanager
+    def locked() -> Iterator[None]:
+        with closing(sqlite3.connect(places.ours / "data" / "sessions.db", isolation_level=None)) as db:
+            db.execute("pragma locking_mode = exclusive")
+            db.execute("begin exclusive")
+            yield
+
+    again = play(places, [Turn(text="done")], env=OFF, meanwhile=locked)
+    told = again.run.out + again.run.err
+    return Outcome.of(
+        again.escaped(), "" if "locked" in told or "in use" in told or "another" in told else f"it said {told[-200:]!r}"
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,8 @@ from tests.fake_provider import Call, Turn
 
 _LONGEST = 30.0
 _MOST_SHOWN = 400_000
+_LITTLE_MEMORY = "import resource; resource.setrlimit(resource.RLIMIT_DATA, (4 << 30, 4 << 30))"
+"""A machine with more than a row asks for would show nothing but how long it takes to fill it."""
 _MANY = 20_000
 """Files of a tree that stands for a larger one: this machine is not the row's alone."""
 
@@ -26,7 +28,9 @@ def carry_out(row: Row, places: Places, policies: Mapping[str, Any]) -> Outcome:
     if not calls:
         return Outcome("not carried out", f"a file of that kind is not made here: {setup.get('file', '')}")
     began = time.monotonic()
-    played = play(places, [Turn(calls=tuple(calls)), Turn(text="done")], "--permission-mode", "auto", env=ON)
+    steps = [Turn(calls=tuple(calls)), Turn(text="done")]
+    limit = _LITTLE_MEMORY if setup.get("limits") == "memory" else ""
+    played = play(places, steps, "--permission-mode", "auto", env=ON, first=limit)
     took = time.monotonic() - began
     return Outcome.of(
         played.escaped(),

@@ -96,9 +96,18 @@ def _started(
     except BaseException:
         os.close(descriptor)
         raise
+    _end_first(process.pid)
     return Program(process, reading, descriptor, log, heard, limits, terminal=terminal, is_wrapped=launch.is_wrapped)
 
 
+def _end_first(process: int) -> None:
+    """Has the system end a program, with what it will start, before this one where memory runs out."""
+    with suppress(OSError):  # no Linux, or it has ended
+        Path(f"/proc/{process}/oom_score_adj").write_text(_EXPENDABLE)
+
+
+_EXPENDABLE = "500"
+"""Of a scale to 1,000: as if it took half of the memory more than it does."""
 _TAKES_TERMINAL = 'exec 0<>"$1" 1>&0 2>&1; shift; exec "$@"'
 """Who leads a session and opens a terminal has it from then on as its own."""
 
