@@ -21,7 +21,7 @@ _NO_CHILD = ("--no-ext-diff", "--no-textconv", "--ignore-submodules=all")
 """What a repository may turn on for some files or one submodule, which settings do not reach."""
 _GUARDS: Mapping[str, Sequence[str]] = {
     "git status": _NO_CHILD[2:], "git diff": _NO_CHILD, "git log": _NO_CHILD, "git show": _NO_CHILD,
-    "git blame": ("--no-textconv",), "git grep": ("--no-textconv",),
+    "git diff-index": _NO_CHILD, "git blame": ("--no-textconv",), "git grep": ("--no-textconv",),
     "rg": ("--no-config", *(f"--iglob=!{glob}" for glob in SECRET_GLOBS)),
 }  # fmt: skip
 _GREP_GUARDS = (*(f"--exclude={name}" for name in SECRET_FILES), *(f"--exclude-dir={name}" for name in SECRET_FOLDERS))

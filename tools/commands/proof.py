@@ -3,7 +3,7 @@ files that it names. It runs nothing and decides nothing."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 from functools import cache
 
 from tools.commands.command_line import Command, Word
@@ -33,7 +33,7 @@ _REVISION = regex(r"@(\{(u|upstream|push|\d{1,6})\})?(\.{2,3}[\w./-]*)?")
 _LISTS = ("--list", "-l", "--contains", "--no-contains", "--merged", "--no-merged", "--points-at")
 _PS_LETTERS = set("acfghjlnSTuvwxX")
 _JQ = regex(r"\b(?:env|ENV|import|include|input_filename|get_search_list|modulemeta|\$__prog_args)\b|\$ENV")
-_TEST_WORDS = set_of("-f -e -d -n -z -s -r -w -x -L -h -eq -ne -lt -le -gt -ge -nt -ot -ef -a -o ! = == != ( )")
+_TEST_WORDS = set_of("-f -e -d -n -z -t -s -r -w -x -L -h -eq -ne -lt -le -gt -ge -nt -ot -ef -a -o ! = == != ( )")
 _NAMED_COUNT = regex(r"%[^%a-zA-Z]*[hljztL]*n")
 
 
@@ -82,7 +82,8 @@ def proved(text: str) -> tuple[tuple[Command, Proof], ...]:
     if line.problem:
         return ()
     found = []
-    for place, command in enumerate(line.commands):
+    for place, written in enumerate(line.commands):
+        command = _without_command(written)
         if command.texts[0] == "cd" and place == 0:
             proof: Proof | None = _cd(command)
         else:
@@ -103,6 +104,15 @@ def proved(text: str) -> tuple[tuple[Command, Proof], ...]:
     ]:
         return ()  # another folder may be somebody else's repository
     return tuple(found)
+
+
+def _without_command(command: Command) -> Command:
+    """`command ls` as `ls`, which it is where no function has that name: no line that is proved makes any."""
+    texts, words = command.texts, command.words
+    is_prefix = texts[0] == "command" and words[0].is_bare and len(words) > 1 and texts[1] not in ("cd", "command")
+    if not is_prefix or not (words[1].is_plain and words[1].is_bare) or texts[1][:1] == "-":
+        return command
+    return replace(command, words=words[1:], texts=texts[1:])
 
 
 def _version(command: Command) -> Proof | None:

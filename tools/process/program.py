@@ -15,8 +15,9 @@ import subprocess
 import termios
 import threading
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from functools import cache
 from pathlib import Path
 
 from tools.lazy import dataclass
@@ -78,16 +79,17 @@ def _started(
         reading, writing = _new_terminal() if terminal else os.pipe()
         try:
             takes = (shell(), "-c", _TAKES_TERMINAL, "sh", os.ttyname(writing)) if terminal else ()
-            process = subprocess.Popen(
-                (*(() if launch.is_wrapped else takes), *launch.argv),
-                cwd=folder,
-                env=launch.environment,
-                stdin=writing if terminal else subprocess.DEVNULL,
-                stdout=writing,
-                stderr=writing,
-                start_new_session=True,
-                pass_fds=launch.descriptors,
-            )
+            with _ended_first():
+                process = subprocess.Popen(
+                    (*(() if launch.is_wrapped else takes), *launch.argv),
+                    cwd=folder,
+                    env=launch.environment,
+                    stdin=writing if terminal else subprocess.DEVNULL,
+                    stdout=writing,
+                    stderr=writing,
+                    start_new_session=True,
+                    pass_fds=launch.descriptors,
+                )
         except BaseException:
             os.close(reading)
             raise
@@ -96,17 +98,35 @@ def _started(
     except BaseException:
         os.close(descriptor)
         raise
-    _end_first(process.pid)
     return Program(process, reading, descriptor, log, heard, limits, terminal=terminal, is_wrapped=launch.is_wrapped)
 
 
-def _end_first(process: int) -> None:
-    """Has the system end a program, with what it will start, before this one where memory runs out."""
-    with suppress(OSError):  # no Linux, or it has ended
-        Path(f"/proc/{process}/oom_score_adj").write_text(_EXPENDABLE)
+@contextmanager
+def _ended_first() -> Iterator[None]:
+    """Has the system end what is started meanwhile, with all that it will start, before this process where memory runs
+    out. It is inherited, so this process has it for that moment."""
+    own = _place_in_line()
+    if own >= _EXPENDABLE:  # no Linux, or it is to end early anyway
+        yield
+        return
+    with suppress(OSError):
+        _PLACE.write_text(str(_EXPENDABLE))
+    try:
+        yield
+    finally:
+        with suppress(OSError):
+            _PLACE.write_text(str(own))
 
 
-_EXPENDABLE = "500"
+@cache
+def _place_in_line() -> int:
+    try:
+        return int(_PLACE.read_text())
+    except (OSError, ValueError):
+        return _EXPENDABLE
+
+
+_PLACE, _EXPENDABLE = Path("/proc/self/oom_score_adj"), 500
 """Of a scale to 1,000: as if it took half of the memory more than it does."""
 _TAKES_TERMINAL = 'exec 0<>"$1" 1>&0 2>&1; shift; exec "$@"'
 """Who leads a session and opens a terminal has it from then on as its own."""

@@ -34,6 +34,9 @@ from tools.secrets.files import holds_secrets
         ("git log -S total main..dev", ("main..dev",)),
         ("git diff --cached --stat HEAD~1 -- a", ("HEAD~1", "a")),
         ("git diff -U10 'stash@{0}'", ("stash@{0}",)),
+        ("command ls -l src", ("src",)),
+        ("git diff-index --quiet HEAD", ("HEAD",)),
+        ("[ -t 0 ]", ()),
         ("git show HEAD:src/a.py", ("HEAD:src/a.py", "src/a.py")),
     ],
 )
@@ -76,7 +79,9 @@ REFUSED = {
     ],
     "assignments": ["X=1 ls", "PATH=. ls", "LD_PRELOAD=./x ls", "GIT_EXTERNAL_DIFF=x git diff", "ls=1"],
     "another program": [
-        "./ls", "/bin/ls", "../ls", "bin/cat a", "env ls", "sudo ls", "command ls", "exec ls", "busybox ls", "LS",
+        "command", "command -p ls", "command ./ls", "command rm a", "command command ls", "command cd a", "command $x",
+        "command 'ls'", "command eval ls", "command zsh -l",
+        "./ls", "/bin/ls", "../ls", "bin/cat a", "env ls", "sudo ls", "exec ls", "busybox ls", "LS",
         "bash -c ls", "xargs ls", "less a",
     ],
     "brackets with more in them than words": [
@@ -93,7 +98,7 @@ REFUSED = {
     ],
     "what is typed": ["cat", "cat -", "head", "head -n 5", "wc", "wc -l", "rg", "rg -n"],
     "options that are not listed": [
-        "ls --colour", "ls -I x", "ls --dired", "ls -Z", "cat --help", "cat --version", "cat -x a",
+        "ls --colour", "ls -I x", "ls --dired", "ls -Z", "cat --help", "cat -x a",
         "head --presume-input", "wc --files0-from=a", "wc --files0-from a", "wc --files0-f=a", "head -f a",
         "pwd a", "pwd -x", "head -n x a", "head -n -- a", "cat -n- a", "cat '' a",
     ],
