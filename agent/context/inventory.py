@@ -4,14 +4,14 @@ to the files that outputs show: each weighed once. Pure."""
 from collections.abc import Mapping, Sequence
 from dataclasses import field
 
-from agent.context.estimate import estimate_message, output_size
+from agent.context.estimate import estimate_message, estimate_text, output_size
 from agent.context.incremental import Growing
+from agent.context.line_names import LineNames
 from agent.context.long_replies import long_reply
 from agent.context.mask import (
     LEAST_MASKED,
     STUB,
     Numbered,
-    line_size,
     message_key,
     newest_reply,
     paths_of,
@@ -76,6 +76,7 @@ class Stock:
     replies: list[int] = field(default_factory=lambda: [0])
     """How many of them are the model's, likewise."""
     _calls: Mapping[str, ToolCall] = field(default_factory=dict)
+    _lines: LineNames = field(default_factory=LineNames)
     _named: NamedOutputs = field(default_factory=NamedOutputs)
     _viewed: dict[str, list[tuple[Viewed, MaskableItem]]] = field(default_factory=dict)
     """The reads of each file that may be repeated."""
@@ -118,10 +119,11 @@ class Stock:
         self._named.add(item.key, output)
         if output.status == "done":
             self._outdate(found.call, item)
+        names = self._lines.of_next(output)
         is_cut = is_told or output.call_id in self.masked
         self._supersede(found, item, is_cut=is_cut)
         if shown > LEAST_MASKED and output.call_id not in self.masked and found.ref not in self.pinned:
-            item.left = line_size(output)
+            item.left = STUB + estimate_text(names)
             self.items.append(item)
 
     def _supersede(self, found: Numbered, item: MaskableItem, *, is_cut: bool) -> None:

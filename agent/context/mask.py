@@ -4,13 +4,13 @@ texts of the model by their ends. Calls, arguments and reasoning stay as they ar
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import replace
+from dataclasses import field, replace
 
 from agent.context.error_lines import most_telling
-from agent.context.estimate import estimate_text, output_size
+from agent.context.estimate import output_size
 from agent.context.incremental import derived_once
+from agent.context.line_names import LineNames, ToldNames
 from agent.context.long_replies import as_retold, long_reply
-from agent.context.name_index import name_index
 from agent.context.offload import own_words
 from agent.context.steps import is_by_user
 from agent.context.tool_selection import as_run
@@ -26,10 +26,6 @@ COMMAND, ERROR, SAID = 80, 120, 80
 LONGEST_PATH = 1000
 STUB = 28
 """Tokens that the line of a masked output usually takes without the names in it."""
-NAMED = 0.12
-"""The share of a long output that the names in its line take."""
-LEAST_NAMED, MOST_NAMED = 40, 4_500
-"""Bytes of names: a line has none where its share would be less."""
 SHORT_NOTE = 400
 """Characters of a note up to which it stays when its message is retold."""
 LEAST_MASKED = 4 * STUB
@@ -57,10 +53,19 @@ class Numbered:
     call: ToolCall
     output: ToolOutput
     number: int
+    told: ToldNames | None = field(default=None, compare=False, repr=False)
+    """What the lines of all outputs of its view tell, and below its place among them; without them its line takes no
+    note of others."""
+    place: int = field(default=0, compare=False, repr=False)
 
     @property
     def ref(self) -> str:
         return f"r{self.number}"
+
+    @property
+    def names(self) -> str:
+        """What its line tells of names that stand in it."""
+        return LineNames().of_next(self.output) if self.told is None else self.told.at(self.place)
 
 
 @derived_once
@@ -78,6 +83,8 @@ def outputs_so_far(conversation: Conversation) -> int:
 
 def _numbered(messages: tuple[Message, ...], number: int) -> Iterator[Numbered]:
     calls: Mapping[str, ToolCall] = {}
+    outputs = list[ToolOutput]()
+    told = ToldNames(outputs)
     for message in messages:
         if isinstance(message, Assistant):
             calls = {call.id: call for call in message.calls}
@@ -85,7 +92,8 @@ def _numbered(messages: tuple[Message, ...], number: int) -> Iterator[Numbered]:
         for output in message.outputs:
             number += 1
             call = calls.get(output.call_id, ToolCall(output.call_id, "tool", {}))
-            yield Numbered(as_run(call, output), output, number)
+            outputs.append(output)
+            yield Numbered(as_run(call, output), output, number, told, len(outputs) - 1)
 
 
 @derived_once
@@ -211,18 +219,7 @@ def is_worth_a_line(output: ToolOutput) -> bool:
 
 def masked_line(found: Numbered) -> str:
     """What the model is shown of an output that is masked: what the call did, and names that stand in a long one."""
-    return condensed(found) + _names_in(found.output)
-
-
-@derived_once
-def _names_in(output: ToolOutput) -> str:
-    most = min(int(NAMED * len(output.text)), MOST_NAMED)
-    return name_index(output.text, "", most, "names in it") if most >= LEAST_NAMED else ""
-
-
-def line_size(output: ToolOutput) -> int:
-    """About what the line takes of an output."""
-    return STUB + estimate_text(_names_in(output))
+    return condensed(found) + found.names
 
 
 def condensed(found: Numbered) -> str:

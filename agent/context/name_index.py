@@ -5,7 +5,9 @@ On recorded sessions a line of names in each preview halves how often the rest i
 (`bench.context.recorded`), for less than half of a per cent of the cost.
 """
 
+import sys
 from collections import Counter
+from collections.abc import Iterator
 
 from tools.lazy import regex
 
@@ -35,21 +37,39 @@ def index_size(size: int) -> int:
 def name_index(text: str, shown: str, most: int = LEAST, heading: str = LEFT_OUT) -> str:
     """A line of the first names of a text that do not stand in what is shown of it, in so many bytes; empty where there
     are none."""
-    found, room = dict[str, None](), most
+    found, room = list[str](), most
     alike = Counter[str]()
-    for match in _WORD.finditer(text):
+    for name in _names(text, alike, shown):
+        room -= len(name) + 1
+        if room < 0:
+            break
+        found.append(name)
+    are_more = " …" if room < 0 or _is_any_left_out(alike) else ""
+    return f"\n{heading}: {' '.join(found)}{are_more}" if found else ""
+
+
+def names_in_order(text: str) -> tuple[tuple[str, ...], bool]:
+    """The names of a text as an index has them, of its first `INDEXED` characters, and whether there are more that
+    differ from these in numbers only."""
+    alike = Counter[str]()
+    return tuple(_names(text, alike, "", INDEXED)), _is_any_left_out(alike)
+
+
+def _names(text: str, alike: Counter[str], shown: str, end: int = sys.maxsize) -> Iterator[str]:
+    """Each name once that does not stand in what is shown, and of those that are `alike`, which are counted, a few."""
+    found = set[str]()
+    for match in _WORD.finditer(text, 0, end):
         name = match[0]
         if not _LEAST <= len(name) <= _LONGEST or name in found or not _is_name(name) or name in shown:
             continue
         alike[shape := _DIGITS.sub("0", name)] += 1
-        if alike[shape] > _MOST_ALIKE:
-            continue
-        room -= len(name) + 1
-        if room < 0:
-            break
-        found[name] = None
-    are_more = " …" if room < 0 or any(count > _MOST_ALIKE for count in alike.values()) else ""
-    return f"\n{heading}: {' '.join(found)}{are_more}" if found else ""
+        if alike[shape] <= _MOST_ALIKE:
+            found.add(name)
+            yield name
+
+
+def _is_any_left_out(alike: Counter[str]) -> bool:
+    return any(count > _MOST_ALIKE for count in alike.values())
 
 
 def names_of(text: str) -> frozenset[str]:

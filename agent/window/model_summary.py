@@ -10,6 +10,7 @@ from agent.channel import Interrupt
 from agent.context.compaction import LEAST_SUMMARY, CompactionPlan, Floor
 from agent.context.estimate import estimate_text
 from agent.context.settings import CompactionSettings
+from agent.context.steps import unseen_from
 from agent.context.strategies import Room
 from agent.context.summary import Draft, RefusedSummary, SummaryReading, instruction, read_reply, without_open_calls
 from agent.context.summary_cost import SummaryJob
@@ -108,14 +109,20 @@ def _with_instruction(
     asked = instruction(
         work.settings.wishes, focus, retain_tokens=caps.retain, summary_tokens=caps.summary, outputs=outputs
     )
-    open_ended = replace(conversation, messages=without_open_calls(conversation.messages))
-    with_instruction = open_ended.plus(User((Text(asked),)))
+    with_instruction = _as_seen(conversation).plus(User((Text(asked),)))
     return work.request(with_instruction) if work.room.holds(with_instruction) else None
+
+
+def _as_seen(conversation: Conversation) -> Conversation:
+    """The conversation up to what the model has not seen yet. That is in nobody's cache, and stays in view whatever a
+    summary says."""
+    seen = conversation.messages[: unseen_from(conversation.messages) + 1]
+    return replace(conversation, messages=without_open_calls(seen))
 
 
 def job_of(conversation: Conversation, plan: CompactionPlan, work: CompactionContext, *, cached: bool) -> SummaryJob:
     """What the summary takes, in tokens as the provider counts them."""
-    context = work.size(conversation)
+    context = work.size(_as_seen(conversation))
     text = round(sum(map(estimate_text, transcript(plan))) * work.room.scale)
     return SummaryJob(
         context, text, is_cached=cached and not work.is_cold and context <= work.room.effective + work.room.buffer

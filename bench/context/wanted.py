@@ -3,10 +3,11 @@
 python -m bench.context.wanted FOLDER [--joined] [--least 345]
 
 An output is needed by a later reply that uses something distinctive (see `bench.context.regrets`) which stands in it
-and in no later output, and which nobody has said before: not the user, not the model in what it said or called, since
-that stays in view when an output is masked. Its age is the number of replies since it came in: 0 at the very next one.
-The share at an age is that of the outputs needed then or later, among those after which the session went on for as
-long. An output is *stale* when a later call has named the same file, or has repeated the call, where it names none.
+and in no later output, which nobody has said before (not the user, not the model in what it said or called, since that
+stays in view when an output is masked), and which no line tells that would stand for an output. Its age is the number
+of replies since it came in: 0 at the very next one. The share at an age is that of the outputs needed then or later,
+among those after which the session went on for as long. An output is *stale* when a later call has named the same file,
+or has repeated the call, where it names none.
 The curve `level · e^(−age / fades)` is the likeliest one at these shares from the age of 3 on.
 """
 
@@ -21,6 +22,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Literal, TypeAlias, get_args
 
+from agent.context.line_names import LineNames
 from agent.context.mask import paths_of
 from agent.context.named_outputs import NamedOutputs
 from agent.context.wanted_again import OutputContent, content_of
@@ -84,12 +86,13 @@ def pasts_of(recording: Recording) -> list[Past]:
     """By what is distinctive: the newest output in which it stands, and at which step that came in."""
     about: dict[str, list[tuple[int, int]]] = {}
     said: set[str] = set()
-    named = NamedOutputs()
+    told: set[str] = set()
+    named, lines = NamedOutputs(), LineNames()
     for at, step in enumerate(recording.steps):
         for text in step.said:
             said |= names_in(text)
         used = used_in(step.text, step.calls)
-        for number, came in {holder[found] for found in used - said if found in holder}:
+        for number, came in {holder[found] for found in used - said - told if found in holder}:
             pasts[number].needed_at.append(at - came)
         said |= used
         _note_named(step, at + 1, named)
@@ -108,7 +111,9 @@ def pasts_of(recording: Recording) -> list[Past]:
                 about.setdefault(subject, []).append((number, at + 1))
             for found in held_by(call.output):
                 holder[found] = (number, at + 1)
-            named.add(str(number), ToolOutput(call.id, call.output))
+            output = ToolOutput(call.id, call.output)
+            named.add(str(number), output)
+            told.update(lines.of_next(output).split())
     return pasts
 
 

@@ -39,6 +39,14 @@ def test_an_output_is_needed_when_what_only_it_holds_is_used() -> None:
     ]
 
 
+def test_what_the_line_of_any_output_tells_is_not_needed() -> None:
+    text = f"{'word ' * 100}in alpha_one and beta_two"
+    found = pasts_of(recording(step("", read("1", "a", text)), step("", read("2", "b", "beta_two")), step("beta_two")))
+    assert [past.needed_at for past in found] == [[], []]
+    found = pasts_of(recording(step("", read("1", "a", text[-30:])), step("alpha_one")))
+    assert [past.needed_at for past in found] == [[0]]
+
+
 def test_the_newest_output_that_holds_it_is_the_one_that_is_needed() -> None:
     steps = step("", read("1", "a", "alpha_one")), step("", read("2", "b", "alpha_one")), step("alpha_one")
     assert [past.needed_at for past in pasts_of(recording(*steps))] == [[], [0]]
@@ -76,11 +84,12 @@ def test_the_likeliest_curve_is_the_one_that_the_shares_were_made_with() -> None
 def test_the_command_prints_a_row_for_each_kind_and_state(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    line = "what a later call says again"
     rows = [
         {"t": "assistant", "calls": [{"id": "1", "name": "Read", "args": {"file_path": "a"}}]},
-        {"t": "output", "id": "1", "text": "alpha_one " * 100},
+        {"t": "output", "id": "1", "text": f"{'word ' * 200}\n{line}"},
         *({"t": turn, "text": text} for _ in range(4) for turn, text in (("assistant", "hm"), ("user", "so?"))),
-        {"t": "assistant", "text": "alpha_one"},
+        {"t": "assistant", "calls": [{"id": "2", "name": "Bash", "args": {"command": line}}]},
     ]
     (tmp_path / "one.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     monkeypatch.setattr("sys.argv", ["wanted", str(tmp_path)])

@@ -60,11 +60,9 @@ async def test_the_request_for_a_summary_begins_with_the_last_request(home: Home
     asked = next(n for n, request in enumerate(provider.requests) if ASKED in said_last(request))
     before, summary, after = provider.requests[asked - 1 : asked + 2]
     assert (summary.system, summary.tools) == (before.system, before.tools)
-    assert summary.messages[: len(before.messages)] == before.messages
-    last = summary.messages[-1]
-    assert isinstance(last, User)
-    assert len(last.outputs) == 1
-    assert ASKED in last.text
+    sent, asking = ([part for message in one.messages for part in message.parts] for one in (before, summary))
+    assert asking[:-1] == sent, "what the model has not seen yet stays, and is not read for a summary"
+    assert [part.text for part in asking[-1:] if isinstance(part, Text) and ASKED in part.text]
     assert events[-1] == TurnFinished("answered", "fine")
     assert session.history.summary.retain == "id 7"
     assert session.history.summary.request == User((Text("never touch x.py"),))
