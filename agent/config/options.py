@@ -168,7 +168,7 @@ OPTIONS: tuple[Option, ...] = (
     Option("agent.compact_trigger", 0.95, share, "share of the usable window at which older messages are summarised"),
     Option("agent.threshold_ratio", None, optional_share, "the same as a share of the whole window"),
     Option("agent.hard_block", 0.98, share, "share of the usable window above which no request is sent"),
-    Option("agent.background_at", 0.80, share, "share of the usable window from which summaries are made while idle"),
+    Option("agent.background_at", 0.65, share, "share of the usable window from which summaries are made while idle"),
     Option("agent.background_messages", 400, count, "messages from which summaries are made while idle"),
     Option("agent.context_note_at", 0.80, share, "share of the usable window from which the model is told of it"),
     Option(

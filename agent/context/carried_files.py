@@ -20,10 +20,10 @@ from agent.messages import Conversation, Kept, Text
 
 MOST, OLDEST = 5, 20
 """How many files, and the requests since the oldest of them was read."""
-_WORTH = 0.43
+_WORTH = 0.26
 """What it would cost to miss a file for each token that it takes, in tokens written to the cache, above which it stays:
-what it takes is written once more and read for some twenty requests, and missing something costs five times as much as
-reading it again."""
+what it takes is written once more and read for some twenty requests, and missing something counts ten times what
+reading it again costs."""
 _RECALL, _FETCHED = 2_440, 2_500
 """What reading it again costs whatever its size, and the most of it that is read then, likewise."""
 

@@ -22,7 +22,7 @@ class Caps:
     """Newest messages whose outputs masking leaves whole while there is another way, however large they are."""
     carried: int = 6_000
     """Files that are as they were read and stay over a summary."""
-    names: int = 1_500
+    names: int = 2_500
     """Names in outputs that leave with a summary."""
     turns: int = 1
     """Newest turns that the tail may hold, as far as they fit."""
@@ -39,8 +39,9 @@ class RewritePatience:
 
     mask: float = 1.5
     compact: float = 6.0
-    wanted: float = 1.0
-    """How many times what it would cost to bring an output back, by how likely that is, keeping it must have cost."""
+    wanted: float = 3.5
+    """How many times what it would cost to bring an output back, by how likely that is, keeping it must have cost: to
+    miss something is worse than its price, and not always noticed."""
 
     @property
     def careful(self) -> "RewritePatience":
@@ -58,7 +59,7 @@ class CompactionSettings:
     """`final`: a full window ends the turn with a report instead of a compaction."""
     policy: RewritePolicy = "rent"
     patience: RewritePatience = RewritePatience()
-    background_at: float = 0.80
+    background_at: float = 0.65
     """Share of the usable window from which a summary is made between two turns, where it will pay."""
     background_messages: int = 400
     """The same by the number of messages."""

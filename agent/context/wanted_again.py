@@ -1,9 +1,11 @@
-"""How likely an old output is wanted again, and when it may leave the view all the same. Pure.
+"""How likely an old output is wanted again for more than its line tells, and when it may leave the view all the same.
+Pure.
 
 The curves are the likeliest ones for what 31 recorded sessions needed again of outputs that a line would be shorter
-than, by kind, size, what happened to the file since, and for how many requests the output has been idle: since it came
-in, or since something was last named that hardly another output holds (`python -m bench.context.wanted FOLDER`).
-A session whose model brings more back of some kind than those did goes by higher ones.
+than, beyond the names that such lines tell, by kind, size, what happened to the file since, and for how many requests
+the output has been idle: since it came in, or since something was last named that hardly another output holds
+(`python -m bench.context.wanted FOLDER`). A session whose model brings more back of some kind than those did goes by
+higher ones.
 """
 
 import math
@@ -34,21 +36,21 @@ class Curve:
 
 
 CURVES: dict[OutputContent, Curve] = {
-    "view": Curve(0.14, 14),
-    "search": Curve(0.265, 19),
-    "report": Curve(0.38, 20),
+    "view": Curve(0.035, 8),
+    "search": Curve(0.105, 16),
+    "report": Curve(0.065, 8),
     "change": Curve(0.0, 1),
-    "program": Curve(0.06, 21),
-    "other": Curve(0.08, 5),
+    "program": Curve(0.025, 5),
+    "other": Curve(0.105, 1),
 }
 FILES: tuple[tuple[int, Curve], ...] = (
-    (600, Curve(0.475, 13)),
-    (2_400, Curve(0.535, 31)),
-    (6_000, Curve(0.765, 26)),
-    (1 << 62, Curve(0.785, 64)),
+    (600, Curve(0.3, 13)),
+    (2_400, Curve(0.32, 22)),
+    (6_000, Curve(0.51, 17)),
+    (1 << 62, Curve(0.6, 27)),
 )
 """Those of files that are as they were read, by the tokens up to which each holds."""
-STALE = Curve(0.205, 16)
+STALE = Curve(0.13, 12)
 """That of files which were changed or read again since."""
 
 RECENT = 3

@@ -339,7 +339,7 @@ def test_a_folder_or_a_window_that_cannot_be_used_is_told(
 
 
 async def test_a_session_that_learns_keeps_what_is_like_what_was_regretted(tmp_path: Path) -> None:
-    built = "".join(f"building part {number}\n" for number in range(34))
+    built = "".join(f"building part {number}\n" for number in range(20))
     many = [f"a{number}" for number in range(24)]
     small = [row for id in "789" for row in (replied("", called(id)), gave(id, "ok"))]
     rows = (

@@ -141,7 +141,7 @@ def test_what_is_masked_is_counted_with_what_it_changes_and_what_is_fetched_agai
 
 
 def test_an_output_is_due_once_it_has_cost_more_than_it_would_cost_to_miss_it() -> None:
-    patience = replace(PATIENCE, wanted=5.0)
+    patience = replace(PATIENCE, wanted=30.0)
 
     def due(later: int, *, is_cold: bool = False) -> bool:
         conversation = steps(10_000, *(90,) * later)
@@ -151,7 +151,7 @@ def test_an_output_is_due_once_it_has_cost_more_than_it_would_cost_to_miss_it() 
     price = 0.1 * 60_000 + 1.25 * 2_500 + 5 * 90
 
     def spent(age: int) -> float:
-        return item.freed * 0.1 * age / (5 * price * chance("program", item.tokens, age, is_stale=False))
+        return item.freed * 0.1 * age / (30 * price * chance("program", item.tokens, age, is_stale=False))
 
     first = next(age for age in range(3, 60) if spent(age) >= 1)
     assert 3 < first < 10
