@@ -1,9 +1,9 @@
 """The names that the line of a masked output tells: each is told by the line of the first output in which it stands,
 and so once in a view. Pure.
 
-Of what recorded sessions needed again of outputs that a line stood for, three quarters were single names. Lines repeat
-each other where they do not take note of that: the same files stand in what was searched, listed and read. What a line
-tells depends on the outputs before it in the view alone, so it stays as it is from request to request.
+Half of what recorded sessions needed again of their outputs were names that lines have room for. Lines would repeat
+each other otherwise: the same files stand in what was searched, listed and read. What a line tells depends on the
+outputs before it in the view alone, so it stays as it is from request to request.
 """
 
 from collections.abc import Sequence
