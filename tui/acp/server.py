@@ -122,10 +122,11 @@ class AcpServer(Agent):
         **_: object,
     ) -> InitializeResponse:
         self._can = client_capabilities or ClientCapabilities()
+        login = AuthMethodAgent(id=KEY, name="Key of a provider", description=HOW_TO_LOG_IN)
         return InitializeResponse(
             protocol_version=PROTOCOL_VERSION,
             agent_info=Implementation(name="ebbtide", title="Ebbtide", version=VERSION),
-            auth_methods=[AuthMethodAgent(id=KEY, name="Key of a provider", description=HOW_TO_LOG_IN)],
+            auth_methods=[] if await self._has_key() else [login],
             agent_capabilities=AgentCapabilities(
                 load_session=True,
                 prompt_capabilities=PromptCapabilities(image=True, audio=False, embedded_context=True),
@@ -146,12 +147,24 @@ class AcpServer(Agent):
         """There is nothing to log in to: it is looked whether a model can be asked now."""
         if method_id != KEY:
             raise UsageError(f"there is no method `{method_id}`; there is `{KEY}`")
+        await self._check_key()
+        return AuthenticateResponse()
+
+    async def _has_key(self) -> bool:
+        """Whether there is nothing to log in for; programs may begin no session where there is a way to."""
+        try:
+            await self._check_key()
+        except AgentError:
+            return False
+        return True
+
+    async def _check_key(self) -> None:
+        """Raises `AgentError`."""
         sessions, _notices = self._open_folder(os.getcwd(), lambda config: config)
         try:
             sessions.check_key()
         finally:
             await sessions.close()
-        return AuthenticateResponse()
 
     @_told
     async def new_session(
