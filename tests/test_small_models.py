@@ -109,6 +109,13 @@ def test_a_command_that_it_shows_is_run_once(user: User) -> None:
     assert (asked.answer, len(asked.bodies)) == (shown, 2)
 
 
+def test_a_command_that_stands_in_a_file_is_not_run(user: User) -> None:
+    shown = "The README says:\n\n```bash\ntouch  made; echo done\n```"
+    files = {"README.md": "Set up:\n\n    touch made; echo done\n"}
+    asked = Asked(user, "Fix what README.md says.", files, *[shown] * 3)
+    assert (asked.answer, (user.project / "made").exists()) == (shown, False)
+
+
 def test_the_first_call_between_words_is_made(user: User) -> None:
     shown = (
         "You need to set `replace_all`. Here's how:\n\n"

@@ -12,7 +12,7 @@ from tools.lazy import regex
 MOST_ASKED = 2
 _BEGIN = "[So far nothing was changed"
 _SHOWN = ": what you show is no call"
-_WISHED = " This is to be done now: {}\nAnswer with the call alone, or say in one sentence why it cannot be done.]"
+_WISHED = "This is to be done now: {}\nAnswer with the call alone, or say in one sentence why it cannot be done.]"
 LONGEST = 2_000
 """Characters of the files, and of the user's words, that are said once more."""
 
@@ -53,7 +53,7 @@ def _told(said: User, *, is_shown: bool) -> str:
     texts = [f"`{file.name}` still holds:\n{file.text[file.heading :].rstrip()}" for file in files]
     shown = "\n\n".join(texts) if sum(map(len, texts)) <= LONGEST else ""
     held = f". {shown}\n\n" if shown else ". "
-    return f"{_BEGIN}{_SHOWN if is_shown else ''}{held}{_WISHED.format(said.text[:LONGEST].strip()).lstrip()}"
+    return f"{_BEGIN}{_SHOWN if is_shown else ''}{held}{_WISHED.format(said.text[:LONGEST].strip())}"
 
 
 def wants_change(text: str) -> bool:

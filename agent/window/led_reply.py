@@ -10,7 +10,7 @@ from agent.calls.shown_files import LONGEST, file_shown
 from agent.context.fenced import pieces_in
 from agent.context.named_files import names_of_files
 from agent.context.undone_work import changes_of, said_in_turn, wants_change
-from agent.messages import Assistant, Conversation, Note, ToolCall, User
+from agent.messages import Assistant, Conversation, Note, ToolCall, ToolOutput, User
 from agent.window.env import Env
 from tools.base import ToolError, Workspace
 from tools.files.bounded import beginning_of
@@ -40,7 +40,7 @@ def with_shown_work(found: Assistant, said: Assistant, conversation: Conversatio
     if found.calls or len(pieces) != 1 or not pieces[0].is_command or any(changes_of(conversation)):
         return found
     lines = [line.removeprefix("$ ") for line in pieces[0].text.strip().splitlines()]
-    if not 0 < len(lines) <= MOST_LINES or "bash" not in env.call_runner.tools:
+    if not 0 < len(lines) <= MOST_LINES or "bash" not in env.call_runner.tools or _is_quoted(lines, conversation):
         return found
     return _with_call(said, ToolCall("call_text_1", "bash", {"command": "\n".join(lines)}))
 
@@ -59,6 +59,19 @@ def with_files_kept(reply: Assistant, conversation: Conversation, env: Env) -> A
         for part in reply.parts
     ]
     return replace(reply, parts=tuple(parts))
+
+
+def _is_quoted(lines: Sequence[str], conversation: Conversation) -> bool:
+    """Whether a command stands in something that the model was shown, other than the user's own words: then it may be
+    told of, and nobody who wrote it there has anything run by that."""
+    shown = " ".join(
+        " ".join(part.text.split())
+        for message in conversation.messages
+        if isinstance(message, User)
+        for part in message.parts
+        if isinstance(part, Note | ToolOutput)
+    )
+    return any(" ".join(line.split()) in shown for line in lines)
 
 
 def _with_call(said: Assistant, call: ToolCall) -> Assistant:
