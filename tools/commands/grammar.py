@@ -17,7 +17,7 @@ LONGEST = 10_000
 MOST_NODES = 500
 """Pieces of a line, beyond which nobody reads on: a millisecond is over. In a long line they are fewer."""
 _MOST_HEREDOCS = 8
-_LONG, _MOST_WORDS, _MOST_NODES_IN_LONG = 2_000, 40, 240
+_LONG, _MOST_WORDS, _MOST_NODES_IN_LONG = 2_000, 40, 200
 """Of a line longer than this nothing is proved where it holds more words: to look at what each names takes long."""
 DEEPEST = 20
 """Substitutions inside substitutions, beyond which nobody reads on."""
