@@ -106,10 +106,10 @@ class Session:
         """What its commands and tools may reach."""
         return SessionBoundary(self._env.call_runner.approval, self._env.call_runner.workspace)
 
-    async def change_mode(self, mode: Mode) -> None:
+    async def change_mode(self, mode: Mode) -> int:
         """What runs without a question from now on, also in a turn that runs. The model is told with what is sent
-        next."""
-        await self._env.call_runner.approval.change_mode(mode)
+        next. How many open questions that has answered."""
+        return await self._env.call_runner.approval.change_mode(mode)
 
     @property
     def agents(self) -> Agents | None:

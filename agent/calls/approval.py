@@ -101,12 +101,13 @@ class Approval:
     _open: dict[str, tuple[PermissionRequest, asyncio.Event]] = field(default_factory=dict)
     """The calls that are asked about, and what tells that a rule covers one by now."""
 
-    async def change_mode(self, mode: Mode) -> None:
+    async def change_mode(self, mode: Mode) -> int:
         """What runs without a question from now on, also in a turn that runs. The model is told with what is sent
-        next. Raises `StoreFailed`."""
+        next. How many calls that were asked about the mode lets run: they do. Raises `StoreFailed`."""
         self._was_auto = self._was_auto or self.policy.mode == "auto"
         self.policy = replace(self.policy, mode=mode)
         await self.note_mode(mode)
+        return self._let_run()
 
     @property
     def modes_after_plan(self) -> tuple[Mode, ...]:
@@ -129,14 +130,24 @@ class Approval:
     def keep(self, rule: str) -> None:
         """Allows what the rule says from now on, the calls that wait for an answer and are covered by it among them."""
         self.policy = replace(self.policy, allow=(*self.policy.allow, parse_rule(rule)))
+        self._let_run()
+
+    def _let_run(self) -> int:
+        """Answers the questions that are none any more. How many these are."""
+        answered = 0
         for asked, is_covered in self._open.values():
-            if decide(asked, self.policy).verdict == "allow":
+            policy = self.policy
+            if asked.effect == "run" and policy.mode == "auto" and not policy.unheld:
+                policy = replace(policy, unheld=self.why_unheld())  # it is said with the next command
+            if not is_covered.is_set() and decide(asked, policy).verdict == "allow":
                 is_covered.set()
+                answered += 1
+        return answered
 
     async def answer_to(
         self, question: PermissionAsked, asked: PermissionRequest | None, emit: Callable[[Event], None]
     ) -> Decision:
-        """What the user says, or what a rule says that was kept for another question meanwhile. `asked`: None where no
+        """What the user says, or what a rule or a mode says that came meanwhile. `asked`: None where no
         rule answers the question."""
         assert self.ask is not None
         is_covered = asyncio.Event()
@@ -243,7 +254,7 @@ async def approve(call: ToolCall, context: ApprovalContext) -> Permit:
         question = await _question(reviewed, is_edited, count, context)
         by_hook = context.word.verdict == "ask"
         if not is_edited and not by_hook and decide(reviewed.asked, context.approval.policy).verdict == "allow":
-            # a rule was kept for another question meanwhile
+            # a rule was kept for another question meanwhile, or the mode was changed
             return Permit(reviewed.call, reviewed.tool, reviewed.as_it_runs)
         if context.is_noted:
             await context.approval.note_asked(reviewed.call.id, reviewed.call.arguments if is_edited else None)

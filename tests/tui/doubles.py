@@ -279,8 +279,9 @@ class FakeSession(Session):
         if question in self._waiting:
             self._waiting[question].set()
 
-    async def change_mode(self, mode: Mode) -> None:
+    async def change_mode(self, mode: Mode) -> int:
         self.mode = mode
+        return 0
 
     def listen(self, hear: Callable[[Event], None]) -> None:
         """Nothing happens between two turns."""

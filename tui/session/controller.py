@@ -314,12 +314,13 @@ class SessionController:
         if mode is None:
             self.notice(f"there is no mode `{name}`; the modes are {', '.join(f'`{mode}`' for mode in MODES)}")
             return ""
+        answered = 0
         try:
-            await self.session.change_mode(mode)
+            answered = await self.session.change_mode(mode)
         except AgentError as error:
             self.notice(str(error))  # a turn may run, and goes on
         self._show(replace(self.view, mode=mode))
-        return f"{mode}: {MEANINGS[mode]}"
+        return f"{mode}: {MEANINGS[mode]}" + (", so what was asked is done" if answered else "")
 
     @property
     def name(self) -> str:

@@ -21,6 +21,7 @@ from agent.calls.output_view import Ingest
 from agent.calls.policy import IN_PLAN, Policy, parse_rule
 from agent.calls.project_rules import KeptRules, ProjectRules
 from agent.channel import Interrupt
+from agent.config.options import Mode
 from agent.context.estimate import estimate_message
 from agent.context.preflight import ToolBudget
 from agent.events.session import (
@@ -264,6 +265,43 @@ async def test_an_interrupted_question_leaves_nothing_open(root: Path) -> None:
     (output,) = await run(bash("ls"))
     assert output.status == "cancelled"
     run.approval.keep("bash(ls)")  # nobody waits for it any more
+
+
+class Waiting(Run):
+    """Calls that are asked about until somebody else answers."""
+
+    def __init__(self, root: Path) -> None:
+        super().__init__(root, lambda question: Decision("deny"))
+        self.waits = asyncio.Event()
+
+    async def _ask(self, question: PermissionAsked) -> Decision:
+        self.asked.append(question)
+        self.waits.set()
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    async def changes_to(self, mode: Mode) -> int:
+        await self.waits.wait()
+        return await self.approval.change_mode(mode)
+
+
+async def test_a_mode_answers_the_questions_that_it_would_not_have_asked(root: Path) -> None:
+    run = Waiting(root)
+    writing = asyncio.ensure_future(run(ToolCall("c1", "write", {"path": "a", "content": "x"})))
+    assert [await run.changes_to("ask"), await run.changes_to("accept-edits")] == [0, 1]
+    (output,) = await writing
+    assert (output.status, (root / "a").read_text()) == ("done", "x")
+    assert PermissionAnswered(run.asked[0].id, "allow") in run.events
+
+
+async def test_a_mode_leaves_open_what_it_asks_about(root: Path) -> None:
+    run = Waiting(root)
+    run.approval.why_unheld = lambda: "there is no sandbox"
+    running = asyncio.ensure_future(run(bash("touch a")))
+    assert [await run.changes_to(mode) for mode in ("accept-edits", "plan", "auto")] == [0, 0, 0]
+    run.approval.keep("bash(touch)")
+    (output,) = await running
+    assert (output.status, (root / "a").exists()) == ("done", True)
 
 
 def test_long_values_are_told_by_what_changed_in_them() -> None:
