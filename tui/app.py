@@ -36,6 +36,7 @@ if TYPE_CHECKING:  # types only: what a session and its commands are made of is 
     from tui.screen_context import ScreenContext
     from tui.session.controller import SessionController
     from tui.terminal.colour_query import GroundTold
+    from tui.terminal.size_query import SizeContradicted
 
 
 class EbbApp(CaretApp, App[str]):
@@ -165,6 +166,11 @@ class EbbApp(CaretApp, App[str]):
     def is_working(self) -> bool:
         """Something runs, or what it led to is not drawn yet."""
         return self.jobs.is_busy or self.context.showing.is_behind
+
+    def on_size_contradicted(self, message: "SizeContradicted") -> None:
+        self.jobs.greeter.told = message.told
+        if self.jobs.is_open:
+            self.controller.notice(message.told)
 
     def on_ground_told(self, message: "GroundTold") -> None:
         self.looks.told(message.ground)

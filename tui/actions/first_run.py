@@ -11,6 +11,7 @@ from agent.providers.keys import KeyStore, checked_key, origin_of, with_kept_key
 from agent.providers.setup import FIRST_CHOICE, address_of
 from tui.actions.command_context import CommandContext
 from tui.actions.sessions import pick_model
+from tui.session.greeter import from_home
 from tui.text.sanitise import visible_line
 from tui.view.first_run import CHOOSE, DEMO, SERVED, USE, WITH_KEY, first_panel
 
@@ -28,7 +29,7 @@ async def first_model(context: FirstRunContext) -> str | None:
     local = await asyncio.to_thread(local_servers, address(settings.environment))
     handed = KeyHandedOver(settings)
     found = keys_found(settings.environment)
-    panel = first_panel(found, local, visible_line(str(settings.file)), handed.take)
+    panel = first_panel(found, local, visible_line(from_home(settings.file)), handed.take)
     while True:
         taken, model = await context.show(panel), ""
         if taken is None:
@@ -83,7 +84,8 @@ class KeyHandedOver:
                 raise
             except AgentError as error:
                 self._untried = (provider, key)
-                raise AgentError(f"the key could not be tried: {error}. Enter once more keeps it untried") from error
+                said = str(error).rstrip(".")
+                raise AgentError(f"the key could not be tried: {said}. Enter once more keeps it untried") from error
         origin = origin_of(address_of(provider, settings.config.provider(provider), settings.environment))
         folder = settings.config.folders.config
         await asyncio.to_thread(KeyStore(folder).put, provider, origin, key)

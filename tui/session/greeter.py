@@ -23,6 +23,8 @@ class Greeter:
     def __init__(self, controller: "Callable[[], SessionController]") -> None:
         self._controller = controller
         self.settings: Settings | None = None
+        self.told = ""
+        """What is to be known besides."""
         self._looked_for = ""
         self._sessions: tuple[SessionInfo, ...] = ()
         self._read: tuple[tuple[str, int], ...] = ()
@@ -58,11 +60,11 @@ class Greeter:
         now = time()
         return Greeting(
             model=session.model,
-            folder=_short(session.root),
+            folder=from_home(session.root),
             branch=self._branch,
             mode=session.mode,
             read=self._read,
-            advice=chosen_by_key(session.model, self.settings),
+            advice=(*chosen_by_key(session.model, self.settings), *([self.told] if self.told else [])),
             sessions=() if controller.view.blocks else self._sessions,
             tip=tip_of(int(now) // _DAY, len(self._sessions)),
             now=now,
@@ -79,7 +81,7 @@ class Greeter:
         return f"/resume {info.id}" if info is not None else text
 
 
-def _short(root: Path) -> str:
+def from_home(root: Path) -> str:
     """As shells write it, from the user's home."""
     home = Path.home()
     return str(root) if not root.is_relative_to(home) or root == home else f"~/{root.relative_to(home)}"

@@ -1,4 +1,4 @@
-"""What a terminal answers when it is asked for the colour that it draws on."""
+"""What a terminal answers when it is asked what it is: for the colour that it draws on, for its size."""
 
 import asyncio
 import os
@@ -29,6 +29,8 @@ from tools.lazy import regex
 from tui.prompt.key_arrivals import Arrival, stamp
 from tui.terminal.display import Display
 from tui.terminal.signals import has_terminal, is_told_to_end
+from tui.terminal.size_query import ANSWER, BelievedSize, SizeContradicted, SizeTold, size_of
+from tui.terminal.size_query import QUESTION as SIZE_QUESTION
 from tui.terminal.window import POP_TITLE, PUSH_TITLE
 from tui.text.themes import Ground
 
@@ -40,7 +42,7 @@ _COLOR = regex(r"11;rgba?:([0-9a-fA-F]{1,4})/([0-9a-fA-F]{1,4})/([0-9a-fA-F]{1,4
 _REPLY = regex(
     r"\x1b\]\d+;[^\x07\x1b]*(?:\x07|\x1b\\)"  # colours, what was copied
     r"|\x1b\[[?>=][\d;:]*[cnuRS]"  # device attributes, states, keyboard flags, where the cursor is
-    r"|\x1b\[\d*n|\x1b\[[4689];\d+;\d+t"  # states, sizes
+    rf"|{ANSWER}|\x1b\[\d*n|\x1b\[[4689];\d+;\d+t"  # the last corner, states, sizes
     r"|\x1b[P_^][^\x07\x1b]*\x1b\\"  # versions and capabilities
 )
 """What a terminal answers when it is asked for what it is and can, maybe by the program before us."""
@@ -82,6 +84,11 @@ def ground_of(answer: str) -> Ground | None:
     return "light" if 0.2126 * red**2.2 + 0.7152 * green**2.2 + 0.0722 * blue**2.2 > 0.18 else "dark"
 
 
+def _said_by(answer: str) -> Ground | Size | None:
+    told = _ANSWER.fullmatch(answer)
+    return ground_of(told[1]) if told is not None else size_of(answer)
+
+
 class TerminalAnswers:
     """Takes answers out of what is typed, so that none is ever written into the prompt."""
 
@@ -89,11 +96,11 @@ class TerminalAnswers:
         self._held = ""
         """What may be the beginning of an answer."""
 
-    def taken_from(self, typed: str) -> tuple[tuple[str, ...], tuple[Ground, ...]]:
-        """What was really typed, in pieces between which answers came, and what was said of the ground. The beginning
-        of an answer is kept for its rest."""
+    def taken_from(self, typed: str) -> tuple[tuple[str, ...], tuple[Ground | Size, ...]]:
+        """What was really typed, in pieces between which answers came, and what was said of the ground and of the size.
+        The beginning of an answer is kept for its rest."""
         typed, self._held = self._held + typed, ""
-        told = tuple(ground for answer in _ANSWER.findall(typed) if (ground := ground_of(answer)) is not None)
+        told = tuple(said for answer in _REPLY.findall(typed) if (said := _said_by(answer)) is not None)
         *pieces, last = _REPLY.split(typed)
         begun = _BEGUN.search(last)
         if begun is not None and len(begun.group()) < _LONGEST:
@@ -127,8 +134,8 @@ class _Parser(XTermParser):
         typed, begun, pasted = (self._answers.given_up() + data).partition(BRACKETED_PASTE_START)
         pieces, told = self._answers.taken_from(typed)
         self._held_until = get_time() + constants.ESCAPE_DELAY
-        for ground in told:
-            yield GroundTold(ground)
+        for said in told:
+            yield SizeTold(said) if isinstance(said, Size) else GroundTold(said)
         *before_answers, last = pieces
         for piece in before_answers:
             yield from self._typed(piece)
@@ -256,6 +263,7 @@ class AnsweringDriver(linux_driver.LinuxDriver):
         super().__init__(app, **options)
         terminal: Any = self._file
         self._output: int = terminal.fileno()
+        self._believed = BelievedSize()
         self.display = Display(self.write, lambda: self._app.call_later(self.display.draw))
         self._file = _Lasting(terminal, self.display.rested)  # type: ignore[assignment]  # all of a file that is used of it
 
@@ -270,21 +278,33 @@ class AnsweringDriver(linux_driver.LinuxDriver):
         self.display.begin()
         super().start_application_mode()  # type: ignore[no-untyped-call]  # Textual's
         self.write(PUSH_TITLE)
+        self.ask_size()
         # In the event loop. A signal's own handler may be stopped by the next signal, between asking for the size and
         # telling it: the older size would be told last, and stay.
         asyncio.get_running_loop().add_signal_handler(signal.SIGWINCH, self._tell_size)
 
     def _get_terminal_size(self) -> tuple[int, int]:
-        """The window's own size. `COLUMNS` and `LINES` may name another, which does not follow the window. What no
-        window has is a lie that would only cost memory."""
+        """The window's own size, as itself says it, or else the system. `COLUMNS` and `LINES` may name another, which
+        does not follow the window. What no window has is a lie that would only cost memory."""
+        columns, lines = self._believed.of(self._system_size)
+        return min(columns, _WIDEST), min(lines, _HIGHEST)
+
+    @property
+    def _system_size(self) -> Size:
         columns, lines = 0, 0
         with suppress(OSError):
             columns, lines = os.get_terminal_size(self._output)
         if not (columns and lines):
             columns, lines = super()._get_terminal_size()
-        return min(columns, _WIDEST), min(lines, _HIGHEST)
+        return Size(columns, lines)
+
+    def ask_size(self) -> None:
+        """Asks the terminal itself for its size."""
+        self._believed.asked(self._system_size)
+        self.write(SIZE_QUESTION)
 
     def _tell_size(self) -> None:
+        self._believed.changed()
         self.display.forget()
         if not self._in_band_window_resize:
             size = Size(*self._get_terminal_size())
@@ -327,6 +347,13 @@ class AnsweringDriver(linux_driver.LinuxDriver):
         os.killpg(os.getpgrp(), signal.SIGSTOP)
 
     def process_message(self, message: Message) -> None:
+        if isinstance(message, SizeTold):
+            said = self._system_size
+            if not self._believed.answered(message.size, said):
+                return
+            super().process_message(SizeContradicted(message.size, said))
+            size = Size(*self._get_terminal_size())
+            message = Resize(size, size)
         if isinstance(message, Resize):  # told by the terminal itself
             self.display.forget()
         super().process_message(message)

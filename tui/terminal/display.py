@@ -163,9 +163,11 @@ class DisplayApp(App[Any]):
             self.post_display_hook()
 
     def action_repaint(self) -> None:
-        """Writes all of the screen anew: somebody else has written to the terminal."""
+        """Writes all of the screen anew: somebody else has written to the terminal, or it has another size."""
         if self._shown_on is not None:
             self._shown_on.forget()
+        if (ask_size := getattr(self._driver, "ask_size", None)) is not None:
+            ask_size()
         self.screen.refresh()
 
 

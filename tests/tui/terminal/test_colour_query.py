@@ -21,6 +21,7 @@ from tests.tui.ptys import ready
 from tests.tui.test_pty import SCRIPT
 from tui.app import EbbApp
 from tui.terminal.colour_query import QUESTION, GroundTold, TerminalAnswers, TerminalInput, ground_of
+from tui.terminal.size_query import SizeTold
 
 WHITE, BLACK = "\x1b]11;rgb:ffff/ffff/ffff\x1b\\", "\x1b]11;rgb:0000/0000/0000\x07"
 
@@ -154,7 +155,9 @@ def test_however_an_answer_is_cut_nothing_of_it_is_typed_and_no_key_is_lost(sent
         hearing.wait()
         apart = {PASTE: f"\0{PASTE}\0", **dict.fromkeys((*REPLIES, WHITE, BLACK), "\0")}
         segments = "".join(apart.get(each, each) for each in sent).replace("\x1b\r", "\x1b[13;3u").split("\0")
-        assert [told(each) for each in heard if not isinstance(each, GroundTold)] == told_by_textual(segments)
+        assert [told(each) for each in heard if not isinstance(each, GroundTold | SizeTold)] == told_by_textual(
+            segments
+        )
     grounds = [each.ground for each in heard if isinstance(each, GroundTold)]
     assert grounds == [{WHITE: "light", BLACK: "dark"}[each] for each in sent if each in (WHITE, BLACK)]
 
