@@ -8,6 +8,7 @@ from rich.style import Style
 from textual.color import Color
 from textual.selection import SELECT_ALL
 from textual.strip import Strip
+from textual.widgets.text_area import Selection
 
 from agent.config.options import THEMES, ThemeName
 from agent.events.session import Event, Noticed, TurnFailed
@@ -15,8 +16,12 @@ from tests.conftest import NIGHTLY
 from tests.tui.doubles import FakeSession
 from tests.tui.every_screen import SCREENS, closed, opened, stocked
 from tests.tui.piloting import Driven, terminal
+from tests.tui.test_pictures_side import app_in
 from tests.tui.test_snapshots import QUESTION, REST, TURN
 from tui.text.contrast import LEAST, contrast
+from tui.widgets.completions import Completions
+from tui.widgets.question_panel import QuestionPanel
+from tui.widgets.side import SidePanel
 
 MIXED: list[ThemeName] = [name for name in THEMES if name not in ("auto", "ansi")]
 USUAL = ("help", "context", "settings", "permission of a diff", "plan", "diff")
@@ -59,7 +64,7 @@ async def worn(t: Driven, name: ThemeName) -> float:
     """Wears a theme, and gives the contrast that its words need."""
     t.app.looks.wear(name)
     await t.pilot.pause()
-    await t.rests()
+    await t.until(lambda: not t.app.context.showing.is_behind)
     return 7.0 if name == "high-contrast" else LEAST
 
 
@@ -85,6 +90,29 @@ async def test_a_conversation_can_be_read_in_every_theme() -> None:
         t.transcript.focus()
         await t.press("up")
         t.app.screen.selections = {t.transcript: SELECT_ALL}
+        assert await measured(t) == {}
+
+
+async def test_what_stands_beside_and_above_the_prompt_can_be_read_in_every_theme(tmp_path: Path) -> None:
+    (tmp_path / "src").mkdir()
+    app = app_in(tmp_path, "dark")
+    async with app.run_test(size=(160, 44)) as pilot:
+        t = Driven(app, pilot)
+        await t.shows("kept now")
+        await t.rests()
+        assert t.app.screen.query_one(SidePanel).lines
+        assert await measured(t) == {}
+        await t.press(*"/co", until=lambda: t.app.screen.query_one(Completions).chosen is not None)
+        assert await measured(t) == {}
+        await t.press("ctrl+a", "escape", "escape")
+        t.prompt.load_text("what was written, `code` and @src")
+        t.prompt.selection = Selection((0, 2), (0, 12))
+        assert await measured(t) == {}
+
+
+async def test_a_question_about_a_change_can_be_read_in_every_theme() -> None:
+    async with terminal(FakeSession([TURN]), size=(120, 40), first_message="the tests fail") as t:
+        await t.asks(QuestionPanel)
         assert await measured(t) == {}
 
 

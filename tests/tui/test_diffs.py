@@ -11,7 +11,16 @@ from tests.tui.inked import PALETTE
 from tools.files.change import diff_lines
 from tui.render.diff_lines import Drawn, SegmentLine, cut_at_blanks, shown, with_blanks
 from tui.render.diff_pairing import Marks, marks_of, paired
-from tui.render.diff_rows import Layout, LineRow, PairRow, RemarkRow, code_layout, layout_of
+from tui.render.diff_rows import (
+    Layout,
+    LineRow,
+    PairRow,
+    RemarkRow,
+    code_layout,
+    first_change,
+    layout_of,
+    without_blank_ends,
+)
 from tui.render.prose import PaletteConsole
 from tui.text.sanitise import visible
 from tui.text.styles import palette_of
@@ -61,10 +70,10 @@ def test_no_changed_line_can_pose_as_a_header() -> None:
 
 
 def test_files_that_come_go_and_move_say_so() -> None:
-    assert drawn("--- /dev/null\n+++ b/n.py\n@@ -0,0 +1 @@\n+x", 80) == ["n.py  new", "  1 + x"]
-    assert drawn("--- a/o.py\n+++ /dev/null\n@@ -1 +0,0 @@\n-x", 80) == ["o.py  deleted", "1   - x"]
+    assert drawn("--- /dev/null\n+++ b/n.py\n@@ -0,0 +1 @@\n+x", 80) == ["n.py  new", "1 + x"]
+    assert drawn("--- a/o.py\n+++ /dev/null\n@@ -1 +0,0 @@\n-x", 80) == ["o.py  deleted", "1 - x"]
     moved = "rename from a.py\nrename to b.py\n--- a/a.py\n+++ b/b.py\n@@ -1 +1 @@\n-x\n+y"
-    assert drawn(moved, 80) == ["a.py → b.py", "1   - x", "  1 + y"]
+    assert drawn(moved, 80) == ["a.py → b.py", "1 - x", "1 + y"]
     assert drawn("rename from a\nrename to b", 80) == ["a → b"]
 
 
@@ -78,11 +87,33 @@ def test_a_missing_line_end_is_said_and_other_line_ends_show() -> None:
     diff = "\n".join(diff_lines("f", b"a\nb", b"a\nb\r\n"))
     assert drawn(diff, 80) == [
         "f",
-        "1 1   a",
-        "2   - b",
-        "      no newline at the end of the file",
-        "  2 + b␍",
+        "1   a",
+        "2 - b",
+        "    no newline at the end of the file",
+        "2 + b␍",
     ]
+
+
+def test_a_line_has_its_number_in_the_file_as_it_becomes_and_a_removed_one_that_before() -> None:
+    diff = "\n".join(diff_lines("f", b"a\nb\nc\nd\n", b"a\nc\nd\ne\n"))
+    assert drawn(diff, 80) == ["f", "1   a", "2 - b", "2   c", "3   d", "4 + e"]
+    assert drawn(diff, 20) == ["f", "  a", "- b", "  c", "  d", "+ e"]
+
+
+def test_blank_lines_that_stay_are_no_beginning_and_no_end_where_little_is_shown() -> None:
+    (file,) = files_of("\n".join(diff_lines("f", b"\na\n\nb\n\n", b"\na\n\nc\n\n")))
+    (hunk,) = without_blank_ends(file).parts
+    assert isinstance(hunk, Hunk)
+    assert [line.text for line in hunk.lines] == ["a", "", "b", "c"]
+    (added,) = files_of("\n".join(diff_lines("f", b"a\n", b"a\n\n")))
+    assert without_blank_ends(added) == added
+
+
+def test_the_first_change_is_what_changes_and_stands_together() -> None:
+    diff = "\n".join(diff_lines("f", b"a\nb\nc\nd\ne\n", b"a\nB\nc\nd\nE\n"))
+    assert first_change(layout_of(files_of(diff)).rows) == (2, 4)
+    assert first_change(layout_of(files_of(diff), width=200).rows) == (2, 3)
+    assert first_change(code_layout("a\nb", "python").rows) == (0, 0)
 
 
 def test_calls_without_a_preview_show_what_their_arguments_change() -> None:

@@ -11,7 +11,7 @@ from agent.context.control_calls import PLAN
 from tools.lsp.problem_report import told_problems
 from tools.outputs.extent import counted
 from tui.render.diff_lines import Drawn, SegmentLine
-from tui.render.diff_rows import layout_of, without_name
+from tui.render.diff_rows import layout_of, without_blank_ends, without_name
 from tui.render.markdown import advance_pieces
 from tui.render.prose import PaletteConsole, highlighted, prose
 from tui.text.inks import Ink, coded
@@ -319,6 +319,7 @@ def _short_diff(diff: str, name: str, width: int, console: PaletteConsole) -> li
     """A screenful of a diff, without the name of its file where it is of one: the title of the call says it."""
     most = max(4, int(console.height * _SCREENFUL))
     files = tuple(replace(file, parts=tuple(map(_without_long_lines, file.parts))) for file in files_of(diff))
+    files = tuple(map(without_blank_ends, files))
     layout = without_name(layout_of(files, most=most, name=name))
     return _drawn_lines(Drawn(layout, width, console), most + 1, "", width, console)
 

@@ -32,8 +32,8 @@ _LONGEST_COLOURED = 2_000
 """Characters of a line that gets the colours of its language."""
 _KEPT_DRAWN = 1_000
 """Rows whose lines are kept for the next look."""
-_FULL_GUTTER, _SOME_GUTTER = 60, 24
-"""Columns from which on both numbers of a line are shown, and one of them."""
+_GUTTER = 24
+"""Columns from which on the number of a line is shown."""
 _SIGNS = {"added": "+", "removed": "-", "kept": " "}
 
 
@@ -137,22 +137,19 @@ class Drawn:
         line, palette = row.line, self._palette
         ground = _ground_of(line, palette)
         sign_ink = {"added": palette.added, "removed": palette.removed, "kept": palette.faint}[line.kind]
-        digits = self._numbers(width)
-        numbers = (line.old, line.new) if digits == 2 else (line.new or line.old if row.side == "new" else line.old,)
-        shown = "".join(f"{str(number) if number and is_first else '':>{self._layout.digits}} " for number in numbers)
+        number = line.new or line.old if row.side == "new" else line.old
+        shown = f"{str(number) if number and is_first else '':>{self._layout.digits}} "
         ink = palette.faint if line.kind == "kept" else sign_ink
-        gutter = [Segment(shown, ink + Style(bgcolor=ground.bgcolor))] if digits else []
+        gutter = [Segment(shown, ink + Style(bgcolor=ground.bgcolor))] if self._has_numbers(width) else []
         return [*gutter, Segment(f"{_SIGNS[line.kind] if is_first else ' '} ", sign_ink)]
 
-    def _numbers(self, width: int) -> int:
-        """How many numbers a line of that width has before it."""
-        if not self._layout.digits or width < _SOME_GUTTER:
-            return 0
-        return 2 if width >= _FULL_GUTTER and width == self._width else 1
+    def _has_numbers(self, width: int) -> bool:
+        """Whether a line of that width has its number before it: that of the file in which it is looked at."""
+        return self._layout.digits > 0 and width >= _GUTTER
 
     def _pieces(self, row: LineRow, width: int) -> list[str]:
         """The text of a line, cut where the side ends."""
-        gutter = 0 if row.side == "code" else self._numbers(width) * (self._layout.digits + 1) + 2
+        gutter = 0 if row.side == "code" else self._has_numbers(width) * (self._layout.digits + 1) + 2
         room = max(1, width - gutter)
         pieces = cut_at_blanks(shown(row.line.text), room)
         return pieces if row.line.ends else [*pieces, NO_END]

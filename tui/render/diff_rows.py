@@ -86,6 +86,37 @@ def layout_of(files: Sequence[FileDiff], *, width: int = 0, most: int = MOST, na
     return Layout(_with_rest(rows, left_out, how), tuple(hunks), left_out, len(str(last)) if last else 0)
 
 
+def without_blank_ends(file: FileDiff) -> FileDiff:
+    """The file without the blank lines that a hunk begins or ends with and that stay: they tell nothing."""
+    return replace(file, parts=tuple(_cut(part) if isinstance(part, Hunk) else part for part in file.parts))
+
+
+def _cut(hunk: Hunk) -> Hunk:
+    told = [at for at, line in enumerate(hunk.lines) if line.kind != "kept" or line.text.strip() or not line.ends]
+    if not told or len(hunk.lines) == told[-1] + 1 - told[0]:
+        return hunk
+    return replace(hunk, lines=hunk.lines[told[0] : told[-1] + 1])
+
+
+def first_change(rows: Sequence[DiffRow]) -> tuple[int, int]:
+    """The first rows that change something and stand together: from one to before another. (0, 0): there are none."""
+    changes = [at for at, row in enumerate(rows) if _changes(row)]
+    if not changes:
+        return 0, 0
+    end = next((at for at in range(changes[0], len(rows)) if not _changes(rows[at])), len(rows))
+    return changes[0], end
+
+
+def _changes(row: DiffRow) -> bool:
+    match row:
+        case LineRow(line=line, side=side):
+            return side != "code" and line.kind != "kept"
+        case PairRow(old=old, new=new):
+            return any(one is not None and one.line.kind != "kept" for one in (old, new))
+        case _:
+            return False
+
+
 def without_name(layout: Layout) -> Layout:
     """The same without the line that names a file, where it is about one whose name is said beside it."""
     named = [at for at, row in enumerate(layout.rows) if isinstance(row, FileRow)]

@@ -30,6 +30,7 @@ from tui.view.panel import (
     is_letter,
     keys_of,
 )
+from tui.view.panel_room import lines_needed
 from tui.widgets.detail import Detail
 from tui.widgets.field import Field
 from tui.widgets.keyline import KeyLine
@@ -37,6 +38,10 @@ from tui.widgets.listing import Listing
 from tui.widgets.worker import begin
 
 WHOLE_KEYS = "Up, Down, PgUp, PgDn read  Esc goes back to the list"
+MOST_WIDE, OWN_HEIGHT = 120, ("theme", "todos", "remember")
+"""Columns of the dialog, and panels that have a height of their own, as dialogs.tcss has it."""
+_FRAME, _EDGES = 4, 2
+"""Columns and lines of its frame."""
 _NEAR = 20
 """Rows before the last one at which more are read."""
 
@@ -94,6 +99,13 @@ class PanelScreen(GuardedScreen[Taken | None]):
         self.set_class(is_beside, "beside")
         if panel.most:
             listing.styles.height = "1fr" if is_beside else max(1, min(panel.most, len(self._rows)))
+        self._take_room()
+
+    def _take_room(self) -> None:
+        """A short list is a small dialog, as large while somebody searches in it as before."""
+        if self.panel.name not in OWN_HEIGHT:
+            needed = lines_needed(self.panel, min(self.size.width, MOST_WIDE) - _FRAME)
+            self.query_one("#dialog").styles.height = needed + _EDGES if needed else None
 
     @property
     def is_asking(self) -> bool:
@@ -354,6 +366,8 @@ class PanelScreen(GuardedScreen[Taken | None]):
             outcome = await action.do(row, words)
         except AgentError as error:
             self._tell(str(error), "warn")
+            if action.asks is not None and action.asks.is_hidden:
+                self.query_one("#note", Field).action_select_all()  # another one would be written behind it, unseen
             return
         self._end_editing()
         match outcome:

@@ -320,7 +320,7 @@ class SessionController:
         except AgentError as error:
             self.notice(str(error))  # a turn may run, and goes on
         self._show(replace(self.view, mode=mode))
-        return f"{mode}: {MEANINGS[mode]}" + (", so what was asked is done" if answered else "")
+        return f"{mode}{', and what was asked is done' if answered else ''}: {MEANINGS[mode]}"
 
     @property
     def name(self) -> str:

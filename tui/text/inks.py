@@ -2,6 +2,8 @@
 
 from typing import Literal, TypeAlias
 
+from rich.cells import cell_len
+
 from tools.lazy import regex
 
 Ink: TypeAlias = Literal["text", "strong", "dim", "accent", "good", "warn", "bad", "code"]
@@ -9,6 +11,7 @@ Span: TypeAlias = tuple[str, Ink]
 Line: TypeAlias = tuple[Span, ...]
 
 _CODE = regex(r"`([^`\n]+)`")
+_WORD = regex(r"\s*\S+|\s+")
 
 
 def coded(text: str, ink: Ink) -> Line:
@@ -23,3 +26,20 @@ def coded(text: str, ink: Ink) -> Line:
 def uncoded(text: str) -> str:
     """The sentence without the backticks around its code, where nothing draws that."""
     return "".join(words for words, _ in coded(text, "text"))
+
+
+def continued(line: Line, width: int, indent: int) -> tuple[Line, ...]:
+    """The line in lines of at most so many cells, broken between words where that can be. Those behind the first begin
+    with so many blanks."""
+    if sum(cell_len(words) for words, _ in line) <= width or width <= indent + 1:
+        return (line,)
+    margin: Line = ((" " * indent, "text"),) if indent else ()
+    now: Line = ()
+    lines, used = list[Line](), 0
+    for words, ink in line:
+        for word in _WORD.findall(words):
+            if used + cell_len(word.rstrip()) > width and now and now != margin:
+                lines.append(now)
+                now, used, word = margin, indent, word.lstrip()
+            now, used = (*now, (word, ink)), used + cell_len(word)
+    return (*lines, now)

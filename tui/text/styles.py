@@ -94,7 +94,8 @@ def _palette_of(variables: tuple[tuple[str, str], ...]) -> Palette:
     ground, front = Color.parse(colors["background"]), Color.parse(colors["foreground"])
     if ground.ansi is not None or front.ansi is not None:
         return _without_grounds(colors, front)
-    least = float(colors.get("least-contrast", LEAST)) * SPREAD
+    spread = float(colors.get("spread", SPREAD))
+    least = float(colors.get("least-contrast", LEAST)) * spread
 
     def part(name: str) -> float:
         return float(colors.get(f"{name}-part", _PARTS[name]))
@@ -103,7 +104,7 @@ def _palette_of(variables: tuple[tuple[str, str], ...]) -> Palette:
         return readable(color, ground, least)
 
     def behind(color: Color, share: float) -> Style:
-        return Style(bgcolor=tinted(ground, color, share).rich_color)
+        return Style(bgcolor=tinted(ground, color, share, spread).rich_color)
 
     def word(color: Color) -> Style:
         """Plain text on a ground that stands out from the line's: what is read on it needs no room for other inks."""
@@ -167,7 +168,7 @@ def _without_grounds(colors: Mapping[str, str], front: Color) -> Palette:
         model_bar=_ink(accent),
         code=_ink(accent),
         marked=Style(bold=True, underline=True),
-        selected=Style(reverse=True),
+        selected=Style(reverse=True, dim=False),  # what is dim may be hard to read on it
         found=Style(bold=True, underline=True),
         here=Style(bold=True, reverse=True),
         added=_ink(good),

@@ -109,6 +109,7 @@ HIGH_CONTRAST = Theme(
         "text-muted": "#dcdcdc",
         "text-disabled": "#dcdcdc",
         "least-contrast": "7",
+        "spread": "1.8",
         "dim-part": "0.84",
         "faint-part": "0.80",
     },
@@ -148,6 +149,8 @@ def _ansi(name: str, ground: Ground, primary: str, accent: str, success: str, wa
             "screen-selection-background": "ansi_cyan",
             "screen-selection-foreground": "ansi_black",
             **_edges("ansi_default", "ansi_default", "ansi_default", ground="ansi_default"),
+            "scrollbar": "ansi_bright_black",
+            "scrollbar-hover": "ansi_bright_black",
         },
     )
 

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from agent.config.settings import Settings
 from agent.providers.first_run import KeyFound, LocalServer
 from agent.providers.setup import FIRST_CHOICE
-from tui.text.inks import Line
+from tui.text.inks import Line, coded
 from tui.text.sanitise import visible_line
 from tui.view.panel import Asks, Outcome, Panel, PanelAction, PanelRow, Taken, Told, heading
 
@@ -61,10 +61,10 @@ def first_panel(
         is_hidden=True,
         meanwhile="trying the key …",
     )
-    said = f"  choose a model once; it is written to {visible_line(str(file))}"
+    what: Line = (("Choose the model that it works with", "text"), (f", once: kept in {visible_line(file)}", "dim"))
     return Panel(
         "first-run",
-        ((("Welcome to Ebbtide", "strong"), (said, "dim")),),
+        ((("Welcome to Ebbtide", "accent"), ("  a coding agent in your terminal", "dim")), what),
         first_steps(keys, local),
         "Up, Down   Enter goes on   Esc cancels",
         empty="Nothing matches.",
@@ -76,35 +76,51 @@ def first_panel(
 
 
 def first_steps(keys: Sequence[KeyFound], local: Sequence[LocalServer]) -> tuple[PanelRow, ...]:
-    """`local`: the servers on this machine that answer."""
-    entries: list[PanelRow] = [heading("Go on with")]
-    for key in keys:
-        what = f"its key is in {key.variable}"
-        entries.append(_entry(f"{WITH_KEY}{key.provider}:{key.variable}", key.provider, what))
-    for at, server in enumerate(local):
-        is_ollama = server.name == OLLAMA
-        for name in server.models:
-            value, shown = (f"{USE}ollama/{name}", f"ollama/{name}") if is_ollama else (f"{SERVED}{at}:{name}", name)
-            entries.append(_entry(value, shown, f"{server.name} on this machine, free of charge"))
-    for variable, model in FIRST_CHOICE:
-        provider = model.partition("/")[0]
-        about = f"it is tried, kept for you alone, and sent to {provider} only; {variable} works, too"
-        entries.append(_entry(f"{GIVE}{provider}", provider, "type or paste its key", about))
-    entries.append(_entry(CHOOSE, "another model", "PROVIDER/NAME, from the list or as you write it"))
-    entries.append(_entry(DEMO, "the demo", "a scripted model mends a real bug, without a key"))
-    entries.append(heading(f"What others need, {_AGAIN}"))
-    ollama = next((server for server in local if server.name == OLLAMA), None)
-    if ollama is None:
-        advice = f"install it from ollama.com, then `ollama pull qwen3`, {_AGAIN}"
-        entries.append(_entry(f"{TELL}ollama", "ollama", "a server on this machine: none answers", advice))
-    elif not ollama.models:
-        entries.append(_entry(f"{TELL}ollama", "ollama", "a model: ollama pull qwen3", f"ollama pull qwen3   {_AGAIN}"))
+    """`local`: the servers on this machine that answer. What is there already comes first."""
+    with_key = (*map(_found, keys), *(_given(variable, model.partition("/")[0]) for variable, model in FIRST_CHOICE))
+    here = tuple(_served(at, server, name) for at, server in enumerate(local) for name in server.models)
     advice = 'in config.toml: [providers.openai-chat] base_url = "https://…/v1" and api_key_env = "NAME"'
-    entries.append(_entry(f"{TELL}other", "another server", "any that speaks as OpenAI's chat API does", advice))
-    return tuple(entries)
+    other = (
+        _entry(CHOOSE, "another model", "PROVIDER/NAME, from the list or as you write it"),
+        *_ollama(next((server for server in local if server.name == OLLAMA), None)),
+        _entry(f"{TELL}other", "another server", "any that speaks as OpenAI's chat API does", advice),
+    )
+    demo = (_entry(DEMO, "the demo", "a scripted model mends a real bug: one minute, nothing is sent"),)
+    parts = (("With a key", with_key), ("On this machine", here))
+    return tuple(
+        row
+        for words, part in (*(parts if keys else parts[::-1]), ("To see what it is like", demo), ("Others", other))
+        if part
+        for row in (heading(words), *part)
+    )
+
+
+def _found(key: KeyFound) -> PanelRow:
+    return _entry(f"{WITH_KEY}{key.provider}:{key.variable}", key.provider, f"its key is in {key.variable}")
+
+
+def _given(variable: str, provider: str) -> PanelRow:
+    about = f"it is tried, kept for you alone, and sent to {provider} only; {variable} works, too"
+    return _entry(f"{GIVE}{provider}", provider, "type or paste its key", about)
+
+
+def _served(at: int, server: LocalServer, name: str) -> PanelRow:
+    is_ollama = server.name == OLLAMA
+    value, shown = (f"{USE}ollama/{name}", f"ollama/{name}") if is_ollama else (f"{SERVED}{at}:{name}", name)
+    return _entry(value, shown, f"{server.name}, free of charge")
+
+
+def _ollama(server: LocalServer | None) -> tuple[PanelRow, ...]:
+    """What is to be done for a model of Ollama where there is none."""
+    if server is not None and server.models:
+        return ()
+    if server is not None:
+        return (_entry(f"{TELL}ollama", "ollama", "it has no model yet", f"`ollama pull qwen3`, {_AGAIN}"),)
+    advice = f"install it from ollama.com, then `ollama pull qwen3`, {_AGAIN}"
+    return (_entry(f"{TELL}ollama", "ollama", "no server of it answers on this machine", advice),)
 
 
 def _entry(value: str, name: str, said: str, about: str = "") -> PanelRow:
     name, said = visible_line(name), visible_line(said)
     line: Line = (("  ", "text"), (f"{name:<24} ", "text"), (said, "dim"))
-    return PanelRow(value, line, searched=f"{name} {said}", about=(((about, "text"),),) if about else ())
+    return PanelRow(value, line, searched=f"{name} {said}", about=(coded(about, "text"),) if about else ())

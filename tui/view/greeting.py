@@ -9,7 +9,7 @@ from rich.cells import cell_len
 from agent.records.session_lookup import SessionInfo
 from tools.version import VERSION
 from tui.text.cells import fitted
-from tui.text.inks import Line, coded
+from tui.text.inks import Line, coded, continued
 from tui.text.numbers import age, size
 from tui.text.sanitise import visible_line
 from tui.view.sessions import UNTITLED
@@ -21,7 +21,8 @@ MOST = 3
 TRY = "find out why the tests fail, and mend what is wrong"
 """What somebody may say who has no session to go on with."""
 HELP = "`/help` shows keys and commands"
-_LABEL = 9
+_LABEL, _LABELLED = 9, 40
+"""Columns of what stands before a line, and of a screen on which it stands before the last one, too."""
 _TITLE = 56
 _MEASURE, _TALL = 80, 30
 """Columns of a text that is read at ease, and lines from which on a screen has a middle."""
@@ -68,18 +69,21 @@ def greeting_lines(greeting: Greeting, width: int, height: int, *, can_draw: boo
     drawn: list[Line] = [((line, "accent"),) for line in MARK]
     drawn[-1] = (*drawn[-1], (f"  {VERSION}", "dim"))
     mark = tuple(drawn) if can_draw and width >= len(MARK[-1]) + len(VERSION) + 2 else (name,)
-    known = _known(greeting)
+
+    def told(label: str, said: Line) -> tuple[Line, ...]:
+        return continued(((label.ljust(_LABEL), "dim"), *said), width, _LABEL)
+
+    known = tuple(line for label, said in _known(greeting) for line in told(label, said))
     sessions = _sessions(greeting, width)
-    tip: tuple[Line, ...] = ((("tip".ljust(_LABEL), "dim"), *coded(greeting.tip, "text")),) if greeting.tip else ()
-    begin: Line = (("try".ljust(_LABEL), "dim"), (TRY, "text"))
-    tip = tip if greeting.sessions else (begin, *tip)
-    ask: Line = coded(HELP, "dim")
+    tip = told("tip", coded(greeting.tip, "text")) if greeting.tip else ()
+    tip = tip if greeting.sessions else (*told("try", ((TRY, "text"),)), *tip)
+    ask = told("more", coded(HELP, "text")) if width >= _LABELLED else (coded(HELP, "dim"),)
     for parts in (
-        (mark, known, sessions, (*tip, ask)),
-        (mark, known, sessions, (ask,)),
-        (mark, known, (ask,)),
-        ((name, *known, ask),),
-        ((name, ask),),
+        (mark, known, sessions, (*tip, *ask)),
+        (mark, known, sessions, ask),
+        (mark, known, ask),
+        ((name, *known, *ask),),
+        ((name, *ask),),
     ):
         blocks = [part for part in parts if part]
         if sum(map(len, blocks)) + len(blocks) <= height:
@@ -102,14 +106,15 @@ def placed(lines: Sequence[Line], width: int, height: int) -> tuple[Line, ...]:
     return (*[blank] * above, *moved, *[blank] * (height - 1 - above - len(moved)))
 
 
-def _known(greeting: Greeting) -> tuple[Line, ...]:
+def _known(greeting: Greeting) -> tuple[tuple[str, Line], ...]:
+    """What it works with, each with its label."""
     branch: Line = ((f"   {visible_line(greeting.branch)}", "accent"),) if greeting.branch else ()
     read = ", ".join(f"{visible_line(name)} {size(count)}" for name, count in greeting.read)
     return (
-        (("model".ljust(_LABEL), "dim"), (visible_line(greeting.model), "text")),
-        (("folder".ljust(_LABEL), "dim"), (visible_line(greeting.folder), "text"), *branch),
-        *(((("read".ljust(_LABEL), "dim"), (read, "text")),) if read else ()),
-        *(coded(visible_line(line), "dim") for line in greeting.advice),
+        ("model", ((visible_line(greeting.model), "text"),)),
+        *(("", coded(visible_line(line), "dim")) for line in greeting.advice),
+        ("folder", ((visible_line(greeting.folder), "text"), *branch)),
+        *((("read", ((read, "text"),)),) if read else ()),
     )
 
 

@@ -10,6 +10,7 @@ from textual.strip import Strip
 
 from tui.text.inks import Line
 from tui.text.styles import painted, palette_of
+from tui.widgets.selection import over
 
 
 class ChoiceList(ScrollView, can_focus=False):
@@ -62,4 +63,5 @@ class ChoiceList(ScrollView, can_focus=False):
         choice, line = self._rows[index]
         palette = palette_of(self.app.theme_variables)
         strip = Strip(painted([line], palette).render(self.app.console)).adjust_cell_length(width)
-        return strip.apply_style(self.rich_style + palette.selected if choice == self._marked else self.rich_style)
+        strip = strip.apply_style(self.rich_style)
+        return over(strip, palette.selected) if choice == self._marked else strip

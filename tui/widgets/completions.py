@@ -1,10 +1,8 @@
 """What a word in the prompt may become, as a list above it. It shows candidates and knows nothing of what they do."""
 
 from collections.abc import Sequence
-from typing import ClassVar
 
 from rich.cells import cell_len
-from rich.style import Style
 from rich.text import Text
 
 from tui.prompt.completion import Completion
@@ -16,8 +14,6 @@ from tui.widgets.listing import Listing
 
 class Completions(Listing, can_focus=False):
     """Shown while there are candidates. The prompt keeps the focus and moves the mark."""
-
-    COMPONENT_CLASSES: ClassVar[set[str]] = {"completions--marked"}
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
@@ -31,12 +27,12 @@ class Completions(Listing, can_focus=False):
         if tuple(candidates) == self.candidates:
             return
         self.candidates = tuple(candidates)
-        dim = palette_of(self.app.theme_variables).dim
         column = max((cell_len(visible_line(candidate.label)) for candidate in candidates), default=0) + 2
 
         def paint(index: int, width: int) -> Text:
             candidate = self.candidates[index]
             label, help = visible_line(candidate.label), uncoded(visible_line(candidate.help))
+            dim = palette_of(self.app.theme_variables).dim
             text = Text.assemble(label, " " * (column - cell_len(label)), (help, dim), end="")
             text.truncate(max(1, width), overflow="ellipsis")
             return text
@@ -44,10 +40,6 @@ class Completions(Listing, can_focus=False):
         self.display = bool(candidates)
         self.show(len(self.candidates), paint)
         self.refresh(layout=True)
-
-    @property
-    def marked_style(self) -> Style:
-        return self.get_component_rich_style("completions--marked")
 
     @property
     def chosen(self) -> Completion | None:

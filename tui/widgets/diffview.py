@@ -10,7 +10,7 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from tui.render.diff_lines import Drawn
-from tui.render.diff_rows import MOST, FileRow, GapRow, Layout, code_layout, layout_of, without_name
+from tui.render.diff_rows import MOST, FileRow, GapRow, Layout, code_layout, first_change, layout_of, without_name
 from tui.render.prose import PaletteConsole
 from tui.text.styles import Palette, palette_of
 from tui.text.unified_diff import FileDiff
@@ -77,6 +77,16 @@ class DiffView(ScrollView, can_focus=True):
         there = [at for at in starts if (at > y if step > 0 else at < y)]
         if there:
             self.scroll_to(y=there[0] if step > 0 else there[-1], animate=False, force=True, immediate=True)
+
+    def to_change(self) -> None:
+        """Goes to the first change, with as much of what stands before it as there is room for."""
+        first, end = first_change(self._layout.rows)
+        if self._drawn is None or end <= first:
+            return
+        starts = [self._drawn.start_of(at) for at in range(first + 1)]
+        bottom = self._drawn.start_of(end) if end < len(self._layout.rows) else self._drawn.count
+        top = next((start for start in starts if start >= bottom - self.size.height), starts[-1])
+        self.scroll_to(y=top, animate=False, force=True, immediate=True)
 
     @property
     def _width(self) -> int:

@@ -6,7 +6,10 @@ from textual.widgets import Input
 class Field(Input):
     """An input whose cursor rests: nothing wakes up while nobody types."""
 
-    DEFAULT_CSS = "Field > .input--placeholder { color: $text-muted; }"
+    DEFAULT_CSS = """
+    Field > .input--placeholder { color: $text-muted; }
+    Field:ansi > .input--cursor { background: ansi_default; color: ansi_default; text-style: reverse; }
+    """
 
     def on_mount(self) -> None:
         self.cursor_blink = False

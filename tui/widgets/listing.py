@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 
-from rich.style import Style
 from rich.text import Text
 from textual import events
 from textual.geometry import Size
@@ -11,6 +10,7 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from tui.text.styles import palette_of
+from tui.widgets.selection import over
 
 
 class Listing(ScrollView, can_focus=True):
@@ -24,11 +24,6 @@ class Listing(ScrollView, can_focus=True):
         self.marked = 0
         self._count = 0
         self._paint: Callable[[int, int], Text] = lambda index, width: Text()
-
-    @property
-    def marked_style(self) -> Style:
-        """How the marked line differs from the others."""
-        return palette_of(self.app.theme_variables).selected
 
     def show(self, count: int, paint: Callable[[int, int], Text]) -> None:
         """Shows so many lines and marks the first; `paint` makes the line of an index for a width."""
@@ -78,6 +73,5 @@ class Listing(ScrollView, can_focus=True):
         text = self._paint(index, width)
         text.truncate(max(1, width), overflow="ellipsis")
         strip = Strip(text.render(self.app.console)).adjust_cell_length(width)
-        if index == self.marked:
-            return strip.apply_style(self.rich_style + self.marked_style)
-        return strip.apply_style(self.rich_style)
+        strip = strip.apply_style(self.rich_style)
+        return over(strip, palette_of(self.app.theme_variables).selected) if index == self.marked else strip

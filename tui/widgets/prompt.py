@@ -53,6 +53,7 @@ class PromptInput(TextArea):
     DEFAULT_CSS = """
     PromptInput { border-title-color: $text-muted; border-title-align: left; border-subtitle-color: $text-muted; }
     PromptInput > .text-area--placeholder { color: $text-muted; }
+    PromptInput:ansi > .text-area--placeholder { text-style: dim; }
     """
 
     class Submitted(Message):

@@ -55,12 +55,12 @@ class QuestionPanel(Vertical, can_focus=True):
     """Gives the answer once: None where Esc was pressed. It takes as many lines as it is given."""
 
     DEFAULT_CSS = """
-    QuestionPanel { height: auto; padding: 0 1; border-top: solid $warning; background: $background; }
+    QuestionPanel { height: auto; padding: 0 1; border-top: solid $warning; background: $surface; }
     QuestionPanel.bare { border: none; padding: 0; }
     QuestionPanel > #headline, QuestionPanel > #reason { height: auto; }
-    QuestionPanel > #command { border: none; padding: 0; background: $surface; }
-    QuestionPanel > #words { height: 1; border: none; padding: 0 0 0 2; background: $surface; }
-    QuestionPanel > #subject { scrollbar-size-vertical: 1; }
+    QuestionPanel > #command { border: none; padding: 0; background: $panel; }
+    QuestionPanel > #words { height: 1; border: none; padding: 0 0 0 2; background: $panel; }
+    QuestionPanel > #subject, QuestionPanel > ChoiceList { background: $surface; scrollbar-size-vertical: 1; }
     QuestionPanel > #subject > Static { width: 100%; height: auto; }
     """
 
@@ -101,6 +101,7 @@ class QuestionPanel(Vertical, can_focus=True):
     def on_mount(self) -> None:
         self._is_ready = True
         self.fit()
+        self.app.theme_changed_signal.subscribe(self, lambda _: self.fit())
 
     @property
     def marked(self) -> Choice | None:

@@ -7,6 +7,7 @@ from textual.geometry import Size
 from textual.widget import Widget
 from textual.widgets import Static
 
+from tui.render.diff_rows import without_blank_ends
 from tui.text.sanitise import visible
 from tui.text.styles import folded, palette_of
 from tui.text.unified_diff import files_of
@@ -29,6 +30,8 @@ def subject_view(subject: Subject, *, id: str) -> Widget:
 
 def read_on(view: Widget, key: str) -> None:
     """Does with such a widget what a key means for one who reads it: a page, an end, or more of what is left out."""
+    if isinstance(view, _Code):
+        view.is_read = True
     page = max(1, view.size.height - 1)
     match key:
         case "home":
@@ -48,12 +51,19 @@ class _Code(DiffView, can_focus=False):
     def __init__(self, subject: Subject, *, id: str) -> None:
         super().__init__(id=id)
         self._subject = subject
+        self.is_read = False
+        """Somebody has moved in it: it stays where it is."""
+
+    def on_resize(self) -> None:
+        super().on_resize()
+        if self._subject.kind == "diff" and not self.is_read:
+            self.to_change()  # few lines are for what is asked, not for what stands before it
 
     def on_mount(self) -> None:
         subject = self._subject
         match subject.kind:
             case "diff":
-                self.show_diff(files_of(subject.text), is_named=subject.is_named)
+                self.show_diff(tuple(map(without_blank_ends, files_of(subject.text))), is_named=subject.is_named)
             case "arguments":
                 self.show_code("\n".join(argument_lines(subject.arguments)), "yaml")
             case _:
@@ -69,6 +79,9 @@ class _Words(VerticalScroll, can_focus=False):
 
     def compose(self) -> ComposeResult:
         yield Static(self._said)
+
+    def on_mount(self) -> None:
+        self.app.theme_changed_signal.subscribe(self, lambda _: self.query_one(Static).update(self._said))
 
     @property
     def _said(self) -> Text:

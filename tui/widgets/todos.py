@@ -17,11 +17,12 @@ class TodoLine(Widget):
     DEFAULT_CSS = """
     TodoLine { height: 1; padding: 0 1; display: none; }
     TodoLine.working { display: block; }
+    .-tall TodoLine { height: 2; padding: 1 1 0 1; }
     .-wide.beside TodoLine { display: none; }
     """
 
     SCOPED_CSS = False
-    """Whether the list stands beside the conversation says the screen."""
+    """Whether the list stands beside the conversation says the screen, and whether there is room for a blank line."""
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
@@ -43,6 +44,6 @@ class TodoLine(Widget):
     def render(self) -> Text:
         palette = palette_of(self.app.theme_variables)
         return Text.assemble(
-            (f"{NOW} ", palette.accent), (self._summary, palette.dim), ("  F3", palette.faint),
+            (f"{NOW} ", palette.accent), (self._summary, palette.dim), ("  F3 shows all", palette.faint),
             no_wrap=True, overflow="ellipsis", end="",
         )  # fmt: skip

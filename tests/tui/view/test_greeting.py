@@ -48,7 +48,7 @@ def test_with_room_all_is_said() -> None:
         f"  2  {'(nothing said yet)':56}  3 d ago",
         "",
         "tip      ! runs it",
-        "/help shows keys and commands",
+        "more     /help shows keys and commands",
     ]
 
 
@@ -57,7 +57,7 @@ def test_whoever_has_no_session_is_told_what_may_be_said() -> None:
         "",
         "try      find out why the tests fail, and mend what is wrong",
         "tip      ! runs it",
-        "/help shows keys and commands",
+        "more     /help shows keys and commands",
     ]
 
 
@@ -70,9 +70,20 @@ def test_it_stands_in_the_middle_of_a_large_screen_and_above_the_prompt_of_a_sma
 
 @pytest.mark.parametrize("height", range(1, 30))
 def test_no_more_lines_are_said_than_there_is_room_for_and_help_is_always_named(height: int) -> None:
-    lines = said(FULL, 40, height)
-    assert len(lines) <= max(height, 2)
-    assert lines[-1] == "/help shows keys and commands"
+    for width, last in ((39, "/help shows keys and commands"), (40, "more     /help shows keys and commands")):
+        lines = said(FULL, width, height)
+        assert len(lines) <= max(height, 2)
+        assert lines[-1] == last
+
+
+def test_what_is_longer_than_the_screen_is_wide_goes_on_below_itself() -> None:
+    tip = "`/why TEXT` tells whether the model still sees a text, and brings it back if not"
+    assert said(replace(FULL, tip=tip, sessions=()), 60, 30)[-4:] == [
+        "try      find out why the tests fail, and mend what is wrong",
+        "tip      /why TEXT tells whether the model still sees a",
+        "         text, and brings it back if not",
+        "more     /help shows keys and commands",
+    ]
 
 
 def test_a_terminal_of_letters_gets_letters() -> None:

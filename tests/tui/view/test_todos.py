@@ -61,7 +61,7 @@ async def test_the_line_is_there_while_something_is_done() -> None:
         line = t.app.query_one(TodoLine)
         assert not line.display
         await t.type("mend it", until=lambda: line.display)
-        assert str(line.render()) == "■ 1 of 3 done · mend the parser  F3"
+        assert str(line.render()) == "■ 1 of 3 done · mend the parser  F3 shows all"
         await t.press("f3", lists="todos")
         await t.pilot.press("escape")
         hold.event.set()
