@@ -39,7 +39,7 @@ class RewritePatience:
 
     mask: float = 1.5
     compact: float = 6.0
-    wanted: float = 3.5
+    wanted: float = 2.5
     """How many times what it would cost to bring an output back, by how likely that is, keeping it must have cost: to
     miss something is worse than its price, and not always noticed."""
 

@@ -344,9 +344,15 @@ async def test_a_session_that_learns_keeps_what_is_like_what_was_regretted(tmp_p
     small = [row for id in "789" for row in (replied("", called(id)), gave(id, "ok"))]
     rows = (
         said("go"),
-        replied("", called("1")),
-        gave("1", HIDDEN),
-        replied("It is option_200_window.", *(called(id) for id in many)),
+        replied("", *map(called, "123")),
+        *(
+            gave(id, HIDDEN.replace("option", name))
+            for id, name in zip("123", ("option", "choice", "setting"), strict=True)
+        ),
+        replied(
+            "It is option_200_window, choice_200_window or setting_200_window.",
+            *(called(id) for id in many),
+        ),
         *(gave(id, built) for id in many),
         *small,
         replied("Done."),
@@ -355,4 +361,4 @@ async def test_a_session_that_learns_keeps_what_is_like_what_was_regretted(tmp_p
     )
     usual, learning = [await replayed(tmp_path, *rows, policy=policy) for policy in ("ours", "learning")]
     assert usual.regrets == learning.regrets != ()
-    assert (usual.left, learning.left) == ({("cut", "bash"): 1, ("masked", "bash"): 24}, {("cut", "bash"): 1})
+    assert (usual.left, learning.left) == ({("cut", "bash"): 3, ("masked", "bash"): 24}, {("cut", "bash"): 3})
