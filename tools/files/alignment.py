@@ -299,7 +299,7 @@ def _has_the_same_words(old: Sequence[str], new: Sequence[str]) -> bool:
 def with_blank_lines_kept(old: Sequence[str], new: Sequence[str]) -> list[str]:
     """The new lines, with the blanks that the old text has in its empty lines where nothing but lines of it are left
     out: nobody thinks of those."""
-    if not any(line and not line.strip() for line in old) or len(new) >= len(old):
+    if not any(line and not line.strip() for line in old):
         return list(new)
     known = _empty_ones(old, new)
     return [old[known[j]] if j in known else line for j, line in enumerate(new)]
@@ -308,7 +308,7 @@ def with_blank_lines_kept(old: Sequence[str], new: Sequence[str]) -> list[str]:
 def _empty_ones(old: Sequence[str], new: Sequence[str]) -> dict[int, int]:
     """Which empty line of the new text is which one of the old, where that has lines left out and nothing else."""
     was, put = [_body(line) for line in old], [_body(line) for line in new]
-    if any(region.new_end > region.new_start for region in differing(was, put)):
+    if len(new) >= len(old) or any(region.new_end > region.new_start for region in differing(was, put)):
         return {}
     return {j: i for i, j in _equal(was, put) if not put[j]}
 
