@@ -6,10 +6,12 @@ from collections.abc import Callable, Sequence
 from time import monotonic
 from typing import Any
 
+from rich.text import Text
 from textual.app import App
 from textual.timer import Timer
 
 from agent.config.options import STATUS, StatusPart
+from tui.screens.main import MainScreen
 from tui.session.controller import SessionController
 from tui.session.git_branch import branch_of
 from tui.session.greeter import Greeter
@@ -17,7 +19,7 @@ from tui.text.locale import draws_letters_only
 from tui.text.styles import painted, palette_of
 from tui.view.blocks import SessionView
 from tui.view.elapsed import Elapsed, Pace
-from tui.view.greeting import greeting_lines, placed
+from tui.view.greeting import greeting_lines, indented
 from tui.view.side import ServerFacts
 from tui.view.status import Shown
 from tui.widgets.prompt import PromptInput
@@ -79,6 +81,12 @@ class Presenter:
         controller.grown = self._begin_earlier
 
     @property
+    def _main(self) -> MainScreen:
+        screen = self._app.screen_stack[0]
+        assert isinstance(screen, MainScreen)
+        return screen
+
+    @property
     def is_behind(self) -> bool:
         """Whether something has changed that is not drawn yet."""
         return self._due is not None
@@ -103,6 +111,7 @@ class Presenter:
             self._due = None
         began = monotonic()
         view = self._controller.view
+        self._main.is_new = self._main.is_new and not (view.past or view.turn)
         self._app.query_one(Transcript).show(view.past, view.turn)
         self._keep_time(view.busy)
         self._status()
@@ -147,12 +156,15 @@ class Presenter:
     def _greet(self) -> None:
         palette, said = palette_of(self._app.theme_variables), self.greeter.greeting()
         if said is not None:
-            can_draw = not draws_letters_only(os.environ)
-            self._app.query_one(Transcript).greet(
-                lambda width, height: painted(
-                    placed(greeting_lines(said, width, height, can_draw=can_draw), width, height), palette
-                )
-            )
+            screen, can_draw = self._main, not draws_letters_only(os.environ)
+            screen.is_new = not self._controller.view.blocks
+
+            def drawn(width: int, height: int) -> Text:
+                indent = screen.indent
+                lines = greeting_lines(said, max(1, width - 2 * indent), height, can_draw=can_draw)
+                return painted(indented(lines, indent), palette)
+
+            self._app.query_one(Transcript).greet(drawn)
 
     async def _look(self) -> None:
         if await self.greeter.look():
@@ -171,10 +183,10 @@ class Presenter:
     @has_panel.setter
     def has_panel(self, wanted: bool) -> None:
         """Whether there is a panel beside the conversation, where the screen is wide enough for one."""
-        self._app.screen_stack[0].set_class(wanted, "beside")
+        self._main.set_class(wanted, "beside")
         if wanted and self._panel is None:
             self._panel = SidePanel(id="side")
-            self._app.screen_stack[0].mount(self._panel)
+            self._main.mount(self._panel)
             self._app.call_after_refresh(self._beside)
         elif not wanted and self._panel is not None:
             self._panel.remove()

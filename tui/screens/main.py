@@ -33,6 +33,8 @@ REST = 1.0
 ROOMY, CRAMPED, TINY, LOWEST = 30, 18, 9, 6
 """Lines of the screen below which a question leaves few to the transcript, none to it and to the prompt, below which it
 is not seen while something is written, and below which there is no status line beside it."""
+MEASURE = 76
+"""Columns of what stands in the middle of a large screen."""
 
 
 class MainScreen(Guarded[None]):
@@ -71,6 +73,7 @@ class MainScreen(Guarded[None]):
         self._vim = vim
         self.question: QuestionPanel | None = None
         """What is asked above the prompt."""
+        self._is_new = False
 
     def compose(self) -> ComposeResult:
         offered = Completions(id="completions")
@@ -102,6 +105,36 @@ class MainScreen(Guarded[None]):
     @property
     def todos(self) -> TodoLine:
         return self.query_one(TodoLine)
+
+    # Where nothing was said yet
+
+    @property
+    def is_new(self) -> bool:
+        """Nothing was said yet, and one is greeted: on a large screen one writes in its middle, below the greeting."""
+        return self._is_new
+
+    @is_new.setter
+    def is_new(self, is_new: bool) -> None:
+        if is_new != self._is_new:
+            self._is_new = is_new
+            self._place_prompt()
+
+    @property
+    def indent(self) -> int:
+        """Columns at each side of what stands in the middle."""
+        width, height = self.size
+        is_placed = self._is_new and self.question is None and height >= ROOMY
+        return max(0, (width - MEASURE) // 2) if is_placed else 0
+
+    def _place_prompt(self) -> None:
+        indent = self.indent
+        for one in (self.prompt, self.query_one(Completions)):
+            one.styles.offset = (indent, 0)  # margins at the sides would make what stands above it as narrow
+            if indent:
+                one.styles.width = MEASURE
+            else:
+                one.styles.clear_rule("width")
+        self.prompt.styles.margin = (0, 0, self.size.height // 3 if indent else 0, 0)
 
     # What is asked
 
@@ -137,6 +170,7 @@ class MainScreen(Guarded[None]):
         """Where there are few lines, what is not asked gives way to what is."""
         if self._pruning:  # what is on it goes before it does
             return
+        self._place_prompt()
         asking = self.question
         is_cramped = asking is not None and self.size.height < CRAMPED
         is_writing = self.focused is self.prompt

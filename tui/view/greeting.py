@@ -4,8 +4,6 @@ lines out."""
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from rich.cells import cell_len
-
 from agent.records.session_lookup import SessionInfo
 from tools.version import VERSION
 from tui.text.cells import fitted
@@ -24,8 +22,6 @@ HELP = "`/help` shows keys and commands"
 _LABEL, _LABELLED = 9, 40
 """Columns of what stands before a line, and of a screen on which it stands before the last one, too."""
 _TITLE = 56
-_MEASURE, _TALL = 80, 30
-"""Columns of a text that is read at ease, and lines from which on a screen has a middle."""
 
 TIPS = (
     "`@` and the name of a file shows the model that file; `@a.py:10-50` some of its lines",
@@ -36,7 +32,7 @@ TIPS = (
     "what you write while it works goes in at its next step; `/later` waits for the end of the turn",
     "`/undo` takes back what the last turn changed in files, after a look at it",
     "Ctrl-O shows less or more of the work; Enter or a click opens one call alone",
-    "`/why TEXT` tells whether the model still sees a text, and brings it back if not",
+    "`/why TEXT` says where a text went that the model seems to have forgotten, and brings it back",
     "Shift-Tab goes through the modes: ask, accept-edits, plan",
     "Ctrl-P finds everything that can be done: commands, sessions, models, themes, settings",
     "`/theme` has twelve looks, each worn while it is marked",
@@ -94,22 +90,15 @@ def greeting_lines(greeting: Greeting, width: int, height: int, *, can_draw: boo
     return lines
 
 
-def placed(lines: Sequence[Line], width: int, height: int) -> tuple[Line, ...]:
-    """The lines in the middle of a large screen, and as they are on a small one, where they stand above the prompt."""
-    blank: Line = ((" ", "text"),)
-    longest = max((sum(cell_len(words) for words, _ in line) for line in lines), default=0)
-    left = min((width - _MEASURE) // 2, width - longest)
-    moved = tuple(((" " * left, "text"), *line) for line in lines) if left > 0 else tuple(lines)
-    if height < _TALL:
-        return moved
-    above = (height - len(moved)) // 2
-    return (*[blank] * above, *moved, *[blank] * (height - 1 - above - len(moved)))
+def indented(lines: Sequence[Line], columns: int) -> tuple[Line, ...]:
+    """The lines so far from the left."""
+    return tuple(((" " * columns, "text"), *line) for line in lines) if columns else tuple(lines)
 
 
 def _known(greeting: Greeting) -> tuple[tuple[str, Line], ...]:
     """What it works with, each with its label."""
     branch: Line = ((f"   {visible_line(greeting.branch)}", "accent"),) if greeting.branch else ()
-    read = ", ".join(f"{visible_line(name)} {size(count)}" for name, count in greeting.read)
+    read = ", ".join(visible_line(name) for name, _ in greeting.read)
     return (
         ("model", ((visible_line(greeting.model), "text"),)),
         *(("", coded(visible_line(line), "dim")) for line in greeting.advice),

@@ -124,7 +124,7 @@ def _countdown(shown: Shown) -> str:
 
 def _mode(shown: Shown) -> Line:
     mode = shown.view.mode
-    return ((visible_line(mode), "accent" if mode == "plan" else "dim"),)
+    return ((f"{visible_line(mode)} mode", "accent" if mode == "plan" else "dim"),) if mode else ()
 
 
 def _part(name: "StatusPart", shown: Shown) -> Line:
@@ -150,7 +150,7 @@ def _part(name: "StatusPart", shown: Shown) -> Line:
             kept = f"cache kept {view.kept}×, {dollars(view.kept_cost)}" if view.kept else ""
             return ((", ".join(filter(None, (turn, kept))), "dim"),) if turn or kept else ()
         case "cost":
-            return ((dollars(view.cost), "dim"),)
+            return ((dollars(view.cost), "dim"),) if view.cost else ()
         case "context":
             return _context(view)
 
@@ -158,7 +158,7 @@ def _part(name: "StatusPart", shown: Shown) -> Line:
 def _context(view: SessionView) -> Line:
     used = f"{'~' if view.is_guess else ''}{tokens(view.used)}"
     if not view.room:
-        return ((f"{used} tokens" if view.used else "context —", "dim"),)
+        return ((f"{used} tokens", "dim"),) if view.used else ()
     text = f"{used} of {tokens(view.room)} ({100 * view.used / view.room:.0f}%)"
     return (*bar(view.parts, view.room, view.used), (f" {text}", "dim")) if view.parts else ((text, "dim"),)
 

@@ -1,6 +1,7 @@
 """The panel that asks: what it is about, what may be answered, and which keys do what. It knows not who asked."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from textual import events, on
 from textual.app import ComposeResult
@@ -203,8 +204,11 @@ class QuestionPanel(Vertical, can_focus=True):
             one.display = bool(given[part]) and (part != "subject" or place == subject)
             one.styles.height = one.styles.max_height = given[part]
         shown = [one for place in _APART if (one := self.query_one(place)).display]
+        is_spare = given["list"] > len(rows_of(spec, replace(self._marked, at=0), inside))
         for at, one in enumerate(shown):
-            one.styles.margin = (int(at < given["air"]), 0, 0, 0)
+            # Lines for a choice that is long while it is marked part the list from the keys, too.
+            is_apart = at < given["air"] and not (is_spare and one.id == "answers")
+            one.styles.margin = (int(is_apart), 0, 0, 0)
         self._tell_keys()
         self._list(inside - (height_of(spec, self._marked, inside) > given["list"]))
 

@@ -10,7 +10,7 @@ from tests.tui.inked import plain
 from tools.version import VERSION
 from tui.commands import COMMANDS
 from tui.keys import KEYS
-from tui.view.greeting import MARK, TIPS, Greeting, chosen, greeting_lines, greeting_words, placed, tip_of
+from tui.view.greeting import MARK, TIPS, Greeting, chosen, greeting_lines, greeting_words, indented, tip_of
 
 SESSIONS = (
     session_info("s1", "mend the lexer", updated_at=1_000_000.0 - 7_200),
@@ -41,7 +41,7 @@ def test_with_room_all_is_said() -> None:
         "",
         "model    anthropic/claude",
         "folder   /home/me/project   main",
-        "read     AGENT.md 4.2 kB",
+        "read     AGENT.md",
         "",
         "go on with   type its number, or /resume for all",
         f"  1  {'mend the lexer':56}  2 h ago",
@@ -61,11 +61,10 @@ def test_whoever_has_no_session_is_told_what_may_be_said() -> None:
     ]
 
 
-def test_it_stands_in_the_middle_of_a_large_screen_and_above_the_prompt_of_a_small_one() -> None:
-    lines = greeting_lines(FULL, 120, 41)
-    shown = [plain(line) for line in placed(lines, 120, 41)]
-    assert [len(shown), shown[13], shown[27:]] == [40, " " * 20 + MARK[0], [" "] * 13]
-    assert placed(lines, 80, 29) == lines
+def test_it_can_stand_away_from_the_edge() -> None:
+    lines = greeting_lines(FULL, 76, 25)
+    assert [plain(line) for line in indented(lines, 22)] == [" " * 22 + plain(line) for line in lines]
+    assert indented(lines, 0) == lines
 
 
 @pytest.mark.parametrize("height", range(1, 30))

@@ -42,15 +42,15 @@ WHOLE = Shown(VIEW, branch="main", pace=80, wanted=STATUS)
     ("width", "said"),
     [
         (120, "80 tok/s  cache 90%  main  turn $0.25  anthropic/claude  $1.40  ━━━━━───── 100k of 200k (50%)"),
-        (90, "cache 90%  main  turn $0.25  anthropic/claude  $1.40  ━━━━━───── 100k of 200k (50%)"),
-        (60, "anthropic/claude  $1.40  ━━━━━───── 100k of 200k (50%)"),
+        (95, "cache 90%  main  turn $0.25  anthropic/claude  $1.40  ━━━━━───── 100k of 200k (50%)"),
+        (65, "anthropic/claude  $1.40  ━━━━━───── 100k of 200k (50%)"),
         (40, "━━━━━───── 100k of 200k (50%)"),
         (10, ""),
     ],
 )
 def test_the_least_important_gives_way_first(width: int, said: str) -> None:
     line = plain(status_line(WHOLE, width))
-    assert line == f"ask{said:>{width - 3}}"
+    assert line == f"ask mode{said:>{width - 8}}"
 
 
 @given(st.lists(st.sampled_from(STATUS), unique=True), st.integers(0, 200), st.booleans(), st.text(max_size=30))
@@ -87,8 +87,8 @@ def test_the_bar_shrinks_with_what_is_used_before_it_is_measured_anew() -> None:
 
 def test_where_nothing_holds_commands_it_says_so() -> None:
     for mode, state, last in (
-        ("ask", "", ("ask", "dim")),
-        ("ask", "bubblewrap", ("ask", "dim")),
+        ("ask", "", ("ask mode", "dim")),
+        ("ask", "bubblewrap", ("ask mode", "dim")),
         ("auto", "bubblewrap", ("sandboxed", "dim")),
         ("ask", "landlock", ("Landlock only", "warn")),
         ("ask", "none", ("no sandbox", "warn")),
@@ -97,15 +97,15 @@ def test_where_nothing_holds_commands_it_says_so() -> None:
     ):
         line = status_line(Shown(SessionView(mode=mode, cost=1.0), sandbox=state), 30)
         assert [span for span in line if span[0].strip()][-1] == last
-        assert line[0] == (mode, "dim")
-    assert plain(status_line(Shown(SessionView(mode="plan", busy=True), wanted=("mode",)), 60)).endswith("  plan")
+        assert line[0] == (f"{mode} mode", "dim")
+    assert plain(status_line(Shown(SessionView(mode="plan", busy=True), wanted=("mode",)), 60)).endswith("  plan mode")
 
 
 def test_an_estimate_has_its_sign() -> None:
     for view, said in (
         (SessionView(used=12_300, room=200_000, is_guess=True), "~12.3k of 200k (6%)"),
         (SessionView(used=12_300, is_guess=True), "~12.3k tokens"),
-        (SessionView(is_guess=True), "context —"),
+        (SessionView(is_guess=True), ""),
     ):
         assert plain(status_line(Shown(view, wanted=("context",)), 40)).strip() == said
 
