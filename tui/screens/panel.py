@@ -160,6 +160,8 @@ class PanelScreen(GuardedScreen[Taken | None]):
     async def _find(self, panels: AsyncIterator[Panel]) -> None:
         is_anew = True
         async for panel in panels:
+            if self._pruning:  # what is on it goes before it does
+                return
             if is_anew:
                 self.panel, is_anew = panel, False
                 self._list(panel.mark, anew=True)
@@ -216,7 +218,7 @@ class PanelScreen(GuardedScreen[Taken | None]):
 
     async def _add(self, more: Callable[[], Awaitable[Panel]]) -> None:
         before, panel = self.panel, await more()
-        if self.panel is before:
+        if self.panel is before and not self._pruning:
             self.show(panel)
 
     def _look(self) -> None:
