@@ -6,6 +6,8 @@ import unicodedata
 from collections import Counter
 from collections.abc import Iterator
 
+from tui.terminal.size_query import QUESTION as SIZE
+
 _PIECE = re.compile(
     r"\x1b\[[0-?]*[ -/]*[@-~]"  # a control sequence
     r"|\x1b\][^\x07\x1b\x9c]*(?:\x07|\x1b\\)"  # a command for the terminal's operating system
@@ -68,6 +70,8 @@ def is_shown(text: str) -> bool:
 def _is_ours(piece: str, columns: int, lines: int) -> bool:
     if not piece.startswith("\x1b"):
         return piece in "\r\n" or is_shown(piece)
+    if piece in pieces(SIZE.encode()):
+        return True
     moved = _MOVE.fullmatch(piece)
     if moved:
         return int(moved[1]) <= lines and int(moved[2] or 1) <= columns

@@ -65,14 +65,13 @@ def _denied(words: str) -> Decision:
 
 
 def _lasting(question: PermissionAsked, number: int, kept: str) -> Choice:
-    rule, exact = question.offers[number], int(question.offers_exact)
-    is_exact = number < exact
+    rule, is_exact = question.offers[number], question.offers_exact and number == 0
     done = {one.rule: dry_run_of(one) for one in question.tried}
     place = f"kept in {question.rules_file}" if kept == "project" else ""
     words = words_of_rule(rule, is_exact=is_exact)
     return Choice(
         f"Yes, and {words}, {SCOPES[kept]}",
-        "a" if is_exact else "w" if number == exact else "",
+        "a" if is_exact else "",
         Decision("allow", rule=rule, kept="project" if kept == "project" else "session"),
         is_lasting=True,
         beside=rule,
