@@ -155,7 +155,7 @@ async def test_what_is_sent_and_interrupted_at_once_is_cut_all_the_same(project:
 async def test_what_comes_with_many_messages_of_one_turn_never_fills_the_window_for_good(project: Project) -> None:
     todo = {"text": "I go on.", "calls": [{"name": "todo", "arguments": {"items": []}}]}
     replies: list[Mapping[str, object]] = [*[todo] * 8, {"text": "Done."}, {"text": "Still here."}]
-    session = await project.session(*replies, window=60_000)
+    session = await project.session(*replies, window=60_000, background_at=1.0)
     waiting: list[User] = []
 
     def heard() -> Sequence[User]:
