@@ -10,7 +10,7 @@ from agent.messages import Assistant, Conversation, Message, Note, ToolCall, Use
 from tools.lazy import regex
 
 MOST_ASKED = 2
-_BEGIN = "[So far nothing was changed"
+_UNDONE = "[So far nothing was changed"
 _SHOWN = ": what you show is no call"
 _WISHED = "This is to be done now: {}\nAnswer with the call alone, or say in one sentence why it cannot be done.]"
 LONGEST = 2_000
@@ -41,10 +41,10 @@ def asked_for_work(conversation: Conversation) -> User | None:
         return None
     said, turn = messages[start], messages[start + 1 :]
     assert isinstance(said, User)
-    asked = sum(_is_asking(message) for message in turn)
+    asked = sum(isinstance(message, User) and message.has_note("undone") for message in turn)
     if asked >= MOST_ASKED or not wants_change(said.text) or any(changes_of(conversation)):
         return None
-    return User((Note(_told(said, is_shown=bool(pieces_in(answer.text)))),))
+    return User((Note(_told(said, is_shown=bool(pieces_in(answer.text))), kind="undone"),))
 
 
 def _told(said: User, *, is_shown: bool) -> str:
@@ -53,7 +53,7 @@ def _told(said: User, *, is_shown: bool) -> str:
     texts = [f"`{file.name}` still holds:\n{file.text[file.heading :].rstrip()}" for file in files]
     shown = "\n\n".join(texts) if sum(map(len, texts)) <= LONGEST else ""
     held = f". {shown}\n\n" if shown else ". "
-    return f"{_BEGIN}{_SHOWN if is_shown else ''}{held}{_WISHED.format(said.text[:LONGEST].strip())}"
+    return f"{_UNDONE}{_SHOWN if is_shown else ''}{held}{_WISHED.format(said.text[:LONGEST].strip())}"
 
 
 def wants_change(text: str) -> bool:
@@ -69,12 +69,6 @@ def _turn_start(messages: Sequence[Message]) -> int | None:
         if isinstance(message, User) and message.text and not joins_turn(message):
             return place
     return None
-
-
-def _is_asking(message: Message) -> bool:
-    return isinstance(message, User) and any(
-        isinstance(part, Note) and part.text.startswith(_BEGIN) for part in message.parts
-    )
 
 
 def said_in_turn(conversation: Conversation) -> User | None:

@@ -57,13 +57,15 @@ NOTHING, SHOWN = (f"[So far nothing was changed{shown}. {HELD}{END}" for shown i
     ],
 )
 def test_what_was_not_done_is_asked_for_with_what_it_is_about(turn: tuple[Message, ...], told: str | None) -> None:
-    assert asked_for_work(Conversation((FIX, *turn))) == (told and User((Note(told),)))
+    assert asked_for_work(Conversation((FIX, *turn))) == (told and User((Note(told, kind="undone"),)))
 
 
 def test_long_files_are_not_said_once_more() -> None:
     message = User((Text("Fix a.py"), Note("x" * (LONGEST + 1), kind="file", name="a.py")))
     asked = asked_for_work(Conversation((message, said("It is fixed."))))
-    assert asked == User((Note(f"[So far nothing was changed. This is to be done now: Fix a.py\n{END}"),))
+    assert asked == User(
+        (Note(f"[So far nothing was changed. This is to be done now: Fix a.py\n{END}", kind="undone"),)
+    )
 
 
 def test_it_is_asked_for_twice_in_a_turn() -> None:
