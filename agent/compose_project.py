@@ -84,8 +84,8 @@ class AgentsOnDemand:
 
     @cached_property
     def _loaded(self) -> "SessionAgents":
-        from agent.subagents.role import usable_agents  # noqa: PLC0415  # deferred: see above
-        from agent.subagents.session_agents import SessionAgents  # noqa: PLC0415  # deferred: see above
+        from agent.subagents.role import usable_agents  # noqa: PLC0415  # deferred: few sessions send agents off
+        from agent.subagents.session_agents import SessionAgents  # noqa: PLC0415  # deferred: as above
 
         assert self.parent is not None
         return SessionAgents(partial(usable_agents, self._extensions), self._concurrent, self._compose, self.parent)
@@ -104,7 +104,8 @@ class AgentsOnDemand:
         return self._loaded.running if "_loaded" in vars(self) else ()
 
     def stop(self, call: str) -> None:
-        self._loaded.stop(call)
+        if "_loaded" in vars(self):
+            self._loaded.stop(call)
 
     def watch(self, changed: Callable[[], None] | None) -> None:
         self._loaded.watch(changed)

@@ -17,7 +17,7 @@ _FILE = "file_path file filename absolute_path target_file relative_path noteboo
 _FOLDER = (
     "directory dir folder dir_path directory_path search_path search_directory relative_workspace_path target_directory"
 )
-_JOB = "bash_id job_id id shell_id task_id terminal_id process_id session_id command cmd"
+_JOB = "bash_id job_id id shell_id task_id terminal_id process_id session_id"
 
 _ARGUMENTS: Mapping[str, Mapping[str, str]] = {
     "bash": {
@@ -56,8 +56,8 @@ _ARGUMENTS: Mapping[str, Mapping[str, str]] = {
         "type": "cell_type",
     },
     "todo": {"items": "todos plan todo_list tasks list"},
-    "bash_output": {"job": _JOB, "wait": "timeout"},
-    "bash_kill": {"job": _JOB},
+    "bash_output": {"job": f"{_JOB} command cmd", "wait": "timeout"},
+    "bash_kill": {"job": f"{_JOB} command cmd"},
     "ask_user": {"question": "prompt message text", "options": "choices follow_up suggestions"},
     "task": {"agent": "subagent_type agent_type agent_name subagent"},
     "web_fetch": {"url": "uri link urls"},
@@ -137,11 +137,8 @@ def left_out(arguments: Arguments, parameters: Collection[str]) -> tuple[Values,
 
 def _bash(made: Values, called: str, root: str) -> None:
     if called in TYPERS:
-        typed, job = (
-            _take(made, *TYPED),
-            _take(made, *map(plain_name, _JOB.removesuffix(" command cmd").split()), "job"),
-        )
-        made.update({"command": typed, "job": str(job)} if job is not None else {"command": typed, "job": ""})
+        made["command"], job = _take(made, *TYPED), _take(made, "job", *map(plain_name, _JOB.split()))
+        made["job"] = "" if job is None else str(job)
     command = made.get("command")
     if isinstance(command, str) and command.lstrip().startswith('["'):
         command = _list_in(command) or command

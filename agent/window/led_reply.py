@@ -48,7 +48,7 @@ def with_shown_work(found: Assistant, said: Assistant, conversation: Conversatio
 def with_files_kept(reply: Assistant, conversation: Conversation, env: Env) -> Assistant:
     """The reply with calls refused that would leave little of a file, once each: small models write what is to be added
     in place of the whole."""
-    made = [call for call in _earlier(conversation)]
+    made = list(_earlier(conversation))
     parts = [
         replace(part, problem=problem)
         if isinstance(part, ToolCall)
