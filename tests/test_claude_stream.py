@@ -285,6 +285,40 @@ def test_a_suggested_rule_is_kept_and_others_are_refused(user: User) -> None:
     assert (code, result["result"], result["permission_denials"]) == (0, "Done.", [])
 
 
+@pytest.mark.parametrize(
+    ("response", "reason"),
+    [
+        (["allow"], "the `response` to `{id}` must be an object"),
+        ({"behavior": "allow", "updatedInput": ["ls"]}, "the `updatedInput` for `{id}` must be an object"),
+        ({"behavior": ["allow"]}, "the `behavior` for `{id}` must be `allow` or `deny`"),
+    ],
+)
+def test_an_answer_that_means_nothing_leaves_the_question_open(user: User, response: object, reason: str) -> None:
+    work = calls(bash("echo a"))
+    with driven(user, *ASKED, model=user.script(work, {"text": "Done."}), form=CLAUDE) as program:
+        program.say("user", **said("go"))
+        asked = program.until("control_request")
+        told = {"subtype": "success", "request_id": asked["request_id"], "response": response}
+        program.say("control_response", response=told)
+        refused = program.until("system", subtype="input_refused")
+        assert refused["reason"] == reason.format(id=asked["request_id"])
+        respond(program, asked, behavior="allow")
+        code, result = program.end()
+    assert (code, result["result"], result["permission_denials"]) == (0, "Done.", [])
+
+
+@pytest.mark.parametrize("updates", [["x"], [None], "session", {"destination": "session"}])
+def test_changes_of_rules_that_mean_nothing_are_refused_and_the_call_runs(user: User, updates: object) -> None:
+    work = calls(bash("echo a"))
+    with driven(user, *ASKED, model=user.script(work, {"text": "Done."}), form=CLAUDE) as program:
+        program.say("user", **said("go"))
+        respond(program, program.until("control_request"), behavior="allow", updatedPermissions=updates)
+        refused = program.until("system", subtype="input_refused")
+        assert refused["reason"] == "its `updatedPermissions` are not followed: only what is suggested can be kept"
+        code, result = program.end()
+    assert (code, result["result"], result["permission_denials"]) == (0, "Done.", [])
+
+
 def test_a_denial_can_end_the_turn(user: User) -> None:
     model = user.script(calls(bash("echo a")), {"text": "Never."})
     with driven(user, *ASKED, model=model, form=CLAUDE) as program:

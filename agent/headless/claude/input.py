@@ -74,7 +74,10 @@ class ClaudeInput:
             ):
                 return None
             case {"type": "control_response", "response": {"request_id": str(id), "subtype": "success"} as response}:
-                return AnswerGiven(id, response.get("response") or {})
+                answer = response.get("response") or {}
+                if not isinstance(answer, Mapping):
+                    raise RefusedLine(f"the `response` to `{id}` must be an object")
+                return AnswerGiven(id, answer)
             case {"type": "control_response", "response": {"request_id": str(id)} as response}:
                 return AnswerGiven(id, {"behavior": "deny", "message": str(response.get("error", ""))})
             case _:
@@ -97,7 +100,9 @@ class ClaudeInput:
                 return Decision("deny", note=note)
             case PermissionAsked(name=name, arguments=arguments):
                 theirs, sent = claude_call(name, arguments, self._root)
-                if not isinstance(given, Mapping) or given == sent:
+                if not (given is None or isinstance(given, Mapping)):
+                    raise RefusedLine(f"the `updatedInput` for `{question.id}` must be an object")
+                if given is None or given == sent:
                     return _allowed(question, said.get("updatedPermissions"))
                 self._changed.add(question.call_id)
                 return Decision("edit", arguments=_ours(name, theirs, given, self._root))
@@ -150,9 +155,10 @@ class ClaudeInput:
 
 def _allowed(question: PermissionAsked, updates: object) -> Decision:
     """A call is allowed, and a rule kept that was suggested. Raises `RefusedLine` for what of it is not followed."""
-    wanted = updates if isinstance(updates, list) else []
+    wanted = updates if isinstance(updates, list) else [updates] if updates else []
     known = {**suggestion, "destination": ""} if (suggestion := suggestion_of(question)) is not None else None
-    kept = [str(one.get("destination")) for one in wanted if {**one, "destination": ""} == known]
+    told = (one for one in wanted if isinstance(one, Mapping))
+    kept = [str(one.get("destination")) for one in told if {**one, "destination": ""} == known]
     if not wanted:
         return Decision("allow")
     if len(kept) < len(wanted) or not {*kept} <= _KEPT.keys():
