@@ -143,11 +143,14 @@ def test_one_of_several_in_a_repository_is_named(owner: Owner, tmp_path: Path) -
     (market / "plugins").mkdir(parents=True)
     owner.plugin.rename(market / "plugins" / "kit")
     (market / ".claude-plugin").mkdir()
-    plugins = [{"name": "kit", "source": "./plugins/kit"}, {"name": "out", "source": "../.."}, {"name": "other"}]
+    sources = {"kit": "./plugins/kit", "out": "../..", "nul": "a\0b", "half": "\ud800"}
+    plugins = [*({"name": name, "source": source} for name, source in sources.items()), {"name": "other"}]
     (market / ".claude-plugin" / "marketplace.json").write_text(json.dumps({"plugins": plugins}))
-    assert owner.refusal(market) == "it holds several plugins; name one with `--plugin`: kit, out"
-    assert owner.refusal(market, "other") == "it holds no plugin `other` that can be fetched; there are kit, out"
-    assert owner.refusal(market, "out") == "the plugin `out` is not in this repository"
+    assert owner.refusal(market) == "it holds several plugins; name one with `--plugin`: kit, out, nul, half"
+    told = "it holds no plugin `other` that can be fetched; there are kit, out, nul, half"
+    assert owner.refusal(market, "other") == told
+    for name in ("out", "nul", "half"):
+        assert owner.refusal(market, name) == f"the plugin `{name}` is not in this repository"
     with copied(str(market), owner.home / "plugins", "kit") as plugin:
         assert (plugin.name, plugin.version, plugin.source) == ("kit", "1.2", str(market))
 

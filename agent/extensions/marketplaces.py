@@ -91,8 +91,12 @@ def chosen(offers: tuple[Offer, ...], name: str) -> Offer:
 
 def inside(top: Path, name: str, plugin: str) -> Path:
     """The folder of a plugin in a repository. Raises `UsageError`."""
-    path = Path(os.path.realpath(top / name))
-    if "\0" in name or not path.is_relative_to(os.path.realpath(top)) or not path.is_dir():
+    try:
+        path = Path(os.path.realpath(top / name))
+        is_there = path.is_relative_to(os.path.realpath(top)) and path.is_dir()
+    except ValueError as error:  # a name that no file can have
+        raise UsageError(f"the plugin `{plugin}` is not in this repository") from error
+    if not is_there:
         raise UsageError(f"the plugin `{plugin}` is not in this repository")
     return path
 
