@@ -6,17 +6,9 @@ from collections.abc import AsyncGenerator, Callable, Coroutine
 from typing import Any, TypeAlias, TypeVar
 
 from agent.errors import AgentError
+from agent.events.permissions import Decision, PermissionAnswered, PermissionAsked, QuestionAnswered, QuestionAsked
 from agent.events.plan import PlanAnswered, PlanDecision, PlanSubmitted
-from agent.events.session import (
-    Decision,
-    Event,
-    Noticed,
-    PermissionAnswered,
-    PermissionAsked,
-    QuestionAnswered,
-    QuestionAsked,
-    TurnFinished,
-)
+from agent.events.session import Event, Noticed, TurnFinished
 
 T = TypeVar("T")
 

@@ -17,8 +17,9 @@ from agent.config.load import load_config
 from agent.config.options import Mode
 from agent.config.values import Config
 from agent.errors import AgentError, UsageError
+from agent.events.permissions import Decision, PermissionAsked, QuestionAsked
 from agent.events.plan import PlanDecision, PlanSubmitted
-from agent.events.session import Decision, Event, PermissionAsked, QuestionAsked
+from agent.events.session import Event
 from agent.headless.result import RunOutcome
 from agent.providers.keys import with_kept_keys
 from agent.session import Session

@@ -6,8 +6,8 @@ from typing import Any
 
 from textual.app import App
 
+from agent.events.permissions import Decision
 from agent.events.plan import PlanDecision
-from agent.events.session import Decision
 from tui.screens.question import Shown
 from tui.view.blocks import OpenQuestion, SessionView
 from tui.view.question import Answer

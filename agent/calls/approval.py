@@ -16,17 +16,9 @@ from agent.channel import Interrupt
 from agent.config.options import Mode
 from agent.context.secret_tokens import SecretTokens
 from agent.errors import ConfigError
+from agent.events.permissions import CallDenied, CallEdited, Decision, PermissionAnswered, PermissionAsked, Tried
 from agent.events.plan import PlanDecision, PlanSubmitted
-from agent.events.session import (
-    CallDenied,
-    CallEdited,
-    Decision,
-    Event,
-    Noticed,
-    PermissionAnswered,
-    PermissionAsked,
-    Tried,
-)
+from agent.events.session import Event, Noticed
 from agent.messages import ToolCall
 from tools.base import Previews, ReadOnlyAccess, ReadsOnly, Tool, ToolError, VariesEffect, Workspace
 from tools.commands.dangers import Danger, dangers_in

@@ -21,7 +21,8 @@ from agent.channel import Interrupt
 from agent.context.control_calls import PLAN, TASK
 from agent.context.offload import moved
 from agent.context.secret_tokens import SecretTokens
-from agent.events.session import CallEdited, Event, ToolFinished, ToolProgress, ToolStarted
+from agent.events.permissions import CallEdited
+from agent.events.session import Event, ToolFinished, ToolProgress, ToolStarted
 from agent.messages import OutputStatus, ToolCall, ToolOutput
 from agent.records.call_progress import CallProgress
 from tools.base import Effect, Made, Result, Tool, ToolError, Workspace

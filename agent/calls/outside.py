@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 
 from agent.calls.approval import ApprovalContext, Permit, keep_rule
 from agent.calls.policy import as_placed
-from agent.events.session import Decision, PermissionAsked
+from agent.events.permissions import Decision, PermissionAsked
 from tools.base import Result
 
 

@@ -9,8 +9,9 @@ from agent.calls.approval import STOPPED, ApprovalContext, Permit, approve
 from agent.config.options import Mode
 from agent.context.control_calls import PLAN
 from agent.errors import StoreFailed
+from agent.events.permissions import CallEdited
 from agent.events.plan import PlanDecision, PlanSubmitted
-from agent.events.session import CallEdited, Noticed
+from agent.events.session import Noticed
 from agent.messages import ToolCall, ToolOutput
 from tools.base import ToolError
 from tools.submit_plan import plan_of

@@ -8,7 +8,8 @@ from agent.calls.approval import Approval, keep_rule
 from agent.calls.network_rules import NETWORK
 from agent.calls.policy import PermissionRequest, Policy, Ruling, decide
 from agent.calls.rule_suggestions import offers_for
-from agent.events.session import Event, NetworkRefused, PermissionAnswered, PermissionAsked
+from agent.events.permissions import NetworkRefused, PermissionAnswered, PermissionAsked
+from agent.events.session import Event
 from agent.messages import ToolCall
 from tools.network.connection import is_named
 from tools.network.places import NetworkPlace

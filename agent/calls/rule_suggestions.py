@@ -19,7 +19,7 @@ from agent.calls.policy import (
     says_itself,
     server_of,
 )
-from agent.events.session import Tried
+from agent.events.permissions import Tried
 from tools.commands.known_tools import beginning_of, is_place
 from tools.commands.programs import set_of
 

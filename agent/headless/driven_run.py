@@ -10,16 +10,9 @@ from dataclasses import replace
 from typing import Any
 
 from agent.errors import AgentError, UsageError
+from agent.events.permissions import PermissionAnswered, PermissionAsked, QuestionAnswered, QuestionAsked
 from agent.events.plan import PlanAnswered, PlanSubmitted
-from agent.events.session import (
-    PermissionAnswered,
-    PermissionAsked,
-    QuestionAnswered,
-    QuestionAsked,
-    Steered,
-    TurnFailed,
-    TurnStarted,
-)
+from agent.events.session import Steered, TurnFailed, TurnStarted
 from agent.headless.input_messages import (
     AnswerGiven,
     ControlRequest,

@@ -9,8 +9,8 @@ from typing import Any, NoReturn, Protocol, TypeAlias, cast
 
 from agent.channel import Answer
 from agent.config.options import MODES, Mode
+from agent.events.permissions import Decision, PermissionAsked, QuestionAsked
 from agent.events.plan import PlanDecision, PlanSubmitted
-from agent.events.session import Decision, PermissionAsked, QuestionAsked
 from agent.headless.line_reader import InputLine, LineTooLong
 from agent.headless.message_queue import UserMessage
 from agent.hooks.declared import Hook

@@ -6,9 +6,9 @@ import os
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, TextIO
 
+from agent.events.permissions import CallDenied
 from agent.events.session import (
     AgentActivity,
-    CallDenied,
     ContextMeasured,
     ModelSwitched,
     Noticed,

@@ -5,11 +5,10 @@ from collections.abc import Mapping
 from dataclasses import field
 from typing import Literal, TypeAlias
 
+from agent.events.permissions import CallDenied, NetworkRefused
 from agent.events.session import (
     AgentActivity,
-    CallDenied,
     Event,
-    NetworkRefused,
     ReplyFinished,
     StepStarted,
     ToolFinished,

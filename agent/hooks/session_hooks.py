@@ -13,8 +13,9 @@ from typing import Literal, TypeAlias
 from agent.channel import Channel
 from agent.config.hook_tables import HookEvent, ModelQuestion, ServerCall
 from agent.config.options import Mode
+from agent.events.permissions import PermissionAsked, QuestionAsked
 from agent.events.plan import PlanSubmitted
-from agent.events.session import Event, PermissionAsked, QuestionAsked, TurnFinished, TurnStarted
+from agent.events.session import Event, TurnFinished, TurnStarted
 from agent.extensions.trust import Standing, Verdict
 from agent.hooks.answers import HookAnswer, together
 from agent.hooks.approval import HookApproval

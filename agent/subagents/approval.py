@@ -6,7 +6,8 @@ from dataclasses import replace
 from agent.calls.approval import Approval
 from agent.calls.policy import PermissionRequest, Policy
 from agent.config.options import Mode, stricter_mode
-from agent.events.session import Decision, Event, PermissionAsked
+from agent.events.permissions import Decision, PermissionAsked
+from agent.events.session import Event
 
 
 class AgentApproval(Approval):

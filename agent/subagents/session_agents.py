@@ -11,12 +11,12 @@ from typing import TypeAlias
 from agent.channel import Interrupt
 from agent.context.mask import HOOK_SAYS
 from agent.errors import AgentError
+from agent.events.permissions import PermissionAnswered
 from agent.events.session import (
     AgentActivity,
     CallDelta,
     ContextMeasured,
     Event,
-    PermissionAnswered,
     ReasoningDelta,
     TextDelta,
     ToolProgress,

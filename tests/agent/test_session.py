@@ -10,14 +10,10 @@ from agent.calls.policy import parse_rule
 from agent.context.reminder_notes import Surroundings
 from agent.context.settings import Caps, CompactionSettings
 from agent.errors import AgentError, StoreFailed
+from agent.events.permissions import CallDenied, Decision, PermissionAnswered, PermissionAsked, QuestionAsked
 from agent.events.session import (
-    CallDenied,
     ContextMeasured,
-    Decision,
     Event,
-    PermissionAnswered,
-    PermissionAsked,
-    QuestionAsked,
     ReplyFinished,
     RetryScheduled,
     StepStarted,

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from agent.events.session import CallDenied, Decision, Event, PermissionAsked, TurnFinished
+from agent.events.permissions import CallDenied, Decision, PermissionAsked
+from agent.events.session import Event, TurnFinished
 from agent.messages import ToolOutput, User
 from agent.providers.wires.scripted import Scripted
 from agent.records.call_progress import INTERRUPTED, NOT_APPROVED, NOT_BEGUN

@@ -30,7 +30,8 @@ from agent.context.prompt import Instructions
 from agent.context.reminder_notes import Surroundings
 from agent.context.settings import Caps, CompactionSettings, RewritePatience, RewritePolicy
 from agent.debug import Debug
-from agent.events.session import Decision, Event, PermissionAsked, ToolFinished, TurnFinished
+from agent.events.permissions import Decision, PermissionAsked
+from agent.events.session import Event, ToolFinished, TurnFinished
 from agent.events.view import ContextCompacted, PrefixDrifted
 from agent.messages import Assistant, Image, Note, ToolOutput, User
 from agent.providers.base import ModelFacts, Prices, Provider, Request

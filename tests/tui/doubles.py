@@ -14,20 +14,9 @@ from agent.checkpoints.session_checkpoints import SessionCheckpoints
 from agent.config.options import Mode
 from agent.context.provenance import Occurrence, Trace
 from agent.errors import AgentError, ReferenceFailed, UsageError
+from agent.events.permissions import Decision, PermissionAnswered, PermissionAsked, QuestionAnswered, QuestionAsked
 from agent.events.plan import PlanAnswered, PlanDecision, PlanSubmitted
-from agent.events.session import (
-    ContextMeasured,
-    Decision,
-    Event,
-    PermissionAnswered,
-    PermissionAsked,
-    QuestionAnswered,
-    QuestionAsked,
-    Steered,
-    StepStarted,
-    TurnFinished,
-    TurnStarted,
-)
+from agent.events.session import ContextMeasured, Event, Steered, StepStarted, TurnFinished, TurnStarted
 from agent.events.view import BroughtBack, CompactionStarted, ContextCompacted
 from agent.hooks.session_hooks import EndReason, SessionHooks
 from agent.mcp.running import RunningServers

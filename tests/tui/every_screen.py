@@ -14,8 +14,8 @@ from agent.config.settings import Settings
 from agent.context.control_calls import TodoItem
 from agent.context.provenance import Occurrence
 from agent.context.view_items import ViewItem
+from agent.events.permissions import PermissionAsked, QuestionAsked, Tried
 from agent.events.plan import PlanSubmitted
-from agent.events.session import PermissionAsked, QuestionAsked, Tried
 from agent.events.view import ReceiptItem, RewriteUndone
 from agent.hooks.declared import Hook
 from agent.hooks.runner import HookRecord

@@ -11,13 +11,10 @@ from typing import Any, get_args
 from textual.events import AppBlur, AppFocus, Paste
 from textual.pilot import Pilot
 
+from agent.events.permissions import PermissionAnswered, PermissionAsked, QuestionAnswered, QuestionAsked
 from agent.events.session import (
     ContextMeasured,
     Event,
-    PermissionAnswered,
-    PermissionAsked,
-    QuestionAnswered,
-    QuestionAsked,
     ReasoningDelta,
     StepStarted,
     TextDelta,

@@ -8,19 +8,8 @@ import pytest
 from textual.events import Key, Paste
 
 from agent.errors import AuthFailed, StoreFailed
-from agent.events.session import (
-    Decision,
-    Event,
-    Noticed,
-    PermissionAnswered,
-    PermissionAsked,
-    QuestionAsked,
-    TextDelta,
-    ToolFinished,
-    ToolStarted,
-    TurnFailed,
-    TurnFinished,
-)
+from agent.events.permissions import Decision, PermissionAnswered, PermissionAsked, QuestionAsked
+from agent.events.session import Event, Noticed, TextDelta, ToolFinished, ToolStarted, TurnFailed, TurnFinished
 from agent.messages import Conversation, Text, User
 from agent.records.session_lookup import SessionInfo
 from tests.tui.doubles import FakeSession, FakeSessions, Hold, conversation, measured, session_info

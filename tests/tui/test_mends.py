@@ -6,7 +6,8 @@ from textual.containers import VerticalScroll
 
 from agent.archive.listing import ContentPage
 from agent.errors import AgentError
-from agent.events.session import Event, Noticed, QuestionAsked, TextDelta, TurnFailed
+from agent.events.permissions import QuestionAsked
+from agent.events.session import Event, Noticed, TextDelta, TurnFailed
 from agent.mcp.approvals import tools_question
 from tests.tui.doubles import FakeSession
 from tests.tui.piloting import terminal

@@ -5,16 +5,8 @@ from dataclasses import replace
 import pytest
 
 from agent.config.options import ThemeName
-from agent.events.session import (
-    CallEdited,
-    Decision,
-    Event,
-    PermissionAnswered,
-    PermissionAsked,
-    ToolFinished,
-    Tried,
-    TurnFinished,
-)
+from agent.events.permissions import CallEdited, Decision, PermissionAnswered, PermissionAsked, Tried
+from agent.events.session import Event, ToolFinished, TurnFinished
 from agent.records.file_change import FileChange
 from tests.tui.doubles import FakeFiles, FakeSession, FakeSessions, measured
 from tests.tui.picturing import SIZES, Picture, asks

@@ -2,7 +2,8 @@
 
 import pytest
 
-from agent.events.session import Event, Noticed, PermissionAsked, TextDelta, Tried
+from agent.events.permissions import PermissionAsked, Tried
+from agent.events.session import Event, Noticed, TextDelta
 from tests.tui.doubles import FakeSession, FakeSessions, measured
 from tests.tui.picturing import SIZES, Picture, asks
 from tools.commands.dangers import dangers_in

@@ -6,16 +6,8 @@ from pathlib import Path
 import pytest
 
 from agent.config.options import ThemeName
-from agent.events.session import (
-    Event,
-    QuestionAsked,
-    ReasoningDelta,
-    TextDelta,
-    ToolFinished,
-    ToolStarted,
-    TurnFailed,
-    TurnFinished,
-)
+from agent.events.permissions import QuestionAsked
+from agent.events.session import Event, ReasoningDelta, TextDelta, ToolFinished, ToolStarted, TurnFailed, TurnFinished
 from agent.mcp.elicitation import fields_of
 from agent.messages import Conversation, Summary
 from tests.tui.doubles import FakeFiles, FakeSession, FakeSessions, conversation, measured, session_info

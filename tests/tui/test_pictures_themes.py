@@ -1,7 +1,7 @@
 """Pictures of a conversation in every theme. Look at every one that changes."""
 
 from agent.config.options import ThemeName
-from agent.events.session import PermissionAsked
+from agent.events.permissions import PermissionAsked
 from tests.tui.doubles import FakeSession, FakeSessions
 from tests.tui.picturing import WORN, Picture, asks
 from tests.tui.test_snapshots import QUESTION, REST, TURN

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 
-from agent.events.session import PermissionAsked, QuestionAsked
+from agent.events.permissions import PermissionAsked, QuestionAsked
 from agent.messages import User
 from tests.agent.mcp.serving import House
 from tests.kit.project import Project

@@ -7,9 +7,9 @@ import pytest
 
 from agent.archive.listing import ArchiveItem
 from agent.context.provenance import Occurrence
+from agent.events.permissions import PermissionAsked
 from agent.events.session import (
     Event,
-    PermissionAsked,
     ReasoningDelta,
     ReplyFinished,
     TextDelta,

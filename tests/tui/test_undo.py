@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from agent.checkpoints.undo_points import UndoPoint, of_line
-from agent.events.session import PermissionAsked
+from agent.events.permissions import PermissionAsked
 from agent.messages import Note, User
 from tests.tui.piloting import Driven, list_on
 from tests.tui.test_real_session import Reply, calls, working

@@ -21,19 +21,9 @@ from acp.schema import (
 
 from agent.config.values import Config
 from agent.errors import AgentError, UsageError
+from agent.events.permissions import PermissionAnswered, PermissionAsked, QuestionAnswered, QuestionAsked
 from agent.events.plan import PlanAnswered, PlanSubmitted
-from agent.events.session import (
-    AgentActivity,
-    Event,
-    PermissionAnswered,
-    PermissionAsked,
-    QuestionAnswered,
-    QuestionAsked,
-    ReplyFinished,
-    TurnEnd,
-    TurnFailed,
-    TurnFinished,
-)
+from agent.events.session import AgentActivity, Event, ReplyFinished, TurnEnd, TurnFailed, TurnFinished
 from agent.messages import Conversation, Image, Note, Text, Usage, User
 from agent.session import Session
 from agent.sessions import Sessions

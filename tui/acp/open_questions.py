@@ -8,7 +8,7 @@ from acp import Client, RequestError
 from acp.schema import AcceptElicitationResponse
 
 from agent.channel import Answer
-from agent.events.session import QuestionAsked
+from agent.events.permissions import QuestionAsked
 from agent.session import Session
 from tui.acp.questions import editor_question, form_answer, form_of
 from tui.view.blocks import OpenQuestion

@@ -20,8 +20,8 @@ from acp.schema import (
 )
 
 from agent.channel import Answer
+from agent.events.permissions import Decision, PermissionAsked, QuestionAsked
 from agent.events.plan import PlanDecision, PlanSubmitted
-from agent.events.session import Decision, PermissionAsked, QuestionAsked
 from tui.acp.updates import CallContent, call_content, kind_of, locations
 from tui.text.inks import Line
 from tui.view.blocks import OpenQuestion

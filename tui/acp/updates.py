@@ -34,16 +34,12 @@ from acp.schema import (
 
 from agent.archive.markdown import fenced
 from agent.context.tool_selection import meant
+from agent.events.permissions import CallEdited, PermissionAnswered, PermissionAsked, QuestionAnswered, QuestionAsked
 from agent.events.plan import PlanAnswered, PlanSubmitted
 from agent.events.session import (
     AgentActivity,
-    CallEdited,
     ContextMeasured,
     Event,
-    PermissionAnswered,
-    PermissionAsked,
-    QuestionAnswered,
-    QuestionAsked,
     ReasoningDelta,
     Steered,
     TextDelta,

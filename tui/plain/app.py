@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 from agent.config.settings import Settings
 from agent.errors import UsageError
+from agent.events.permissions import Decision, PermissionAsked, QuestionAsked
 from agent.events.plan import PlanDecision, PlanSubmitted
-from agent.events.session import Decision, Event, PermissionAsked, QuestionAsked
+from agent.events.session import Event
 from tui.actions.first_run import first_model
 from tui.actions.sessions import pick_session
 from tui.plain.command_context import LineContext, change, greet

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from agent.errors import AgentError
+from agent.events.permissions import Decision, PermissionAsked
 from agent.events.plan import PlanDecision, PlanSubmitted
-from agent.events.session import Decision, PermissionAsked
 from tools.outputs.extent import counted
 from tui.commands import COMMANDS
 from tui.plain.lines import Lines

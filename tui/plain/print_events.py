@@ -4,15 +4,12 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from agent.events.permissions import CallDenied, CallEdited, PermissionAsked, QuestionAsked
 from agent.events.plan import PlanSubmitted
 from agent.events.session import (
-    CallDenied,
-    CallEdited,
     CallsRead,
     Event,
     HookStatus,
-    PermissionAsked,
-    QuestionAsked,
     RetryScheduled,
     StepStarted,
     TextDelta,

@@ -4,8 +4,8 @@ import re
 from collections.abc import Mapping
 from typing import Literal
 
+from agent.events.permissions import Decision, PermissionAsked, QuestionAsked
 from agent.events.plan import PlanDecision, PlanSubmitted
-from agent.events.session import Decision, PermissionAsked, QuestionAsked
 from tools.outputs.extent import counted as so_many
 from tui.commands import parse
 from tui.plain.print_events import lines_of_text

@@ -11,8 +11,9 @@ from agent.config.options import MODES, Mode
 from agent.context.provenance import Trace
 from agent.context.reminder_notes import MODES as MEANINGS
 from agent.errors import AgentError
+from agent.events.permissions import Decision
 from agent.events.plan import PlanDecision
-from agent.events.session import Decision, Event, Noticed, Steered, TurnFailed
+from agent.events.session import Event, Noticed, Steered, TurnFailed
 from agent.input.shell import run_by_user
 from agent.messages import Conversation, Text, User
 from tui.prompt.pastes import UNFOLDED, Pastes

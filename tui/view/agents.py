@@ -4,7 +4,8 @@ the list of all."""
 from collections.abc import Mapping, Sequence
 from functools import partial
 
-from agent.events.session import AgentActivity, CallDenied, Noticed, ToolStarted, TurnFailed
+from agent.events.permissions import CallDenied
+from agent.events.session import AgentActivity, Noticed, ToolStarted, TurnFailed
 from agent.events.subagents import RunningAgent
 from agent.records.session_lookup import SessionInfo
 from tui.text.inks import Line, Span

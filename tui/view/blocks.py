@@ -9,8 +9,9 @@ from tools.lazy import dataclass
 from tui.view.receipts import Compaction, RunningCompaction, UndoneReceipt
 
 if TYPE_CHECKING:  # types only: events and messages are loaded behind the first paint
+    from agent.events.permissions import PermissionAsked, QuestionAsked
     from agent.events.plan import PlanSubmitted
-    from agent.events.session import PermissionAsked, QuestionAsked, Remembered
+    from agent.events.session import Remembered
     from agent.events.view import FilesChanged
     from agent.messages import OutputStatus, Ranges
     from tools.process.state import ProgramState

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from agent.events.session import Decision, PermissionAsked, Tried
+from agent.events.permissions import Decision, PermissionAsked, Tried
 from tools.outputs.extent import counted as so_many
 from tools.outputs.extent import shortened
 from tui.text.inks import Line, Span, coded

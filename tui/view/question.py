@@ -4,8 +4,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias
 
+from agent.events.permissions import Decision
 from agent.events.plan import PlanDecision
-from agent.events.session import Decision
 from tui.text.inks import Line
 
 Answer: TypeAlias = Decision | PlanDecision | str | bool

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
+from agent.events.permissions import PermissionAsked, QuestionAsked
 from agent.events.plan import PlanSubmitted
-from agent.events.session import PermissionAsked, QuestionAsked
 from tui.text.inks import Line
 from tui.text.sanitise import visible
 from tui.view.blocks import OpenQuestion

@@ -2,24 +2,26 @@
 
 from dataclasses import replace
 
+from agent.events.permissions import (
+    CallDenied,
+    CallEdited,
+    NetworkRefused,
+    PermissionAnswered,
+    PermissionAsked,
+    QuestionAnswered,
+    QuestionAsked,
+)
 from agent.events.plan import PlanAnswered, PlanSubmitted
 from agent.events.session import (
     AgentActivity,
     CallDelta,
-    CallDenied,
-    CallEdited,
     CallsRead,
     ContextMeasured,
     Event,
     FinalTurn,
     HookStatus,
     ModelSwitched,
-    NetworkRefused,
     Noticed,
-    PermissionAnswered,
-    PermissionAsked,
-    QuestionAnswered,
-    QuestionAsked,
     ReasoningDelta,
     Remembered,
     ReplyFinished,

@@ -5,8 +5,9 @@ from dataclasses import replace
 from typing import Literal
 
 from agent.context.control_calls import PLAN
+from agent.events.permissions import PermissionAsked, QuestionAsked
 from agent.events.plan import PlanAnswered, PlanSubmitted
-from agent.events.session import AgentActivity, PermissionAsked, QuestionAsked, ReplyFinished, ToolFinished
+from agent.events.session import AgentActivity, ReplyFinished, ToolFinished
 from tui.view.agents import agent_line
 from tui.view.blocks import Call, CallStatus, Notice, SessionView
 

@@ -5,8 +5,8 @@ from typing import Any, Literal
 
 from agent.calls.argument_aliases import our_arguments
 from agent.channel import Answer
+from agent.events.permissions import Decision, PermissionAsked, QuestionAsked
 from agent.events.plan import PlanDecision, PlanSubmitted
-from agent.events.session import Decision, PermissionAsked, QuestionAsked
 from agent.headless.claude.hooks import ProgramHooks, program_hooks
 from agent.headless.claude.messages import OUR_MODES, claude_call, suggestion_of
 from agent.headless.input_messages import (

@@ -8,15 +8,11 @@ from typing import Any, Literal, TypeAlias
 from uuid import uuid4
 
 from agent.config.options import Mode
+from agent.events.permissions import CallDenied, PermissionAnswered, PermissionAsked, QuestionAnswered, QuestionAsked
 from agent.events.plan import PlanAnswered, PlanSubmitted
 from agent.events.session import (
     AgentActivity,
-    CallDenied,
     CallsRead,
-    PermissionAnswered,
-    PermissionAsked,
-    QuestionAnswered,
-    QuestionAsked,
     ReasoningDelta,
     ReplyFinished,
     RetryScheduled,

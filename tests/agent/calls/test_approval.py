@@ -24,17 +24,8 @@ from agent.channel import Interrupt
 from agent.config.options import Mode
 from agent.context.estimate import estimate_message
 from agent.context.preflight import ToolBudget
-from agent.events.session import (
-    CallDenied,
-    CallEdited,
-    Decision,
-    Event,
-    Noticed,
-    PermissionAnswered,
-    PermissionAsked,
-    ToolFinished,
-    Tried,
-)
+from agent.events.permissions import CallDenied, CallEdited, Decision, PermissionAnswered, PermissionAsked, Tried
+from agent.events.session import Event, Noticed, ToolFinished
 from agent.messages import ToolCall, ToolOutput, User
 from agent.providers.wires.scripted import Scripted
 from agent.session import Session

@@ -3,7 +3,8 @@
 from typing import Any
 
 from agent.calls.loop_guard import GO_ON, STOP, LoopGuard
-from agent.events.session import QuestionAsked, TurnFinished
+from agent.events.permissions import QuestionAsked
+from agent.events.session import TurnFinished
 from agent.providers.wires.scripted import Scripted
 from tests.kit.session import Home, bash, call, calls, finished, first_turn, turn_in_which
 

@@ -6,7 +6,8 @@ import pytest
 
 from agent.calls.policy import PermissionRequest, Policy, decide, parse_rule, runs_outside
 from agent.config.options import Mode
-from agent.events.session import Decision, Noticed, PermissionAsked
+from agent.events.permissions import Decision, PermissionAsked
+from agent.events.session import Noticed
 from agent.providers.wires.scripted import Scripted
 from tests.kit.session import Home, call, calls, decides, outputs_of, turn_in_which
 from tools.base import Arguments, Effect, Result, Workspace

@@ -9,7 +9,8 @@ from agent.calls.approval import Approval
 from agent.calls.policy import Policy, parse_rule
 from agent.calls.reach import MOST_ASKED, CallReach
 from agent.config.options import Mode
-from agent.events.session import Decision, Event, NetworkRefused, PermissionAnswered, PermissionAsked
+from agent.events.permissions import Decision, NetworkRefused, PermissionAnswered, PermissionAsked
+from agent.events.session import Event
 from agent.messages import ToolCall
 from tests.waiting import until
 from tools.network.places import NetworkPlace, place_of

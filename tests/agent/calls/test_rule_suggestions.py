@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from agent.calls.policy import PermissionRequest, Policy, decide, parse_rule, says_itself
 from agent.calls.rule_suggestions import exact_rule, offers_for, tried
-from agent.events.session import Tried
+from agent.events.permissions import Tried
 from tools.commands.grammar import simple_commands
 
 ROOT = "/home/u/project"

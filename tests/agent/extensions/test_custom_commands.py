@@ -10,16 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.config.load import load_config
-from agent.events.session import (
-    Decision,
-    Event,
-    Noticed,
-    PermissionAsked,
-    QuestionAsked,
-    ToolFinished,
-    ToolStarted,
-    TurnFailed,
-)
+from agent.events.permissions import Decision, PermissionAsked, QuestionAsked
+from agent.events.session import Event, Noticed, ToolFinished, ToolStarted, TurnFailed
 from agent.extensions.agent_files import find_agents
 from agent.extensions.custom_commands import Form, TextPart, find_commands, parts_of
 from agent.extensions.expansion import expanded, rules_of

@@ -8,7 +8,8 @@ import pytest
 
 from agent.calls.skill_bounds import bounds_of
 from agent.config.load import load_config
-from agent.events.session import Decision, Event, Noticed, PermissionAsked, QuestionAsked, ToolFinished
+from agent.events.permissions import Decision, PermissionAsked, QuestionAsked
+from agent.events.session import Event, Noticed, ToolFinished
 from agent.extensions.skills import find_skills
 from agent.sessions import Sessions
 from tests.agent.extensions.bringing import Brought

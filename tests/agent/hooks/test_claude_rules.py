@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.events.session import CallDenied, Decision, PermissionAsked
+from agent.events.permissions import CallDenied, Decision, PermissionAsked
 from agent.hooks.claude_rules import ClaudeRule, ClaudeRules, claude_rules
 from agent.hooks.tool_names import views_of
 from agent.messages import ToolCall

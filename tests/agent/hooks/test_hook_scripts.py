@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from agent.errors import AgentError
-from agent.events.session import CallDenied, Decision, PermissionAsked, QuestionAsked, TurnFailed, TurnFinished
+from agent.events.permissions import CallDenied, Decision, PermissionAsked, QuestionAsked
+from agent.events.session import TurnFailed, TurnFinished
 from agent.events.view import FilesChanged
 from agent.session import Session
 from agent.sessions import Sessions

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from agent.config.hook_tables import read_hooks
-from agent.events.session import Decision, Event, PermissionAsked
+from agent.events.permissions import Decision, PermissionAsked
+from agent.events.session import Event
 from agent.hooks.env_file import changes_in
 from agent.hooks.judges import asked, filled, judged
 from agent.session import Session

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from agent.events.session import Noticed, QuestionAsked, ToolFinished
+from agent.events.permissions import QuestionAsked
+from agent.events.session import Noticed, ToolFinished
 from agent.extensions.trust_question import APPROVE, NEVER
 from tests.agent.mcp.serving import House, say
 from tests.kit.session import call, calls

@@ -10,7 +10,8 @@ from typing import Any
 
 from agent.config.load import load_config
 from agent.config.values import Config
-from agent.events.session import Decision, Event, Noticed, PermissionAsked, QuestionAsked
+from agent.events.permissions import Decision, PermissionAsked, QuestionAsked
+from agent.events.session import Event, Noticed
 from agent.session import Session
 from agent.sessions import Sessions
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from agent.events.session import QuestionAsked
+from agent.events.permissions import QuestionAsked
 from agent.extensions.trust_question import ALL, APPROVE, EACH, LATER, NEVER
 from agent.mcp.approvals import Approvals
 from agent.mcp.declared import Declared, WrittenServer

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from agent.channel import Channel
-from agent.events.session import Event, QuestionAsked, ReplyFinished
+from agent.events.permissions import QuestionAsked
+from agent.events.session import Event, ReplyFinished
 from agent.events.view import PrefixDrifted
 from agent.mcp.elicitation import DECLINE, LEAVE_OUT, SEND, fields_of, form_of
 from agent.mcp.server_requests import ALWAYS, NO, OPENED, ServerRequests, write_sample

@@ -10,7 +10,8 @@ import pytest
 from agent.config.load import load_config
 from agent.context.estimate import count_tools, decode_estimator
 from agent.context.tool_selection import ToolSpec
-from agent.events.session import AgentActivity, Decision, PermissionAsked, ToolFinished
+from agent.events.permissions import Decision, PermissionAsked
+from agent.events.session import AgentActivity, ToolFinished
 from agent.extensions.agent_files import find_agents
 from agent.extensions.skills import find_skills
 from agent.sessions import Sessions

@@ -9,15 +9,8 @@ from agent.calls.policy import Policy, parse_rule
 from agent.context.estimate import estimate_tools
 from agent.context.prompt import Instructions
 from agent.context.tool_selection import CALL, SEARCH, HostedSearch, ToolSpec, select_tools
-from agent.events.session import (
-    Decision,
-    Event,
-    ModelSwitched,
-    Noticed,
-    PermissionAsked,
-    ToolStarted,
-    TurnFinished,
-)
+from agent.events.permissions import Decision, PermissionAsked
+from agent.events.session import Event, ModelSwitched, Noticed, ToolStarted, TurnFinished
 from agent.events.view import ContextCompacted, PrefixDrifted
 from agent.messages import Text, Usage, User
 from agent.providers.base import ModelFacts, Request

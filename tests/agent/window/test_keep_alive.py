@@ -10,7 +10,8 @@ import pytest
 
 from agent.context.budget import Window
 from agent.errors import AgentError
-from agent.events.session import Event, Noticed, PermissionAsked, ReplyFinished
+from agent.events.permissions import PermissionAsked
+from agent.events.session import Event, Noticed, ReplyFinished
 from agent.events.view import CacheBroken, PrefixDrifted
 from agent.messages import Usage
 from agent.providers.base import ModelFacts, Prices, Provider

@@ -12,7 +12,8 @@ import pytest
 
 from agent.archive.tree import Branch, Said, Tree
 from agent.errors import AgentError, StoreFailed, UsageError
-from agent.events.session import Decision, PermissionAsked, QuestionAsked, TextDelta, TurnFailed, TurnFinished
+from agent.events.permissions import Decision, PermissionAsked, QuestionAsked
+from agent.events.session import TextDelta, TurnFailed, TurnFinished
 from agent.messages import Note
 from agent.records.session_lookup import SessionInfo
 from tests.tui.doubles import FakeLibrary, FakeSession, FakeSessions, Hold, conversation, session_info

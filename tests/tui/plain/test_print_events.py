@@ -2,12 +2,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agent.events.permissions import CallDenied, CallEdited, PermissionAsked
 from agent.events.session import (
-    CallDenied,
-    CallEdited,
     Event,
     Noticed,
-    PermissionAsked,
     RetryScheduled,
     StepStarted,
     TextDelta,

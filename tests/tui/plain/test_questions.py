@@ -2,8 +2,8 @@ from dataclasses import replace
 
 import pytest
 
+from agent.events.permissions import Decision, PermissionAsked, QuestionAsked
 from agent.events.plan import PlanDecision, PlanSubmitted
-from agent.events.session import Decision, PermissionAsked, QuestionAsked
 from tools.commands.dangers import dangers_in
 from tui.plain.questions import answer_of, answer_text, how_to_answer, lines_of_question, wants_to_change
 from tui.text.sanitise import visible

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.events.session import PermissionAsked
+from agent.events.permissions import PermissionAsked
 from agent.messages import User
 from tests.tui.doubles import FakeSession
 from tests.tui.piloting import Driven, terminal

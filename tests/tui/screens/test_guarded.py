@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from textual.widgets import Input
 
-from agent.events.session import Decision, PermissionAsked, QuestionAsked, TurnFinished
+from agent.events.permissions import Decision, PermissionAsked, QuestionAsked
+from agent.events.session import TurnFinished
 from tests.tui.doubles import FakeSession, Hold
 from tests.tui.piloting import ScreenType, Terminal, asks_on, terminal
 from tests.tui.ptys import ready

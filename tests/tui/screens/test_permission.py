@@ -2,7 +2,8 @@
 
 import pytest
 
-from agent.events.session import Decision, Noticed, PermissionAsked, TextDelta, Tried, TurnFinished
+from agent.events.permissions import Decision, PermissionAsked, Tried
+from agent.events.session import Noticed, TextDelta, TurnFinished
 from tests.tui.doubles import FakeSession
 from tests.tui.inked import plain
 from tests.tui.piloting import asks_on, terminal

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from agent.archive.tree import Branch, Said, Tree, rows_of
-from agent.events.session import PermissionAsked
+from agent.events.permissions import PermissionAsked
 from tests.tui.doubles import FakeLibrary, FakeSession, FakeSessions, conversation
 from tests.tui.inked import plain
 from tests.tui.piloting import list_on, started

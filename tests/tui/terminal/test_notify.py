@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from textual.events import AppBlur, AppFocus, Key
 
 from agent.config.options import NOTIFY, NotifyName
-from agent.events.session import QuestionAsked
+from agent.events.permissions import QuestionAsked
 from tests.tui.doubles import FakeSession, Hold
 from tests.tui.piloting import terminal
 from tui.terminal.notify import notify, program_for, sequence_for, told

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.events.session import PermissionAsked, QuestionAsked
+from agent.events.permissions import PermissionAsked, QuestionAsked
 from tui.view.permission import panel_of_call
 from tui.view.question import Marked, Pressed, QuestionSpec, Writing, is_known, pressed, pressed_in_words
 from tui.view.question_lines import Part, allotted, keys_told

@@ -6,18 +6,14 @@ from hypothesis import strategies as st
 
 from agent import messages
 from agent.context.attachments import file_note, picture_note
+from agent.events.permissions import CallDenied, PermissionAnswered, PermissionAsked, QuestionAnswered, QuestionAsked
 from agent.events.session import (
     CallDelta,
-    CallDenied,
     CallsRead,
     ContextMeasured,
     Event,
     ModelSwitched,
     Noticed,
-    PermissionAnswered,
-    PermissionAsked,
-    QuestionAnswered,
-    QuestionAsked,
     ReasoningDelta,
     ReplyFinished,
     RetryScheduled,

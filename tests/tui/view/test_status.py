@@ -9,12 +9,11 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from agent.config.options import STATUS, StatusPart, status_parts
+from agent.events.permissions import PermissionAnswered, PermissionAsked
 from agent.events.session import (
     CallDelta,
     ContextMeasured,
     Event,
-    PermissionAnswered,
-    PermissionAsked,
     ReplyFinished,
     TextDelta,
     ToolFinished,
