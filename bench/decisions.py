@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 
-from agent.calls.approval import request_for
+from agent.calls.permission_request import request_for
 from agent.calls.policy import Policy, decide, parse_rule
 from bench.measure import row
 from tools.base import Workspace
@@ -94,7 +94,7 @@ def main(arguments: list[str]) -> int:
             for seed in range(100, 100 + times):
                 line = line_of(seed)
                 began = time.process_time()
-                ruling = decide(request_for(bash, {"command": line}, workspace, policy), policy)
+                ruling = decide(request_for(bash, {"command": line}, workspace, policy.mode), policy)
                 took.append((time.process_time() - began) * 1000)
                 assert ruling.verdict in ("allow", "ask", "deny")
             missed += statistics.median(took) > LIMIT

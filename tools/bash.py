@@ -18,8 +18,9 @@ from tools.files.read_write import undivided
 from tools.lazy import regex
 from tools.outputs.plain_text import printable
 from tools.process.jobs import Job
-from tools.process.program import Program, start
+from tools.process.program import Program
 from tools.process.shell import Launch, in_shell
+from tools.process.start import start
 from tools.process.state import ProgramState, state_of
 from tools.program_output import job_of, news_of, with_log
 from tools.schema import flag, number, object_of, text

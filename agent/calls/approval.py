@@ -4,12 +4,12 @@ import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import field, replace
-from functools import lru_cache
 from pathlib import Path
-from typing import Any, Protocol, TypeAlias, cast
+from typing import Any, Protocol, TypeAlias
 
 from agent.calls.hook_rulings import NO_WORD, HookWord, ruled
-from agent.calls.policy import PermissionRequest, Policy, Rule, Ruling, decide, parse_rule
+from agent.calls.permission_request import PermissionRequest, request_for
+from agent.calls.policy import Policy, Rule, Ruling, decide, parse_rule
 from agent.calls.resolve import tool_for
 from agent.calls.secret_arguments import with_secrets
 from agent.channel import Interrupt
@@ -20,10 +20,8 @@ from agent.events.permissions import CallDenied, CallEdited, Decision, Permissio
 from agent.events.plan import PlanDecision, PlanSubmitted
 from agent.events.session import Event, Noticed
 from agent.messages import ToolCall
-from tools.base import Previews, ReadOnlyAccess, ReadsOnly, Tool, ToolError, VariesEffect, Workspace
+from tools.base import Previews, Tool, ToolError, Workspace
 from tools.commands.dangers import Danger, dangers_in
-from tools.files.command_paths import CommandPaths, command_paths
-from tools.files.paths import has_other_names
 from tools.lazy import dataclass
 
 Ask: TypeAlias = Callable[[PermissionAsked], Awaitable[Decision]]
@@ -280,38 +278,7 @@ def _review(call: ToolCall, context: ApprovalContext) -> ReviewedCall:
 
 def _request_of(call: ToolCall, context: ApprovalContext) -> tuple[Tool, PermissionRequest]:
     tool = tool_for(call, context.tools)
-    return tool, request_for(tool, call.arguments, context.workspace, context.approval.policy)
-
-
-def request_for(tool: Tool, arguments: Mapping[str, object], workspace: Workspace, policy: Policy) -> PermissionRequest:
-    """A call as the policy sees it. Raises `ToolError`."""
-    subjects = tool.subjects(arguments, workspace)
-    effect = cast(VariesEffect, tool).effect_of(arguments) if _is(type(tool), VariesEffect) else tool.effect
-    linked = tuple(path for path in subjects if has_other_names(path)) if effect == "write" else ()
-    shown = None
-    if _is(type(tool), ReadsOnly):
-        shown = _shown_by(cast(ReadsOnly, tool), arguments, workspace, policy)
-    named = CommandPaths()
-    if tool.effect == "run" and policy.mode != "plan":
-        named = command_paths("\n".join(subjects), str(workspace.root))
-    return PermissionRequest(tool.name, effect, subjects, shown, linked, named)
-
-
-@lru_cache(maxsize=256)
-def _is(kind: type, seam: type) -> bool:
-    """Whether tools of a class have what a protocol names: to ask each tool anew takes a tenth of a decision."""
-    return issubclass(kind, seam)
-
-
-def _shown_by(
-    tool: ReadsOnly, arguments: Mapping[str, object], workspace: Workspace, policy: Policy
-) -> ReadOnlyAccess | None:
-    try:
-        return tool.read_only_access(arguments, workspace)
-    except ToolError:
-        if policy.mode == "plan":
-            raise
-        return ReadOnlyAccess("read", ("/",))  # no rule that looks at files covers it
+    return tool, request_for(tool, call.arguments, context.workspace, context.approval.policy.mode)
 
 
 def _edited(call: ToolCall, arguments: Mapping[str, object], context: ApprovalContext) -> ReviewedCall:

@@ -13,8 +13,9 @@ from agent.calls.hook_rulings import HookedCall, HookWord
 from agent.calls.loop_guard import LoopGuard
 from agent.calls.output_room import Keep, KeptOutput, OutputRoom
 from agent.calls.outside import again_outside
+from agent.calls.permission_request import PermissionRequest
 from agent.calls.plan_approval import BEHIND, approve_plan, was_decided
-from agent.calls.policy import PermissionRequest, runs_outside
+from agent.calls.policy import runs_outside
 from agent.calls.resolve import as_meant
 from agent.calls.secret_arguments import with_secrets
 from agent.channel import Interrupt

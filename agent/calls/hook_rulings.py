@@ -4,7 +4,8 @@ what an allow rule could. Pure."""
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
-from agent.calls.policy import PermissionRequest, Policy, Rule, Ruling, decide
+from agent.calls.permission_request import PermissionRequest
+from agent.calls.policy import Policy, Rule, Ruling, decide
 from agent.messages import ToolCall
 from tools.lazy import dataclass
 from tools.outputs.extent import shortened

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from agent.calls.execute import Guard, unguarded
-from agent.calls.policy import PermissionRequest, Rule, concerns, parse_rule
+from agent.calls.permission_request import PermissionRequest
+from agent.calls.policy import Rule, concerns, parse_rule
 from agent.channel import Interrupt
 from agent.config.option_values import AfterTool
 from agent.context.mask import HOOK_SAYS

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from agent.archive.archive import Archive
 from agent.calls.execute import CallPosition, Guard, unguarded
 from agent.calls.output_room import KeptOutput
-from agent.calls.policy import PermissionRequest
+from agent.calls.permission_request import PermissionRequest
 from agent.channel import Interrupt
 from agent.config.option_values import AfterTool
 from agent.context.offload import (

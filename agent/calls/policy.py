@@ -31,12 +31,12 @@ from agent.calls.command_rules import (
     stays,
 )
 from agent.calls.network_rules import NETWORK, check_place, means_place
+from agent.calls.permission_request import PermissionRequest
 from agent.config.options import Mode
 from agent.errors import ConfigError
 from tools.base import Effect, ReadOnlyAccess
 from tools.commands.nested import has_unread_texts, hides_a_command
 from tools.files.autorun import first_that_runs_later, folded, runs_later
-from tools.files.command_paths import CommandPaths
 from tools.lazy import dataclass, regex
 from tools.outputs.extent import listed
 
@@ -126,22 +126,6 @@ class Policy:
     """Why nothing holds commands, where the user has not said that it may be so: none runs unasked then."""
     bounds: tuple[SkillBounds, ...] = ()
     """Those of the skills that are in use, which narrow what the mode allows; a rule of the user's they do not."""
-
-
-@dataclass(frozen=True, slots=True)
-class PermissionRequest:
-    """A call as the policy sees it."""
-
-    tool: str
-    effect: Effect
-    subjects: tuple[str, ...]
-    """A command line, or absolute resolved paths."""
-    read_only: ReadOnlyAccess | None = None
-    """What a command shows in plan mode, where it is proved that it does nothing else."""
-    linked: tuple[str, ...] = ()
-    """Those of the files to change that have several names (hard links): the other one may be any file."""
-    named: CommandPaths = CommandPaths()
-    """Files that a command names and that are always asked about."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 
 from agent.calls.approval import Approval, keep_rule
 from agent.calls.network_rules import NETWORK
-from agent.calls.policy import PermissionRequest, Policy, Ruling, decide
+from agent.calls.permission_request import PermissionRequest
+from agent.calls.policy import Policy, Ruling, decide
 from agent.calls.rule_suggestions import offers_for
 from agent.events.permissions import NetworkRefused, PermissionAnswered, PermissionAsked
 from agent.events.session import Event

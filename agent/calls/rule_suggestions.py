@@ -8,8 +8,8 @@ from dataclasses import replace
 
 from agent.calls.command_rules import is_within, only_begins
 from agent.calls.network_rules import NETWORK
+from agent.calls.permission_request import PermissionRequest
 from agent.calls.policy import (
-    PermissionRequest,
     Policy,
     Rule,
     any_runs_later,

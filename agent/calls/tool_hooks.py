@@ -11,7 +11,7 @@ from agent.calls.argument_aliases import our_arguments
 from agent.calls.execute import Guard
 from agent.calls.hook_rulings import NO_WORD, HookedCall, HookWord, by_rule, stricter
 from agent.calls.hooks import CHANGING, RETRIEVERS, as_file, laid_down
-from agent.calls.policy import PermissionRequest
+from agent.calls.permission_request import PermissionRequest
 from agent.calls.resolve import tool_for
 from agent.config.hook_tables import HookEvent
 from agent.context.mask import HOOK_SAYS

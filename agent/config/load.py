@@ -11,17 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from agent.config.aliases import AliasedSetting, own_names, snake_case, translate
-from agent.config.options import (
-    BY_KEY,
-    LANGUAGE_SERVER_KEYS,
-    MODEL_KEYS,
-    OPTIONS,
-    PROVIDER_KEYS,
-    PROVIDERS,
-    SERVER_KEYS,
-    Option,
-    rules,
-)
+from agent.config.options import BY_KEY, OPTIONS, PROVIDERS, Option, rules
+from agent.config.table_keys import LANGUAGE_SERVER_KEYS, MODEL_KEYS, PROVIDER_KEYS, SERVER_KEYS
 from agent.config.values import Config, Folders, ProviderConfig, field_of
 from agent.errors import ConfigError
 from tools.files.bounded import beginning_of

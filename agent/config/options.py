@@ -5,32 +5,23 @@ from typing import Literal, TypeAlias, cast, get_args
 
 from agent.config.option_values import (
     Unset,
-    command_words,
     count,
     dollars,
-    extensions,
     factor,
     flag,
     hooks,
     keep_alive,
-    named_texts,
-    nested,
     one_of,
     optional_count,
     optional_days,
     optional_share,
     optional_text,
     optional_wait,
-    plain_text,
-    port,
-    prices,
     search_command,
     seconds,
     share,
-    temperature,
     texts,
     tokenizer_name,
-    word_list,
 )
 from tools.lazy import dataclass
 from tools.outputs.recall_scope import SCOPES, Scope
@@ -91,12 +82,6 @@ class Option:
     environment: str | None = None
     tightens: Callable[[object, object], object] | None = None
     """(value so far, the project's value) -> the value that holds. None: a project may not set it at all."""
-
-
-def variable_name(value: object) -> str:
-    if isinstance(value, str) and value.isidentifier():
-        return value
-    raise ValueError("the name of the environment variable that holds the key, not the key itself")
 
 
 def rules(value: object) -> tuple[str, ...]:
@@ -349,69 +334,3 @@ OPTIONS: tuple[Option, ...] = (
 BY_KEY = {option.key: option for option in OPTIONS}
 
 PROVIDERS = ("anthropic", "openai", "openai-chat", "ollama", "scripted")
-
-TOOL_CALLS = ("auto", "native", "text")
-
-PROVIDER_KEYS: dict[str, Callable[[object], object]] = {
-    "base_url": plain_text,
-    "api_key_env": variable_name,
-    "wire": one_of("auto", "sdk", "http"),
-    "timeout": seconds,
-    "context_window": count,
-    "max_output_tokens": count,
-    "context_window_buffer_tokens": count,
-    "tokenizer": tokenizer_name,
-    "reasoning_effort": effort,
-    "tool_calls": one_of(*TOOL_CALLS),
-    "temperature": temperature,
-}
-
-MODEL_KEYS: dict[str, Callable[[object], object]] = {
-    "context_window": count,
-    "max_output_tokens": count,
-    "max_input_tokens": count,
-    "context_window_buffer_tokens": count,
-    "tokenizer": tokenizer_name,
-    "reasoning_effort": effort,
-    "tool_calls": one_of(*TOOL_CALLS),
-    "temperature": temperature,
-    "prices": prices,
-    "images": flag,
-    "thinking": one_of("none", "adaptive", "budget", "effort"),
-    "tool_search": one_of("none", "plain", "grouped"),
-}
-
-SERVER_KEYS: dict[str, Callable[[object], object]] = {
-    "command": command_words,
-    "args": word_list,
-    "env": named_texts,
-    "cwd": plain_text,
-    "url": plain_text,
-    "headers": named_texts,
-    "type": one_of("stdio", "http", "streamable-http", "streamable_http", "sse"),
-    "enabled": flag,
-    "required": flag,
-    "enabled_tools": texts,
-    "disabled_tools": texts,
-    "startup_timeout": seconds,
-    "call_timeout": seconds,
-    "most_bytes": count,
-    "client_id": plain_text,
-    "client_secret": plain_text,
-    "scopes": texts,
-    "login_port": port,
-    "login_timeout": seconds,
-}
-"""What may be said of a server of the Model Context Protocol."""
-
-LANGUAGE_SERVER_KEYS: dict[str, Callable[[object], object]] = {
-    "command": command_words,
-    "args": word_list,
-    "extensions": extensions,
-    "env": named_texts,
-    "settings": nested,
-    "options": nested,
-    "enabled": flag,
-    "startup_timeout": seconds,
-}
-"""What may be said of a language server."""

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from agent.config.aliases import snake_case
-from agent.config.options import SERVER_KEYS
+from agent.config.table_keys import SERVER_KEYS
 from agent.config.values import Config
 from agent.errors import ConfigError, UsageError
 from agent.imports.places import AgentFolders, settings_in, table_in

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from agent.calls.policy import PermissionRequest, decide
+from agent.calls.permission_request import PermissionRequest
+from agent.calls.policy import decide
 from agent.context.attachments import LEAST, attached_in, file_note, folder_note, picture_note
 from agent.context.attachments import fitted as fitted_in
 from agent.context.mentions import MOST, MentionReading, mentions, room_for

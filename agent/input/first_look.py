@@ -7,7 +7,8 @@ from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 
-from agent.calls.policy import PermissionRequest, decide
+from agent.calls.permission_request import PermissionRequest
+from agent.calls.policy import decide
 from agent.context.attachments import attached_in, folder_note
 from agent.context.mentions import headed
 from agent.context.named_files import files_named, names_in

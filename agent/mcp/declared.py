@@ -11,7 +11,7 @@ from typing import Literal, TypeAlias, cast
 
 from agent.config.aliases import snake_case
 from agent.config.load import LARGEST_FILE
-from agent.config.options import SERVER_KEYS
+from agent.config.table_keys import SERVER_KEYS
 from agent.config.values import Config
 from agent.errors import ConfigError
 from tools.files.bounded import beginning_of

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from agent.config.aliases import snake_case
-from agent.config.options import SERVER_KEYS
+from agent.config.table_keys import SERVER_KEYS
 from agent.config.toml_file import rewrite
 from agent.config.values import Config
 from agent.errors import UsageError

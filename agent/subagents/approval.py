@@ -4,7 +4,8 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from agent.calls.approval import Approval
-from agent.calls.policy import PermissionRequest, Policy
+from agent.calls.permission_request import PermissionRequest
+from agent.calls.policy import Policy
 from agent.config.options import Mode, stricter_mode
 from agent.events.permissions import Decision, PermissionAsked
 from agent.events.session import Event

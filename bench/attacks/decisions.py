@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence, Set
 from pathlib import Path
 from typing import Any, cast
 
-from agent.calls.approval import request_for
+from agent.calls.permission_request import request_for
 from agent.calls.policy import Policy, decide, parse_rule
 from agent.config.options import Mode
 from bench.attacks.rows import Places, Row, lay_out, policies_beside, rows_of
@@ -67,7 +67,7 @@ def _judged(row: Row, tool: Tool, policies: Mapping[str, Any], places: Places) -
     )
     said = str(arguments.get("command", arguments))
     try:
-        request = request_for(tool, arguments, Workspace(root, places.folder / "outputs"), policy)
+        request = request_for(tool, arguments, Workspace(root, places.folder / "outputs"), policy.mode)
         ruling = decide(request, policy)
     except ToolError as error:
         return JudgedRow(row["id"], row["expected"]["decision"], "deny", f"refused: {error}", said)

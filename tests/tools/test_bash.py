@@ -12,8 +12,9 @@ from tools.base import PrintedLog, Result, ToolError, Workspace
 from tools.bash import Bash
 from tools.bash_kill import BashKill
 from tools.bash_output import BashOutput
-from tools.process.program import ProcessLimits, Program, start
+from tools.process.program import ProcessLimits, Program
 from tools.process.shell import child_environment, in_shell
+from tools.process.start import start
 from tools.process.state import ProgramState
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.calls.approval import request_for
+from agent.calls.permission_request import request_for
 from agent.calls.policy import Policy, decide
 from agent.calls.rule_suggestions import offers_for
 from tools.base import ToolError, Workspace
@@ -91,7 +91,7 @@ def test_two_sessions_at_once_lose_nothing(tmp_path: Path) -> None:
 def test_writing_is_asked_about_and_a_rule_ends_that_while_listing_is_not(tmp_path: Path) -> None:
     folder, policy = tmp_path / "data" / "kept", Policy(str(tmp_path / "project"), "accept-edits")
     workspace, tool = Workspace(tmp_path / "project", tmp_path), Memory(folder)
-    save = request_for(tool, {"action": "save", "name": "tests", "text": TEXT}, workspace, policy)
+    save = request_for(tool, {"action": "save", "name": "tests", "text": TEXT}, workspace, policy.mode)
     assert decide(save, policy).verdict == "ask"
     assert offers_for(save, policy) == (f"memory({folder / 'tests.md'})", f"memory({folder})")
-    assert decide(request_for(tool, {"action": "list"}, workspace, policy), policy).verdict == "allow"
+    assert decide(request_for(tool, {"action": "list"}, workspace, policy.mode), policy).verdict == "allow"

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from agent.calls.policy import PermissionRequest as Call
+from agent.calls.permission_request import PermissionRequest as Call
 from agent.calls.policy import Policy, decide
 from agent.config.options import MODES
 from agent.context.estimate import estimate_text

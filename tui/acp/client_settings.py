@@ -6,7 +6,7 @@ from typing import TypeAlias
 
 from acp.schema import AcpMcpServer, HttpMcpServer, McpServerStdio, SseMcpServer
 
-from agent.config.options import SERVER_KEYS
+from agent.config.table_keys import SERVER_KEYS
 from agent.config.values import Config
 from agent.errors import UsageError
 

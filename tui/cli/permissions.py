@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 
-from agent.calls.approval import request_for
 from agent.calls.hook_rulings import by_rule, ruled
-from agent.calls.policy import PermissionRequest, Policy, Ruling, parse_rule, runs_outside
+from agent.calls.permission_request import PermissionRequest, request_for
+from agent.calls.policy import Policy, Ruling, parse_rule, runs_outside
 from agent.calls.project_rules import ProjectRules
 from agent.calls.reach import ruling_on
 from agent.config.options import MODES
@@ -72,7 +72,7 @@ def _test(options: argparse.Namespace) -> int:
     if options.host is not None:
         return _test_host(options.host, policy, config.web_private, as_json=options.json)
     try:
-        asked = request_for(Bash(), {"command": options.command}, Workspace(root, root), policy)
+        asked = request_for(Bash(), {"command": options.command}, Workspace(root, root), policy.mode)
         said = None if options.rules else _of_claude(config, options.command, root)
         ruling = ruled(asked, policy, by_rule(said))
     except ToolError as error:

@@ -4,7 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from agent.calls.policy import PermissionRequest, Policy, decide, parse_rule, runs_outside
+from agent.calls.permission_request import PermissionRequest
+from agent.calls.policy import Policy, decide, parse_rule, runs_outside
 from agent.config.options import Mode
 from agent.events.permissions import Decision, PermissionAsked
 from agent.events.session import Noticed

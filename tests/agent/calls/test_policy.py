@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.calls.policy import IN_PLAN, PermissionRequest, Policy, Rule, concerns, decide, parse_rule
+from agent.calls.permission_request import PermissionRequest
+from agent.calls.policy import IN_PLAN, Policy, Rule, concerns, decide, parse_rule
 from agent.config.options import MODES, Mode
 from agent.errors import ConfigError
 from tools.base import ReadOnlyAccess

@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.calls.policy import PermissionRequest, Policy, decide, parse_rule, says_itself
+from agent.calls.permission_request import PermissionRequest
+from agent.calls.policy import Policy, decide, parse_rule, says_itself
 from agent.calls.rule_suggestions import exact_rule, offers_for, tried
 from agent.events.permissions import Tried
 from tools.commands.grammar import simple_commands

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from agent.calls.hooks import Hooks
-from agent.calls.policy import PermissionRequest
+from agent.calls.permission_request import PermissionRequest
 from agent.channel import Interrupt
 from agent.checkpoints import checkpoint_thread
 from agent.checkpoints.checkpoint_thread import CheckpointThread

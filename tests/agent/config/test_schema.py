@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 
 from agent.config.aliases import NAMES
-from agent.config.options import LANGUAGE_SERVER_KEYS, MODEL_KEYS, OPTIONS, PROVIDER_KEYS, SERVER_KEYS
+from agent.config.options import OPTIONS
 from agent.config.schema import config_schema, shape_of
+from agent.config.table_keys import LANGUAGE_SERVER_KEYS, MODEL_KEYS, PROVIDER_KEYS, SERVER_KEYS
 from tools.schema import mismatches
 
 PARSES: dict[str, Callable[[object], object]] = {

@@ -4,7 +4,8 @@ import shlex
 
 import pytest
 
-from agent.calls.policy import PermissionRequest, Policy, decide, parse_rule
+from agent.calls.permission_request import PermissionRequest
+from agent.calls.policy import Policy, decide, parse_rule
 from tools.commands.tool_options import unknown_at
 
 RULES = (

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.calls.approval import request_for
+from agent.calls.permission_request import request_for
 from agent.calls.policy import Policy, decide, parse_rule
 from agent.config.options import Mode
 from tools.base import Workspace
@@ -14,7 +14,7 @@ from tools.bash import Bash
 def reason(root: Path, command: str, mode: Mode = "auto", *allow: str, sandboxed: bool = False) -> str:
     """Why a command is asked about; empty when it would run."""
     policy = Policy(str(root), mode, tuple(map(parse_rule, allow)), sandboxed=sandboxed)
-    ruling = decide(request_for(Bash(), {"command": command}, Workspace(root, root / "out"), policy), policy)
+    ruling = decide(request_for(Bash(), {"command": command}, Workspace(root, root / "out"), mode), policy)
     return "" if ruling.verdict == "allow" else ruling.rule
 
 

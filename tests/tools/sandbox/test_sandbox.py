@@ -17,7 +17,8 @@ import pytest
 
 from agent.calls.approval import Approval
 from agent.calls.boundary import SessionBoundary
-from agent.calls.policy import PermissionRequest, Policy, decide
+from agent.calls.permission_request import PermissionRequest
+from agent.calls.policy import Policy, decide
 from agent.errors import ConfigError
 from tests.kit.hostile_repository import git, hostile_repository, ran
 from tests.running import ROOT
@@ -27,8 +28,8 @@ from tools.base import Result, Workspace
 from tools.bash import Bash
 from tools.bash_kill import BashKill
 from tools.process.child import started
-from tools.process.program import start
 from tools.process.shell import in_shell
+from tools.process.start import start
 from tools.sandbox.git_metadata import redirection
 from tools.sandbox.sandbox import Sandbox
 from tools.sandbox.system import Missing, SandboxProgram, found_sandbox, trial_of_landlock

@@ -1,0 +1,58 @@
+"""A call as the policy sees it: what it may do at the most, and to what."""
+
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import cast
+
+from agent.config.options import Mode
+from tools.base import Effect, ReadOnlyAccess, ReadsOnly, Tool, ToolError, VariesEffect, Workspace
+from tools.files.command_paths import CommandPaths, command_paths
+from tools.files.paths import has_other_names
+from tools.lazy import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class PermissionRequest:
+    """A call as the policy sees it."""
+
+    tool: str
+    effect: Effect
+    subjects: tuple[str, ...]
+    """A command line, or absolute resolved paths."""
+    read_only: ReadOnlyAccess | None = None
+    """What a command shows in plan mode, where it is proved that it does nothing else."""
+    linked: tuple[str, ...] = ()
+    """Those of the files to change that have several names (hard links): the other one may be any file."""
+    named: CommandPaths = CommandPaths()
+    """Files that a command names and that are always asked about."""
+
+
+def request_for(tool: Tool, arguments: Mapping[str, object], workspace: Workspace, mode: Mode) -> PermissionRequest:
+    """A call as the policy sees it. Raises `ToolError`."""
+    subjects = tool.subjects(arguments, workspace)
+    effect = cast(VariesEffect, tool).effect_of(arguments) if _is(type(tool), VariesEffect) else tool.effect
+    linked = tuple(path for path in subjects if has_other_names(path)) if effect == "write" else ()
+    shown = None
+    if _is(type(tool), ReadsOnly):
+        shown = _shown_by(cast(ReadsOnly, tool), arguments, workspace, mode)
+    named = CommandPaths()
+    if tool.effect == "run" and mode != "plan":
+        named = command_paths("\n".join(subjects), str(workspace.root))
+    return PermissionRequest(tool.name, effect, subjects, shown, linked, named)
+
+
+@lru_cache(maxsize=256)
+def _is(kind: type, seam: type) -> bool:
+    """Whether tools of a class have what a protocol names: to ask each tool anew takes a tenth of a decision."""
+    return issubclass(kind, seam)
+
+
+def _shown_by(
+    tool: ReadsOnly, arguments: Mapping[str, object], workspace: Workspace, mode: Mode
+) -> ReadOnlyAccess | None:
+    try:
+        return tool.read_only_access(arguments, workspace)
+    except ToolError:
+        if mode == "plan":
+            raise
+        return ReadOnlyAccess("read", ("/",))  # no rule that looks at files covers it
