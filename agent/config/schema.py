@@ -6,7 +6,7 @@ from agent.config import option_values as values
 from agent.config.aliases import NAMES
 from agent.config.hook_tables import HOOK_EVENTS
 from agent.config.option_values import OneOf, Unset
-from agent.config.options import OPTIONS, PROVIDERS, STATUS, rules, status_parts, variable_name
+from agent.config.options import OPTIONS, PROVIDERS, STATUS, rules, status_parts
 from agent.config.table_keys import LANGUAGE_SERVER_KEYS, MODEL_KEYS, PROVIDER_KEYS, SERVER_KEYS, variable_name
 
 Parse = Callable[[object], object]

@@ -118,11 +118,6 @@ def plan_at(conversation: Conversation, cut: int) -> CompactionPlan:
     return CompactionPlan(earlier, messages[:cut], messages[cut:], request, facts, rest, before)
 
 
-def outputs_of(messages: Sequence[Message]) -> tuple[str, ...]:
-    """The call ids of all outputs, in order."""
-    return tuple(output.call_id for message in messages if isinstance(message, User) for output in message.outputs)
-
-
 def _open_request(conversation: Conversation, cut: int) -> User:
     """What the user wants now, when the tail does not show it: their last message, with those right before it and what
     they said while it was worked on, unless it has been answered."""

@@ -1,5 +1,7 @@
 """Hypothesis strategies for conversations as sessions make them: valid, of any length, with any content."""
 
+from collections.abc import Sequence
+
 from hypothesis import strategies as st
 
 from agent.context.message_text import said_meanwhile
@@ -19,6 +21,12 @@ from agent.messages import (
     ToolOutput,
     User,
 )
+
+
+def output_ids(messages: Sequence[Message]) -> tuple[str, ...]:
+    """The ids of the calls of all outputs, in order."""
+    return tuple(output.call_id for message in messages if isinstance(message, User) for output in message.outputs)
+
 
 texts = st.text(max_size=60)
 filled = st.text(min_size=1, max_size=60)

@@ -107,6 +107,12 @@ function [ { builtin [ "${@: -1}" = ']' ] && record test "${@:1:$#-1}" || record
 """
 
 
+def simple_commands(text: str) -> tuple[Command, ...]:
+    """The commands of a line that is proved to be nothing but those; none of another one."""
+    line = read(text)
+    return () if line.problem else line.commands
+
+
 def lines(seed: int, count: int) -> Iterator[str]:
     """Lines made of what shells treat in a special way, most of them behind a harmless beginning."""
     chance = random.Random(seed)

@@ -112,16 +112,6 @@ def _quiet(found: re.Match[str]) -> str:
     return found["sign"] or (f" {found['behind']} " if found["behind"] else " a ")
 
 
-def simple_commands(text: str) -> tuple[Command, ...]:
-    """The commands of a line that is nothing but literal commands, joined; none of another one.
-
-    Expansions, sub-shells, background jobs, control structures and redirections that write are more: what they do
-    cannot be told from the text. Characters that nobody sees are more, too.
-    """
-    line = read(text)
-    return () if line.problem else line.commands
-
-
 _NO_TARGET = Word("", expands=True)
 
 

@@ -26,12 +26,6 @@ class Piece:
     """A blank line comes before it, unless it is the first."""
 
 
-def split(text: str) -> tuple[Piece, ...]:
-    """The pieces of a whole text."""
-    pieces, rest, gap = advance_pieces((), text, True)
-    return (*pieces, Piece(rest, gap)) if rest.strip() else pieces
-
-
 def advance_pieces(pieces: tuple[Piece, ...], rest: str, gap: bool) -> tuple[tuple[Piece, ...], str, bool]:
     """Moves what is certain from `rest` to `pieces`: all blocks but the last, and the first part of an overlong one.
 

@@ -11,8 +11,8 @@ from agent.calls.permission_request import PermissionRequest
 from agent.calls.policy import IN_PLAN, Policy, Rule, concerns, decide, parse_rule
 from agent.config.options import MODES, Mode
 from agent.errors import ConfigError
+from tests.kit.recorded_bash import simple_commands
 from tools.base import ReadOnlyAccess
-from tools.commands.grammar import simple_commands
 
 ROOT = "/home/u/project"
 

@@ -8,7 +8,7 @@ from agent.calls.permission_request import PermissionRequest
 from agent.calls.policy import Policy, decide, parse_rule, says_itself
 from agent.calls.rule_suggestions import exact_rule, offers_for, tried
 from agent.events.permissions import Tried
-from tools.commands.grammar import simple_commands
+from tests.kit.recorded_bash import simple_commands
 
 ROOT = "/home/u/project"
 POLICY = Policy(ROOT)

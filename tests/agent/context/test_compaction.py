@@ -15,7 +15,6 @@ from agent.context.compaction import (
     can_pay,
     compacted,
     is_worth_it,
-    outputs_of,
     paying_caps,
     plan_at,
     plan_compaction,
@@ -48,7 +47,7 @@ from agent.messages import (
     User,
 )
 from tests.agent.context.test_context import is_valid
-from tests.agent.histories import conversations, steps
+from tests.agent.histories import conversations, output_ids, steps
 from tools.process.state import ProgramState
 
 INSTRUCTIONS = Instructions("base")
@@ -84,7 +83,7 @@ def test_a_plan_cuts_between_steps_and_parts_nothing(conversation: Conversation,
     assert plan.tail
     assert is_valid(plan.covered)
     assert is_valid(plan.tail)
-    assert plan.rest.outputs_before == len(outputs_of(plan.covered))
+    assert plan.rest.outputs_before == len(output_ids(plan.covered))
 
 
 @given(conversations(), st.integers(0, 400))
@@ -173,8 +172,8 @@ def test_every_strategy_leaves_a_valid_view_and_loses_nothing(
         return
     left_out = len(conversation.messages) - len(after.messages)
     assert conversation.messages[left_out:] == after.messages
-    assert after.outputs_before == conversation.outputs_before + len(outputs_of(conversation.messages[:left_out]))
-    assert after.masked <= frozenset(outputs_of(after.messages))
+    assert after.outputs_before == conversation.outputs_before + len(output_ids(conversation.messages[:left_out]))
+    assert after.masked <= frozenset(output_ids(after.messages))
     assert after.unanswered == conversation.unanswered
     if not is_open:
         assert is_valid(build_prompt(after, INSTRUCTIONS).messages)

@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.context.budget import Window
-from agent.context.compaction import outputs_of
 from agent.context.control_calls import TodoItem
 from agent.context.last_request import Mark, changes_since, mark_of
 from agent.context.prefix import fingerprint
@@ -42,7 +41,7 @@ from agent.records.store_thread import StoreThread
 from agent.records.usage import Spent
 from store.session_rows import FactRow, MessageRow, SessionRow, SummaryRow
 from store.sessions import SessionStore
-from tests.agent.histories import conversations
+from tests.agent.histories import conversations, output_ids
 from tools.outputs.extent import Extent
 
 ROW = SessionRow("aa11bb22cc33", "/p", "", "scripted/a", "ask", 1.0, 1.0)
@@ -74,7 +73,7 @@ def test_a_snapshot_names_the_messages_it_shows(conversation: Conversation, befo
 def test_a_restored_view_is_sent_with_the_same_fingerprint(
     conversation: Conversation, before: int, data: st.DataObject
 ) -> None:
-    ids = outputs_of(conversation.messages)
+    ids = output_ids(conversation.messages)
     masked = frozenset(data.draw(st.sets(st.sampled_from(ids)))) if ids else frozenset()
     shown = replace(conversation, masked=masked, outputs_before=before)
     sent = fingerprint("s", (), build_prompt(shown, INSTRUCTIONS).messages, model="m")

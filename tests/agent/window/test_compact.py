@@ -10,7 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent.channel import Interrupt
-from agent.context.compaction import outputs_of
 from agent.context.control_calls import FINAL
 from agent.context.prompt import Instructions, build_prompt
 from agent.context.settings import Caps, CompactionSettings
@@ -27,7 +26,7 @@ from agent.records.rows import decode_snapshot, encode_snapshot
 from agent.window.compact import compact
 from agent.window.model_summary import CompactionContext
 from tests.agent.context.test_context import is_valid
-from tests.agent.histories import conversations
+from tests.agent.histories import conversations, output_ids
 from tests.agent.providers.wires.cases import PIXEL
 from tests.kit.session import (
     ASKED,
@@ -380,7 +379,7 @@ def test_any_compaction_ends_in_a_valid_view_that_is_no_larger_and_loses_nothing
         assert size_of(after) <= size_of(view)
         assert after == view or size_of(after) < size_of(view)
         assert log[len(log) - len(after.messages) :] == after.messages
-        assert after.outputs_before == len(outputs_of(log)) - len(outputs_of(after.messages))
+        assert after.outputs_before == len(output_ids(log)) - len(output_ids(after.messages))
         assert is_valid(build_prompt(after, Instructions("")).messages)
         asked = next(m for m in reversed(log) if isinstance(m, User) and m.text)
         shown = [part for message in build_prompt(after, Instructions("")).messages for part in message.parts]

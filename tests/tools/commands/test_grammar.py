@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.kit.recorded_bash import RecordedBash, changed_build_lines, escapes, lines
+from tests.kit.recorded_bash import RecordedBash, changed_build_lines, escapes, lines, simple_commands
 from tools.commands.command_line import Word
-from tools.commands.grammar import read, simple_commands
+from tools.commands.grammar import read
 from tools.commands.nested import hides_a_command
 
 

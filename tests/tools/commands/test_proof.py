@@ -2,7 +2,7 @@
 
 import pytest
 
-from tools.commands.grammar import simple_commands
+from tests.kit.recorded_bash import simple_commands
 from tools.commands.proof import proof_of
 
 
