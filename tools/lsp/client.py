@@ -16,6 +16,28 @@ from tools.process.lines import TooLong
 MOST_UNASKED = 64 * 1024**2
 """Bytes that a server may say between two things that it is told."""
 _NOT_KNOWN = -32601
+ENCODINGS = ("utf-8", "utf-16", "utf-32")
+"""Ways to count columns that a server may choose."""
+
+_CAPABILITIES: Mapping[str, object] = {
+    "general": {"positionEncodings": ["utf-32", "utf-16"]},
+    "textDocument": {
+        "synchronization": {"didSave": True},
+        "publishDiagnostics": {"versionSupport": True},
+        "diagnostic": {},
+        "definition": {},
+        "references": {},
+        "documentSymbol": {"hierarchicalDocumentSymbolSupport": True},
+    },
+    "workspace": {
+        "configuration": True,
+        "workspaceFolders": True,
+        "symbol": {},
+        "diagnostics": {"refreshSupport": True},
+    },
+    "window": {"workDoneProgress": True},
+    "experimental": {"serverStatusNotification": True},
+}
 
 
 class LanguageServerError(Exception):
@@ -61,6 +83,24 @@ class LanguageClient:
             for answer in self._answers.values():
                 if not answer.done():
                     answer.set_exception(LanguageServerError("it ended before it answered"))
+
+    async def initialise(self, options: Mapping[str, object]) -> Mapping[str, object]:
+        """Says who asks, and where: what the server can do. Raises `LanguageServerError`."""
+        asked = {
+            # It could not see our process out of a sandbox, and would end: it is ended with us all the same.
+            "processId": None,
+            "clientInfo": {"name": "ebbtide"},
+            "rootUri": self._root.as_uri(),
+            "rootPath": str(self._root),
+            "workspaceFolders": folders_of(self._root),
+            "capabilities": _CAPABILITIES,
+            "initializationOptions": dict(options),
+        }
+        answer = await self.ask("initialize", asked)
+        self.tell("initialized", {})
+        self.tell("workspace/didChangeConfiguration", {"settings": dict(self._settings)})
+        found = answer.get("capabilities") if isinstance(answer, dict) else None
+        return found if isinstance(found, dict) else {}
 
     async def ask(self, method: str, parameters: object) -> object:
         """What the server answers. It may never: whoever asks limits the time. Raises `LanguageServerError`."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeAlias, TypeVar, cast
 
-from tools.lsp.client import LanguageClient, LanguageServerError, folders_of
+from tools.lsp.client import ENCODINGS, LanguageClient, LanguageServerError
 from tools.lsp.diagnostics import Problem
 from tools.lsp.documents import MOST_OPEN, Document, Documents
 from tools.lsp.framing import LARGEST, FrameBuffer
@@ -28,26 +28,6 @@ PATIENCE = 30.0
 _FAREWELL = 0.5
 _CANCELLED = 3
 """How often a question is put again that the server has dropped since something changed."""
-
-_CAPABILITIES: Mapping[str, object] = {
-    "general": {"positionEncodings": ["utf-32", "utf-16"]},
-    "textDocument": {
-        "synchronization": {"didSave": True},
-        "publishDiagnostics": {"versionSupport": True},
-        "diagnostic": {},
-        "definition": {},
-        "references": {},
-        "documentSymbol": {"hierarchicalDocumentSymbolSupport": True},
-    },
-    "workspace": {
-        "configuration": True,
-        "workspaceFolders": True,
-        "symbol": {},
-        "diagnostics": {"refreshSupport": True},
-    },
-    "window": {"workDoneProgress": True},
-    "experimental": {"serverStatusNotification": True},
-}
 
 T = TypeVar("T")
 
@@ -76,8 +56,6 @@ class LanguageServer:
         self.detail = ""
         """Why it failed."""
         self.capabilities: Mapping[str, object] = {}
-        self.encoding = "utf-16"
-        """How it counts columns."""
         self.documents = Documents(spec.name, root)
         self._root = root
         self._log = log
@@ -92,6 +70,12 @@ class LanguageServer:
         """What it says that it is busy with."""
         self._is_quiet = True
         self._pushes = False
+
+    @property
+    def encoding(self) -> str:
+        """How it counts columns."""
+        named = self.capabilities.get("positionEncoding")
+        return named if isinstance(named, str) and named in ENCODINGS else "utf-16"
 
     # What others ask of it.
 
@@ -225,7 +209,7 @@ class LanguageServer:
         """Does what others want of it, until it fails: why."""
         try:
             async with asyncio.timeout(self.spec.startup_timeout):
-                await self._initialise(client)
+                self.capabilities = await client.initialise(self.spec.options)
         except TimeoutError:
             return f"it was not ready within {self.spec.startup_timeout:g} s"
         except LanguageServerError as error:
@@ -242,25 +226,6 @@ class LanguageServer:
                     await self._wake.wait()
             except LanguageServerError as error:
                 return str(error)
-
-    async def _initialise(self, client: LanguageClient) -> None:
-        asked = {
-            # It could not see our process out of a sandbox, and would end: it is ended with us all the same.
-            "processId": None,
-            "clientInfo": {"name": "ebbtide"},
-            "rootUri": self._root.as_uri(),
-            "rootPath": str(self._root),
-            "workspaceFolders": folders_of(self._root),
-            "capabilities": _CAPABILITIES,
-            "initializationOptions": dict(self.spec.options),
-        }
-        answer = await client.ask("initialize", asked)
-        found = answer.get("capabilities") if isinstance(answer, dict) else None
-        self.capabilities = found if isinstance(found, dict) else {}
-        encoding = self.capabilities.get("positionEncoding")
-        self.encoding = encoding if encoding in ("utf-8", "utf-16", "utf-32") else "utf-16"
-        client.tell("initialized", {})
-        client.tell("workspace/didChangeConfiguration", {"settings": dict(self.spec.settings)})
 
     # Edits.
 
