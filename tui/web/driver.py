@@ -3,12 +3,15 @@
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from itertools import islice
+from typing import Any
 
+from textual.app import App
 from textual.drivers._byte_stream import ByteStream  # how the server frames what it sends
 from textual.drivers.web_driver import WebDriver, _ExitInput  # how it is told that the user has left
 from textual.messages import ExitApp
 
 from tui.terminal.colour_query import PAUSE, PIECES, TerminalInput
+from tui.terminal.display import Display
 
 NAME = f"{__name__}:ServedDriver"
 """As the environment names it."""
@@ -18,6 +21,14 @@ class ServedDriver(WebDriver):
     gathers: Callable[[], bool] = staticmethod(lambda: False)
     """Whether what comes at once is one read, however many it takes."""
 
+    def __init__(self, app: App[Any], **options: Any) -> None:  # noqa: ANN401  # Textual's
+        super().__init__(app, **options)
+        self.display = Display(self._draw, lambda: self._app.call_later(self.display.draw))
+
+    def _draw(self, text: str) -> None:
+        self.write(text)  # returns when the server has taken all of it
+        self.display.rested()
+
     def on_meta(self, packet_type: str, payload: dict[str, object]) -> None:
         """As the driver does it, and: another page shows the session, which begins as an empty terminal."""
         if packet_type != "shown":
@@ -25,6 +36,7 @@ class ServedDriver(WebDriver):
         self.write("\x1b[?1049h\x1b[?25l")
         self._enable_mouse_support()
         self._enable_bracketed_paste()
+        self.display.forget()
         super().on_meta("resize", payload)
         self._app.call_later(self._app.refresh, layout=True)
         return None

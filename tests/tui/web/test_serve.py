@@ -23,6 +23,8 @@ from tests.running import ROOT, ebb, environment
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 PATIENCE = 60
+FAMILY = "\N{MAN}\u200d\N{WOMAN}\u200d\N{GIRL}"
+"""Two columns wide; the page, and the terminal of these tests, take it for three people."""
 
 
 @pytest.fixture
@@ -30,7 +32,7 @@ def address(tmp_path: Path) -> Iterator[str]:
     """Where a server tells that it is. It ends with the test, and all that it started with it."""
     project, script = tmp_path / "project", tmp_path / "script.json"
     project.mkdir()
-    script.write_text(json.dumps({"reply": [{"text": "An answer in a browser."}]}))
+    script.write_text(json.dumps({"reply": [{"text": f"{FAMILY} is wide.\n\nAn answer in a browser."}]}))
     command = [sys.executable, "-m", "tui.cli.main", "serve", "-m", f"scripted/{script}", "-C", str(project)]
     env = {**environment(tmp_path / "home"), "TERM": "dumb"}
     with subprocess.Popen(command, env=env, cwd=ROOT, stdout=subprocess.PIPE, text=True) as server:
@@ -157,7 +159,9 @@ async def test_a_connection_that_comes_back_finds_the_session_and_its_question(a
 
         await connected("Ask, or / for commands")
         await connected("An answer in a browser.", "hello again", "\r")
-        assert "hello again" in await connected("An answer in a browser.")
+        shown = await connected("An answer in a browser.")
+        assert "hello again" in shown
+        assert "▏ \N{MAN} is wide." in shown, "what follows what is joined stands where it belongs"
 
 
 def test_a_port_that_is_taken_is_told(address: str, tmp_path: Path) -> None:
@@ -281,3 +285,35 @@ async def test_a_browser_shows_the_terminal_and_talks_to_it(address: str, tmp_pa
         assert await page.value("document.activeElement.className") == "xterm-helper-textarea"
         origin = address.split("/?")[0]
         assert [url for url in page.asked if not url.startswith((origin, origin.replace("http", "ws"), "data:"))] == []
+
+
+@pytest.mark.parametrize(("width", "height", "scale"), [(390, 844, 2), (1280, 800, 2), (1280, 800, 1)])
+@pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium on this machine")
+async def test_a_page_is_drawn_at_its_scale_with_the_prompt_in_it(
+    address: str, tmp_path: Path, width: int, height: int, scale: int
+) -> None:
+    async with browser(tmp_path / "browser") as page:
+        await page.call("Network.enable")
+        await page.call(
+            "Emulation.setDeviceMetricsOverride",
+            width=width,
+            height=height,
+            deviceScaleFactor=scale,
+            mobile=width < 500,
+        )
+        await page.call("Page.navigate", url=address)
+        await page.until(lambda text: "Ask, or / for commands" in text)
+        frames = "new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
+        await page.call("Runtime.evaluate", expression=frames, awaitPromise=True)
+        sizes = "Array.from(document.querySelectorAll('.xterm-screen canvas'), (each) => [each.width, each.height])"
+        drawn = json.loads(await page.value(f"JSON.stringify({sizes})"))
+        across, down = json.loads(
+            await page.value(
+                "JSON.stringify((({ width, height }) => [width, height])"
+                "(document.querySelector('.xterm-screen').getBoundingClientRect()))"
+            )
+        )
+        scales = [(round(wide / across, 1), round(high / down, 1)) for wide, high in drawn]
+        assert scales == [(scale, scale)] * 4, "as many pixels as the screen has"
+        assert width - across < 20
+        assert height - down < 40

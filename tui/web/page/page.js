@@ -20,3 +20,18 @@ document.addEventListener("DOMContentLoaded", () => {
   }).observe(document.body, { attributes: true, attributeFilter: ["class"] });
   window.addEventListener("focus", focus);
 });
+
+// How many pixels of the device a canvas has. Where a device is emulated the browser tells that of the real screen, and
+// the terminal would be drawn too large and cut; without an answer it goes by the scale that the page has.
+const believable = ({ devicePixelContentBoxSize: [told], contentRect }) =>
+  Math.abs(told.inlineSize - contentRect.width * devicePixelRatio) < 2 &&
+  Math.abs(told.blockSize - contentRect.height * devicePixelRatio) < 2;
+
+window.ResizeObserver = class extends ResizeObserver {
+  constructor(told) {
+    super((entries, observer) => {
+      const kept = entries.filter((entry) => !entry.devicePixelContentBoxSize || believable(entry));
+      if (kept.length) told(kept, observer);
+    });
+  }
+};
