@@ -2,9 +2,12 @@
 
 import re
 import shlex
+import sys
 from collections.abc import Callable, Mapping
 
 from tools.lazy import dataclass
+
+LARGEST = sys.float_info.max
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,14 +27,50 @@ class AfterTool:
         return self.command if isinstance(self.command, str) else shlex.join(self.command)
 
 
+@dataclass(frozen=True, slots=True)
+class Unset:
+    """Takes what `parse` takes, or nothing."""
+
+    parse: Callable[[object], object]
+
+    def __call__(self, value: object) -> object:
+        return None if value is None else self.parse(value)
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    """Takes numbers from above 0 on, and nothing else."""
+
+    allowed: str
+    """What is said of any other value."""
+    most: float = LARGEST
+    takes_zero: bool = False
+
+    def __call__(self, value: object) -> float:
+        if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value <= self.most:
+            raise ValueError(self.allowed)
+        if not value and not self.takes_zero:
+            raise ValueError(self.allowed)
+        return float(value)
+
+
+seconds = Number("a number of seconds above 0")
+optional_wait = Unset(Number("a number of seconds, or 0 to wait for nothing", takes_zero=True))
+optional_days = Unset(Number("a number of days above 0"))
+dollars = Unset(Number("a number of US dollars above 0"))
+factor = Number("a number above 0")
+share = Number("a number above 0 and at most 1", most=1)
+optional_share = Unset(share)
+temperature = Number("a number from 0 to 2", most=2, takes_zero=True)
+
+
 def plain_text(value: object) -> str:
     if isinstance(value, str) and value:
         return value
     raise ValueError("a text in quotes")
 
 
-def optional_text(value: object) -> str | None:
-    return None if value is None else plain_text(value)
+optional_text = Unset(plain_text)
 
 
 def count(value: object) -> int:
@@ -39,6 +78,8 @@ def count(value: object) -> int:
         return value
     raise ValueError("a whole number above 0")
 
+
+optional_count = Unset(count)
 
 MOST_KEPT_ALIVE = 3
 
@@ -49,62 +90,6 @@ def keep_alive(value: object) -> int | str:
     if isinstance(value, int) and not isinstance(value, bool) and 0 < value <= MOST_KEPT_ALIVE:
         return value
     raise ValueError(f'"off", or a number from 1 to {MOST_KEPT_ALIVE}: so many requests in one pause at most')
-
-
-def optional_count(value: object) -> int | None:
-    return None if value is None else count(value)
-
-
-def seconds(value: object) -> float:
-    if isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < float("inf"):
-        return float(value)
-    raise ValueError("a number of seconds above 0")
-
-
-def optional_wait(value: object) -> float | None:
-    if value is None:
-        return None
-    if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < float("inf"):
-        return float(value)
-    raise ValueError("a number of seconds, or 0 to wait for nothing")
-
-
-def factor(value: object) -> float:
-    if isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < float("inf"):
-        return float(value)
-    raise ValueError("a number above 0")
-
-
-def temperature(value: object) -> float:
-    if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= 2:
-        return float(value)
-    raise ValueError("a number from 0 to 2")
-
-
-def optional_days(value: object) -> float | None:
-    if value is None:
-        return None
-    if isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < float("inf"):
-        return float(value)
-    raise ValueError("a number of days above 0")
-
-
-def dollars(value: object) -> float | None:
-    if value is None:
-        return None
-    if isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < float("inf"):
-        return float(value)
-    raise ValueError("a number of US dollars above 0")
-
-
-def share(value: object) -> float:
-    if isinstance(value, int | float) and not isinstance(value, bool) and 0 < value <= 1:
-        return float(value)
-    raise ValueError("a number above 0 and at most 1")
-
-
-def optional_share(value: object) -> float | None:
-    return None if value is None else share(value)
 
 
 def texts(value: object) -> tuple[str, ...]:
@@ -161,16 +146,6 @@ class OneOf:
 
 def one_of(*allowed: str) -> OneOf:
     return OneOf(allowed)
-
-
-@dataclass(frozen=True, slots=True)
-class Unset:
-    """Takes what `parse` takes, or nothing."""
-
-    parse: Callable[[object], object]
-
-    def __call__(self, value: object) -> object:
-        return None if value is None else self.parse(value)
 
 
 TOKENIZERS = (

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from agent.config import option_values as values
 from agent.config.aliases import NAMES
 from agent.config.hook_tables import HOOK_EVENTS
-from agent.config.option_values import OneOf, Unset
+from agent.config.option_values import Number, OneOf, Unset
 from agent.config.options import OPTIONS, PROVIDERS, STATUS, rules, status_parts
 from agent.config.table_keys import LANGUAGE_SERVER_KEYS, MODEL_KEYS, PROVIDER_KEYS, SERVER_KEYS, variable_name
 
@@ -18,21 +18,11 @@ _COUNT = {"type": "integer", "minimum": 1}
 _TEXTS = {"type": "array", "items": _TEXT}
 _WORDS = {"type": "array", "items": {"type": "string"}}
 _COMMAND = {"anyOf": [_TEXT, {"type": "array", "items": [_TEXT], "additionalItems": {"type": "string"}, "minItems": 1}]}
-_SHARE = {"type": "number", "exclusiveMinimum": 0, "maximum": 1}
 
 _SHAPES: Mapping[Parse, Schema] = {
     values.plain_text: _TEXT,
-    values.optional_text: _TEXT,
     values.count: _COUNT,
-    values.optional_count: _COUNT,
     values.keep_alive: {"enum": ["off", *range(1, values.MOST_KEPT_ALIVE + 1)]},
-    values.seconds: _NUMBER_ABOVE_0,
-    values.factor: _NUMBER_ABOVE_0,
-    values.optional_days: _NUMBER_ABOVE_0,
-    values.dollars: _NUMBER_ABOVE_0,
-    values.optional_wait: {"type": "number", "minimum": 0},
-    values.share: _SHARE,
-    values.optional_share: _SHARE,
     values.flag: {"type": "boolean"},
     values.texts: _TEXTS,
     values.word_list: _WORDS,
@@ -48,7 +38,6 @@ _SHAPES: Mapping[Parse, Schema] = {
         "properties": {key: {"type": "number", "minimum": 0} for key in values.PRICES},
         "additionalProperties": False,
     },
-    values.temperature: {"type": "number", "minimum": 0, "maximum": 2},
     values.hooks: {
         "type": "array",
         "items": {
@@ -102,6 +91,9 @@ def shape_of(parse: Parse) -> Schema:
             return {"enum": list(allowed)}
         case Unset(inner):
             return shape_of(inner)
+        case Number(most=most, takes_zero=takes_zero):
+            below = {"maximum": most} if most < values.LARGEST else {}
+            return {"type": "number", "minimum" if takes_zero else "exclusiveMinimum": 0, **below}
         case _:
             return _SHAPES[parse]
 
