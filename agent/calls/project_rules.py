@@ -5,7 +5,7 @@ import json
 from pathlib import Path
 
 from agent.calls.policy import parse_rule
-from agent.config.per_project import KeptByProject
+from agent.config.private_table import KeptByProject
 from agent.errors import ConfigError
 from tools.lazy import dataclass
 from tools.sandbox.git_metadata import in_main_work_tree

@@ -2,6 +2,7 @@
 its place leads to."""
 
 import hashlib
+import json
 import os
 import os.path
 from collections.abc import Iterator
@@ -32,6 +33,18 @@ def text_of(path: Path, boundary: Path | None) -> str:
     if b"\0" in raw:
         raise UnusableFile("it is not a text")
     return raw.decode("utf-8", "replace").removeprefix("\ufeff")
+
+
+def table_of(path: Path, boundary: Path | None, *, may_be_empty: bool = False) -> dict[str, object]:
+    """The table that a file holds as JSON. Raises `UnusableFile`."""
+    try:
+        text = text_of(path, boundary)
+        content = {} if may_be_empty and not text.strip() else json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise UnusableFile(f"it is no JSON: {error}") from error
+    if not isinstance(content, dict):
+        raise UnusableFile("it holds no table")
+    return content
 
 
 def files_below(folder: Path, boundary: Path | None) -> Iterator[Path]:

@@ -7,8 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from agent.errors import UsageError
-from agent.extensions.extension_files import UnusableFile
-from agent.extensions.plugins import read_json
+from agent.extensions.extension_files import UnusableFile, table_of
 from tools.lazy import dataclass
 from tools.outputs.extent import listed
 
@@ -62,7 +61,7 @@ def offers_in(folder: Path) -> tuple[Offer, ...] | None:
     if not (folder / MARKET).is_file():
         return None
     try:
-        content = read_json(folder / MARKET, folder)
+        content = table_of(folder / MARKET, folder)
     except UnusableFile as error:
         raise UsageError(f"`{MARKET}` cannot be used: {error}") from error
     entries, metadata = content.get("plugins"), content.get("metadata")

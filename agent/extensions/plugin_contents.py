@@ -7,10 +7,10 @@ from pathlib import Path
 
 from agent.config.hook_tables import read_hooks
 from agent.extensions.discovery import files_in
-from agent.extensions.extension_files import FILE_KINDS, UnusableFile, digest_of, text_of
+from agent.extensions.extension_files import FILE_KINDS, UnusableFile, digest_of, table_of, text_of
 from agent.extensions.front_matter import BrokenFrontMatter, split, text_at
 from agent.extensions.places import Place
-from agent.extensions.plugins import Plugin, read_json
+from agent.extensions.plugins import Plugin
 from tools.lazy import dataclass
 from tools.outputs.extent import counted, shortened
 
@@ -58,7 +58,7 @@ def _hooks(plugin: Plugin, problems: list[str]) -> Iterator[str]:
     for path in plugin.files("hooks", "hooks/hooks.json"):
         shown = path.relative_to(plugin.folder)
         try:
-            tables = read_json(path, plugin.folder).get("hooks", {})
+            tables = table_of(path, plugin.folder).get("hooks", {})
         except UnusableFile as error:
             problems.append(f"`{shown}` is left out: {error}")
             continue

@@ -19,9 +19,10 @@ from agent.extensions.extension_files import (
     MOST_TOGETHER,
     UnusableFile,
     digest_of,
+    table_of,
 )
 from agent.extensions.marketplaces import Elsewhere, Offer, chosen, inside, offers_in
-from agent.extensions.plugins import MANIFEST, Plugin, plugin_in, read_json
+from agent.extensions.plugins import MANIFEST, Plugin, plugin_in
 from tools.files.private_folder import make_private
 from tools.process.git import SETTINGS, git_environment, program_outside
 from tools.secrets.redaction import without_password
@@ -93,7 +94,7 @@ def _with_offer(copy: Path, offer: Offer) -> Plugin:
     """The plugin of a copied folder, whose manifest says from now on what was said of it besides. Raises `UsageError`
     and `UnusableFile`."""
     path = copy / MANIFEST
-    own = read_json(path, copy) if path.exists() else {}
+    own = table_of(path, copy) if path.exists() else {}
     path.parent.mkdir(exist_ok=True)
     path.unlink(missing_ok=True)
     path.write_text(json.dumps(offer.manifest(own), indent=1), encoding="utf-8")

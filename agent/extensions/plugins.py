@@ -1,21 +1,16 @@
 """Plugins: folders with skills, commands, agents, hooks and servers in the layout of Claude Code's, as they were when
 the user added them. One whose files are others now is not used."""
 
-import json
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path
 
-from agent.config.per_project import alone_with
+from agent.config.private_table import PrivateTable
 from agent.config.values import Config
-from agent.errors import ConfigError, UsageError
-from agent.extensions.extension_files import FILE_KINDS, UnusableFile, digest_of, text_of
-from tools.base import ToolError
-from tools.files.bounded import LARGEST, own_beginning_of
-from tools.files.private_folder import make_private
-from tools.files.read_write import write_bytes
+from agent.errors import UsageError
+from agent.extensions.extension_files import FILE_KINDS, UnusableFile, digest_of, table_of
 from tools.lazy import dataclass
 
 MANIFEST = ".claude-plugin/plugin.json"
@@ -75,7 +70,7 @@ class Plugin:
     def servers(self) -> Iterator[tuple[str, object]]:
         """The servers that it declares, by name. Raises `UnusableFile`."""
         for path in self.files("mcpServers", ".mcp.json"):
-            content = read_json(path, self.folder)
+            content = table_of(path, self.folder)
             tables = content.get("mcpServers", content)
             yield from tables.items() if isinstance(tables, dict) else ()
 
@@ -87,7 +82,7 @@ class Plugin:
 def plugin_in(folder: Path, name: str = "") -> Plugin:
     """The plugin that a folder is. Raises `UsageError`."""
     try:
-        manifest = read_json(folder / MANIFEST, folder) if (folder / MANIFEST).exists() else {}
+        manifest = table_of(folder / MANIFEST, folder) if (folder / MANIFEST).exists() else {}
     except UnusableFile as error:
         raise UsageError(f"`{MANIFEST}` cannot be used: {error}") from error
     named = _text(manifest, "name") or name or folder.name
@@ -101,28 +96,18 @@ def plugin_in(folder: Path, name: str = "") -> Plugin:
     return plugin
 
 
-def read_json(path: Path, boundary: Path) -> dict[str, object]:
-    """The table that a file holds. Raises `UnusableFile`."""
-    try:
-        content = json.loads(text_of(path, boundary))
-    except (ValueError, RecursionError) as error:
-        raise UnusableFile(f"it is no JSON: {error}") from error
-    if not isinstance(content, dict):
-        raise UnusableFile("it holds no table")
-    return content
-
-
 class PluginStore:
     """Those that the user has added."""
 
     def __init__(self, config: Config) -> None:
         self.folder = Path(os.path.realpath(config.folders.data / "plugins"))
-        self._index = self.folder / "plugins.json"
+        self._table = PrivateTable(self.folder / "plugins.json", "plugins", mend=None)
+        """What cannot be read was not added."""
 
     def all(self) -> tuple[tuple[Plugin, str], ...]:
         """Each that was added, and why it is not used, if so."""
         found = []
-        for name, entry in sorted(self._read().items()):
+        for name, entry in sorted(self._table.read().items()):
             source, commit, digest = (str(entry.get(key, "")) for key in ("source", "commit", "digest"))
             folder = self.folder / name
             problem, manifest = "", dict[str, object]()
@@ -150,41 +135,19 @@ class PluginStore:
             _remove_all(old)
             return {**entries, plugin.name: entry}
 
-        self._change(replaced)
+        self._table.change(replaced)
 
     def remove(self, name: str) -> bool:
         """Whether there was one. Raises `ConfigError`."""
-        if name not in self._read():
+        if name not in self._table.read():
             return False
 
         def without(entries: dict[str, dict[str, object]]) -> dict[str, dict[str, object]]:
             _remove_all(self.folder / name)
             return {other: entry for other, entry in entries.items() if other != name}
 
-        self._change(without)
+        self._table.change(without)
         return True
-
-    def _change(self, work: Callable[[dict[str, dict[str, object]]], dict[str, dict[str, object]]]) -> None:
-        try:
-            make_private(self.folder)
-            with alone_with(self._index):
-                content = {"plugins": work(self._read())}
-                write_bytes(self._index.resolve(), json.dumps(content, indent=1).encode(), 0o600)
-        except OSError as error:
-            raise ConfigError(f"cannot write `{self.folder}`: {error.strerror or error}") from error
-        except ToolError as error:
-            raise ConfigError(str(error)) from error
-
-    def _read(self) -> dict[str, dict[str, object]]:
-        """What cannot be read was not added."""
-        try:
-            content = json.loads(own_beginning_of(self._index, LARGEST))
-        except (OSError, ValueError, RecursionError):
-            return {}
-        entries = content.get("plugins") if isinstance(content, dict) else None
-        return (
-            {name: one for name, one in entries.items() if isinstance(one, dict)} if isinstance(entries, dict) else {}
-        )
 
 
 def used_plugins(config: Config) -> tuple[Plugin, ...]:

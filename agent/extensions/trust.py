@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from agent.config.per_project import KeptByProject
+from agent.config.private_table import KeptByProject
 from agent.config.values import Config
 from agent.errors import ConfigError
 from agent.extensions.places import Kind, Owner, Place

@@ -21,7 +21,7 @@ from agent.config.hook_tables import (
     read_hooks,
 )
 from agent.config.values import Config
-from agent.extensions.extension_files import UnusableFile, files_below, text_of
+from agent.extensions.extension_files import UnusableFile, files_below, table_of, text_of
 from agent.extensions.places import Owner, Place, places
 from agent.extensions.plugins import used_plugins
 from agent.extensions.trust import Item, digest_of_text
@@ -198,13 +198,7 @@ def _read(
     path: Path, boundary: Path | None, shown: str, problems: list[str]
 ) -> tuple[Mapping[str, object], tuple[HookEntry, ...]]:
     """What a file says of hooks, and those of them that can be run. Raises `UnusableFile`."""
-    text = text_of(path, boundary)
-    try:
-        content = json.loads(text) if text.strip() else {}
-    except (ValueError, RecursionError) as error:
-        raise UnusableFile(f"it is no JSON: {error}") from error
-    if not isinstance(content, dict):
-        raise UnusableFile("it holds no table")
+    content = table_of(path, boundary, may_be_empty=True)
     tables = content.get("hooks", {})
     if content.get("disableAllHooks") is True or not tables:
         return {}, ()

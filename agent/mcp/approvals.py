@@ -10,16 +10,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from agent.config.per_project import alone_with
-from agent.errors import ConfigError
+from agent.config.private_table import PrivateTable
 from agent.extensions.trust import Item
 from agent.extensions.trust_question import APPROVE, LATER
 from agent.mcp.declared import Declared
-from tools.base import ToolError
-from tools.files.bounded import LARGEST, own_beginning_of
 from tools.files.diff import unified
-from tools.files.private_folder import make_private
-from tools.files.read_write import write_bytes
 from tools.mcp.offers import INSTRUCTIONS, McpTool
 from tools.outputs.extent import counted
 from tools.secrets.redaction import without_password
@@ -47,12 +42,12 @@ class Approvals:
     """Those of one project."""
 
     def __init__(self, path: Path, project: Path) -> None:
-        self._path = path
+        self._table = PrivateTable(path, "projects", mend=None)
         self._project = str(project)
 
     def of(self, server: str, digest: str) -> ToolApproval | None:
         """What the user said of this declaration; of another one of the same name nothing is known."""
-        found = _decoded(self._read().get(self._project, {}).get(server))
+        found = _decoded(self._table.read().get(self._project, {}).get(server))
         return found if found is not None and found.digest == digest else None
 
     def allow_tools(self, declared: Declared, tools: Mapping[str, str], listed: Sequence[McpTool]) -> None:
@@ -64,29 +59,10 @@ class Approvals:
             tool.original: _definition(tool) for tool in listed if tools.get(tool.original) == digests[tool.original]
         }
         seen = {**(kept.seen if kept is not None else {}), **seen}
-        self._keep(declared.name, ToolApproval(declared.digest, tools, seen))
-
-    def _read(self) -> dict[str, dict[str, object]]:
-        try:
-            content = json.loads(own_beginning_of(self._path, LARGEST))
-        except (OSError, ValueError, RecursionError):
-            return {}
-        projects = content.get("projects") if isinstance(content, dict) else None
-        if not isinstance(projects, dict):
-            return {}
-        return {str(name): servers for name, servers in projects.items() if isinstance(servers, dict)}
-
-    def _keep(self, server: str, approval: ToolApproval) -> None:
-        try:
-            make_private(self._path.parent)
-            with alone_with(self._path):
-                content = self._read()
-                content.setdefault(self._project, {})[server] = asdict(approval)
-                write_bytes(self._path.resolve(), json.dumps({"projects": content}, indent=1).encode(), 0o600)
-        except OSError as error:
-            raise ConfigError(f"cannot write `{self._path}`: {error.strerror or error}") from error
-        except ToolError as error:
-            raise ConfigError(str(error)) from error
+        approval = {declared.name: asdict(ToolApproval(declared.digest, tools, seen))}
+        self._table.change(
+            lambda projects: {**projects, self._project: {**projects.get(self._project, {}), **approval}}
+        )
 
 
 def _decoded(entry: object) -> ToolApproval | None:

@@ -3,12 +3,12 @@ the turn begins and stand with the message."""
 
 import base64
 import re
-import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from agent.context.attachments import attached_in, file_note
 from agent.context.mentions import headed
 from agent.errors import UsageError
+from agent.extensions.expansion import words_of
 from agent.messages import Image, Note, User, UserPart
 from tools.base import Attached, Picture, ToolError
 from tools.mcp.offers import ServerPrompt
@@ -59,7 +59,7 @@ def arguments_of(prompt: ServerPrompt, written: str) -> dict[str, str]:
     `UsageError`."""
     names = [each.name for each in prompt.arguments]
     given: dict[str, str] = {}
-    for word in _words(written):
+    for word in words_of(written):
         name, equals, value = word.partition("=")
         if equals and name in names and name not in given:
             given[name] = value
@@ -76,13 +76,6 @@ def arguments_of(prompt: ServerPrompt, written: str) -> dict[str, str]:
         named = ", ".join(f"`{name}`" for name in missing)
         raise UsageError(f"the prompt `{prompt.name}` needs {named}: its arguments are {prompt.usage}")
     return given
-
-
-def _words(written: str) -> list[str]:
-    try:
-        return shlex.split(written)
-    except ValueError:  # a quotation mark that is an apostrophe
-        return written.split()
 
 
 async def _prompted(command: str, written: str, servers: Sequence[Server]) -> list[UserPart]:

@@ -1,7 +1,6 @@
 """Keys of providers that the user has handed over: in the keyring of the system where there is one, otherwise in a file
 for its owner alone. Each is for one address and sent to no other."""
 
-import json
 import os
 import threading
 from collections.abc import Callable, Mapping
@@ -9,19 +8,14 @@ from pathlib import Path
 from typing import Any, Literal, Protocol, TypeAlias, TypeVar, cast
 from urllib.parse import urlsplit
 
-from agent.config.per_project import alone_with
+from agent.config.private_table import PrivateTable
 from agent.errors import ConfigError, UsageError
-from tools.base import ToolError
-from tools.files.bounded import own_beginning_of
-from tools.files.private_folder import make_private
-from tools.files.read_write import write_bytes
 from tools.lazy import dataclass
 
 KeyPlace: TypeAlias = Literal["keyring", "file"]
 
 NAME = "keys.json"
 _SERVICE = "ebbtide"
-_LARGEST = 1_000_000
 LONGEST = 8_192
 """Characters of a key."""
 _PATIENCE = 2.0
@@ -44,6 +38,7 @@ class KeyStore:
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / NAME
+        self._table = PrivateTable(self.path, "keys", mend="remove it and run `ebb key set` again")
 
     def kept(self) -> dict[str, KeptKey]:
         """What is kept, by provider. Raises `ConfigError` when that cannot be told."""
@@ -72,31 +67,19 @@ class KeyStore:
         return provider in before
 
     def _read(self) -> dict[str, dict[str, Any]]:
-        try:
-            content = json.loads(own_beginning_of(self.path, _LARGEST))
-        except FileNotFoundError:
-            return {}
-        except OSError as error:
-            raise ConfigError(f"cannot read `{self.path}`: {error.strerror or error}") from error
-        except (ValueError, RecursionError) as error:
-            raise ConfigError(f"`{self.path}` cannot be read; remove it and run `ebb key set` again") from error
-        entries = content.get("keys") if isinstance(content, dict) else None
-        if not isinstance(entries, dict) or not all(map(_is_entry, entries.values())):
+        entries = self._table.read()
+        if not all(map(_is_entry, entries.values())):
             raise ConfigError(f"`{self.path}` does not hold keys; remove it and run `ebb key set` again")
         return entries
 
     def _write(self, change: Callable[[dict[str, dict[str, Any]]], dict[str, dict[str, Any]]]) -> None:
-        try:
-            make_private(self.path.parent)
-            with alone_with(self.path):
-                if self.path.exists():
-                    self.path.chmod(0o600)
-                content = json.dumps({"keys": change(self._read())}, indent=1).encode()
-                write_bytes(self.path.resolve(), content, 0o600)
-        except OSError as error:
-            raise ConfigError(f"cannot write `{self.path}`: {error.strerror or error}") from error
-        except ToolError as error:
-            raise ConfigError(str(error)) from error
+        def changed(entries: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+            if self.path.exists():
+                self.path.chmod(0o600)
+            return change(entries)
+
+        self._read()
+        self._table.change(changed)
 
 
 def checked_key(written: str) -> str:

@@ -1,0 +1,104 @@
+"""Files of the user's in which a table is kept, such as one of what holds for each project. They know no meaning of
+what is kept; only its owner can read it, and no half of it is ever written."""
+
+import fcntl
+import json
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from agent.errors import ConfigError
+from tools.base import ToolError
+from tools.files.bounded import LARGEST, own_beginning_of
+from tools.files.private_folder import make_private
+from tools.files.read_write import write_bytes
+
+
+class PrivateTable:
+    """The one table that a file holds, entries by name."""
+
+    def __init__(self, path: Path, name: str, *, mend: str | None = "fix or remove it") -> None:
+        """`mend`: what the user can do about a file that cannot be read; None: nothing is kept in it then."""
+        self.path = path
+        self._name = name
+        self._mend = mend
+
+    def read(self) -> dict[str, Any]:
+        """Empty when nothing is kept. Raises `ConfigError` when that cannot be told."""
+        try:
+            entries = self._entries()
+        except ConfigError:
+            if self._mend is None:
+                return {}
+            raise
+        return {name: entry for name, entry in entries.items() if self._mend is not None or isinstance(entry, dict)}
+
+    def _entries(self) -> dict[str, Any]:
+        try:
+            content = json.loads(own_beginning_of(self.path, LARGEST))
+        except FileNotFoundError:
+            return {}
+        except OSError as error:
+            raise ConfigError(f"cannot read `{self.path}`: {error.strerror or error}") from error
+        except (ValueError, RecursionError) as error:
+            raise ConfigError(f"`{self.path}` cannot be read: {error}; {self._mend}") from error
+        entries = content.get(self._name) if isinstance(content, dict) else None
+        if not isinstance(entries, dict):
+            raise ConfigError(f"`{self.path}` has no table `{self._name}`; {self._mend}")
+        return entries
+
+    def change(self, work: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
+        """Keeps what the work makes of what is kept; no other process changes it meanwhile. Raises `ConfigError`."""
+        try:
+            make_private(self.path.parent)
+            with _alone_with(self.path):
+                write_bytes(self.path.resolve(), _encoded({self._name: work(self.read())}), 0o600)
+        except OSError as error:
+            raise ConfigError(f"cannot write `{self.path}`: {error.strerror or error}") from error
+        except ToolError as error:
+            raise ConfigError(str(error)) from error
+
+
+class KeptByProject:
+    """What is kept for one project, by its real path."""
+
+    def __init__(self, path: Path, project: Path) -> None:
+        self.path = path
+        self._table = PrivateTable(path, "projects")
+        self._project = str(project)
+
+    def read(self) -> dict[str, Any]:
+        """Empty when nothing is kept. Raises `ConfigError` when that cannot be told."""
+        return self._entry(self._table.read())
+
+    def change(self, work: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
+        """Keeps what the work makes of what is kept; no other process changes it meanwhile. Raises `ConfigError`."""
+        self._table.change(lambda projects: {**projects, self._project: work(self._entry(projects))})
+
+    def _entry(self, projects: dict[str, Any]) -> dict[str, Any]:
+        entry = projects.get(self._project, {})
+        if not isinstance(entry, dict):
+            raise ConfigError(f"`{self.path}` does not hold what it should for `{self._project}`; fix or remove it")
+        return entry
+
+
+def _encoded(content: object) -> bytes:
+    """JSON that people can read, unless a path holds bytes that are no text."""
+    try:
+        return json.dumps(content, indent=1, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        return json.dumps(content, indent=1).encode()
+
+
+@contextmanager
+def _alone_with(path: Path) -> Iterator[None]:
+    """Lets no other process change the file at the same time."""
+    lock = path.with_name(f"{path.name}.lock")
+    descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
