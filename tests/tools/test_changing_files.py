@@ -121,6 +121,39 @@ async def test_replace_all_replaces_all(workspace: Workspace) -> None:
     assert (path.read_bytes(), result.text) == (b"c b c", "edited `f` in 2 places")
 
 
+async def test_what_was_replaced_everywhere_is_not_replaced_again(workspace: Workspace) -> None:
+    path = await seen(workspace, "f", b"log(a)\nlog(b)\nlogger(c)\n")
+    call = {"path": "f", "old": "log", "new": "logger", "replace_all": True}
+    with pytest.raises(ToolError) as mixed:
+        await Edit().run(call, workspace)
+    await Edit().run({"path": "f", "old": "log(", "new": "logger(", "replace_all": True}, workspace)
+    with pytest.raises(ToolError) as again:
+        await Edit().run(call, workspace)
+    assert (str(mixed.value), str(again.value), path.read_bytes()) == (
+        "`old` is a part of `new`, and 1 of its 3 places in `f` are `new` already, at line 3, where it would be added "
+        "twice: take more of the text around the others into `old` and `new`",
+        "`old` is a part of `new`, and `f` has `new` already, at lines 1, 2, 3: this change is made already, go on; to "
+        "add to it again, take what stands there into `old`",
+        b"logger(a)\nlogger(b)\nlogger(c)\n",
+    )
+
+
+@pytest.mark.parametrize(
+    ("before", "old", "new", "after"),
+    [
+        (b"{\n  {\n  }\nend\n", "end", "}\nend", b"{\n  {\n  }\n}\nend\n"),
+        (b"a\n\nb\n\nc", "\nb", "\n\nb", b"a\n\n\nb\n\nc"),
+    ],
+    ids=["a bracket", "an empty line"],
+)
+async def test_what_may_stand_there_twice_is_added_twice(
+    before: bytes, old: str, new: str, after: bytes, workspace: Workspace
+) -> None:
+    path = await seen(workspace, "f", before)
+    await Edit().run({"path": "f", "old": old, "new": new}, workspace)
+    assert path.read_bytes() == after
+
+
 async def test_a_loose_match_shows_what_came_of_it(workspace: Workspace) -> None:
     await seen(workspace, "f", b"if x:\n\tone()\n")
     result = await Edit().run({"path": "f", "old": "    one()\n", "new": "    two()\n"}, workspace)

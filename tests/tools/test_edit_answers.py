@@ -38,6 +38,10 @@ EDITS = [
     ("def f(a, b):\n    return a + b\n", ("return a - b", "return a + b"),
      "`old` is not in `f`, but `new` is, at line 2: this change is made already, go on",
      ("return a + b", "return b + a"), "def f(a, b):\n    return b + a\n"),
+    ("y = log(x, 1)\n", ("log(x", "log(x, 1"),
+     "`old` is a part of `new`, and `f` has `new` already, at line 1: this change is made already, go on; to add to it "
+     "again, take what stands there into `old`",
+     ("log(x, 1)", "log(x, 1, 1)"), "y = log(x, 1, 1)\n"),
     ("for a in b:\n  if a:\n    f(a)\n", ("if a:\n    f(a)", "if a:\n    for c in a:\n        g(c)\n    f(a)"),
      "`old` begins behind the indentation of line 2 of `f`, so it cannot be told how far the lines of `new` are to be "
      "indented: write both with the file's indentation",

@@ -11,6 +11,8 @@ _COMMENT = regex(r"(?:#|//|/\*|<!--|\{/\*|--|;|%)[^\w]*|[\[(]?(?:\.\.\.|\u2026)"
 _LEFT_OUT = regex(r"(?i)\b(?:rest|remaining|remainder|existing|unchanged|previous|other|same|more|omitted)\b")
 _MARK = regex(r"(?:\.\.\.|\u2026)[\])]?\s*(?:\*/\}?|-->)?\Z|\A[^\w]*(?:\.\.\.|\u2026)")
 _WORDS = regex(r"[\w\s'\u2019,.\u2026()\[\]#/*<>!;%{}-]{1,100}")
+MOST_PARTS = 20
+"""Places of the old text in the new one that are looked at."""
 MEANT = 6
 """Letters and digits of a line, at least, that nobody writes twice by custom, as `break` or `return x`."""
 _CUSTOMARY = regex(r"(?:return|break|continue|finally|default|else|except|end\w*)\b[\s\w]{0,8}[:;]?|@\w+")
@@ -49,6 +51,27 @@ def doubled(old: str, new: str, behind: str) -> str | None:
         if told is not None and lines == following[:count]:
             return told
     return None
+
+
+def stands_in(new: str, old: str, text: str, start: int) -> bool:
+    """Whether the old text that begins there in the file is a part of the new one, which stands around it."""
+    at = -1
+    for _ in range(MOST_PARTS):
+        at = new.find(old, at + 1)
+        if at < 0:
+            return False
+        if at <= start and text.startswith(new, start - at):
+            return True
+    return False
+
+
+def adds_once(new: str, old: str) -> bool:
+    """Whether what the new text has around the old one is nothing that code has twice in a row by custom, as blanks and
+    brackets are."""
+    added = new.replace(old, "", 1)
+    if "\n" in added:
+        return any(_is_meant_once(line.strip()) for line in added.split("\n"))
+    return any(map(str.isalnum, added))
 
 
 def _is_meant_once(line: str) -> bool:

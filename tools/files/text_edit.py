@@ -4,12 +4,14 @@ from tools.base import ToolError
 from tools.files.alignment import UnclearError, has_lost_indent, insist_on_first
 from tools.files.corrections import Correction, corrections
 from tools.files.edit_checks import (
+    adds_once,
     doubled,
     escapes_outside_quotes,
     has_odd_step,
     is_level_unclear,
     left_out,
     odd_indentation,
+    stands_in,
 )
 from tools.files.indentation import indent_of, step_of
 from tools.files.matching import (
@@ -80,6 +82,7 @@ def edited(target: Target, old: str, new: str, is_everywhere: bool) -> TextEdit:
         matches = alike(target.text, old)
         if len(matches.places) != 1:
             raise ToolError(_several(target, matches, correction) if matches.places else _nowhere(target, old))
+    _insist_on_news(target, matches, old, new)
     new, is_ended = _ended(target, matches, old, new)
     _insist_on_sense(target, matches, old, new)
     places = matches.apart if new else [whole_lines(target.text, place, old) for place in matches.apart]
@@ -98,6 +101,29 @@ def _insist_on_work(target: Target, old: str, new: str) -> None:
     line = line_number(target.text, places.places[0].start)
     raise ToolError(
         f"`old` is not in `{target.name}`, but `new` is, at line {line}: this change is made already, go on"
+    )
+
+
+def _insist_on_news(target: Target, matches: Matches, old: str, new: str) -> None:
+    """Raises `ToolError` where `new` holds `old`, and what it adds stands around `old` in the file already: it would be
+    there twice, as after an edit that is made again."""
+    if matches.closeness != "exact" or old not in new:
+        return
+    places = matches.apart
+    made = [place for place in places if stands_in(new, old, target.text, place.start)]
+    is_all = len(made) == len(places)
+    if not made or not (adds_once(new, old) or (is_all and len(made) > 1)):
+        return
+    lines = list(dict.fromkeys(line_number(target.text, place.start) for place in made))
+    where = f"line{'s' if len(lines) > 1 else ''} {', '.join(map(str, lines[:MOST_NAMED]))}"
+    if is_all:
+        raise ToolError(
+            f"`old` is a part of `new`, and `{target.name}` has `new` already, at {where}: "
+            "this change is made already, go on; to add to it again, take what stands there into `old`"
+        )
+    raise ToolError(
+        f"`old` is a part of `new`, and {len(made)} of its {len(places)} places in `{target.name}` are `new` already, "
+        f"at {where}, where it would be added twice: take more of the text around the others into `old` and `new`"
     )
 
 
