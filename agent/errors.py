@@ -42,7 +42,8 @@ EXIT_CODES: Mapping[int, tuple[str, str]] = {
     5: ("denied", "answered, but calls were denied (listed under `denied`); or a hook refused the prompt"),
     6: (
         "limit reached",
-        "`--max-turns`, `--max-cost` or `--max-time` was reached, or the model made the same call five times",
+        "`--max-turns`, `--max-cost` or `--max-time` was reached, the model made the same call five times, or said "
+        "the same again and again",
     ),
     7: ("context", "the conversation does not fit into the window"),
     8: ("schema", "the answer does not meet the schema"),

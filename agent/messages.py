@@ -12,9 +12,11 @@ from tools.process.state import ProgramState
 OutputStatus: TypeAlias = Literal["done", "failed", "denied", "cancelled", "interrupted"]
 """How a tool call ended. Every call ends in one of these; none of them makes a conversation invalid."""
 
-StopReason: TypeAlias = Literal["end", "calls", "max_tokens", "refusal", "overflow", "pause", "interrupted"]
-"""Why the model stopped: it was done, wants tools run, hit the output limit, refused, ran out of window, paused, or the
-user interrupted it."""
+StopReason: TypeAlias = Literal[
+    "end", "calls", "max_tokens", "refusal", "overflow", "pause", "interrupted", "repetition"
+]
+"""Why the model stopped: it was done, wants tools run, hit the output limit, refused, ran out of window, paused, the
+user interrupted it, or it was stopped since it said the same again and again."""
 
 BY_USER = "by-user-"
 """How the ids of calls begin that the user made, not the model."""

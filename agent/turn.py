@@ -23,7 +23,7 @@ from agent.window.triggers import compact_if_asked
 from agent.window.turn_model import with_wished_model
 from tools.lazy import dataclass
 
-StepEnd: TypeAlias = Literal["answered", "interrupted", "context_limit"] | None
+StepEnd: TypeAlias = Literal["answered", "interrupted", "context_limit", "repeated_text"] | None
 """How the turn ended with this step, or None when the model waits for the outputs of its calls."""
 
 
@@ -130,7 +130,7 @@ def end_of(reply: Reply, report: str | None, ending: TurnEnding, interrupt: Inte
     is_waiting = (reply.message.calls and report is None) or reply.stop_reason == "pause"
     if is_waiting:
         return "context_limit" if ending == "overdue" else None
-    return "answered"
+    return "repeated_text" if reply.stop_reason == "repetition" else "answered"
 
 
 def last_words(conversation: Conversation) -> str:

@@ -126,6 +126,19 @@ def test_the_first_call_between_words_is_made(user: User) -> None:
     assert (asked.answer, (user.project / "a.md").read_text()) == ("Done.", "project\nproject\n")
 
 
+def test_a_call_that_is_written_without_end_is_made_once(user: User) -> None:
+    write = '```json\n{"name": "bash", "arguments": {"command": "echo eggs >> todo.txt"}}\n```\n\n'
+    asked = Asked(user, "Append 'eggs' to todo.txt.", {"todo.txt": "milk\n"}, "I add it.\n\n" + write * 1_000, "Done.")
+    assert (asked.answer, (user.project / "todo.txt").read_text()) == ("Done.", "milk\neggs\n")
+    assert "the model said the same " in asked.run.err
+
+
+def test_an_answer_without_end_is_stopped(user: User) -> None:
+    asked = Asked(user, "What is in todo.txt?", {"todo.txt": "milk\n"}, "It is milk, and so on. " * 5_000)
+    assert (asked.run.code, asked.answer) == (6, "It is milk, and so on. ")
+    assert "the model said the same again and again; say what to do with `ebb -c`" in asked.run.err
+
+
 def test_a_file_is_not_emptied_by_mistake(user: User) -> None:
     write = '{"name": "write", "arguments": {"path": "./todo.txt", "content": "eggs\\n"}}'
     append = '{"name": "bash", "arguments": {"command": "echo eggs >> todo.txt"}}'

@@ -156,7 +156,7 @@ def read_reply(text: str, calls: Sequence[ToolCall], stop: StopReason) -> Summar
     """The summary in a reply, or why there is none."""
     if calls:
         return RefusedSummary("it calls a tool instead")
-    if stop in ("max_tokens", "overflow", "refusal", "interrupted"):
+    if stop in ("max_tokens", "overflow", "refusal", "interrupted", "repetition"):
         return RefusedSummary("it was cut off" if stop != "refusal" else "the model declined")
     if not text.strip():
         return RefusedSummary("it is empty")

@@ -30,7 +30,7 @@ from tools.lazy import dataclass
 from tools.process.state import ProgramState
 
 TurnEnd: TypeAlias = Literal[
-    "answered", "interrupted", "step_limit", "cost_limit", "context_limit", "repeated_calls", "failed"
+    "answered", "interrupted", "step_limit", "cost_limit", "context_limit", "repeated_calls", "repeated_text", "failed"
 ]
 
 

@@ -6,7 +6,7 @@ from agent.messages import Usage
 from tools.lazy import dataclass
 
 AgentEnd: TypeAlias = Literal[
-    "answered", "interrupted", "step_limit", "cost_limit", "context_limit", "repeated_calls", "failed"
+    "answered", "interrupted", "step_limit", "cost_limit", "context_limit", "repeated_calls", "repeated_text", "failed"
 ]
 
 

@@ -21,8 +21,8 @@ from agent.messages import Usage
 from tools.lazy import dataclass
 
 RunStop: TypeAlias = Literal[
-    "answered", "failed", "denied", "step_limit", "cost_limit", "time_limit", "repeated_calls", "context", "schema",
-    "rate_limited", "auth", "provider", "interrupted",
+    "answered", "failed", "denied", "step_limit", "cost_limit", "time_limit", "repeated_calls", "repeated_text",
+    "context", "schema", "rate_limited", "auth", "provider", "interrupted",
 ]  # fmt: skip
 
 _STOPS: Mapping[str, RunStop] = {
@@ -39,6 +39,11 @@ _LIMITS: Mapping[str, tuple[RunStop, int, str]] = {
         "repeated_calls",
         6,
         "the model made the same call five times, with the same outcome; say what to do with `ebb -c`",
+    ),
+    "repeated_text": (
+        "repeated_text",
+        6,
+        "the model said the same again and again; say what to do with `ebb -c`, or choose another model",
     ),
     "context_limit": (
         "context",

@@ -378,7 +378,7 @@ class Meter:
         return min(max(self._first.prompt - self.estimator.tokens(self._first.rest), guess // 3), guess * 4)
 
     def _tell(self, reading: CountReading, reply: Reply, budget: ContextBudget, emit: Callable[[Event], None]) -> None:
-        if reply.stop_reason == "interrupted" or reading in self._told:
+        if reply.stop_reason in ("interrupted", "repetition") or reading in self._told:
             return
         self._told.add(reading)
         counted, expected = reply.usage.prompt, budget.used

@@ -3,12 +3,13 @@
 import asyncio
 import random
 import time
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
 from dataclasses import field, replace
 from typing import Any
 
 from agent.channel import Interrupt
 from agent.context.budget import ContextBudget
+from agent.context.repetition import RepetitionWatch
 from agent.context.silent_end import follows_success
 from agent.errors import EmptyAnswer, ProviderError, StreamCut, Unreachable
 from agent.events.session import (
@@ -137,8 +138,8 @@ async def stream_reply(
     """The model's reply. When the user interrupts, the reply is what had been said, without calls. A reply that says
     nothing is asked for once more, but in a step behind calls that did something: whoever runs that says a word on it.
     So is one that was cut at the limit of its length, with more room, where the request's `budget` tells how much there
-    is; when that fails, it is taken as it was cut. `may_leave`: another model can take over. Raises `ProviderError`
-    after the last attempt, and `EmptyAnswer`."""
+    is; when that fails, it is taken as it was cut. One that says the same again and again is stopped, and says it once.
+    `may_leave`: another model can take over. Raises `ProviderError` after the last attempt, and `EmptyAnswer`."""
     trying = _Trying(provider, interrupt, emit, retries or Retries(), may_leave)
     reply = await trying.reply(request)
     again = _second_try(request, reply, provider, budget)
@@ -191,7 +192,7 @@ def with_more_output(
 def _is_empty(reply: Reply) -> bool:
     says_nothing = not reply.message.text.strip() and not reply.message.calls
     is_going_on = reply.stop_reason == "pause" and bool(reply.message.parts)
-    return says_nothing and not is_going_on and reply.stop_reason not in ("interrupted", "overflow")
+    return says_nothing and not is_going_on and reply.stop_reason not in ("interrupted", "overflow", "repetition")
 
 
 def _why_empty(reply: Reply, request: Request) -> str:
@@ -281,15 +282,33 @@ def _span(seconds: float) -> str:
 
 
 async def _read(provider: Provider, request: Request, emit: Emit, heard: list[str]) -> Reply:
-    async for chunk in provider.stream(request):
-        match chunk:
-            case TextChunk(text):
-                heard.append(text)
-                emit(TextDelta(text))
-            case ReasoningChunk(text):
-                emit(ReasoningDelta(text))
-            case CallChunk(_, name, size, id):
-                emit(CallDelta(name, size, id))
-            case Reply():
-                return chunk
+    words, thoughts = RepetitionWatch(), RepetitionWatch()
+    chunks = provider.stream(request)
+    try:
+        async for chunk in chunks:
+            match chunk:
+                case TextChunk(text):
+                    heard.append(text)
+                    emit(TextDelta(text))
+                    if (found := words.add(text)) is not None:
+                        return _stopped("".join(heard)[: found.end_of_first], "said", found.times, provider, emit)
+                case ReasoningChunk(text):
+                    emit(ReasoningDelta(text))
+                    if (found := thoughts.add(text)) is not None:
+                        return _stopped("".join(heard), "thought", found.times, provider, emit)
+                case CallChunk(_, name, size, id):
+                    emit(CallDelta(name, size, id))
+                case Reply():
+                    return chunk
+    finally:
+        if isinstance(chunks, AsyncGenerator):  # the server is not to write on
+            await chunks.aclose()
     raise AssertionError("a provider's stream ends in a reply or raises")
+
+
+def _stopped(said: str, what: str, times: int, provider: Provider, emit: Emit) -> Reply:
+    """What a model had said when it was stopped, since it would have gone on with the same."""
+    emit(
+        Noticed(f"the reply was stopped: the model {what} the same {times} times, one after the other; it is kept once")
+    )
+    return Reply(Assistant((Text(said),) if said.strip() else (), provider.facts.id), Usage(), "repetition")

@@ -20,7 +20,8 @@ _ENDS: Mapping[str, str] = {
     "answered": "answered", "interrupted": "was stopped by the user",
     "step_limit": "was stopped at its limit of requests",
     "cost_limit": "was stopped since the limit of the cost is reached", "context_limit": "has filled its window",
-    "repeated_calls": "was stopped since it did the same again and again", "failed": "has failed",
+    "repeated_calls": "was stopped since it did the same again and again",
+    "repeated_text": "was stopped since it said the same again and again", "failed": "has failed",
 }  # fmt: skip
 
 

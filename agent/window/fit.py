@@ -240,8 +240,8 @@ def calls_read(
     runner, offered = env.call_runner, [spec.name for spec in tools]
     if runner.approval.policy.mode == "plan":
         offered.append(PLAN)  # it was told of, in the list or in a note
-    message = reply.message
-    if env.provider.facts.calls_in_text and reply.stop_reason == "end" and not message.calls:
+    message, is_over = reply.message, reply.stop_reason in ("end", "repetition")
+    if env.provider.facts.calls_in_text and is_over and not message.calls:
         from agent.calls.text_calls import with_text_calls  # noqa: PLC0415  # deferred: for some models only
 
         message = with_text_calls(
@@ -253,7 +253,7 @@ def calls_read(
             lambda: parameter_names(runner.tools, offered),
             is_led=env.provider.facts.is_small,
         )
-    if env.provider.facts.is_small and reply.stop_reason == "end" and not reply.message.calls:
+    if env.provider.facts.is_small and is_over and not reply.message.calls:
         from agent.window.led_reply import with_shown_work  # noqa: PLC0415  # deferred: for some models only
 
         message = with_shown_work(message, reply.message, conversation, env)

@@ -69,7 +69,8 @@ HOW_TO_LOG_IN = "Say `ebb key set anthropic` (or openai) in a terminal; or start
 FAILED, NO_KEY = -32603, -32000
 _STOPS: dict[TurnEnd, StopReason] = {
     "answered": "end_turn", "interrupted": "cancelled", "step_limit": "max_turn_requests", "cost_limit":
-    "max_turn_requests", "repeated_calls": "max_turn_requests", "context_limit": "max_tokens", "failed": "end_turn",
+    "max_turn_requests", "repeated_calls": "max_turn_requests", "repeated_text": "max_tokens",
+    "context_limit": "max_tokens", "failed": "end_turn",
 }  # fmt: skip
 
 

@@ -25,6 +25,7 @@ ENDS: Mapping[str, str] = {
     "step_limit": "stopped: the turn has used all its steps. Send a message to go on.",
     "cost_limit": "stopped: the cost limit is reached.",
     "repeated_calls": "stopped: the model made the same call again and again. Say what to do instead.",
+    "repeated_text": "stopped: the model said the same again and again. Say what to do, or choose another model.",
     "context_limit": "stopped: the window is full and the model gave no report. `/compact` makes room.",
 }
 """What is said of a turn that did not end with an answer."""

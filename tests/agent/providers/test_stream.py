@@ -50,6 +50,23 @@ async def test_a_reply_that_is_cut_again_is_the_answer_and_the_next_one_has_its_
     assert [request.max_output_tokens for request in provider.requests] == [50_000, 65_536, 50_000]
 
 
+async def test_a_reply_that_says_the_same_without_end_is_stopped_and_kept_once(home: Home) -> None:
+    says = "I am sorry, I cannot do this.\n"
+    provider = model(
+        ScriptedReply("Well:\n" + says * 2_000), ScriptedReply(reasoning="What now? " * 2_000), ScriptedReply("fine")
+    )
+    session, events = await first_turn(home.open(provider))
+    told = [event.text for event in events if isinstance(event, Noticed)]
+    assert told == ["the reply was stopped: the model said the same 200 times, one after the other; it is kept once"]
+    assert events[-1] == TurnFinished("repeated_text", f"Well:\n{says.strip()}")
+    assert sum(len(event.text) for event in events if isinstance(event, TextDelta)) < 7_000
+    assert (await events_of(session, "go on"))[-1] == TurnFinished("repeated_text", "")
+    assert (await events_of(session, "go on"))[-1] == TurnFinished("answered", "fine")
+    assert [message.text for message in session.history.messages if message.text] == [
+        "go", f"Well:\n{says.strip()}", "go on", "go on", "fine"
+    ]  # fmt: skip
+
+
 @pytest.mark.parametrize("error", ["auth", "overflow"])
 async def test_a_cut_reply_is_not_lost_when_it_cannot_be_had_again(home: Home, error: str) -> None:
     provider = model(ScriptedReply("half", stop="max_tokens"), ScriptedReply(error=error), ScriptedReply("more"))
