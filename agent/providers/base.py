@@ -79,6 +79,8 @@ class ModelFacts:
     """False when nothing but defaults is known of it."""
     calls_in_text: bool = False
     """Whether calls that it writes into its text are taken as calls."""
+    may_repeat: bool = False
+    """Whether it is one of those that may fall into a circle: a reply that says the same without end is stopped."""
     parameters: float | None = None
     """How many weights it has, as its server or its name says; None where neither does."""
     temperature: float | None = None

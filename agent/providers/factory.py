@@ -114,6 +114,7 @@ async def _built(
         facts,
         server=server,
         calls_in_text=reads_text_calls(config, name, model_name),
+        may_repeat=name in TEXT_CALLS,
         temperature=None if set_temperature is None else set_temperature.value,
     )
     wire: WireName = ("http" if headless else "sdk") if settings.wire == "auto" else settings.wire

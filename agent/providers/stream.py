@@ -282,6 +282,7 @@ def _span(seconds: float) -> str:
 
 
 async def _read(provider: Provider, request: Request, emit: Emit, heard: list[str]) -> Reply:
+    is_watched = provider.facts.may_repeat
     words, thoughts = RepetitionWatch(), RepetitionWatch()
     chunks = provider.stream(request)
     try:
@@ -290,11 +291,11 @@ async def _read(provider: Provider, request: Request, emit: Emit, heard: list[st
                 case TextChunk(text):
                     heard.append(text)
                     emit(TextDelta(text))
-                    if (found := words.add(text)) is not None:
+                    if is_watched and (found := words.add(text)) is not None:
                         return _stopped("".join(heard)[: found.end_of_first], "said", found.times, provider, emit)
                 case ReasoningChunk(text):
                     emit(ReasoningDelta(text))
-                    if (found := thoughts.add(text)) is not None:
+                    if is_watched and (found := thoughts.add(text)) is not None:
                         return _stopped("".join(heard), "thought", found.times, provider, emit)
                 case CallChunk(_, name, size, id):
                     emit(CallDelta(name, size, id))

@@ -1,9 +1,12 @@
 """Replies that are asked for once more, in whole sessions with a scripted model."""
 
+from dataclasses import replace
+
 import pytest
 
 from agent.events.session import Noticed, ReplyFinished, RetryScheduled, TextDelta, TurnFinished
 from agent.messages import Assistant
+from agent.providers.base import ModelFacts
 from agent.providers.wires.scripted import Script, Scripted, ScriptedReply
 from tests.kit.session import Home, call, events_of, first_turn
 
@@ -12,6 +15,14 @@ CUT = "the reply was cut at 50,000 tokens, and may take 65,536 now"
 
 def model(*replies: ScriptedReply, window: int = 200_000, most: int = 100_000) -> Scripted:
     return Scripted(Script(replies, window, most))
+
+
+class Circling(Scripted):
+    """A scripted model of those that may fall into a circle."""
+
+    @property
+    def facts(self) -> ModelFacts:
+        return replace(super().facts, may_repeat=True)
 
 
 def retries(events: list[object]) -> list[str]:
@@ -52,8 +63,14 @@ async def test_a_reply_that_is_cut_again_is_the_answer_and_the_next_one_has_its_
 
 async def test_a_reply_that_says_the_same_without_end_is_stopped_and_kept_once(home: Home) -> None:
     says = "I am sorry, I cannot do this.\n"
-    provider = model(
-        ScriptedReply("Well:\n" + says * 2_000), ScriptedReply(reasoning="What now? " * 2_000), ScriptedReply("fine")
+    provider = Circling(
+        Script(
+            (
+                ScriptedReply("Well:\n" + says * 2_000),
+                ScriptedReply(reasoning="What now? " * 2_000),
+                ScriptedReply("fine"),
+            )
+        )
     )
     session, events = await first_turn(home.open(provider))
     told = [event.text for event in events if isinstance(event, Noticed)]
