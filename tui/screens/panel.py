@@ -26,18 +26,18 @@ from tui.view.panel import (
     action_of,
     drawn,
     found,
+    headline,
     hints,
     is_letter,
     keys_of,
 )
 from tui.view.panel_room import lines_needed
 from tui.widgets.detail import Detail
-from tui.widgets.field import Field
+from tui.widgets.field import Field, NoteField
 from tui.widgets.keyline import KeyLine
 from tui.widgets.listing import Listing
 from tui.widgets.worker import begin
 
-WHOLE_KEYS = "Up, Down, PgUp, PgDn read  Esc goes back to the list"
 MOST_WIDE, OWN_HEIGHT = 120, ("theme", "todos", "remember")
 """Columns of the dialog, and panels that have a height of their own, as dialogs.tcss has it."""
 _FRAME, _EDGES = 4, 2
@@ -56,8 +56,6 @@ class PanelScreen(GuardedScreen[Taken | None]):
         self.panel = panel
         self._rows = panel.rows
         self._words = panel.words
-        self._editing: tuple[PanelAction, PanelRow] | None = None
-        """What words are being written for."""
         self._is_told = False
         """Something is said where the keys are named, until the next one."""
         self._is_due = False
@@ -77,7 +75,7 @@ class PanelScreen(GuardedScreen[Taken | None]):
             with Container(id="both"):
                 yield Listing(id="list")
                 yield Detail(id="detail")
-            yield Field(id="note", select_on_focus=True)
+            yield NoteField(id="note", select_on_focus=True)
             yield KeyLine(id="answers")
 
     def on_mount(self) -> None:
@@ -133,7 +131,7 @@ class PanelScreen(GuardedScreen[Taken | None]):
 
     @property
     def is_editing(self) -> bool:
-        return self._editing is not None
+        return self.query_one(NoteField).asked is not None
 
     @property
     def is_whole(self) -> bool:
@@ -185,12 +183,8 @@ class PanelScreen(GuardedScreen[Taken | None]):
         self._draw()
 
     def _draw(self) -> None:
-        palette, panel = palette_of(self.app.theme_variables), self.panel
-        first, *others = panel.head
-        if panel.unit:
-            count = f"{len(self._rows):,}" + (f" of {len(panel.rows):,}" if self._words.strip() else "")
-            first = (*first, (f"  {count} {panel.unit}", "dim"))
-        self.query_one("#headline", Static).update(painted([first, *others], palette))
+        head = headline(self.panel, len(self._rows), is_searched=bool(self._words.strip()))
+        self.query_one("#headline", Static).update(painted(head, palette_of(self.app.theme_variables)))
         self.query_one(Listing).refresh()
         self._look()
 
@@ -260,11 +254,9 @@ class PanelScreen(GuardedScreen[Taken | None]):
     def _name_keys(self) -> None:
         if self._is_told:
             return
-        asks = self._editing[0].asks if self._editing is not None else None
-        named = hints(self.panel, self.row or NO_ROW, in_list=self.query_one(Listing).has_focus)
-        whole = f"{named.partition('  ')[0]}  {WHOLE_KEYS}" if named.startswith("Enter") else WHOLE_KEYS
-        keys = asks.keys if asks is not None else whole if self.is_whole else named
-        self.query_one(KeyLine).show(keys)
+        asked, in_list = self.query_one(NoteField).asked, self.query_one(Listing).has_focus
+        named = hints(self.panel, self.row or NO_ROW, in_list=in_list, is_whole=self.is_whole)
+        self.query_one(KeyLine).show(asked[0].asks.keys if asked is not None and asked[0].asks is not None else named)
 
     def _untell(self) -> None:
         if self._is_told:
@@ -286,8 +278,8 @@ class PanelScreen(GuardedScreen[Taken | None]):
         self._untell()
         if event.input.id == "filter":
             self._act("enter")
-        elif self._editing is not None:
-            begin(self, partial(self._do, *self._editing, event.value), "act")
+        elif (asked := self.query_one(NoteField).asked) is not None:
+            begin(self, partial(self._do, *asked, event.value), "act")
 
     def on_click(self, event: events.Click) -> None:
         if event.chain == 2 and isinstance(event.widget, Listing):
@@ -353,7 +345,7 @@ class PanelScreen(GuardedScreen[Taken | None]):
             return False
         row = row or NO_ROW
         if action.asks is not None:
-            self._edit(action, row)
+            self.query_one(NoteField).ask(action, row)
         elif action.do is None:
             self.dismiss(Taken(row.value, action.word))
         else:
@@ -369,7 +361,7 @@ class PanelScreen(GuardedScreen[Taken | None]):
         except AgentError as error:
             self._tell(str(error), "warn")
             if action.asks is not None and action.asks.is_hidden:
-                self.query_one("#note", Field).action_select_all()  # another one would be written behind it, unseen
+                self.query_one(NoteField).action_select_all()  # another one would be written behind it, unseen
             return
         self._end_editing()
         match outcome:
@@ -387,22 +379,9 @@ class PanelScreen(GuardedScreen[Taken | None]):
             case None:
                 pass
 
-    def _edit(self, action: PanelAction, row: PanelRow) -> None:
-        """Lets the user write what an action needs."""
-        note, asks = self.query_one("#note", Field), action.asks
-        assert asks is not None
-        self._editing = (action, row)
-        note.value, note.placeholder, note.select_on_focus = asks.begin(row), asks.placeholder(row), asks.replaces
-        note.password = asks.is_hidden
-        note.cursor_position = len(note.value)
-        note.display = True
-        note.focus()
-
     def _end_editing(self) -> None:
-        if self._editing is not None:
-            is_of_list = not self.panel.search or any(map(is_letter, self._editing[0].keys))
-            self._editing = None
-            self.query_one("#note").display = False
+        if (action := self.query_one(NoteField).end()) is not None:
+            is_of_list = not self.panel.search or any(map(is_letter, action.keys))
             self.query_one("#list" if is_of_list else "#filter").focus()
             self._name_keys()
 

@@ -77,6 +77,7 @@ class PanelRow:
 
 
 NO_ROW = PanelRow("", ())
+WHOLE_KEYS = "Up, Down, PgUp, PgDn read  Esc goes back to the list"
 
 
 def heading(words: str) -> PanelRow:
@@ -251,11 +252,20 @@ def action_of(panel: Panel, key: str, row: PanelRow | None) -> PanelAction | Non
     return None
 
 
-def hints(panel: Panel, row: PanelRow, *, in_list: bool) -> str:
-    """The keys that are named at a row."""
-    if in_list and panel.list_keys:
-        return panel.list_keys
-    return panel.keys if isinstance(panel.keys, str) else panel.keys(row)
+def hints(panel: Panel, row: PanelRow, *, in_list: bool, is_whole: bool = False) -> str:
+    """The keys that are named at a row. `is_whole`: what is read of it has the room of the list."""
+    named = panel.keys if isinstance(panel.keys, str) else panel.keys(row)
+    named = panel.list_keys if in_list and panel.list_keys else named
+    if not is_whole:
+        return named
+    return f"{named.partition('  ')[0]}  {WHOLE_KEYS}" if named.startswith("Enter") else WHOLE_KEYS
+
+
+def headline(panel: Panel, count: int, *, is_searched: bool) -> list[Line]:
+    """The head, with how many rows were found."""
+    first, *others = panel.head
+    of_all = f" of {len(panel.rows):,}" if is_searched else ""
+    return [(*first, (f"  {count:,}{of_all} {panel.unit}", "dim")) if panel.unit else first, *others]
 
 
 def keys_of(panel: Panel) -> frozenset[str]:

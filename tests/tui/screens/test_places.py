@@ -6,7 +6,8 @@ from agent.context.provenance import Occurrence
 from tests.tui.doubles import FakeSession, FakeShelf
 from tests.tui.inked import plain
 from tests.tui.piloting import Terminal, list_on, terminal
-from tui.screens.panel import WHOLE_KEYS, PanelScreen
+from tui.screens.panel import PanelScreen
+from tui.view.panel import WHOLE_KEYS
 from tui.view.provenance import KEYS, KEYS_IN_VIEW, fate_of, occurrence_line
 from tui.widgets.keyline import KeyLine
 from tui.widgets.listing import Listing
