@@ -4,7 +4,7 @@ import shutil
 import tempfile
 import time
 from collections import ChainMap
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack, suppress
 from dataclasses import field, replace
 from functools import partial
@@ -86,6 +86,7 @@ from store.session_rows import SessionRow
 from store.sessions import SessionStore
 from tools.base import ReadLimits, Tool, Workspace, nobody_to_ask
 from tools.lazy import dataclass
+from tools.outputs.recalled import no_progress
 from tools.sandbox.git_metadata import redirection
 from tools.sandbox.network import SessionNetwork
 from tools.sandbox.sandbox import Sandbox
@@ -130,6 +131,8 @@ class Composer:
     """What models are given besides the tools that come with the program."""
     save_open_files: SaveOpenFiles = nothing_unsaved
     telemetry: "Telemetry | None" = None
+    progress: Callable[[int, int], None] = no_progress
+    """Told how many messages of a session that goes on have been read, and how many there are."""
 
     async def connect(self, model: str) -> Connected:
         """A model with the measure of its tokens. Raises `UsageError` and `ProviderError`."""
@@ -331,7 +334,9 @@ class Composer:
     def _recorder(self, row: SessionRow, channel: Channel, workspace: Workspace, *, is_new: bool) -> Recorder:
         writes = WriteQueue(self.thread, self.store, channel.notice, channel.interrupt)
         look = partial(situation_of, workspace)
-        return Recorder(self.thread, self.store, row, is_new=is_new, look=look, writes=writes)
+        recorder = Recorder(self.thread, self.store, row, is_new=is_new, look=look, writes=writes)
+        recorder.log.progress = self.progress
+        return recorder
 
     def _approval(
         self, policy: Policy, row: SessionRow, channel: Channel, progress: CallProgress, kept_here: list[Rule]

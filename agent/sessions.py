@@ -54,6 +54,7 @@ from agent.window.env import Env
 from store.session_rows import SessionRow
 from store.sessions import SessionStore
 from tools.base import Tool
+from tools.outputs.recalled import no_progress
 
 if TYPE_CHECKING:  # types only: who looks at the context, or has servers, pays for it
     from agent.archive.library import Library
@@ -140,10 +141,12 @@ class Sessions:
         *,
         opening: Opening = "first",
         new_id: str = "",
+        progress: Callable[[int, int], None] = no_progress,
     ) -> Session:
         """A new session, or one to go on with: `resume` is the beginning of its id. `model` wins over the configured
         one, and that over the session's own. `glimpse` is given the end of a long one before all of it is read.
-        `opening`: what was open before; `new_id`: of a new one, where it is known already. Raises `AgentError`."""
+        `opening`: what was open before; `new_id`: of a new one, where it is known already; `progress` is told how many
+        messages have been read, and how many there are. Who cancels it has opened nothing. Raises `AgentError`."""
         thread, store = await self._store()
         if store.is_read_only:
             raise StoreFailed(READ_ONLY.format(store.path, store.obstacle), "unreadable")
@@ -167,6 +170,7 @@ class Sessions:
                 self._extra_tools,
                 self.save_open_files,
                 self._telemetry,
+                progress,
             )
             connected = await composer.connect(chosen)
             closing.push_async_callback(connected.provider.close)

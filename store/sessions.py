@@ -252,16 +252,22 @@ class SessionStore:
             ).fetchall()
         return tuple(SessionRow(*row) for row in rows)
 
-    def messages(self, session: str, start: int = 0) -> tuple[MessageRow, ...]:
-        """The messages from a position on, in order."""
+    def messages(self, session: str, start: int = 0, limit: int = -1) -> tuple[MessageRow, ...]:
+        """The messages from a position on, in order; with `limit` at most so many."""
         return _checked(
             self.query(
                 "select position, role, body, created, digest from messages where session = ? and position >= ? "
-                "order by position",
+                "order by position limit ?",
                 session,
                 start,
+                limit,
             )
         )
+
+    def count(self, session: str, start: int = 0) -> int:
+        """How many messages there are from a position on."""
+        ((count,),) = self.query("select count(*) from messages where session = ? and position >= ?", session, start)
+        return int(count)
 
     def messages_before(self, session: str, position: int, limit: int) -> tuple[MessageRow, ...]:
         """At most `limit` messages, the newest of those before a position, in order."""

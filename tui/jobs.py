@@ -10,7 +10,7 @@ from textual.worker import Worker
 
 from agent.errors import AgentError
 from tui.commands import Invocation
-from tui.session.job_queue import JobQueue
+from tui.session.job_queue import INSTEAD, JobQueue
 from tui.startup import First, open_first, settled
 from tui.widgets.transcript import Transcript
 
@@ -92,8 +92,10 @@ class Jobs(JobQueue):
     def invoke(self, invocation: Invocation) -> None:
         if self.is_open:
             super().invoke(invocation)
-        else:
-            self._due.append(invocation)
+            return
+        if self.is_loaded and invocation.command.name in INSTEAD:
+            self.interrupt()
+        self._due.append(invocation)
 
     # How they are done and shown
 
@@ -128,8 +130,8 @@ class Jobs(JobQueue):
 
     def interrupt(self) -> None:
         """Ends soon what runs. What waits is not sent."""
-        self.take_back_queue()
-        self.controller.interrupt()
+        self._due.clear()
+        self.stop_work()
 
     async def leave(self) -> None:
         """Ends what runs, closes the session, and the app with it, which gives the session's id if anything was said

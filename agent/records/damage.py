@@ -1,6 +1,6 @@
 """Messages of which some are damaged or missing, read so that the others make a conversation that can go on."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from types import MappingProxyType
 
@@ -51,11 +51,13 @@ def readable(
     positions: range | None = None,
     start: int | None = None,
     calls: Mapping[int, Sequence[str]] = MappingProxyType({}),
+    decode: Callable[[MessageRow], Message] = decode_message,
 ) -> ReadableMessages:
     """The messages in rows that stand in order. A line stands for each that cannot be read or is missing between
     others, with calls and outputs where its neighbours need them; one that was changed is shown as it is now. With
     `positions`: exactly one for each of these. `start`: where the first of the rows is expected; `calls`: the
-    ids of the calls whose outputs messages are known to have held, by their positions."""
+    ids of the calls whose outputs messages are known to have held, by their positions. `decode`: what makes a message
+    of a row, or raises `StoreFailed`."""
     found: list[Message | None] = []
     roles, lost, changed = list[str](), list[int](), list[int]()
     begin = start if start is not None else rows[0].position if rows else 0
@@ -74,7 +76,7 @@ def readable(
             continue
         miss_until(row.position)
         try:
-            found.append(decode_message(row))
+            found.append(decode(row))
             changed += [row.position] if row.is_changed else []
         except StoreFailed:
             found.append(None)

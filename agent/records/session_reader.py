@@ -1,7 +1,8 @@
 """What is written down of one session, and the calls of a project's sessions, to read. It writes nothing, and does not
 know how a session goes on."""
 
-from collections.abc import Mapping, Sequence
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
@@ -9,7 +10,7 @@ from agent.context.last_request import Mark
 from agent.context.tool_selection import meant
 from agent.errors import StoreFailed
 from agent.messages import BY_USER, Assistant, Conversation, Message, ToolCall, Usage, User
-from agent.records.damage import FARTHEST, in_place, readable
+from agent.records.damage import FARTHEST, in_place, read_if_sound, readable, unreadable
 from agent.records.images import are_apart, brought_in
 from agent.records.message_rows import decode_message
 from agent.records.rows import decode_mark, decode_snapshot
@@ -17,10 +18,14 @@ from agent.records.store_thread import StoreThread
 from agent.records.usage import RequestUsage, Rewrite, Spent, asked_of, rewrite_of
 from store.archive import ArchiveStore
 from store.calls import replies_with_calls
+from store.session_rows import MessageRow
 from store.sessions import SessionStore
+from tools.outputs.recalled import no_progress
 
 _BEHIND_ALL = 1 << 60
 """A position that no message has."""
+SLICE = 2_000
+"""Messages of a long session that are read at once: others may use the store in between, and whoever reads may stop."""
 MOST = 1_000
 """Replies that are looked at, the newest first."""
 
@@ -32,13 +37,23 @@ class SessionLog:
         self._thread = thread
         self._store = store
         self._session = session
+        self.progress: Callable[[int, int], None] = no_progress
+        """Told how many messages of a long session have been read, and how many there are."""
         self.damage = ""
         """What was wrong with the messages that were read last."""
 
     async def messages(self, start: int) -> tuple[tuple[Message, ...], int]:
         """The messages from a position on, as they are sent, and the position of what is written next."""
-        rows = await self._thread.run(self._store.messages, self._session, start)
-        found = await self._thread.run(readable, rows, None, start)  # of a long session that takes a while
+        rows, known = await self._rows(start)
+
+        def decode(row: MessageRow) -> Message:
+            message = known[row.position]
+            if message is None:
+                raise StoreFailed(unreadable(row.position), "corrupt")
+            return message
+
+        # In threads, here and below: of a long session that takes a while. Not in the store's, which others wait for.
+        found = await asyncio.to_thread(readable, rows, None, start, decode=decode)
         sound = in_place(rows, start)
         begin, end = (sound[0].position, sound[-1].position + 1) if sound else (start, start)
         is_cut = bool(found.told) or begin > start
@@ -47,11 +62,25 @@ class SessionLog:
             begin = start
         begin, end = min([begin, *(position - 1 for position in calls)]), max([end, *(at + 1 for at in calls)])
         if calls or (sound and begin < sound[0].position):
-            found = await self._thread.run(readable, rows, range(max(begin, start), end), start, calls)
+            found = await asyncio.to_thread(readable, rows, range(max(begin, start), end), start, calls, decode)
         messages, self.damage = found.messages, found.told
         if are_apart(messages):
             messages = await self._thread.run(brought_in, messages, self._store.blobs)
         return messages, end
+
+    async def _rows(self, start: int) -> tuple[Sequence[MessageRow], Mapping[int, Message | None]]:
+        """The rows from a position on, and the messages in them by their positions, as far as they can be read."""
+        rows, known = list[MessageRow](), dict[int, Message | None]()
+        count = await self._thread.run(self._store.count, self._session, start)
+        while len(rows) < count:
+            after = rows[-1].position + 1 if rows else start
+            more = await self._thread.run(self._store.messages, self._session, after, SLICE)
+            if not more:
+                break
+            known |= await asyncio.to_thread(_decoded, more)
+            rows += more
+            self.progress(len(rows), count)
+        return rows, known
 
     async def used(self, start: int, end: int) -> Mapping[int, Usage]:
         """What the replies from a position on took, by their distance from it: all requests for steps since the reply
@@ -128,6 +157,11 @@ class SessionLog:
     async def rewrites(self) -> tuple[Rewrite, ...]:
         """Oldest first."""
         return tuple(map(rewrite_of, await self._thread.run(self._store.rewrites, self._session)))
+
+
+def _decoded(rows: Sequence[MessageRow]) -> Mapping[int, Message | None]:
+    """The messages by their positions; None for one that cannot be read."""
+    return {row.position: read_if_sound(row) for row in rows}
 
 
 def _shown_by(view: Conversation) -> tuple[object, ...]:

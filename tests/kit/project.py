@@ -14,6 +14,7 @@ from agent.config.values import Config
 from agent.messages import Conversation
 from agent.session import Session
 from agent.sessions import Opening, Sessions
+from tools.outputs.recalled import no_progress
 
 
 class Project:
@@ -88,8 +89,10 @@ class _ClosedTogether(Sessions):
         *,
         opening: Opening = "first",
         new_id: str = "",
+        progress: Callable[[int, int], None] = no_progress,
     ) -> Session:
-        self._handed_out.append(await super().open(resume, model, glimpse, opening=opening, new_id=new_id))
+        opened = await super().open(resume, model, glimpse, opening=opening, new_id=new_id, progress=progress)
+        self._handed_out.append(opened)
         return self._handed_out[-1]
 
     async def close(self) -> None:

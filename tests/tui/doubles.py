@@ -355,6 +355,7 @@ class FakeSessions(Sessions):
         *,
         opening: Opening = "first",
         new_id: str = "",
+        progress: Callable[[int, int], None] = no_progress,
     ) -> FakeSession:
         self.opened.append((resume, model))
         if self.end is not None and glimpse is not None:

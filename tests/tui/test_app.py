@@ -311,19 +311,61 @@ async def test_what_was_to_be_said_in_an_earlier_session_is_not_sent_when_none_i
 
 
 async def test_what_is_asked_for_while_a_session_is_being_opened_is_done_in_that_one() -> None:
-    end, second = conversation(40), FakeSession(id="new2")
-    sessions = FakeSessions([FakeSession(), FakeSession(id="old1", history=end), second])
+    old = FakeSession(id="old1", history=conversation(40))
+    sessions = FakeSessions([FakeSession(), old])
     async with started(sessions) as t:
         await t.rests()
-        sessions.end, sessions.may_open = end, asyncio.Event()
+        sessions.end, sessions.may_open = old.history, asyncio.Event()
         await t.type("/resume old1", until=lambda: len(sessions.opened) == 2)
-        await t.type("/clear", until=lambda: t.prompt.text == "")
+        await t.type("/bring r1", until=lambda: t.prompt.text == "")
         await t.type("hello", until=lambda: t.prompt.text == "")
-        assert len(sessions.opened) == 2
-        sessions.end = None
+        assert old.said == []
         sessions.may_open.set()
-        await t.until(lambda: second.said == ["hello"])
-        assert [resume for resume, _ in sessions.opened] == [None, "old1", None]
+        await t.until(lambda: old.said == ["bring r1", "hello"])
+
+
+@pytest.mark.parametrize("after", ["/clear", "/resume old2"])
+async def test_another_session_is_not_waited_for_behind_one_that_is_being_opened(after: str) -> None:
+    second = FakeSession(id="new2")
+    sessions = FakeSessions([FakeSession(), second])
+    async with started(sessions) as t:
+        await t.rests()
+        sessions.end, sessions.may_open = conversation(40), asyncio.Event()
+        await t.type("/resume old1", until=lambda: len(sessions.opened) == 2)
+        await t.type("what was said for that one", until=lambda: t.prompt.text == "")
+        sessions.may_open, sessions.end = None, None
+        await t.type(after, until=lambda: t.app.controller.session is second)
+        await t.rests()
+        assert [resume for resume, _ in sessions.opened] == [None, "old1", after.partition(" ")[2] or None]
+        assert (second.said, t.prompt.text) == ([], "what was said for that one")
+
+
+async def test_esc_ends_the_opening_of_a_session_and_the_one_before_stays() -> None:
+    first = FakeSession([[TextDelta("Hi."), DONE]])
+    sessions = FakeSessions([first])
+    async with started(sessions) as t:
+        await t.type("hello", until=lambda: t.app.controller.view.blocks[-1:] == (AnswerText("Hi."),))
+        await t.rests()
+        before = t.app.controller.view.blocks
+        sessions.end, sessions.may_open = conversation(40), asyncio.Event()
+        await t.type("/resume old1", until=lambda: "Answer 39." in t.transcript.visible_text())
+        await t.pilot.press("escape")
+        await t.rests()
+        assert (t.app.controller.session, t.app.controller.view.blocks) == (first, before)
+        assert "Hi." in t.transcript.visible_text()
+
+
+async def test_esc_while_the_first_session_is_opened_begins_a_new_one() -> None:
+    sessions = FakeSessions(end=conversation(40), may_open=asyncio.Event())
+    async with started(sessions, resume="old1") as t:
+        await t.shows("Answer 39.")
+        sessions.may_open, sessions.end = None, None
+        await t.pilot.press("escape")
+        await t.until(lambda: t.app.controller.session is not None)
+        await t.rests()
+        assert sessions.opened == [("old1", None), (None, None)]
+        told = "opening the session was interrupted: this is a new one, `/resume` goes on with an earlier one"
+        assert t.app.controller.view.blocks == (Notice(told),)
 
 
 async def test_the_end_of_a_long_session_is_shown_before_all_of_it_is_read() -> None:

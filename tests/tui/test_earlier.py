@@ -17,7 +17,7 @@ from tui.app import EbbApp
 from tui.plain.command_context import before_this
 from tui.session.controller import PAGE, SessionController
 from tui.view.blocks import AnswerText, Call, Earlier, Notice, SummaryBlock, UserText
-from tui.view.resumed import view_of, whole_steps
+from tui.view.resumed import newest, view_of, whole_steps
 from tui.widgets.row_stack import Stack
 
 ALL = conversation(350).messages
@@ -153,6 +153,9 @@ def test_a_page_begins_with_no_output_whose_call_is_on_the_page_before() -> None
     assert whole_steps((OUTPUT, CALLED, OUTPUT)) == (CALLED, OUTPUT)
     assert whole_steps((CALLED, OUTPUT)) == (CALLED, OUTPUT)
     assert whole_steps(()) == ()
+    long = Conversation((CALLED, OUTPUT, CALLED, OUTPUT), Summary(summary="The parser."), messages_before=7)
+    assert newest(long, 4) is long
+    assert newest(long, 3) == Conversation((CALLED, OUTPUT), messages_before=9)
 
 
 async def test_a_step_across_the_edge_of_a_page_is_shown_whole() -> None:

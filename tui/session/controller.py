@@ -1,8 +1,8 @@
 """The session that the terminal shows, what it shows of it, what waits to be said, and how one goes back."""
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from time import monotonic
 from typing import TYPE_CHECKING, TypeVar
@@ -22,7 +22,7 @@ from tui.session.queue import Queue
 from tui.view.blocks import Notice, SessionView
 from tui.view.provenance import never_seen
 from tui.view.reduce import advance, placed
-from tui.view.resumed import view_of, whole_steps
+from tui.view.resumed import newest, view_of, whole_steps
 from tui.view.turn_total import TurnTime, with_total
 
 if TYPE_CHECKING:  # types only: what a session is made of is loaded behind the first paint
@@ -34,6 +34,8 @@ Given = TypeVar("Given")
 
 PAGE = 200
 """Messages of what was said earlier that are read at once."""
+SHOWN = 10_000
+"""Messages of a session that goes on that are shown; those before are read when they are wanted."""
 
 
 def next_mode(mode: str) -> Mode:
@@ -66,6 +68,8 @@ class SessionController:
         self.occupied = False
         """A turn runs, or a session is being opened, closed or compacted."""
         self._at_rest = asyncio.Event()
+        self._opening: asyncio.Task[tuple[Session, SessionView]] | None = None
+        """A session that is being opened in place of the one that is shown, and what is shown of it."""
         self._changed = changed
         self._reading = asyncio.Lock()
         """Held while what was said earlier is being read."""
@@ -77,10 +81,21 @@ class SessionController:
     async def begin(self, resume: str | None, model: str | None) -> None:
         """Shows the first session. Raises `AgentError`."""
         with self.occupied_with("opening the session"):
-            await self.adopt(await self.sessions.open(resume, model, self._glimpse))
+            opened = await self._unless_stopped(self._opened(resume, model, "first"))
+            if opened is not None:
+                self._adopt(*opened)
+            else:
+                await self._begin_anew(model)
+
+    async def _begin_anew(self, model: str | None) -> None:
+        """Shows a new session in place of the first one, which was not waited for."""
+        self._adopt(*await self._opened(None, model, "first"))
+        self.glimpsed()
+        self.notice("opening the session was interrupted: this is a new one, `/resume` goes on with an earlier one")
 
     async def open(self, resume: str | None = None, model: str | None = None) -> bool:
-        """Goes on with another session, or a new one. What went wrong is shown, and the old session stays."""
+        """Goes on with another session, or a new one. What went wrong is shown, and the old session stays, as it does
+        when this is interrupted."""
         with self.occupied_with("opening the session"):
             before = self.session.id if self.session is not None else None
             is_same = before is not None and resume is not None and before.startswith(resume)
@@ -91,15 +106,24 @@ class SessionController:
             problem = await self._closed(None) if is_same else ""
             shown = self.view
             try:
-                opened = await self.sessions.open(resume, model, None if is_same else self._glimpse, opening=opening)
+                coming = self._opened(resume, model, opening, is_same=is_same)
+                # The same one is closed already: there is none to stay with.
+                opened = await (coming if is_same else self._unless_stopped(coming))
             except AgentError as error:
                 self._show(replace(shown, busy=True, activity=self.view.activity))
                 self.fail(error)
                 if is_same:
                     await self._reopen(before, opening)
                 return False
+            if opened is None and self.session is None:
+                await self._begin_anew(model)
+                return True
+            if opened is None:
+                self._show(replace(shown, busy=True, activity=self.view.activity))
+                self.glimpsed()
+                return False
             problem = await self._closed("clear" if resume is None else "resume") or problem
-            await self.adopt(opened)
+            self._adopt(*opened)
             if problem:
                 self.notice(problem)
             return True
@@ -118,11 +142,48 @@ class SessionController:
         self._show(replace(shown, busy=True, activity=self.view.activity))
         self.glimpsed()
 
+    async def _opened(
+        self, resume: str | None, model: str | None, opening: "Opening", *, is_same: bool = False
+    ) -> "tuple[Session, SessionView]":
+        """A session, and what is shown of it. Raises `AgentError`."""
+        glimpse = None if is_same else self._glimpse  # all of it is shown already
+        session = await self.sessions.open(resume, model, glimpse, opening=opening, progress=self._tell_progress)
+        try:
+            return session, await self._view_of(session)
+        except asyncio.CancelledError:
+            await session.close(None)
+            raise
+
+    async def _view_of(self, session: "Session") -> SessionView:
+        """What is shown of a session that goes on, made in threads: of a long one that takes a while."""
+        history = await asyncio.to_thread(self.sessions.visible, newest(session.history, SHOWN))
+        return await asyncio.to_thread(view_of, history, self.folder, is_at_question=session.is_at_question)
+
+    async def _unless_stopped(
+        self, opening: "Coroutine[object, object, tuple[Session, SessionView]]"
+    ) -> "tuple[Session, SessionView] | None":
+        """What it opens; None where `interrupt` was called before that."""
+        task = self._opening = asyncio.ensure_future(opening)
+        try:
+            await asyncio.wait((task,))
+        finally:
+            self._opening = None
+            task.cancel()  # does nothing to one that is done
+            with suppress(asyncio.CancelledError, AgentError):
+                await task
+        return None if task.cancelled() else task.result()
+
+    def _tell_progress(self, read: int, count: int) -> None:
+        if read < count:
+            told = f"opening the session ({read:,} of {count:,} messages)"
+            self._show(replace(self.view, activity=told))
+
     async def adopt(self, session: "Session") -> None:
         """Shows a session from its history on."""
-        # Of a long one that takes a while.
-        history = await asyncio.to_thread(self.sessions.visible, session.history)
-        shown = await asyncio.to_thread(view_of, history, self.folder, is_at_question=session.is_at_question)
+        self._adopt(session, await self._view_of(session))
+
+    def _adopt(self, session: "Session", shown: SessionView) -> None:
+        """Goes on with a session."""
         self.session = session
         session.listen(self.advance)
         self._show(replace(shown, model=session.model, mode=session.mode, cost=session.cost))
@@ -329,7 +390,9 @@ class SessionController:
         return (self.session.title or self.session.root.name) if self.session is not None else ""
 
     def interrupt(self) -> None:
-        if self.session is not None:
+        if self._opening is not None:
+            self._opening.cancel()
+        elif self.session is not None:
             self.session.interrupt()
 
     def leave_turn(self) -> None:

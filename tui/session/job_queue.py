@@ -20,6 +20,8 @@ PATIENCE = 5.0
 
 _OPENING = frozenset(("resume", "sessions", "clear", "fork", "model"))
 """Commands that go on with another session."""
+INSTEAD = frozenset(("resume", "sessions", "clear"))
+"""Those of them that do not begin with the one that is open: what is still being opened is not wanted any more."""
 
 
 class RunningJob(Protocol):
@@ -141,6 +143,8 @@ class JobQueue(ABC):
         if invocation.command.when_busy:
             self.run_aside(self.beside(self.do(invocation)))
         elif self._command in _OPENING:
+            if invocation.command.name in INSTEAD:
+                self.stop_work()
             self._behind.append(invocation)
         elif self.is_busy:
             name = invocation.command.name
@@ -161,6 +165,13 @@ class JobQueue(ABC):
             await work
         except AgentError as error:
             self.controller.notice(str(error))
+
+    def stop_work(self) -> None:
+        """Ends soon what runs. What was to be done in a session that is being opened is not done, and what was to be
+        said is in the prompt."""
+        self._behind.clear()
+        self.take_back_queue()
+        self.controller.interrupt()
 
     # The end of them
 

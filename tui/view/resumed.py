@@ -46,6 +46,16 @@ def view_of(conversation: Conversation, folder: str = "", *, is_at_question: boo
     return SessionView(past=tuple(b for b in blocks if not (isinstance(b, Call) and b.call_id in open_calls)))
 
 
+def newest(conversation: Conversation, count: int) -> Conversation:
+    """The end of a conversation: at most so many messages, and what they stand behind."""
+    gone = len(conversation.messages) - count
+    if gone <= 0:
+        return conversation
+    messages = whole_steps(conversation.messages[gone:])
+    before = conversation.messages_before + len(conversation.messages) - len(messages)
+    return Conversation(messages, messages_before=before)
+
+
 def whole_steps(messages: Sequence[Message]) -> tuple[Message, ...]:
     """The same without outputs whose calls are not among them."""
     first = messages[0] if messages else None

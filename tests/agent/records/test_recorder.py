@@ -36,6 +36,7 @@ from agent.records.call_progress import INTERRUPTED
 from agent.records.message_rows import decode_message, encode_message
 from agent.records.recorder import Recorder, title_of
 from agent.records.rows import changes_of, decode_mark, decode_situation, decode_snapshot, encode_snapshot, read_summary
+from agent.records.session_reader import SessionLog
 from agent.records.situation import Situation
 from agent.records.store_thread import StoreThread
 from agent.records.usage import Spent
@@ -179,6 +180,31 @@ async def test_a_view_without_messages_is_a_view(thread: StoreThread) -> None:
     again = Recorder(thread, store, ROW, is_new=False)
     assert await again.read() == shown
     assert again.problems == []
+
+
+async def test_a_long_session_is_read_in_slices_between_which_reading_may_stop(
+    thread: StoreThread, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("agent.records.session_reader.SLICE", 2)
+    store = await thread.open()
+    said = tuple(User((Text(f"message {number}"),)) for number in range(5))
+    recorder, told = Recorder(thread, store, ROW), list[tuple[int, int]]()
+    for message in said:
+        await recorder.said(message)
+    log = SessionLog(thread, store, ROW.id)
+    log.progress = lambda read, count: told.append((read, count))
+    assert await log.messages(1) == (said[1:], 5)
+    assert told == [(2, 4), (4, 4)]
+
+    def stop(read: int, count: int) -> None:
+        reading.cancel()
+
+    log.progress = stop
+    reading = asyncio.ensure_future(log.messages(0))
+    with pytest.raises(asyncio.CancelledError):
+        await reading
+    log.progress = lambda read, count: None
+    assert await log.messages(0) == (said, 5)
 
 
 async def test_calls_that_a_dead_process_left_open_are_answered_once(thread: StoreThread) -> None:
