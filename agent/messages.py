@@ -7,6 +7,7 @@ from typing import Literal, Self, TypeAlias, TypeVar
 
 from tools.lazy import dataclass
 from tools.outputs.extent import Extent
+from tools.outputs.new_problems import NewProblems
 from tools.process.state import ProgramState
 
 OutputStatus: TypeAlias = Literal["done", "failed", "denied", "cancelled", "interrupted"]
@@ -131,6 +132,8 @@ class ToolOutput:
     what hooks noted."""
     inserted: Ranges = ()
     """Where in `text` the program says what is left out and how to see it. All else are the output's own words."""
+    problems: NewProblems | None = None
+    """What the call's changes of files have brought, as `text` says it."""
 
     @property
     def is_part(self) -> bool:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias, runtime_checkabl
 from tools.lazy import dataclass
 from tools.outputs.cap import by_bytes
 from tools.outputs.extent import Extent
+from tools.outputs.new_problems import NewProblems
 from tools.outputs.recall_scope import Scope
 from tools.outputs.recalled import Fetch, LookUp, Memory, RecallQuery
 from tools.outputs.stored import KeptContent
@@ -95,6 +96,8 @@ class Result:
     """What the sandbox kept from a command that failed."""
     program: ProgramState | None = None
     """How it stands with the program that the call was about, where it was about one."""
+    problems: NewProblems | None = None
+    """What its changes of files have brought, as far as somebody has said; it stands in `text`, too."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,7 +36,7 @@ class Diagnostics:
         return (str(resolve(text(arguments, "path", "."), workspace)),)
 
     async def run(self, arguments: Arguments, workspace: Workspace) -> Result:
-        from tools.lsp.diagnostics import lines_of  # noqa: PLC0415  # deferred: see above
+        from tools.lsp.diagnostics import in_order, lines_of  # noqa: PLC0415  # deferred: see above
 
         if self._servers is None:
             raise ToolError(NONE)
@@ -50,7 +50,7 @@ class Diagnostics:
             nothing = f"nothing is wrong with `{display(path, workspace.root)}`"
         shown = {display(path, workspace.root): problems for path, problems in found.items()}
         count = sum(map(len, shown.values()))
-        lines = [*lines_of(shown, MOST), *notes] if count else [nothing, *notes]
+        lines = [*lines_of(in_order(shown), MOST), *notes] if count else [nothing, *notes]
         return Result("\n".join(lines), extent=Extent("entries", min(count, MOST), count))
 
 

@@ -31,6 +31,7 @@ from tools.files.change import Change, preview_of
 from tools.files.paths import display
 from tools.files.syntax import broken_syntax, has_syntax
 from tools.lazy import dataclass
+from tools.outputs.new_problems import NewProblems
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,9 +93,9 @@ async def forget_files(file_changes: Sequence[Made]) -> None:
     """Where nobody will ask what was in them."""
 
 
-async def nothing_found(file_changes: Sequence[Made]) -> str:
+async def nothing_found(file_changes: Sequence[Made]) -> NewProblems | None:
     """Where nobody looks at what was changed."""
-    return ""
+    return None
 
 
 async def nothing_unsaved(paths: Sequence[str]) -> None:
@@ -122,7 +123,7 @@ class CallRunner:
     guard: Guard = unguarded
     private_hosts: Sequence[str] = ()
     """Those on private networks that rules may open to commands."""
-    look_at_changes: Callable[[Sequence[Made]], Coroutine[None, None, str]] = nothing_found
+    look_at_changes: Callable[[Sequence[Made]], Coroutine[None, None, NewProblems | None]] = nothing_found
     """Says what is wrong with files since a call changed them."""
     shows_changes: bool = False
     """Somebody looks on: what a call changed in files is told as a diff."""
@@ -283,10 +284,11 @@ async def _looked_at(result: Result, call_runner: CallRunner) -> Result:
     does not parse, where nobody does."""
     if not result.file_changes or result.failed:
         return result
-    found = await call_runner.interrupt.race(call_runner.look_at_changes(result.file_changes))
+    problems = await call_runner.interrupt.race(call_runner.look_at_changes(result.file_changes))
+    found = problems.text if problems is not None else ""
     if not found and any(has_syntax(made.path) for made in result.file_changes):
         found = await asyncio.to_thread(broken_syntax, result.file_changes, call_runner.workspace.root)
-    return replace(result, text=f"{result.text}\n{found}") if found else result
+    return replace(result, text=f"{result.text}\n{found}", problems=problems) if found else result
 
 
 async def _watched(allowed: Permit, call_runner: CallRunner, *, is_outside: bool = False) -> Result | None:
@@ -365,8 +367,12 @@ def _emit_finished(
 ) -> None:
     text, inserted = call_runner.secrets.hide_in(output.text, output.inserted)
     lines = output.stored.lines if output.stored is not None else None
-    program = output.program
-    call_runner.emit(ToolFinished(call.id, call.name, output.status, text, changed, lines, inserted, program, diff))
+    problems = output.problems
+    if problems is not None:
+        problems = replace(problems, lines=tuple(map(call_runner.secrets.hide, problems.lines)))
+    call_runner.emit(
+        ToolFinished(call.id, call.name, output.status, text, changed, lines, inserted, output.program, diff, problems)
+    )
 
 
 def _told_of_repeat(call: ToolCall, output: ToolOutput, call_runner: CallRunner) -> str:

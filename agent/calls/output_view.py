@@ -94,6 +94,7 @@ class Ingest:
             raw, lines = replace(raw, text=_joined(raw.text, lines)), ""
         lines = "\n".join(part for part in (lines, said) if part)
         output = ToolOutput(call.id, raw.text, status, images, files=files, extent=raw.extent, program=raw.program)
+        output = replace(output, problems=raw.problems)
         try:
             output = await self._form(call, place, raw, lines, output)
         except StoreFailed as error:

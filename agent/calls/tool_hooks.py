@@ -121,7 +121,8 @@ def _in_place_of(raw: Result, output: str) -> Result:
     ending = raw.program.told if raw.program is not None else ""
     text = f"{output.rstrip(chr(10))}\n{ending}" if ending else output
     program = replace(raw.program, is_silent=False) if raw.program is not None else None
-    return replace(raw, text=text, log=None, uncut=None, pictures=(), files=(), extent=None, program=program)
+    without = replace(raw, log=None, uncut=None, pictures=(), files=(), extent=None, problems=None)
+    return replace(without, text=text, program=program)
 
 
 def _as_before(made: Arguments, before: Arguments, root: str) -> Arguments:

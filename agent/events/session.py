@@ -27,6 +27,7 @@ from agent.events.view import (
 )
 from agent.messages import OutputStatus, Ranges, StopReason, Usage
 from tools.lazy import dataclass
+from tools.outputs.new_problems import NewProblems
 from tools.process.state import ProgramState
 
 TurnEnd: TypeAlias = Literal[
@@ -178,6 +179,8 @@ class ToolFinished:
     """How it stands with the program that the call was about, where it was about one."""
     diff: str = ""
     """What it changed in files, as a unified diff, where somebody looks on and the tool knows."""
+    problems: NewProblems | None = None
+    """What these changes have brought, as far as language servers have said; it stands in `text`, too."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from agent.config.values import Config
 from tools.base import Made
 from tools.files.endings import endings_in
 from tools.lsp.spec import PROGRAMS, PROJECT_FOLDERS
+from tools.outputs.new_problems import NewProblems
 from tools.sandbox.sandbox import Sandbox
 
 if TYPE_CHECKING:  # types only: few runs change a file that a server knows
@@ -84,10 +85,10 @@ class SessionLanguages:
 
         return language_server_items(self._config, self._root, self._environment, endings_in(self._config.project))
 
-    async def after_edit(self, made: Sequence[Made]) -> str:
-        """What changes of files have brought, for the model; empty where that is nothing."""
+    async def after_edit(self, made: Sequence[Made]) -> NewProblems | None:
+        """What changes of files have brought, for the model; None where that is nothing."""
         if not self._config.lsp_enabled or not any(change.path.suffix for change in made):
-            return ""
+            return None
         return await self.servers().after_edit(made)
 
     @property

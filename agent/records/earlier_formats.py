@@ -9,6 +9,7 @@ from signal import SIGKILL, Signals
 from agent.messages import Gap, Note, NoteKind, Ranges, ToolOutput
 from tools.lazy import regex
 from tools.outputs.extent import counted
+from tools.outputs.new_problems import NEW_PROBLEMS, NewProblems
 from tools.process.state import ProgramState
 
 _STORED = regex(r'\[Tool result stored — [\d,]+ bytes?, [\d,]+ lines? from "[^"\n]*"\.\n')
@@ -64,6 +65,17 @@ def program_of_words(ending: str, text: str) -> ProgramState | None:
             program = ProgramState(ending or line, code, signal, limit, job)
             return replace(program, is_silent=program.printed_in(text) in ("no output", "no new output"))
     return None
+
+
+def problems_of_words(text: str) -> NewProblems | None:
+    """What a change of files has brought, if that was told."""
+    lines = tuple(text.partition(f"\n{NEW_PROBLEMS}\n")[2].splitlines())
+    if not lines:
+        return None
+    *those, last = lines
+    is_rest = last.startswith("and ") and last.endswith(" more")
+    more = sum(int(word.replace(",", "")) for word in last.split() if word[0].isdigit()) if is_rest else 1
+    return NewProblems(len(those) + more, lines)
 
 
 def _signal_of(number: str | None, name: str | None) -> int | None:

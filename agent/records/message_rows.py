@@ -24,8 +24,15 @@ from agent.messages import (
     UserPart,
 )
 from agent.records.codec import as_json, from_json
-from agent.records.earlier_formats import gap_of_words, note_of_words, output_parted, program_of_words
+from agent.records.earlier_formats import (
+    gap_of_words,
+    note_of_words,
+    output_parted,
+    problems_of_words,
+    program_of_words,
+)
 from store.session_rows import MessageRow
+from tools.outputs.new_problems import NEW_PROBLEMS
 from tools.process.state import ProgramState
 
 
@@ -104,6 +111,8 @@ def encode_part(part: UserPart | AssistantPart) -> dict[str, object]:
             written["program"] = part.program and _encode_program(part.program)
         if part.is_part:
             written["inserted"] = part.inserted
+        if NEW_PROBLEMS in part.text:
+            written["problems"] = part.problems and asdict(part.problems)
         if part.images:
             written["images"] = [_encode_image(image) for image in part.images]
     return {"type": _KINDS[type(part)], **written}
@@ -136,6 +145,8 @@ def decode_part(part: Mapping[str, Any]) -> UserPart | AssistantPart:
         read = output_parted(read)
     if isinstance(read, ToolOutput) and "program" not in found:
         read = replace(read, program=_program_of(read, ending))
+    if isinstance(read, ToolOutput) and "problems" not in found and NEW_PROBLEMS in read.text:
+        read = replace(read, problems=problems_of_words(read.text))
     if isinstance(read, Note) and "kind" not in found:
         read = note_of_words(read)
     if isinstance(read, Note | Text) and _GAP in read.text and "gap" not in found:

@@ -240,8 +240,11 @@ def calls_read(
     runner, offered = env.call_runner, [spec.name for spec in tools]
     if runner.approval.policy.mode == "plan":
         offered.append(PLAN)  # it was told of, in the list or in a note
-    message, is_over = reply.message, reply.stop_reason in ("end", "repetition")
-    if env.provider.facts.calls_in_text and is_over and not message.calls:
+    message, is_led = reply.message, env.provider.facts.is_small
+    is_an_answer = reply.stop_reason in ("end", "repetition") and not message.calls
+    if is_led:
+        from agent.window.led_reply import with_files_kept, with_shown_work  # noqa: PLC0415  # deferred: for few models
+    if env.provider.facts.calls_in_text and is_an_answer:
         from agent.calls.text_calls import with_text_calls  # noqa: PLC0415  # deferred: for some models only
 
         message = with_text_calls(
@@ -251,22 +254,16 @@ def calls_read(
             ),
             lambda: (prompt.system, *(message_text(said) for said in prompt.messages if isinstance(said, User))),
             lambda: parameter_names(runner.tools, offered),
-            is_led=env.provider.facts.is_small,
+            is_led=is_led,
         )
-    if env.provider.facts.is_small and is_over and not reply.message.calls:
-        from agent.window.led_reply import with_shown_work  # noqa: PLC0415  # deferred: for some models only
-
+    if is_led and is_an_answer:
         message = with_shown_work(message, reply.message, conversation, env)
     if message is not reply.message:
         env.emit(CallsRead(message.text))
         reply = replace(reply, stop_reason="calls" if message.calls else reply.stop_reason)
     own = with_own_ids(message, env.view.call_ids(conversation))
     meant = understood(own, runner.tools, offered, str(runner.workspace.root))
-    if env.provider.facts.is_small:
-        from agent.window.led_reply import with_files_kept  # noqa: PLC0415  # deferred: for some models only
-
-        meant = with_files_kept(meant, conversation, env)
-    return replace(reply, message=meant)
+    return replace(reply, message=with_files_kept(meant, conversation, env) if is_led else meant)
 
 
 def say_estimate(conversation: Conversation, reply: Reply, env: Env) -> None:

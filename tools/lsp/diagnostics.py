@@ -118,11 +118,14 @@ def worth_telling(problems: Sequence[Problem]) -> tuple[Problem, ...]:
     return tuple(one for one in problems if one.severity in ("error", "warning"))
 
 
-def lines_of(found: Mapping[str, Sequence[Problem]], most: int) -> Iterator[str]:
-    """At most so many problems as `PATH:LINE:COLUMN SEVERITY: MESSAGE`, errors first, and how many more there are.
-    `found`: by path, as it is shown."""
-    every = list(dict.fromkeys((path, one) for path, problems in found.items() for one in problems))
-    every.sort(key=lambda item: _ORDER[item[1].severity])  # stable: files and places stay in their order
+def in_order(found: Mapping[str, Sequence[Problem]]) -> Sequence[tuple[str, Problem]]:
+    """Each problem once, with its path, errors first. `found`: by path, as it is shown."""
+    every = dict.fromkeys((path, one) for path, problems in found.items() for one in problems)
+    return sorted(every, key=lambda item: _ORDER[item[1].severity])  # stable: files and places stay in their order
+
+
+def lines_of(every: Sequence[tuple[str, Problem]], most: int) -> Iterator[str]:
+    """At most so many problems as `PATH:LINE:COLUMN SEVERITY: MESSAGE`, and how many more there are."""
     for path, one in every[:most]:
         rule = f" [{one.server} {one.rule}]" if one.rule else f" [{one.server}]"
         yield f"{path}:{one.line}:{one.column} {one.severity}: {one.message}{rule}"

@@ -12,10 +12,10 @@ from typing import TypeVar
 from tools.base import Made
 from tools.files.paths import display
 from tools.lsp.client import LanguageClient, LanguageServerError
-from tools.lsp.diagnostics import Problem, lines_of
-from tools.lsp.problem_report import NEW_PROBLEMS
+from tools.lsp.diagnostics import Problem, in_order, lines_of
 from tools.lsp.server import Edited, LanguageServer, LanguageServerPhase
 from tools.lsp.spec import LanguageServerSpec
+from tools.outputs.new_problems import NewProblems
 
 MOST_TOLD = 10
 """Problems that are told with an edit."""
@@ -75,8 +75,8 @@ class LanguageServers:
             self._by_extension[extension] = tuple(self._servers[spec.name] for spec in specs)
         return self._by_extension[extension]
 
-    async def after_edit(self, made: Sequence[Made]) -> str:
-        """What is wrong since these changes, and since earlier ones if that was not told, for the model; empty where
+    async def after_edit(self, made: Sequence[Made]) -> NewProblems | None:
+        """What is wrong since these changes, and since earlier ones if that was not told, for the model; None where
         nothing is, or nobody can tell in time."""
         edits: dict[LanguageServer, dict[Path, Edited]] = {}
         for change in made:
@@ -87,7 +87,7 @@ class LanguageServers:
             for server in await self.servers_for(change.path):
                 edits.setdefault(server, {})[change.path] = Edited(before, after)
         if not edits:
-            return ""
+            return None
         await asyncio.gather(*(self._wait(server, of_it) for server, of_it in edits.items()))
         return self._told(tuple(edits))
 
@@ -99,14 +99,13 @@ class LanguageServers:
             async with asyncio.timeout(seconds):
                 await server.looked_at(number)
 
-    def _told(self, servers: Sequence[LanguageServer]) -> str:
+    def _told(self, servers: Sequence[LanguageServer]) -> NewProblems | None:
         found: dict[str, list[Problem]] = {}
         for server in servers:
             for path, problems in server.documents.take_news().items():
                 found.setdefault(display(path, self._root), []).extend(problems)
-        if not found:
-            return ""
-        return "\n".join((NEW_PROBLEMS, *lines_of(found, MOST_TOLD)))
+        every = in_order(found)
+        return NewProblems(len(every), tuple(lines_of(every, MOST_TOLD))) if every else None
 
     async def ask(self, server: LanguageServer, work: Callable[[LanguageClient], Awaitable[T]], seconds: float) -> T:
         """What a server answers to work in time. Raises `LanguageServerError`, which says how it stands with it."""

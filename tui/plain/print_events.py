@@ -22,7 +22,6 @@ from agent.events.session import (
 )
 from agent.events.view import CompactionStarted, FilesChanged, NothingCompacted
 from agent.messages import BY_USER
-from tools.lsp.problem_report import count_of_problems
 from tools.outputs.extent import counted
 from tui.text.inks import Line
 from tui.text.sanitise import visible, visible_line
@@ -201,7 +200,7 @@ def outcome_of(event: ToolFinished) -> str:
         case "done" if event.name == "submit_plan":
             return "accepted"
         case "done":
-            problems = count_of_problems(event.text) if changed else 0
+            problems = event.problems.count if event.problems else 0
             brought = f", {counted(problems, 'new problem')}" if problems else ""
             return f"done, {counted(count_of(event), 'line')}{changed}{brought}"
         case "failed":

@@ -8,7 +8,6 @@ from rich.style import Style
 from rich.text import Text
 
 from agent.context.control_calls import PLAN
-from tools.lsp.problem_report import told_problems
 from tools.outputs.extent import counted
 from tui.render.diff_lines import Drawn, SegmentLine
 from tui.render.diff_rows import layout_of, without_blank_ends, without_name
@@ -306,7 +305,9 @@ def _call_details(block: Call, diff: str, width: int, console: PaletteConsole) -
         lines += _ruled(console.lines(painted(todo_lines(items_of(block)), palette), inner), palette)
     elif block.arguments:
         lines += _quoted(_middle_cut("\n".join(argument_lines(block.arguments))), palette.text, width, console)
-    said = told_problems(block.text) if diff and block.status == "done" else _middle_cut(block.text or block.tail)
+    said = _middle_cut(block.text or block.tail)
+    if diff and block.status == "done":  # the diff says the rest
+        said = "\n".join(block.problems.lines) if block.problems else ""
     if said.strip():
         lines += _ruled([[]], palette) if lines else []
         lines += _quoted(said.strip("\n"), palette.dim, width, console)

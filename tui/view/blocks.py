@@ -14,6 +14,7 @@ if TYPE_CHECKING:  # types only: events and messages are loaded behind the first
     from agent.events.session import Remembered
     from agent.events.view import FilesChanged
     from agent.messages import OutputStatus, Ranges
+    from tools.outputs.new_problems import NewProblems
     from tools.process.state import ProgramState
 
 MARGIN = 2
@@ -78,6 +79,8 @@ class Call:
     """Where in `text` the program says what is left out."""
     program: "ProgramState | None" = None
     """How it stands with the program that the call was about."""
+    problems: "NewProblems | None" = None
+    """What it has brought in the files that it changed."""
     changed: tuple[str, ...] = ()
     preview: str = ""
     """The unified diff that the user was shown before the call, and then of what it did; empty where neither is

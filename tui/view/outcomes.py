@@ -8,7 +8,6 @@ from agent.context.control_calls import PLAN
 from agent.context.offload import own_words
 from agent.messages import BY_USER
 from tools.files.diff import unified
-from tools.lsp.problem_report import count_of_problems
 from tools.outputs.extent import counted as so_many
 from tools.outputs.extent import listed
 from tools.submit_plan import ACCEPTED
@@ -63,7 +62,7 @@ def _ending(call: Call, diff: str) -> str:
                 return f"→ {visible_line(', '.join(call.text.strip().splitlines()) or 'no answer')}"
             if diff:
                 added, removed = counted(diff)
-                problems = count_of_problems(call.text)
+                problems = call.problems.count if call.problems else 0
                 return f"+{added} −{removed}" + (f", {so_many(problems, 'new problem')}" if problems else "")
             if call.name == "bash" and call.program and call.program.job and not any(map(call.arguments.get, _AS_JOB)):
                 return f"goes on as {call.program.job}"

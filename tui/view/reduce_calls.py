@@ -70,7 +70,8 @@ def tool_finished(view: SessionView, event: ToolFinished) -> SessionView:
     def finish(call: Call) -> Call:
         ended = replace(call, name=event.name, status=event.status, tail="", text=event.text, changed=event.changed)
         preview = event.diff or call.preview
-        return replace(ended, lines=event.lines, inserted=event.inserted, program=event.program, preview=preview)
+        ended = replace(ended, lines=event.lines, inserted=event.inserted, problems=event.problems)
+        return replace(ended, program=event.program, preview=preview)
 
     statuses: tuple[CallStatus, ...] = ("denied",) if event.status == "denied" else ()
     finished = change_call(view, Call(event.call_id, event.name), finish, ("asking", "running", *statuses))

@@ -86,7 +86,7 @@ def _ended(block: Block, output: ToolOutput, folder: str) -> Block:
         return block
     lines = output.stored.lines if output.stored is not None else None
     ended = Call(block.call_id, block.name, block.arguments, output.status, text=output.text, lines=lines)
-    ended = replace(ended, inserted=output.inserted, program=output.program)
+    ended = replace(ended, inserted=output.inserted, program=output.program, problems=output.problems)
     return ended if output.edited is None else replace(ended, arguments=within(output.edited, folder), is_edited=True)
 
 

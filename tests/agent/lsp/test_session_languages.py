@@ -50,8 +50,9 @@ def test_a_run_that_keeps_nothing_keeps_no_log_of_servers(user: User) -> None:
     model = user.script(WRONG, {"text": "Done."})
     flags = ("--ephemeral", "--output-format", "stream-json", *AUTO, *SERVER)
     run = user.ebb("-p", "go", "-m", model, *flags, env={"EBB_LSP_ENABLED": "true"})
-    (finished,) = [line["text"] for line in run.lines if line["type"] == "tool_finished"]
-    assert finished.endswith("wrong here [words W1]")
+    (finished,) = [line for line in run.lines if line["type"] == "tool_finished"]
+    assert finished["text"].endswith("wrong here [words W1]")
+    assert finished["problems"] == {"count": 1, "lines": ["a.txt:2:1 error: wrong here [words W1]"]}
     assert not list(user.home.rglob("words.log"))
 
 

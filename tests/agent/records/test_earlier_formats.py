@@ -8,6 +8,7 @@ import pytest
 from agent.context.offload import own_words
 from agent.messages import Note, Stored, ToolOutput
 from agent.records.message_rows import decode_part, encode_part
+from tools.outputs.new_problems import NEW_PROBLEMS, NewProblems
 from tools.process.state import ProgramState
 
 HEADING = '[Tool result stored — 9,000 bytes, 90 lines from "bash".'
@@ -33,6 +34,27 @@ def test_an_output_of_an_earlier_version_says_what_it_said_itself(text: str, wor
     assert isinstance(read, ToolOutput)
     assert (own_words(read.text, read.inserted), read.frame, read.text) == (words, frame, text)
     assert decode_part(json.loads(json.dumps(encode_part(read)))) == read
+
+
+LINES = ("a.py:1:1 error: wrong [words]", "a.py:2:1 error: wrong [words]")
+
+
+@pytest.mark.parametrize(
+    ("text", "problems"),
+    [
+        ("edited `a.py`, line 1", None),
+        ("\n".join(("edited `a.py`, line 1", NEW_PROBLEMS, *LINES)), NewProblems(2, LINES)),
+        (
+            "\n".join(("edited `a.py`, line 1", NEW_PROBLEMS, *LINES, "and 1,200 errors and 2 warnings more")),
+            NewProblems(1_204, (*LINES, "and 1,200 errors and 2 warnings more")),
+        ),
+    ],
+)
+def test_what_a_change_brought_is_known_of_earlier_versions_too(text: str, problems: NewProblems | None) -> None:
+    read = decode_part({"type": "output", "call_id": "c", "text": text})
+    assert read == ToolOutput("c", text, problems=problems)
+    for output in (read, ToolOutput("c", text)):
+        assert decode_part(json.loads(json.dumps(encode_part(output)))) == output
 
 
 def test_nothing_is_read_out_of_the_words_of_a_record_of_now() -> None:

@@ -12,8 +12,7 @@ from tests.tools.lsp.conftest import COMMAND, Starts, spec
 from tests.waiting import until
 from tools.base import Made
 from tools.lsp.spec import LanguageServerSpec
-
-HEAD = "New problems since this change:\n"
+from tools.outputs.new_problems import NewProblems
 
 
 def made(path: Path, before: str | None, after: str | None) -> Made:
@@ -28,40 +27,43 @@ async def test_an_edit_is_told_what_it_brought_and_nothing_else(way: str, start:
     texts = [None, "wrong\nfine\n", "\n\nwrong\nfine\n", "\nwrong\nwrong\ndoubtful\n", "doubtful\n", None, "fine\n"]
     told = [await servers.after_edit([made(path, before, after)]) for before, after in pairwise(texts)]
     assert told == [
-        f"{HEAD}a.txt:1:1 error: wrong here [words W1]",
-        "",
-        f"{HEAD}a.txt:3:1 error: wrong here [words W1]\na.txt:4:1 warning: doubtful here [words W1]",
-        "",
-        "",
-        "",
+        NewProblems(1, ("a.txt:1:1 error: wrong here [words W1]",)),
+        None,
+        NewProblems(2, ("a.txt:3:1 error: wrong here [words W1]", "a.txt:4:1 warning: doubtful here [words W1]")),
+        None,
+        None,
+        None,
     ]
 
 
 async def test_what_a_server_asks_is_answered(start: Starts, root: Path, tmp_path: Path) -> None:
     servers = start(spec("asks"))
-    assert await servers.after_edit([made(root / "a.txt", None, "fine")]) == ""
+    assert await servers.after_edit([made(root / "a.txt", None, "fine")]) is None
     assert json.loads((tmp_path / "words.log").read_text()) == [None, [[1, 2], None], None, False, -32601]
 
 
 async def test_what_was_wrong_before_the_first_edit_is_not_told(start: Starts, root: Path) -> None:
     servers = start(spec())
-    assert await servers.after_edit([made(root / "a.txt", "wrong\n", "wrong\nfine\n")]) == ""
+    assert await servers.after_edit([made(root / "a.txt", "wrong\n", "wrong\nfine\n")]) is None
 
 
 async def test_an_edit_is_told_what_it_broke_elsewhere(start: Starts, root: Path) -> None:
     servers, path = start(spec()), root / "a.txt"
-    assert await servers.after_edit([made(path, "fine\n", "still fine\n")]) == ""
+    assert await servers.after_edit([made(path, "fine\n", "still fine\n")]) is None
     told = await servers.after_edit([made(path, "still fine\n", "wrong in b.txt\n")])
-    assert told == f"{HEAD}b.txt:1:1 error: wrong here [words W1]"
+    assert told == NewProblems(1, ("b.txt:1:1 error: wrong here [words W1]",))
 
 
 async def test_errors_come_first_and_many_are_counted(start: Starts, root: Path) -> None:
     servers = start(spec("many"))
-    lines = (await servers.after_edit([made(root / "a.txt", None, "fine\n")])).split("\n")
-    assert (len(lines), lines[1], lines[-1]) == (12, "a.txt:1:1 error: wrong here [words W1]", "and 1,990 errors more")
+    told = await servers.after_edit([made(root / "a.txt", None, "fine\n")])
+    assert told is not None
+    assert (told.count, len(told.lines), told.lines[-1]) == (2000, 11, "and 1,990 errors more")
+    assert told.text.startswith("New problems since this change:\na.txt:1:1 error: wrong here [words W1]\n")
     servers = start(spec())
-    lines = (await servers.after_edit([made(root / "a.txt", None, "doubtful\n" * 11 + "wrong\n")])).split("\n")
-    assert (lines[1], lines[-1]) == ("a.txt:12:1 error: wrong here [words W1]", "and 2 warnings more")
+    told = await servers.after_edit([made(root / "a.txt", None, "doubtful\n" * 11 + "wrong\n")])
+    assert told is not None
+    assert (told.lines[0], told.lines[-1]) == ("a.txt:12:1 error: wrong here [words W1]", "and 2 warnings more")
 
 
 @pytest.mark.parametrize(
@@ -81,50 +83,50 @@ async def test_a_server_that_cannot_be_used_is_given_up_after_three_starts(
     monkeypatch.setattr("tools.lsp.client.MOST_UNASKED", 2 * 1024**2)
     servers, path = start(spec(fault)), root / "a.txt"
     for count in range(3):
-        assert await servers.after_edit([made(path, f"{count}", f"{count + 1}")]) == ""
+        assert await servers.after_edit([made(path, f"{count}", f"{count + 1}")]) is None
     (state,) = servers.states
     await until(lambda: servers.states[0].phase == "failed")
     assert (state.name, servers.states[0].detail) == ("words", why)
-    assert await servers.after_edit([made(path, "3", "wrong")]) == ""
+    assert await servers.after_edit([made(path, "3", "wrong")]) is None
 
 
 async def test_a_server_that_dies_in_the_middle_is_started_again(start: Starts, root: Path) -> None:
     servers, path = start(spec()), root / "a.txt"
-    assert await servers.after_edit([made(path, None, "fine\n")]) == ""
-    assert await servers.after_edit([made(path, "fine\n", "die here\n")]) == ""
+    assert await servers.after_edit([made(path, None, "fine\n")]) is None
+    assert await servers.after_edit([made(path, "fine\n", "die here\n")]) is None
     assert servers.states[0].detail == "it ended with exit code 3: a word that it cannot stand"
     told = await servers.after_edit([made(path, "die here\n"[:0], "wrong\n")])
-    assert told == f"{HEAD}a.txt:1:1 error: wrong here [words W1]"
+    assert told == NewProblems(1, ("a.txt:1:1 error: wrong here [words W1]",))
 
 
 @pytest.mark.parametrize("fault", ["never answers", "silent"])
 async def test_an_edit_waits_for_nobody_longer_than_agreed(fault: str, start: Starts, root: Path) -> None:
     servers = start(spec(fault), seconds=0.05)
-    assert await servers.after_edit([made(root / "a.txt", None, "wrong\n")]) == ""
+    assert await servers.after_edit([made(root / "a.txt", None, "wrong\n")]) is None
 
 
 async def test_what_comes_too_late_is_told_with_the_next_edit(start: Starts, root: Path) -> None:
     servers, path = start(spec("late"), seconds=0.01), root / "a.txt"
-    assert await servers.after_edit([made(path, None, "wrong\n")]) == ""
+    assert await servers.after_edit([made(path, None, "wrong\n")]) is None
     await until(lambda: bool(servers.known_problems()))
     (server,) = await servers.servers_for(path)
     await server.looked_at(1)
     told = await servers.after_edit([made(path, "wrong\n", "\nwrong\n")])
-    assert told == f"{HEAD}a.txt:1:1 error: wrong here [words W1]"
+    assert told == NewProblems(1, ("a.txt:1:1 error: wrong here [words W1]",))
 
 
 async def test_files_that_no_server_can_read_are_told_to_none(start: Starts, root: Path, tmp_path: Path) -> None:
     servers = start(spec())
     for path, content in ((root / "a.txt", b"wrong \xff"), (root / "b.md", b"wrong"), (tmp_path / "c.txt", b"wrong")):
-        assert await servers.after_edit([Made(path, None, content)]) == ""
-    assert await servers.after_edit([Made(root / "d.txt", None, b"wrong" * 300_000)]) == ""
+        assert await servers.after_edit([Made(path, None, content)]) is None
+    assert await servers.after_edit([Made(root / "d.txt", None, b"wrong" * 300_000)]) is None
     assert servers.states == () or servers.states[0].phase == "idle"
 
 
 async def test_several_servers_are_asked_and_none_outlives_the_session(start: Starts, root: Path) -> None:
     servers = start(spec(), spec("pull", name="pulled"), spec("dies at start", name="dead"))
     told = await servers.after_edit([made(root / "a.txt", None, "wrong\n")])
-    assert told == f"{HEAD}a.txt:1:1 error: wrong here [words W1]\na.txt:1:1 error: wrong here [pulled W1]"
+    assert told == NewProblems(2, ("a.txt:1:1 error: wrong here [words W1]", "a.txt:1:1 error: wrong here [pulled W1]"))
     await servers.close()
     assert [state.phase for state in servers.states] == ["failed", "failed", "failed"]
     assert not _running()
@@ -148,4 +150,5 @@ async def test_ruff_finds_what_an_edit_brought(start: Starts, root: Path) -> Non
     servers = start(LanguageServerSpec("ruff", (str(program), "server"), (".py",)))
     before, after = "import os\n\nprint(os.name)\n", "print(os.name)\nundefined()\n"
     told = await servers.after_edit([made(root / "a.py", before, after)])
-    assert [line.split(": ")[0] for line in told.split("\n")[1:]] == ["a.py:1:7 error", "a.py:2:1 error"]
+    assert told is not None
+    assert [line.split(": ")[0] for line in told.lines] == ["a.py:1:7 error", "a.py:2:1 error"]
