@@ -7,8 +7,8 @@ import shutil
 import signal
 import stat
 import subprocess
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import NoReturn
 
@@ -70,12 +70,27 @@ def change_everything(work: Path) -> None:
     (work / "made" / "by" / "it" / "new").write_text("new")
 
 
-def test_a_turn_is_taken_back_and_brought_back_whole(tmp_path: Path) -> None:
-    work = tmp_path / "work"
-    filled(work)
+@pytest.fixture
+def work(tmp_path: Path) -> Path:
+    """A folder with files of all kinds in it."""
+    filled(tmp_path / "work")
+    return tmp_path / "work"
+
+
+@pytest.fixture
+def project(tmp_path: Path, work: Path) -> Iterator[ProjectCheckpoints]:
+    """Its checkpoints."""
+    with closing(project_in(tmp_path)) as opened:
+        yield opened
+
+
+@pytest.fixture
+def agent(project: ProjectCheckpoints) -> Agent:
+    return Agent(project)
+
+
+def test_a_turn_is_taken_back_and_brought_back_whole(work: Path, agent: Agent, project: ProjectCheckpoints) -> None:
     before = tree(work)
-    project = project_in(tmp_path)
-    agent = Agent(project)
     place = agent.begin()
     change_everything(work)
     after = tree(work)
@@ -87,14 +102,11 @@ def test_a_turn_is_taken_back_and_brought_back_whole(tmp_path: Path) -> None:
     assert tree(work) == after
     assert undone(project) == ()
     assert tree(work) == before
-    project.close()
 
 
-def test_what_the_user_changed_since_stays_unless_that_is_forced(tmp_path: Path) -> None:
-    work = tmp_path / "work"
-    filled(work)
-    project = project_in(tmp_path)
-    agent = Agent(project)
+def test_what_the_user_changed_since_stays_unless_that_is_forced(
+    work: Path, agent: Agent, project: ProjectCheckpoints
+) -> None:
     place = agent.begin()
     (work / "a.txt").write_text("agent")
     (work / "made").mkdir()
@@ -117,14 +129,11 @@ def test_what_the_user_changed_since_stays_unless_that_is_forced(tmp_path: Path)
     assert (work / "a.txt").read_bytes() == b"one\r\ntwo\r\n"
     redone(project)
     assert tree(work) == mine
-    project.close()
 
 
-def test_what_the_user_changes_between_turns_is_not_the_agents(tmp_path: Path) -> None:
-    work = tmp_path / "work"
-    filled(work)
-    project = project_in(tmp_path)
-    agent = Agent(project)
+def test_what_the_user_changes_between_turns_is_not_the_agents(
+    work: Path, agent: Agent, project: ProjectCheckpoints
+) -> None:
     agent.end(agent.begin())
     (work / "a.txt").write_text("user")
     shutil.rmtree(work / "deep")
@@ -134,14 +143,9 @@ def test_what_the_user_changes_between_turns_is_not_the_agents(tmp_path: Path) -
     assert undone(project) == ()
     assert (work / "a.txt").read_text() == "user"
     assert not (work / "deep").exists()
-    project.close()
 
 
-def test_folders_made_for_what_comes_back_go_with_it(tmp_path: Path) -> None:
-    work = tmp_path / "work"
-    filled(work)
-    project = project_in(tmp_path)
-    agent = Agent(project)
+def test_folders_made_for_what_comes_back_go_with_it(work: Path, agent: Agent, project: ProjectCheckpoints) -> None:
     place = agent.begin()
     (work / "deep" / "er" / "b.txt").unlink()
     agent.end(place)
@@ -151,12 +155,9 @@ def test_folders_made_for_what_comes_back_go_with_it(tmp_path: Path) -> None:
     assert (work / "deep" / "er" / "b.txt").read_text() == "b"
     redone(project)
     assert tree(work) == now
-    project.close()
 
 
-def test_a_file_changed_by_a_tool_is_taken_back_without_a_look_at_the_folder(tmp_path: Path) -> None:
-    work = tmp_path / "work"
-    filled(work)
+def test_a_file_changed_by_a_tool_is_taken_back_without_a_look_at_the_folder(work: Path, tmp_path: Path) -> None:
     project = project_in(tmp_path, Limits(0, 10_000, 0))
     aside = tmp_path / "aside.txt"
     aside.write_text("aside")
@@ -174,15 +175,11 @@ def test_a_file_changed_by_a_tool_is_taken_back_without_a_look_at_the_folder(tmp
     project.close()
 
 
-def test_ignored_files_are_neither_read_nor_touched(tmp_path: Path) -> None:
-    work = tmp_path / "work"
-    filled(work)
+def test_ignored_files_are_neither_read_nor_touched(work: Path, agent: Agent) -> None:
     (work / ".gitignore").write_text("node_modules/\n*.log\n")
     (work / "node_modules").mkdir()
     for number in range(2000):
         (work / "node_modules" / str(number)).touch()
-    project = project_in(tmp_path)
-    agent = Agent(project)
     place = agent.begin()
     (work / "x.log").write_text("log")
     (work / "node_modules" / "new").touch()
@@ -195,7 +192,6 @@ def test_ignored_files_are_neither_read_nor_touched(tmp_path: Path) -> None:
     (work / "fresh").write_text("fresh")
     files = agent.end(place) if _has_few(work) else ()
     assert set(files) <= {".gitignore", "fresh"}
-    project.close()
 
 
 def _has_few(work: Path) -> bool:
@@ -204,31 +200,26 @@ def _has_few(work: Path) -> bool:
     return True
 
 
-def test_rules_for_ignored_files_that_change_take_no_file_away(tmp_path: Path) -> None:
-    work = tmp_path / "work"
-    filled(work)
+def test_rules_for_ignored_files_that_change_take_no_file_away(
+    work: Path, agent: Agent, project: ProjectCheckpoints
+) -> None:
     (work / ".gitignore").write_text("secret\n")
     (work / "secret").write_text("of the user")
-    project = project_in(tmp_path)
-    agent = Agent(project)
     place = agent.begin()
     (work / ".gitignore").write_text("a.txt\n")
     agent.end(place)
     assert undone(project) == ()
     assert (work / "secret").read_text() == "of the user"
     assert (work / "a.txt").exists()
-    project.close()
 
 
-def test_large_special_and_unreadable_files_are_left_alone(tmp_path: Path) -> None:
-    work = tmp_path / "work"
-    filled(work)
+def test_large_special_and_unreadable_files_are_left_alone(
+    work: Path, agent: Agent, project: ProjectCheckpoints
+) -> None:
     (work / "large").write_bytes(b"x" * 20_000)
     with (work / "sparse").open("wb") as file:
         file.truncate(10_000_000_000)
     os.mkfifo(work / "pipe")
-    project = project_in(tmp_path)
-    agent = Agent(project)
     place = agent.begin()
     (work / "large").write_bytes(b"y" * 20_000)
     (work / "sparse").unlink()
@@ -236,14 +227,11 @@ def test_large_special_and_unreadable_files_are_left_alone(tmp_path: Path) -> No
     assert agent.end(place) == ("large", "sparse")
     assert undone(project) == ("large", "sparse")
     assert (work / "large").read_bytes() == b"y" * 20_000
-    project.close()
 
 
-def test_a_file_changed_twice_within_a_tick_of_the_clock_is_seen(tmp_path: Path) -> None:
-    work = tmp_path / "work"
-    filled(work)
-    project = project_in(tmp_path)
-    agent = Agent(project)
+def test_a_file_changed_twice_within_a_tick_of_the_clock_is_seen(
+    work: Path, agent: Agent, project: ProjectCheckpoints
+) -> None:
     for number in range(20):
         before = (work / "bytes").read_bytes()
         place = agent.begin()
@@ -253,14 +241,9 @@ def test_a_file_changed_twice_within_a_tick_of_the_clock_is_seen(tmp_path: Path)
         undone(project)
         assert (work / "bytes").read_bytes() == before
         redone(project)
-    project.close()
 
 
-def test_times_that_were_set_back_hide_nothing(tmp_path: Path) -> None:
-    work = tmp_path / "work"
-    filled(work)
-    project = project_in(tmp_path)
-    agent = Agent(project)
+def test_times_that_were_set_back_hide_nothing(work: Path, agent: Agent, project: ProjectCheckpoints) -> None:
     place = agent.begin()
     then = [(path, path.stat()) for path in (work, work / "a.txt")]
     (work / "added").write_text("new")
@@ -271,15 +254,12 @@ def test_times_that_were_set_back_hide_nothing(tmp_path: Path) -> None:
     assert set(agent.end(place)) == {"a.txt", "added"}
     assert undone(project) == ()
     assert ((work / "a.txt").read_bytes(), (work / "added").exists()) == (b"one\r\ntwo\r\n", False)
-    project.close()
 
 
 @pytest.mark.parametrize("call", ["rename", "write", "unlink", "mkdir"])
-def test_a_restore_that_fails_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str) -> None:
-    work = tmp_path / "work"
-    filled(work)
-    project = project_in(tmp_path)
-    agent = Agent(project)
+def test_a_restore_that_fails_changes_nothing(
+    work: Path, agent: Agent, project: ProjectCheckpoints, monkeypatch: pytest.MonkeyPatch, call: str
+) -> None:
     place = agent.begin()
     change_everything(work)
     agent.end(place)
@@ -294,7 +274,6 @@ def test_a_restore_that_fails_changes_nothing(tmp_path: Path, monkeypatch: pytes
                 break
             assert tree(work) == after
     assert count > 3
-    project.close()
 
 
 def _fail_at(patch: pytest.MonkeyPatch, name: str, count: int) -> None:
@@ -311,9 +290,9 @@ def _fail_at(patch: pytest.MonkeyPatch, name: str, count: int) -> None:
     patch.setattr(os, name, failing)
 
 
-def test_a_project_without_git_and_one_with_submodules_are_alike(tmp_path: Path) -> None:
-    work = tmp_path / "work"
-    filled(work)
+def test_a_project_without_git_and_one_with_submodules_are_alike(
+    work: Path, agent: Agent, project: ProjectCheckpoints, tmp_path: Path
+) -> None:
     git = ["git", "-c", "protocol.file.allow=always", "-c", "user.name=x", "-c", "user.email=x@x"]
     inner = tmp_path / "inner"
     for folder in (inner, work):
@@ -328,8 +307,6 @@ def test_a_project_without_git_and_one_with_submodules_are_alike(tmp_path: Path)
     (work / "staged").write_text("and changed behind that")
     index = (work / ".git" / "index").read_bytes()
     before = {name: what for name, what in tree(work).items() if not name.startswith(".git/")}
-    project = project_in(tmp_path)
-    agent = Agent(project)
     place = agent.begin()
     (work / "sub" / "code.py").write_text("x = 2\n")
     (work / "staged").unlink()
@@ -337,7 +314,6 @@ def test_a_project_without_git_and_one_with_submodules_are_alike(tmp_path: Path)
     undone(project)
     assert {name: what for name, what in tree(work).items() if not name.startswith(".git/")} == before
     assert (work / ".git" / "index").read_bytes() == index
-    project.close()
 
 
 def test_garbage_goes_and_what_points_need_stays(tmp_path: Path) -> None:
@@ -363,9 +339,7 @@ def test_garbage_goes_and_what_points_need_stays(tmp_path: Path) -> None:
     project.close()
 
 
-def test_what_was_cut_off_is_the_turns_with_a_doubt(tmp_path: Path) -> None:
-    work = tmp_path / "work"
-    filled(work)
+def test_what_was_cut_off_is_the_turns_with_a_doubt(work: Path, tmp_path: Path) -> None:
     project = project_in(tmp_path)
     assert project.begin(turn(1), in_job=False, stopped=never) == ""
     (work / "a.txt").write_text("half")
@@ -377,9 +351,7 @@ def test_what_was_cut_off_is_the_turns_with_a_doubt(tmp_path: Path) -> None:
     project.close()
 
 
-def test_a_kill_between_looking_and_writing_down_loses_nothing(tmp_path: Path) -> None:
-    work = tmp_path / "work"
-    filled(work)
+def test_a_kill_between_looking_and_writing_down_loses_nothing(work: Path, tmp_path: Path) -> None:
     child = os.fork()
     if child == 0:
         project = project_in(tmp_path)
@@ -396,9 +368,7 @@ def test_a_kill_between_looking_and_writing_down_loses_nothing(tmp_path: Path) -
     project.close()
 
 
-def test_two_sessions_work_on_one_project(tmp_path: Path) -> None:
-    work = tmp_path / "work"
-    filled(work)
+def test_two_sessions_work_on_one_project(work: Path, tmp_path: Path) -> None:
     one, other = project_in(tmp_path), project_in(tmp_path)
     here, there = turn(1, "one"), turn(1, "other")
     for project, place, name in ((one, here, "a.txt"), (other, there, "b.txt")) * 2:
@@ -484,9 +454,7 @@ def test_undo_then_redo_is_as_before_and_nothing_of_the_users_is_lost(
     shutil.rmtree(folder)
 
 
-def test_a_damaged_database_is_set_aside_and_kept(tmp_path: Path) -> None:
-    work = tmp_path / "work"
-    filled(work)
+def test_a_damaged_database_is_set_aside_and_kept(work: Path, tmp_path: Path) -> None:
     project_in(tmp_path).close()
     database = folder_for(tmp_path / "data", work) / "checkpoints.db"
     database.write_bytes(b"no database" * 1000)
@@ -497,9 +465,7 @@ def test_a_damaged_database_is_set_aside_and_kept(tmp_path: Path) -> None:
     project.close()
 
 
-def test_only_one_brings_files_back_at_a_time(tmp_path: Path) -> None:
-    work = tmp_path / "work"
-    filled(work)
+def test_only_one_brings_files_back_at_a_time(work: Path, tmp_path: Path) -> None:
     project, other = project_in(tmp_path), project_in(tmp_path)
     agent = Agent(project)
     place = agent.begin()
@@ -513,9 +479,7 @@ def test_only_one_brings_files_back_at_a_time(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("call", ["open", "rename", "unlink"])
-def test_a_restore_that_is_killed_is_finished_by_the_next_one(tmp_path: Path, call: str) -> None:
-    work = tmp_path / "work"
-    filled(work)
+def test_a_restore_that_is_killed_is_finished_by_the_next_one(work: Path, tmp_path: Path, call: str) -> None:
     before = tree(work)
     project = project_in(tmp_path)
     agent = Agent(project)
