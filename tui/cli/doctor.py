@@ -23,7 +23,7 @@ from tui.text.sanitise import visible_line
 _SIGNS = {"well": "ok  ", "note": "note", "broken": "BAD "}
 
 
-def doctor(arguments: Sequence[str]) -> int:
+def run(arguments: Sequence[str]) -> int:
     """`ebb doctor`; 0 when nothing is broken, otherwise 1."""
     parser = parser_of(
         "doctor",

@@ -40,6 +40,7 @@ from tools.secrets.redaction import redacted
 from tools.server_log import last_lines
 from tui.cli import mcp_serve
 from tui.cli.arguments import add_common, agrees, first_word, parsed, parser_of, read_settings, whole_number
+from tui.cli.subcommands import subcommand_at
 from tui.text.sanitise import visible, visible_line
 
 LINES = 50
@@ -359,16 +360,10 @@ def _tell(options: argparse.Namespace, value: Mapping[str, object], said: str) -
         print(visible(said))
 
 
-def _import(arguments: Sequence[str]) -> int:
-    from tui.cli import mcp_import  # noqa: PLC0415  # deferred: it reads what other programs have, once
-
-    return mcp_import.run(arguments)
-
-
 _ACTIONS: dict[str, Callable[[Sequence[str]], int]] = {
     "list": _list,
     "add": _add,
-    "import": _import,
+    "import": lambda arguments: subcommand_at("mcp_import:run")(arguments),
     "remove": _remove,
     "test": _test,
     "login": _login,

@@ -2,22 +2,32 @@
 
 import argparse
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from agent.headless.json_line import print_json
 from agent.records.session_lookup import SessionInfo
 from tui.cli.arguments import first_word, open_sessions, parsed, parser_of, whole_number
+from tui.cli.subcommands import subcommand_at
 from tui.text.sanitise import visible, visible_line
 
 MOST_LISTED = 100
 """Sessions that are listed, without those of their agents."""
+_VERBS: Mapping[str, str] = {
+    "search": "search:search",
+    "tag": "session_tags:tag",
+    "untag": "session_tags:untag",
+    "delete": "session_delete:delete",
+    "export": "transfer:export",
+    "import": "transfer:bring_in",
+}
+"""Those that take arguments of their own."""
 
 
 def run(arguments: Sequence[str]) -> int:
     """`ebb sessions [VERB …]`; the exit code."""
     first = first_word(arguments)
     if first is not None and arguments[first] in _VERBS:
-        return _VERBS[arguments[first]]([*arguments[:first], *arguments[first + 1 :]])
+        return subcommand_at(_VERBS[arguments[first]])([*arguments[:first], *arguments[first + 1 :]])
     parser = parser_of("sessions", "The stored sessions.")
     verbs = ("list", "show", "fork", "rename", *_VERBS)
     parser.add_argument("action", nargs="?", choices=verbs, default="list")
@@ -40,7 +50,9 @@ def run(arguments: Sequence[str]) -> int:
             _list(options)
             return 0
         case "show":
-            return _show(options)
+            from tui.cli import session_text  # noqa: PLC0415  # deferred: the list needs none of it
+
+            return session_text.show(options)
         case "rename" if not options.ref:
             parser.error("which title? write `ebb sessions rename ID TITLE`")
         case _:
@@ -96,56 +108,3 @@ def _change(options: argparse.Namespace) -> None:
         print_json(sys.stdout, {"session": info.id, "title": info.title})
     else:
         print(visible(told))
-
-
-def _search(arguments: Sequence[str]) -> int:
-    from tui.cli import search  # noqa: PLC0415  # deferred: only this verb needs it
-
-    return search.search(arguments)
-
-
-def _show(options: argparse.Namespace) -> int:
-    from tui.cli import session_text  # noqa: PLC0415  # deferred: as above
-
-    return session_text.show(options)
-
-
-def _delete(arguments: Sequence[str]) -> int:
-    from tui.cli import session_delete  # noqa: PLC0415  # deferred: as above
-
-    return session_delete.delete(arguments)
-
-
-def _export(arguments: Sequence[str]) -> int:
-    from tui.cli import transfer  # noqa: PLC0415  # deferred: as above
-
-    return transfer.export(arguments)
-
-
-def _import(arguments: Sequence[str]) -> int:
-    from tui.cli import transfer  # noqa: PLC0415  # deferred: as above
-
-    return transfer.bring_in(arguments)
-
-
-def _tag(arguments: Sequence[str]) -> int:
-    from tui.cli import session_tags  # noqa: PLC0415  # deferred: as above
-
-    return session_tags.tag(arguments)
-
-
-def _untag(arguments: Sequence[str]) -> int:
-    from tui.cli import session_tags  # noqa: PLC0415  # deferred: as above
-
-    return session_tags.untag(arguments)
-
-
-_VERBS: Mapping[str, Callable[[Sequence[str]], int]] = {
-    "search": _search,
-    "tag": _tag,
-    "untag": _untag,
-    "delete": _delete,
-    "export": _export,
-    "import": _import,
-}
-"""Those that take arguments of their own."""

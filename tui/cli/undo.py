@@ -21,7 +21,7 @@ NOT_COVERED = (
 )
 
 
-def undo(arguments: Sequence[str]) -> int:
+def run(arguments: Sequence[str]) -> int:
     """`ebb undo`; 0 when files are as they were before, or nothing was asked to change."""
     parser = parser_of("undo", "Takes back what the agent changed in the files of this folder.", NOT_COVERED)
     parser.add_argument("id", nargs="?", type=whole_number, help="a point of `--list`; the last turn without it")
