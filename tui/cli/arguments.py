@@ -4,12 +4,12 @@ import argparse
 import os
 import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from contextvars import ContextVar
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from agent.errors import EXIT_CODES, UsageError
 
@@ -18,6 +18,8 @@ if TYPE_CHECKING:  # types only: `--help` should import nothing it does not need
 
     from agent.config.values import Config
     from agent.sessions import Sessions
+
+T = TypeVar("T")
 
 _TAKES_VALUE = {
     "-w", "--worktree",
@@ -287,6 +289,20 @@ def open_sessions(options: argparse.Namespace, *, interactive: bool) -> "Session
     """The sessions of the folder that the command line names, with its settings. Raises `UsageError`."""
     root, config = told_settings(options)
     return sessions_of(root, config, options, interactive=interactive)
+
+
+def with_sessions(options: argparse.Namespace, work: "Callable[[Sessions], Coroutine[Any, Any, T]]") -> T:
+    """What the work comes to, with the sessions of that folder, closed behind it. Raises `UsageError`."""
+    import asyncio  # noqa: PLC0415  # deferred: `--help` should import nothing it does not need
+
+    async def run() -> T:
+        sessions = open_sessions(options, interactive=False)
+        try:
+            return await work(sessions)
+        finally:
+            await sessions.close()
+
+    return asyncio.run(run())
 
 
 def told_settings(options: argparse.Namespace) -> tuple[Path, "Config"]:

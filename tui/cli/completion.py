@@ -1,20 +1,19 @@
 """`ebb completion`: the script that a shell loads, and what that script asks for at each Tab."""
 
-import asyncio
 import shlex
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent.errors import AgentError
 from tools.outputs.extent import counted
-from tui.cli.arguments import make_parser, open_sessions, parser_of, read_settings
+from tui.cli.arguments import make_parser, parser_of, read_settings, with_sessions
 from tui.cli.candidates import CommandParsers, Completion, Sources, complete
 from tui.text.sanitise import visible_line
 
 if TYPE_CHECKING:  # a type only: most words are completed without sessions
-    from agent.archive.library import Library
+    from agent.sessions import Sessions
 
 SHELLS = ("bash", "zsh", "fish")
 
@@ -78,27 +77,20 @@ def _sources(before: Sequence[str]) -> Sources:
     ]
     options = make_parser().parse_args(flags if len(flags) % 2 == 0 else [])
 
-    async def looked_up(look: "Callable[[Library], Awaitable[Iterable[tuple[str, str]]]]") -> Iterable[tuple[str, str]]:
-        opened = open_sessions(options, interactive=False)
-        try:
-            return await look(await opened.library())
-        finally:
-            await opened.close()
-
     def sessions() -> Iterable[tuple[str, str]]:
-        async def page(library: "Library") -> Iterable[tuple[str, str]]:
-            return [(info.id, info.title) for info in await library.page(limit=MOST_SESSIONS)]
+        async def page(opened: "Sessions") -> Iterable[tuple[str, str]]:
+            return [(info.id, info.title) for info in await (await opened.library()).page(limit=MOST_SESSIONS)]
 
         with suppress(AgentError):
-            return asyncio.run(looked_up(page))
+            return with_sessions(options, page)
         return ()
 
     def tags() -> Iterable[tuple[str, str]]:
-        async def all_tags(library: "Library") -> Iterable[tuple[str, str]]:
-            return [(tag, counted(count, "session")) for tag, count in await library.tags()]
+        async def all_tags(opened: "Sessions") -> Iterable[tuple[str, str]]:
+            return [(tag, counted(count, "session")) for tag, count in await (await opened.library()).tags()]
 
         with suppress(AgentError):
-            return asyncio.run(looked_up(all_tags))
+            return with_sessions(options, all_tags)
         return ()
 
     def models() -> Iterable[tuple[str, str]]:

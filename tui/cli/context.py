@@ -1,14 +1,12 @@
 """`ebb context`: what a session's context holds and what it has cost."""
 
-import asyncio
 import shutil
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
 
 from agent.headless.json_line import print_json
-from agent.overview import Overview
-from tui.cli.arguments import open_sessions, parsed, parser_of
+from tui.cli.arguments import parsed, parser_of, with_sessions
 from tui.view.context import overview_lines
 
 
@@ -17,15 +15,7 @@ def run(arguments: Sequence[str]) -> int:
     parser = parser_of("context", "What a session's context holds and what it has cost.")
     parser.add_argument("id", nargs="?", default="", help="the beginning of a session's id; the newest without it")
     options = parsed(parser, arguments, "one JSON object")
-
-    async def work() -> Overview:
-        sessions = open_sessions(options, interactive=False)
-        try:
-            return await sessions.overview(options.id)
-        finally:
-            await sessions.close()
-
-    overview = asyncio.run(work())
+    overview = with_sessions(options, lambda sessions: sessions.overview(options.id))
     if options.json:
         print_json(sys.stdout, {**asdict(overview), "used": overview.used})
         return 0

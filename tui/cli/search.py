@@ -1,13 +1,14 @@
 """`ebb sessions search` and `ebb sessions show ID REF`: what they print."""
 
 import argparse
-import asyncio
 import codecs
 import itertools
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import asdict
+from typing import TYPE_CHECKING
 
 from agent.errors import ReferenceFailed
 from agent.headless.json_line import print_json
@@ -15,8 +16,11 @@ from tools.base import ToolError
 from tools.outputs.recalled import Memory, RecalledItem, RecallQuery
 from tools.outputs.stored import KeptContent
 from tools.read_result import part_of
-from tui.cli.arguments import open_sessions, parsed, parser_of, whole_number
+from tui.cli.arguments import parsed, parser_of, whole_number, with_sessions
 from tui.text.sanitise import visible, visible_line
+
+if TYPE_CHECKING:  # types only
+    from agent.sessions import Sessions
 
 MOST = 20
 
@@ -35,16 +39,14 @@ def search(arguments: Sequence[str]) -> int:
 
     progress = SearchProgress()
 
-    async def work() -> Memory:
-        sessions = open_sessions(options, interactive=False)
+    async def work(sessions: "Sessions") -> Memory:
         try:
             recall = await sessions.recall(everywhere=options.all)
             return await recall.search(RecallQuery(" ".join(options.query), limit=options.limit), progress)
         finally:
             progress.wipe()
-            await sessions.close()
 
-    memory = asyncio.run(work())
+    memory = with_sessions(options, work)
     for told in memory.told:
         print(f"ebb: {told}", file=sys.stderr)
     for one in memory.found:
@@ -60,20 +62,14 @@ def search(arguments: Sequence[str]) -> int:
 def show(options: argparse.Namespace) -> int:
     """`ebb sessions show ID REF`: what a reference stands for, whole or the part that it names; the exit code."""
 
-    async def work() -> None:
-        sessions = open_sessions(options, interactive=False)
-        try:
-            found = await (await sessions.recall(options.id, everywhere=True)).fetch(options.ref)
-            try:
-                _print_part(found)
-                for line in found.frame.splitlines():  # bytes that are no text stay as they are
-                    print(f"ebb: {visible_line(line)}", file=sys.stderr)
-            finally:
-                found.content.close()
-        finally:
-            await sessions.close()
+    async def work(sessions: "Sessions") -> None:
+        found = await (await sessions.recall(options.id, everywhere=True)).fetch(options.ref)
+        with closing(found.content):
+            _print_part(found)
+            for line in found.frame.splitlines():  # bytes that are no text stay as they are
+                print(f"ebb: {visible_line(line)}", file=sys.stderr)
 
-    asyncio.run(work())
+    with_sessions(options, work)
     return 0
 
 

@@ -1,16 +1,19 @@
 """`ebb sessions tag` and `untag`: what they take and print."""
 
 import argparse
-import asyncio
 import sys
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from agent.archive.tags import tags_named
 from agent.headless.json_line import print_json
 from agent.records.session_lookup import SessionInfo
-from tui.cli.arguments import open_sessions, parsed, parser_of
+from tui.cli.arguments import parsed, parser_of, with_sessions
 from tui.text.sanitise import visible_line
 from tui.view.sessions import hashed
+
+if TYPE_CHECKING:  # types only
+    from agent.sessions import Sessions
 
 
 def tag(arguments: Sequence[str]) -> int:
@@ -36,16 +39,11 @@ def untag(arguments: Sequence[str]) -> int:
 def _change(options: argparse.Namespace, added: Sequence[str] = (), removed: Sequence[str] | None = ()) -> int:
     """`removed`: all for None."""
 
-    async def work() -> SessionInfo:
-        sessions = open_sessions(options, interactive=False)
-        try:
-            library = await sessions.library()
-            gone = None if removed is None else tags_named(removed)
-            return await library.tag(options.id, tags_named(added), gone)
-        finally:
-            await sessions.close()
+    async def work(sessions: "Sessions") -> SessionInfo:
+        gone = None if removed is None else tags_named(removed)
+        return await (await sessions.library()).tag(options.id, tags_named(added), gone)
 
-    info = asyncio.run(work())
+    info = with_sessions(options, work)
     if options.json:
         print_json(sys.stdout, {"session": info.id, "title": info.title, "tags": info.tags})
     else:

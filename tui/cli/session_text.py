@@ -1,7 +1,6 @@
 """`ebb sessions show`: what was said in a session, or what a reference in it stands for."""
 
 import argparse
-import asyncio
 import json
 import sys
 from collections.abc import Sequence
@@ -10,7 +9,7 @@ from agent.headless.json_line import print_json
 from agent.messages import Assistant, Message, User
 from agent.records.message_rows import encode_message
 from tui.cli import search
-from tui.cli.arguments import open_sessions
+from tui.cli.arguments import with_sessions
 from tui.text.sanitise import visible, visible_line
 
 
@@ -18,18 +17,10 @@ def show(options: argparse.Namespace) -> int:
     """`ebb sessions show ID [REF]`; the exit code."""
     if options.ref:
         return search.show(options)
-
-    async def work() -> None:
-        sessions = open_sessions(options, interactive=False)
-        try:
-            log = await sessions.log(options.id)
-            _print(log.messages, as_json=options.json)
-            if log.told:
-                print(f"ebb: {visible_line(log.told)}", file=sys.stderr)
-        finally:
-            await sessions.close()
-
-    asyncio.run(work())
+    log = with_sessions(options, lambda sessions: sessions.log(options.id))
+    _print(log.messages, as_json=options.json)
+    if log.told:
+        print(f"ebb: {visible_line(log.told)}", file=sys.stderr)
     return 0
 
 

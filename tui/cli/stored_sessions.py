@@ -3,12 +3,16 @@
 import argparse
 import sys
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from agent.headless.json_line import print_json
 from agent.records.session_lookup import SessionInfo
-from tui.cli.arguments import first_word, open_sessions, parsed, parser_of, whole_number
+from tui.cli.arguments import first_word, parsed, parser_of, whole_number, with_sessions
 from tui.cli.subcommands import subcommand_at
 from tui.text.sanitise import visible, visible_line
+
+if TYPE_CHECKING:  # types only: the list needs no more than its rows
+    from agent.sessions import Sessions
 
 MOST_LISTED = 100
 """Sessions that are listed, without those of their agents."""
@@ -89,21 +93,16 @@ def _list(options: argparse.Namespace) -> None:
 
 def _change(options: argparse.Namespace) -> None:
     """Forks or renames a session."""
-    import asyncio  # noqa: PLC0415  # deferred: the list needs none
 
-    async def work() -> tuple[SessionInfo, str]:
-        sessions = open_sessions(options, interactive=False)
-        try:
-            library = await sessions.library()
-            if options.action == "fork":
-                info = await library.fork(options.id)
-                return info, f"forked {info.id}  {info.title}; `ebb -r {info.id}` goes on with it"
-            info = await library.rename(options.id, options.ref)
-            return info, f"renamed {info.id}  {info.title}"
-        finally:
-            await sessions.close()
+    async def work(sessions: "Sessions") -> tuple[SessionInfo, str]:
+        library = await sessions.library()
+        if options.action == "fork":
+            info = await library.fork(options.id)
+            return info, f"forked {info.id}  {info.title}; `ebb -r {info.id}` goes on with it"
+        info = await library.rename(options.id, options.ref)
+        return info, f"renamed {info.id}  {info.title}"
 
-    info, told = asyncio.run(work())
+    info, told = with_sessions(options, work)
     if options.json:
         print_json(sys.stdout, {"session": info.id, "title": info.title})
     else:
