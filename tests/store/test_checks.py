@@ -3,10 +3,9 @@
 from pathlib import Path
 
 from store.checks import ReferenceChecks
-from store.session_rows import MessageRow, SessionRow
+from store.session_rows import MessageRow
 from store.sessions import SessionStore
-
-ROW = SessionRow("aa11bb22cc33", "/p", "fix it", "scripted/a", "ask", 10.0, 10.0)
+from tests.store.conftest import ROW
 
 
 def test_an_index_out_of_order_is_gone_through_once(tmp_path: Path) -> None:

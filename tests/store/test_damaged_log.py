@@ -10,10 +10,10 @@ import pytest
 
 from store.errors import StoreError
 from store.repair import is_damaged, repair_database
-from store.session_rows import MessageRow, SessionRow
+from store.session_rows import MessageRow
 from store.sessions import SessionStore
+from tests.store.conftest import ROW
 
-ROW = SessionRow("aa11bb22cc33", "/p", "fix it", "scripted/a", "ask", 10.0, 10.0)
 COUNT = 12
 HEADER, FRAME = 32, 24 + 4096
 

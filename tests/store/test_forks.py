@@ -15,15 +15,14 @@ from store.session_rows import (
     FactRow,
     MessageRow,
     OutputRow,
-    SessionRow,
     SnapshotRow,
     SummaryRow,
     UsageRow,
     ViewRow,
 )
 from store.sessions import SessionStore
+from tests.store.conftest import ROW
 
-ROW = SessionRow("aa11bb22cc33", "/p", "fix it", "scripted/a", "ask", 10.0, 10.0)
 FORK = replace(ROW, id="dd44ee55ff66", created=20.0, updated=20.0, parent=ROW.id, forked=2, family=ROW.id)
 
 

@@ -16,10 +16,10 @@ from store.errors import StoreError
 from store.migrations import MIGRATIONS
 from store.repair import repair_database
 from store.salvage import rows_in
-from store.session_rows import MessageRow, SessionRow
+from store.session_rows import MessageRow
 from store.sessions import SessionStore
+from tests.store.conftest import ROW
 
-ROW = SessionRow("aa11bb22cc33", "/p", "fix it", "scripted/a", "ask", 10.0, 10.0)
 COUNT = 60
 
 

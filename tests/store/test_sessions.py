@@ -3,8 +3,6 @@
 import sqlite3
 import stat
 import threading
-from collections.abc import Iterator
-from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,27 +11,9 @@ import pytest
 from store.errors import StoreError
 from store.locks import SessionLock
 from store.migrations import MIGRATIONS
-from store.session_rows import FactRow, MessageRow, RewriteRow, SessionRow, SnapshotRow, UsageRow, UsageTotal
+from store.session_rows import FactRow, RewriteRow, SnapshotRow, UsageRow, UsageTotal
 from store.sessions import SessionStore
-
-ROW = SessionRow("aa11bb22cc33", "/p", "fix it", "scripted/a", "ask", 10.0, 10.0)
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "data" / "sessions.db"
-
-
-@pytest.fixture
-def store(path: Path) -> Iterator[SessionStore]:
-    """The database with a session in it."""
-    with closing(SessionStore(path)) as opened:
-        opened.create(ROW)
-        yield opened
-
-
-def message(position: int, text: str = "hi") -> MessageRow:
-    return MessageRow(position, "user", text, 5.0)
+from tests.store.conftest import ROW, message
 
 
 def test_what_is_written_is_read_back_by_another_connection(path: Path) -> None:

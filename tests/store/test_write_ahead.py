@@ -2,7 +2,6 @@
 
 import os
 import sqlite3
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -12,27 +11,8 @@ from store import sessions
 from store.checkpoints import CheckpointStore
 from store.connection import connected
 from store.open_databases import OpenDatabase
-from store.session_rows import MessageRow, SessionRow
 from store.sessions import SessionStore
-
-ROW = SessionRow("aa11bb22cc33", "/p", "fix it", "scripted/a", "ask", 10.0, 10.0)
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "data" / "sessions.db"
-
-
-@pytest.fixture
-def store(path: Path) -> Iterator[SessionStore]:
-    """The database with a session in it."""
-    with closing(SessionStore(path)) as opened:
-        opened.create(ROW)
-        yield opened
-
-
-def message(position: int, text: str = "hi") -> MessageRow:
-    return MessageRow(position, "user", text, 5.0)
+from tests.store.conftest import ROW, message
 
 
 def watched(path: Path, monkeypatch: pytest.MonkeyPatch) -> list[bool]:
