@@ -2,20 +2,19 @@
 about them."""
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
 from agent.channel import Channel
 from agent.config.values import Config
-from agent.errors import ConfigError
+from agent.errors import ConfigError, LoginNeeded, ServerFailed
 from agent.extensions.session_trust import SessionTrust
 from agent.mcp.approvals import item_of
 from agent.mcp.declared import Declared, Unusable, declared_servers
 from agent.mcp.manage import approvals_of, make_server, pins_of
 from agent.mcp.mentions import with_named
-from agent.mcp.required import require
 from agent.mcp.server_requests import ServerRequests
 from agent.mcp.server_trust import ServerTrust
 from agent.mcp.status import ServerEntry, ServerStatus
@@ -221,3 +220,29 @@ class RunningServers:
             if wait > 0 and entry.state.phase == "starting":
                 late = f"the server `{entry.name}` was not ready within {wait:g} s: its tools come later"
                 self._trust.tell_once(entry, late)
+
+
+async def require(entries: Iterable[ServerEntry], unusable: Iterable[Unusable]) -> None:
+    """Returns once every server that is `required` is there with its tools, however long each may take to start. Raises
+    `ServerFailed` for one that is not, `LoginNeeded` for one that wants a login."""
+    for one in unusable:
+        if one.required:
+            raise ServerFailed(f"{one.line}; it is `required`")
+    for entry in entries:
+        if entry.declared.required and not entry.is_off:
+            await _require(entry)
+
+
+async def _require(entry: ServerEntry) -> None:
+    name = entry.name
+    state = await entry.server.ready() if entry.server is not None else entry.state
+    if state.phase == "needs_login":
+        raise LoginNeeded(f"the server `{name}` is `required` and wants you to log in: run `ebb mcp login {name}`")
+    if state.phase != "ready":
+        why = state.detail or f"it is {state.phase}"
+        raise ServerFailed(f"the server `{name}` is `required` and cannot be used: {why}")
+    if entry.withheld() and not entry.offered():
+        raise ServerFailed(
+            f"the server `{name}` is `required` and none of its tools is approved: start `ebb` in a terminal to "
+            f"decide, or run `ebb mcp test {name} --approve`"
+        )

@@ -29,8 +29,7 @@ from tui.view.question import (
 )
 from tui.view.question_lines import Part, allotted, height_of, keys_told, rows_of
 from tui.widgets.choices import ChoiceList
-from tui.widgets.command_field import CommandField
-from tui.widgets.field import Field
+from tui.widgets.field import CommandField, Field
 from tui.widgets.keyline import KeyLine
 from tui.widgets.question_subject import read_on, subject_view
 

@@ -12,8 +12,8 @@ from tui.view.question import Marked
 from tui.view.question_lines import rows_of
 from tui.view.rule_wording import words_of_rule
 from tui.widgets.choices import ChoiceList
-from tui.widgets.command_field import CommandField
 from tui.widgets.diffview import DiffView
+from tui.widgets.field import CommandField
 
 TRIED = (Tried("bash(=pytest -x)", 0, 31), Tried("bash(pytest)", 7, 31, ("pytest -q", "pytest tests\n--x\x1b[2J")))
 QUESTION = PermissionAsked(
