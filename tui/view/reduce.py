@@ -100,9 +100,9 @@ def advance(view: SessionView, event: Event) -> SessionView:
         case ContextMeasured(used=used, effective=room, parts=parts):
             return replace(view, used=used, room=room, parts=parts, is_guess=False)
         case TextDelta(text=text):
-            return replace(_add_answer(view, text), activity="writing", streamed=view.streamed + len(text))
+            return replace(_add(view, AnswerText, text), activity="writing", streamed=view.streamed + len(text))
         case ReasoningDelta(text=text):
-            return replace(_add_thought(view, text), activity="thinking", streamed=view.streamed + len(text))
+            return replace(_add(view, Thought, text), activity="thinking", streamed=view.streamed + len(text))
         case CallDelta(name=name, size=size):
             grown = size - (view.call_size if size >= view.call_size else 0)  # less than before: another call begins
             written = replace(view.settled(), streamed=view.streamed + grown, call_size=size)
@@ -200,20 +200,13 @@ def _turn_started(view: SessionView, model: str, text: str) -> SessionView:
     )
 
 
-def _add_answer(view: SessionView, text: str) -> SessionView:
+def _add(view: SessionView, kind: type[AnswerText] | type[Thought], text: str) -> SessionView:
+    """The view with a piece of an answer or of a thought, which goes on what it is a piece of."""
     match view.turn:
-        case (*_, AnswerText(text=before, streaming=True)):
-            return replace(view, turn=(*view.turn[:-1], AnswerText(before + text, streaming=True)))
+        case (*_, AnswerText(before, streaming=True) | Thought(before, streaming=True) as last) if type(last) is kind:
+            return replace(view, turn=(*view.turn[:-1], kind(before + text, streaming=True)))
         case _:
-            return view.settled().plus(AnswerText(text, streaming=True))
-
-
-def _add_thought(view: SessionView, text: str) -> SessionView:
-    match view.turn:
-        case (*_, Thought(text=before, streaming=True)):
-            return replace(view, turn=(*view.turn[:-1], Thought(before + text, streaming=True)))
-        case _:
-            return view.settled().plus(Thought(text, streaming=True))
+            return view.settled().plus(kind(text, streaming=True))
 
 
 def _calls_read(view: SessionView, text: str) -> SessionView:

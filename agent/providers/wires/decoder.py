@@ -273,3 +273,13 @@ def output_text(output: ToolOutput) -> str:
 def count(value: object) -> int:
     """A number of tokens, from a field that may be absent or null."""
     return max(value, 0) if isinstance(value, int) else 0
+
+
+def openai_usage(usage: Json, read_as: str, written_as: str) -> Usage:
+    """The usage in our terms. APIs of OpenAI count what was cached as read too; details may be missing. `read_as`,
+    `written_as`: what the API calls its two kinds of tokens."""
+    details = usage.get(f"{read_as}_tokens_details") or {}
+    cached, written = count(details.get("cached_tokens")), count(details.get("cache_write_tokens"))
+    fresh = max(count(usage.get(f"{read_as}_tokens")) - cached - written, 0)
+    thought = count((usage.get(f"{written_as}_tokens_details") or {}).get("reasoning_tokens"))
+    return Usage(fresh, cached, written, count(usage.get(f"{written_as}_tokens")), thought)

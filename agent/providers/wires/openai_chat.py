@@ -15,7 +15,6 @@ from agent.messages import (
     StopReason,
     Text,
     ToolCall,
-    Usage,
     User,
 )
 from agent.providers.base import CallChunk, Chunk, ModelFacts, ReasoningChunk, Reply, Request, TextChunk
@@ -24,9 +23,9 @@ from agent.providers.wires.decoder import (
     NO_IMAGE,
     TOOL_IMAGES,
     CallIds,
-    count,
     make_call,
     make_reply,
+    openai_usage,
     output_text,
     read_arguments,
     takes_images,
@@ -231,7 +230,7 @@ class ChatDecoder:
             parts.append(Reasoning(thoughts, {self._thoughts_field: thoughts}))
         parts.append(Text(sendable("".join(self._texts))))
         parts += [make_call(call.id, call.name, "".join(call.pieces)) for call in self._calls]
-        return make_reply(parts, self.origin.model, read_usage(self._usage), self._stop)
+        return make_reply(parts, self.origin.model, openai_usage(self._usage, "prompt", "completion"), self._stop)
 
     def _add(self, delta: Json) -> Iterator[Chunk]:
         for name in THOUGHTS:
@@ -277,15 +276,6 @@ class ChatDecoder:
             if index is not None:
                 self._places[index] = known
         return known
-
-
-def read_usage(usage: Json) -> Usage:
-    """The usage in our terms: this API counts what was cached as prompt too. Details may be missing."""
-    details = usage.get("prompt_tokens_details") or {}
-    read, written = count(details.get("cached_tokens")), count(details.get("cache_write_tokens"))
-    fresh = max(count(usage.get("prompt_tokens")) - read - written, 0)
-    thought = count((usage.get("completion_tokens_details") or {}).get("reasoning_tokens"))
-    return Usage(fresh, read, written, count(usage.get("completion_tokens")), thought)
 
 
 ADAPTER = Adapter(

@@ -21,7 +21,6 @@ from agent.messages import (
     Text,
     ToolCall,
     ToolOutput,
-    Usage,
 )
 from agent.providers.base import CallChunk, Chunk, ModelFacts, ReasoningChunk, Reply, Request, TextChunk
 from agent.providers.registry import has_breakpoints
@@ -29,9 +28,9 @@ from agent.providers.wires.adapter import Adapter
 from agent.providers.wires.decoder import (
     NO_IMAGE,
     CallIds,
-    count,
     make_call,
     make_reply,
+    openai_usage,
     output_text,
     read_arguments,
     takes_images,
@@ -325,7 +324,12 @@ class ResponsesDecoder:
     def reply(self) -> Reply:
         items = [self._items[index] for index in sorted(self._items)] or self._response.get("output") or []
         usage = self._response.get("usage") or {}
-        made = make_reply([_part(item) for item in items], self.origin.model, read_usage(usage), self._stop(items))
+        made = make_reply(
+            [_part(item) for item in items],
+            self.origin.model,
+            openai_usage(usage, "input", "output"),
+            self._stop(items),
+        )
         return replace(made, passes=1 + sum(item["type"] == "tool_search_output" for item in items))
 
     def _call_chunk(self, place: int | str, piece: str) -> CallChunk:
@@ -370,15 +374,6 @@ def _as_json(name: str, text: str) -> str:
 
 def _our_name(name: str) -> str:
     return next((ours for ours, alias in ALIASES.items() if alias == name), name)
-
-
-def read_usage(usage: Json) -> Usage:
-    """The usage in our terms: this API counts what was cached as input too."""
-    details = usage.get("input_tokens_details") or {}
-    read, written = count(details.get("cached_tokens")), count(details.get("cache_write_tokens"))
-    fresh = max(count(usage.get("input_tokens")) - read - written, 0)
-    thought = count((usage.get("output_tokens_details") or {}).get("reasoning_tokens"))
-    return Usage(fresh, read, written, count(usage.get("output_tokens")), thought)
 
 
 ADAPTER = Adapter(
