@@ -11,6 +11,11 @@ from tools.lazy import dataclass
 from tools.outputs.extent import counted
 from tools.schema import object_of, text
 
+SAME = "holds exactly this already"
+"""What is said of a file that was to be as it is."""
+END_ONLY = "; only the line end at its end is different"
+"""What is said of one that is as before but for that."""
+
 
 @dataclass(frozen=True, slots=True)
 class WritePlan:
@@ -40,7 +45,7 @@ def _write(arguments: Arguments, workspace: Workspace) -> Result:
     change = plan.change
     name = display(change.path, workspace.root)
     if change.before == change.after:
-        return Result(f"`{name}` holds exactly this already")
+        return Result(f"`{name}` {SAME}")
     make([change], workspace.seen)
     content = text(arguments, "content")
     lines = content.count("\n") + (not content.endswith("\n") and bool(content))
@@ -59,7 +64,13 @@ def _plan(arguments: Arguments, workspace: Workspace) -> WritePlan:
         after, note = _in_the_manner_of(before, content)
     else:
         after, note = _utf8(content), ""
-    return WritePlan(Change(path, before, after), note)
+    return WritePlan(Change(path, before, after), note + (END_ONLY if _differ_in_end(before, after) else ""))
+
+
+def _differ_in_end(before: bytes | None, after: bytes) -> bool:
+    """Whether a file is to be as it was but for line ends at its end."""
+    ends = b"\r\n\0"  # in UTF-16, too
+    return bool(before) and before != after and (before or b"").rstrip(ends) == after.rstrip(ends)
 
 
 def _in_the_manner_of(before: bytes, content: str) -> tuple[bytes, str]:

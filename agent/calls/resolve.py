@@ -5,7 +5,7 @@ import json
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
-from agent.context.tool_selection import CALL, SEARCH, meant
+from agent.context.tool_selection import CALL, NO_TOOL, SEARCH, meant
 from agent.messages import Assistant, ToolCall
 from tools.base import Arguments, Deferrable, Tool, ToolError
 from tools.outputs.extent import shortened
@@ -15,7 +15,6 @@ from tools.tool_search import schema_text
 
 CLOSE = 3
 """Names that are offered in place of one that no tool has."""
-NO_TOOL = "there is no tool `{}`"
 LONGEST_NAME = 80
 """Characters that are said of a name which no tool has."""
 

@@ -27,8 +27,8 @@ from agent.calls.call_search import (
     shown_in,
     unread_in,
 )
-from agent.calls.resolve import NO_TOOL
 from agent.calls.tool_aliases import plain_name
+from agent.context.tool_selection import NO_TOOL
 from agent.messages import Assistant, Text, ToolCall
 from tools.lazy import regex
 

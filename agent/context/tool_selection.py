@@ -17,6 +17,9 @@ MOST = 10
 LONGEST = 64
 """Characters of a group's name."""
 
+NO_TOOL = "there is no tool `{}`"
+"""How the answer begins to a call of a tool that there is not."""
+
 _ABOUT = 400
 """Characters of what is said of a group."""
 

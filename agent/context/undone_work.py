@@ -5,14 +5,16 @@ from collections.abc import Iterator, Sequence
 
 from agent.context.fenced import pieces_in
 from agent.context.message_text import joins_turn
-from agent.context.tool_selection import as_run
+from agent.context.tool_selection import NO_TOOL, as_run
 from agent.messages import Assistant, Conversation, Message, Note, ToolCall, User
 from tools.lazy import regex
+from tools.write import END_ONLY, SAME
 
 MOST_ASKED = 2
 _UNDONE = "[So far nothing was changed"
 _SHOWN = ": what you show is no call"
-_WISHED = "This is to be done now: {}\nAnswer with the call alone, or say in one sentence why it cannot be done.]"
+_WISHED = "This is to be done now: {}\n{}, or say in one sentence why it cannot be done.]"
+_CALL, _WRITE = "Answer with the call alone", "Call `write` with the path `{}` and all that the file is to hold"
 LONGEST = 2_000
 """Characters of the files, and of the user's words, that are said once more."""
 
@@ -24,6 +26,14 @@ _WISH = regex(
 )
 """How a wish for a change begins."""
 _ASKS = regex(r"^\s*(?:how|what|which|who|where|why|when|explain|show|tell|describe|list|is|are|does|do|can)\b")
+_ABOUT_ENDS = regex(r"new ?line|line (?:end|feed|break)|(?:empty|blank) line|trailing|\beof\b|end of (?:the )?file")
+"""Wishes that may be about the end of a file."""
+_NO_WRITER = regex(
+    r"(?i)read|get|open|show|view|list|search|find|look|check|run|exec|test|delete|remove|move|rename|copy|folder|dir"
+)
+"""Words in the name of a tool that writes no file."""
+_PATH = regex(r"(?i)(?:\w*_)?(?:file_?)?(?:path|name|file)")
+_FILE = regex(r"[\w./@+-]{1,200}")
 _CHANGERS = ("write", "edit", "apply_patch", "edit_notebook")
 _LOOKS = regex(
     r"\s*(?:cd [^&;]*(?:&&|;)\s*)?(?:cat|ls|grep|rg|head|tail|wc|find|pwd|echo(?![^\n]*>)|sed -n|python3?|node|pytest|"
@@ -44,16 +54,33 @@ def asked_for_work(conversation: Conversation) -> User | None:
     asked = sum(isinstance(message, User) and message.has_note("undone") for message in turn)
     if asked >= MOST_ASKED or not wants_change(said.text) or any(changes_of(conversation)):
         return None
-    return User((Note(_told(said, is_shown=bool(pieces_in(answer.text))), kind="undone"),))
+    path = _path_to_write(turn)
+    call = _WRITE.format(path) if path else _CALL
+    return User((Note(_told(said, call, is_shown=bool(pieces_in(answer.text))), kind="undone"),))
 
 
-def _told(said: User, *, is_shown: bool) -> str:
+def _path_to_write(turn: Sequence[Message]) -> str:
+    """The file of the last call in the turn that was for a tool which there is not, and which would change a file."""
+    calls, path = dict[str, ToolCall](), ""
+    for message in turn:
+        if isinstance(message, Assistant):
+            calls |= {call.id: call for call in message.calls}
+            continue
+        for output in message.outputs:
+            call = calls.get(output.call_id)
+            if call is not None and NO_TOOL.format(call.name) in output.text and not _NO_WRITER.search(call.name):
+                named = (value for key, value in call.arguments.items() if _PATH.fullmatch(key))
+                path = next((each for each in named if isinstance(each, str) and _FILE.fullmatch(each)), "")
+    return path
+
+
+def _told(said: User, call: str, *, is_shown: bool) -> str:
     """Once more what is to be done, and where: at this place it is read best."""
     files = [part for part in said.parts if isinstance(part, Note) and part.kind == "file"]
     texts = [f"`{file.name}` still holds:\n{file.text[file.heading :].rstrip()}" for file in files]
     shown = "\n\n".join(texts) if sum(map(len, texts)) <= LONGEST else ""
     held = f". {shown}\n\n" if shown else ". "
-    return f"{_UNDONE}{_SHOWN if is_shown else ''}{held}{_WISHED.format(said.text[:LONGEST].strip())}"
+    return f"{_UNDONE}{_SHOWN if is_shown else ''}{held}{_WISHED.format(said.text[:LONGEST].strip(), call)}"
 
 
 def wants_change(text: str) -> bool:
@@ -79,14 +106,18 @@ def said_in_turn(conversation: Conversation) -> User | None:
 
 
 def changes_of(conversation: Conversation) -> Iterator[ToolCall]:
-    """The calls of the last turn that have changed something, as far as their kind tells."""
+    """The calls of the last turn that have changed something, as far as their kind and their output tell. Small models
+    write a file anew as it was, but for its last line end, and call that the change."""
     calls, messages = dict[str, ToolCall](), conversation.messages
-    for message in messages[_turn_start(messages) or 0 :]:
+    start = _turn_start(messages) or 0
+    asked = messages[start].text if messages else ""
+    no_changes = (SAME,) if _ABOUT_ENDS.search(asked.casefold()) else (SAME, END_ONLY)
+    for message in messages[start:]:
         if isinstance(message, Assistant):
             calls |= {call.id: call for call in message.calls}
             continue
         for output in message.outputs:
-            if output.status != "done" or output.call_id not in calls:
+            if output.status != "done" or output.call_id not in calls or output.text.endswith(no_changes):
                 continue
             call = as_run(calls[output.call_id], output)
             command = str(call.arguments.get("command", ""))

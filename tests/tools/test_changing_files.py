@@ -115,6 +115,16 @@ async def test_an_edit_that_cannot_be_made_says_why(workspace: Workspace) -> Non
     ]
 
 
+async def test_a_file_that_is_written_as_it_was_is_told_so(workspace: Workspace) -> None:
+    await seen(workspace, "f", b"a\r\nb\r\n")
+    written = [await Write().run({"path": "f", "content": text}, workspace) for text in ("a\nb\n", "a\nb", "a\nb\n\n")]
+    assert [result.text for result in written] == [
+        "`f` holds exactly this already",
+        "overwrote `f`: 2 lines, with CRLF line ends as before; only the line end at its end is different",
+        "overwrote `f`: 3 lines, with CRLF line ends as before; only the line end at its end is different",
+    ]
+
+
 async def test_replace_all_replaces_all(workspace: Workspace) -> None:
     path = await seen(workspace, "f", b"a b a")
     result = await Edit().run({"path": "f", "old": "a", "new": "c", "replace_all": True}, workspace)

@@ -2,8 +2,10 @@
 
 import pytest
 
+from agent.context.tool_selection import NO_TOOL
 from agent.context.undone_work import LONGEST, asked_for_work, changes_of, wants_change
 from agent.messages import Assistant, Conversation, Message, Note, OutputStatus, Text, ToolCall, ToolOutput, User
+from tools.write import END_ONLY, SAME
 
 
 @pytest.mark.parametrize(
@@ -58,6 +60,39 @@ NOTHING, SHOWN = (f"[So far nothing was changed{shown}. {HELD}{END}" for shown i
 )
 def test_what_was_not_done_is_asked_for_with_what_it_is_about(turn: tuple[Message, ...], told: str | None) -> None:
     assert asked_for_work(Conversation((FIX, *turn))) == (told and User((Note(told, kind="undone"),)))
+
+
+def test_a_file_written_as_it_was_is_no_change() -> None:
+    def changed(wish: str, output: str) -> bool:
+        call = Assistant((ToolCall("c", "write", {"path": "a.py", "content": "x = 2"}),))
+        written = User((ToolOutput("c", output, "done"),))
+        return any(changes_of(Conversation((User((Text(wish),)), call, written, said("Done.")))))
+
+    outputs = ("overwrote `a.py`: 1 line", f"overwrote `a.py`: 1 line{END_ONLY}", f"`a.py` {SAME}")
+    assert [changed("Fix a.py", output) for output in outputs] == [True, False, False]
+    assert [changed("Add a newline at the end of a.py", output) for output in outputs] == [True, True, False]
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "leads"),
+    [
+        ("create_python_file", {"filename": "src/a.py", "code": "x"}, "src/a.py"),
+        ("modify_file", {"path": "a.py", "changes": ["x"]}, "a.py"),
+        ("modify_file", {"changes": "x"}, ""),
+        ("delete_code", {"path": "a.py"}, ""),
+        ("find_usages", {"path": "a.py"}, ""),
+    ],
+)
+def test_who_wished_for_a_tool_that_writes_is_led_to_write(name: str, arguments: dict[str, object], leads: str) -> None:
+    output = ToolOutput("c", f"the call was not run: {NO_TOOL.format(name)}; the tools are read, write", "failed")
+    turn = (Assistant((ToolCall("c", name, arguments),)), User((output,)), said("I made it."))
+    call = (
+        f"Call `write` with the path `{leads}` and all that the file is to hold"
+        if leads
+        else "Answer with the call alone"
+    )
+    told = NOTHING.replace("Answer with the call alone", call)
+    assert asked_for_work(Conversation((FIX, *turn))) == User((Note(told, kind="undone"),))
 
 
 def test_long_files_are_not_said_once_more() -> None:
