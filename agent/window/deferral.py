@@ -139,6 +139,8 @@ class Deferral:
         search: HostedSearch,
     ) -> frozenset[str]:
         finders, limit = self._finders, self._most_tools
+        if self._is_led:  # what it is not offered at all is not to be found either
+            specs = self._fitting(specs, self._effective)
         return tools_to_hold_back(
             specs, most, size, self._used, search, finders=finders, wished=wished, most_tools=limit
         )
@@ -154,9 +156,11 @@ class Deferral:
         self, specs: Sequence[ToolSpec], held: frozenset[str], search: HostedSearch, effective: int | None = None
     ) -> tuple[ToolSpec, ...]:
         effective = self._effective if effective is None else effective
+        return select_tools(self._fitting(specs, effective), held, search, finders=self._finders)
+
+    def _fitting(self, specs: Sequence[ToolSpec], effective: int) -> Sequence[ToolSpec]:
         has = {"has_jobs": self._has_jobs, "has_kept": self._has_kept, "is_led": self._is_led}
-        fitting = for_window(specs, effective, **has) if self._spares else specs
-        return select_tools(fitting, held, search, finders=self._finders)
+        return for_window(specs, effective, **has) if self._spares else specs
 
     def offers(self, name: str) -> bool:
         """Whether a tool that came with the program is offered in the window of the last choice."""

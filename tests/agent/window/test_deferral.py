@@ -319,3 +319,18 @@ def test_other_tools_without_a_rewrite_are_a_mistake() -> None:
     watch.rewritten()
     watch.sending(changed, facts)
     assert events == [PrefixDrifted("tools"), PrefixDrifted("tools")]
+
+
+@pytest.mark.parametrize(("is_led", "finders"), [(True, ()), (False, (SEARCH, CALL))])
+def test_a_small_model_is_offered_no_search_for_tools_that_it_is_to_do_without(
+    is_led: bool, finders: tuple[str, ...]
+) -> None:
+    rare = [ToolSpec(name, "Asks servers. " * 40, {"type": "object"}, "rare") for name in ("diagnostics", "symbols")]
+    deferral, specs = Deferral(spares=True), (*specs_of(BUILTIN), *rare)
+    deferral.choose(specs, 100_000, lambda spec: len(spec.description), lambda event: None, is_led=is_led)
+    found = [spec.name for spec in deferral.offered(specs)]
+    assert tuple(name for name in found if name in (SEARCH, CALL)) == finders
+    assert deferral.counted == (2 if finders else 0, False)
+    served = (*specs, *specs_of(SERVED))
+    deferral.choose(served, 3_000, lambda spec: len(spec.description), lambda event: None, is_led=is_led)
+    assert {SEARCH, CALL} <= {spec.name for spec in deferral.offered(served)}
