@@ -45,6 +45,12 @@ SHAPES: tuple[Shape, ...] = (
         ("exception|uncaught|unhandled", r"^\w*Exception: \S|^Exception in thread|^\(?Uncaught |^Unhandled "),
         ("caused by", r"^Caused by: \S"),
         ("panic", r"^panic: |^thread '.*' .*panicked at|\bkernel panic\b"),
+        # Rust says what it panicked of in the line behind
+        ("called `", r"^called `\w+::\w+\(\)` on an? `\w+` value"),
+        (
+            "out of bounds|attempt to",
+            r"^index out of bounds: |^attempt to (?:add|subtract|multiply|divide|negate|shift)\b",
+        ),
         ("traceback", r"^Traceback \("),
         ("fatal", r"(?:^|: )(?:fatal|FATAL)(?: error)?: \S|^FATAL\b"),
         ("e   ", r"^E {3,}\S"),  # pytest
