@@ -6,8 +6,9 @@ import random
 import sqlite3
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -247,6 +248,60 @@ def restoring(folder: Path) -> dict[str, Any]:
     }
 
 
+def every_write(folder: Path) -> dict[str, Any]:
+    """A turn with ever so little room more, from none to enough: what is wrong with how it ends and what it leaves."""
+    home, wrong, told = Home(folder, 3_000_000), list[str](), Counter[str]()
+    (home.project / "a.txt").write_text("old\n")
+    first = home.say({"text": "Hello."}).result["session"]
+    for left in (0, *(4096 * pages for pages in (1, 2, 3, 5, 8, 12, 16, 24, 32, 48, 64, 96, 128, 256))):
+        home.fill(left)
+        run = home.say(calls(bash("seq 3000"), bash("echo x >> a.txt")), {"text": "Done."}, more=("-r", first))
+        home.ballast.unlink()
+        is_told = any(word in run.out + run.err for word in ("disk is full", "No space left", "as good as full"))
+        told["done" if run.code == 0 else "said" if is_told else "unsaid"] += 1
+        wrong += (
+            [f"with {left} bytes: exit code {run.code} and {run.err or run.out}"] if run.code and not is_told else []
+        )
+        wrong += [f"with {left} bytes: a traceback"] if "Traceback" in run.out + run.err else []
+        with closing(sqlite3.connect(home.data / "sessions.db")) as db:
+            state = db.execute("pragma integrity_check").fetchone()[0]
+        wrong += [f"with {left} bytes: the database is broken: {state}"] if state != "ok" else []
+    again = home.say({"text": "So."}, more=("-r", first))
+    wrong += [] if again.result["result"] == "So." else [f"it does not go on: {again.out}"]
+    wrong += home.doctor()
+    return {"wrong": wrong, "told": sorted(told)}
+
+
+def editing(folder: Path) -> dict[str, Any]:
+    """There is no room in the working folder for what `write` and `edit` put into a file."""
+    user = User(folder)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "none", str(user.project)], check=True)
+    old = "".join(f"line {number}\n" for number in range(2_000))
+    for name in ("a.txt", "b.txt", "linked.txt"):
+        (user.project / name).write_text(old)
+    (user.project / "second.txt").hardlink_to(user.project / "linked.txt")
+    with suppress(OSError), (user.project / "mine").open("wb", buffering=0) as file:
+        while file.write(bytes(4096)):
+            pass
+    reads = [call("read", path=name) for name in ("a.txt", "b.txt", "linked.txt")]
+    changes = [
+        call("write", path="a.txt", content=old * 2),
+        call("edit", path="b.txt", old_string="line 7\n", new_string="line seven\n" * 1_000),
+        call("edit", path="linked.txt", old_string="line 7\n", new_string="line seven\n" * 1_000),
+        call("write", path="new.txt", content=old),
+    ]
+    flags = ("--permission-mode", "auto")
+    run = user.ask(calls(*reads), calls(*changes), {"text": "Done."}, flags=flags, form="stream-json")
+    shown = [line["text"] for line in run.lines if line["type"] == "tool_finished"][len(reads) :]
+    names = sorted(path.name for path in user.project.iterdir())
+    wrong = [
+        f"{name} is another file now" for name in names if name != "mine" and (user.project / name).read_text() != old
+    ]
+    wrong += [] if names == ["a.txt", "b.txt", "linked.txt", "mine", "second.txt"] else [f"left behind: {names}"]
+    wrong += [f"not said: {text}" for text in shown if "No space left" not in text]
+    return {"wrong": wrong, "calls": len(shown), "code": run.code}
+
+
 SCENARIOS: dict[str, Callable[[Path], dict[str, Any]]] = {
     "output": output,
     "printing": printing,
@@ -256,6 +311,8 @@ SCENARIOS: dict[str, Callable[[Path], dict[str, Any]]] = {
     "reading": reading,
     "checkpoint": checkpoint,
     "restoring": restoring,
+    "every_write": every_write,
+    "editing": editing,
 }
 
 if __name__ == "__main__":

@@ -169,3 +169,11 @@ def test_an_undo_that_finds_no_room_changes_nothing_and_is_done_when_there_is(se
         "left": ["a.bin"],
         "is_back": True,
     }
+
+
+def test_whatever_does_not_fit_the_session_is_whole_and_the_user_is_told(seen: Seen, tmp_path: Path) -> None:
+    assert seen("every_write", tmp_path) == {"wrong": [], "told": ["done", "said"]}
+
+
+def test_a_file_that_cannot_be_written_stays_as_it_was(seen: Seen, tmp_path: Path) -> None:
+    assert seen("editing", tmp_path) == {"wrong": [], "calls": 4, "code": 0}

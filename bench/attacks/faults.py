@@ -2,6 +2,7 @@
 
 import json
 import os
+import random
 import sqlite3
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -9,10 +10,11 @@ from contextlib import closing, contextmanager
 from dataclasses import replace
 from typing import Any
 
+from bench.attacks import crashes
 from bench.attacks.drive import KEYS, MODEL, Played, play
 from bench.attacks.rows import Outcome, Places, Row, lay_out
 from bench.attacks.shell import OFF
-from tests.fake_provider import Call, Turn
+from tests.fake_provider import Call, FakeProvider, Turn
 from tests.running import ebb
 from tools.lazy import dataclass
 
@@ -34,6 +36,8 @@ def provider(row: Row, places: Places, policies: Mapping[str, Any]) -> Outcome:
         return Outcome.of(
             "" if run.code else "it says that it went well", "" if place in run.err else "no address named"
         )
+    if "Ollama" in str(fault.get("server", "")):
+        return _cut_from_the_front(places, fault)
     first = _turn(fault)
     if first is None:
         return Outcome("not carried out", "a stream of bytes that the scripted server does not make")
@@ -63,6 +67,25 @@ def provider(row: Row, places: Places, policies: Mapping[str, Any]) -> Outcome:
         f"it did not wait for {delay} s, as it was told" if wants is True and took < delay else "",
         _error_told(row, played),
         _assembled(row, played),
+    )
+
+
+def _cut_from_the_front(places: Places, fault: Mapping[str, Any]) -> Outcome:
+    """A server that reads the end of what it is sent and does not say so."""
+    text = "\n".join(random.Random(1).choices([f"word{at}" for at in range(500)], k=fault["estimated"] // 2))
+    (places.project / "a.txt").write_text(text)
+    facts = {"model_info": {"general.architecture": "m", "m.context_length": 131_072}, "capabilities": ["tools"]}
+    read = fault["usage"]["prompt_eval_count"]
+    with FakeProvider([lambda asked: Turn(text="done")], facts, reads=read) as server:
+        run = ebb(
+            "-C", str(places.project), "-p", "what is in @a.txt", "-m", "ollama/m", home=places.ours,
+            env={**OFF, "OLLAMA_HOST": server.url},
+        )  # fmt: skip
+        bodies = [one.body for one in server.requests if "messages" in one.body]
+    sent = [(body["options"].get("num_ctx", 0) > fault["estimated"], body.get("truncate")) for body in bodies]
+    return Outcome.of(
+        "" if "leaves out the beginning" in run.err else f"nothing was said: {run.err[-200:]!r}",
+        "" if sent and sent[0] == (True, False) else f"sent: {sent}",
     )
 
 
@@ -181,9 +204,7 @@ def store(row: Row, places: Places, policies: Mapping[str, Any]) -> Outcome:
         return _locked_out(row, places)
     damage = next((one for one in _DAMAGES if one.meant_by(setup)), None)
     if damage is None:
-        return Outcome(
-            "not carried out", "crashes and full disks at one moment: tests/test_kill.py, tests/test_full_disk.py"
-        )
+        return crashes.carry_out(row, places)
     lay_out(setup, places)
     first = play(places, [Turn(text="done")], env=OFF)
     damage.do(places)

@@ -5,6 +5,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from bench.attacks import crashes
 from bench.attacks.drive import Played, play
 from bench.attacks.rows import Outcome, Places, Row, lay_out
 from bench.attacks.shell import ON
@@ -22,7 +23,7 @@ def carry_out(row: Row, places: Places, policies: Mapping[str, Any]) -> Outcome:
     """All allowed, in the sandbox."""
     setup, action, expected = row["setup"], row["action"], row["expected"]
     if "cancel_after_s" in action:
-        return Outcome("not carried out", "somebody has to interrupt it: tests/tools/process, tests/test_kill.py")
+        return crashes.interrupted(row, places)
     lay_out({**setup, "files": setup.get("files") or {"f": "a\n"}}, places)
     calls = _calls(row, places)
     if not calls:

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from bench.attacks import logins, screens
 from bench.attacks.drive import KEYS, make_home, play
 from bench.attacks.rows import Outcome, Places, Row, lay_out
 from tests.fake_provider import Call, Turn
@@ -17,18 +18,14 @@ _PROGRAM = str(Path(__file__).with_name("mcp_server.py"))
 _LONGEST = 100.0
 """Seconds that a session with a broken server may take."""
 _LARGEST_BODY = 2_000_000
-_AT_A_TERMINAL = {
-    "oauth": "a login in a browser",
-    "rug_pull": "an answer at a terminal",
-    "command_changed": "an answer at a terminal",
-}
 
 
 def carry_out(walls: Mapping[str, str], row: Row, places: Places, policies: Mapping[str, Any]) -> Outcome:
     told = row["setup"]["server"]
-    for name, needed in _AT_A_TERMINAL.items():
-        if name in told:
-            return Outcome("not carried out", f"it needs {needed}; tests/agent/mcp and tests/tools/mcp have such")
+    if "oauth" in told:
+        return logins.carry_out(row, places)
+    if (way := screens.way_of(row)) is not None:
+        return screens.carry_out(way, row, places)
     make_home(places)
     lay_out(row["setup"], places)
     names = told.get("two_servers") or (["a", "mcp__x"] if "names" in told else ["a"])

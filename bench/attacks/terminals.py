@@ -11,6 +11,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from bench.attacks import crashes, screens
 from bench.attacks.drive import KEYS, MODEL, make_home, play
 from bench.attacks.rows import Outcome, Places, Row, lay_out
 from bench.attacks.shell import OFF
@@ -142,6 +143,10 @@ def _steps(sink: str, payload: str, places: Places) -> list[Step]:
 def typed(row: Row, places: Places, policies: Mapping[str, Any]) -> Outcome:
     """What somebody types, pastes, sends or gives as words."""
     action, expected = row["action"], row["expected"]
+    if (way := screens.way_of(row)) is not None:
+        return screens.carry_out(way, row, places)
+    if "SIGINT in a turn" in str(action):
+        return crashes.interrupted(row, places)
     lay_out(row["setup"], places)
     if "argv" in action:
         return _words(action, expected, places)
@@ -156,8 +161,8 @@ def typed(row: Row, places: Places, policies: Mapping[str, Any]) -> Outcome:
         played = play(places, [call, Turn(text="done")], env=OFF)
         return Outcome.of(played.escaped(), "" if played.was_denied and played.run.code == 5 else "it was not denied")
     text = str(action.get("paste") or action.get("text") or action.get("keys") or "")
-    if not text or "resize" in action:
-        return Outcome("not carried out", "signals, crashes and sizes of a terminal: tests/tui has such")
+    if not text:
+        return Outcome("not carried out", "nothing is typed in it that is known here")
     made = _made(text)
     paste = f"\x1b[200~{made}\x1b[201~" if "paste" in action else made
     shown = in_terminal(places, [Turn(text="done"), Turn(text="done")], typed=[paste, "\r", "\x03", "\x03"])

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from bench.attacks import screens
 from bench.attacks.drive import CANARY, KEYS, MODEL, Played, leaks, make_home, one_call, play
 from bench.attacks.rows import Outcome, Places, Row, lay_out
 from bench.attacks.shell import OFF, ON
@@ -29,8 +30,8 @@ _LARGEST_BODY = 2_000_000
 def carry_out(row: Row, places: Places, policies: Mapping[str, Any]) -> Outcome:
     """The program in the folder of a row: a session whose model does as it is told there, and what lists things."""
     action, setup = row["action"], row["setup"]
-    if "sequence" in action or ("accept_trust" in action and ".mcp.json" in (setup.get("repo_files") or {})):
-        return Outcome("not carried out", "somebody at a terminal has to answer")
+    if (way := screens.way_of(row)) is not None:
+        return screens.carry_out(way, row, places)
     make_home(places)
     lay_out(setup, places)
     root = places.project

@@ -29,6 +29,8 @@ from tools.mcp.client_handlers import ClientHandlers
 from tools.mcp.offers import NeedsLogin
 from tools.mcp.spec import ServerSpec
 from tools.mcp.texts import one_line
+from tools.network.addresses import is_link_local, is_public
+from tools.network.name_lookup import NameNotKnown, addresses_of, where_private
 
 _PATH = "/callback"
 _LONGEST_REQUEST = 16_384
@@ -114,7 +116,7 @@ def _provider(
 
     login = spec.login
     is_document = login.client_id.startswith("https://")
-    provider = OAuthClientProvider(
+    provider = _GuardedLogin(
         spec.url,
         _Wanted.model_validate(
             {
@@ -130,6 +132,38 @@ def _provider(
     )
     storage.fill(provider.context)
     return provider
+
+
+class _GuardedLogin(OAuthClientProvider):
+    """Sends what belongs to a login nowhere but to the server and to the public network: the server says where that is,
+    and would have us ask for what only this machine can reach. One that is no public server itself may name others
+    that are not, but for the addresses of a link, where clouds keep keys."""
+
+    async def async_auth_flow(self, request: httpx2.Request) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
+        flow = super().async_auth_flow(request)
+        try:
+            wanted = await anext(flow)
+            while True:
+                if wanted.url.host != request.url.host:
+                    await _insist_on_reachable(wanted.url, request.url)
+                response = yield wanted
+                wanted = await flow.asend(response)
+        except StopAsyncIteration:
+            return
+        finally:
+            await flow.aclose()
+
+
+async def _insist_on_reachable(url: httpx2.URL, server: httpx2.URL) -> None:
+    try:
+        addresses = await addresses_of(url.host, url.port or 443)
+        may_be_private = not all(map(is_public, await addresses_of(server.host, server.port or 443)))
+    except NameNotKnown:
+        return  # nothing is sent there, unless by a proxy that knows the name
+    for address in addresses:
+        if not is_public(address) and (is_link_local(address) or not may_be_private):
+            where = where_private(url.host, address)
+            raise NeedsLogin(f"the server would have the login ask another place, and {where}")
 
 
 def _wanted_before(storage: "_Storage") -> list[str]:

@@ -39,6 +39,12 @@ def literal(host: str) -> IpAddress | None:
         return None
 
 
+def is_link_local(address: IpAddress) -> bool:
+    """Whether an address is one of the link, such as those where clouds tell machines their keys."""
+    mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
+    return (mapped or address).is_link_local
+
+
 def is_public(address: IpAddress) -> bool:
     """Whether an address belongs to the public network, those that stand in another one included."""
     if isinstance(address, IPv6Address):

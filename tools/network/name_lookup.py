@@ -22,17 +22,28 @@ async def public_addresses(host: str, port: int) -> list[IpAddress]:
     when it has none."""
     if is_local_name(host):
         raise PrivateAddress(f"`{host}` is this machine")
+    addresses = await addresses_of(host, port)
+    for address in addresses:
+        if not is_public(address):
+            raise PrivateAddress(where_private(host, address))
+    return addresses
+
+
+async def addresses_of(host: str, port: int) -> list[IpAddress]:
+    """All that a host stands for. Raises `NameNotKnown`."""
     try:
         loop = asyncio.get_running_loop()
         found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except OSError as error:
         raise NameNotKnown(f"the name is not known: {error.strerror or error}") from error
     addresses = [address for *_, place in found if (address := literal(str(place[0]))) is not None]
-    for address in addresses:
-        if not is_public(address):
-            what = "" if str(address) == host else f" is {address}, which"
-            raise PrivateAddress(f"`{host}`{what} is on a private network")
     return list(dict.fromkeys(addresses))
+
+
+def where_private(host: str, address: IpAddress) -> str:
+    """Says that this address of a host is not on the public network."""
+    what = "" if str(address) == host else f" is {address}, which"
+    return f"`{host}`{what} is on a private network"
 
 
 def look_up_aside(loop: asyncio.AbstractEventLoop) -> None:

@@ -117,6 +117,7 @@ def body(
         ],
         "stream": True,
         "options": {"num_ctx": window, "num_predict": request.max_output_tokens},
+        "truncate": False,  # newer servers then say that a request is too long
         "keep_alive": KEEP_ALIVE,
     }
     if facts.temperature is not None:

@@ -136,6 +136,18 @@ async def test_a_login_that_is_refused_is_named(start: Starts) -> None:
     assert (state.phase, state.detail) == ("needs_login", "the login was refused: not today")
 
 
+@pytest.mark.parametrize("name", ["http://169.254.169.254/latest", "http://[fe80::1]/", "http://[::ffff:a9fe:a9fe]/"])
+async def test_a_login_asks_no_place_where_clouds_keep_their_keys(start: Starts, name: str) -> None:
+    with listening("misleading", name) as address:
+        state = await start(ServerSpec("misleading", url=address), Browser()).login()
+    told = "the server would have the login ask another place, and `"
+    assert (state.phase, state.detail.startswith(told), "private network" in state.detail) == (
+        "needs_login",
+        True,
+        True,
+    )
+
+
 async def test_a_key_of_the_user_is_no_login(guarded: str, start: Starts) -> None:
     spec = ServerSpec("guarded", url=guarded)
     state = await start(replace(spec, headers={"Authorization": "Bearer wrong"})).ready()
