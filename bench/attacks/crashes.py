@@ -360,14 +360,15 @@ def _sleeping() -> list[int]:
     return found
 
 
-_WRITES = Turn(calls=(Call("write", {"path": "f.txt", "content": _NEW}),))
+_WRITES = Turn(calls=(Call("edit", {"path": "f.txt", "old_string": _OLD, "new_string": _NEW}),))
+_MAKES = Turn(calls=(Call("write", {"path": "g.txt", "content": _NEW}),))
 _READS = Turn(calls=(Call("read", {"path": "f.txt"}),))
 _OUTPUT = ("user", True)
 _WAYS: Sequence[tuple[str, Way]] = (
     ("before the user message is stored", _killed(_AT_WRITE.format(row=("user", False), after=False))),
-    ("before its result is stored", _killed(_AT_WRITE.format(row=_OUTPUT, after=False), _WRITES)),
+    ("before its result is stored", _killed(_AT_WRITE.format(row=_OUTPUT, after=False), _MAKES)),
     ("after the result, before the next request", _killed(_AT_WRITE.format(row=_OUTPUT, after=True), _READS)),
-    ("during a file edit", _killed(_AT_RENAME, _WRITES)),
+    ("during a file edit", _killed(_AT_RENAME, _READS, _WRITES)),
     ("middle of the stream", _in_the_stream),
     ("while the tool runs", _in_a_call),
     ("on every write", _full_disk("every_write")),

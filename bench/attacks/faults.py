@@ -22,6 +22,8 @@ _LONGEST_WAIT = 3.0
 _SAME, _DELTAS = 50, 200_000
 _NEVER_MORE = 12
 """Requests for one message, beyond which somebody asks for ever."""
+_FILES = 6
+"""That are attached to one message, of 720 words each."""
 
 
 def provider(row: Row, places: Places, policies: Mapping[str, Any]) -> Outcome:
@@ -72,13 +74,14 @@ def provider(row: Row, places: Places, policies: Mapping[str, Any]) -> Outcome:
 
 def _cut_from_the_front(places: Places, fault: Mapping[str, Any]) -> Outcome:
     """A server that reads the end of what it is sent and does not say so."""
-    text = "\n".join(random.Random(1).choices([f"word{at}" for at in range(500)], k=fault["estimated"] // 2))
-    (places.project / "a.txt").write_text(text)
+    dice, words = random.Random(1), [" ".join(f"word{at + one}" for one in range(9)) for at in range(500)]
+    lay_out({"files": {f"{at}.txt": "\n".join(dice.choices(words, k=80)) for at in range(_FILES)}}, places)
+    named = " ".join(f"@{at}.txt" for at in range(_FILES))
     facts = {"model_info": {"general.architecture": "m", "m.context_length": 131_072}, "capabilities": ["tools"]}
     read = fault["usage"]["prompt_eval_count"]
     with FakeProvider([lambda asked: Turn(text="done")], facts, reads=read) as server:
         run = ebb(
-            "-C", str(places.project), "-p", "what is in @a.txt", "-m", "ollama/m", home=places.ours,
+            "-C", str(places.project), "-p", f"what is in {named}", "-m", "ollama/m", "--config", "agent.context_window=131072", home=places.ours,
             env={**OFF, "OLLAMA_HOST": server.url},
         )  # fmt: skip
         bodies = [one.body for one in server.requests if "messages" in one.body]
