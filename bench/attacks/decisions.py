@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence, Set
 from pathlib import Path
 from typing import Any, cast
+from urllib.parse import urlsplit
 
 from agent.calls.permission_request import request_for
 from agent.calls.policy import Policy, decide, parse_rule
@@ -62,7 +63,10 @@ def _judged(row: Row, tool: Tool, policies: Mapping[str, Any], places: Places) -
     policy = Policy(
         str(root),
         cast("Mode", setup.get("mode") or "ask"),
-        tuple(parse_rule("bash" if rule == "*" else f"bash({rule})") for rule in named.get("allow", ())),
+        (
+            *(parse_rule("bash" if rule == "*" else f"bash({rule})") for rule in named.get("allow", ())),
+            *(parse_rule(f"web_fetch({host})") for host in _opened(row)),
+        ),
         tuple(parse_rule(_ours(rule)) for rule in given.get("deny", ())),
     )
     said = str(arguments.get("command", arguments))
@@ -74,6 +78,17 @@ def _judged(row: Row, tool: Tool, policies: Mapping[str, Any], places: Places) -
     if ruling.verdict == "allow" and tool.name == "read" and not _opens(request.subjects[0]):
         return JudgedRow(row["id"], row["expected"]["decision"], "deny", "refused: links lead in a circle", said)
     return JudgedRow(row["id"], row["expected"]["decision"], ruling.verdict, ruling.rule, said)
+
+
+def _opened(row: Row) -> Sequence[str]:
+    """The hosts that rules open. A row that says nothing of rules and expects a page to come is about what follows an
+    answer about the host: each is asked about once, whoever it belongs to. An empty list of rules opens none."""
+    if row["action"]["tool"] != "web_fetch":
+        return ()
+    rules = row["setup"].get("rules")
+    if rules is None and row["expected"]["decision"] == "allow":
+        return (urlsplit(row["action"]["args"]["url"]).hostname or "",)
+    return (rules or {}).get("allow", ())
 
 
 def _opens(path: str) -> bool:

@@ -23,7 +23,8 @@ _SAME, _DELTAS = 50, 200_000
 _NEVER_MORE = 12
 """Requests for one message, beyond which somebody asks for ever."""
 _FILES = 6
-"""That are attached to one message, of 720 words each."""
+"""That are attached to one message, of 2,000 words each."""
+_WORDS = "the road goes over a hill and by the river to where people have their houses under old trees in summer"
 
 
 def provider(row: Row, places: Places, policies: Mapping[str, Any]) -> Outcome:
@@ -74,15 +75,16 @@ def provider(row: Row, places: Places, policies: Mapping[str, Any]) -> Outcome:
 
 def _cut_from_the_front(places: Places, fault: Mapping[str, Any]) -> Outcome:
     """A server that reads the end of what it is sent and does not say so."""
-    dice, words = random.Random(1), [" ".join(f"word{at + one}" for one in range(9)) for at in range(500)]
-    lay_out({"files": {f"{at}.txt": "\n".join(dice.choices(words, k=80)) for at in range(_FILES)}}, places)
+    dice, words = random.Random(1), _WORDS.split()
+    lines = [" ".join(dice.choices(words, k=27)) + "\n" for _ in range(80)]
+    lay_out({"files": {f"{at}.txt": "".join(dice.sample(lines, 80)) for at in range(_FILES)}}, places)
     named = " ".join(f"@{at}.txt" for at in range(_FILES))
     facts = {"model_info": {"general.architecture": "m", "m.context_length": 131_072}, "capabilities": ["tools"]}
     read = fault["usage"]["prompt_eval_count"]
     with FakeProvider([lambda asked: Turn(text="done")], facts, reads=read) as server:
         run = ebb(
-            "-C", str(places.project), "-p", f"what is in {named}", "-m", "ollama/m", "--config", "agent.context_window=131072", home=places.ours,
-            env={**OFF, "OLLAMA_HOST": server.url},
+            "-C", str(places.project), "-p", f"what is in {named}", "-m", "ollama/m",
+            "--config", "agent.context_window=131072", home=places.ours, env={**OFF, "OLLAMA_HOST": server.url},
         )  # fmt: skip
         bodies = [one.body for one in server.requests if "messages" in one.body]
     sent = [(body["options"].get("num_ctx", 0) > fault["estimated"], body.get("truncate")) for body in bodies]
