@@ -1,6 +1,7 @@
 """How long the permission policy takes for a command of 10,000 characters, shape by shape: none of them seen before.
 
 python -m bench.decisions [TIMES]
+python -m bench.decisions random [COUNT [SEED]]    random shapes of ten lengths: the best of five lines of each
 """
 
 import statistics
@@ -12,7 +13,8 @@ from functools import partial
 from pathlib import Path
 
 from agent.calls.permission_request import request_for
-from agent.calls.policy import Policy, decide, parse_rule
+from agent.calls.policy import Policy, Ruling, decide, parse_rule
+from bench.decision_shapes import shape
 from bench.measure import row
 from tools.base import Workspace
 from tools.catalog import builtin_tools
@@ -77,29 +79,60 @@ def _repeated(before: str, unit: str, after: str, seed: int) -> str:
 
 
 def main(arguments: list[str]) -> int:
-    times = int(arguments[0]) if arguments else 15
-    bash = next(tool for tool in builtin_tools() if tool.name == "bash")
-    missed = 0
     with tempfile.TemporaryDirectory() as folder:
-        root = Path(folder).resolve()
-        policy = Policy(
-            str(root),
-            "ask",
-            tuple(parse_rule(f"bash({name})") for name in ALLOWED.split()),
-            tuple(map(parse_rule, DENIED.replace("git push", "git_push").split())),
-        )
-        workspace = Workspace(root, root / "outputs")
-        for name, line_of in lines():
-            took = list[float]()
-            for seed in range(100, 100 + times):
-                line = line_of(seed)
-                began = time.process_time()
-                ruling = decide(request_for(bash, {"command": line}, workspace, policy.mode), policy)
-                took.append((time.process_time() - began) * 1000)
-                assert ruling.verdict in ("allow", "ask", "deny")
-            missed += statistics.median(took) > LIMIT
-            print(row(f"{name} ({len(line):,}): {ruling.verdict}", took[1:], "ms", LIMIT))
+        decided = _decider(Path(folder).resolve())
+        if arguments[:1] == ["random"]:
+            return _random(decided, *map(int, arguments[1:]))
+        return _known(decided, int(arguments[0]) if arguments else 15)
+
+
+def _decider(root: Path) -> Callable[[str], Ruling]:
+    """What decides about a command in a folder, with rules of every kind."""
+    bash = next(tool for tool in builtin_tools() if tool.name == "bash")
+    policy = Policy(
+        str(root),
+        "ask",
+        tuple(parse_rule(f"bash({name})") for name in ALLOWED.split()),
+        tuple(map(parse_rule, DENIED.replace("git push", "git_push").split())),
+    )
+    workspace = Workspace(root, root / "outputs")
+    return lambda line: decide(request_for(bash, {"command": line}, workspace, policy.mode), policy)
+
+
+def _known(decided: Callable[[str], Ruling], times: int) -> int:
+    missed = 0
+    for name, line_of in lines():
+        took = list[float]()
+        for seed in range(100, 100 + times):
+            line = line_of(seed)
+            ruling, one = _timed(decided, line)
+            took.append(one)
+        missed += statistics.median(took) > LIMIT
+        print(row(f"{name} ({len(line):,}): {ruling.verdict}", took[1:], "ms", LIMIT))
     return int(bool(missed))
+
+
+def _timed(decided: Callable[[str], Ruling], line: str) -> tuple[Ruling, float]:
+    """What is decided, and the milliseconds of a processor that it takes."""
+    began = time.process_time()
+    ruling = decided(line)
+    return ruling, (time.process_time() - began) * 1000
+
+
+def _random(decided: Callable[[str], Ruling], count: int = 2_000, first: int = 0) -> int:
+    best, slow = list[float](), list[tuple[float, int, str]]()
+    for seed in range(first, first + count):
+        length = LONG * (seed % 10 + 1) // 10
+        line_of = shape(seed, length)
+        # The best of several lines, each seen for the first time: what else the machine does is no time of ours.
+        took = min(_timed(decided, line_of(number))[1] for number in range(1, 6))
+        best.append(took)
+        if took > LIMIT:
+            slow.append((took, seed, line_of(0)[:60]))
+    for took, seed, line in sorted(slow, reverse=True)[:10]:
+        print(f"{took:.2f} ms  shape {seed}  {line!r}")
+    print(row(f"{count:,} random shapes, {len(slow)} above {LIMIT:g} ms, worst {max(best):.2f}", best, "ms", LIMIT))
+    return int(bool(slow))
 
 
 if __name__ == "__main__":

@@ -88,7 +88,7 @@ def _opened(row: Row) -> Sequence[str]:
     rules = row["setup"].get("rules")
     if rules is None and row["expected"]["decision"] == "allow":
         return (urlsplit(row["action"]["args"]["url"]).hostname or "",)
-    return (rules or {}).get("allow", ())
+    return cast("Sequence[str]", (rules or {}).get("allow", ()))
 
 
 def _opens(path: str) -> bool:
