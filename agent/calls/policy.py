@@ -331,7 +331,7 @@ def _allows(rule: Rule, asked: PermissionRequest, policy: Policy) -> bool:
         is_about_such = is_exact or (bool(rule.prefix) and not asked.linked and bool(runs_later(place, policy.root)))
         return asked.effect != "write" or is_about_such or not any_runs_later(asked, policy.root)
     if not rule.prefix:
-        return not asked.named.obeyed
+        return not (asked.named.obeyed or asked.named.is_cut)
     if rule.line is not None:
         return all(subject == rule.line and can_be_read(subject, policy.root) for subject in asked.subjects)
     return False  # beginnings are covered together, by `_by_beginnings`

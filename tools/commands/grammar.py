@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 
 LONGEST = 10_000
 """Characters of a line, beyond which nobody reads on."""
-MOST_NODES = 500
+MOST_NODES = 250
 """Pieces of a line, beyond which nobody reads on: a millisecond is over. In a long line they are fewer."""
 _MOST_HEREDOCS = 8
-_LONG, _MOST_WORDS, _MOST_NODES_IN_LONG = 2_000, 40, 200
+_LONG, _MOST_WORDS, _MOST_NODES_IN_LONG = 2_000, 40, 160
 """Of a line longer than this nothing is proved where it holds more words: to look at what each names takes long."""
 DEEPEST = 20
 """Substitutions inside substitutions, beyond which nobody reads on."""

@@ -9,7 +9,7 @@ from itertools import islice
 from tools.commands.command_line import Command, Redirection, Word
 from tools.commands.dangers import runs_texts
 from tools.commands.grammar import read
-from tools.commands.nested import MOST_TEXTS, behind_assignments, program_of, texts_in, wrapped_at
+from tools.commands.nested import MOST_IN_TEXTS, MOST_TEXTS, behind_assignments, program_of, texts_in, wrapped_at
 from tools.commands.programs import set_of
 from tools.commands.proof import proof_of
 from tools.lazy import dataclass, regex
@@ -52,7 +52,7 @@ def named_files(text: str) -> tuple[NamedFile, ...]:
 
 
 def _named(text: str, depth: int) -> Iterator[NamedFile]:
-    line, place, left = read(text), "", MOST_TEXTS
+    line, place, left, size = read(text), "", MOST_TEXTS, MOST_IN_TEXTS
     for one in line.redirections:
         yield from _redirected(one, place)
     for command in line.commands:
@@ -62,7 +62,8 @@ def _named(text: str, depth: int) -> Iterator[NamedFile]:
         for word in words[1:] if depth < _DEEPEST and left and runs_texts(command) else ():
             if left and not word.is_bare:
                 found = tuple(texts_in(word.text))
-                left -= bool(found)
+                left, size = left - bool(found), size - sum(map(len, found))
+                left = left if size >= 0 else 0
                 for inner in found:
                     yield from _named(inner, depth + 1)
         yield from (_within(place, file) for file in _of_command(words)) if place else _of_command(words)

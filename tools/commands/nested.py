@@ -31,8 +31,8 @@ _LONGEST_TEXT = 2_000
 """Characters of a text inside a line, beyond which it is not read as commands: what is none takes the grammar long."""
 _DEEPEST = 3
 """Texts inside texts, beyond which nobody reads on."""
-MOST_TEXTS = 6
-"""Texts in a line that are read as commands, also what is decoded."""
+MOST_TEXTS, MOST_IN_TEXTS = 6, 2_000
+"""Texts in a line that are read as commands, also what is decoded, and characters of all of them."""
 
 
 def behind_assignments(command: Sequence[str]) -> int:
@@ -87,7 +87,7 @@ def has_unread_texts(text: str) -> bool:
 
 @lru_cache(maxsize=64)  # every rule looks at the same few lines
 def _all_readings(text: str) -> tuple[Sequence[tuple[str, ...]], bool]:
-    waiting, found, count = [(text, 0)], list[tuple[str, ...]](), 0
+    waiting, found, count, size = [(text, 0)], list[tuple[str, ...]](), 0, 0
     while waiting:
         text, depth = waiting.pop()
         commands = read(text).commands
@@ -103,6 +103,8 @@ def _all_readings(text: str) -> tuple[Sequence[tuple[str, ...]], bool]:
                 inner = [decoded] if decodes and (decoded := _decoded(word.text)) else []
                 inner += texts_in(word.text) if not word.is_bare else ()
                 count += bool(inner)
+                size += sum(map(len, inner))
+                count = count if size <= MOST_IN_TEXTS or count <= 1 else MOST_TEXTS + 1
                 waiting += [(each, depth + 1) for each in inner] if count <= MOST_TEXTS else ()
     return found, count > MOST_TEXTS
 

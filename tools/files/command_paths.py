@@ -20,6 +20,8 @@ _MOST_NAMES = 2_000
 _LONG, _MOST_IN_LONG = 2_000, 20
 """Of a line longer than this no more names are looked up, unless one may be of a file with secrets or it changes some:
 such a line is proved to look in no case, and where links lead is asked of what is."""
+_MOST_LOOKED_UP = 30
+"""Names that are looked up of any line, of those that may matter: some ten microseconds each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +34,8 @@ class CommandPaths:
     """Files to change that something obeys by itself."""
     led: tuple[str, ...] = ()
     """Where links lead that the command reads."""
+    is_cut: bool = False
+    """Whether the command names more files than are looked up."""
 
 
 def command_paths(line: str, root: str) -> CommandPaths:
@@ -43,19 +47,26 @@ def command_paths(line: str, root: str) -> CommandPaths:
         files = (*files, *(file for file in _mentioned(line) if file.path not in known))
     if len(line) > _LONG and len(files) > _MOST_IN_LONG and not _may_matter(line, files):
         files = files[:_MOST_IN_LONG]
-    for file in files:
+    if len(files) > _MOST_LOOKED_UP:
+        secrets = {file for file in files if _may_be_secret(file)}
+        others = (file for file in files if file.changes or file.globs or file.is_sure)
+        files = (*secrets, *(file for file in others if file not in secrets))
+    links = dict[str, bool]()
+    is_cut = len(files) > _MOST_LOOKED_UP
+    for file in files[:_MOST_LOOKED_UP]:
         if file.folder and not os.path.isdir(posixpath.join(root, os.path.expanduser(file.folder))):
             continue
         for written in _expanded(file, root):
             meant = posixpath.normpath(posixpath.join(root, os.path.expanduser(written)))
-            path = _real(meant)
-            if file.changes and (runs_later(path, root) or runs_later(meant, root)):
-                obeyed[path if runs_later(path, root) else meant] = None
-            if not file.changes and (holds_secrets(path) or holds_secrets(meant)):
-                secret[path if holds_secrets(path) else meant] = None
-            elif not file.changes and file.is_sure and path != meant:
+            path = _real(meant, links)
+            both = (path,) if path == meant else (path, meant)
+            if file.changes:
+                obeyed.update(dict.fromkeys([one for one in both if runs_later(one, root)][:1]))
+            elif found := [one for one in both if holds_secrets(one)]:
+                secret[found[0]] = None
+            elif file.is_sure and path != meant:
                 led[path] = None
-    return CommandPaths(tuple(secret), tuple(obeyed), tuple(led))
+    return CommandPaths(tuple(secret), tuple(obeyed), tuple(led), is_cut)
 
 
 def _mentioned(line: str) -> Iterator[NamedFile]:
@@ -80,9 +91,18 @@ def _may_matter(line: str, files: Sequence[NamedFile]) -> bool:
     return any(file.changes or file.globs for file in files) or any(sign in small for sign in SIGNS_OF_SECRETS)
 
 
-def _real(path: str) -> str:
+def _may_be_secret(file: NamedFile) -> bool:
+    small = file.path.casefold()
+    return any(sign in small for sign in SIGNS_OF_SECRETS)
+
+
+def _real(path: str, links: dict[str, bool]) -> str:
+    """`links`: whether folders are some, which is looked up once."""
+    folder = path.rpartition("/")[0]
     try:
-        return os.path.realpath(path) if os.path.lexists(path) or os.path.islink(os.path.dirname(path)) else path
+        if folder not in links:
+            links[folder] = os.path.islink(folder)
+        return os.path.realpath(path) if links[folder] or os.path.lexists(path) else path
     except (OSError, ValueError):  # a name that is none, or a link that is replaced while it is followed
         return path
 
