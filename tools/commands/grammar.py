@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 
 LONGEST = 10_000
 """Characters of a line, beyond which nobody reads on."""
-MOST_NODES = 250
+MOST_NODES = 200
 """Pieces of a line, beyond which nobody reads on: a millisecond is over. In a long line they are fewer."""
 _MOST_HEREDOCS = 8
-_LONG, _MOST_WORDS, _MOST_NODES_IN_LONG = 2_000, 40, 160
+_LONG, _MOST_WORDS, _MOST_NODES_IN_LONG = 2_000, 40, 120
 """Of a line longer than this nothing is proved where it holds more words: to look at what each names takes long."""
 DEEPEST = 20
 """Substitutions inside substitutions, beyond which nobody reads on."""
@@ -33,11 +33,12 @@ _SUBSTITUTIONS = {"command_substitution", "process_substitution"}
 _QUIET = re.compile(
     r"<<-?[ \t]*(?P<q>['\"]?)(?P<end>[\w.-]{1,40})(?P=q)(?P<behind>[^\n]{0,200})\n"
     r"(?s:.*?)(?:\n[ \t]*(?P=end)(?=\n|\Z)|\Z)"
-    r"|'[^']*+'|\"(?:[^\"\\$`]|\\.)*+\"|(?<![^\s;])#[^\n]*+|(?P<sign>\\[\\\"'#<])"
+    r"|'[^']*+'|\"(?:[^\"\\$`]|\\.)*+\"|#(?<![^\s;]#)[^\n]*+|\\(?P<sign>[\\\"'#<])"
 )
-"""Texts and comments, which are one piece however long they are."""
+"""Texts and comments, which are one piece however long they are. Each way begins with a sign that `re` can look for."""
+_BODY = re.compile(r"<<-?[ \t]*['\"]?([\w.-]{1,40})")
 _PIECE_SIGNS = ";|&<>()$`{}=\n\"'\\\\"
-_MOST_QUOTES = 2_000
+_MOST_QUOTES = 400
 _BLANK = ord(" ")
 _BETWEEN_WORDS = re.compile(rb"(?:\\\n)*[ \t](?:[ \t]|\\\n)*")
 _ASIDE = rb"(?:[ \t\n]|\\\n|(?<![^\s;|&])(?<!\\\n)#[^\n]*+)*+"
@@ -77,7 +78,7 @@ def read(text: str) -> CommandLine:
         source = text.encode()
     except UnicodeEncodeError:
         return CommandLine((), "it holds characters that no program takes", is_broken=True)
-    root = tree_of(source, in_a_hurry=len(text) > _LONG)
+    root = tree_of(source, in_a_hurry=len(text) > MOST_NODES)
     if root is None or root.descendant_count > _most_nodes(text):
         return CommandLine((), "there is too much in it", is_broken=True)
     return _Reader(text, source).line(root)
@@ -87,10 +88,28 @@ def _is_too_much(text: str) -> bool:
     """Whether there are more pieces in a line than are read, by a look that is far quicker than the grammar."""
     if len(text) <= MOST_NODES:
         return False
-    if text.count("<<") > _MOST_HEREDOCS or text.count('"') + text.count("'") > _MOST_QUOTES:
+    arrows, most = text.count("<<"), _most_nodes(text)
+    if arrows > _MOST_HEREDOCS:
         return True
-    is_quiet, most = any(sign in text for sign in ("'", '"', "#", "<<")), _most_nodes(text)
-    return _pieces(text) > most and (not is_quiet or _pieces(_QUIET.sub(_quiet, text)) > most)
+    if _pieces(text) <= most:
+        return False
+    if arrows and _pieces(text := without_bodies(text)) <= most:
+        return False
+    quotes = text.count('"') + text.count("'")
+    if quotes > _MOST_QUOTES or not (quotes or arrows or "#" in text):
+        return True
+    return _pieces(_QUIET.sub(_quiet, text)) > most
+
+
+def without_bodies(text: str) -> str:
+    """About what is left of a line without the texts behind its arrows."""
+    kept, at = list[str](), 0
+    while (found := _BODY.search(text, at)) is not None:
+        begin = text.find("\n", found.end())
+        end = text.find(f"\n{found[1]}", begin) if begin >= 0 else -1
+        kept.append(text[at : begin if begin >= 0 else len(text)])
+        at = end if end >= 0 else len(text)
+    return "".join((*kept, text[at:]))
 
 
 def _most_nodes(text: str) -> int:
@@ -109,7 +128,7 @@ def _pieces(text: str) -> int:
 
 
 def _quiet(found: re.Match[str]) -> str:
-    return found["sign"] or (f" {found['behind']} " if found["behind"] else " a ")
+    return found[0] if found["sign"] else f" {found['behind']} " if found["behind"] else " a "
 
 
 _NO_TARGET = Word("", expands=True)

@@ -27,11 +27,11 @@ _HEX, _BASE64 = regex(r"(?:[0-9a-fA-F]{2}){4,1000}"), regex(r"[A-Za-z0-9+/]{6,20
 _MAY_BE_LINE = regex(r"[\s;&|`$]")
 _OPTION = regex(r"^-\w+?(?=[^-\w]|$)|^-\w")
 _DECODERS = ("base64", "b64", "xxd", "openssl", "hex")
-_LONGEST_TEXT = 2_000
+_LONGEST_TEXT = 1_000
 """Characters of a text inside a line, beyond which it is not read as commands: what is none takes the grammar long."""
 _DEEPEST = 3
 """Texts inside texts, beyond which nobody reads on."""
-MOST_TEXTS, MOST_IN_TEXTS = 6, 2_000
+MOST_TEXTS, MOST_IN_TEXTS = 6, 600
 """Texts in a line that are read as commands, also what is decoded, and characters of all of them."""
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from fnmatch import fnmatchcase
 from itertools import islice
 
-from tools.commands.grammar import read, without_texts_behind_arrows
+from tools.commands.grammar import read, without_bodies, without_texts_behind_arrows
 from tools.commands.named_files import NamedFile, named_files
 from tools.files.autorun import ENDS_OF_ORDERS, NAMES_OF_ORDERS, STARTS_OF_ORDERS, runs_later
 from tools.lazy import dataclass
@@ -35,14 +35,17 @@ class CommandPaths:
     led: tuple[str, ...] = ()
     """Where links lead that the command reads."""
     is_cut: bool = False
-    """Whether the command names more files than are looked up."""
+    """Whether it is too long to tell, or names more files than are looked up."""
 
 
 def command_paths(line: str, root: str) -> CommandPaths:
     """Those of one command line. `root`: the working folder, absolute and resolved."""
     secret, obeyed, led = dict[str, None](), dict[str, None](), dict[str, None]()
+    is_broken = read(line).is_broken
+    if is_broken and len(without_bodies(line)) > _LONG:
+        return CommandPaths(is_cut=True)
     files = named_files(line)
-    if read(line).is_broken:
+    if is_broken:
         known = {file.path for file in files}
         files = (*files, *(file for file in _mentioned(line) if file.path not in known))
     if len(line) > _LONG and len(files) > _MOST_IN_LONG and not _may_matter(line, files):
@@ -71,19 +74,29 @@ def command_paths(line: str, root: str) -> CommandPaths:
 
 def _mentioned(line: str) -> Iterator[NamedFile]:
     """Of a line that nobody reads to its end the words that would be such files: what fills it up hides none."""
-    text = without_texts_behind_arrows(line)
-    for sign in "\\'\"":
-        text = text.replace(sign, "")
-    broken = text
-    for sign in ";&|()`<>{}$=,":
-        broken = broken.replace(sign, " ")
-    names = set(broken.casefold().replace("/", " ").split())
+    text = _joined(without_texts_behind_arrows(line))
+    small = text.casefold()
+    ends, starts = (tuple(sign for sign in signs if sign in small) for signs in (_ENDS, _STARTS))
+    names = set(_apart(small).replace("/", " ").split())
     found = names & _NAMES
-    found |= {name for name in names if name.endswith(_ENDS) or name.startswith(_STARTS)}
-    words = dict.fromkeys(broken.split()) if found else ()
+    found |= {name for name in names if name.endswith(ends) or name.startswith(starts)} if ends or starts else set()
+    words = dict.fromkeys(_apart(text).split()) if found else ()
     mentioned = (word for word in words if not found.isdisjoint(word.casefold().split("/")))
     for word in islice(mentioned, _MOST_MENTIONED):
         yield NamedFile(word, changes=not holds_secrets(word))
+
+
+def _joined(text: str) -> str:
+    """Without what holds letters apart and is gone when the shell has read it."""
+    for sign in "\\'\"":
+        text = text.replace(sign, "")
+    return text
+
+
+def _apart(text: str) -> str:
+    for sign in ";&|()`<>{}$=,":
+        text = text.replace(sign, " ")
+    return text
 
 
 def _may_matter(line: str, files: Sequence[NamedFile]) -> bool:

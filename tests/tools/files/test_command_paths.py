@@ -57,7 +57,7 @@ def test_a_command_that_names_a_file_with_secrets_is_asked_about(root: Path, com
         "sed -i s/a/b/ package.json", "perl -pi -e s/a/b/ package.json", "dd if=a of=.envrc",
         "curl -o .envrc example.org",
         "touch guides/a.yml", "rm .gitattributes", "chmod +x .githooks/pre-push", "bash -c 'echo x > .envrc'",
-        "echo x >| .cargo/config.toml", f"echo '{'x' * 10_000}' > .envrc",
+        "echo x >| .cargo/config.toml", f"echo '{'x' * 9_000}' > .envrc",
     ],
 )  # fmt: skip
 def test_a_command_that_changes_a_file_which_runs_later_is_asked_about(root: Path, command: str) -> None:
@@ -103,11 +103,21 @@ def test_a_file_with_secrets_is_found_at_the_end_of_a_long_line(root: Path) -> N
     "filling", ["; true" * 1_000, "; echo aaaaaaaaaaaaaaaaaaaaaaaaaaaaa" * 200, f" #{'x' * 10_000}", " ("]
 )
 def test_what_fills_up_a_line_until_nobody_reads_it_hides_no_file(root: Path, filling: str) -> None:
+    is_long, too_long = len(filling) > 2_000, "it is too long for all files that it names to be looked at"
     for command in ("cat .env", "cat docs/../.e\\nv", 'cat "~"/.ssh/id_rsa', "cat './.env'"):
-        assert reason(root, command + filling).endswith("may hold secrets")
+        found = reason(root, command + filling)
+        assert found == too_long if is_long else found.endswith("may hold secrets")
     for command in ("tee CLAUDE.md", "cp a .github/workflows/x.yml", "cp a x.pth"):
-        assert "can make other programs run" in reason(root, command + filling)
-    assert reason(root, "rm -rf build" + filling) == ""
+        found = reason(root, command + filling)
+        assert found == too_long if is_long else "can make other programs run" in found
+    assert reason(root, "rm -rf build" + filling) == (too_long if is_long else "")
+
+
+def test_a_line_that_changes_more_files_than_are_looked_up_is_asked_about(root: Path) -> None:
+    assert reason(root, "rm " + " ".join(f"build/{number}.o" for number in range(30))) == ""
+    more = "rm " + " ".join(f"build/{number}.o" for number in range(31))
+    assert reason(root, more) == "it is too long for all files that it names to be looked at"
+    assert reason(root, "ruff check " + " ".join(f"src/{number}.py" for number in range(100))) == ""
 
 
 def test_a_text_for_a_program_names_no_files_however_long_it_is(root: Path) -> None:
