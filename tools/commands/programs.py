@@ -22,7 +22,8 @@ _LOG = (
     "--first-parent --reverse --follow --topo-order --date-order --author-date-order --simplify-by-decoration "
     "--full-history --cherry-pick --left-right --boundary --pickaxe-regex --pickaxe-all --regexp-ignore-case "
     "--extended-regexp --fixed-strings --perl-regexp --relative-date -iEPg -n:n -# --max-count:n --skip:n --since:t "
-    "--until:t --after:t --before:t --author:t --committer:t --grep:t --format:t --pretty:t --date:t"
+    "--parents "
+    "--children --until:t --after:t --before:t --author:t --committer:t --grep:t --format:t --pretty:t --date:t"
 )
 _GREP = (
     "-EFGPivwxcLlqsonHhaIrnTZzU -e:e -m:n -A:n -B:n -C:n -# --extended-regexp --fixed-strings --basic-regexp "
@@ -123,6 +124,7 @@ ROWS: Mapping[str, str] = {
     "readelf": "-adhlnrsVW --all --file-header --segments --sections --symbols --dynamic --notes --wide | path+",
     "objdump": "-afhprRtT --file-headers --section-headers --syms --dynamic-syms --private-headers | path+",
     "sleep": " | text*",
+    "tput": "-T:t | text*",
     "getconf": "-a | text*",
     "git status": "-sb --short --branch --porcelain:o --long --show-stash --no-renames --ahead-behind "
     "--no-ahead-behind --untracked-files:o --ignored:o -uno -uall -unormal | rev*",
@@ -142,19 +144,22 @@ ROWS: Mapping[str, str] = {
     "--format:t | list",
     "git remote": "-v --verbose | none",
     "git rev-parse": "--show-toplevel --abbrev-ref:o --short:o --verify --quiet --git-dir --is-inside-work-tree "
-    "--show-prefix --symbolic-full-name --absolute-git-dir --show-cdup -q | rev*",
+    "--show-prefix --symbolic-full-name --absolute-git-dir --show-cdup -q --revs-only --no-revs --flags --all "
+    "--branches --tags --is-bare-repository --is-inside-git-dir --is-shallow-repository --git-common-dir "
+    "--show-object-format --symbolic --show-superproject-working-tree --local-env-vars | rev*",
     "git remote get-url": "--push --all | text*",
     "git symbolic-ref": "-q --short --quiet | path?",
     "git rev-list": "--count --all --tags --branches --remotes --max-count:n -n:n -# --no-merges --merges "
     "--since:t --until:t --first-parent "
-    "--reverse --left-right | rev*",
+    "--reverse --left-right --objects --parents --abbrev-commit --use-bitmap-index --test-bitmap --filter:t "
+    "--topo-order --date-order --boundary --children --timestamp --oneline --pretty:t --format:t | rev*",
     "git describe": "--tags --always --dirty:o --abbrev:n --long --all --match:t --exact-match | rev*",
     "git merge-base": "-a --all --is-ancestor --octopus --fork-point | rev*",
     "git shortlog": "-snec --summary --numbered --email --no-merges --since:t --until:t --all | rev*",
     "git reflog": "--oneline -n:n -# --date:t --all --max-count:n | none",
     "git name-rev": "--name-only --tags --always --undefined --no-undefined --all --refs:t --exclude:t | rev*",
     "git diff-index": "--quiet --cached --name-only --name-status --exit-code | rev*",
-    "git cat-file": "-tsep | rev*",
+    "git cat-file": "-tsep --batch-check:o --batch-all-objects --unordered | rev*",
     "git for-each-ref": "--sort:t --format:t --count:n --contains:o --merged:o --no-merged:o --points-at:t | text*",
     "git stash list": "--oneline -n:n -# --date:t --format:t | none",
     "git stash show": f"{_DIFF} | text*",

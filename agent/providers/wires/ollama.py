@@ -117,7 +117,6 @@ def body(
         ],
         "stream": True,
         "options": {"num_ctx": window, "num_predict": request.max_output_tokens},
-        "truncate": False,  # newer servers then say that a request is too long
         "keep_alive": KEEP_ALIVE,
     }
     if facts.temperature is not None:
@@ -273,9 +272,8 @@ class OllamaSdkWire:
         with translated_sdk(self._origin):
             if self._client is None:
                 self._client = make_client(self._origin)
-            known = {name: value for name, value in body.items() if name != "truncate"}  # the SDK takes no such word
             # The SDK says it gives an iterator. It is a generator, which keeps its connection until it is closed.
-            stream = cast("AsyncGenerator[ollama.ChatResponse, None]", await self._client.chat(**known))
+            stream = cast("AsyncGenerator[ollama.ChatResponse, None]", await self._client.chat(**body))
             async with aclosing(stream):
                 async for part in stream:
                     yield part.model_dump(exclude_none=True)
