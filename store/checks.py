@@ -4,6 +4,7 @@ import hashlib
 import os
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -52,7 +53,7 @@ def examine_database(path: Path, tick: Callable[[], None]) -> Examined:
         # Where SQLite can write nothing beside it, it cannot check an index of words.
         uri = f"{path.absolute().as_uri()}?mode=ro"
         db = sqlite3.connect(uri, uri=True, timeout=5.0) if is_writable else connected_to_copy(path, 5.0)
-        try:
+        with closing(db):
             db.set_progress_handler(ticking, _STEPS)
             version = int(db.execute("pragma user_version").fetchone()[0])
             found = [str(row[0]) for row in db.execute(f"pragma integrity_check({MOST_PROBLEMS})")]
@@ -60,8 +61,6 @@ def examine_database(path: Path, tick: Callable[[], None]) -> Examined:
                 f"a row of {table} belongs to nothing that is there"
                 for (table,) in db.execute('select distinct "table" from pragma_foreign_key_check')
             ]
-        finally:
-            db.close()
     problems = [problem for problem in found if problem != "ok"]
     of_index = [problem for problem in problems if any(name in problem for name in _INDEX_TABLES)]
     return Examined(
@@ -152,12 +151,9 @@ def damaged_blobs(blobs: Blobs, digests: frozenset[str], tick: Callable[[int], N
 def _is_whole(blobs: Blobs, digest: str) -> bool:
     found = hashlib.sha256()
     try:
-        reader = blobs.open(digest)
-        try:
+        with closing(blobs.open(digest)) as reader:
             for chunk in reader.chunks():
                 found.update(chunk)
-        finally:
-            reader.close()
     except StoreError as error:
         if error.reason not in ("corrupt", "missing", "unreadable"):
             raise

@@ -95,13 +95,10 @@ def is_held(path: Path) -> bool:
 
 def _frames_read(path: Path) -> int:
     """How many frames of the log SQLite reads. Nothing is changed by looking."""
-    db = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=1.0)
-    try:
+    with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=1.0)) as db:
         db.execute("select count(*) from sqlite_master").fetchall()
         with path.with_name(f"{path.name}-shm").open("rb") as index:
             return int.from_bytes(index.read(20)[16:], sys.byteorder)
-    finally:
-        db.close()
 
 
 def _has_commits_behind(log: Path, known: int) -> bool:
@@ -192,14 +189,10 @@ def back_up(db: sqlite3.Connection, path: Path, version: int) -> str:
         handle, name = tempfile.mkstemp(".part", f"{copy.name}.", path.parent)
         os.close(handle)
         part = Path(name)
-        with translated(copy):
-            to = sqlite3.connect(part)
-            try:
-                to.execute("pragma journal_mode = off")  # half of a copy is none
-                db.backup(to)
-                ((copied,),) = to.execute("pragma user_version").fetchall()
-            finally:
-                to.close()
+        with translated(copy), closing(sqlite3.connect(part)) as to:
+            to.execute("pragma journal_mode = off")  # half of a copy is none
+            db.backup(to)
+            ((copied,),) = to.execute("pragma user_version").fetchall()
         if copied != version:
             part.unlink()
             return ""

@@ -145,21 +145,17 @@ def _save(copy: Path, new: Path, tick: Callable[[], None]) -> tuple[Mapping[str,
 def _saved(
     copy: Path, new: Path, data: Bytes, log_data: Bytes, tick: Callable[[], None]
 ) -> tuple[Mapping[str, int], tuple[str, ...]]:
-    store = SessionStore(new)
-    try:
-        with translated(new):
-            unread = _copy_rows(store, copy, tick)
-            if unread or is_log_damaged(log_data):
-                _add(store, rows_in_log(log_data, data), tick)
-            if unread:
-                for size in _page_sizes(data):
-                    _add(store, (row for row in rows_in(data, size) if row.table in unread), tick)
-            _add_sessions(store)
-            store.query("pragma wal_checkpoint(truncate)")
-            saved = {table: int(store.query(f"select count(*) from {table}")[0][0]) for table in TABLES}
-            gaps = _gaps(store)
-    finally:
-        store.close()
+    with closing(SessionStore(new)) as store, translated(new):
+        unread = _copy_rows(store, copy, tick)
+        if unread or is_log_damaged(log_data):
+            _add(store, rows_in_log(log_data, data), tick)
+        if unread:
+            for size in _page_sizes(data):
+                _add(store, (row for row in rows_in(data, size) if row.table in unread), tick)
+        _add_sessions(store)
+        store.query("pragma wal_checkpoint(truncate)")
+        saved = {table: int(store.query(f"select count(*) from {table}")[0][0]) for table in TABLES}
+        gaps = _gaps(store)
     unreadable = [f"some rows of `{table}`" for table in sorted(unread & set(NOT_SALVAGED))]
     return saved, (*unreadable, *gaps)
 
@@ -178,7 +174,7 @@ def _copy_rows(store: SessionStore, copy: Path, tick: Callable[[], None]) -> fro
         source = connected(copy, 1.0)
     except sqlite3.Error:
         return frozenset(TABLES)
-    try:
+    with closing(source):
         with suppress(sqlite3.Error):
             source.execute("pragma writable_schema = on")  # a schema that is damaged in part is read in part
         for table in TABLES:
@@ -188,8 +184,6 @@ def _copy_rows(store: SessionStore, copy: Path, tick: Callable[[], None]) -> fro
                 columns = []
             if not columns or not _copy_table(store, source, table, columns, tick):
                 unread.add(table)
-    finally:
-        source.close()
     return frozenset(unread)
 
 

@@ -4,6 +4,7 @@ import asyncio
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal, TypeVar
 
@@ -92,10 +93,8 @@ class ReadResult:
         if wanted and ("offset" in arguments or "limit" in arguments):
             raise ToolError("`lines` goes without `offset` and `limit`, which count bytes: give one or the other")
         found = await workspace.kept(text(arguments, "ref_id"))
-        try:
+        with closing(found.content):
             return with_pictures_named(await _shown(found, arguments, wanted), found)
-        finally:
-            found.content.close()
 
 
 async def _shown(found: KeptContent, arguments: Arguments, wanted: tuple[int, int] | None) -> Result:

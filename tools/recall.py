@@ -3,6 +3,7 @@
 import re
 import time
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import replace
 from datetime import datetime
 from typing import get_args
@@ -79,11 +80,9 @@ class Recall:
     async def _by_reference(self, ref: str, arguments: Arguments, workspace: Workspace, cap: Cap) -> Result:
         wanted = lines_of(text(arguments, "lines", ""))
         found = await workspace.fetch(ref, _scope(arguments))
-        try:
+        with closing(found.content):
             result = with_pictures_named(await _shown(found, arguments, wanted, cap), found)
             return replace(result, text=f"{result.text}\n{_told_of(found, result, workspace.measure)}")
-        finally:
-            found.content.close()
 
 
 async def _shown(found: KeptContent, arguments: Arguments, wanted: tuple[int, int] | None, cap: Cap) -> Result:

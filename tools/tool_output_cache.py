@@ -1,6 +1,8 @@
 """Two tools that some models know from other programs. They are not offered but answered: what `read_result` does, with
 arguments of their own; an `offset` of lines counts from 0."""
 
+from contextlib import closing
+
 from tools.base import Arguments, Effect, Result, Tool, Workspace
 from tools.read_result import Onward, byte_range, lines_around, lines_of, matches, numbered_lines, unhurried
 from tools.schema import number, object_of, text
@@ -26,7 +28,7 @@ class ToolOutputCache:
 
     async def run(self, arguments: Arguments, workspace: Workspace) -> Result:
         found = await workspace.kept(text(arguments, "ref_id"))
-        try:
+        with closing(found.content):
             onward = Onward(by_reference="all")
             if found.span is not None and arguments.keys().isdisjoint(("offset", "limit")):
                 start, end = found.span
@@ -37,8 +39,6 @@ class ToolOutputCache:
                 first = number(arguments, "offset", (found.lines or (1, 1))[0] - 1) + 1
                 last = first + number(arguments, "limit", LIMIT) - 1
             return await unhurried(lambda: numbered_lines(found, first, last, onward=onward))
-        finally:
-            found.content.close()
 
 
 class ToolOutputCacheGrep:
@@ -62,10 +62,8 @@ class ToolOutputCacheGrep:
     async def run(self, arguments: Arguments, workspace: Workspace) -> Result:
         around, wanted = lines_around(arguments), lines_of(text(arguments, "lines", ""))
         found = await workspace.kept(text(arguments, "ref_id"))
-        try:
+        with closing(found.content):
             return await matches(found, text(arguments, "pattern"), around, wanted, onward=Onward(by_reference="bytes"))
-        finally:
-            found.content.close()
 
 
 def unlisted_tools() -> tuple[Tool, ...]:

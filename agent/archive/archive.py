@@ -8,7 +8,7 @@ import asyncio
 import base64
 import time
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
@@ -172,11 +172,9 @@ class Archive:
         """The bytes of a part of what a reference stands for: those that it names itself unless `offset` or `limit`
         say otherwise."""
         found = await self.open(await self.resolve(reference))
-        try:
+        with closing(found.content):
             start, end = part_of(found)
             return found.content.read(start + offset, end - start - offset if limit is None else limit)
-        finally:
-            found.content.close()
 
     async def _session_of(self, wanted: Reference) -> tuple[str, str]:
         """Id and project of the session that is meant."""

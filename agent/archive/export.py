@@ -95,12 +95,8 @@ def default_name(session: str) -> Path:
 def import_session(config: Config, path: Path) -> Imported:
     """Brings an exported session back, all of it or nothing: with its id, or with a new one when another session has
     taken that. Raises `AgentError`."""
-    bundle = Bundle(path)
-    try:
-        with opened_store(config.folders) as store:
-            return _read(store, bundle, config)
-    finally:
-        bundle.close()
+    with closing(Bundle(path)) as bundle, opened_store(config.folders) as store:
+        return _read(store, bundle, config)
 
 
 def _write(store: SessionStore, session: str, file: IO[bytes], mask: ExportMask | None) -> Exported:

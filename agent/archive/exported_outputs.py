@@ -62,11 +62,8 @@ class ExportedOutputs:
         if self._blobs is None:
             return False
         try:
-            reader = self._blobs.open(digest)
-            try:
+            with closing(self._blobs.open(digest)) as reader:
                 self._writer.blob(self._masked_digest(digest), reader.size, self._shown(reader.chunks()))
-            finally:
-                reader.close()
         except UnreadableContent:
             return False
         except StoreError as error:

@@ -3,7 +3,7 @@ decides nothing; what a message means is said elsewhere."""
 
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from math import inf
 from typing import TypeVar
@@ -148,14 +148,11 @@ class Indexer:
         """The beginning of all that an output holds, and how many bytes that is."""
         stored, blobs = output.stored, self._store.blobs
         if stored is not None and blobs is not None:
-            with suppress(StoreError):  # then what the message shows of it can be found
-                reader = blobs.open(stored.digest)
-                try:
-                    held = _as_text(reader.read(0, MOST_INDEXED - len(output.frame)))
-                    parts = (held, "" if held.endswith(output.frame) else output.frame)
-                    return "\n".join(part for part in parts if part), reader.size
-                finally:
-                    reader.close()
+            # Where that fails, what the message shows of it can be found.
+            with suppress(StoreError), closing(blobs.open(stored.digest)) as reader:
+                held = _as_text(reader.read(0, MOST_INDEXED - len(output.frame)))
+                parts = (held, "" if held.endswith(output.frame) else output.frame)
+                return "\n".join(part for part in parts if part), reader.size
         data = output.text.encode("utf-8", "replace")
         return _as_text(data[:MOST_INDEXED]), len(data)
 

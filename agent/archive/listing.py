@@ -2,6 +2,7 @@
 looking counts as no access."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import replace
 from typing import Literal, TypeAlias
 
@@ -101,12 +102,9 @@ class ArchiveListing:
         if not located.media_type.startswith("text/"):
             told = f"{located.media_type}, {counted(located.size, 'byte')}"
             return ContentPage((f"({told}; `ebb sessions show {self._session} {ref} > FILE` saves it)",), 1, 1)
-        content = await self._archive.peek(located)
-        try:
+        with closing(await self._archive.peek(located)) as content:
             first = max(1, min(first, content.lines - count + 1))
             return ContentPage(await self._thread.run(_lines, content, first, count), first, content.lines)
-        finally:
-            content.close()
 
     async def line_of(self, ref: str, text: str) -> int:
         """The number of the line at which what a reference stands for holds a text, capitals or not; 1 when its
@@ -114,11 +112,8 @@ class ArchiveListing:
         located = await self._archive.resolve(ref)
         if not located.media_type.startswith("text/"):
             return 1
-        content = await self._archive.peek(located)
-        try:
+        with closing(await self._archive.peek(located)) as content:
             data = await self._thread.run(content.read, 0, MOST_LOOKED_AT)
-        finally:
-            content.close()
         before, found, _ = data.decode("utf-8", "replace").lower().partition(text.lower())
         return before.count("\n") + 1 if found else 1
 

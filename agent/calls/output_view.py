@@ -4,7 +4,7 @@ What is shown is decided in `agent.context.offload`."""
 import base64
 import shutil
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import field, replace
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -200,11 +200,8 @@ class Ingest:
         """What a model found in the output."""
         if self.settings.mode != "full-chunked" or self.digest is None or self.archive is None:
             return None
-        content = await self.archive.content(stored, f"r{place.number}")
-        try:
+        with closing(await self.archive.content(stored, f"r{place.number}")) as content:
             return await self.digest(call, place.purpose, content.chunks(), content.size)
-        finally:
-            content.close()
 
     async def _keep(self, chunks: Iterator[bytes], skim: Skim, ending: bytes = b"") -> Stored:
         """`ending` is kept, too, but no part of what is skimmed."""

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Protocol
 
@@ -57,11 +57,8 @@ def _in_database(path: Path, troubles: Troubles) -> Iterator[Transcript]:
     if not path.is_file():
         return
     try:
-        database = OpencodeDatabase(path)
-        try:
+        with closing(OpencodeDatabase(path)) as database:
             rows = database.sessions()
-        finally:
-            database.close()
     except StoreError as error:
         troubles.add(f"databases that cannot be read: {error}")
         return
@@ -140,11 +137,9 @@ class _Database:
         }  # fmt: skip
 
     def messages(self, troubles: Troubles) -> Iterator[tuple[str, Row]]:
-        try:
+        with closing(self._database):
             for id, data in self._database.messages(self._id):
                 yield id, _parsed(data, troubles)
-        finally:
-            self._database.close()
 
     def parts(self, message: str, troubles: Troubles) -> Iterator[Row]:
         for data in self._database.parts(message):

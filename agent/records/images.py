@@ -3,6 +3,7 @@ there when a session goes on."""
 
 from base64 import b64encode
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import replace
 
 from agent.messages import Image, Message, ToolOutput, User
@@ -55,10 +56,7 @@ def _bytes_of(image: Image, blobs: Blobs | None) -> str:
     if blobs is None:
         return ""
     try:
-        reader = blobs.open(image.digest)
-        try:
+        with closing(blobs.open(image.digest)) as reader:
             return b64encode(reader.read(0, reader.size)).decode("ascii")
-        finally:
-            reader.close()
     except StoreError:
         return ""

@@ -4,7 +4,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -37,11 +37,8 @@ def opened_store(folders: Folders) -> Iterator[SessionStore]:
     """The session database for work that is done at once and in this thread. Raises `StoreFailed`, also for what the
     work meets."""
     try:
-        store = _store_in(folders)
-        try:
+        with closing(_store_in(folders)) as store:
             yield store
-        finally:
-            store.close()
     except StoreError as error:
         raise StoreFailed(str(error), error.reason) from error
 

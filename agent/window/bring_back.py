@@ -2,6 +2,7 @@
 masked output again in its place would change what was sent before."""
 
 from collections.abc import Callable
+from contextlib import closing
 from typing import TypeVar
 
 from agent.archive.recall import SessionRecall
@@ -46,10 +47,8 @@ async def bring_back(
     if room <= 0:
         raise AgentError("the window is full: `/compact` makes room first")
     found = await recall.fetch(ref)
-    try:
+    with closing(found.content):
         note, is_whole = _fitting(found, room, env.meter.size_of)
-    finally:
-        found.content.close()
     message = User((note,))
     after = conversation.plus(message)
     event = _event(found.ref, before, budget_of(after, env), is_whole, env)

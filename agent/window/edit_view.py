@@ -3,6 +3,7 @@ these taken back. What each makes of a conversation and what it costs is decided
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 
 from agent.calls.output_reader import OutputReader
@@ -185,10 +186,8 @@ async def _fetched(ref: str, env: Env) -> bytes | None:
         found = await env.call_runner.workspace.kept(ref)
     except ToolError:
         return None
-    try:
+    with closing(found.content):
         return found.content.read(0, MOST) if found.media_type.startswith("text/") else None
-    finally:
-        found.content.close()
 
 
 def _whole_of(key: str, conversation: Conversation) -> tuple[ToolCall, str]:

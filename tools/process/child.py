@@ -6,7 +6,7 @@ import os
 import signal
 from collections import deque
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, TypeVar, cast
@@ -128,11 +128,9 @@ class _Program(asyncio.SubprocessProtocol):
 
     async def kill(self, grace: float) -> None:
         """Ends it and all that it has started by force."""
-        try:
+        with closing(self.transport):
             self.signal(signal.SIGKILL)
             await within(grace, self.exited)
-        finally:
-            self.transport.close()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast(asyncio.SubprocessTransport, transport)

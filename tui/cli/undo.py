@@ -3,6 +3,7 @@
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import replace
 
 from agent.checkpoints.file_state import PlannedPath, RestorePlan, shown_path
@@ -35,8 +36,7 @@ def run(arguments: Sequence[str]) -> int:
     root, config = told_settings(options)
     if not config.checkpoints_enabled:
         raise UsageError("no checkpoints are kept here: `checkpoints.enabled` is false")
-    project = open_project(config, root.resolve())
-    try:
+    with closing(open_project(config, root.resolve())) as project:
         for path in project.recover():
             print(f"ebb: an undo that was cut off was finished: {visible_line(shown_path(path))}", file=sys.stderr)
         points = project.points()
@@ -52,8 +52,6 @@ def run(arguments: Sequence[str]) -> int:
             left = {one.path: one for one in restored.left}  # git may have been at work meanwhile
             plan = replace(plan, paths=tuple(left.get(one.path, one) for one in plan.paths))
         _tell(point, plan, options.force, 0 if options.dry_run else restored.point, as_json=options.json)
-    finally:
-        project.close()
     return 0
 
 

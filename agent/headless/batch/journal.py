@@ -8,7 +8,7 @@ import json
 import os
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -162,10 +162,8 @@ def opened_journal(output: Path) -> Iterator[BatchJournal]:
         journal = BatchJournal(output)
     except OSError as error:
         raise UsageError(f"cannot write `{output}`: {error.strerror or error}") from error
-    try:
+    with closing(journal):
         yield journal
-    finally:
-        journal.close()
 
 
 def _appended(path: Path, end: int) -> int:
