@@ -50,7 +50,7 @@ class ProcessFamily:
         if is_reaped and exists(self._leader):
             return False
         if not number:
-            return _signal_group(self._leader, 0)
+            return self.has_group()
         if self._is_wrapped and number != signal.SIGKILL and not is_reaped:
             others = self._find_others()
             is_there = _signal_followers(self._leader, number)
@@ -64,6 +64,15 @@ class ProcessFamily:
         for group in others:
             _signal_group(group, number)
         return is_there
+
+    def has_group(self) -> bool:
+        """Whether there is anybody in the leader's group, zombies among them."""
+        return _signal_group(self._leader, 0)
+
+    def is_living(self) -> bool:
+        """Whether one of that group is more than a zombie that nobody has buried, as far as one can see."""
+        seen = [process for _, process in _processes()]
+        return not seen or any(process.group == self._leader and process.state not in b"ZX" for process in seen)
 
     def look(self) -> None:
         """Finds what descends from it now: a parent that ends by itself leaves no trace of whose its children were."""

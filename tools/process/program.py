@@ -144,12 +144,12 @@ class Program:
 
     def _has_children(self) -> bool:
         """Whether processes of its group run on after it has exited."""
-        if self._is_left_alone or not self._has_group():
+        if self._is_left_alone or not self._family.has_group():
             return False
         if self._is_wrapped and self._process.returncode is not None:
             self._is_left_alone = self._is_left_alone or (self.is_silent and self._family.is_alone())
             return not self._is_left_alone
-        return not exists(self._process.pid) and _lives(self._process.pid)
+        return not exists(self._process.pid) and self._family.is_living()
 
     def _signal(self, number: signal.Signals) -> None:
         with self._reaping:
@@ -216,20 +216,11 @@ class Program:
         """Waits a moment for what cleans up behind a wrapped program: once that has gone nobody has to be looked for
         among all processes of the system."""
         end = time.monotonic() + _ENDING
-        while self._is_wrapped and self.is_silent and time.monotonic() < end and self._has_group():
+        while self._is_wrapped and self.is_silent and time.monotonic() < end and self._family.has_group():
             if self._family.is_finished():
                 self._is_left_alone = True
                 return
             time.sleep(_MOMENT)
-
-    def _has_group(self) -> bool:
-        try:
-            os.killpg(self._process.pid, 0)
-        except ProcessLookupError:
-            return False
-        except PermissionError:
-            return True
-        return True
 
     def _move(self, pipe: int, descriptor: int) -> int:
         """Bytes moved from the pipe to the log; 0 at the end of the pipe."""
@@ -312,20 +303,6 @@ async def within(seconds: float, event: asyncio.Event) -> bool:
     except TimeoutError:
         return event.is_set()
     return True
-
-
-def _lives(group: int) -> bool:
-    """Whether a process of the group is more than a zombie that nobody has buried, as far as one can see."""
-    found = Path("/proc").glob("[0-9]*/stat")
-    states = [line.rpartition(")")[2].split()[:3] for line in map(_read_if_there, found)]
-    return not states or any(state[2:] == [str(group)] and state[0] not in "ZX" for state in states)
-
-
-def _read_if_there(path: Path) -> str:
-    try:
-        return path.read_text(errors="replace")
-    except OSError:
-        return ""
 
 
 def _exit_descriptor(process: int) -> int | None:
