@@ -95,14 +95,19 @@ def _memories(project: Path, user_folder: Path, data_folder: Path | None) -> str
 
 def git_branch(project: Path) -> str:
     """The branch that is checked out, or empty: not a git work tree, or no branch."""
+    head = git_head(project)
+    return head.removeprefix("ref: refs/heads/") if head.startswith("ref: refs/heads/") and head.isprintable() else ""
+
+
+def git_head(project: Path) -> str:
+    """What is checked out, as git's own file has it: `ref: refs/heads/…` or a commit; empty: not a git work tree."""
     place = project / ".git"
     try:
         if place.is_file():  # a linked work tree names its folder
             place = project / _line_in(place).removeprefix("gitdir:").strip()
-        head = _line_in(place / "HEAD")
+        return _line_in(place / "HEAD")
     except (OSError, ValueError):
         return ""
-    return head.removeprefix("ref: refs/heads/") if head.startswith("ref: refs/heads/") and head.isprintable() else ""
 
 
 def _line_in(path: Path) -> str:
