@@ -20,6 +20,7 @@ from agent.events.session import Event, Noticed
 from agent.messages import OutputStatus, ToolCall
 from tools.base import PrintedLog, Result, Workspace
 from tools.files.private_folder import make_private
+from tools.outputs.extent import cut
 from tools.outputs.plain_text import plain
 from tools.process.child import Exit, answer_of
 from tools.process.shell import Launch, argv_of, child_environment
@@ -74,8 +75,7 @@ def _without(match: str, what: str) -> str:
 
 
 def _said(data: bytes) -> str:
-    text = plain(data.decode("utf-8", "replace")).strip()
-    return text if len(text) <= MOST_SAID else f"{text[:MOST_SAID]}… [cut]"
+    return cut(plain(data.decode("utf-8", "replace")).strip(), MOST_SAID)
 
 
 _CHUNK = 1 << 20

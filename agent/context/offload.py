@@ -11,7 +11,7 @@ from agent.context.name_index import INDEXED, SHARE, index_size, name_index
 from agent.messages import Ranges, ToolCall, ToolOutput
 from tools.commands.viewers import shows_files
 from tools.lazy import dataclass
-from tools.outputs.extent import counted
+from tools.outputs.extent import counted, cut
 from tools.outputs.plain_text import is_mostly_noise, plain
 
 OffloadMode: TypeAlias = Literal["auto", "full-chunked", "read-grep", "truncate"]
@@ -281,7 +281,7 @@ def _whole_lines(data: bytes | bytearray, most: int, *, from_end: bool = False, 
         lines.pop(0)
     shown = list[str]()
     for line in reversed(lines) if from_end else lines:
-        text = _cut(_decoded(line))
+        text = cut(_decoded(line), _LONGEST)
         most -= len(text.encode()) + 1
         if most < 0 and shown:
             break
@@ -291,10 +291,6 @@ def _whole_lines(data: bytes | bytearray, most: int, *, from_end: bool = False, 
 
 def _decoded(data: bytes | bytearray) -> str:
     return plain(data.decode("utf-8", "replace"))
-
-
-def _cut(line: str) -> str:
-    return line if len(line) <= _LONGEST else f"{line[:_LONGEST]}… [cut]"
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from agent.config.hook_tables import HookEvent
+from tools.outputs.extent import cut
 from tools.outputs.plain_text import plain
 from tools.process.child import Exit
 
@@ -263,5 +264,4 @@ def _is_text(data: bytes) -> bool:
 
 
 def _cut(text: str) -> str:
-    text = plain(text).strip()
-    return text if len(text) <= MOST_SAID else f"{text[:MOST_SAID]}… [cut]"
+    return cut(plain(text).strip(), MOST_SAID)

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Protocol
 
 from agent.config.hook_tables import ModelQuestion, ServerCall
+from tools.outputs.extent import cut
 from tools.process.child import Exit
 
 _ARGUMENTS = "$ARGUMENTS"
@@ -64,8 +65,7 @@ async def asked_of_server(call: ServerCall, told: bytes, seconds: float, judges:
 
 def asked(prompt: str, told: bytes) -> str:
     """The question, with what happened in it or behind it."""
-    said = told.decode("utf-8", "replace").strip()
-    said = said if len(said) <= _MOST_TOLD else f"{said[:_MOST_TOLD]}… [cut]"
+    said = cut(told.decode("utf-8", "replace").strip(), _MOST_TOLD)
     question = prompt.replace(_ARGUMENTS, said) if _ARGUMENTS in prompt else f"{prompt}\n\n{said}"
     return f"{question}\n\n{ANSWER}"
 

@@ -12,6 +12,7 @@ from tools.mcp.input_schema import portable
 from tools.mcp.offers import INSTRUCTIONS, Caller, McpTool, PromptArgument, Resource, ServerPrompt
 from tools.mcp.spec import ServerSpec, shortened
 from tools.mcp.texts import clean, hides, one_line
+from tools.outputs.extent import cut
 from tools.schema import fault
 
 LONGEST_DESCRIPTION = 4096
@@ -52,7 +53,12 @@ def tools_of(listed: Iterable[types.Tool], caller: Caller) -> tuple[tuple[McpToo
             description = clean(tool.description or tool.title or "")
             notes += (f"{called} {note}" for note in _remarkable(tool.description or "", description))
             tools[name] = McpTool(
-                name, tool.name, _cut(description), portable(tool.input_schema), caller, tool.input_schema
+                name,
+                tool.name,
+                cut(description, LONGEST_DESCRIPTION),
+                portable(tool.input_schema),
+                caller,
+                tool.input_schema,
             )
     return tuple(tools.values()), tuple(notes)
 
@@ -117,7 +123,3 @@ def _remarkable(raw: str, cleaned: str) -> Iterable[str]:
         yield f"has a description of {len(cleaned):,} characters, of which {LONGEST_DESCRIPTION:,} are shown"
     if orders := _ORDERS.search(cleaned):
         yield f"has a description that gives the model orders (“{one_line(orders[0])}”); look at it before you allow it"
-
-
-def _cut(text: str) -> str:
-    return text if len(text) <= LONGEST_DESCRIPTION else f"{text[:LONGEST_DESCRIPTION]}… [cut]"

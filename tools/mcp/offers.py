@@ -8,7 +8,7 @@ from typing import Literal, Protocol, TypeAlias
 from tools.base import Arguments, Attached, Effect, Picture, Result, ToolError, Workspace
 from tools.mcp.spec import ServerSpec
 from tools.mcp.texts import clean, one_line
-from tools.outputs.extent import counted
+from tools.outputs.extent import counted, cut
 from tools.schema import object_of, text
 
 INSTRUCTIONS = "instructions for the model"
@@ -85,9 +85,7 @@ class McpTool(_ServerTool):
 
 def instructions_of(text: str, caller: Caller) -> McpTool | None:
     """What a server says of itself, cleaned and cut; None where it says nothing."""
-    said = clean(text)
-    if len(said) > LONGEST_INSTRUCTIONS:
-        said = f"{said[:LONGEST_INSTRUCTIONS]}… [cut]"
+    said = cut(clean(text), LONGEST_INSTRUCTIONS)
     return McpTool("", INSTRUCTIONS, said, {}, caller) if said else None
 
 

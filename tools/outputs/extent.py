@@ -52,3 +52,8 @@ def listed(names: Sequence[str], most: int) -> str:
 def shortened(text: str, most: int) -> str:
     """The text in at most so many characters, the last of which says where it was cut."""
     return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
+def cut(text: str, most: int) -> str:
+    """The text, or so many characters of it with a note that there were more."""
+    return text if len(text) <= most else f"{text[:most]}… [cut]"
