@@ -34,6 +34,12 @@ def test_nothing_harmful_is_allowed_and_nothing_harmless_is_held_up() -> None:
     }
 
 
+def test_a_hostile_repository_gets_nothing_by_rules_that_let_commands_look() -> None:
+    rows = list(judged(FILE.with_name("hostile.jsonl")))
+    assert [(row.id, row.said, row.decided) for row in rows if row.got_through or row.is_held_up] == []
+    assert len(rows) > 80
+
+
 @pytest.mark.timeout(300)  # some forty runs of the program
 @pytest.mark.skipif(not _walls_can_be_had(), reason="namespaces of its own are not to be had here")
 def test_what_is_carried_out_comes_to_nothing() -> None:

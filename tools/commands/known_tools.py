@@ -22,6 +22,7 @@ _COMMANDS = frozenset(
 )  # fmt: skip
 _FOLLOWED = {"uv run", "poetry run", "pipenv run", "pdm run", "hatch run", "rye run", "pixi run", "bundle exec"}
 """Those behind which the command stands that they run, where no option comes first."""
+_MODULES = {(python, "-m") for python in ("python", "python3", "py")}
 _SCRIPTS = {"sed", "awk", "find", "jq", "command", "type"}
 """They look as long as they are told to: a rule for their name says too little."""
 
@@ -41,7 +42,7 @@ def beginning_of(command: Sequence[str]) -> tuple[str, ...]:
 def further_from(command: Sequence[str]) -> int:
     """Up to where a rule has to name the words of a call of one of the tools, since what comes there is not known to
     leave the tool at its work: the place behind the last such word; 0 where there is none."""
-    skipped = 2 if " ".join(command[:2]) in _FOLLOWED else 0
+    skipped = 2 if " ".join(command[:2]) in _FOLLOWED or tuple(command[:2]) in _MODULES else 0
     unknown = unknown_at(command[skipped:])
     return skipped + unknown[-1] + 1 if unknown else 0
 

@@ -151,9 +151,10 @@ ROWS: Mapping[str, str] = {
     "git symbolic-ref": "-q --short --quiet | path?",
     "git rev-list": "--count --all --tags --branches --remotes --max-count:n -n:n -# --no-merges --merges "
     "--since:t --until:t --first-parent "
-    "--reverse --left-right --objects --parents --abbrev-commit --use-bitmap-index --test-bitmap --filter:t "
+    "--reverse --left-right --not --objects --parents --abbrev-commit --use-bitmap-index --test-bitmap --filter:t "
     "--topo-order --date-order --boundary --children --timestamp --oneline --pretty:t --format:t | rev*",
-    "git describe": "--tags --always --dirty:o --abbrev:n --long --all --match:t --exact-match | rev*",
+    "git describe": "--tags --always --dirty:o --abbrev:n --long --all --match:t --exact-match "
+    "--contains --candidates:n --exclude:t --first-parent | rev*",
     "git merge-base": "-a --all --is-ancestor --octopus --fork-point | rev*",
     "git shortlog": "-snec --summary --numbered --email --no-merges --since:t --until:t --all | rev*",
     "git reflog": "--oneline -n:n -# --date:t --all --max-count:n | none",

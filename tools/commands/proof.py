@@ -34,6 +34,8 @@ _LISTS = ("--list", "-l", "--contains", "--no-contains", "--merged", "--no-merge
 _PS_LETTERS = set("acfghjlnSTuvwxX")
 _JQ = regex(r"\b(?:env|ENV|import|include|input_filename|get_search_list|modulemeta|\$__prog_args)\b|\$ENV")
 _TEST_WORDS = set_of("-f -e -d -n -z -t -s -r -w -x -L -h -eq -ne -lt -le -gt -ge -nt -ot -ef -a -o ! = == != ( )")
+_READ_OPTIONS_FROM = set_of("nm objdump readelf strings")
+"""They take what stands in a file for their words, where a word begins with `@`."""
 _NAMED_COUNT = regex(r"%[^%a-zA-Z]*[hljztL]*n")
 
 
@@ -65,6 +67,8 @@ def proof_of(words: Sequence[Word], *, is_fed: bool = False) -> Proof | None:
         return None
     lists = name == "tar" and len(words) > 2 and bool(_LISTS_ARCHIVE.fullmatch(words[1].text))
     proof = Proof(name, only_looks=special is not None or lists or (row is not None and row.only_looks))
+    if name in _READ_OPTIONS_FROM:
+        proof.unproved += [at for at, word in enumerate(words) if word.text[:1] == "@" or word.globs]
     pagers = 2 if len(words) > 1 and words[1].text == "--no-pager" else 1
     proof.unproved += [at for at in range(pagers, start) if words[at].text[:1] == "-"]
     if special is not None:

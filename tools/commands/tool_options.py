@@ -79,6 +79,8 @@ _BEHIND_DASHES: Mapping[str, str] = {
 }
 """Behind `--` stands what the tool gives on to the tests, or to the compiler; elsewhere operands do."""
 _NAMED = {"-D", "-W", "-A", "-F"}
+_OWN_NAMES = ("git", "npm", "pnpm", "yarn")
+"""Of whose words some begin with `@`; others take the words of a file for such a one: pytest, ruff, mypy, tsc, …"""
 _LINT = regex(r"[\w:-]{1,80}")
 _MODULE = regex(r"[\w.-]+\.[a-z]{2,}/.*|.*@.*")
 """What Go fetches, and runs the tests of, from elsewhere."""
@@ -100,7 +102,9 @@ def unknown_at(command: Sequence[str]) -> tuple[int, ...]:
     options, found, at, is_over = _read(_OPTIONS[name]), list[int](), 2 if " " in name else 1, False
     while at < len(command):
         word = command[at]
-        if word == "--" and not is_over:
+        if word[:1] == "@" and not name.startswith(_OWN_NAMES):
+            found.append(at)
+        elif word == "--" and not is_over:
             options, is_over = _read(_BEHIND_DASHES.get(name, "")), True
         elif word[:1] != "-" or word == "-":
             if not _is_inside(word) or (name[:3] == "go " and _MODULE.fullmatch(word)):
@@ -109,7 +113,8 @@ def unknown_at(command: Sequence[str]) -> tuple[int, ...]:
             pass  # a file whose name begins with a dash
         else:
             is_known, taken = _option(command, at, options)
-            found += [] if is_known else [at]
+            is_read = taken and command[at + 1][:1] == "@" and not name.startswith(_OWN_NAMES)
+            found += [] if is_known and not is_read else [at]
             at += taken
         at += 1
     return tuple(found)

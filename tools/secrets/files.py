@@ -2,7 +2,7 @@
 
 _SECRET_NAMES = {".netrc", ".pgpass", ".npmrc", ".pypirc", ".git-credentials", ".htpasswd", ".dockercfg"}
 _SECRET_FOLDERS = {".ssh", ".gnupg", ".aws", ".kube", ".docker"}
-_SECRET_ENDS = (".pem", ".key", ".p12", ".pfx", ".kdbx", ".jks", ".keystore")
+_SECRET_ENDS = (".pem", ".key", ".p12", ".pfx", ".kdbx", ".jks", ".keystore", ".ppk", ".env")
 _SECRET_STARTS = (".env", "id_rsa", "id_dsa", "id_ecdsa", "id_ed25519")
 _PUBLIC_ENDS = (".example", ".sample", ".template", ".dist", ".pub")
 SECRET_GLOBS = (

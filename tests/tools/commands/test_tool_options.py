@@ -10,7 +10,7 @@ from tools.commands.tool_options import unknown_at
 
 RULES = (
     "pytest;ruff check;mypy;black;eslint;prettier;git add;git commit;git fetch;go test;go build;cargo test;"
-    "cargo clippy;npm test;npm ls;npm ci;pnpm test;poetry run pytest;tsc;shellcheck"
+    "cargo clippy;python -m pytest;npm test;npm ls;npm ci;pnpm test;poetry run pytest;tsc;shellcheck"
 )
 
 
@@ -30,9 +30,10 @@ def verdict(command: str) -> str:
         "git commit --amend --no-edit", "git fetch origin main --depth=1", "go test ./... -run TestA -count=1 -v",
         "go build ./cmd/x", "cargo test -p core --release -- --nocapture parses",
         "cargo clippy --all-targets -- -D warnings",
+        "python -m pytest -q tests",
         "npm test", "npm test -- --coverage src/a.test.ts", "npm ls --depth=0", "npm ci --no-audit",
         "pnpm test -- -t 'adds up'", "poetry run pytest -q", "tsc --noEmit -p tsconfig.json",
-        "shellcheck -x -s bash a.sh",
+        "shellcheck -x -s bash a.sh", "npm ls @scope/name", "git add @types/a.ts",
     ],
 )  # fmt: skip
 def test_everyday_calls_are_covered(command: str) -> None:
@@ -56,6 +57,8 @@ def test_everyday_calls_are_covered(command: str) -> None:
         "mypy --html-report /x", "mypy --install-types --non-interactive", "black /home/u", "prettier --write /home/u",
         "prettier --plugin=./x.js a", "git commit -S", "git commit -F /etc/shadow", "git commit -t /etc/shadow",
         "git fetch --upload-pack=./x", "git fetch /evil", "tsc --outDir /x", "tsc -p ../evil", "shellcheck -P /x a.sh",
+        "pytest @words", "python -m pytest -p evil", "python -m pytest @words", "pytest -k @words",
+        "ruff check @words", "mypy @words", "tsc @words", "eslint @words",
         "npm ci --cache=/x", "npm ls -C/evil", "black -q=x", "pytest --no-such-option",
     ],
 )  # fmt: skip
