@@ -3,7 +3,8 @@
 import pytest
 
 from tools.bash_tree import tree_of
-from tools.commands.grammar import LONGEST, read
+from tools.commands.grammar import read
+from tools.commands.line_limits import LONGEST
 
 
 def test_a_line_that_makes_sense_has_a_tree() -> None:

@@ -7,18 +7,12 @@ from typing import TYPE_CHECKING
 
 from tools.bash_tree import tree_of
 from tools.commands.command_line import Command, CommandLine, Redirection, Word
+from tools.commands.line_limits import LONG, LONGEST, MOST_NODES, MOST_WORDS, is_too_much, most_nodes
 from tools.lazy import regex
 
 if TYPE_CHECKING:
     from tree_sitter import Node
 
-LONGEST = 10_000
-"""Characters of a line, beyond which nobody reads on."""
-MOST_NODES = 200
-"""Pieces of a line, beyond which nobody reads on: a millisecond is over. In a long line they are fewer."""
-_MOST_HEREDOCS = 8
-_LONG, _MOST_WORDS, _MOST_NODES_IN_LONG = 2_000, 40, 120
-"""Of a line longer than this nothing is proved where it holds more words: to look at what each names takes long."""
 DEEPEST = 20
 """Substitutions inside substitutions, beyond which nobody reads on."""
 
@@ -30,15 +24,6 @@ _CALLS = {"command", "declaration_command", "unset_command", "variable_assignmen
 _JOINED = {"program", "list", "pipeline", "redirected_statement"}
 """What may join the commands of a line that is proved."""
 _SUBSTITUTIONS = {"command_substitution", "process_substitution"}
-_QUIET = re.compile(
-    r"<<-?[ \t]*(?P<q>['\"]?)(?P<end>[\w.-]{1,40})(?P=q)(?P<behind>[^\n]{0,200})\n"
-    r"(?s:.*?)(?:\n[ \t]*(?P=end)(?=\n|\Z)|\Z)"
-    r"|'[^']*+'|\"(?:[^\"\\$`]|\\.)*+\"|#(?<![^\s;]#)[^\n]*+|\\(?P<sign>[\\\"'#<])"
-)
-"""Texts and comments, which are one piece however long they are. Each way begins with a sign that `re` can look for."""
-_BODY = re.compile(r"<<-?[ \t]*['\"]?([\w.-]{1,40})")
-_PIECE_SIGNS = ";|&<>()$`{}=\n\"'\\\\"
-_MOST_QUOTES = 400
 _BLANK = ord(" ")
 _BETWEEN_WORDS = re.compile(rb"(?:\\\n)*[ \t](?:[ \t]|\\\n)*")
 _ASIDE = rb"(?:[ \t\n]|\\\n|(?<![^\s;|&])(?<!\\\n)#[^\n]*+)*+"
@@ -72,63 +57,16 @@ def read(text: str) -> CommandLine:
     """The commands of a line, and whether it is proved to be nothing else."""
     if len(text) > LONGEST:
         return CommandLine((), f"it is longer than {LONGEST:,} characters", is_broken=True)
-    if _is_too_much(text):  # the grammar would take longer, the less sense it makes
+    if is_too_much(text):  # the grammar would take longer, the less sense it makes
         return CommandLine((), "there is too much in it", is_broken=True)
     try:
         source = text.encode()
     except UnicodeEncodeError:
         return CommandLine((), "it holds characters that no program takes", is_broken=True)
     root = tree_of(source, in_a_hurry=len(text) > MOST_NODES)
-    if root is None or root.descendant_count > _most_nodes(text):
+    if root is None or root.descendant_count > most_nodes(text):
         return CommandLine((), "there is too much in it", is_broken=True)
     return _Reader(text, source).line(root)
-
-
-def _is_too_much(text: str) -> bool:
-    """Whether there are more pieces in a line than are read, by a look that is far quicker than the grammar."""
-    if len(text) <= MOST_NODES:
-        return False
-    arrows, most = text.count("<<"), _most_nodes(text)
-    if arrows > _MOST_HEREDOCS:
-        return True
-    if _pieces(text) <= most:
-        return False
-    if arrows and _pieces(text := without_bodies(text)) <= most:
-        return False
-    quotes = text.count('"') + text.count("'")
-    if quotes > _MOST_QUOTES or not (quotes or arrows or "#" in text):
-        return True
-    return _pieces(_QUIET.sub(_quiet, text)) > most
-
-
-def without_bodies(text: str) -> str:
-    """About what is left of a line without the texts behind its arrows."""
-    kept, at = list[str](), 0
-    while (found := _BODY.search(text, at)) is not None:
-        begin = text.find("\n", found.end())
-        end = text.find(f"\n{found[1]}", begin) if begin >= 0 else -1
-        kept.append(text[at : begin if begin >= 0 else len(text)])
-        at = end if end >= 0 else len(text)
-    return "".join((*kept, text[at:]))
-
-
-def _most_nodes(text: str) -> int:
-    return _MOST_NODES_IN_LONG if len(text) > _LONG else MOST_NODES
-
-
-def without_texts_behind_arrows(text: str) -> str:
-    """A line without the texts that it holds for programs to read, unless they are many."""
-    if not 0 < text.count("<<") <= _MOST_HEREDOCS:
-        return text
-    return _QUIET.sub(lambda found: found["behind"] or "" if found["end"] else found[0], text)
-
-
-def _pieces(text: str) -> int:
-    return len(text.split()) + sum(map(text.count, _PIECE_SIGNS)) // 2
-
-
-def _quiet(found: re.Match[str]) -> str:
-    return found[0] if found["sign"] else f" {found['behind']} " if found["behind"] else " a "
 
 
 _NO_TARGET = Word("", expands=True)
@@ -161,7 +99,7 @@ class _Reader:
             self.check_gaps([self.spans[at] for at in order])
         if not commands:
             self.doubt("there is no command in it")
-        if len(self.text) > _LONG and sum(len(command.words) for command in commands) > _MOST_WORDS:
+        if len(self.text) > LONG and sum(len(command.words) for command in commands) > MOST_WORDS:
             self.doubt("there is much in it")
         is_broken = root.has_error or self.is_too_deep
         return CommandLine(commands, self.problem, is_broken, tuple(self.redirections), self.is_in_background)

@@ -7,7 +7,8 @@ from collections.abc import Iterator, Sequence
 from fnmatch import fnmatchcase
 from itertools import islice
 
-from tools.commands.grammar import read, without_bodies, without_texts_behind_arrows
+from tools.commands.grammar import read
+from tools.commands.line_limits import without_bodies, without_texts_behind_arrows
 from tools.commands.named_files import NamedFile, named_files
 from tools.files.autorun import ENDS_OF_ORDERS, NAMES_OF_ORDERS, STARTS_OF_ORDERS, runs_later
 from tools.lazy import dataclass

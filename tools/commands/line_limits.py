@@ -1,0 +1,67 @@
+"""How much of a command line is read: by a look at its text that is far quicker than the grammar."""
+
+import re
+
+LONGEST = 10_000
+"""Characters of a line, beyond which nobody reads on."""
+MOST_NODES = 200
+"""Pieces of a line, beyond which nobody reads on: a millisecond is over. In a long line they are fewer."""
+_MOST_HEREDOCS = 8
+LONG, MOST_WORDS, _MOST_NODES_IN_LONG = 2_000, 40, 120
+"""Of a line longer than this nothing is proved where it holds more words: to look at what each names takes long."""
+_QUIET = re.compile(
+    r"<<-?[ \t]*(?P<q>['\"]?)(?P<end>[\w.-]{1,40})(?P=q)(?P<behind>[^\n]{0,200})\n"
+    r"(?s:.*?)(?:\n[ \t]*(?P=end)(?=\n|\Z)|\Z)"
+    r"|'[^']*+'|\"(?:[^\"\\$`]|\\.)*+\"|#(?<![^\s;]#)[^\n]*+|\\(?P<sign>[\\\"'#<])"
+)
+"""Texts and comments, which are one piece however long they are. Each way begins with a sign that `re` can look for."""
+_BODY = re.compile(r"<<-?[ \t]*['\"]?([\w.-]{1,40})")
+_PIECE_SIGNS = ";|&<>()$`{}=\n\"'\\\\"
+_MOST_QUOTES = 400
+
+
+def is_too_much(text: str) -> bool:
+    """Whether there are more pieces in a line than are read, by a look that is far quicker than the grammar."""
+    if len(text) <= MOST_NODES:
+        return False
+    arrows, most = text.count("<<"), most_nodes(text)
+    if arrows > _MOST_HEREDOCS:
+        return True
+    if _pieces(text) <= most:
+        return False
+    if arrows and _pieces(text := without_bodies(text)) <= most:
+        return False
+    quotes = text.count('"') + text.count("'")
+    if quotes > _MOST_QUOTES or not (quotes or arrows or "#" in text):
+        return True
+    return _pieces(_QUIET.sub(_quiet, text)) > most
+
+
+def without_bodies(text: str) -> str:
+    """About what is left of a line without the texts behind its arrows."""
+    kept, at = list[str](), 0
+    while (found := _BODY.search(text, at)) is not None:
+        begin = text.find("\n", found.end())
+        end = text.find(f"\n{found[1]}", begin) if begin >= 0 else -1
+        kept.append(text[at : begin if begin >= 0 else len(text)])
+        at = end if end >= 0 else len(text)
+    return "".join((*kept, text[at:]))
+
+
+def most_nodes(text: str) -> int:
+    return _MOST_NODES_IN_LONG if len(text) > LONG else MOST_NODES
+
+
+def without_texts_behind_arrows(text: str) -> str:
+    """A line without the texts that it holds for programs to read, unless they are many."""
+    if not 0 < text.count("<<") <= _MOST_HEREDOCS:
+        return text
+    return _QUIET.sub(lambda found: found["behind"] or "" if found["end"] else found[0], text)
+
+
+def _pieces(text: str) -> int:
+    return len(text.split()) + sum(map(text.count, _PIECE_SIGNS)) // 2
+
+
+def _quiet(found: re.Match[str]) -> str:
+    return found[0] if found["sign"] else f" {found['behind']} " if found["behind"] else " a "
