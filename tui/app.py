@@ -125,7 +125,7 @@ class EbbApp(CaretApp, App[str]):
             Offers(lambda: self.controller.session if self.jobs.is_open else None),
             self._pastes,
             lambda: self.controller.queue,
-            lambda text: self.controller.writing(text) if self.jobs.is_open else None,
+            lambda text: self.controller.unsent.writing(text) if self.jobs.is_open else None,
             vim=self._keys == "vim",
         )
 

@@ -1,7 +1,7 @@
 """The session that the terminal shows, what it shows of it, what waits to be said, and how one goes back."""
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from time import monotonic
@@ -16,13 +16,14 @@ from agent.events.plan import PlanDecision
 from agent.events.session import Event, Noticed, Steered, TurnFailed
 from agent.input.shell import run_by_user
 from agent.messages import Conversation, Text, User
-from tui.prompt.pastes import UNFOLDED, Pastes
-from tui.session.drafts import Drafts
+from tui.prompt.pastes import Pastes
+from tui.session.drafts import Drafts, Unsent
 from tui.session.queue import Queue
-from tui.view.blocks import Notice, SessionView
+from tui.session.shown import PAGE, earlier_blocks, view_of_session
+from tui.view.blocks import SessionView
 from tui.view.provenance import never_seen
 from tui.view.reduce import advance, placed
-from tui.view.resumed import newest, view_of, whole_steps
+from tui.view.resumed import view_of
 from tui.view.turn_total import TurnTime, with_total
 
 if TYPE_CHECKING:  # types only: what a session is made of is loaded behind the first paint
@@ -31,11 +32,6 @@ if TYPE_CHECKING:  # types only: what a session is made of is loaded behind the 
     from agent.sessions import Opening, Sessions
 
 Given = TypeVar("Given")
-
-PAGE = 200
-"""Messages of what was said earlier that are read at once."""
-SHOWN = 10_000
-"""Messages of a session that goes on that are shown; those before are read when they are wanted."""
 
 
 def next_mode(mode: str) -> Mode:
@@ -59,12 +55,9 @@ class SessionController:
         self.view = SessionView()
         self.queue = Queue()
         """Messages that wait for the next step of the turn, or for its end."""
-        self.queue.watch(lambda: self._keep(self.queue.texts))
-        self._written = ""
-        """What is being written, as far as that was told."""
-        self._drafts = drafts or Drafts(None)
         self.pastes = pastes or Pastes()
         """What is folded in messages."""
+        self.unsent = Unsent(drafts or Drafts(None), self.queue, self.pastes, self._whose)
         self.occupied = False
         """A turn runs, or a session is being opened, closed or compacted."""
         self._at_rest = asyncio.Event()
@@ -99,7 +92,7 @@ class SessionController:
         with self.occupied_with("opening the session"):
             before = self.session.id if self.session is not None else None
             is_same = before is not None and resume is not None and before.startswith(resume)
-            self.writing("")  # it stays in the prompt, for the session that is open then
+            self.unsent.writing("")  # it stays in the prompt, for the session that is open then
             # A session is open once: it cannot be opened again before it is closed.
             has_begun = self.session is not None and self.session.hooks is not None and self.session.hooks.has_begun
             opening: Opening = "first" if not has_begun else "again" if is_same else "instead"
@@ -149,15 +142,10 @@ class SessionController:
         glimpse = None if is_same else self._glimpse  # all of it is shown already
         session = await self.sessions.open(resume, model, glimpse, opening=opening, progress=self._tell_progress)
         try:
-            return session, await self._view_of(session)
+            return session, await view_of_session(self.sessions, session)
         except asyncio.CancelledError:
             await session.close(None)
             raise
-
-    async def _view_of(self, session: "Session") -> SessionView:
-        """What is shown of a session that goes on, made in threads: of a long one that takes a while."""
-        history = await asyncio.to_thread(self.sessions.visible, newest(session.history, SHOWN))
-        return await asyncio.to_thread(view_of, history, self.folder, is_at_question=session.is_at_question)
 
     async def _unless_stopped(
         self, opening: "Coroutine[object, object, tuple[Session, SessionView]]"
@@ -180,7 +168,7 @@ class SessionController:
 
     async def adopt(self, session: "Session") -> None:
         """Shows a session from its history on."""
-        self._adopt(session, await self._view_of(session))
+        self._adopt(session, await view_of_session(self.sessions, session))
 
     def _adopt(self, session: "Session", shown: SessionView) -> None:
         """Goes on with a session."""
@@ -201,23 +189,17 @@ class SessionController:
                 return
             limit = position if all else PAGE
             try:
-                read = await self.sessions.earlier(session.id, position, limit)
+                start, blocks = await earlier_blocks(self.sessions, session.id, position, limit)
             except AgentError as error:
                 if self.session is session and self.view.earlier == position:
                     self._show(self.view.not_read(str(error)))
                 if all:  # the row that says it need not be on the screen
                     self.notice(str(error))
                 return
-            whole = whole_steps(read.messages) if position > limit else read.messages
-            read_here = await asyncio.to_thread(
-                self.sessions.visible, Conversation(whole)
-            )  # of many that takes a while
-            blocks = (await asyncio.to_thread(view_of, read_here, self.folder)).past  # as above
             if self.session is not session or self.view.earlier != position:
                 return
             shown = len(self.view.past)
-            told = (Notice(read.told),) if read.told else ()
-            self.view = self.view.below(position - len(whole), (*told, *blocks))
+            self.view = self.view.below(start, blocks)
             self.grown(len(self.view.past) - shown)
 
     async def measure(self) -> None:
@@ -235,36 +217,19 @@ class SessionController:
             known = replace(self.view, used=found.used, room=found.effective, parts=parts)
             self._show(replace(known, is_guess=session.history.anchor is None))
 
+    def _whose(self) -> str | None:
+        """The session for which what is not sent is kept; None where there is nothing in it yet."""
+        has_begun = self.session is not None and (self.occupied or self.session.history.messages)
+        return self.session.id if self.session is not None and has_begun else None
+
     def take_draft(self) -> str:
         """What was written for the session and not sent when it was left; it is kept no longer."""
         if self.session is None:
             return ""
-        draft = "\n\n".join(self._drafts.take(self.session.id))
+        draft = self.unsent.take(self.session.id)
         if draft:
             self.notice("what you had not sent when this session was left is in the prompt again")
-        self._keep(self.queue.texts)
-        return self.pastes.fold(draft)
-
-    def put_by(self, draft: str) -> None:
-        """Nothing is sent any more: what waits is kept for the session, with what is being written."""
-        texts = (*self.queue.texts, *filter(None, [draft.strip()]))
-        self._written = ""
-        self.queue.clear()
-        self._keep(texts)
-        self._drafts = Drafts(None)
-
-    def writing(self, draft: str) -> None:
-        """What is being written is kept with what waits, should the program end without leaving the session; not what
-        would take long to write down each time."""
-        draft = draft.strip() if len(self.pastes.unfolded(draft)) <= UNFOLDED else ""
-        if draft != self._written:
-            self._written = draft
-            self._keep(self.queue.texts)
-
-    def _keep(self, waiting: Sequence[str]) -> None:
-        texts = (*waiting, *filter(None, [self._written]))
-        if self.session is not None and (self.occupied or self.session.history.messages):
-            self._drafts.keep(self.session.id, [self.pastes.unfolded(text) for text in texts])
+        return draft
 
     async def say(self, text: str) -> bool:
         """Runs a turn. Tells whether it ended with an answer."""

@@ -1,13 +1,16 @@
-"""What was written and not sent when a session was left, on disk. It knows sessions by their ids only."""
+"""What was written and not sent when a session was left, on disk, and what is not sent yet. Sessions are known by their
+ids only."""
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
 from tools.files.bounded import LARGEST, beginning_of
 from tools.files.private_folder import make_private
+from tui.prompt.pastes import UNFOLDED, Pastes
+from tui.session.queue import Queue
 
 
 class Drafts:
@@ -54,3 +57,41 @@ class Drafts:
 
     def _file(self, folder: Path, session: str) -> Path:
         return folder / f"{session}.json"
+
+
+class Unsent:
+    """What waits and what is being written in the session that is shown, kept for it until it is sent."""
+
+    def __init__(self, drafts: Drafts, queue: Queue, pastes: Pastes, whose: Callable[[], str | None]) -> None:
+        """`whose`: for which session; None where nothing is kept."""
+        self._drafts, self._queue, self._pastes, self._whose = drafts, queue, pastes, whose
+        self._written = ""
+        """What is being written, as far as that was told."""
+        queue.watch(lambda: self._keep(queue.texts))
+
+    def take(self, session: str) -> str:
+        """What was kept when it was left; it is kept no longer."""
+        draft = "\n\n".join(self._drafts.take(session))
+        self._keep(self._queue.texts)
+        return self._pastes.fold(draft)
+
+    def put_by(self, draft: str) -> None:
+        """Nothing is sent any more: what waits is kept, with what is being written."""
+        texts = (*self._queue.texts, *filter(None, [draft.strip()]))
+        self._written = ""
+        self._queue.clear()
+        self._keep(texts)
+        self._drafts = Drafts(None)
+
+    def writing(self, draft: str) -> None:
+        """What is being written is kept with what waits, should the program end without leaving the session; not what
+        would take long to write down each time."""
+        draft = draft.strip() if len(self._pastes.unfolded(draft)) <= UNFOLDED else ""
+        if draft != self._written:
+            self._written = draft
+            self._keep(self._queue.texts)
+
+    def _keep(self, waiting: Sequence[str]) -> None:
+        texts = (*waiting, *filter(None, [self._written]))
+        if (session := self._whose()) is not None:
+            self._drafts.keep(session, [self._pastes.unfolded(text) for text in texts])

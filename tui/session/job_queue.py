@@ -179,7 +179,7 @@ class JobQueue(ABC):
         """Ends what runs and closes the session. The id of the session, if anything was said in it. `written`: what is
         in the prompt."""
         controller = self.controller
-        controller.put_by(written)
+        controller.unsent.put_by(written)
         if self.is_busy:
             controller.leave_turn()
             with suppress(TimeoutError):

@@ -1,0 +1,34 @@
+"""What is shown of a session: its end at first, and what was said before that when it is wanted."""
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from agent.messages import Conversation
+from tui.view.blocks import Block, Notice, SessionView
+from tui.view.resumed import newest, view_of, whole_steps
+
+if TYPE_CHECKING:  # types only: what a session is made of is loaded behind the first paint
+    from agent.session import Session
+    from agent.sessions import Sessions
+
+PAGE = 200
+"""Messages of what was said earlier that are read at once."""
+SHOWN = 10_000
+"""Messages of a session that goes on that are shown; those before are read when they are wanted."""
+
+
+async def view_of_session(sessions: "Sessions", session: "Session") -> SessionView:
+    """What is shown of a session that goes on, made in threads: of a long one that takes a while."""
+    history = await asyncio.to_thread(sessions.visible, newest(session.history, SHOWN))
+    return await asyncio.to_thread(view_of, history, str(sessions.root), is_at_question=session.is_at_question)
+
+
+async def earlier_blocks(
+    sessions: "Sessions", session: str, position: int, limit: int
+) -> tuple[int, tuple[Block, ...]]:
+    """So many messages before a position, in whole steps: where they begin, and their blocks. Raises `AgentError`."""
+    read = await sessions.earlier(session, position, limit)
+    whole = whole_steps(read.messages) if position > limit else read.messages
+    visible = await asyncio.to_thread(sessions.visible, Conversation(whole))  # of many that takes a while
+    blocks = (await asyncio.to_thread(view_of, visible, str(sessions.root))).past  # as above
+    return position - len(whole), (*((Notice(read.told),) if read.told else ()), *blocks)
