@@ -5,7 +5,8 @@ from collections.abc import Iterator, Sequence
 
 from tools.commands.command_line import CommandLine, Redirection
 from tools.commands.grammar import read
-from tools.commands.nested import SHELLS, behind_assignments
+from tools.commands.nested import SHELLS, behind_assignments, wrapped_at
+from tools.lazy import regex
 
 _VIEWERS = {
     "cat",
@@ -24,11 +25,26 @@ _VIEWERS = {
     "fgrep",
     "ag",
 }
-_GIT = {"show", "diff", "grep", "blame"}
-_FILTERS = _VIEWERS | {"awk", "column", "cut", "fold", "jq", "sort", "tr", "uniq", "wc"}
+_POWERSHELL = {"get-content", "gc", "type", "select-string", "sls"}
+"""Those of PowerShell, in small letters: it takes any. `type` of a shell says in a line what a command is."""
+_GIT = {"show", "diff", "grep", "blame", "cat-file"}
+_BEFORE = {"command", "env", "nice", "stdbuf", "sudo", "time", "timeout"}
+"""What runs another program and adds nothing to what that prints."""
+_FILTERS = _VIEWERS | _POWERSHELL | {
+    "awk", "column", "cut", "delta", "expand", "fold", "gawk", "jq", "mawk", "sort", "tr", "uniq", "wc", "yq",
+    "out-string", "select", "select-object", "sort-object", "measure-object",
+}  # fmt: skip
 """What may stand behind a viewer."""
-_ASIDE = {"cd", "echo", "printf", "pwd", "true", ":", "test", "wc", "ls"}
+_ASIDE = {
+    "cd", "echo", "printf", "pwd", "true", ":", "test", "[", "wc", "ls", "set", "export", "date", "file", "stat",
+    "sleep", "dirname", "basename", "realpath", "write-host", "write-output",
+}  # fmt: skip
 """What may stand beside one: it prints a line or so."""
+_GIT_ASIDE = {"status", "branch", "rev-parse"}
+_LISTERS = {"find", "fd", "ls", "rg", "grep", "echo", "printf", "sort", "head", "cat"}
+"""What may name the files that `xargs` gives to a viewer."""
+_PLAIN_AWK = regex(r"(?!.*(getline|system))[^{}]*(\{\s*print(\s+(\$0|NR[^{}|>]{0,12}\$0))?\s*;?\s*\})?\s*")
+"""A program of awk that prints lines as they are, or with their numbers."""
 _GIT_VALUES = ("-C", "-c")
 """Options of git before its command that another word follows."""
 
@@ -43,7 +59,7 @@ def shown_names(text: str) -> tuple[str, ...]:
     """The words of such a command line that may name the files it shows; none of another one."""
     if not shows_files(text):
         return ()
-    views = [line[0] for line in _pipelines(read(text)) if _is_viewer(line[0])]
+    views = [line[0] for line in _pipelines(read(text)) if _shows_whole(line)]
     return tuple(dict.fromkeys(word for words in views for word in words[1:] if not word.startswith("-")))
 
 
@@ -57,13 +73,8 @@ def _shows(text: str, *, is_outer: bool) -> bool:
     pipelines = tuple(_pipelines(line))
     if is_outer and len(pipelines) == 1 and (inner := _given_to_a_shell(pipelines[0])) is not None:
         return _shows(inner, is_outer=False)
-    views = [line for line in pipelines if _is_viewer(line[0])]
-    others = [line for line in pipelines if not _is_viewer(line[0])]
-    return (
-        bool(views)
-        and all(_is_filter(command) for line in views for command in line[1:])
-        and all(line[0][0] in _ASIDE for line in others)
-    )
+    others = [line for line in pipelines if not _shows_whole(line)]
+    return len(others) < len(pipelines) and all(_prints_little(line[0]) for line in others)
 
 
 def _pipelines(line: CommandLine) -> Iterator[list[tuple[str, ...]]]:
@@ -93,20 +104,88 @@ def _is_aside(one: Redirection) -> bool:
 def _given_to_a_shell(line: Sequence[tuple[str, ...]]) -> str | None:
     """The text that is run in `bash -lc '…'`."""
     match line:
-        case [(shell, option, text)] if shell.rpartition("/")[2] in SHELLS and option in ("-c", "-lc"):
+        case [(shell, option, text)] if _name(shell) in SHELLS and option in ("-c", "-lc"):
+            return text
+        case [(shell, *_, option, text)] if _name(shell) in ("pwsh", "powershell") and option.lower() in (
+            "-c",
+            "-command",
+        ):
             return text
     return None
 
 
-def _is_viewer(words: tuple[str, ...]) -> bool:
-    match words:
+def _shows_whole(line: Sequence[tuple[str, ...]]) -> bool:
+    """Whether a pipeline shows files: what shows them stands in front, or is given their names, and is only filtered
+    then."""
+    given = next((at for at, words in enumerate(line) if _name(words[0]) == "xargs"), 0)
+    are_named = all(_name(words[0]) in _LISTERS or tuple(words[:2]) == ("git", "ls-files") for words in line[:given])
+    shows = _runs_viewer(line[given]) if given else _is_viewer(line[0])
+    return are_named and shows and all(map(_is_filter, line[given + 1 :]))
+
+
+def _runs_viewer(words: Sequence[str]) -> bool:
+    """Whether a program gives what it reads to a viewer, which stands behind its options and their values."""
+    for at in range(1, len(words)):
+        if words[at].startswith("-"):
+            continue
+        if _is_viewer(words[at:]):
+            return True
+        if not words[at - 1].startswith("-"):
+            return False
+    return False
+
+
+def _is_viewer(words: Sequence[str]) -> bool:
+    match [_name(words[0]), *words[1:]]:
         case ["git", *rest]:
-            return _git_command(rest) in _GIT
+            return _is_git_view(*_git_command(rest))
+        case ["gh", "pr", "diff", *_]:
+            return True
         case ["sed", *options]:
             return _has(options, "n", "--quiet", "--silent") and not _has(options, "i", "--in-place")
+        case [("awk" | "gawk" | "mawk"), program, _, *_]:
+            return bool(_PLAIN_AWK.fullmatch(program))
+        case [("jq" | "yq"), *rest]:
+            return sum(not word.startswith("-") for word in rest) > 1
+        case ["find", *rest]:
+            return _is_given(rest, ("-exec", "-execdir"))
+        case [("fd" | "fdfind"), *rest]:
+            return _is_given(rest, ("-x", "-X", "--exec", "--exec-batch"))
+        case [("diff" | "delta" | "difft"), _, *_]:
+            return True
+        case [name, *_] if name in _BEFORE:
+            at = wrapped_at(words)
+            return at is not None and at < len(words) and _is_viewer(words[at:])
         case [name, *_]:
-            return name in _VIEWERS
+            return name in _VIEWERS or name.lower() in _POWERSHELL
     return False
+
+
+def _is_given(words: Sequence[str], options: Sequence[str]) -> bool:
+    """Whether a program that finds files gives them to a viewer, behind one of these options."""
+    at = next((at for at, word in enumerate(words) if word in options), len(words))
+    return at + 1 < len(words) and _is_viewer(words[at + 1 :])
+
+
+def _is_git_view(command: str, rest: Sequence[str]) -> bool:
+    match command:
+        case "log":
+            return _has(rest, "p", "--patch")
+        case "stash":
+            return rest[:1] == ["show"] and _has(rest, "p", "--patch")
+    return command in _GIT
+
+
+def _prints_little(words: Sequence[str]) -> bool:
+    match words:
+        case ["git", *rest]:
+            return _git_command(rest)[0] in _GIT_ASIDE
+    return _name(words[0]).lower() in _ASIDE
+
+
+def _name(program: str) -> str:
+    """What a program is called, wherever it lies."""
+    return program.rpartition("/")[2]
 
 
 def _has(options: Sequence[str], letter: str, *names: str) -> bool:
@@ -115,14 +194,15 @@ def _has(options: Sequence[str], letter: str, *names: str) -> bool:
 
 
 def _is_filter(words: tuple[str, ...]) -> bool:
-    return words[0] in _FILTERS
+    return _name(words[0]).lower() in _FILTERS
 
 
-def _git_command(words: Sequence[str]) -> str:
+def _git_command(words: Sequence[str]) -> tuple[str, Sequence[str]]:
+    """The command of git, and what follows it."""
     rest = iter(words)
     for word in rest:
         if word in _GIT_VALUES:
             next(rest, None)
         elif not word.startswith("-"):
-            return word
-    return ""
+            return word, list(rest)
+    return "", ()
