@@ -247,6 +247,7 @@ class _Reader:
     def _time(self, row: Mapping[str, Any]) -> float:
         at = row.get("ts")
         if not isinstance(at, int | float) or not abs(at) < LATEST:
+            self.troubles["row without a time"] += 1
             return self._clock or 0.0
         if self._clock is not None and at < self._clock:
             self.troubles["time that runs backwards"] += 1

@@ -210,7 +210,7 @@ async def test_what_no_agent_would_write_is_replayed_as_far_as_it_goes(tmp_path:
         ("d", "s_ance_x"),
         ("e", "compact_context_recorded"),
     ]
-    assert run.recording.troubles == {"line that is no row": 1, "call never answered": 1}
+    assert run.recording.troubles == {"line that is no row": 1, "row without a time": 2, "call never answered": 1}
     assert (run.steps, run.regrets, run.run.drift, run.run.summaries) == (3, (), 0, 0)
 
 
