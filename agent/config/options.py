@@ -178,7 +178,7 @@ OPTIONS: tuple[Option, ...] = (
         "finds in them (`full-chunked`, which costs requests)",
     ),
     Option("agent.tool_deferral_threshold", 0.10, share, "share of the usable window that tool definitions may take"),
-    Option("agent.tail_tokens", 8000, count, "tokens of the newest steps that a compaction leaves as they are"),
+    Option("agent.tail_tokens", 6000, count, "tokens of the newest steps that a compaction leaves as they are"),
     Option("agent.retain_last_turns", 1, count, "newest turns that a compaction leaves as they are, if they fit"),
     Option("agent.retain_tokens", 1200, count, "tokens of what is retained for the whole session"),
     Option("agent.summary_tokens", 1800, count, "tokens of a summary"),

@@ -1,7 +1,8 @@
 """Which outputs and long texts of the model leave the view by a mask, and the view without them. Pure.
 
-Where the window is full, the least wanted go first, and no more than makes enough room. Whether what is old has cost
-more than it is worth, while there is room, is decided in `agent.context.rent`.
+Where the window is full, the least wanted go first until there is enough room. What stands behind the first that goes
+is written to the cache again then, so of that also goes what is not worth it. Whether what is old has cost more than it
+is worth, while there is room, is decided in `agent.context.rent`.
 """
 
 from agent.context.inventory import Inventory, MaskableItem, Stock, maskable
@@ -10,6 +11,10 @@ from agent.messages import Conversation
 
 _RECALL, _FETCHED = 2_000, 2_500
 """What it costs to bring something back whatever its size, in tokens of an output, and the most that is fetched."""
+WORTH = 1.0
+"""What it would cost to miss something for each token that it takes, above which it is written to the cache again, in
+tokens written: what stays is written once and read for some twenty requests, which together cost two and a half times
+as much as to write it, and to miss it counts two and a half times, too (`RewritePatience.wanted`)."""
 
 
 def old(conversation: Conversation, protect: int, newest: int = 0) -> list[MaskableItem]:
@@ -20,19 +25,20 @@ def old(conversation: Conversation, protect: int, newest: int = 0) -> list[Maska
 
 
 def least_wanted(conversation: Conversation, protect: int, enough: int, newest: int = 0) -> list[MaskableItem]:
-    """Of what is `old`, what is least likely to be wanted again for what it takes, until `enough` tokens have gone; all
-    of it where that is not enough."""
-    stock = Inventory().of(conversation)
-    chosen = list[MaskableItem]()
-    for item in sorted(old(conversation, protect, newest), key=lambda item: _worth(item, stock)):
-        if enough <= 0:
-            break
-        chosen.append(item)
-        enough -= item.freed
+    """Of what is `old`, what is least likely to be wanted again for what it takes, until `enough` tokens have gone, and
+    what stands behind the first of these and is not worth being written to the cache again; all of it where that is not
+    enough."""
+    stock, chosen = Inventory().of(conversation), list[MaskableItem]()
+    first = len(conversation.messages)
+    for item in sorted(old(conversation, protect, newest), key=lambda item: worth(item, stock)):
+        if enough > 0 or (item.place >= first and worth(item, stock) < WORTH):
+            first = min(first, item.place)
+            chosen.append(item)
+            enough -= item.freed
     return chosen
 
 
-def _worth(item: MaskableItem, stock: Stock) -> float:
+def worth(item: MaskableItem, stock: Stock) -> float:
     """What it would cost to miss it, for each token that it takes."""
     if item.is_reply or item.is_repeated:
         return 0.0

@@ -12,7 +12,7 @@ from tools.lazy import dataclass
 class Caps:
     """Tokens that the parts of a compacted view may take."""
 
-    tail: int = 8000
+    tail: int = 6_000
     ledger: int = 3600
     retain: int = 1200
     summary: int = 1800

@@ -101,8 +101,8 @@ WHOLE = Offloading(threshold=10**9, file_bytes=10**9)
 """Outputs stand in the view as they are, as far as a policy does not cut them."""
 
 
-_THEIRS = Caps(carried=0, names=0)
-"""What stays over their summaries is said of each: of files that were read, nothing."""
+_THEIRS = Caps(tail=8_000, carried=0, names=0)
+"""What stays over their summaries is said of each: no files that were read, and 8,000 tokens of the newest steps."""
 
 
 def habits(decide: Decide, **others: object) -> Habits:
@@ -141,6 +141,10 @@ POLICIES: dict[str, Habits] = {
         above(0.8, 8_192), compacting=CompactionSettings(replace(_THEIRS, tail=0)), reader=0.05, most=0
     ),
 }
+
+
+OTHERS = tuple(name for name, one in POLICIES.items() if one.offloading is WHOLE)
+"""Those of other programs, and none at all."""
 
 
 def row(name: str, runs: list[Played], ours: float) -> str:

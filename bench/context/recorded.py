@@ -1,7 +1,7 @@
 """Replays recorded sessions of coding agents, here and under the policies of other programs, and prints what each costs
 and what would have been missed.
 
-python -m bench.context.recorded FOLDER [--window 100k,200k,1M] [--joined] [--policy NAME …] [--each]
+python -m bench.context.recorded FOLDER [--window 100k,200k,1M] [--joined] [--policy NAME … | --all] [--each]
 
 What a folder holds and what is skipped: `bench.context.recordings`. What a regret is: `bench.context.regrets`. No model
 is asked: it says what it said when it was recorded, and a stand-in is written where a summary is due. Costs are in
@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from statistics import fmean
 
-from bench.context.policies import POLICIES
+from bench.context.policies import OTHERS, POLICIES
 from bench.context.recordings import KINDS, Recording, Skipped, joined, read_folder
 from bench.context.regrets import CAUSES
 from bench.context.replay import STAND_IN, Replayed, replay
@@ -148,7 +148,7 @@ def groups(played: dict[str, list[Replayed]]) -> str:
         cells, count = "", 0
         for runs in played.values():
             group = [run for run in runs if group_of(run.recording) == name]
-            cells += f"{mean(group, _with_recalls):15.0f}{regrets_per_100(group):7.2f}"
+            cells += f"{mean(group, _with_recalls):15.1f}{regrets_per_100(group):7.2f}"
             count = len(group)
         lines.append(f"  {f'{name} ({count})':30}{cells}")
     return "\n".join(lines)
@@ -211,6 +211,7 @@ def main() -> int:
     parser.add_argument("--window", type=windows_of, default=[200_000], help="windows in tokens: `100k,200k,1M`")
     parser.add_argument("--joined", action="store_true", help="all sessions of a project as one")
     parser.add_argument("--policy", choices=sorted(POLICIES), action="append", help="one of the policies")
+    parser.add_argument("--all", action="store_true", help="ours and all the policies of other programs")
     parser.add_argument("--each", action="store_true", help="a line for each recording")
     options = parser.parse_args()
     if not options.folder.is_dir():
@@ -224,7 +225,7 @@ def main() -> int:
         report(
             joined(recordings) if options.joined else recordings,
             window,
-            options.policy or USUAL,
+            ("ours", *OTHERS) if options.all else options.policy or USUAL,
             is_each=options.each,
         )
     return 0

@@ -41,7 +41,7 @@ ALL = (
 
 def test_every_setting_of_a_compaction_reaches_it(tmp_path: Path) -> None:
     config = load_config(tmp_path, {"EBB_HOME": str(tmp_path)}, {}, ALL)
-    caps = Caps(8000, 3600, 1200, 1800, protect=500, newest=10, turns=3)
+    caps = Caps(6000, 3600, 1200, 1800, protect=500, newest=10, turns=3)
     wishes = Wishes("what was done", ("name the tests",), "ids", ("and paths",))
     assert compacting_of(config, 100_000) == CompactionSettings(caps, wishes)
     assert config.notices == ()

@@ -231,7 +231,7 @@ def test_the_floor_is_found_or_named(
 
 def test_the_floor_halves_tail_and_ledger_until_they_fit() -> None:
     conversation = Conversation((user("go"), *(m for n in range(40) for m in step(n, 400))))
-    caps = [solve_floor(conversation, Caps(), Room(size, 1000, 1000)).caps for size in (40_000, 18_000, 9_000)]
+    caps = [solve_floor(conversation, Caps(8000), Room(size, 1000, 1000)).caps for size in (40_000, 18_000, 9_000)]
     assert [(c.tail, c.ledger) for c in caps] == [(8000, 3600), (4000, 1800), (2000, 900)]
     assert solve_floor(conversation, Caps(), Room(5000, 4000, 100)).problem.startswith(
         "what stays after a compaction takes"

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
-from itertools import chain
+from itertools import accumulate, chain
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from agent.context.estimate import estimate_message, output_size
 from agent.context.inventory import Inventory, maskable
 from agent.context.mask import Numbered, message_key, numbered_outputs, shown_output
-from agent.context.old_outputs import least_wanted, old
+from agent.context.old_outputs import WORTH, least_wanted, old, worth
 from agent.context.rent import LOCAL, RewriteOffer, UnitPrices, mask_offer
 from agent.context.settings import Caps, RewritePatience
 from agent.context.steps import unseen_from
@@ -120,15 +120,16 @@ def test_old_is_what_is_behind_so_many_tokens_and_has_been_seen(
 
 
 @given(sessions(), st.integers(0, 4_000))
-def test_no_more_than_enough_leaves_and_nothing_that_would_be_missed_more(
+def test_the_least_wanted_leave_and_what_is_behind_them_and_not_worth_being_written_again(
     views: list[Conversation], enough: int
 ) -> None:
     conversation = views[-1] if views else Conversation()
     all_of_it, chosen = least_wanted(conversation, 0, 1 << 62), least_wanted(conversation, 0, enough)
-    assert chosen == all_of_it[: len(chosen)]
-    freed = [item.freed for item in chosen]
-    assert sum(freed) >= enough or len(chosen) == len(all_of_it)
-    assert not freed or sum(freed[:-1]) < enough
+    freed = list(accumulate((item.freed for item in all_of_it), initial=0))
+    forced = all_of_it[: sum(so_far < enough for so_far in freed[:-1])]
+    stock, first = Inventory().of(conversation), min((item.place for item in forced), default=1 << 62)
+    behind = [item for item in all_of_it[len(forced) :] if item.place >= first and worth(item, stock) < WORTH]
+    assert chosen == [*forced, *behind]
 
 
 def step(number: int, name: str, arguments: Mapping[str, object], text: str) -> tuple[Message, ...]:

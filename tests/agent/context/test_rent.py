@@ -181,5 +181,5 @@ def test_an_offer_is_made_for_what_may_be_masked(
 def test_a_summary_removes_what_stands_before_the_tail(size: int, fixed: int) -> None:
     offer = compaction_offer(Caps(), size, fixed, PRICES)
 
-    assert offer.removed == max(size - fixed - 1_800 - min(8_000, max(size - fixed, 0)), 0)
+    assert offer.removed == max(size - fixed - 1_800 - min(6_000, max(size - fixed, 0)), 0)
     assert offer.cost > 0
