@@ -11,7 +11,7 @@ from agent.messages import Usage
 from tools.lazy import dataclass, regex
 from tools.outputs.extent import listed, shortened
 
-LONGEST_ANSWER = 8_000
+LONGEST_ANSWER = 16_384
 """Characters of an answer that are shown; all of it is kept."""
 MOST_NAMED, MOST_REFERENCES, MOST_FINDINGS = 20, 12, 50
 _OWN_REFERENCE = regex(r"(?<![\w/])r([1-9]\d{0,5})(?!\w)")

@@ -1,0 +1,31 @@
+"""What an agent hands back, as the model reads it."""
+
+from pathlib import Path
+
+from agent.events.subagents import AgentFinished
+from agent.messages import Usage
+from agent.subagents.hand_back import LONGEST_ANSWER, told
+from tests.agent.subagents.test_task import model_of, task
+from tests.kit.user import User
+
+
+def test_a_long_report_is_shown_to_a_length_and_kept_whole() -> None:
+    head = "[Agent explore answered: 2 requests, 0 tokens, $0.0000]"
+    usual, longer = "x" * LONGEST_ANSWER, "y" * (LONGEST_ANSWER + 7)
+    assert told(handed_back(usual)) == (f"{head}\n{usual}", "")
+    shown = f"{head}\n{longer[:LONGEST_ANSWER]}\n[… 7 characters more]"
+    assert told(handed_back(longer)) == (shown, f"{head}\n{longer}")
+
+
+def test_a_report_of_sixteen_kilobytes_is_whole_in_a_small_window(tmp_path: Path) -> None:
+    report = "\n".join(f"src/module_{number}.py:{number}: what it does" for number in range(400))[:15_900]
+    user = User(tmp_path)
+    flags = (*model_of(user, {"text": report}), "--config", "agent.context_window=16000")
+    run = user.ask({"calls": [task("explore")]}, {"text": "Read."}, flags=flags, form="stream-json")
+    assert run.code == 0
+    (given,) = [line["text"] for line in run.lines if line["type"] == "tool_finished"]
+    assert report in given
+
+
+def handed_back(answer: str) -> AgentFinished:
+    return AgentFinished("a", "c", "explore", "answered", answer, (), (), (), (), 2, Usage(), 0.0, 1.0)
