@@ -18,10 +18,12 @@ from tools.process.shell import Launch, argv_of, child_environment
 from tools.secrets.files import SECRET_FILES, SECRET_FOLDERS, SECRET_GLOBS, holds_secrets
 
 _NO_CHILD = ("--no-ext-diff", "--no-textconv", "--ignore-submodules=all")
-"""What a repository may turn on for some files or one submodule, which settings do not reach."""
+"""What a repository may turn on for some files or one submodule, which settings do not reach; nor do they the file of
+commits that a blame leaves out, which may be any, and of which git tells the lines that are none."""
 _GUARDS: Mapping[str, Sequence[str]] = {
     "git status": _NO_CHILD[2:], "git diff": _NO_CHILD, "git log": _NO_CHILD, "git show": _NO_CHILD,
-    "git diff-index": _NO_CHILD, "git blame": ("--no-textconv",), "git grep": ("--no-textconv",),
+    "git diff-index": _NO_CHILD, "git blame": ("--no-textconv", "--no-ignore-revs-file"),
+    "git grep": ("--no-textconv",),
     "rg": ("--no-config", *(f"--iglob=!{glob}" for glob in SECRET_GLOBS)),
 }  # fmt: skip
 _GREP_GUARDS = (*(f"--exclude={name}" for name in SECRET_FILES), *(f"--exclude-dir={name}" for name in SECRET_FOLDERS))
@@ -48,13 +50,21 @@ def read_only_access(command: str, workspace: Workspace) -> ReadOnlyAccess | Non
             place = proof.files[0].text
         shows_folder = shows_folder or not (named or proof.name.startswith("git"))
         if proof.name.startswith("git"):
-            from tools.process.git import top_of_repository  # noqa: PLC0415  # deferred: few sessions plan
-
-            paths[str(top_of_repository(workspace.root) or workspace.root)] = None
+            paths |= dict.fromkeys(_shown_by_git(workspace.root))
     if shows_folder:
         paths[str(workspace.root)] = None
     searches = any(proof.searches for _, proof in found)
     return ReadOnlyAccess("grep" if searches else "read", tuple(paths), secret)
+
+
+def _shown_by_git(root: Path) -> Iterator[str]:
+    from tools.process.git import files_behind_links, top_of_repository  # noqa: PLC0415  # deferred: few sessions plan
+    from tools.sandbox.git_metadata import metadata_of  # noqa: PLC0415  # deferred: as above
+
+    top = top_of_repository(root)
+    yield str(top or root)
+    for metadata in dict.fromkeys(metadata_of(top) or ()) if top is not None else ():
+        yield from map(str, files_behind_links(metadata))
 
 
 def _paths_of(file: Operand, place: str, workspace: Workspace) -> Iterator[tuple[Path, str]]:

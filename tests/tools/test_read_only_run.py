@@ -194,11 +194,44 @@ def test_what_a_command_shows_is_where_its_names_lead(workspace: Workspace) -> N
     assert seen("cat a key") == ReadOnlyAccess("read", (str(root / "a"), str(root / ".env")), ".env")
     assert seen("rg x") == ReadOnlyAccess("grep", (str(root),))
     assert seen("git show HEAD:.env") == ReadOnlyAccess(
-        "grep", (str(root / "HEAD:.env"), str(root / ".env"), str(root)), ".env"
+        "grep", (str(root / "HEAD:.env"), str(root / ".env"), str(root)), "HEAD:.env"
     )
     assert seen("ls", workdir=str(root)) == seen("ls")
     for more in ({"background": True}, {"terminal": True}, {"job": "job-1"}, {"workdir": "/"}):
         assert seen("ls", **more) is None
+
+
+LINES_OF = ("shallow", "packed-refs", "info/grafts", "objects/info/alternates", "BISECT_START", "rebase-merge/done")
+
+
+@pytest.mark.parametrize("name", LINES_OF)
+def test_a_link_among_the_metadata_is_shown_where_it_leads(workspace: Workspace, name: str) -> None:
+    """Git tells lines of such a file where they are not what it expects."""
+    root, secret = workspace.root, workspace.root.parent / "secret"
+    git(root, "init")
+    secret.write_text("of somebody else\n")
+    for command in ("git status", "git log", "cat a && git diff"):
+        shown = Bash().read_only_access({"command": command}, workspace)
+        assert shown is not None
+        assert str(secret) not in shown.paths
+    link = root / ".git" / name
+    link.parent.mkdir(exist_ok=True)
+    link.symlink_to(secret)
+    for command in ("git status", "git log", "cat a && git diff"):
+        shown = Bash().read_only_access({"command": command}, workspace)
+        assert shown is not None
+        assert str(secret) in shown.paths
+
+
+async def test_commits_that_are_to_be_left_out_of_a_blame_are_read_from_no_file(workspace: Workspace) -> None:
+    root, secret = workspace.root, workspace.root.parent / "secret"
+    secret.write_text("of somebody else\n")
+    git(root, "init")
+    (root / "a").write_text("1\n")
+    git(root, "add", "a")
+    git(root, "commit", "-m", "one")
+    git(root, "config", "blame.ignoreRevsFile", str(secret))
+    assert "of somebody else" not in (await looked(workspace, "git blame a")).text
 
 
 def test_a_repository_around_the_folder_is_shown_by_git_as_a_whole(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ stays as it is."""
 import os
 import re
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from shutil import which
 
@@ -39,8 +39,30 @@ VARIABLES = {
 _DRIVER = re.compile(r"filter\.(.*)\.(clean|smudge|process|required)", re.DOTALL)
 
 
+_READ_BY_LINES = ("info", "objects/info", "rebase-merge", "rebase-apply", "sequencer")
+"""Folders of metadata in which files lie that git tells lines of: what it does not understand, or has still to do."""
+
+
 class GitError(Exception):
     """Git cannot say it; the text says why."""
+
+
+def files_behind_links(metadata: Path) -> Iterator[Path]:
+    """Where links among a repository's metadata lead, but to files of the same name, as those do of work trees that
+    share them. Git tells lines of such files: of `shallow`, `packed-refs`, `BISECT_START` and others."""
+    worktrees = metadata / "worktrees"
+    folders = (metadata, *(metadata / name for name in _READ_BY_LINES), *_entries(worktrees))
+    for folder in folders:
+        for path in _entries(folder):
+            if path.is_symlink() and path.resolve().name != path.name:
+                yield path.resolve()
+
+
+def _entries(folder: Path) -> Sequence[Path]:
+    try:
+        return [Path(entry.path) for entry in os.scandir(folder)]
+    except OSError:
+        return []
 
 
 def folders_outside(root: Path, path: str | None = None) -> str:

@@ -23,7 +23,7 @@ def git_places(folder: Path, writable: Sequence[str]) -> dict[str, Access]:
     """What may be done to the metadata of the repository that a folder lies in: commits can be made, and what Git runs
     cannot be changed. `writable`: what can be written otherwise."""
     top = next((each for each in (folder, *folder.parents) if os.path.lexists(each / ".git")), None)
-    found = _metadata(top) if top is not None else None
+    found = metadata_of(top) if top is not None else None
     if top is None or found is None:
         return {}
     dot, places = top / ".git", dict[str, Access]()
@@ -47,7 +47,7 @@ def git_places(folder: Path, writable: Sequence[str]) -> dict[str, Access]:
 def own_metadata(top: Path) -> tuple[Path, Path] | None:
     """The metadata of the repository with a work tree at a folder, and what it shares with other work trees; None where
     there is none, or it is only the work tree that says so."""
-    found = _metadata(top)
+    found = metadata_of(top)
     return found if found is not None and _is_own(found[0], top / ".git") else None
 
 
@@ -61,7 +61,8 @@ def in_main_work_tree(folder: Path) -> Path | None:
     return found[1].parent / folder.relative_to(top)
 
 
-def _metadata(top: Path) -> tuple[Path, Path] | None:
+def metadata_of(top: Path) -> tuple[Path, Path] | None:
+    """The metadata of a work tree, and what it shares with others, by its own word; None where there is none."""
     dot = top / ".git"
     metadata = Path(os.path.realpath(dot if dot.is_dir() else top / _first_line(dot).removeprefix("gitdir:").strip()))
     if not os.path.isdir(metadata):
