@@ -10,12 +10,12 @@ _MOST_HEREDOCS = 8
 LONG, MOST_WORDS, _MOST_NODES_IN_LONG = 2_000, 40, 120
 """Of a line longer than this nothing is proved where it holds more words: to look at what each names takes long."""
 _QUIET = re.compile(
-    r"<<-?[ \t]*(?P<q>['\"]?)(?P<end>[\w.-]{1,40})(?P=q)(?P<behind>[^\n]{0,200})\n"
+    r"<(?<!<<)<-?[ \t]*(?P<q>['\"]?)(?P<end>[\w.-]{1,40})(?P=q)(?P<behind>[^\n]{0,200})\n"
     r"(?s:.*?)(?:\n[ \t]*(?P=end)(?=\n|\Z)|\Z)"
     r"|'[^']*+'|\"(?:[^\"\\$`]|\\.)*+\"|#(?<![^\s;]#)[^\n]*+|\\(?P<sign>[\\\"'#<])"
 )
 """Texts and comments, which are one piece however long they are. Each way begins with a sign that `re` can look for."""
-_BODY = re.compile(r"<<-?[ \t]*['\"]?([\w.-]{1,40})")
+_BODY = re.compile(r"<(?<!<<)<-?[ \t]*['\"]?([\w.-]{1,40})")
 _PIECE_SIGNS = ";|&<>()$`{}=\n\"'\\\\"
 _MOST_QUOTES = 400
 

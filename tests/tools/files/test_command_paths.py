@@ -113,6 +113,11 @@ def test_what_fills_up_a_line_until_nobody_reads_it_hides_no_file(root: Path, fi
     assert reason(root, "rm -rf build" + filling) == (too_long if is_long else "")
 
 
+def test_a_word_behind_three_arrows_hides_nothing_behind_it(root: Path) -> None:
+    assert reason(root, "cat <<<E\ncat .env (").endswith("may hold secrets")
+    assert reason(root, "cat <<E\ncat .env\nE\n (") == ""
+
+
 def test_a_line_that_changes_more_files_than_are_looked_up_is_asked_about(root: Path) -> None:
     assert reason(root, "rm " + " ".join(f"build/{number}.o" for number in range(30))) == ""
     more = "rm " + " ".join(f"build/{number}.o" for number in range(31))
