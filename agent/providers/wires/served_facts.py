@@ -19,8 +19,9 @@ from agent.providers.wires.origin import Origin
 if TYPE_CHECKING:
     import httpx2
 
-PATIENCE = 1.0
-"""Seconds for all that is asked: the session begins after it. Servers on this machine take a few milliseconds."""
+PATIENCE, PATIENCE_HERE = 1.0, 5.0
+"""Seconds for an answer: the session begins after it. A server on this machine takes a few milliseconds, but seconds
+while it works on something else; a session that begins without knowing its window goes wrong later."""
 LONGEST = 8 << 20
 """Bytes of an answer that are read."""
 LIKELY = range(256, 100_000_000)
@@ -55,11 +56,11 @@ def is_here(endpoint: Endpoint) -> bool:
 
 
 async def _pages(origin: Origin) -> tuple[object, object, object] | None:
-    """What llama.cpp, LM Studio and all of them tell; None where nobody is there in time."""
+    """What llama.cpp, LM Studio and all of them tell, as far as they answer in time."""
     base = origin.endpoint.base_url.rstrip("/")
     root = base.removesuffix("/v1")
-    with suppress(ProviderError, TimeoutError):
-        async with asyncio.timeout(PATIENCE), open_client(origin) as client:
+    with suppress(ProviderError):
+        async with open_client(origin) as client:
             asked = (_get(client, origin, url) for url in (f"{root}/props", f"{root}/api/v0/models", f"{base}/models"))
             props, studio, models = await asyncio.gather(*asked)
         return props, studio, models
@@ -67,9 +68,10 @@ async def _pages(origin: Origin) -> tuple[object, object, object] | None:
 
 
 async def _get(client: "httpx2.AsyncClient", origin: Origin, url: str) -> object:
-    """What the server answers, as JSON; None where it has nothing to say there."""
-    with suppress(ProviderError, ValueError, RecursionError), translated(origin):
-        async with client.stream("GET", url, headers=bearer(origin.endpoint)) as response:
+    """What the server answers in time, as JSON; None where it has nothing to say there."""
+    patience = PATIENCE_HERE if is_here(origin.endpoint) else PATIENCE
+    with suppress(ProviderError, ValueError, RecursionError, TimeoutError), translated(origin):
+        async with asyncio.timeout(patience), client.stream("GET", url, headers=bearer(origin.endpoint)) as response:
             read = bytearray()
             async for chunk in response.aiter_bytes():
                 read += chunk

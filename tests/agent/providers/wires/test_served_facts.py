@@ -1,5 +1,7 @@
 """What servers of Chat Completions tell of their models: what is asked, of whom, and what follows from the answers."""
 
+import asyncio
+import json
 import socket
 from dataclasses import replace
 from typing import Any
@@ -105,8 +107,28 @@ async def test_a_small_model_is_asked_to_be_steady_where_nobody_has_chosen_how_i
 async def test_a_server_that_is_not_there_or_says_nothing_is_not_waited_for_long(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(served_facts, "PATIENCE", 0.05)
+    monkeypatch.setattr(served_facts, "PATIENCE_HERE", 0.05)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         endpoint = Endpoint(f"http://127.0.0.1:{silent.getsockname()[1]}/v1")
         assert await with_served_facts(endpoint, UNKNOWN) == UNKNOWN
     assert await with_served_facts(endpoint, UNKNOWN) == UNKNOWN
+
+
+async def test_what_a_server_answers_counts_where_it_is_silent_about_the_rest(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(served_facts, "PATIENCE_HERE", 1.0)
+    closing = asyncio.Event()
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        asked = await reader.readuntil(b"\r\n\r\n")
+        if asked.startswith(b"GET /props "):
+            body = json.dumps(LLAMA).encode()
+            writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body))
+            await writer.drain()
+        await closing.wait()
+        writer.close()
+
+    async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        facts = await with_served_facts(Endpoint(f"http://127.0.0.1:{port}/v1"), UNKNOWN)
+        closing.set()
+    assert (facts.context_window, facts.parameters) == (8192, None)
