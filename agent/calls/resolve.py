@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from agent.context.tool_selection import CALL, NO_TOOL, SEARCH, meant
 from agent.messages import Assistant, ToolCall
+from agent.providers.loose_json import HALF_PAIR, is_text
 from tools.base import Arguments, Deferrable, Tool, ToolError
 from tools.outputs.extent import shortened
 from tools.schema import check, mismatches
@@ -23,7 +24,10 @@ def understood(reply: Assistant, tools: Mapping[str, Tool], offered: Collection[
     """The reply with its calls as they will run, which is what is recorded, decided about and shown of them; what the
     model wrote stays with each, to be sent back. `tools`: all that may be called; `offered`: the names that the model
     was told."""
-    parts = [_as_it_runs(part, tools, offered, root) if isinstance(part, ToolCall) else part for part in reply.parts]
+    parts = [
+        _written(_as_it_runs(_written(part), tools, offered, root)) if isinstance(part, ToolCall) else part
+        for part in reply.parts
+    ]
     return replace(reply, parts=tuple(parts)) if any(map(_is_other, parts, reply.parts)) else reply
 
 
@@ -56,8 +60,29 @@ def is_exactly(name: str, arguments: Arguments, tools: Mapping[str, Tool], offer
     return {plain_name(each) for each in arguments} <= set(names_of(name, tools[name].schema))
 
 
+def _is_whole(value: object) -> bool:
+    """Whether all text in a value can be written down: half of a surrogate pair cannot."""
+    match value:
+        case str():
+            return value.isascii() or is_text(value)
+        case Mapping():
+            return all(_is_whole(key) and _is_whole(each) for key, each in value.items())
+        case list() | tuple():
+            return all(map(_is_whole, value))
+        case _:
+            return True
+
+
 def _is_other(made: object, before: object) -> bool:
     return made is not before
+
+
+def _written(call: ToolCall) -> ToolCall:
+    """The call as it can be written down. Of calls in text, and of JSON in strings, nobody has looked at that yet."""
+    if _is_whole(call.name) and _is_whole(call.arguments) and _is_whole(call.source):
+        return call
+    name = call.name.encode("utf-8", "replace").decode()
+    return replace(call, name=name, arguments={}, source="", problem=call.problem or HALF_PAIR)
 
 
 def _as_it_runs(call: ToolCall, tools: Mapping[str, Tool], offered: Collection[str], root: str) -> ToolCall:

@@ -7,6 +7,9 @@ from typing import NoReturn
 from tools.lazy import regex
 from tools.schema import DEEPEST
 
+HALF_PAIR = "the arguments hold half of a surrogate pair: send the character whole"
+"""What is said of arguments that cannot be written down."""
+
 
 def _refuse(constant: str) -> NoReturn:
     raise ValueError(f"{constant} is not a JSON value")
@@ -25,6 +28,15 @@ _WORD = regex(r"(?:true|false|null|True|False|None)\b")
 _WORDS = {"true": True, "false": False, "null": None, "True": True, "False": False, "None": None}
 _ESCAPE = regex(r"\\(u[0-9a-fA-F]{4}|x[0-9a-fA-F]{2}|.)", re.DOTALL)
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", '"': '"', "'": "'", "\\": "\\", "/": "/"}
+
+
+def is_text(text: str) -> bool:
+    """Whether a text can be written down."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def read_value(text: str, start: int = 0) -> tuple[object, int]:

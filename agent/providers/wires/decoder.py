@@ -13,7 +13,7 @@ from agent.context.long_texts import sendable
 from agent.errors import ProviderError
 from agent.messages import Assistant, AssistantPart, StopReason, Text, ToolCall, ToolOutput, Usage
 from agent.providers.base import Chunk, ModelFacts, Reply
-from agent.providers.loose_json import read_whole
+from agent.providers.loose_json import HALF_PAIR, is_text, read_whole
 from agent.providers.wires.http import Json, Wire, drain
 from agent.providers.wires.origin import Origin, cut, silent
 from tools.schema import DEEPEST, is_nested
@@ -137,7 +137,7 @@ def make_reply(parts: Sequence[AssistantPart], model: str, usage: Usage, stop: S
 
 def _clean_part(part: AssistantPart) -> AssistantPart:
     """The part with a native item that can be stored and sent."""
-    if isinstance(part, ToolCall) or part.native is None or _is_text(json.dumps(part.native, ensure_ascii=False)):
+    if isinstance(part, ToolCall) or part.native is None or is_text(json.dumps(part.native, ensure_ascii=False)):
         return part
     return replace(part, native={name: _clean_tree(value) for name, value in part.native.items()})
 
@@ -218,17 +218,9 @@ def read_arguments(source: str) -> tuple[Mapping[str, object], str]:
         return {}, "the arguments are not a JSON object: send an object with the tool's parameters"
     if is_nested(arguments, DEEPEST):
         return {}, f"the arguments nest deeper than {DEEPEST} levels: send them flatter"
-    if "\\u" in source and not _is_text(json.dumps(arguments, ensure_ascii=False)):
-        return {}, "the arguments hold half of a surrogate pair: send the character whole"
+    if "\\u" in source and not is_text(json.dumps(arguments, ensure_ascii=False)):
+        return {}, HALF_PAIR
     return arguments, ""
-
-
-def _is_text(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 class CallIds:

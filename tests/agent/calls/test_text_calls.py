@@ -354,6 +354,13 @@ async def test_calls_in_text_run_and_are_native_ones_from_then_on(home: Home) ->
     ]
 
 
+async def test_half_of_a_character_in_a_call_is_answered(home: Home) -> None:
+    model = Local.of({"text": '{"name": "read", "arguments": {"path": "a\\ud800"}}'}, {"text": "done"})
+    _, events = await first_turn(home.session(model))
+    told = "the call was not run: the arguments hold half of a surrogate pair: send the character whole"
+    assert (finished(events), events[-1]) == ([("read", "failed", told)], TurnFinished("answered", "done"))
+
+
 async def test_the_call_that_a_refusal_names_is_no_quotation(home: Home) -> None:
     (home.root / "a").write_text("hello\n")
     write, read = '{"name": "write", "arguments": {"path": "a", "content": "x"}}', ONE.replace("bash", "read")
