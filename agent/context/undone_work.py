@@ -7,6 +7,7 @@ from agent.context.fenced import pieces_in
 from agent.context.message_text import joins_turn
 from agent.context.tool_selection import NO_TOOL, as_run
 from agent.messages import Assistant, Conversation, Message, Note, ToolCall, User
+from tools.files.in_place_edits import FOUND_NOTHING
 from tools.lazy import regex
 from tools.write import END_ONLY, SAME
 
@@ -34,6 +35,8 @@ _NO_WRITER = regex(
 """Words in the name of a tool that writes no file."""
 _PATH = regex(r"(?i)(?:\w*_)?(?:file_?)?(?:path|name|file)")
 _FILE = regex(r"[\w./@+-]{1,200}")
+_JOINED = regex(r"[;&|>\n]")
+"""In commands that may do more than one thing."""
 _CHANGERS = ("write", "edit", "apply_patch", "edit_notebook")
 _LOOKS = regex(
     r"\s*(?:cd [^&;]*(?:&&|;)\s*)?(?:cat|ls|grep|rg|head|tail|wc|find|pwd|echo(?![^\n]*>)|sed -n|python3?|node|pytest|"
@@ -121,5 +124,6 @@ def changes_of(conversation: Conversation) -> Iterator[ToolCall]:
                 continue
             call = as_run(calls[output.call_id], output)
             command = str(call.arguments.get("command", ""))
-            if call.name in _CHANGERS or (call.name == "bash" and not _LOOKS.match(command)):
+            is_in_vain = FOUND_NOTHING in output.text and not _JOINED.search(command)
+            if call.name in _CHANGERS or (call.name == "bash" and not _LOOKS.match(command) and not is_in_vain):
                 yield call

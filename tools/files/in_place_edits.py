@@ -8,6 +8,7 @@ from tools.files.change import look_content
 from tools.files.paths import display
 from tools.files.syntax import broken_syntax
 
+FOUND_NOTHING = "what it looks for is not there as it is written"
 MOST = 20
 """Files that are compared."""
 
@@ -26,4 +27,4 @@ def told_of_edits(before: Mapping[Path, bytes], root: Path) -> str:
     if changed:
         return broken_syntax(changed, root)
     names = ", ".join(f"`{display(path, root)}`" for path in before)
-    return f"it changed nothing in {names}: what it looks for is not there as it is written"
+    return f"it changed nothing in {names}: {FOUND_NOTHING}"

@@ -5,6 +5,7 @@ import pytest
 from agent.context.tool_selection import NO_TOOL
 from agent.context.undone_work import LONGEST, asked_for_work, changes_of, wants_change
 from agent.messages import Assistant, Conversation, Message, Note, OutputStatus, Text, ToolCall, ToolOutput, User
+from tools.files.in_place_edits import FOUND_NOTHING
 from tools.write import END_ONLY, SAME
 
 
@@ -71,6 +72,17 @@ def test_a_file_written_as_it_was_is_no_change() -> None:
     outputs = ("overwrote `a.py`: 1 line", f"overwrote `a.py`: 1 line{END_ONLY}", f"`a.py` {SAME}")
     assert [changed("Fix a.py", output) for output in outputs] == [True, False, False]
     assert [changed("Add a newline at the end of a.py", output) for output in outputs] == [True, True, False]
+
+
+@pytest.mark.parametrize(
+    ("command", "is_change"),
+    [("sed -i s/a/b/ a.py", False), ("sed -i s/a/b/ a.py && touch b", True), ("touch b", True)],
+)
+def test_a_command_that_found_nothing_to_change_is_no_change(command: str, is_change: bool) -> None:
+    told = f"no output\nexit code 0\nit changed nothing in `a.py`: {FOUND_NOTHING}" if "sed" in command else "no output"
+    call = Assistant((ToolCall("c", "bash", {"command": command}),))
+    turn = (FIX, call, User((ToolOutput("c", told, "done"),)), said("It is fixed."))
+    assert any(changes_of(Conversation(turn))) is is_change
 
 
 @pytest.mark.parametrize(
