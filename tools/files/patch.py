@@ -19,6 +19,8 @@ _BEGIN, _END, _END_OF_FILE = "*** Begin Patch", "*** End Patch", "*** End of Fil
 _HEADER = re.compile(r"([ \t]*)\*\*\* ?(Update File|Add File|Delete File|Move to): ?(.+?)\s*$")
 _RANGES = re.compile(r"@@ -\d+(?:,\d+)? \+\d+(?:,\d+)? @@")
 """The hunk header of a unified diff. Its numbers are not trusted, so it says nothing."""
+_CLOSED = re.compile(r"(?<=\w) ?\*\*\*$")
+"""What closes a marker as it is opened."""
 _OLD_NAME, _NEW_NAME = re.compile(r"--- (\S.*?)(?:\t.*)?$"), re.compile(r"\+\+\+ (\S.*?)(?:\t.*)?$")
 _BETWEEN_FILES = re.compile(
     r"diff |index [0-9a-f]+\.\.|(?:new|deleted|old) (?:file )?mode \d|similarity index |Index: |={20}"
@@ -104,12 +106,12 @@ def parse(patch: str) -> tuple[FilePatch, ...]:
 def _inside(lines: list[str]) -> list[str]:
     """The lines between the markers, without what all of them are indented by. What stands around them, such as a fence
     or a here-document, is let go."""
-    marks = [line.strip() for line in lines]
+    marks = [_CLOSED.sub("", line.strip()) for line in lines]
     first = next((at for at, line in enumerate(lines) if _HEADER.match(line)), len(lines))
     if _BEGIN not in marks and (_END not in marks or first == len(lines)):
-        raise PatchError(f"the first line must be `{_BEGIN}`")
+        raise PatchError(_why_none(marks))
     begin = marks.index(_BEGIN) if _BEGIN in marks else first - 1
-    ends = [at for at, line in enumerate(lines) if line.rstrip() == _END and at > begin]
+    ends = [at for at, line in enumerate(lines) if line.startswith(_END) and marks[at] == _END and at > begin]
     ends = ends or [at for at, mark in enumerate(marks) if mark == _END and at > begin]
     if not ends:
         raise PatchError(f"the last line must be `{_END}`: the patch may have been cut off")
@@ -117,6 +119,15 @@ def _inside(lines: list[str]) -> list[str]:
     margin = lines[max(begin, 0)][: -len(lines[max(begin, 0)].lstrip())]
     is_indented = margin and all(line.startswith(margin) or not line.strip() for line in inner)
     return [line.removeprefix(margin) for line in inner] if is_indented else inner
+
+
+def _why_none(marks: list[str]) -> str:
+    """Why lines without a marker are no patch."""
+    if len(marks) == 1 and marks[0].startswith((_BEGIN, f"`{_BEGIN}")) and "\\n" in marks[0]:
+        return "its line ends are written as `\\n`: send the patch with line ends"
+    if any(mark.startswith("<<<<<<<") for mark in marks) and any(mark.startswith(">>>>>>>") for mark in marks):
+        return "blocks of SEARCH and REPLACE are no patch: call `edit` with the one as `old` and the other as `new`"
+    return f"the first line must be `{_BEGIN}`"
 
 
 def _sections(lines: list[str]) -> Iterator[FilePatch]:
