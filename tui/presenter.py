@@ -11,16 +11,17 @@ from textual.app import App
 from textual.timer import Timer
 
 from agent.config.options import STATUS, StatusPart
-from tui.screens.main import MainScreen
+from agent.errors import AgentError
+from tui.screens.main import MEASURE, MainScreen
 from tui.session.controller import SessionController
 from tui.session.git_branch import branch_of
 from tui.session.greeter import Greeter
 from tui.text.locale import draws_letters_only
 from tui.text.styles import painted, palette_of
-from tui.view.blocks import SessionView
+from tui.view.blocks import Call, SessionView
 from tui.view.elapsed import Elapsed, Pace
-from tui.view.greeting import greeting_lines, indented
-from tui.view.side import ServerFacts
+from tui.view.greeting import below_greeting, greeting_in_the_middle, greeting_lines, indented
+from tui.view.side import ServerFacts, works_of
 from tui.view.status import Shown
 from tui.widgets.prompt import PromptInput
 from tui.widgets.queue import QueueLines
@@ -130,6 +131,8 @@ class Presenter:
         self._restart()
         self._status()
         self._beside()
+        if self._panel is not None:
+            self._panel.count(None, frozenset(), self._controller.view)
         draft = self._controller.take_draft()
         if draft:
             self._app.query_one(PromptInput).put_first(draft)
@@ -138,6 +141,7 @@ class Presenter:
             self._app.call_after_refresh(self._app.run_worker, session.prepare, group="aside")
             self._app.call_after_refresh(self._app.run_worker, self._controller.measure, group="aside")
             self._app.call_after_refresh(self._app.run_worker, self._look, group="aside")
+            self._app.call_after_refresh(self._app.run_worker, self._count_files, group="aside")
             self._app.call_after_refresh(self._app.run_worker, self._look_at_sandbox, group="aside")
 
     def _restart(self) -> None:
@@ -161,10 +165,12 @@ class Presenter:
 
             def drawn(width: int, height: int) -> Text:
                 indent = screen.indent
-                lines = greeting_lines(said, max(1, width - 2 * indent), height, can_draw=can_draw)
+                drawn_by = greeting_in_the_middle if indent else greeting_lines
+                lines = drawn_by(said, max(1, width - 2 * indent), height, can_draw=can_draw)
                 return painted(indented(lines, indent), palette)
 
             self._app.query_one(Transcript).greet(drawn)
+            screen.below.update(painted(below_greeting(said, MEASURE), palette))
 
     async def _look(self) -> None:
         if await self.greeter.look():
@@ -188,12 +194,32 @@ class Presenter:
             self._panel = SidePanel(id="side")
             self._main.mount(self._panel)
             self._app.call_after_refresh(self._beside)
+            self._app.call_after_refresh(self._app.run_worker, self._count_files, group="aside")
         elif not wanted and self._panel is not None:
             self._panel.remove()
             self._panel = None
+            self._beside()
+
+    async def _count_files(self) -> None:
+        """Looks at the files that the session has changed: what calls did to them may have been taken back since."""
+        session, turn = self._controller.session, self._controller.view.turn
+        if session is None or self._panel is None:
+            return
+        ended = frozenset(block.call_id for block in turn if isinstance(block, Call) and block.status == "done")
+        try:
+            changes = await session.files.by_tools()
+        except AgentError:  # then it shows what calls did
+            return
+        files = await asyncio.to_thread(works_of, changes)
+        if self._panel is not None and self._panel.is_attached and self._controller.session is session:
+            self._panel.count(files, ended, self._controller.view)
 
     def _beside(self) -> None:
-        if self._panel is None or not self._app.is_running or self._is_over:
+        if not self._app.is_running or self._is_over:
+            return
+        is_seen = self._panel is not None and self._panel.is_attached and self._panel.display
+        self._app.query_one(Transcript).put_beside(is_seen)
+        if self._panel is None:
             return
         controller = self._controller
         servers = controller.session.servers.servers() if controller.session and controller.session.servers else ()
@@ -229,7 +255,10 @@ class Presenter:
         pace = self._pace.at(view.streamed, now) if view.busy else 0
         took, boxed = self._elapsed.at(view, now), self._sandbox
         beat = self._beat if self.is_animated and not view.asked else None
-        shown = Shown(view, took, self._hint, self._branch, pace, self.wanted, boxed, beat)
+        wanted = () if self._main.indent else self.wanted  # the greeting says it
+        if self._panel is not None and self._panel.display:
+            wanted = tuple(part for part in wanted if part != "context")  # it stands beside the conversation
+        shown = Shown(view, took, self._hint, self._branch, pace, wanted, boxed, beat)
         self._app.query_one(StatusLine).show(shown)
 
     def _tick(self) -> None:
@@ -248,3 +277,4 @@ class Presenter:
             self._tick_timer.stop()
             self._tick_timer, self._beat = None, 0
             self.look_at_branch()
+            self._app.run_worker(self._count_files(), group="aside")

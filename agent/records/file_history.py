@@ -67,15 +67,22 @@ class FileLog:
         since = (running[1] if running else min((row.at for row in rows), default=0.0)) if scope == "turn" else 0.0
         return await asyncio.to_thread(self._compared, scope, rows, since)
 
-    def _compared(self, scope: ChangeScope, rows: Sequence[ChangeRow], since: float) -> Changes:
-        from agent.records.git import others_in  # noqa: PLC0415  # deferred: only who looks at changes needs git
+    async def by_tools(self) -> tuple[FileChange, ...]:
+        """What tools of the session changed, likewise; git is not asked. Raises `StoreFailed`."""
+        rows = await self._thread.run(changes, self._store, self._recorder.session)
+        return await asyncio.to_thread(self._of_tools, rows)
 
+    def _of_tools(self, rows: Sequence[ChangeRow]) -> tuple[FileChange, ...]:
         first: dict[str, ChangeRow] = {}
         for row in rows:
             first[row.path] = first.get(row.path, row)._replace(after=row.after)
-        ours = tuple(self._ours(row) for row in first.values())
-        others = others_in(self._root, {Path(path) for path in first}, since)
-        return Changes(scope, (*ours, *others.files), others.told)
+        return tuple(map(self._ours, first.values()))
+
+    def _compared(self, scope: ChangeScope, rows: Sequence[ChangeRow], since: float) -> Changes:
+        from agent.records.git import others_in  # noqa: PLC0415  # deferred: only who looks at changes needs git
+
+        others = others_in(self._root, {Path(row.path) for row in rows}, since)
+        return Changes(scope, (*self._of_tools(rows), *others.files), others.told)
 
     def _ours(self, row: ChangeRow) -> FileChange:
         path = Path(row.path)

@@ -150,6 +150,9 @@ class FakeFiles(FileLog):
     async def changes(self, scope: ChangeScope) -> Changes:
         return Changes(scope, self.changed if scope == "session" else self.changed[:4], self.told)
 
+    async def by_tools(self) -> tuple[FileChange, ...]:
+        return self.changed
+
 
 class FakeCheckpoints(SessionCheckpoints):
     """No turn has changed a file."""

@@ -7,6 +7,7 @@ import pytest
 from agent.config.options import ThemeName
 from agent.records.file_change import FileChange
 from tests.tui.doubles import FakeFiles, FakeSession, FakeSessions
+from tests.tui.inked import plain
 from tests.tui.picturing import Picture
 from tests.tui.piloting import Driven
 from tests.tui.screens.test_servers import FakeBoard
@@ -15,6 +16,10 @@ from tests.tui.test_pictures_rest import WORK
 from tui.app import EbbApp
 from tui.screens.panel import PanelScreen
 from tui.widgets.side import SidePanel
+
+
+def plain_lines(panel: SidePanel) -> list[str]:
+    return [plain(line).rstrip() for line in panel.lines]
 
 
 def app_in(folder: Path, theme: ThemeName) -> EbbApp:
@@ -30,6 +35,21 @@ def test_the_work_beside_the_conversation(picture: Picture, theme: ThemeName, tm
     assert picture(app_in(tmp_path, theme))
 
 
+async def test_what_was_taken_back_is_no_change_any_more(tmp_path: Path) -> None:
+    app = app_in(tmp_path, "dark")
+    async with app.run_test(size=(160, 40)) as pilot:
+        t = Driven(app, pilot)
+        await t.shows("kept now")
+        await t.rests()
+        panel, session = app.screen.query_one(SidePanel), app.controller.session
+        assert isinstance(session, FakeSession)
+        await t.until(lambda: "Files  +3 −3" in plain_lines(panel))
+        session.files = FakeFiles(changed=(FileChange("src/a.py", b"a\n", b"a\n"),))
+        with app.controller.occupied_with("bringing files back"):
+            await t.until(lambda: t.app.controller.view.busy and not t.app.context.showing.is_behind)
+        await t.until(lambda: not any(line.startswith("Files") for line in plain_lines(panel)))
+
+
 async def test_it_is_there_where_there_is_room_and_wanted_and_a_click_on_a_file_shows_the_changes(
     tmp_path: Path,
 ) -> None:
@@ -39,6 +59,7 @@ async def test_it_is_there_where_there_is_room_and_wanted_and_a_click_on_a_file_
         await t.shows("kept now")
         await t.rests()
         panel = app.screen.query_one(SidePanel)
+        await t.until(lambda: "Files  +3 −3" in plain_lines(panel))
         assert (panel.display, app.main.transcript.size.width < 125) == (True, True)
         at = next(at for at, line in enumerate(panel.lines) if "src/lexer.py" in line[0][0])
         await pilot.click(SidePanel, offset=(6, at + 1))

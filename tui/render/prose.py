@@ -27,6 +27,9 @@ _TASK_MARK = re.compile(r"\[([ xX])\]\s+")
 _LIGHT_RULES = Box("    \n  │ \n ─┼ \n  │ \n ─┼ \n ─┼ \n  │ \n    \n")
 
 
+_SHELLS = ("bash", "sh", "shell", "zsh", "console")
+
+
 def prose(source: str, palette: Palette) -> Markdown:
     """A renderable for one piece of markdown. What it draws is safe: nothing in the text is a control character."""
     return _Prose(visible(source), palette)
@@ -34,7 +37,7 @@ def prose(source: str, palette: Palette) -> Markdown:
 
 def highlighted(code: str, language: str, palette: Palette) -> Text:
     """Code in the palette's colours; plain text when the language is not known."""
-    text = Syntax("", language or "text", theme=CodeColors(palette)).highlight(visible(code).expandtabs(4))
+    text = Syntax("", language or "text", theme=CodeColors(palette, language)).highlight(visible(code).expandtabs(4))
     text.rstrip()
     return text
 
@@ -52,7 +55,7 @@ def language_of(name: str) -> str:
 class CodeColors(SyntaxTheme):
     """Code in the same few colours as everything else."""
 
-    def __init__(self, palette: Palette) -> None:
+    def __init__(self, palette: Palette, language: str = "") -> None:
         self._styles: dict[tuple[str, ...], Style] = {
             ("Comment",): palette.comment,
             ("Keyword",): palette.keyword,
@@ -66,6 +69,8 @@ class CodeColors(SyntaxTheme):
             ("Generic", "Deleted"): palette.bad,
             ("Generic", "Heading"): palette.strong,
         }
+        if language in _SHELLS:  # most digits of a command line are no numbers: `2>&1`, `-n5`
+            self._styles["Literal", "Number"] = palette.text
         self._text = palette.text
 
     def get_style_for_token(self, token_type: tuple[str, ...]) -> Style:

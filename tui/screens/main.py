@@ -8,6 +8,8 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.timer import Timer
+from textual.widget import Widget
+from textual.widgets import Static
 
 from tui.bindings import bindings
 from tui.prompt.history import History
@@ -85,6 +87,7 @@ class MainScreen(Guarded[None]):
             yield PromptInput(
                 self._history, offered, self._offers, self._pastes, placeholder="Ask, or / for commands", id="prompt"
             )
+            yield Static(id="below")
             yield StatusLine(id="status")
 
     def on_mount(self) -> None:
@@ -117,24 +120,31 @@ class MainScreen(Guarded[None]):
     def is_new(self, is_new: bool) -> None:
         if is_new != self._is_new:
             self._is_new = is_new
-            self._place_prompt()
+            self.place_prompt()
 
     @property
     def indent(self) -> int:
-        """Columns at each side of what stands in the middle."""
+        """Columns at each side of what stands in the middle; 0 where nothing does."""
         width, height = self.size
         is_placed = self._is_new and self.question is None and height >= ROOMY
         return max(0, (width - MEASURE) // 2) if is_placed else 0
 
-    def _place_prompt(self) -> None:
-        indent = self.indent
-        for one in (self.prompt, self.query_one(Completions)):
+    @property
+    def below(self) -> Static:
+        """What stands below the prompt in the middle of a large screen."""
+        return self.query_one("#below", Static)
+
+    def place_prompt(self) -> None:
+        """Puts the prompt, and what belongs to it, into the middle or where it usually is."""
+        indent, below = self.indent, self.below
+        for one in (self.prompt, below, *self.query("Completions, Past").results(Widget)):
             one.styles.offset = (indent, 0)  # margins at the sides would make what stands above it as narrow
             if indent:
                 one.styles.width = MEASURE
             else:
                 one.styles.clear_rule("width")
-        self.prompt.styles.margin = (0, 0, self.size.height // 3 if indent else 0, 0)
+        self.prompt.set_class(bool(indent), "middle")
+        below.display, below.styles.height = bool(indent), self.size.height * 2 // 5
 
     # What is asked
 
@@ -170,7 +180,7 @@ class MainScreen(Guarded[None]):
         """Where there are few lines, what is not asked gives way to what is."""
         if self._pruning:  # what is on it goes before it does
             return
-        self._place_prompt()
+        self.place_prompt()
         asking = self.question
         is_cramped = asking is not None and self.size.height < CRAMPED
         is_writing = self.focused is self.prompt

@@ -4,6 +4,8 @@ lines out."""
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from rich.cells import cell_len
+
 from agent.records.session_lookup import SessionInfo
 from tools.version import VERSION
 from tui.text.cells import fitted
@@ -88,6 +90,54 @@ def greeting_lines(greeting: Greeting, width: int, height: int, *, can_draw: boo
     for block in blocks:
         lines = (*lines, ((" ", "text"),), *block) if lines else block
     return lines
+
+
+def greeting_in_the_middle(greeting: Greeting, width: int, height: int, *, can_draw: bool = True) -> tuple[Line, ...]:
+    """The greeting where the prompt stands below it in the middle of a large screen. What one may say stands below
+    that: see `below_greeting`."""
+    if not can_draw:
+        return greeting_lines(greeting, width, height, can_draw=False)
+    mark = tuple(_centred(((line, "accent"),), width, len(MARK[0])) for line in MARK)
+    mark = (*mark[:-1], (*mark[-1], (f"  {VERSION}", "dim")))
+    about = (*_about(greeting, width), *(_centred(coded(visible_line(line), "dim"), width) for line in greeting.advice))
+    blocks = (mark, about, _sessions(greeting, width))
+    lines: tuple[Line, ...] = ()
+    for block in blocks:
+        if block:
+            lines = (*lines, ((" ", "text"),), *block) if lines else block
+    return lines if len(lines) < height else greeting_lines(greeting, width, height)
+
+
+def below_greeting(greeting: Greeting, width: int) -> tuple[Line, ...]:
+    """What is said below a prompt that stands in the middle: keys, and what one may say or try."""
+    keys: Line = (("/help", "text"), (" keys and commands", "dim"), ("   Ctrl-P", "text"), (" everything", "dim"))
+    keys = ((" " * max(0, width - _cells(keys)), "text"), *keys)
+    hint: Line = (("try  ", "accent"), (TRY, "dim"))
+    if greeting.sessions:
+        hint = (("tip  ", "accent"), *coded(greeting.tip, "dim")) if greeting.tip else ()
+    return (keys, *((((" ", "text"),), *continued(hint, width, 5)) if hint else ()))
+
+
+def _about(greeting: Greeting, width: int) -> tuple[Line, ...]:
+    """What it works with, in a line or two."""
+    model: Line = ((visible_line(greeting.model), "text"),)
+    place: Line = ((visible_line(greeting.folder), "dim"),)
+    if greeting.branch:
+        place = (*place, ("  ", "dim"), (visible_line(greeting.branch), "accent"))
+    if greeting.read:
+        place = (*place, (f"  {', '.join(visible_line(name) for name, _ in greeting.read)}", "dim"))
+    whole: Line = (*model, ("   ", "dim"), *place)
+    return (_centred(whole, width),) if _cells(whole) <= width else (_centred(model, width), _centred(place, width))
+
+
+def _centred(line: Line, width: int, cells: int | None = None) -> Line:
+    """`cells`: how wide it counts as."""
+    room = width - (_cells(line) if cells is None else cells)
+    return ((" " * (room // 2), "text"), *line) if room > 1 else line
+
+
+def _cells(line: Line) -> int:
+    return sum(cell_len(text) for text, _ in line)
 
 
 def indented(lines: Sequence[Line], columns: int) -> tuple[Line, ...]:

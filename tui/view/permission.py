@@ -18,7 +18,7 @@ _MOST_DANGERS = 3
 """Lines about what is dangerous in a command."""
 _LONGEST_PART = 60
 """Characters of a part of a command that are told again."""
-_DONE_TO: Mapping[str, str] = {"new": "create", "deleted": "delete"}
+_DONE_TO: Mapping[str, str] = {"new": "Create", "deleted": "Delete"}
 """What is done to a file, by the state that its diff names."""
 SCOPES: Mapping[str, str] = {"session": "for this session", "project": "in this project, from now on"}
 OUTSIDE = "outside-"
@@ -27,10 +27,11 @@ OUTSIDE = "outside-"
 
 def panel_of_call(question: PermissionAsked) -> QuestionSpec:
     """The question as it is asked."""
-    headline = headline_of(question, *counted(question.preview))
+    headline, reason = headline_of(question, *counted(question.preview)), reason_of(question)
     choices = _choices(question, "session")
     for_project = _choices(question, "project") if question.rules_file and question.offers else ()
-    return QuestionSpec(headline, _subject(question), choices, reason_of(question), for_project)
+    is_short = len(reason) == 1 and not question.dangers
+    return QuestionSpec(headline, _subject(question), choices, reason, for_project, is_short=is_short)
 
 
 def _subject(question: PermissionAsked) -> Subject:
@@ -74,7 +75,7 @@ def _lasting(question: PermissionAsked, number: int, kept: str) -> Choice:
         "a" if is_exact else "",
         Decision("allow", rule=rule, kept="project" if kept == "project" else "session"),
         is_lasting=True,
-        beside=rule,
+        beside="" if is_exact else rule,  # it says nothing that is not seen
         more="; ".join(part for part in (done.get(rule, ""), place) if part),
         brief=f"Yes, {words}",
     )
@@ -104,19 +105,20 @@ def headline_of(question: PermissionAsked, added: int, removed: int) -> Line:
     path = visible_line(path_of(question.arguments))
     name: Span = (visible_line(question.name), "strong")
     whose: tuple[Span, ...] = ((f"agent {visible_line(question.agent)}: ", "strong"),) if question.agent else ()
-    start: tuple[Span, ...] = (("? ", "warn"), *whose, ("May ", "text"), name)
+    asks: tuple[Span, ...] = (("? ", "warn"), *whose)
+    start: tuple[Span, ...] = (*asks, ("May ", "text"), name)
     if question.host:
         return (*start, (" reach ", "text"), (visible_line(question.host), "strong"), ("?", "text"))
     if question.id.startswith(OUTSIDE):
         return (*start, (" run this again, outside the sandbox?", "text"))
     if command_of(question.arguments):
-        return (*start, (" run this?", "text"), *_edited(question))
+        return (*asks, ("Run this command?", "strong"), *_edited(question))
     if question.preview:
         file = _only_file(question)
-        verb = _DONE_TO.get(file.state, "change") if file is not None else "change"
+        verb = _DONE_TO.get(file.state, "Change") if file is not None else "Change"
         what = path or (visible_line(file.name) if file is not None else "") or "these files"
-        return (*start, (f" {verb} ", "text"), (what, "strong"), ("?", "text"), (f"  +{added} −{removed}", "dim"),
-                *_edited(question))  # fmt: skip
+        counts: Line = ((f"  +{added}", "good"), (f" −{removed}", "bad"))
+        return (*asks, (f"{verb} {what}?", "strong"), *counts, *_edited(question))
     asked: Span = (f" touch {path}?" if path else " run with these arguments?", "text")
     return (*start, asked, *_edited(question))
 

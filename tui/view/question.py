@@ -69,6 +69,8 @@ class QuestionSpec:
     reason: tuple[Line, ...] = ()
     for_project: tuple[Choice, ...] = ()
     """The same choices where rules are kept for the project; empty where none can be."""
+    is_short: bool = False
+    """The reason is a line that stands behind the headline where there is room."""
     stop: str = "stops the turn"
     """What Esc does."""
     words: Writing | None = None

@@ -17,6 +17,16 @@ MOST_LINES, MOST_BELOW = 5, 2
 """Lines of a choice that is marked, and those of what is told of it."""
 
 
+def headed(spec: QuestionSpec, width: int, place: str = "") -> tuple[Line, tuple[Line, ...]]:
+    """The headline, and the reason below it. `place`: which of several questions it is."""
+    headline: Line = (*spec.headline, (f"  {place}", "dim")) if place else spec.headline
+    if spec.is_short:
+        whole: Line = (*headline, ("   ", "dim"), *spec.reason[0])
+        if sum(cell_len(text) for text, _ in whole) <= width:
+            return whole, ()
+    return headline, spec.reason
+
+
 def rows_of(spec: QuestionSpec, marked: Marked, width: int) -> list[tuple[int, Line]]:
     """The lines of the list, each with the choice that it is of. The marked one is told whole, the others in a line."""
     rows: list[tuple[int, Line]] = []
@@ -27,10 +37,11 @@ def rows_of(spec: QuestionSpec, marked: Marked, width: int) -> list[tuple[int, L
         is_marked = index == marked.at
         tick = ("[x] " if index in marked.ticked else "[ ] ") if spec.several else ""
         number = str(index + 1).rjust(digits) if index < 9 else " " * digits
-        letter = f" {choice.key or ' '}" if has_letters else ""
+        letter = f"{choice.key or ' '} " if has_letters else ""
         head: Line = (
             (MARK if is_marked else UNMARKED, "accent"),
-            (f"{number}{letter} ", "accent" if not is_marked else "strong"),
+            (f"{number} ", "accent" if not is_marked else "strong"),
+            (letter, "dim"),
             (tick, "strong"),
         )
         head = tuple(span for span in head if span[0])

@@ -14,12 +14,14 @@ from tui.text.numbers import tokens
 from tui.text.sanitise import visible_line
 from tui.text.unified_diff import counted
 from tui.view.blocks import Block, Call, SessionView
+from tui.view.file_changes import row_of
 from tui.view.outcomes import diff_of
 from tui.view.status import bar
 from tui.view.todos import done_of, short_list, todos_in
 
 if TYPE_CHECKING:  # types only
     from agent.context.control_calls import TodoItem
+    from agent.records.file_change import FileChange
 
 _TODO_ITEMS, _FILES, _SERVERS = 12, 14, 8
 """Of each that are shown at most."""
@@ -81,6 +83,12 @@ def _add(files: dict[str, FileWork], call: Call) -> None:
     for name in call.changed:
         before = files.get(name) or FileWork(name)
         files[name] = FileWork(name, before.added + added, before.removed + removed)
+
+
+def works_of(changes: "Sequence[FileChange]") -> tuple[FileWork, ...]:
+    """What the files are now beside what they were; those that are as they were are left out."""
+    rows = (row_of(change) for change in changes if change.unknown or change.before != change.now)
+    return tuple(FileWork(row.name, row.added, row.removed) for row in rows)
 
 
 def together(before: Done, after: Done) -> Done:

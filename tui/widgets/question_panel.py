@@ -27,7 +27,7 @@ from tui.view.question import (
     pressed_in_words,
     ticked_answer,
 )
-from tui.view.question_lines import Part, allotted, height_of, keys_told, rows_of
+from tui.view.question_lines import Part, allotted, headed, height_of, keys_told, rows_of
 from tui.widgets.choices import ChoiceList
 from tui.widgets.field import CommandField, Field
 from tui.widgets.keyline import KeyLine
@@ -61,6 +61,7 @@ class QuestionPanel(Vertical, can_focus=True):
     QuestionPanel > #command { border: none; padding: 0; background: $panel; }
     QuestionPanel > #words { height: 1; border: none; padding: 0 0 0 2; background: $panel; }
     QuestionPanel > #subject, QuestionPanel > ChoiceList { background: $surface; scrollbar-size-vertical: 1; }
+    QuestionPanel > #subject.code { background: $panel; }
     QuestionPanel > #subject > Static { width: 100%; height: auto; }
     """
 
@@ -176,8 +177,8 @@ class QuestionPanel(Vertical, can_focus=True):
         inside = width if width < _NARROW or lines < _LOW else width - 2
         palette, spec = palette_of(self.app.theme_variables), self.spec
         writes = self._writing.how if self._writing is not None else ""
-        headline = folded([(*spec.headline, (f"  {self._place}" if self._place else "", "dim"))], palette)
-        reason = folded(spec.reason, palette)
+        first, because = headed(spec, inside, self._place)
+        headline, reason = folded([first], palette), folded(because, palette)
         about, subject = 0, "#command" if writes == "command" else "#subject"
         if writes != "command":
             about = self.query_one("#subject").get_content_height(self.screen.size, self.screen.size, inside)
@@ -190,7 +191,7 @@ class QuestionPanel(Vertical, can_focus=True):
                 "field": int(spec.words is not None or writes == "words"),
                 "keys": len(key_lines(self._keys(0), inside)),
                 "border": 1,
-                "reason": len(reason.wrap(self.app.console, inside)) if spec.reason else 0,
+                "reason": len(reason.wrap(self.app.console, inside)) if because else 0,
                 "air": 4 if lines >= _AIRY else 0,
             },
         )

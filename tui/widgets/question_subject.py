@@ -50,6 +50,7 @@ class _Code(DiffView, can_focus=False):
 
     def __init__(self, subject: Subject, *, id: str) -> None:
         super().__init__(id=id)
+        self.set_class(subject.kind == "code", "code")
         self._subject = subject
         self.is_read = False
         """Somebody has moved in it: it stays where it is."""

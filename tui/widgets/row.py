@@ -25,6 +25,7 @@ class BlockRow:
         "drawn",
         "gap",
         "height",
+        "is_beside",
         "measured",
         "opened",
         "strips",
@@ -39,6 +40,8 @@ class BlockRow:
         width: int,
         detail: Detail = "normal",
         thoughts: "ThoughtsName" = "line",
+        *,
+        is_beside: bool = False,
     ) -> None:
         self.block = block
         self.drawn: Drawing = block
@@ -49,6 +52,8 @@ class BlockRow:
         """How much is shown of every block that is not opened or closed by itself."""
         self.thoughts = thoughts
         """How much is shown of a thought that is not opened or closed by itself."""
+        self.is_beside = is_beside
+        """The list of things to do stands beside the conversation: here is a line of it."""
         self.opened = self._begins_open
         self.gap = _gap(above, block, detail)
         self.measured = False
@@ -132,7 +137,8 @@ class BlockRow:
     def _shown(self) -> Detail:
         if self.opened:
             return "full"
-        return "normal" if self.detail == "normal" else "compact"
+        is_list = isinstance(self.block, Call) and self.block.name == "todo"
+        return "normal" if self.detail == "normal" and not (is_list and self.is_beside) else "compact"
 
     def _estimated(self, width: int) -> int:
         """Lines that the block takes about, without drawing it."""

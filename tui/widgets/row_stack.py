@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from textual.strip import Strip
 
-from tui.view.blocks import Block, Detail, Thought
+from tui.view.blocks import Block, Call, Detail, Thought
 from tui.view.folds import folded
 from tui.widgets.row import BlockRow
 
@@ -28,6 +28,8 @@ class Stack:
         self.width = 0
         self.detail: Detail = "normal"
         self.thoughts: ThoughtsName = "line"
+        self.is_beside = False
+        """The list of things to do stands beside the conversation."""
         self.inks: PaletteConsole | None = None
         self._past: Sequence[Block] = ()
         self._starts = [0]
@@ -45,7 +47,7 @@ class Stack:
         above = rows[first - 1].block if first else None
         for index, block in enumerate(blocks, first):
             if index >= len(rows):
-                rows.append(BlockRow(block, above, self.width, self.detail, self.thoughts))
+                rows.append(BlockRow(block, above, self.width, self.detail, self.thoughts, is_beside=self.is_beside))
             elif rows[index].block is not block:
                 rows[index].change(block, above)
             above = block
@@ -130,6 +132,15 @@ class Stack:
         for row in self.rows:
             row.show_in(detail, thoughts)
         self._fold(0)
+        self._starts = [0]
+
+    def put_beside(self, is_beside: bool) -> None:
+        """Says whether the list of things to do stands beside the conversation."""
+        self.is_beside = is_beside
+        for row in self.rows:
+            if row.is_beside != is_beside and isinstance(row.block, Call) and row.block.name == "todo":
+                row.strips, row.measured = None, False
+            row.is_beside = is_beside
         self._starts = [0]
 
     def recolor(self, inks: "PaletteConsole") -> None:

@@ -1,5 +1,8 @@
 """The panel at the right: what stands beside the conversation. It is told of every view and draws what differs."""
 
+from collections.abc import Sequence
+from dataclasses import replace
+
 from rich.text import Text
 from textual import events
 from textual.widget import Widget
@@ -7,7 +10,7 @@ from textual.widget import Widget
 from tui.text.inks import Line
 from tui.text.styles import painted, palette_of
 from tui.view.blocks import Block, Call, SessionView
-from tui.view.side import Done, ServerFacts, Side, done_in, file_at, side_lines, side_of, together
+from tui.view.side import Done, FileWork, ServerFacts, Side, done_in, file_at, side_lines, side_of, together
 
 
 class SidePanel(Widget):
@@ -39,20 +42,36 @@ class SidePanel(Widget):
         self._ended: tuple[str, ...] = ()
         """The calls of the turn that have ended, when it was looked at last."""
         self._now = Done()
+        self._counted: tuple[FileWork, ...] | None = None
+        """The files as they were when they were looked at last; None where they were not."""
+        self._in_count: frozenset[str] = frozenset()
+        """The calls of the turn that had ended by then."""
+        self._others: tuple[tuple[ServerFacts, ...], int] = (), 0
+
+    def count(self, files: "tuple[FileWork, ...] | None", calls: frozenset[str], view: SessionView) -> None:
+        """Shows what the files are that calls have changed, those of the turn among them; None where nobody knows."""
+        self._counted, self._in_count, self._ended = files, calls, ("",)
+        self.show(view, *self._others)
 
     def show(self, view: SessionView, servers: tuple[ServerFacts, ...], waiting: int) -> None:
         if not self.display and not self.has_class("empty"):
             return
         if view.past is not self._past:
             self._past, self._before = view.past, done_in(view.past)
+        self._others = servers, waiting
         ended = tuple(block.call_id for block in view.turn if isinstance(block, Call) and block.status == "done")
         if ended != self._ended:
-            self._ended, self._now = ended, done_in(view.turn)
-        side = side_of(view, together(self._before, self._now), servers, waiting)
+            self._ended, self._now = ended, self._done_since(view.turn)
+        before = self._before if self._counted is None else replace(self._before, files=self._counted)
+        side = side_of(view, together(before, self._now), servers, waiting)
         if side != self._side:
             self._side = side
             self.set_class(side.is_empty, "empty")
             self.refresh()
+
+    def _done_since(self, turn: Sequence[Block]) -> Done:
+        since = [block for block in turn if not (isinstance(block, Call) and block.call_id in self._in_count)]
+        return replace(done_in(turn), files=done_in(since).files)
 
     @property
     def lines(self) -> tuple[Line, ...]:

@@ -138,6 +138,13 @@ class Transcript(SearchedRows, can_focus=True):
         self._settle()
         self.refresh()
 
+    def put_beside(self, is_beside: bool) -> None:
+        """Says whether the list of things to do stands beside the conversation: here is a line of it then."""
+        if is_beside != self._stack.is_beside:
+            self._stack.put_beside(is_beside)
+            self._settle()
+            self.refresh()
+
     def jump(self, direction: int) -> None:
         """To the message of the user before (-1) or after (1) what is at the top of the screen."""
         rows, top = self._stack.rows, self.scroll_offset.y

@@ -50,6 +50,7 @@ async def test_a_file_is_compared_with_what_it_held_first(tmp_path: Path, projec
         await events_of(session)
         assert await session.files.changes("turn") == Changes("turn", (FileChange("a", None, b"2"),), (NO_GIT,))
         await events_of(session)
+        assert await session.files.by_tools() == (FileChange("a", None, b"3"), FileChange("b", None, b"new"))
         turn, whole = await session.files.changes("turn"), await session.files.changes("session")
     assert turn.files == (FileChange("a", b"2", b"3"), FileChange("b", None, b"new"))
     assert whole.files == (FileChange("a", None, b"3"), FileChange("b", None, b"new"))

@@ -32,7 +32,7 @@ def listed(question: PermissionAsked, width: int, at: int = 0, *, for_project: b
 def test_rules_stand_in_words_beside_their_text_and_say_what_they_would_have_allowed() -> None:
     assert listed(QUESTION, 100) == [
         "❯ 1 y Yes, once",
-        "  2 a Yes, and exactly this command, for this session   bash(=pytest -x)",
+        "  2 a Yes, and exactly this command, for this session",
         '  3   Yes, and every command that begins with "pytest", for this session   bash(pytest)',
         "  4 e Change it first",
         "  5 n No",
@@ -45,7 +45,7 @@ def test_rules_stand_in_words_beside_their_text_and_say_what_they_would_have_all
     ]
     assert listed(QUESTION, 40)[2] == "  3   Yes, every command that begins wi…"
     assert listed(QUESTION, 100, 1, for_project=True)[1:3] == [
-        "❯ 2 a Yes, and exactly this command, in this project, from now on   bash(=pytest -x)",
+        "❯ 2 a Yes, and exactly this command, in this project, from now on",
         "      would have allowed none of 31 earlier calls; kept in /home/me/.config/ebbtide/rules.json",
     ]
     assert dry_run_of(Tried("x", 0, 0)) == "nothing like this was asked about so far"
@@ -92,7 +92,7 @@ def test_only_what_can_be_changed_is_offered_to_be_changed() -> None:
 def test_the_headline_hides_nothing() -> None:
     question = PermissionAsked("q", "1", "write", {"path": "a\x1b]0;x\u202e.py"}, "", "diff", is_edited=True)
     text = plain(headline_of(question, 2, 1))
-    assert text == "? May write change a␛]0;x\N{REPLACEMENT CHARACTER}.py?  +2 −1  as you changed it"
+    assert text == "? Change a␛]0;x\N{REPLACEMENT CHARACTER}.py?  +2 −1  as you changed it"
 
 
 def test_what_a_running_command_wants_to_reach_is_named_and_the_command_cannot_be_changed() -> None:
@@ -101,7 +101,7 @@ def test_what_a_running_command_wants_to_reach_is_named_and_the_command_cannot_b
     assert changeable(asked) == ""
     assert listed(asked, 90) == [
         "❯ 1 y Yes, for as long as this command runs",
-        "  2 a Yes, and every connection to a.org, for this session   network(a.org)",
+        "  2 a Yes, and every connection to a.org, for this session",
         "  3 n No",
         "  4 d No, and say what to do instead",
     ]
@@ -196,9 +196,9 @@ async def test_text_beside_a_question_answers_nothing_however_slowly_it_is_typed
 @pytest.mark.parametrize(
     ("size", "lines"),
     [
-        ((10, 3), ["? May bash", "pytest -x", "❯ 3   Yes"]),
-        ((20, 6), ["? May bash run this?", "pytest -x", "❯ 3   Yes, and"]),
-        ((40, 3), ["? May bash run this?", "pytest -x", "❯ 3   Yes, and every command that"]),
+        ((10, 3), ["? Run this", "pytest -x", "❯ 3   Yes"]),
+        ((20, 6), ["? Run this command?", "pytest -x", "❯ 3   Yes, and"]),
+        ((40, 3), ["? Run this command?", "pytest -x", "❯ 3   Yes, and every command that"]),
         ((80, 11), ["pytest -x", "2 a Yes, and exactly this command, for this session", "bash(pytest). would have"]),
     ],
 )
@@ -226,7 +226,7 @@ async def test_where_there_is_hardly_any_room_a_command_is_changed_all_the_same(
         await t.pilot.press("e", "l")
         await t.pilot.pause()
         lines = [strip.text.strip() for strip in t.app.screen._compositor.render_strips()]
-        assert (lines[0], "pytest -xl" in lines, "Enter runs it" in lines) == ("? May bash run this?", True, True)
+        assert (lines[0], "pytest -xl" in lines, "Enter runs it" in lines) == ("? Run this command?", True, True)
         await t.press("enter")
         assert session.answers == {"q": Decision("allow", arguments={"command": "pytest -xl", "timeout": 5})}
 
