@@ -30,7 +30,7 @@ ELSEWHERE = {
 }
 """What is not run here, and why."""
 TERMINAL = {
-    "ebb": "/help shows keys",
+    "ebb": "keys and commands",
     'ebb "fix the tests"': "Done.",
     "ebb -c": "what is this project?",
     "ebb -r": "what is this project?",

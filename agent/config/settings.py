@@ -16,6 +16,9 @@ SettingOrigin: TypeAlias = Literal["default", "yours", "project", "environment",
 Begins: TypeAlias = Literal["now", "from the next session on"]
 
 
+_SWITCHED = {"on": "true", "yes": "true", "off": "false", "no": "false"}
+
+
 @dataclass(frozen=True, slots=True)
 class Setting:
     """One key, as it stands."""
@@ -59,7 +62,7 @@ class Settings:
     def put(self, key: str, text: str) -> str:
         """Writes a value for a key into the user's file, and tells what follows. Raises `ConfigError`."""
         put_value(self.file, key, value_of(key, text))
-        return self._told(key, f"`{key}` is now {text_of(self._read_again(key).value)}")
+        return self._told(key, f"`{key}` is now {said_of(self._read_again(key).value)}")
 
     def take(self, key: str) -> str:
         """Takes a key out of the user's file, and tells what holds now. Raises `ConfigError`."""
@@ -67,7 +70,7 @@ class Settings:
         setting = self._read_again(key)
         if setting.origin == "yours":
             raise ConfigError(f"`{key}` is written by another name in {setting.source}; take it out there by hand")
-        return self._told(key, f"`{key}` is {text_of(setting.value)} again")
+        return self._told(key, f"`{key}` is {said_of(setting.value)} again")
 
     @property
     def file(self) -> Path:
@@ -106,7 +109,10 @@ def origin_of(source: str, config: Config) -> SettingOrigin:
 
 
 def value_of(key: str, text: str) -> object:
-    """What a text means for a key: TOML when it parses as that, otherwise the text itself. Raises `ConfigError`."""
+    """What a text means for a key: TOML when it parses as that, otherwise the text itself; `on` and `off` where it may
+    be true or false. Raises `ConfigError`."""
+    if isinstance(BY_KEY[key].default, bool):
+        text = _SWITCHED.get(text.strip().lower(), text)
     tables = parse_setting(f"{key}={text.strip()}")
     value: object = tables
     for _ in key.split("."):
@@ -116,6 +122,15 @@ def value_of(key: str, text: str) -> object:
     except ValueError as error:
         raise ConfigError(f"`{key}` must be {error}") from error
     return value
+
+
+def said_of(value: object) -> str:
+    """A value in the words in which people are told it."""
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    if isinstance(value, list | tuple):
+        return ", ".join(map(said_of, value)) or "none"
+    return value if isinstance(value, str) and value else text_of(value)
 
 
 def text_of(value: object) -> str:

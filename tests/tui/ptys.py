@@ -187,7 +187,7 @@ def running(
 def ready(tmp_path: Path, replies: str, columns: int = 80, lines: int = 24, **how: Any) -> Iterator[Screen]:
     """The same, once its session is open."""
     with running(tmp_path, replies, columns, lines, **how) as terminal:
-        terminal.until("/help shows keys")
+        terminal.until("keys and commands")
         yield terminal
 
 

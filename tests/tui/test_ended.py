@@ -65,9 +65,9 @@ def busy(terminal: Screen, what: str, project: Path) -> None:
             while not (project / "started").exists():
                 terminal.read_some(0.05)
         case "asks":
-            terminal.until("May edit change calc.py?")
+            terminal.until("Change calc.py?")
         case "edits a call":
-            terminal.until("May edit change calc.py?")
+            terminal.until("Change calc.py?")
             terminal.press_until("e", "the editor")
         case "edits":
             terminal.until("Said.")
@@ -220,7 +220,7 @@ def test_a_write_is_changed_in_the_editor_before_it_is_done(tmp_path: Path) -> N
     file.write_text('#!/bin/sh\nsed -i "s/a + b/b + a/" "$1"; echo; echo "$1" > edited\n')
     file.chmod(0o755)
     with ready(tmp_path, f"{ASKS}\n{SAYS}", env={"VISUAL": str(file)}) as terminal:
-        terminal.send("fix it\r", until="May edit change calc.py?")
+        terminal.send("fix it\r", until="Change calc.py?")
         terminal.press_until("e", "as you changed it")
         terminal.until("b + a")
         terminal.press_until("y", "Said.")

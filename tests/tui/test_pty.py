@@ -33,8 +33,8 @@ def terminal(tmp_path: Path) -> Iterator[Screen]:
 def test_a_message_is_answered_a_file_is_changed_and_the_terminal_is_given_back(
     terminal: Screen, tmp_path: Path
 ) -> None:
-    terminal.until("/help shows keys")
-    terminal.send("fix it\r", until="May edit change calc.py?")
+    terminal.until("keys and commands")
+    terminal.send("fix it\r", until="Change calc.py?")
     terminal.press_until("y", "Now add adds.")
     assert (tmp_path / "project" / "calc.py").read_text() == "def add(a, b):\n    return a + b\n"
     assert b"ebb -r " in left_behind(terminal)
@@ -93,7 +93,7 @@ def test_a_window_that_was_small_unseen_is_whole_again(tmp_path: Path) -> None:
         assert "Ask, or / for commands" not in terminal.text
         os.kill(terminal.child.pid, signal.SIGCONT)
         terminal.until("Ask, or / for commands")
-        terminal.until("/help shows keys")
+        terminal.until("keys and commands")
         left_behind(terminal)
 
 
@@ -175,7 +175,7 @@ def test_a_session_that_is_not_there_is_one_sentence_behind_the_screen(tmp_path:
 
 def test_a_session_that_is_open_elsewhere_is_one_sentence_behind_the_screen(tmp_path: Path) -> None:
     with ready(tmp_path, SCRIPT) as first:
-        first.send("look\r", until="May edit change")
+        first.send("look\r", until="Change ")
         with running(tmp_path, SCRIPT, flags=["-c"]) as second:
             said = left_with(second, 1)
     assert re.fullmatch(r"ebb: session `\w{12}` is open in another window; close it there or start a new one", said)
@@ -209,6 +209,7 @@ AT_ONCE = (
     "agent.config.load",
     "agent.config.option_values",
     "agent.config.options",
+    "agent.config.table_keys",
     "agent.config.values",
     "agent.errors",
     "tools.outputs.extent",

@@ -64,7 +64,7 @@ async def test_how_hard_the_model_thinks_is_changed_in_the_session(tmp_path: Pat
             await t.press("down", "down", "enter")
             await t.until(lambda: "reasoning_effort" in setup.written and not app.is_working)
             assert ('reasoning_effort = "low"' in setup.written, t.session.id) == (True, id)
-            assert told(t).startswith('`agent.reasoning_effort` is now "low", also in later sessions; ')
+            assert told(t).startswith("`agent.reasoning_effort` is now low, also in later sessions; ")
             await t.says("/effort enormous", shows="must be one of")
 
 

@@ -44,7 +44,9 @@ async def switch_panel(context: CommandContext, _: str) -> None:
     except AgentError as error:
         return context.controller.notice(str(error))
     context.applied("tui.panel")
-    return context.hint(told)
+    if settings.config.tui_panel:
+        return context.hint("the panel is there, on 140 columns and more; F5 hides it")
+    return context.hint("the panel is hidden; F5 shows it again" if "wins" not in told else told)
 
 
 async def show_settings(context: CommandContext, words: str) -> None:

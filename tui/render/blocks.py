@@ -218,7 +218,8 @@ def _receipt_line(text: str, width: int, console: PaletteConsole) -> SegmentLine
 def _call(block: Call, detail: Detail, width: int, console: PaletteConsole) -> list[SegmentLine]:
     palette, opened = console.palette, detail == "full"
     diff = diff_of(block) if block.status in ("asking", "running", "done") or opened else ""
-    lines = [_line(_call_title(block, diff, width, palette), width, console)]
+    shown = len(last_printed(block)) if detail == "normal" and not diff else 0
+    lines = [_line(_call_title(block, diff, width, palette, shown), width, console)]
     if block.name == PLAN:
         lines += _plan(block, opened, width, console) if detail != "compact" else []
     elif opened:
@@ -262,14 +263,15 @@ def paint_lookups(lookups: Lookups, width: int, console: PaletteConsole) -> list
     return [_line(title, width, console)]
 
 
-def _call_title(block: Call, diff: str, width: int, palette: Palette) -> Text:
-    """Mark, name, subject and outcome. The subject gives way, so that the outcome is always read."""
+def _call_title(block: Call, diff: str, width: int, palette: Palette, shown: int = 0) -> Text:
+    """Mark, name, subject and outcome. The subject gives way, so that the outcome is always read. `shown`: lines of
+    what was printed that stand below it."""
     name, _, subject = title_of(block.name, block.arguments).partition("  ")
     mark, ink = _mark(block.status, palette)
     title = Text.assemble((f"{mark} ", ink), (name, palette.strong), end="")
     if subject:
         title.append(f"  {subject}", palette.text)
-    outcome = outcome_of(block, diff)
+    outcome = outcome_of(block, diff, shown)
     if not outcome:
         return title
     title.truncate(max(1, width - cell_len(outcome) - 2), overflow="ellipsis")

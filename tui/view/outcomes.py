@@ -41,13 +41,14 @@ _AS_JOB = ("background", "terminal", "job")
 _EDITED = "as you changed it"
 
 
-def outcome_of(call: Call, diff: str) -> str:
-    """What stands behind the title of a call; `diff` is what it changed."""
-    outcome = _ending(call, diff)
+def outcome_of(call: Call, diff: str, shown: int = 0) -> str:
+    """What stands behind the title of a call; `diff` is what it changed, `shown` how many lines stand below it of what
+    it printed."""
+    outcome = _ending(call, diff, shown)
     return f"{_EDITED}  {outcome}".rstrip() if call.is_edited else outcome
 
 
-def _ending(call: Call, diff: str) -> str:
+def _ending(call: Call, diff: str, shown: int) -> str:
     match call.status:
         case "done" if call.name == PLAN:
             return "accepted" if ACCEPTED in call.text else "handed in"
@@ -67,7 +68,8 @@ def _ending(call: Call, diff: str) -> str:
             if call.name == "bash" and call.program and call.program.job and not any(map(call.arguments.get, _AS_JOB)):
                 return f"goes on as {call.program.job}"
             count = count_of(call)
-            return so_many(count, "line") if count else ""
+            of_all = f"{shown} of " if 0 < shown < count else ""
+            return f"{of_all}{so_many(count, 'line')}" if count else ""
         case "asking":
             return "waits for you"
         case "failed":

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Sequence
 
-from tools.outputs.extent import counted
 from tools.sandbox.boundary import Access, Boundary, Network, SandboxState
 from tui.text.inks import Ink, Line, coded
 from tui.text.sanitise import visible_line
@@ -53,13 +52,17 @@ def _told(state: SandboxState, note: str, limits: Boundary | None, home: str) ->
         paths = sorted(path for path, access in limits.places.items() if access in kinds)
         if kinds == ("read",):
             paths = [path for path in paths if any(_is_in(path, each) for each in _written(limits))]
-        yield False, f"{words}: {counted(len(paths), 'path')}", "text"
+        yield False, f"{words}: {_many(len(paths))}", "text"
         yield from ((True, _short(path, home), "dim") for path in paths[:_MOST])
         if len(paths) > _MOST:
             yield True, f"and {len(paths) - _MOST} more", "dim"
     yield False, "/tmp is a folder of the session's own", "text"
     yield False, "everything else can be read, as far as you can read it", "text"
     yield False, "`/add-dir` takes a further folder in; `agent.sandbox` and `permissions.sandboxed` are settings", "dim"
+
+
+def _many(count: int) -> str:
+    return {0: "nothing", 1: "one file or folder"}.get(count, f"{count:,} files and folders")
 
 
 def _written(limits: Boundary) -> Sequence[str]:

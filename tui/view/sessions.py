@@ -38,7 +38,7 @@ def session_line(
     inset = "  └ " if info.agent else ""
     after = f"{age(now - info.updated_at).removesuffix(' ago'):>7}"
     if width >= _ROOM_FOR_COST:
-        after = f"{info.messages:>6} msgs {dollars(info.cost):>8}{after}"
+        after = f"{info.messages:>6} {'msg ' if info.messages == 1 else 'msgs'} {dollars(info.cost):>8}{after}"
     if width >= _ROOM_FOR_MODEL:
         after = f"{fitted(visible_line(_model_or_origin(info)), 18)}{after}"
     before = f"{visible_line(Path(info.project).name)}  " if projects and not inset else ""

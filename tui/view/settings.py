@@ -5,7 +5,7 @@ from dataclasses import replace
 from functools import partial
 
 from agent.config.options import BY_KEY
-from agent.config.settings import Setting, SettingOrigin, text_of
+from agent.config.settings import Setting, SettingOrigin, said_of, text_of
 from tools.outputs.extent import shortened
 from tui.text.inks import Ink, Line, coded
 from tui.text.sanitise import visible_line
@@ -42,7 +42,9 @@ def settings_panel(read: Callable[[], Sequence[Setting]], change: Callable[[str,
 
     def value_of(row: PanelRow) -> str:
         value = settings[row.value].value
-        return "" if value is None else value if isinstance(value, str) else text_of(value)
+        if value is None or isinstance(value, str | bool):
+            return "" if value is None else said_of(value)
+        return text_of(value)
 
     async def put(row: PanelRow, text: str) -> Panel:
         told = Told(visible_line(change(row.value, text)), "good")
@@ -84,7 +86,7 @@ def _row(setting: Setting) -> PanelRow:
     return PanelRow(
         setting.key,
         partial(setting_line, setting),
-        visible_line(f"{setting.key}, {text_of(setting.value)}, {setting.origin}"),
+        visible_line(f"{setting.key}, {said_of(setting.value)}, {setting.origin}"),
         f"{setting.key} {setting.help} {setting.origin}",
         lines_about(setting),
     )
@@ -92,7 +94,7 @@ def _row(setting: Setting) -> PanelRow:
 
 def setting_line(setting: Setting, width: int) -> Line:
     """The key, what it holds, and where that comes from. In a narrow list the value follows its key."""
-    value = shortened(visible_line(text_of(setting.value)), _VALUE)
+    value = shortened(visible_line(said_of(setting.value)), _VALUE)
     column = _COLUMN if width > _COLUMN + _VALUE else len(setting.key) + 2
     return (
         (f"{setting.key:<{column}}", "text"),
@@ -104,12 +106,12 @@ def setting_line(setting: Setting, width: int) -> Line:
 def lines_about(setting: Setting) -> tuple[Line, ...]:
     """All there is to say of a setting."""
     option = BY_KEY[setting.key]
-    value = visible_line(text_of(setting.value))
+    value = visible_line(said_of(setting.value))
     lines: list[Line] = [coded(setting.help, "text")]
     if len(value) > _VALUE:
         lines.append(((f"now: {value}", "dim"),))
     lines.append(coded(f"it may be {allowed(setting.key)}", "dim"))
-    lines.append(((f"default: {text_of(setting.default)}", "dim"),))
+    lines.append(((f"default: {said_of(setting.default)}", "dim"),))
     if setting.origin != "default":
         lines.append(((f"from: {visible_line(setting.source)}", "dim"),))
     if option.environment and setting.origin != "environment":
@@ -125,5 +127,8 @@ def allowed(key: str) -> str:
     try:
         BY_KEY[key].parse(object())
     except ValueError as error:
-        return str(error)
+        said = str(error)
+        if said.startswith("one of "):
+            return said.replace('"', "")
+        return {"true or false": "on or off", "a text in quotes": "a text"}.get(said, said)
     return "anything"

@@ -54,8 +54,8 @@ def test_each_row_says_where_its_value_comes_from(place: Place) -> None:
 def test_a_value_is_written_in_place_and_all_else_stays(place: Place) -> None:
     place.user(WRITTEN)
     settings = place.settings()
-    assert settings.put("agent.model", "ollama/b") == '`agent.model` is now "ollama/b", from the next session on'
-    assert settings.put("tui.theme", "light") == '`tui.theme` is now "light"'
+    assert settings.put("agent.model", "ollama/b") == "`agent.model` is now ollama/b, from the next session on"
+    assert settings.put("tui.theme", "light") == "`tui.theme` is now light"
     assert place.file.read_text() == WRITTEN.replace("ollama/a", "ollama/b") + '\n[tui]\ntheme = "light"\n'
     assert [config.model for config in place.heard] == ["ollama/b", "ollama/b"]
     assert settings.config.tui_theme == "light"
@@ -65,7 +65,7 @@ def test_what_is_taken_out_is_as_if_it_had_never_been_set(place: Place) -> None:
     place.user("")
     settings = place.settings()
     settings.put("tui.theme", "light")
-    assert settings.take("tui.theme") == '`tui.theme` is "auto" again'
+    assert settings.take("tui.theme") == "`tui.theme` is auto again"
     assert place.file.read_text() == ""
 
 
@@ -77,7 +77,7 @@ def test_the_first_setting_makes_the_file(place: Place) -> None:
 
 def test_who_wins_over_the_file_is_told(place: Place) -> None:
     told = place.settings().put("agent.sandbox", "auto")
-    assert told == '`agent.sandbox` is now "off": environment EBB_SANDBOX wins over your file'
+    assert told == "`agent.sandbox` is now off: environment EBB_SANDBOX wins over your file"
 
 
 def test_what_is_not_allowed_is_not_written(place: Place) -> None:
@@ -90,7 +90,7 @@ def test_what_is_not_allowed_is_not_written(place: Place) -> None:
 def test_a_cache_is_kept_alive_three_times_at_most(value: str, place: Place) -> None:
     settings = place.settings()
     assert settings.put("agent.keep_alive", "3") == "`agent.keep_alive` is now 3, from the next session on"
-    assert settings.put("agent.keep_alive", "off") == '`agent.keep_alive` is now "off", from the next session on'
+    assert settings.put("agent.keep_alive", "off") == "`agent.keep_alive` is now off, from the next session on"
     with pytest.raises(ConfigError, match=r'`agent\.keep_alive` must be "off", or a number from 1 to 3'):
         settings.put("agent.keep_alive", value)
     assert place.load().keep_alive == "off"

@@ -21,7 +21,7 @@ async def test_a_session_over_the_pipes_of_a_process(user: User) -> None:
             new = await agent.new_session(cwd=str(user.project), mcp_servers=[])
             assert await said(agent, new.session_id) == "end_turn"
         assert process.returncode == 0
-    assert (editor.said, editor.asked) == ("I edit.Done.", ["May edit change a.txt?  +1 −1"])
+    assert (editor.said, editor.asked) == ("I edit.Done.", ["Change a.txt?  +1 −1"])
     assert (user.project / "a.txt").read_text() == "uno\n"
 
 

@@ -40,7 +40,7 @@ async def test_a_turn_is_told_and_told_again_when_the_session_is_loaded(project:
         new = await agent.new_session(cwd=root, mcp_servers=[])
         assert await said(agent, new.session_id, "mend a.txt") == "end_turn"
         listed = await agent.list_sessions(cwd=root)
-    assert editor.asked == ["May edit change a.txt?  +1 −1"]
+    assert editor.asked == ["Change a.txt?  +1 −1"]
     assert (project.root / "a.txt").read_text() == "uno\ntwo\n"
     plan = {
         "sessionUpdate": "plan",
@@ -157,7 +157,7 @@ async def test_an_editor_that_goes_at_a_question_is_asked_again_when_the_session
     async with connected(project, gone, {"text": "Done."}, {"text": "More."}) as agent:
         await agent.load_session(cwd=root, session_id=session, mcp_servers=[])
         assert await said(agent, session, "go on") == "end_turn"
-    assert gone.asked == ["May edit change a.txt?  +1 −1"]
+    assert gone.asked == ["Change a.txt?  +1 −1"]
     assert (project.root / "a.txt").read_text() == "uno\ntwo\n"
 
 

@@ -47,7 +47,7 @@ def test_a_diff_beyond_a_screenful_is_folded_and_says_how_much_there_is() -> Non
 
 def test_a_command_shows_the_last_lines_that_it_printed() -> None:
     ran = Call("1", "bash", {"command": "make"}, "done", text=LINES, program=ProgramState("exit code 0", 0))
-    assert drawn(ran) == ["● bash  make  9 lines", *(f"  │ {n}" for n in range(4, 9))]
+    assert drawn(ran) == ["● bash  make  5 of 9 lines", *(f"  │ {n}" for n in range(4, 9))]
     assert drawn(ran, "compact") == ["● bash  make  9 lines"]
     assert drawn(ran, "full") == ["● bash  make  9 lines", "  │ make", "  │", *(f"  │ {n}" for n in range(9))]
 

@@ -112,15 +112,15 @@ def test_every_setting_says_what_it_may_be(tmp_path: Path) -> None:
     for option in OPTIONS:
         assert allowed(option.key) != "anything"
     rows = {row.key: row for row in Setup(tmp_path, MINE).settings.rows()}
-    assert setting_line(rows["agent.model"], 100)[1:] == (('"ollama/qwen3"          ', "strong"), ("yours", "accent"))
+    assert setting_line(rows["agent.model"], 100)[1:] == (("ollama/qwen3            ", "strong"), ("yours", "accent"))
     about = [words for line in lines_about(rows["recall.scope"]) for words, _ in line]
     assert "a project may set it, but only to something stricter" in about
-    assert 'it may be one of "session", "project", "all"' in about
+    assert "it may be one of session, project, all" in about
 
 
 def test_in_a_narrow_list_the_value_follows_its_key(tmp_path: Path) -> None:
     rows = {row.key: row for row in Setup(tmp_path, environment={"EBB_MODEL": "ollama/qwen3"}).settings.rows()}
-    assert plain(setting_line(rows["agent.model"], 35)).startswith('agent.model  "ollama/qwen3"')
+    assert plain(setting_line(rows["agent.model"], 35)).startswith("agent.model  ollama/qwen3")
 
 
 STRANGE: Mapping[str, str] = {"EBB_MODEL": "ollama/\x1b]0;x\x07\u202emodel"}

@@ -86,7 +86,7 @@ def test_a_terminal_that_says_what_it_draws_on_has_nothing_typed_by_it(tmp_path:
     with ready(tmp_path, SCRIPT, 80, 40) as screen:  # the message stands above the question
         assert QUESTION.encode() in screen.sent
         screen.child.send(f"fix{WHITE[:9]}")
-        screen.send(f"{WHITE[9:]} it\r", until="May edit change calc.py?")
+        screen.send(f"{WHITE[9:]} it\r", until="Change calc.py?")
         assert b"48;5;231m" in screen.sent  # white, of the 256 colours that this terminal has
         assert "▌ fix it" in screen.text
 

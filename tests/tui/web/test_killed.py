@@ -77,7 +77,7 @@ async def test_nothing_runs_on_and_the_session_goes_on_elsewhere(tmp_path: Path,
             assert found is not None
             origin, cookie = found[0].split("/?")[0], await cookie_for(found[0])
             async with tab(origin, cookie) as shown:
-                await shown.until("/help shows keys")
+                await shown.until("keys and commands")
                 await shown.type("remember me\r")
                 await shown.until("I wait.")
                 async with asyncio.timeout(PATIENCE):
@@ -89,7 +89,7 @@ async def test_nothing_runs_on_and_the_session_goes_on_elsewhere(tmp_path: Path,
                 assert await asyncio.to_thread(is_gone, int((project / "started").read_text()))
             if killed == "the session":
                 async with tab(origin, cookie) as another:
-                    await another.until("/help shows keys")
+                    await another.until("keys and commands")
         finally:
             server.kill()
             server.wait()
