@@ -20,7 +20,8 @@ Closeness: TypeAlias = Literal["exact", "signs", "blanks", "none"]
 LOOSEST = 60.0
 """Least likeness, of 100, at which lines are worth showing as a near miss."""
 
-MOST_WINDOWS = 20_000
+MOST_WINDOWS, LONGEST_GOAL = 20_000, 4_000
+"""Places that are compared for a near miss, and characters of what is looked for there."""
 
 _BLANKS = regex(r"\s+")
 
@@ -169,14 +170,15 @@ def line_number(text: str, position: int) -> int:
 
 
 def nearest(text: str, wanted: str) -> NearMiss | None:
-    """The lines most like the wanted ones, when any are at all like them."""
+    """The lines most like the wanted ones, when any are at all like them. Of a long text its beginning tells."""
     from rapidfuzz import fuzz  # noqa: PLC0415  # deferred: only a failed edit needs it
 
     lines, count = text.split("\n"), wanted.strip("\n").count("\n") + 1
-    goal = wanted.strip("\n")
+    goal = wanted.strip("\n")[:LONGEST_GOAL]
+    compared = goal.count("\n") + 1
     best, best_score = -1, LOOSEST
     for first in range(min(len(lines), MOST_WINDOWS)):
-        window = "\n".join(lines[first : first + count])
+        window = "\n".join(lines[first : first + compared])[: 2 * LONGEST_GOAL]
         score = fuzz.ratio(window, goal, score_cutoff=best_score)
         if score > best_score or (score == best_score and best < 0 and score > 0):
             best, best_score = first, score

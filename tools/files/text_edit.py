@@ -114,8 +114,8 @@ def _insist_on_news(target: Target, matches: Matches, old: str, new: str) -> Non
     is_all = len(made) == len(places)
     if not made or not (adds_once(new, old) or (is_all and len(made) > 1)):
         return
-    lines = list(dict.fromkeys(line_number(target.text, place.start) for place in made))
-    where = f"line{'s' if len(lines) > 1 else ''} {', '.join(map(str, lines[:MOST_NAMED]))}"
+    lines = list(dict.fromkeys(line_number(target.text, place.start) for place in made[:MOST_NAMED]))
+    where = f"line{'s' if len(lines) > 1 else ''} {', '.join(map(str, lines))}"
     if is_all:
         raise ToolError(
             f"`old` is a part of `new`, and `{target.name}` has `new` already, at {where}: "

@@ -127,3 +127,9 @@ def test_what_was_decoded_gives_the_same_bytes(raw: bytes) -> None:
 )
 def test_a_short_text_is_read_in_its_own_encoding(text: str, codec: str) -> None:
     assert decode(text.encode(codec)).text == text
+
+
+def test_a_near_miss_of_very_many_lines_is_found_by_their_beginning() -> None:
+    lines = [f"value_{number} = {number}" for number in range(4_000)]
+    miss = nearest("\n".join(["import os", *lines]), "\n".join(["value_0 = 1", *lines[1:]]))
+    assert miss == NearMiss(2, tuple(lines))
