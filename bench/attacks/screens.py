@@ -161,6 +161,7 @@ def commanded_otherwise(places: Places) -> Iterator[str]:
 
 def _left(terminal: Screen) -> None:
     """Ctrl-C ends a turn, an answer or the text, and twice in a row the program."""
+    terminal.rest()
     terminal.child.send("\x03\x03")
     terminal.until_it_ends()
     if not terminal.is_given_back():
@@ -201,6 +202,7 @@ def signals(places: Places) -> Iterator[str]:
         yield "" if is_gone(started) else f"a command ran on behind {end}"
         yield _broken(places)
     with _terminal(places) as terminal:
+        terminal.read_more("the first of it")
         os.kill(terminal.child.pid, signal.SIGINT)
         terminal.until_it_ends()
         yield "a traceback" if b"Traceback" in terminal.sent else ""
@@ -232,6 +234,7 @@ def sizes(places: Places) -> Iterator[str]:
             terminal.read_some(0.01 * dice.random())
         terminal.resize(_WIDE, _HIGH)
         terminal.until("Said.")
+        terminal.until("tokens")
         _left(terminal)
         yield "" if terminal.child.exitstatus == 0 else f"it ended with {terminal.child.exitstatus}"
 
