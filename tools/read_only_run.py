@@ -59,12 +59,13 @@ def read_only_access(command: str, workspace: Workspace) -> ReadOnlyAccess | Non
 
 def _shown_by_git(root: Path) -> Iterator[str]:
     from tools.process.git import files_behind_links, top_of_repository  # noqa: PLC0415  # deferred: few sessions plan
-    from tools.sandbox.git_metadata import metadata_of  # noqa: PLC0415  # deferred: as above
+    from tools.sandbox.git_metadata import included_settings, metadata_of  # noqa: PLC0415  # deferred: as above
 
     top = top_of_repository(root)
     yield str(top or root)
     for metadata in dict.fromkeys(metadata_of(top) or ()) if top is not None else ():
         yield from map(str, files_behind_links(metadata))
+        yield from included_settings(metadata)  # Git tells a line of such a file that is no setting
 
 
 def _paths_of(file: Operand, place: str, workspace: Workspace) -> Iterator[tuple[Path, str]]:

@@ -53,7 +53,11 @@ def _sandbox(config: Config) -> Finding:
         case Missing(why=why):
             if config.sandbox == "require":
                 return Finding("sandbox", "broken", f"commands are refused, since there is none: {why}")
-            return Finding("sandbox", "note", f"there is none, so commands are asked about in every mode: {why}")
+            return Finding(
+                "sandbox",
+                "note",
+                f"there is none, so commands that do more than look are asked about in every mode: {why}",
+            )
 
 
 def _embedding_model(setting: str) -> Finding:

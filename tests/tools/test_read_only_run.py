@@ -223,6 +223,34 @@ def test_a_link_among_the_metadata_is_shown_where_it_leads(workspace: Workspace,
         assert str(secret) in shown.paths
 
 
+INCLUDES = (
+    "[include]\n\tpath = ../../secret\n",
+    '[includeIf "gitdir:/"] path = "../../secret" ; of all\n',
+    '[core][Include]PATH=..\\\n/../se"cr"et # a remark\n',
+    "# a remark \\\n[include]\npath=../../secret",
+)
+
+
+@pytest.mark.parametrize("written", INCLUDES)
+def test_settings_that_a_repository_includes_are_shown(workspace: Workspace, written: str) -> None:
+    """Git tells a line of such a file that is no setting."""
+    root, secret = workspace.root, workspace.root.parent / "secret"
+    git(root, "init")
+    secret.write_text("of-somebody-else\n")
+    (root / ".git" / "config").write_text(written)
+    told = subprocess.run(["git", "status"], cwd=root, capture_output=True, text=True, check=False).stderr
+    shown = Bash().read_only_access({"command": "git status"}, workspace)
+    assert ("of-somebody-else" in told, shown is not None and str(secret) in shown.paths) == (True, True)
+
+
+def test_settings_too_long_to_be_looked_at_may_show_everything(workspace: Workspace) -> None:
+    git(workspace.root, "init")
+    (workspace.root / ".git" / "config").write_text(f"#{'x' * (1 << 20)}\n[include]\npath = /etc/passwd\n")
+    shown = Bash().read_only_access({"command": "git status"}, workspace)
+    assert shown is not None
+    assert "/" in shown.paths
+
+
 async def test_commits_that_are_to_be_left_out_of_a_blame_are_read_from_no_file(workspace: Workspace) -> None:
     root, secret = workspace.root, workspace.root.parent / "secret"
     secret.write_text("of somebody else\n")

@@ -9,8 +9,12 @@ from pathlib import Path
 
 from tools.sandbox.boundary import Access
 
-_SECTION = re.compile(r'\s*\[\s*([A-Za-z0-9.-]+)(?:\s+"((?:[^"\\]|\\.)*)")?\s*\]\s*(.*)')
-_VALUE = re.compile(r"\s*([A-Za-z][A-Za-z0-9-]*)\s*=\s*(.*)")
+_ELEMENT = re.compile(
+    r"""\[[ \t]*(?P<section>[A-Za-z0-9.-]+)(?:[ \t]+"(?:[^"\\\n]|\\.)*")?[ \t]*\]"""
+    r"""|(?P<name>[A-Za-z][A-Za-z0-9-]*)[ \t]*(?P<value>=(?:\\[\s\S]|"(?:[^"\\\n]|\\[\s\S])*"|[^\n;#"\\])*)?"""
+    r"""|[#;][^\n]*"""
+)
+"""A section, a setting or a remark. Sections may follow each other in a line, and only values go on in the next one."""
 _MOST = 1 << 20
 """Bytes of a file that are looked at."""
 _DEEPEST = 10
@@ -42,6 +46,19 @@ def git_places(folder: Path, writable: Sequence[str]) -> dict[str, Access]:
             if _is_in(path, writable) and path not in roots:
                 places[path] = access
     return places
+
+
+def included_settings(metadata: Path) -> Iterator[str]:
+    """The files that a repository's settings include, whatever the condition; the root folder, too, where there is more
+    of them than is looked at."""
+    found = {os.path.realpath(metadata / name) for name in ("config", "config.worktree")}
+    for settings in tuple(found):
+        for name, section, value, at in _settings(Path(settings)):
+            if name == "path" and section in ("include", "includeif"):
+                found.add(os.path.realpath(_leads_to(value, at)))
+                yield os.path.realpath(_leads_to(value, at))
+    if len(found) > _MOST_FILES or any(os.path.getsize(path) > _MOST for path in found if os.path.isfile(path)):
+        yield os.sep
 
 
 def own_metadata(top: Path) -> tuple[Path, Path] | None:
@@ -95,7 +112,7 @@ def _of_metadata(metadata: Path, top: Path | None, depth: int) -> Iterator[tuple
         if name == "worktreeconfig" and section == "extensions" and not (metadata / "config.worktree").exists():
             yield os.path.realpath(metadata / "config.worktree"), "hidden file"
         if name == "path" and section in ("include", "includeif"):
-            included = os.path.realpath(at.parent / os.path.expanduser(value))
+            included = os.path.realpath(_leads_to(value, at))
             if not os.path.isdir(included):
                 yield included, "read" if os.path.exists(included) else "hidden file"
         if name == "hookspath" and section == "core":
@@ -147,17 +164,28 @@ def _settings(path: Path) -> Iterator[tuple[str, str, str, Path]]:
             for name, section, value in _settings_of(path):
                 yield name, section, value, path
                 if name == "path" and section in ("include", "includeif"):
-                    waiting.append(path.parent / os.path.expanduser(value))
+                    waiting.append(_leads_to(value, path))
 
 
 def _settings_of(path: Path) -> Iterator[tuple[str, str, str]]:
     section = ""
-    for line in _text(path).replace("\0", "").replace("\\\n", "").split("\n"):
-        if match := _SECTION.match(line):
-            section, line = match[1].lower(), match[3]
-        if match := _VALUE.match(line):
-            name, value = match[1].lower(), match[2].strip().strip('"')
-            yield name, section, value
+    for found in _ELEMENT.finditer(_text(path).removeprefix("\ufeff").replace("\0", "").replace("\r\n", "\n")):
+        if found["section"]:
+            section = found["section"].lower()
+        elif found["name"]:
+            yield found["name"].lower(), section, _plain(found["value"][1:]) if found["value"] else "true"
+
+
+def _plain(written: str) -> str:
+    """A value without its quotation marks, as Git takes it."""
+    joined = re.sub(r"\\([\s\S])", lambda found: "" if found[1] == "\n" else found[0], written)
+    signs = {"t": "\t", "n": "\n", "b": "\b"}
+    return re.sub(r'\\(.)|"', lambda found: signs.get(found[1], found[1]) if found[1] else "", joined.strip(" \t\r\n"))
+
+
+def _leads_to(value: str, at: Path) -> Path:
+    """The file that a setting of an included file means. `%(prefix)` is where Git was installed."""
+    return at.parent / os.path.expanduser(value.replace("%(prefix)/", "/usr/"))
 
 
 def _is_in(path: str, folders: Sequence[str]) -> bool:
