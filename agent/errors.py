@@ -70,6 +70,9 @@ class AgentError(Exception):
     exit_code: ClassVar[int] = 1
     cause: str = ""
     """What is behind it, where that is known more closely than by `code`; the advice follows it."""
+    todo: str = ""
+    """The end of the text that says what to do, where it is known where that begins: a terminal that has advice of its
+    own leaves it out."""
 
 
 class UsageError(AgentError):
@@ -158,10 +161,16 @@ class ProviderError(AgentError):
     retryable: ClassVar[bool] = False
 
     def __init__(
-        self, message: str, *, status: int | None = None, retry_after: float | None = None, cause: str = ""
+        self,
+        message: str,
+        *,
+        status: int | None = None,
+        retry_after: float | None = None,
+        cause: str = "",
+        todo: str = "",
     ) -> None:
-        super().__init__(message)
-        self.cause = cause
+        super().__init__(f"{message} {todo}" if todo else message)
+        self.cause, self.todo = cause, todo
         self.status = status
         """The HTTP status, when there was one."""
         self.retry_after = retry_after

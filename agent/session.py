@@ -238,7 +238,7 @@ class Session:
             if not isinstance(error, StoreFailed):
                 with suppress(StoreFailed):  # the first failure is the one to tell; what is unwritten comes next time
                     await self._keep_turn()
-            self._channel.emit(TurnFailed(error.code, str(error), error.exit_code, error.cause))
+            self._channel.emit(TurnFailed.by(error))
         else:
             self._channel.emit(TurnFinished(end, answer))
             self._has_answered = end == "answered"

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Literal, TypeAlias
 
+from agent.errors import AgentError
 from agent.events.permissions import (
     CallDenied,
     CallEdited,
@@ -296,6 +297,12 @@ class TurnFailed:
     exit_code: int
     cause: str = ""
     """What is behind it, where that is known more closely than by `code`."""
+    todo: str = ""
+    """The end of the message that says what to do, where it is known where that begins."""
+
+    @classmethod
+    def by(cls, error: AgentError) -> "TurnFailed":
+        return cls(error.code, str(error), error.exit_code, error.cause, error.todo)
 
 
 Event: TypeAlias = (

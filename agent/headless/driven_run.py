@@ -141,7 +141,7 @@ class DrivenRun:
                     await self._turns.answer(said.text, images, self._queue.take_for_step)
             except AgentError as error:
                 self._outcome.fail(error.code, str(error), error.exit_code)
-                self.show(TurnFailed(error.code, str(error), error.exit_code, error.cause))
+                self.show(TurnFailed.by(error))
             finally:
                 self._runs_turn = False
                 self._queue.give_back()

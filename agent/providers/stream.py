@@ -4,6 +4,7 @@ import asyncio
 import random
 import time
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
+from copy import copy
 from dataclasses import field, replace
 from typing import Any
 
@@ -266,11 +267,9 @@ def _given_up(error: ProviderError, attempt: int, waited: float, limit: float | 
         more = f"Tried {attempt} times in {_span(waited)}."
     else:
         return error
-    text = str(error)
-    told = type(error)(
-        f"{text}{'' if text.endswith(('.', '!', '?')) else '.'} {more}",
-        status=error.status, retry_after=wait, cause=error.cause,
-    )  # fmt: skip
+    text = str(error).removesuffix(error.todo).rstrip()
+    told = copy(error)  # of its kind, with all that is known of it
+    told.args = (f"{text}{'' if text.endswith(('.', '!', '?')) else '.'} {more} {error.todo}".rstrip(),)
     told.__cause__ = error
     return told
 

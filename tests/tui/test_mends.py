@@ -5,7 +5,7 @@ from pathlib import Path
 from textual.containers import VerticalScroll
 
 from agent.archive.listing import ContentPage
-from agent.errors import AgentError
+from agent.errors import AgentError, QuotaExceeded
 from agent.events.permissions import QuestionAsked
 from agent.events.session import Event, Noticed, TextDelta, TurnFailed
 from agent.mcp.approvals import tools_question
@@ -39,6 +39,13 @@ def test_advice_is_not_given_twice() -> None:
 async def test_a_failure_says_what_to_do() -> None:
     async with terminal(FakeSession([[TurnFailed("overloaded", "the server is overloaded", 3)]])) as t:
         await t.type("go", shows="send the message again in a moment")
+
+
+async def test_what_to_do_is_said_once() -> None:
+    error = QuotaExceeded("no credit is left: buy some.", todo="Add credit, or use another model.")
+    async with terminal(FakeSession([[TurnFailed.by(error)]])) as t:
+        await t.type("go", shows="choose another model with /model")
+        assert "✗ no credit is left: buy some.\n  add credit at the provider, or" in t.transcript.visible_text()
 
 
 async def test_a_long_question_shows_what_came_before_and_can_be_read_to_its_end() -> None:

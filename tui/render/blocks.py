@@ -46,7 +46,8 @@ from tui.view.titles import argument_lines, command_of, title_of
 from tui.view.todos import items_of, short_list, todo_lines
 from tui.view.turn_total import total_told
 
-_TAIL_LINES = 3
+_TAIL_LINES = 8
+"""Of what a running command has printed, at most a quarter of the screen."""
 _PLAN_LINES = 24
 _LONGEST_ANSWER = 150_000
 """Characters of an answer that are drawn as markdown. Models write less than that in one answer."""
@@ -85,10 +86,11 @@ def paint(block: Block, detail: Detail, width: int, console: PaletteConsole) -> 
             return _note("·", text, palette.dim, "dim", width, console)
         case TurnTotal():
             return _note("·", total_told(block), palette.dim, "dim", width, console)
-        case Failure(code=code, message=message, cause=cause):
-            failed = _note("✗", message, palette.bad, "text", width, console)
+        case Failure(code=code, message=message, cause=cause, todo=todo):
             advice = advice_for(code, message, cause)
-            return failed + (_note(" ", advice, palette.dim, "dim", width, console) if advice else [])
+            happened = message.removesuffix(todo).rstrip() if advice else message
+            failed = _note("✗", happened, palette.bad, "bad", width, console)
+            return failed + (_note(" ", advice, palette.dim, "text", width, console) if advice else [])
         case Compaction():
             return _receipt(block, opened, width, console)
         case RunningCompaction() | UndoneReceipt():
@@ -225,7 +227,7 @@ def _call(block: Call, detail: Detail, width: int, console: PaletteConsole) -> l
     elif opened:
         return lines + _call_details(block, diff, width, console)
     if block.status == "running" and block.tail.strip():
-        return lines + _quoted(_last_lines(block.tail, _TAIL_LINES), palette.dim, width, console, wrap=False)
+        return lines + _printed_so_far(block.tail, width, console)
     said, is_printed = few_lines(block)
     if not said and detail == "normal" and block.status == "done" and block.name != PLAN:
         return lines + _call_work(block, diff, width, console)
@@ -352,8 +354,12 @@ def _drawn_lines(drawn: Drawn, most: int, how: str, width: int, console: Palette
     return lines
 
 
-def _last_lines(text: str, most: int) -> str:
-    return "\n".join(text.rstrip("\n").split("\n")[-most:])
+def _printed_so_far(tail: str, width: int, console: PaletteConsole) -> list[SegmentLine]:
+    """The last lines of what a running call has printed, and that there are earlier ones."""
+    most = max(3, min(_TAIL_LINES, console.height // 4))
+    said = tail.rstrip("\n").split("\n")
+    earlier = _quoted("…", console.palette.dim, width, console) if len(said) > most else []
+    return earlier + _quoted("\n".join(said[-most:]), console.palette.text, width, console, wrap=False)
 
 
 def _middle_cut(text: str) -> str:

@@ -390,7 +390,7 @@ class SessionController:
 
     def fail(self, error: AgentError) -> None:
         """The turn, or what was done in its place, has ended with that. What goes wrong beside it is a notice."""
-        self.advance(TurnFailed(error.code, str(error), error.exit_code, error.cause))
+        self.advance(TurnFailed.by(error))
 
     async def _reopen(self, id: str | None, opening: "Opening") -> None:
         try:

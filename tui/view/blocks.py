@@ -132,6 +132,8 @@ class Failure:
     code: str
     message: str
     cause: str = ""
+    todo: str = ""
+    """The end of the message that says what to do; left out where there is advice for this terminal."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -185,8 +185,8 @@ def advance(view: SessionView, event: Event) -> SessionView:
             return with_files(view.settled(), event)
         case TurnFinished(end=end, text=text):
             return _turn_finished(view, end, text)
-        case TurnFailed(code=code, message=message, cause=cause):
-            return _at_rest(view).plus(Failure(code, message, cause))
+        case TurnFailed(code=code, message=message, cause=cause, todo=todo):
+            return _at_rest(view).plus(Failure(code, message, cause, todo))
 
 
 def _turn_started(view: SessionView, model: str, text: str) -> SessionView:

@@ -44,9 +44,9 @@ def classify(
     if meaning.kind is ContextOverflow:
         return _overflow(provider, said, shown)
     place = tidy(_place(lowered.get("location", "")), key, longest=200)
-    text = _sentence(meaning, provider, tidy(said.message, key), effective, place)
+    happened, todo = _sentences(meaning, provider, tidy(said.message, key), effective, place)
     wait = retry_after(lowered, said.text, now)
-    return meaning.kind(text, status=shown, retry_after=wait, cause=meaning.cause)
+    return meaning.kind(happened, status=shown, retry_after=wait, cause=meaning.cause, todo=todo)
 
 
 def _overflow(provider: str, said: ErrorAnswer, status: int | None) -> ContextOverflow:
@@ -63,46 +63,46 @@ def _overflow(provider: str, said: ErrorAnswer, status: int | None) -> ContextOv
     )
 
 
-_BY_CAUSE: Mapping[str, str] = {
-    "proxy": "a proxy refuses requests to {model} ({status}){detail} Check its variable, such as `HTTPS_PROXY`.",
-    "portal": "a web page answers in place of {model}{detail} Log in to the network, or check `base_url`.",
-    "tls": "the server of {model} wants TLS{detail} Write `https://` in `base_url`.",
-    "challenge": "a page that keeps programs out stands in front of {model} ({status}){detail} "
-    "Try another network, or check `base_url`.",
-    "country": "{model} is not offered in the country that this request comes from{detail} Use another model.",
-    "organisation": "a rule of the organisation forbids {model} ({status}){detail} Whoever manages it can change that.",
-    "content": "{model} declined this content{detail} Rephrase the message.",
-    "spending_limit": "a spending limit for {model} is reached{detail} Raise it there, or use another model.",
-    "access": "{model} may not be used with this key ({status}){detail} Check what the key may use, and `base_url`.",
-    "tools": "{model} takes no tools, without which nothing is done here{detail} Use another model.",
-    "retired": "{model} is no longer offered{detail} Use another model.",
+_BY_CAUSE: Mapping[str, tuple[str, str]] = {
+    "proxy": ("a proxy refuses requests to {model} ({status})", "Check its variable, such as `HTTPS_PROXY`."),
+    "portal": ("a web page answers in place of {model}", "Log in to the network, or check `base_url`."),
+    "tls": ("the server of {model} wants TLS", "Write `https://` in `base_url`."),
+    "challenge": (
+        "a page that keeps programs out stands in front of {model} ({status})",
+        "Try another network, or check `base_url`.",
+    ),
+    "country": ("{model} is not offered in the country that this request comes from", "Use another model."),
+    "organisation": ("a rule of the organisation forbids {model} ({status})", "Whoever manages it can change that."),
+    "content": ("{model} declined this content", "Rephrase the message."),
+    "spending_limit": ("a spending limit for {model} is reached", "Raise it there, or use another model."),
+    "access": ("{model} may not be used with this key ({status})", "Check what the key may use, and `base_url`."),
+    "tools": ("{model} takes no tools, without which nothing is done here", "Use another model."),
+    "retired": ("{model} is no longer offered", "Use another model."),
 }
-"""A cause says more than a kind."""
+"""What happened, and what to do, where a cause says more than a kind."""
+
+_BY_KIND: Mapping[type[ProviderError], tuple[str, str]] = {
+    AuthFailed: ("{model} does not accept the key", "Check the API key and what it may use."),
+    UnknownModel: ("{model} is not known to the server", "Check the model's name and `base_url`."),
+    QuotaExceeded: ("the account for {model} has no credit left", "Add credit, or use another model."),
+    RateLimited: ("too many requests to {model}", "Wait, then try again."),
+    PictureRefused: ("{model} does not take a picture of the request ({status})", "Scale it down or convert it."),
+}
+_OTHERWISE = ("{model} refuses the request ({status})", "Change the request or the model's settings.")
 
 
-def _sentence(meaning: Meaning, provider: str, message: str, status: int, place: str) -> str:
-    """`place`: where a redirect leads."""
+def _sentences(meaning: Meaning, provider: str, message: str, status: int, place: str) -> tuple[str, str]:
+    """What happened, with what the server said of it, and what to do. `place`: where a redirect leads."""
+    if 300 <= status < 400:
+        return f"the server of {provider} redirects to `{place}`.", "Set `base_url` to where the server is."
+    if meaning.cause not in _BY_CAUSE and meaning.kind is Overloaded:
+        when = "in the middle of its answer" if status == 200 else "({status})"
+        happened, todo = f"the server of {{model}} failed {when}", "Try again in a while."
+    else:
+        happened, todo = _BY_CAUSE.get(meaning.cause) or _BY_KIND.get(meaning.kind, _OTHERWISE)
     detail = f": {message}" if message else ""
     end = "" if detail.endswith((".", "!", "?", "…")) else "."
-    if 300 <= status < 400:
-        return f"the server of {provider} redirects to `{place}`. Set `base_url` to where the server is."
-    if meaning.cause in _BY_CAUSE:
-        return _BY_CAUSE[meaning.cause].format(model=provider, status=status, detail=f"{detail}{end}")
-    kind = meaning.kind
-    if kind is AuthFailed:
-        return f"{provider} does not accept the key{detail}{end} Check the API key and what it may use."
-    if kind is UnknownModel:
-        return f"{provider} is not known to the server{detail}{end} Check the model's name and `base_url`."
-    if kind is QuotaExceeded:
-        return f"the account for {provider} has no credit left{detail}{end} Add credit, or use another model."
-    if kind is RateLimited:
-        return f"too many requests to {provider}{detail}{end} Wait, then try again."
-    if kind is PictureRefused:
-        return f"{provider} does not take a picture of the request ({status}){detail}{end} Scale it down or convert it."
-    if kind is Overloaded:
-        when = "in the middle of its answer" if status == 200 else f"({status})"
-        return f"the server of {provider} failed {when}{detail}{end} Try again in a while."
-    return f"{provider} refuses the request ({status}){detail}{end} Change the request or the model's settings."
+    return f"{happened.format(model=provider, status=status)}{detail}{end}", todo
 
 
 def _place(location: str) -> str:

@@ -1,6 +1,7 @@
 """How long a session bears with a server: on a clock of the tests, which moves only while something waits."""
 
 import asyncio
+import re
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
@@ -8,7 +9,16 @@ import pytest
 
 from agent.channel import Interrupt
 from agent.context.budget import Window
-from agent.errors import AuthFailed, Overloaded, ProviderError, RateLimited, StreamCut, TimedOut, Unreachable
+from agent.errors import (
+    AuthFailed,
+    ContextOverflow,
+    Overloaded,
+    ProviderError,
+    RateLimited,
+    StreamCut,
+    TimedOut,
+    Unreachable,
+)
 from agent.events.session import Event, RetryScheduled
 from agent.messages import Assistant, Text, Usage
 from agent.providers.base import Chunk, ModelFacts, Reply, Request, TextChunk
@@ -151,6 +161,24 @@ async def test_a_wait_is_left_at_once() -> None:
     interrupt.request()
     async with asyncio.timeout(20):
         assert (await work).stop_reason == "interrupted"
+
+
+async def test_what_does_not_fit_behind_an_outage_keeps_what_is_known_of_it() -> None:
+    run = Run(Persistence(600))
+    large = ContextOverflow("too large.", status=400, size=210_000, limit=200_000)
+    with pytest.raises(ContextOverflow) as raised:
+        await run.reply(Failing(lambda number: large if number > 1 else Overloaded("busy.")))
+    found = raised.value
+    assert str(found).startswith("too large. Tried 2 times in ")
+    assert (found.status, found.size, found.limit, found.__cause__) == (400, 210_000, 200_000, large)
+
+
+async def test_what_to_do_stands_at_the_end() -> None:
+    run = Run(Persistence(600))
+    with pytest.raises(Overloaded) as raised:
+        await run.reply(Failing(lambda _: Overloaded("busy.", cause="x", todo="Try again in a while.")))
+    assert re.fullmatch(r"busy\. Tried \d+ times in 10 min\. Try again in a while\.", str(raised.value))
+    assert (raised.value.cause, raised.value.todo) == ("x", "Try again in a while.")
 
 
 async def test_an_answer_that_breaks_off_costs_five_requests_at_most() -> None:
