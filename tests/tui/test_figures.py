@@ -28,7 +28,7 @@ from tui.session.view_edits import carry_out, propose, propose_undo
 from tui.text.numbers import dollars, tokens
 from tui.view.compaction_preview import headline
 from tui.view.context import overview_lines
-from tui.view.context_tree import rows_of
+from tui.view.context_tree import component_table
 from tui.view.receipts import Compaction, title_of
 from tui.view.status import Shown, status_line
 
@@ -147,10 +147,10 @@ async def same_everywhere(t: Driven, home: Home, bill: Bill) -> Overview:
     share = f"{here.used / here.effective:.0%}"[:-1]
     assert told == (here.model, dollars(bill.cost), used, room, share)
     head, rows = await screen_of(t)
-    of_screen = figure(r"(\S+) of (\S+) usable, (\d+)% \(window (\S+)\)  (\S+)$", head)
+    of_screen = figure(r"(\S+) of (\S+) usable, (\d+)%  \S+ free  window (\S+)  (\S+)$", head)
     assert of_screen == (used, room, share, tokens(here.window.tokens), here.model)
-    assert rows == [f"{row.name}: {row.tokens}" for row in rows_of(there)]
-    assert sum(row.tokens for row in rows_of(there) if row.level == 0) == here.used
+    assert rows == [f"{row.name}: {row.tokens}" for row in component_table(there).rows()]
+    assert sum(row.tokens for row in component_table(there).rows() if row.level == 0) == here.used
     printed = "\n".join(plain(text) for text in overview_lines(there, 120))
     assert figure(r"\n  used +(\S+) +(\S+)", printed) == (used, f"{here.used / here.effective:.1%}")
     assert total_cost(there.requests) == pytest.approx(bill.cost)
@@ -210,7 +210,7 @@ async def test_the_rent_of_outputs_is_what_the_requests_have_cost_for_them(tmp_p
             home = Home(folder, provider)
             async with home.terminal(model=MODELS[0]) as t:
                 await said(t, "go", "Read.")
-                rows = {row.ref: row for row in rows_of(await same_everywhere(t, home, bill))}
+                rows = {row.ref: row for row in component_table(await same_everywhere(t, home, bill)).rows()}
         price = READ if has_cache else INPUT
         rents[has_cache] = [rows[ref].rent for ref in ("r1", "r2", "r3", "r4")]
         again = [rows[f"r{number}"].tokens * (4 - number) * price / 1e6 for number in (1, 2, 3, 4)]

@@ -25,12 +25,21 @@ from tui.session.view_edits import (
     propose_bring,
     propose_undo,
 )
-from tui.text.inks import Line
+from tui.text.inks import Ink, Line, Span
 from tui.text.numbers import tokens
 from tui.text.sanitise import visible_line
 from tui.text.styles import painted, palette_of
-from tui.view.context import bar, recall_lines, rewrite_text
-from tui.view.context_tree import ComponentRow, ComponentTable, Order, component_line, component_table, head_line
+from tui.view.context import recall_lines, rewrite_text
+from tui.view.context_tree import (
+    ComponentRow,
+    ComponentTable,
+    Order,
+    component_line,
+    component_table,
+    head_line,
+    ink_of,
+    stacked_bar,
+)
 from tui.view.timeline import columns_of, figures, legend, plot, rewrites_in
 from tui.widgets.field import Field
 from tui.widgets.keyline import KeyLine
@@ -58,6 +67,8 @@ KEEPING = ("enter", "escape", "left", "right")
 """The keys that leave an offer on the screen, or answer it; each other one takes it back."""
 SMALL, TALL = 16, 32
 """Rows of the screen below which there is no plot, and from which on there is a higher one."""
+_MOST_BAR, _MARKED = 120, 2
+"""Cells of the bar, and those before the name of a row, which say where it stands in the bar."""
 
 
 class ContextScreen(Guarded[None]):
@@ -125,13 +136,20 @@ class ContextScreen(Guarded[None]):
         overview, width = self._components.overview, max(self.size.width - 2, 1)
         used, room = overview.used, max(overview.effective, 1)
         usable = f"{tokens(overview.effective)} usable, {used / room:.0%}"
-        head = f"  {tokens(used)} of {usable} (window {tokens(overview.window.tokens)})  {overview.model}"
-        lines: list[Line] = [(("Context", "strong"), (visible_line(head), "dim"))]
+        free = f"  {tokens(max(overview.effective - used, 0))} free"
+        head = f"  window {tokens(overview.window.tokens)}  {overview.model}"
+        ink: Ink = "warn" if used > 0.95 * room else "text"
+        lines: list[Line] = [
+            (("Context", "strong"), (f"  {tokens(used)} of {usable}", ink), (free, ink), (visible_line(head), "dim"))
+        ]
         if self.size.height >= SMALL:
-            lines.append(((bar(used / room, max(width // 2, 1)), "warn" if used > 0.95 * room else "accent"),))
+            room_around: list[Line] = [()] if self.size.height >= TALL else []
+            lines += [*room_around, stacked_bar(self._components, max(min(width, _MOST_BAR), 1)), *room_around]
             lines += recall_lines(overview.recalls)
         self._put("what-it-is", lines)
-        self._put("columns", [head_line(self._table)] if self.size.height >= SMALL and not self._is_open else [])
+        named = head_line(self._table - _MARKED, self._components.columns)
+        columns: list[Line] = [((" " * _MARKED, "dim"), *named)]
+        self._put("columns", columns if self.size.height >= SMALL and not self._is_open else [])
         self._put("requests", self._plot(width) if self.size.height >= SMALL and not self._is_open else [])
         self._name_keys()
 
@@ -146,11 +164,11 @@ class ContextScreen(Guarded[None]):
         if self._point is None or self._point >= len(columns):
             self._point = len(columns) - 1
         top = max(column.size for column in columns)
-        height = 4 if self.size.height < TALL else self.size.height // 4
+        height = 4 if self.size.height < TALL else min(self.size.height // 4, 3 + len(columns) // 2)
         pointed = columns[self._point]
         told: list[Line] = [((figures(pointed), "text"),)]
         told += [((f"  before it: {rewrite_text(one)}", "dim"),) for one in pointed.rewrites[-1:]]
-        return [legend(top, width, columns), *plot(columns, height, self._point), *told]
+        return [legend(top, width, columns), *plot(columns, height, self._point, width=width), *told]
 
     def _put(self, id: str, lines: list[Line]) -> None:
         widget = self.query_one(f"#{id}", Static)
@@ -173,9 +191,10 @@ class ContextScreen(Guarded[None]):
         effective, palette = components.overview.effective, palette_of(self.app.theme_variables)
 
         def paint(index: int, width: int) -> Text:  # the screen may have another width by then
-            return painted(
-                [component_line(rows[index], min(width, self.size.width - 3, components.width), effective)], palette
-            )
+            row = rows[index]
+            mark: Span = ("■ ", ink_of(row)) if row.level == 0 else ("  ", "dim")
+            room = min(width, self._table) - _MARKED
+            return painted([(mark, *component_line(row, room, effective, components.columns))], palette)
 
         listing.show(len(rows), paint)
         if marked is not None:
@@ -184,7 +203,7 @@ class ContextScreen(Guarded[None]):
     @property
     def _table(self) -> int:
         """Columns that the list takes: no more than its longest name needs, and one is left for a scroll bar."""
-        return min(self.size.width - 3, self._components.width)
+        return min(self.size.width - 3, self._components.width + _MARKED)
 
     @property
     def _marked(self) -> ComponentRow | None:

@@ -11,7 +11,7 @@ from tools.outputs.extent import counted, shortened
 from tui.text.inks import Ink, Line, coded
 from tui.text.numbers import dollars, tokens
 from tui.text.sanitise import visible_line
-from tui.view.context_tree import NAMES, component_line, head_line, rows_of
+from tui.view.context_tree import NAMES, component_line, component_table, head_line
 from tui.view.receipts import names_of
 
 MOST_REQUESTS = 200
@@ -112,9 +112,10 @@ def _server_line(server: ServerShare, room: int) -> Line:
 def content_lines(overview: Overview, width: int) -> list[Line]:
     """A row for each component of the next request, and below it for each large part of it."""
     room = max(width - 2, 1)
-    rows = [component_line(row, room, overview.effective) for row in rows_of(overview)]
+    table = component_table(overview)
+    rows = [component_line(row, room, overview.effective, table.columns) for row in table.rows()]
     head: Line = (("Contents", "strong"),)
-    return [head, *((("  ", "dim"), *line) for line in (head_line(room), *rows))]
+    return [head, *((("  ", "dim"), *line) for line in (head_line(room, table.columns), *rows))]
 
 
 def bar(share: float, cells: int) -> str:

@@ -1,6 +1,6 @@
 """What fills the window, as rows: each component of a request, and below it each large part of it."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
@@ -11,15 +11,14 @@ from agent.context.view_items import ItemKind, ViewItem, ViewState
 from agent.overview import MESSAGES, Number, Overview, ServerShare, ToolShare
 from tools.outputs.extent import counted
 from tui.text.cells import fitted
-from tui.text.inks import Ink, Line
+from tui.text.inks import Ink, Line, Span
 from tui.text.numbers import dollars, tokens
 from tui.text.sanitise import visible_line
 
 Order: TypeAlias = Literal["order", "tokens"]
 """As they stand in a request, or the largest first."""
 
-_ALL = 200
-"""A width at which there is room for every column."""
+ComponentColumn: TypeAlias = Literal["tokens", "share", "steps", "state", "keeping", "source"]
 _LEAST_NAME, _MOST_NAME = 40, 72
 """Columns for names, however short and however long they are."""
 
@@ -43,6 +42,13 @@ KINDS: dict[ItemKind, str] = {
     "note": "notes of the program",
     "instructions": "instructions read since",
     "pin": "pinned",
+}
+_BAR_INKS: Mapping[str, Ink] = {
+    NAMES["system"]: "accent",
+    NAMES["tools"]: "code",
+    KINDS["you"]: "strong",
+    KINDS["reply"]: "text",
+    KINDS["output"]: "warn",
 }
 STATES: dict[ViewState, str] = {
     "visible": "visible",
@@ -83,6 +89,8 @@ class ComponentTable:
     overview: Overview
     groups: tuple[tuple[ComponentRow, Sequence[ComponentRow]], ...]
     """Each component with its large parts."""
+    columns: tuple[ComponentColumn, ...]
+    """What there is something to say of."""
     width: int
     """Columns of the widest line."""
 
@@ -108,12 +116,27 @@ def component_table(overview: Overview) -> ComponentTable:
     groups = tuple(
         (head, parts) for head, parts in _groups(overview) if head.tokens or parts or head.name == NAMES["tools"]
     )
-    return ComponentTable(overview, groups, _widest(row for head, parts in groups for row in (head, *parts)))
+    rows = [row for head, parts in groups for row in (head, *parts)]
+    columns = _columns_for(rows)
+    return ComponentTable(overview, groups, columns, _widest(rows, columns))
 
 
-def rows_of(overview: Overview, order: Order = "order", words: str = "") -> tuple[ComponentRow, ...]:
-    """What `ComponentTable.rows` gives, where it is asked for once."""
-    return component_table(overview).rows(order, words)
+def stacked_bar(table: ComponentTable, cells: int) -> Line:
+    """The window as one line of cells: what each component takes of it, in its ink, and what is free."""
+    room, taken, at = max(table.overview.effective, 1), 0, 0
+    spans: list[Span] = []
+    for head, _ in table.groups:
+        taken += head.tokens
+        end = min(max(round(cells * taken / room), 1 if taken else 0), cells)
+        if end > at:
+            spans.append(("█" * (end - at), ink_of(head)))
+        at = max(at, end)
+    return (*spans, ("░" * (cells - at), "dim"))
+
+
+def ink_of(component: ComponentRow) -> Ink:
+    """The ink in which it stands in the bar, and before its name."""
+    return _BAR_INKS.get(component.name, "good")
 
 
 def _holds(row: ComponentRow, wanted: Sequence[str]) -> bool:
@@ -240,51 +263,84 @@ def _item(item: ViewItem, overview: Overview, source: str, *, is_shared: bool = 
     )
 
 
-def component_line(row: ComponentRow, width: int, effective: int) -> Line:
-    """The row in as many of its columns as there is room for: what it is, tokens, share, steps since, state, rent."""
-    share = f"{row.tokens / max(effective, 1):>7.1%}"
-    age = "" if row.age is None else f"{row.age}"
-    state = "◆ pinned" if row.is_pinned and row.state == "visible" else f"{'◆ ' if row.is_pinned else ''}{row.state}"
-    rent = "" if row.rent is None else dollars(row.rent)
-    columns: list[tuple[str, Ink]] = [(f"{tokens(row.tokens):>7}", "strong" if row.level == 0 else "text")]
-    for needed, text, ink in (
-        (44, share, "dim"),
-        (60, f"{age:>7}", "dim"),
-        (52, f"  {state:<12}", "accent" if row.is_pinned or row.state not in ("", "visible") else "dim"),
-        (72, f"{rent:>8}", "dim"),
-        (96, f"  {row.source:<12}", "dim"),
-    ):
-        if width >= needed:
-            columns.append((text, _ink(ink)))
-    room = max(1, width - sum(len(text) for text, _ in columns))
+def component_line(row: ComponentRow, width: int, effective: int, columns: Sequence[ComponentColumn]) -> Line:
+    """The row in as many of those columns as there is room for."""
+    shown = [column for column in columns if width >= _COLUMNS[column].needed]
+    cells = [_COLUMNS[column].cell(row, effective) for column in shown]
+    room = max(1, width - sum(len(text) for text, _ in cells))
     name = f"{'  ' * row.level}{row.name}"
-    return ((fitted(name, room), "strong" if row.level == 0 else "text"), *columns)
+    return ((fitted(name, room), "strong" if row.level == 0 else "text"), *cells)
 
 
-def _widest(rows: Iterable[ComponentRow]) -> int:
+def _columns_for(rows: Iterable[ComponentRow]) -> tuple[ComponentColumn, ...]:
+    """Those of which a row has something to say; what all have in common, always."""
+    columns: list[ComponentColumn] = ["tokens", "share"]
+    rows = list(rows)
+    if any(row.age is not None for row in rows):
+        columns.append("steps")
+    if any(row.state or row.is_pinned for row in rows):
+        columns.append("state")
+    if any(row.rent is not None for row in rows):
+        columns.append("keeping")
+    return (*columns, "source")
+
+
+def _widest(rows: Sequence[ComponentRow], columns: Sequence[ComponentColumn]) -> int:
     """Columns that the rows take where each is whole, or nearly: numbers stand close to what they are about."""
     names = _LEAST_NAME
     for row in rows:
         names = max(names, 2 * row.level + cell_len(row.name))
         if names >= _MOST_NAME:  # it gets no wider, however many follow
             break
-    return min(names, _MOST_NAME) + 2 + sum(len(text) for text, _ in component_line(ComponentRow("", 0), _ALL, 1)[1:])
+    return min(names, _MOST_NAME) + 2 + sum(len(_COLUMNS[column].head) for column in columns)
 
 
-def _ink(name: str) -> Ink:
-    return "accent" if name == "accent" else "dim"
-
-
-def head_line(width: int) -> Line:
+def head_line(width: int, columns: Sequence[ComponentColumn]) -> Line:
     """The names of the columns."""
-    columns = f"{'tokens':>7}"
-    for needed, text in (
-        (44, f"{'share':>7}"),
-        (60, f"{'steps':>7}"),
-        (52, f"  {'state':<12}"),
-        (72, f"{'keeping':>8}"),
-        (96, f"  {'source':<12}"),
-    ):
-        if width >= needed:
-            columns += text
-    return ((" " * max(1, width - len(columns)), "dim"), (columns, "dim"))
+    head = "".join(_COLUMNS[column].head for column in columns if width >= _COLUMNS[column].needed)
+    return ((" " * max(1, width - len(head)), "dim"), (head, "dim"))
+
+
+def _tokens_cell(row: ComponentRow, _: int) -> Span:
+    return f"{tokens(row.tokens):>7}", "strong" if row.level == 0 else "text"
+
+
+def _share_cell(row: ComponentRow, effective: int) -> Span:
+    return f"{row.tokens / max(effective, 1):>7.1%}", "dim"
+
+
+def _age_cell(row: ComponentRow, _: int) -> Span:
+    return f"{'' if row.age is None else row.age:>7}", "dim"
+
+
+def _state_cell(row: ComponentRow, _: int) -> Span:
+    state = "◆ pinned" if row.is_pinned and row.state == "visible" else f"{'◆ ' if row.is_pinned else ''}{row.state}"
+    return f"  {state:<12}", "accent" if row.is_pinned or row.state not in ("", "visible") else "dim"
+
+
+def _rent_cell(row: ComponentRow, _: int) -> Span:
+    return f"{'' if row.rent is None else dollars(row.rent):>8}", "dim"
+
+
+def _source_cell(row: ComponentRow, _: int) -> Span:
+    return f"  {row.source:<12}", "dim"
+
+
+@dataclass(frozen=True, slots=True)
+class _ColumnKind:
+    head: str
+    cell: Callable[[ComponentRow, int], Span]
+    needed: int = 0
+    """Cells of a line from which on there is room for it."""
+
+
+_COLUMNS: Mapping[ComponentColumn, _ColumnKind] = {
+    "tokens": _ColumnKind(f"{'tokens':>7}", _tokens_cell),
+    "share": _ColumnKind(f"{'share':>7}", _share_cell, 44),
+    "steps": _ColumnKind(f"{'steps':>7}", _age_cell, 60),
+    "state": _ColumnKind(f"  {'state':<12}", _state_cell, 52),
+    "keeping": _ColumnKind(f"{'keeping':>8}", _rent_cell, 72),
+    "source": _ColumnKind(f"  {'source':<12}", _source_cell, 96),
+}
+"""From the left: what it takes, its share, steps since, what is shown of it, what sending it again has cost so far, and
+where the number comes from."""

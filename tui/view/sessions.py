@@ -19,7 +19,7 @@ WIDE = 110
 """Columns from which on the marked session is shown beside the list."""
 MOST_LINES = 12
 """Of one message."""
-_ROOM_FOR_MODEL, _ROOM_FOR_COST = 90, 48
+_ROOM_FOR_MODEL, _ROOM_FOR_COST, _ROOM_FOR_MESSAGES = 90, 76, 48
 """Columns from which on a line has a place for these."""
 MORE = "+"
 """Ends what the row stands for that shows more of a session's agents."""
@@ -38,7 +38,9 @@ def session_line(
     inset = "  └ " if info.agent else ""
     after = f"{age(now - info.updated_at).removesuffix(' ago'):>7}"
     if width >= _ROOM_FOR_COST:
-        after = f"{info.messages:>6} {'msg ' if info.messages == 1 else 'msgs'} {dollars(info.cost):>8}{after}"
+        after = f"{dollars(info.cost):>8}{after}"
+    if width >= _ROOM_FOR_MESSAGES:
+        after = f"{info.messages:>5} {'msg ' if info.messages == 1 else 'msgs'}{after}"
     if width >= _ROOM_FOR_MODEL:
         after = f"{fitted(visible_line(_model_or_origin(info)), 18)}{after}"
     before = f"{visible_line(Path(info.project).name)}  " if projects and not inset else ""
@@ -96,9 +98,8 @@ def about_lines(info: SessionInfo, excerpt: str, messages: Sequence[Message]) ->
 
 def _about(info: SessionInfo, excerpt: str, messages: Sequence[Message]) -> Iterator[Line]:
     yield ((visible_line(info.title) or UNTITLED, "strong"),)
-    yield (
-        (f"{info.id}  {visible_line(info.model)}  {counted(info.messages, 'message')}  {dollars(info.cost)}", "dim"),
-    )
+    yield ((f"{counted(info.messages, 'message')}  {dollars(info.cost)}  {info.id}", "dim"),)
+    yield ((visible_line(info.model), "dim"),)
     yield ((visible_line(info.project), "dim"),)
     if info.tags:
         yield ((hashed(info.tags), "accent"),)

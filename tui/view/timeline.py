@@ -38,6 +38,10 @@ CAUSES = {
 """By what letter a rewrite is marked, by its cause; by `x` where its beginning changed otherwise."""
 
 
+_APART = 3
+"""Cells of a column that stands apart, with the one behind it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Column:
     """One request, or several old ones."""
@@ -105,15 +109,22 @@ def _sizes(count: int, width: int) -> list[int]:
     return [*shared_out([1] * columns, older), *([1] * single)]
 
 
-def plot(columns: Sequence[Column], height: int, pointed: int | None = None) -> list[Line]:
+def plot(columns: Sequence[Column], height: int, pointed: int | None = None, *, width: int = 0) -> list[Line]:
     """The columns as lines from the top down, and below them the marks of rewrites and of the column that is pointed
-    at."""
+    at. Few of them are wider and stand apart, where that fits into `width` cells."""
     top = max((column.size for column in columns), default=0)
+    is_apart = _APART * len(columns) <= width
     stacks = [stack_of(column, height, top) for column in columns]
-    lines = [_joined([stack[level] for stack in stacks]) for level in range(height - 1, -1, -1)]
+    lines = [_joined([stack[level] for stack in stacks], is_apart) for level in range(height - 1, -1, -1)]
     marks: list[Span] = [(mark_of(column.rewrites), "warn" if column.rewrites else "dim") for column in columns]
     points: list[Span] = [("▲" if place == pointed else " ", "strong") for place in range(len(columns))]
-    return [*lines, _joined(marks), _joined(points)]
+    return [
+        *lines,
+        *(
+            _joined([(f"{words:<{_APART}}" if is_apart else words, ink) for words, ink in below])
+            for below in (marks, points)
+        ),
+    ]
 
 
 def stack_of(column: Column, height: int, top: int) -> list[Span]:
@@ -137,10 +148,11 @@ def mark_of(rewrites: Sequence[Rewrite]) -> str:
     return CAUSES.get(rewrites[-1].reason, "x") if rewrites else " "
 
 
-def _joined(cells: Sequence[Span]) -> Line:
+def _joined(cells: Sequence[Span], is_apart: bool = False) -> Line:
     """The cells of a line, neighbours of one ink together."""
     spans: list[Span] = []
-    for words, ink in cells:
+    for glyph, ink in cells:
+        words = f"{glyph * (_APART - 1)} " if is_apart else glyph
         if spans and spans[-1][1] == ink:
             spans[-1] = (spans[-1][0] + words, ink)
         else:

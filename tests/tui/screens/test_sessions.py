@@ -208,13 +208,13 @@ async def test_a_real_session_is_found_by_what_was_said_renamed_forked_and_delet
         await t.press("tab", "d", "escape", shows=f"deleted {first.id}")
 
 
-@pytest.mark.parametrize("width", [8, 20, 47, 48, 89, 90, 160])
+@pytest.mark.parametrize("width", [8, 20, 47, 48, 75, 76, 89, 90, 160])
 def test_a_line_is_as_wide_as_the_list(width: int) -> None:
     info = session_info("a", "測試 " * 40, model="anthropic/claude", updated_at=0.0, cost=1.5)
     line = plain(session_line(info, width, 7_200.0, "", (), projects=True))
     assert cell_len(line) == max(width, 2 + 4 + 2 + 7)
     assert line.endswith("2 h")
-    assert ("$1.50" in line, "claude" in line) == (width >= 48, width >= 90)
+    assert ("msgs" in line, "$1.50" in line, "claude" in line) == (width >= 48, width >= 76, width >= 90)
 
 
 @pytest.mark.parametrize("width", [30, 48, 90, 160])
@@ -242,8 +242,8 @@ def test_the_end_of_a_session_is_shown_with_its_calls() -> None:
         Assistant((Text("Look."), ToolCall("1", "bash", {"command": "make"})), "m/a"),
     )
     lines = [plain(line) for line in about_lines(session_info("a", "t", parent="b"), "why\nso", said)]
-    assert lines[:5] == ["t", "a  scripted/demo  4 messages  $0.00", "/home/me/project", "forked from b", ""]
-    assert lines[5:8] == ["found in", "why", "so"]
+    assert lines[:5] == ["t", "4 messages  $0.00  a", "scripted/demo", "/home/me/project", "forked from b"]
+    assert lines[5:9] == ["", "found in", "why", "so"]
     assert lines[-4:] == ["  … 8 more lines", "", "  Look.", "  ● bash  make"]
 
 

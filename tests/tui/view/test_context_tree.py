@@ -12,7 +12,7 @@ from agent.overview import HeldBack, Number, Overview, ServerShare, ToolShare
 from tests.tui.doubles import overview
 from tests.tui.inked import plain
 from tui.text.sanitise import visible_line
-from tui.view.context_tree import LARGE, ComponentRow, component_line, head_line, rows_of
+from tui.view.context_tree import LARGE, ComponentRow, component_line, component_table, head_line, stacked_bar
 
 
 def item(
@@ -51,7 +51,7 @@ def names(rows: tuple[ComponentRow, ...]) -> list[str]:
 
 
 def test_every_component_and_every_large_part_has_a_row() -> None:
-    assert names(rows_of(SEEN)) == [
+    assert names(component_table(SEEN).rows()) == [
         "system text",
         "tools",
         "  built in",
@@ -73,7 +73,7 @@ def test_every_component_and_every_large_part_has_a_row() -> None:
 
 
 def test_the_largest_come_first_and_the_rest_stays_last() -> None:
-    found = names(rows_of(SEEN, "tokens"))
+    found = names(component_table(SEEN).rows("tokens"))
     assert [name for name in found if not name.startswith(" ")] == [
         "outputs", "system text", "tools", "summary", "your messages", "replies and calls",
     ]  # fmt: skip
@@ -82,21 +82,21 @@ def test_the_largest_come_first_and_the_rest_stays_last() -> None:
 
 
 def test_a_filter_keeps_what_holds_its_words_under_its_component() -> None:
-    assert names(rows_of(SEEN, words="one line")) == ["outputs", "  r2  what r2 is"]
-    assert names(rows_of(SEEN, words="pinned M0")) == ["your messages", "  what m0 is"]
-    assert names(rows_of(SEEN, words="kept out"))[1:] == ["  monitoring_eu: 0 of 1 tool", "    page"]
-    assert len(rows_of(SEEN, words="outputs")) == 5
-    assert rows_of(SEEN, words="nothing of the kind") == ()
+    assert names(component_table(SEEN).rows(words="one line")) == ["outputs", "  r2  what r2 is"]
+    assert names(component_table(SEEN).rows(words="pinned M0")) == ["your messages", "  what m0 is"]
+    assert names(component_table(SEEN).rows(words="kept out"))[1:] == ["  monitoring_eu: 0 of 1 tool", "    page"]
+    assert len(component_table(SEEN).rows(words="outputs")) == 5
+    assert component_table(SEEN).rows(words="nothing of the kind") == ()
 
 
 def test_a_row_says_where_its_number_comes_from_and_what_it_has_cost() -> None:
-    found = {row.key: row for row in rows_of(SEEN) if row.key}
+    found = {row.key: row for row in component_table(SEEN).rows() if row.key}
     assert found["r1"].source == "counted"
     assert found["r1"].rent == pytest.approx(9_000 * 0.3e-6)
     assert (found["r9"].age, found["r9"].rent, found["r9"].is_pinned) == (None, None, True)
     assert found["mcp__monitoring_eu"].state == "kept out"
-    assert {row.rent for row in rows_of(replace(SEEN, prices_again=None))} == {None}
-    words, *rest = component_line(found["r1"], 100, 100_000)
+    assert {row.rent for row in component_table(replace(SEEN, prices_again=None)).rows()} == {None}
+    words, *rest = component_line(found["r1"], 100, 100_000, component_table(SEEN).columns)
     assert words[0].startswith("  r1  what r1 is")
     assert plain(rest).split() == [
         "9.0k", "9.0%", "2", "visible", "$0.0027", "counted",
@@ -104,7 +104,7 @@ def test_a_row_says_where_its_number_comes_from_and_what_it_has_cost() -> None:
 
 
 def test_tools_that_are_held_back_are_named() -> None:
-    rows = rows_of(replace(SEEN, held_back=HeldBack(60, 6_923)))
+    rows = component_table(replace(SEEN, held_back=HeldBack(60, 6_923))).rows()
     assert "held back: 60 tools, 6.9k not sent" in [row.name for row in rows]
 
 
@@ -142,7 +142,7 @@ def overviews(draw: st.DrawFn) -> Overview:
 
 @given(overviews(), st.sampled_from(["order", "tokens"]))
 def test_components_are_the_request_and_parts_are_their_component(found: Overview, order: str) -> None:
-    rows = rows_of(found, order)  # type: ignore[arg-type]  # one of the orders
+    rows = component_table(found).rows(order)  # type: ignore[arg-type]  # one of the orders
     assert sum(row.tokens for row in rows if row.level == 0) == found.used
     head, parts = ComponentRow("", 0), 0
     for row in (*rows, ComponentRow("end", 0)):
@@ -157,8 +157,24 @@ def test_components_are_the_request_and_parts_are_their_component(found: Overvie
 
 @given(overviews(), st.integers(1, 200))
 def test_a_line_is_as_wide_as_its_place_and_holds_no_orders_for_the_terminal(found: Overview, width: int) -> None:
-    for row in rows_of(found):
-        text = plain(component_line(row, width, found.effective))
+    table = component_table(found)
+    for row in table.rows():
+        text = plain(component_line(row, width, found.effective, table.columns))
         assert cell_len(text) == max(width, 8)
         assert visible_line(text) == text
-    assert cell_len(plain(head_line(width))) == max(width, 8)
+    assert cell_len(plain(head_line(width, table.columns))) == max(width, 8)
+
+
+@given(overviews(), st.integers(1, 200))
+def test_the_bar_is_the_window(found: Overview, width: int) -> None:
+    table = component_table(found)
+    line = plain(stacked_bar(table, width))
+    taken = min(round(width * found.used / found.effective), width)
+    assert line == "█" * max(taken, bool(found.used)) + "░" * (width - max(taken, bool(found.used)))
+
+
+def test_columns_of_which_nothing_is_said_are_left_out() -> None:
+    bare = replace(SEEN, items=(), pins=(), tools=(), servers=(), instructions=())
+    assert component_table(bare).columns == ("tokens", "share", "source")
+    assert component_table(SEEN).columns == ("tokens", "share", "steps", "state", "keeping", "source")
+    assert plain(head_line(100, component_table(bare).columns)).split() == ["tokens", "share", "source"]

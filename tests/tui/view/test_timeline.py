@@ -87,6 +87,13 @@ def test_old_requests_share_columns_and_rewrites_are_marked_by_their_cause() -> 
     assert plain(point) == "       ▲ "
 
 
+def test_few_requests_stand_apart() -> None:
+    columns = columns_of([request(10, 0, 1_000, 5)] * 2, [rewrite(1)], 9)
+    *lines, marks, point = [plain(line) for line in plot(columns, 2, 1, width=6)]
+    assert (lines, marks, point) == (["░░ ░░ "] * 2, "   r  ", "   ▲  ")
+    assert [plain(line) for line in plot(columns, 2, 1, width=5)] == ["░░", "░░", " r", " ▲"]
+
+
 def test_the_figures_of_a_column_are_said_in_a_line() -> None:
     one, several = Column((request(40, 2_000, 96_000, 350),), 41), Column((request(40, 0, 0, 1),) * 3, 1)
     assert figures(one) == "request 41: 96.0k read, 2.0k written, 40 fresh, 350 output, 98% hit, $0.0100"
