@@ -55,7 +55,7 @@ LOOKS = {
     "/sessions\r": "Sessions",
     "/archive\r": "Archive",
     "/model \x1b]0;owned\x07\r": "Models",
-    "/context\r": "keeping",
+    "/context\r": "tokens  share",
 }
 """What is typed, and what is on the screen only then."""
 
