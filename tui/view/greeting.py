@@ -98,7 +98,6 @@ def greeting_in_the_middle(greeting: Greeting, width: int, height: int, *, can_d
     if not can_draw:
         return greeting_lines(greeting, width, height, can_draw=False)
     mark = tuple(_centred(((line, "accent"),), width, len(MARK[0])) for line in MARK)
-    mark = (*mark[:-1], (*mark[-1], (f"  {VERSION}", "dim")))
     about = (*_about(greeting, width), *(_centred(coded(visible_line(line), "dim"), width) for line in greeting.advice))
     blocks = (mark, about, _sessions(greeting, width))
     lines: tuple[Line, ...] = ()
@@ -111,16 +110,17 @@ def greeting_in_the_middle(greeting: Greeting, width: int, height: int, *, can_d
 def below_greeting(greeting: Greeting, width: int) -> tuple[Line, ...]:
     """What is said below a prompt that stands in the middle: keys, and what one may say or try."""
     keys: Line = (("/help", "text"), (" keys and commands", "dim"), ("   Ctrl-P", "text"), (" everything", "dim"))
-    keys = ((" " * max(0, width - _cells(keys)), "text"), *keys)
     hint: Line = (("try  ", "accent"), (TRY, "dim"))
     if greeting.sessions:
         hint = (("tip  ", "accent"), *coded(greeting.tip, "dim")) if greeting.tip else ()
-    return (keys, *((((" ", "text"),), *continued(hint, width, 5)) if hint else ()))
+    hints = continued(hint, width, 5) if hint else ()
+    hints = tuple(_centred(line, width) for line in hints) if len(hints) == 1 else hints
+    return (_centred(keys, width), *((((" ", "text"),), *hints) if hints else ()))
 
 
 def _about(greeting: Greeting, width: int) -> tuple[Line, ...]:
     """What it works with, in a line or two."""
-    model: Line = ((visible_line(greeting.model), "text"),)
+    model: Line = ((f"{VERSION}   ", "dim"), (visible_line(greeting.model), "text"))
     place: Line = ((visible_line(greeting.folder), "dim"),)
     if greeting.branch:
         place = (*place, ("  ", "dim"), (visible_line(greeting.branch), "accent"))
