@@ -172,7 +172,7 @@ def keys_that_end(places: Places) -> Iterator[str]:
     """Ctrl-C twice; Ctrl-D; Ctrl-Z and back; Ctrl-\\: the terminal is given back each time."""
     for keys in ("\x03\x03", "\x04", "\x1c"):
         with _terminal(places) as terminal:
-            terminal.until("/help shows keys")
+            terminal.until("keys and commands")
             terminal.child.send(keys)
             if keys == "\x1c":  # no key of ours: it is a signal only where the terminal makes one of it
                 terminal.rest()
@@ -188,7 +188,7 @@ def signals(places: Places) -> Iterator[str]:
     for end in (signal.SIGTERM, signal.SIGHUP, None):
         (places.project / "started").unlink(missing_ok=True)
         with _terminal(places, _WAITS + _SAID, "--permission-mode", "auto") as terminal:
-            terminal.until("/help shows keys")
+            terminal.until("keys and commands")
             terminal.child.send("go\r")
             while not (places.project / "started").exists():
                 terminal.read_some(0.2)
@@ -226,7 +226,7 @@ def widget_fails(places: Places) -> Iterator[str]:
 def sizes(places: Places) -> Iterator[str]:
     """A hundred sizes, among them one of nothing and one of much, and then one to read in."""
     with _terminal(places) as terminal:
-        terminal.until("/help shows keys")
+        terminal.until("keys and commands")
         terminal.child.send("go\r")
         dice = random.Random(3)
         for size in [(1, 1), (1, 0), (0, 0), (500, 200)] * 25:
