@@ -227,7 +227,8 @@ class EbbApp(CaretApp, App[str]):
             return
         is_asked = self._works and bool(self.controller.view.asked)
         is_list = self.screen is not self.main and not is_asked
-        is_written = not is_list and not is_asked and bool(self.main.prompt.text)
+        is_meant = self.main.prompt.has_focus or not is_asked  # at a question it is for that, unless one writes
+        is_written = not is_list and is_meant and bool(self.main.prompt.text)
         meant = self._leaving.ctrl_c(is_written=is_written, works=self._works and not is_list)
         if is_list and meant == "warn":
             self.simulate_key("escape")  # and what is said is seen

@@ -22,6 +22,8 @@ class Command:
     help: str
     when_busy: bool = False
     """The command may run while a turn runs."""
+    of_session: bool = False
+    """It changes a session or tells of it: while another one is being opened, it is meant for that one."""
 
     @property
     def usage(self) -> str:
@@ -33,14 +35,16 @@ COMMANDS: tuple[Command, ...] = (
     Command("compact", "[focus]", "summarise the conversation to make room, after a look at what that does"),
     Command("undo", "[list]", "take back what the last turn changed in files, after a look at it; `list`: any turn"),
     Command("redo", "", "bring back what was taken back last"),
-    Command("context", "[ACT REF]", "what fills the window, and what to do about it", when_busy=True),
+    Command("context", "[ACT REF]", "what fills the window, and what to do about it", when_busy=True, of_session=True),
     Command("archive", "", "outputs and messages that were kept, to look through"),
     Command("why", "TEXT", "whether the model sees a text, and where it went"),
     Command("bring", "REF", "show the model again what left its view"),
-    Command("mcp", "", "servers: their tools, prompts and state", when_busy=True),
+    Command("mcp", "", "servers: their tools, prompts and state", when_busy=True, of_session=True),
     Command("skills", "", "instructions for tasks that the model can look up: yours, and this folder's"),
-    Command("hooks", "", "programs that are told what happens: yours, and this folder's", when_busy=True),
-    Command("trust", "", "what this folder brings, and what of it you approve", when_busy=True),
+    Command(
+        "hooks", "", "programs that are told what happens: yours, and this folder's", when_busy=True, of_session=True
+    ),
+    Command("trust", "", "what this folder brings, and what of it you approve", when_busy=True, of_session=True),
     Command("resume", "[id]", "go on with an earlier session; without an id: find, rename, fork, delete"),
     Command("sessions", "", "the same list of sessions"),
     Command("rewind", "", "go back to before one of your messages: the conversation in a fork, files, or both"),
@@ -49,28 +53,48 @@ COMMANDS: tuple[Command, ...] = (
     Command(
         "thinking", "[how]", "the model's thoughts: `line`, `open` or `hidden`; without it the next one", when_busy=True
     ),
-    Command("mode", "[name]", "ask, accept-edits, plan or auto; without a name the next one", when_busy=True),
+    Command(
+        "mode",
+        "[name]",
+        "ask, accept-edits, plan or auto; without a name the next one",
+        when_busy=True,
+        of_session=True,
+    ),
     Command(
         "add-dir",
         "[FOLDER]",
         "work in another folder, too; without a name: list them, and remove one",
         when_busy=True,
+        of_session=True,
     ),
     Command(
-        "sandbox", "", "the sandbox: what commands may write, what they do not see, and the network", when_busy=True
+        "sandbox",
+        "",
+        "the sandbox: what commands may write, what they do not see, and the network",
+        when_busy=True,
+        of_session=True,
     ),
     Command("clear", "", "start a new session"),
-    Command("rename", "TITLE", "give the session another title", when_busy=True),
+    Command("rename", "TITLE", "give the session another title", when_busy=True, of_session=True),
     Command("fork", "", "go on in a copy of the session, which stays as it is"),
     Command(
         "export",
         "[file]",
         "write the conversation into a file (.md, .html, .json), without keys and passwords",
         when_busy=True,
+        of_session=True,
     ),
-    Command("status", "", "the session: model, cost and tokens, window, files changed", when_busy=True),
-    Command("tasks", "", "commands that run in the background", when_busy=True),
-    Command("agents", "[stop NAME]", "agents that the model has sent off: look at them, stop one", when_busy=True),
+    Command(
+        "status", "", "the session: model, cost and tokens, window, files changed", when_busy=True, of_session=True
+    ),
+    Command("tasks", "", "commands that run in the background", when_busy=True, of_session=True),
+    Command(
+        "agents",
+        "[stop NAME]",
+        "agents that the model has sent off: look at them, stop one",
+        when_busy=True,
+        of_session=True,
+    ),
     Command("review", "[what]", "have the model review what is changed, or what you name"),
     Command("init", "", "have the model propose an AGENT.md for this project"),
     Command("shell", "COMMAND", "run a command yourself, for the model to see; `!COMMAND` does the same"),
@@ -81,7 +105,9 @@ COMMANDS: tuple[Command, ...] = (
     Command("history", "", "find a message that you wrote before", when_busy=True),
     Command("later", "TEXT", "send a message when the turn is over, not at its next step", when_busy=True),
     Command("todos", "", "the list that the model works through", when_busy=True),
-    Command("plan", "", "the last plan that was handed in, and what was decided about it", when_busy=True),
+    Command(
+        "plan", "", "the last plan that was handed in, and what was decided about it", when_busy=True, of_session=True
+    ),
     Command("commands", "", "everything that can be done, in one list", when_busy=True),
     Command("panel", "", "the panel beside the conversation on a wide screen: show it or not", when_busy=True),
     Command("theme", "[name]", "the colours of the terminal", when_busy=True),
@@ -89,8 +115,10 @@ COMMANDS: tuple[Command, ...] = (
     Command("doctor", "", "checks settings, keys, folders and the store", when_busy=True),
     Command("copy", "", "copy the last answer", when_busy=True),
     Command("print", "", "print the conversation into the terminal's scrollback", when_busy=True),
-    Command("diff", "[session]", "what the last turn, or the session, changed in files", when_busy=True),
-    Command("files", "", "the files that the session changed", when_busy=True),
+    Command(
+        "diff", "[session]", "what the last turn, or the session, changed in files", when_busy=True, of_session=True
+    ),
+    Command("files", "", "the files that the session changed", when_busy=True, of_session=True),
     Command("quit", "", "leave", when_busy=True),
 )
 

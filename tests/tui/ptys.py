@@ -192,7 +192,10 @@ def ready(tmp_path: Path, replies: str, columns: int = 80, lines: int = 24, **ho
 
 
 def left_behind(terminal: Screen) -> bytes:
-    """Quits. What is written behind the terminal that was given back."""
+    """Quits, once the turn is over: until then Ctrl-C would stop it. What is written behind the terminal that was given
+    back."""
+    while "Esc interrupts" in terminal.text:
+        terminal.read_more("the end of the turn")
     terminal.child.send("\x03\x03")
     terminal.until_it_ends()
     assert terminal.child.exitstatus == 0

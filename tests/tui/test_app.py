@@ -324,6 +324,22 @@ async def test_what_is_asked_for_while_a_session_is_being_opened_is_done_in_that
         await t.until(lambda: old.said == ["bring r1", "hello"])
 
 
+async def test_a_command_that_may_run_beside_a_turn_waits_for_the_session_that_is_being_opened() -> None:
+    first, old = FakeSession(), FakeSession(id="old1", history=conversation(40))
+    sessions = FakeSessions([first, old], (session_info("old1", "An old one"),))
+    async with started(sessions) as t:
+        await t.rests()
+        await sessions.library()
+        sessions.end, sessions.may_open = old.history, asyncio.Event()
+        await t.type("/resume old1", until=lambda: len(sessions.opened) == 2)
+        await t.type("/rename Parser", until=lambda: t.prompt.text == "")
+        await t.type("/mode plan", until=lambda: t.prompt.text == "")
+        assert (t.library.done, first.mode) == ([], "ask")
+        sessions.may_open.set()
+        await t.rests()
+        assert (t.library.done, first.mode, old.mode) == ([("rename", "old1", "Parser")], "ask", "plan")
+
+
 @pytest.mark.parametrize("after", ["/clear", "/resume old2"])
 async def test_another_session_is_not_waited_for_behind_one_that_is_being_opened(after: str) -> None:
     second = FakeSession(id="new2")
@@ -663,3 +679,14 @@ async def test_a_screen_that_takes_a_while_is_shown_once(monkeypatch: pytest.Mon
         await t.pilot.pause()
         assert len(t.app.screen_stack) == 2
         await t.pilot.press("escape")
+
+
+async def test_ctrl_c_at_a_question_takes_away_what_is_being_written_and_stops_the_turn_from_the_question() -> None:
+    session = FakeSession([[QUESTION, Hold(), DONE]])
+    async with terminal(session) as t:
+        await t.type("go", asks=PermissionAsked)
+        await t.press(*"zzz", until=lambda: t.prompt.text == "zzz")
+        await t.press("ctrl+c", until=lambda: t.prompt.text == "")
+        assert t.app.controller.view.asked == (QUESTION,)
+        await t.until(lambda: asks_on(t.app, PermissionAsked))
+        await t.press("ctrl+c", until=lambda: not t.app.controller.occupied)

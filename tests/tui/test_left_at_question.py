@@ -67,6 +67,7 @@ def test_in_lines_it_is_asked_again_too(tmp_path: Path) -> None:
     with running(tmp_path, DONE, flags=("-c", "--plain")) as again:
         again.until("echo two >> log")
         again.press_until("y\r", "All done.")
+        again.until("Turn: ")  # before that Ctrl-C would stop it
         again.child.send("\x03\x03")
         again.until_it_ends()
     assert (tmp_path / "project" / "log").read_text() == "one\ntwo\n"

@@ -18,7 +18,7 @@ if TYPE_CHECKING:  # a type only: what a session is made of is loaded behind the
 PATIENCE = 5.0
 """Seconds that leaving waits for an interrupted turn to end."""
 
-_OPENING = frozenset(("resume", "sessions", "clear", "fork", "model"))
+_OPENING = frozenset(("resume", "sessions", "clear", "fork", "model", "rewind"))
 """Commands that go on with another session."""
 INSTEAD = frozenset(("resume", "sessions", "clear"))
 """Those of them that do not begin with the one that is open: what is still being opened is not wanted any more."""
@@ -140,9 +140,10 @@ class JobQueue(ABC):
     def invoke(self, invocation: Invocation) -> None:
         """Does what a command asks for, at once or as the next job, or behind one that opens a session; what has to
         wait for anything else is told."""
-        if invocation.command.when_busy:
+        is_opening = self._command in _OPENING
+        if invocation.command.when_busy and not (is_opening and invocation.command.of_session):
             self.run_aside(self.beside(self.do(invocation)))
-        elif self._command in _OPENING:
+        elif is_opening:
             if invocation.command.name in INSTEAD:
                 self.stop_work()
             self._behind.append(invocation)

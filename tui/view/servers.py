@@ -36,7 +36,8 @@ def summary(servers: "Sequence[ServerStatus]") -> str:
     """How many there are, and what they take of every request."""
     ready = sum(server.state.phase == "ready" for server in servers)
     taken = sum(server.tokens for server in servers)
-    return f"{ready} of {len(servers)} ready, {tokens(taken)} tokens in every request"
+    takes = f", {tokens(taken)} tokens in every request" if taken else ""
+    return f"{ready} of {len(servers)} ready{takes}"
 
 
 def servers_head(servers: "Sequence[ServerStatus]", address: str) -> tuple[Line, ...]:
@@ -61,18 +62,22 @@ def server_rows(
 def server_line(server: "ServerStatus", column: int) -> Line:
     """One server on one line; its name takes `column` cells."""
     phase, ink = PHASES[server.state.phase]
-    offered = sum(tool.offer in ("offered", "due") for tool in server.tools)
-    takes = "token" if server.tokens == 1 else "tokens"
-    count = f"{offered} of {len(server.tools)}" if offered < len(server.tools) else f"{offered}"
     return (
         (f"{visible_line(server.name):<{column}}  ", "text"),
         (f"{phase:<9}", ink),
-        (
-            f"{count:>10} {'tool ' if count == '1' else 'tools'}{tokens(server.tokens):>8} {takes}",
-            "dim",
-        ),
+        (_offered(server), "dim"),
         (f"  {visible_line(server.state.detail)}" if server.state.detail else "", "dim"),
     )
+
+
+def _offered(server: "ServerStatus") -> str:
+    """What it offers and what that takes; nothing of one that offers no tools, be it that it failed."""
+    if not server.tools:
+        return ""
+    offered = sum(tool.offer in ("offered", "due") for tool in server.tools)
+    count = f"{offered} of {len(server.tools)}" if offered < len(server.tools) else f"{offered}"
+    takes = "token" if server.tokens == 1 else "tokens"
+    return f"{count:>10} {'tool ' if count == '1' else 'tools'}{tokens(server.tokens):>8} {takes}"
 
 
 def lines_about(server: "ServerStatus") -> list[Line]:

@@ -77,5 +77,7 @@ def test_on_a_terminal_one_goes_on_by_hand(tmp_path: Path) -> None:
     with running(tmp_path, replies, flags=("--plain",), start=start) as terminal:
         terminal.until("First.")
         terminal.send("and now?\r", until="Second.")
+        while terminal.text.count("Turn: ") < 2:  # before that Ctrl-C would stop it
+            terminal.read_more("the end of the turn")
         terminal.child.send("\x03\x03")
         terminal.until_it_ends()

@@ -14,7 +14,7 @@ from tests.tui.piloting import list_on, terminal
 from tools.mcp.offers import PromptArgument, Resource, ServerPrompt, ServerState
 from tools.mcp.spec import ServerSpec
 from tui.prompt.completion import candidates
-from tui.view.servers import lines_about, summary
+from tui.view.servers import lines_about, server_line, summary
 
 SOURCE = "/home/me/project/.mcp.json"
 COMMAND = ("forge-mcp", "--stdio")
@@ -154,3 +154,9 @@ def test_the_prompt_offers_prompts_and_resources_of_servers() -> None:
     assert offered("see @forge") == [("see @forge:forge://guide ", False), ("see @forge:forge://rules ", False)]
     assert offered("me@forge") == offered("/src/a.py") == offered("plain words") == []
     assert [insert for insert, _ in offered("/conte")] == ["/context "]
+
+
+def test_of_a_server_that_failed_no_tools_are_counted() -> None:
+    failed = replace(FORGE, tools=(), state=ServerState("failed", "it ended with exit code 1"))
+    assert plain(server_line(failed, 5)) == "forge  failed     it ended with exit code 1"
+    assert summary([failed]) == "0 of 1 ready"
