@@ -137,7 +137,7 @@ ACTS: Sequence[Act] = (
     Act("/rewind", pressed("/rewind", ("\r", "Rewind"), "\x1b[A\x1b[A", "\r", shows="in the prompt again"), CLEAR),
     Act("/resume of another", pressed(f"/resume {OTHER}", "\r", shows=LAST)),
     Act("another model", pressed("/model openai-chat/other", ("\r", "Esc"), "\r", shows="the model is now")),
-    Act("/clear", pressed("/clear", "\r", shows="/help shows keys")),
+    Act("/clear", pressed("/clear", "\r", shows="keys and commands")),
     Act("keys while an answer streams", typed, CLEAR),
 )
 
