@@ -67,8 +67,8 @@ KEEPING = ("enter", "escape", "left", "right")
 """The keys that leave an offer on the screen, or answer it; each other one takes it back."""
 SMALL, TALL = 16, 32
 """Rows of the screen below which there is no plot, and from which on there is a higher one."""
-_MOST_BAR, _MARKED = 120, 2
-"""Cells of the bar, and those before the name of a row, which say where it stands in the bar."""
+_MARKED = 2
+"""Cells before the name of a row, which say where it stands in the bar."""
 
 
 class ContextScreen(Guarded[None]):
@@ -144,7 +144,7 @@ class ContextScreen(Guarded[None]):
         ]
         if self.size.height >= SMALL:
             room_around: list[Line] = [()] if self.size.height >= TALL else []
-            lines += [*room_around, stacked_bar(self._components, max(min(width, _MOST_BAR), 1)), *room_around]
+            lines += [*room_around, stacked_bar(self._components, width), *room_around]
             lines += recall_lines(overview.recalls)
         self._put("what-it-is", lines)
         named = head_line(self._table - _MARKED, self._components.columns)

@@ -47,7 +47,7 @@ _BAR_INKS: Mapping[str, Ink] = {
     NAMES["system"]: "accent",
     NAMES["tools"]: "code",
     KINDS["you"]: "strong",
-    KINDS["reply"]: "text",
+    KINDS["reply"]: "dim",
     KINDS["output"]: "warn",
 }
 STATES: dict[ViewState, str] = {
