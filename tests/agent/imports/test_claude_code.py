@@ -206,6 +206,6 @@ async def test_the_list_of_sessions_says_where_one_comes_from(user: User) -> Non
         await sessions.close()
     assert (info.id, info.title, info.project, info.origin) == (id, "mend calc.py", str(user.project), "claude:one")
     assert info.updated_at == datetime(2026, 3, 1, 10, 0, 19, tzinfo=UTC).timestamp()
-    (_, _, _, (provenance,), *_) = about_lines(info, "", ())
+    (_, _, _, _, (provenance,), *_) = about_lines(info, "", ())
     assert provenance == ("imported from claude, where it is one", "accent")
     assert "from claude" in session_line(info, 120, 0.0, "", (), projects=False)[2][0]

@@ -27,7 +27,7 @@ def test_all_that_a_call_would_do_is_read_out() -> None:
         "make ␛[2J",
         "Reason: ask mode asks",
         "1 or y: Yes, once",
-        "2 or a: Yes, and exactly this command, for this session; the rule is bash(=rm -r build)",
+        "2 or a: Yes, and exactly this command, for this session",
         '3: Yes, and every command that begins with "make", for this session; the rule is bash(make)',
         "4 or e: Change it first",
         "5 or n: No",
