@@ -40,12 +40,7 @@ from agent.context.secret_tokens import SecretTokens
 from agent.input.instruction_news import InstructionNews
 from agent.lsp.session_languages import SessionLanguages
 from agent.messages import Conversation
-from agent.providers.factory import (
-    build_provider,
-    build_summarisers,
-    make_meter,
-    targets_for,
-)
+from agent.providers.factory import build_provider, build_summarisers, make_meter, targets_for
 from agent.providers.fallbacks import Connected
 from agent.providers.learned_limits import LearnedLimits, window_shown
 from agent.providers.stream import Retries
