@@ -145,7 +145,7 @@ async def test_a_call_says_how_many_lines_it_gave_back_also_when_a_part_of_them_
     shown, part = Call("1", "bash", {}, "done", text="a\nb\n"), Call("2", "bash", {}, "done", text="a\n…", lines=9_000)
     async with stage(shown, part) as (transcript, _):
         lines = [line.strip() for line in transcript.visible_text().split("\n") if line.strip()]
-    assert lines == ["● bash  2 lines", "│ a", "│ b", "● bash  9,000 lines", "│ a", "│ …"]
+    assert lines == ["● bash  2 lines", "│ a", "│ b", "● bash  2 of 9,000 lines", "│ a", "│ …"]
 
 
 def toggle_last(transcript: Transcript) -> None:
