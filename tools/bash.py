@@ -29,6 +29,8 @@ if TYPE_CHECKING:  # a type only: few commands reach anything
     from tools.sandbox.network import NetworkAccess
 
 DEFAULT_SECONDS, MOST_SECONDS = 120, 600
+_LONGEST = 128 * 1024
+"""Bytes of a command that Linux does not start any more, as one argument of a shell."""
 _LAST_WORDS = 16_384
 """Bytes at the end of an output in which a failure is looked for."""
 _IN_PLACE = regex(r"\b(?:sed|perl|ruby|g?awk|yq)\b[^|;&\n]*\s(?:-\w*i|--in-place)")
@@ -103,6 +105,8 @@ def command_line(arguments: Arguments) -> str:
         raise ToolError("the command is empty: say what to run")
     if "\0" in command:
         raise ToolError("the command holds a NUL character: leave it out, or let `printf '\\0'` make it")
+    if len(command.encode("utf-8", "surrogatepass")) >= _LONGEST:  # nobody is asked about what cannot be started
+        raise ToolError(_too_long(command))
     return command
 
 
@@ -299,9 +303,13 @@ def _started(
         raise ToolError("the command holds characters that no program takes: write them as escapes") from error
 
 
+def _too_long(command: str) -> str:
+    return f"the command is too long ({len(command)} characters): write it to a file and run that"
+
+
 def _why_not_started(error: OSError, command: str, root: Path) -> str:
     if not root.is_dir():
         return f"the working folder `{root}` is gone: ask the user what to do"
     if isinstance(error, OSError) and error.errno == 7:  # E2BIG
-        return f"the command is too long ({len(command)} characters): write it to a file and run that"
+        return _too_long(command)
     return f"the command could not be started: {error}"

@@ -136,7 +136,9 @@ def asked_in_every_mode(
         return f"`{_shown(path, root)}` may hold secrets"
     later = first_that_runs_later((path for path in named.obeyed if path not in allowed), root)
     if later is None and named.is_cut:
-        return "it is too long for all files that it names to be looked at"
+        return (
+            "it is too long for all files that it names to be looked at: scripts in files are not asked about for that"
+        )
     return f"`{_shown(later[0], root)}` can make other programs run commands: {later[1]}" if later is not None else ""
 
 

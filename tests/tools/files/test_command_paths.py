@@ -7,8 +7,10 @@ import pytest
 from agent.calls.permission_request import request_for
 from agent.calls.policy import Policy, decide, parse_rule
 from agent.config.options import Mode
-from tools.base import Workspace
+from tools.base import ToolError, Workspace
 from tools.bash import Bash
+
+TOO_LONG = "it is too long for all files that it names to be looked at: scripts in files are not asked about for that"
 
 
 def reason(root: Path, command: str, mode: Mode = "auto", *allow: str, sandboxed: bool = False) -> str:
@@ -103,7 +105,7 @@ def test_a_file_with_secrets_is_found_at_the_end_of_a_long_line(root: Path) -> N
     "filling", ["; true" * 1_000, "; echo aaaaaaaaaaaaaaaaaaaaaaaaaaaaa" * 200, f" #{'x' * 10_000}", " ("]
 )
 def test_what_fills_up_a_line_until_nobody_reads_it_hides_no_file(root: Path, filling: str) -> None:
-    is_long, too_long = len(filling) > 2_000, "it is too long for all files that it names to be looked at"
+    is_long, too_long = len(filling) > 2_000, TOO_LONG
     for command in ("cat .env", "cat docs/../.e\\nv", 'cat "~"/.ssh/id_rsa', "cat './.env'"):
         found = reason(root, command + filling)
         assert found == too_long if is_long else found.endswith("may hold secrets")
@@ -121,7 +123,7 @@ def test_a_word_behind_three_arrows_hides_nothing_behind_it(root: Path) -> None:
 def test_a_line_that_changes_more_files_than_are_looked_up_is_asked_about(root: Path) -> None:
     assert reason(root, "rm " + " ".join(f"build/{number}.o" for number in range(30))) == ""
     more = "rm " + " ".join(f"build/{number}.o" for number in range(31))
-    assert reason(root, more) == "it is too long for all files that it names to be looked at"
+    assert reason(root, more) == TOO_LONG
     assert reason(root, "ruff check " + " ".join(f"src/{number}.py" for number in range(100))) == ""
 
 
@@ -129,3 +131,9 @@ def test_a_text_for_a_program_names_no_files_however_long_it_is(root: Path) -> N
     text = "Put your keys in .env and do not touch .git\n" * 300
     assert reason(root, f"cat > docs/a.md <<'E'\n{text}E\n") == ""
     assert reason(root, f"cat > docs/a.md <<'E'\n{text}E\ncat .env").endswith("may hold secrets")
+
+
+def test_nobody_is_asked_about_what_cannot_be_started(root: Path) -> None:
+    assert reason(root, "x" * 20_000) == TOO_LONG
+    with pytest.raises(ToolError, match=r"^the command is too long \(200000 characters\): write it to a file and run"):
+        reason(root, "x" * 200_000)
