@@ -12,9 +12,9 @@ from textual.timer import Timer
 
 from agent.config.options import STATUS, StatusPart
 from agent.errors import AgentError
+from agent.input.instructions import branch_of
 from tui.screens.main import MEASURE, MainScreen
 from tui.session.controller import SessionController
-from tui.session.git_branch import branch_of
 from tui.session.greeter import Greeter
 from tui.text.locale import draws_letters_only
 from tui.text.styles import painted, palette_of

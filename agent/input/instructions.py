@@ -99,6 +99,16 @@ def git_branch(project: Path) -> str:
     return head.removeprefix("ref: refs/heads/") if head.startswith("ref: refs/heads/") and head.isprintable() else ""
 
 
+def branch_of(folder: Path) -> str:
+    """The branch that is checked out where a folder lies; where none is the beginning of the commit, outside of a work
+    tree nothing."""
+    top = next((place for place in (folder, *folder.parents) if (place / ".git").exists()), None)
+    if top is None:
+        return ""
+    head = git_head(top)
+    return git_branch(top) or (head[:8] if all(letter in "0123456789abcdef" for letter in head) else "")
+
+
 def git_head(project: Path) -> str:
     """What is checked out, as git's own file has it: `ref: refs/heads/…` or a commit; empty: not a git work tree."""
     place = project / ".git"

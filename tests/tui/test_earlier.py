@@ -16,7 +16,7 @@ from tests.tui.piloting import Terminal
 from tui.app import EbbApp
 from tui.plain.command_context import before_this
 from tui.session.controller import SessionController
-from tui.session.shown import PAGE
+from tui.session.session_view import PAGE
 from tui.view.blocks import AnswerText, Call, Earlier, Notice, SummaryBlock, UserText
 from tui.view.resumed import newest, view_of, whole_steps
 from tui.widgets.row_stack import Stack

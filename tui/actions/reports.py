@@ -7,9 +7,9 @@ from agent.doctor.folders import examine_folders
 from agent.doctor.settings import examine_settings
 from agent.doctor.store import examine_store
 from agent.errors import AgentError
+from agent.input.instructions import branch_of
 from agent.session import Session
 from tui.actions.command_context import CommandContext
-from tui.session.git_branch import branch_of
 from tui.text.inks import Ink, Line, coded
 from tui.text.sanitise import visible_line
 from tui.view.file_changes import rows_of

@@ -39,14 +39,16 @@ async def switch_panel(context: CommandContext, _: str) -> None:
     settings = context.settings
     if settings is None or context.looks is None:
         return context.hint("There is no panel here. `/files`, `/todos` and `/context` show what is in it.")
+    is_wanted = not settings.config.tui_panel
     try:
-        told = settings.put("tui.panel", "false" if settings.config.tui_panel else "true")
+        told = settings.put("tui.panel", "true" if is_wanted else "false")
     except AgentError as error:
         return context.controller.notice(str(error))
     context.applied("tui.panel")
-    if settings.config.tui_panel:
-        return context.hint("the panel is there, on 140 columns and more; F5 hides it")
-    return context.hint("the panel is hidden; F5 shows it again" if "wins" not in told else told)
+    if settings.config.tui_panel != is_wanted:
+        return context.hint(told)  # what is set elsewhere wins
+    shown = "the panel is there, on 140 columns and more; F5 hides it"
+    return context.hint(shown if is_wanted else "the panel is hidden; F5 shows it again")
 
 
 async def show_settings(context: CommandContext, words: str) -> None:

@@ -19,7 +19,7 @@ from agent.messages import Conversation, Text, User
 from tui.prompt.pastes import Pastes
 from tui.session.drafts import Drafts, Unsent
 from tui.session.queue import Queue
-from tui.session.shown import PAGE, earlier_blocks, view_of_session
+from tui.session.session_view import PAGE, earlier_blocks, view_of_session
 from tui.view.blocks import SessionView
 from tui.view.provenance import never_seen
 from tui.view.reduce import advance, placed

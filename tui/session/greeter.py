@@ -89,7 +89,7 @@ def from_home(root: Path) -> str:
 
 def _seen(root: Path, files: tuple[Path, ...]) -> tuple[str, tuple[tuple[str, int], ...]]:
     """The branch, and each file with its size, named from the folder where it lies there."""
-    from tui.session.git_branch import branch_of  # noqa: PLC0415  # deferred: behind the first paint
+    from agent.input.instructions import branch_of  # noqa: PLC0415  # deferred: behind the first paint
 
     read = []
     for path in files:

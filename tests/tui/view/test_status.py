@@ -21,9 +21,9 @@ from agent.events.session import (
     TurnFinished,
     TurnStarted,
 )
+from agent.input.instructions import branch_of
 from agent.messages import Usage
 from tests.tui.inked import plain
-from tui.session.git_branch import branch_of
 from tui.view.blocks import SessionView
 from tui.view.elapsed import Elapsed, Pace, Took
 from tui.view.reduce import advance
