@@ -8,6 +8,7 @@ import statistics
 import sys
 import tempfile
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
@@ -120,18 +121,20 @@ def _timed(decided: Callable[[str], Ruling], line: str) -> tuple[Ruling, float]:
 
 
 def _random(decided: Callable[[str], Ruling], count: int = 2_000, first: int = 0) -> int:
-    best, slow = list[float](), list[tuple[float, int, str]]()
+    best, slow = defaultdict[int, list[float]](list), list[tuple[float, int, str]]()
     for seed in range(first, first + count):
         length = LONG * (seed % 10 + 1) // 10
         line_of = shape(seed, length)
         # The best of several lines, each seen for the first time: what else the machine does is no time of ours.
         took = min(_timed(decided, line_of(number))[1] for number in range(1, 6))
-        best.append(took)
+        best[length].append(took)
         if took > LIMIT:
             slow.append((took, seed, line_of(0)[:60]))
     for took, seed, line in sorted(slow, reverse=True)[:10]:
         print(f"{took:.2f} ms  shape {seed}  {line!r}")
-    print(row(f"{count:,} random shapes, {len(slow)} above {LIMIT:g} ms, worst {max(best):.2f}", best, "ms", LIMIT))
+    for length, times in sorted(best.items()):
+        over = sum(one > LIMIT for one in times)
+        print(row(f"{length:,} characters: {over} of {len(times):,} above {LIMIT:g} ms", times, "ms", LIMIT))
     return int(bool(slow))
 
 

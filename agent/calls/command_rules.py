@@ -25,6 +25,8 @@ _RUNS_ITS_SETTINGS = {"less", "more", "man", "most"}
 """They run what a variable or a file names."""
 _MOST_OPTIONS = 40
 """Words between a program and its command that are looked at: `git -c a=b -C x push`."""
+_LONGEST_NAME = 4_096
+"""Characters of the path of a program."""
 _WORD_BREAKS = ";&|()`<>{}\"'$=,"
 
 
@@ -174,24 +176,43 @@ def depends_on_its_folder(command: Command) -> bool:
     return not is_look and not is_the_same_anywhere(command.texts)
 
 
+class Reading:
+    """The words of a command, in small letters, in one of the ways in which they may be meant."""
+
+    def __init__(self, text: str, words: Sequence[str] | None = None) -> None:
+        self.text = text
+        """All of them that may name a program."""
+        self._words = words
+
+    @property
+    def words(self) -> Sequence[str]:
+        """Of a text without words of its own: as they are written, with every sign a break."""
+        if self._words is None:  # few rules come so far
+            text = self.text
+            for sign in _WORD_BREAKS:
+                text = text.replace(sign, " ")
+            self._words = text.split()
+        return self._words
+
+
 @lru_cache(maxsize=64)  # every deny rule looks at the same few lines
-def all_readings(command: str) -> tuple[tuple[Sequence[str], str], ...]:
-    """The words of a command, with all of them as one text: as they are written, with every sign a break; and as a
-    shell would read them."""
-    plain = command.casefold().replace("\\\n", "").replace("\\", "")
-    for sign in _WORD_BREAKS:
-        plain = plain.replace(sign, " ")
-    written = tuple(plain.split())
+def all_readings(command: str) -> Sequence[Reading]:
+    """A command as it is written, and as a shell would read it."""
+    written = Reading(command.casefold().replace("\\\n", "").replace("\\", ""))
     as_read = dict.fromkeys(tuple(map(str.casefold, words)) for words in readings(command))
-    return tuple((words, "\n".join(words)) for words in (written, *as_read))
+    return (written, *(Reading("\n".join(filter(_may_be_name, words)), words) for words in as_read))
 
 
-def holds_words(reading: tuple[Sequence[str], str], wanted: Sequence[str]) -> bool:
+def _may_be_name(word: str) -> bool:
+    return len(word) <= _LONGEST_NAME
+
+
+def holds_words(reading: Reading, wanted: Sequence[str]) -> bool:
     """Whether a program and what it is told, as a rule that forbids has them, stand in the words, with options of the
     program in between or without."""
-    words, text = reading
-    if wanted[0] not in text:
+    if wanted[0] not in reading.text:
         return False
+    words = reading.words
     for start, word in enumerate(words):
         if word.endswith(wanted[0]) and wanted[0] in (word, posixpath.basename(word)):
             at = start + 1

@@ -10,7 +10,8 @@ from tools.commands.grammar import read
 from tools.commands.nested import SHELLS, program_of, wrapped_at
 from tools.lazy import dataclass
 
-_INTERPRETERS = SHELLS | {"python", "python3", "perl", "ruby", "node", "php"}
+LANGUAGES = {"python", "python3", "perl", "ruby", "node", "php"}
+_INTERPRETERS = SHELLS | LANGUAGES
 _AS_ROOT = {"sudo", "doas", "su", "pkexec", "runuser"}
 _DISK_TOOLS = {
     "fdisk", "sfdisk", "parted", "wipefs", "shred", "blkdiscard", "mkswap", "cryptsetup", "lvremove", "zpool",

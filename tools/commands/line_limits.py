@@ -7,17 +7,19 @@ LONGEST = 10_000
 MOST_NODES = 200
 """Pieces of a line, beyond which nobody reads on: a millisecond is over. In a long line they are fewer."""
 _MOST_HEREDOCS = 8
-LONG, MOST_WORDS, _MOST_NODES_IN_LONG = 2_000, 40, 120
+LONG, MOST_WORDS, _MOST_NODES_IN_LONG = 2_000, 20, 120
 """Of a line longer than this nothing is proved where it holds more words: to look at what each names takes long."""
 _QUIET = re.compile(
     r"<(?<!<<)<-?[ \t]*(?P<q>['\"]?)(?P<end>[\w.-]{1,40})(?P=q)(?P<behind>[^\n]{0,200})\n"
-    r"(?s:.*?)(?:\n[ \t]*(?P=end)(?=\n|\Z)|\Z)"
+    r"(?:(?:[^\n]*+\n)*?[ \t]*(?P=end)(?=\n|\Z)|(?s:.*))"
     r"|'[^']*+'|\"(?:[^\"\\$`]|\\.)*+\"|#(?<![^\s;]#)[^\n]*+|\\(?P<sign>[\\\"'#<])"
 )
 """Texts and comments, which are one piece however long they are. Each way begins with a sign that `re` can look for."""
 _BODY = re.compile(r"<(?<!<<)<-?[ \t]*['\"]?([\w.-]{1,40})")
-_PIECE_SIGNS = ";|&<>()$`{}=\n\"'\\\\"
+_PIECE_SIGNS = "\"'\n$;|&()<>={}`\\\\"
 _MOST_QUOTES = 400
+_LONG_WORD = re.compile(r"[^\s'\"]{4000}")
+"""The grammar takes longer for one than for all else that may stand in a line."""
 
 
 def is_too_much(text: str) -> bool:
@@ -27,14 +29,14 @@ def is_too_much(text: str) -> bool:
     arrows, most = text.count("<<"), most_nodes(text)
     if arrows > _MOST_HEREDOCS:
         return True
-    if _pieces(text) <= most:
-        return False
-    if arrows and _pieces(text := without_bodies(text)) <= most:
+    if not _has_more(text, most):
+        return len(text) > LONG and _LONG_WORD.search(_QUIET.sub(_quiet, text)) is not None
+    if arrows and not _has_more(text := without_bodies(text), most):
         return False
     quotes = text.count('"') + text.count("'")
     if quotes > _MOST_QUOTES or not (quotes or arrows or "#" in text):
         return True
-    return _pieces(_QUIET.sub(_quiet, text)) > most
+    return _has_more(_QUIET.sub(_quiet, text), most)
 
 
 def without_bodies(text: str) -> str:
@@ -59,8 +61,14 @@ def without_texts_behind_arrows(text: str) -> str:
     return _QUIET.sub(lambda found: found["behind"] or "" if found["end"] else found[0], text)
 
 
-def _pieces(text: str) -> int:
-    return len(text.split()) + sum(map(text.count, _PIECE_SIGNS)) // 2
+def _has_more(text: str, pieces: int) -> bool:
+    """Whether it has more, as far as a count of words and signs tells."""
+    left = float(pieces)
+    for sign in _PIECE_SIGNS:  # one after the other, since in what makes no sense the first few are enough
+        left -= text.count(sign) / 2
+        if left < 0:
+            return True
+    return len(text.split(None, int(left))) > left
 
 
 def _quiet(found: re.Match[str]) -> str:

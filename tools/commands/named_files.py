@@ -7,9 +7,9 @@ from dataclasses import replace
 from itertools import islice
 
 from tools.commands.command_line import Command, Redirection, Word
-from tools.commands.dangers import runs_texts
+from tools.commands.dangers import LANGUAGES, runs_texts
 from tools.commands.grammar import read
-from tools.commands.nested import MOST_IN_TEXTS, MOST_TEXTS, behind_assignments, program_of, texts_in, wrapped_at
+from tools.commands.nested import LONGEST_TEXT, TextBudget, behind_assignments, program_of, texts_in, wrapped_at
 from tools.commands.programs import set_of
 from tools.commands.proof import proof_of
 from tools.lazy import dataclass, regex
@@ -25,7 +25,9 @@ _CHANGERS = set_of("tee touch truncate rm unlink shred chmod chown patch ed ex v
 IN_PLACE = set_of("sed perl ruby gawk awk yq")
 """They change files where an option says so."""
 _TO_FILE = {"curl": ("-o", "--output"), "wget": ("-O", "--output-document"), "sort": ("-o", "--output")}
-_ARROW = regex(r"([<>])[>|&]*[ \t]*[\"']?([^\s<>|&;\"'()]+)")
+_ARROWS = tuple(regex(sign + r"[>|&]*[ \t]*[\"']?([^\s<>|&;\"'()]+)") for sign in "><")
+_MOST_ARROWS = 40
+"""Of each kind, of a line that nobody reads to its end: one with more is asked about."""
 _MOST = 500
 """Names in a line that are told: in as many characters as are read there are few more."""
 _DEEPEST = 3
@@ -45,29 +47,40 @@ class NamedFile:
 
 def named_files(text: str) -> tuple[NamedFile, ...]:
     """The files that a line names, each once. Of a line that nobody reads to its end it is those behind its arrows."""
+    return all_named_files(text)[0]
+
+
+def all_named_files(text: str) -> tuple[tuple[NamedFile, ...], bool]:
+    """The same, and whether these are all of them as far as its text tells: all that it runs was read."""
     if read(text).is_broken:
-        found = islice(dict.fromkeys(_ARROW.findall(text)), _MOST)
-        return tuple(NamedFile(name, sign == ">") for sign, name in found)
-    return tuple(islice(dict.fromkeys(_named(text, 0)), _MOST))
+        found = (islice(arrow.finditer(text), _MOST_ARROWS) for arrow in _ARROWS)
+        return tuple(NamedFile(one[1], one[0][0] == ">") for kind in found for one in kind), False
+    budget = TextBudget(text)
+    files = tuple(islice(dict.fromkeys(_named(text, budget)), _MOST))
+    return files, not (budget.is_spent or budget.leaves_some)
 
 
-def _named(text: str, depth: int) -> Iterator[NamedFile]:
-    line, place, left, size = read(text), "", MOST_TEXTS, MOST_IN_TEXTS
+def _named(text: str, budget: TextBudget, depth: int = 0) -> Iterator[NamedFile]:
+    line, place = read(text), ""
     for one in line.redirections:
         yield from _redirected(one, place)
     for command in line.commands:
         for one in command.redirections:
             yield from _redirected(one, place)
         words = command.words[behind_assignments(command.texts) :]
-        for word in words[1:] if depth < _DEEPEST and left and runs_texts(command) else ():
-            if left and not word.is_bare:
-                found = tuple(texts_in(word.text))
-                left, size = left - bool(found), size - sum(map(len, found))
-                left = left if size >= 0 else 0
-                for inner in found:
-                    yield from _named(inner, depth + 1)
+        for word in words[1:] if runs_texts(command) else ():
+            if not word.is_bare:
+                inner = budget.taken(texts_in(word.text)) if depth < _DEEPEST else ()
+                is_read = depth < _DEEPEST and len(word.text) <= LONGEST_TEXT and not any(map(_is_broken, inner))
+                budget.leaves_some |= not is_read and program_of(command.texts) not in LANGUAGES
+                for each in inner:
+                    yield from _named(each, budget, depth + 1)
         yield from (_within(place, file) for file in _of_command(words)) if place else _of_command(words)
         place = entered(command, place)
+
+
+def _is_broken(text: str) -> bool:
+    return read(text).is_broken
 
 
 def _within(place: str, file: NamedFile) -> NamedFile:

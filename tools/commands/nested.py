@@ -5,11 +5,12 @@ What it cannot see: a text that is decoded first, a copy of a shell under anothe
 
 import base64
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 
 from tools.commands.command_line import Command, Word
 from tools.commands.grammar import RESERVED, read
+from tools.commands.line_limits import LONG
 from tools.lazy import regex
 
 WRAPPERS = {
@@ -27,12 +28,34 @@ _HEX, _BASE64 = regex(r"(?:[0-9a-fA-F]{2}){4,1000}"), regex(r"[A-Za-z0-9+/]{6,20
 _MAY_BE_LINE = regex(r"[\s;&|`$]")
 _OPTION = regex(r"^-\w+?(?=[^-\w]|$)|^-\w")
 _DECODERS = ("base64", "b64", "xxd", "openssl", "hex")
-_LONGEST_TEXT = 1_000
+LONGEST_TEXT = 1_000
 """Characters of a text inside a line, beyond which it is not read as commands: what is none takes the grammar long."""
 _DEEPEST = 3
 """Texts inside texts, beyond which nobody reads on."""
-MOST_TEXTS, MOST_IN_TEXTS = 6, 600
+MOST_TEXTS, _MOST_IN_TEXTS, _MOST_IN_TEXTS_OF_LONG = 6, 600, 300
 """Texts in a line that are read as commands, also what is decoded, and characters of all of them."""
+
+
+class TextBudget:
+    """How much of the texts in one line is read as commands. It is spent once, wherever they stand: in other texts,
+    too."""
+
+    def __init__(self, line: str) -> None:
+        self._texts, self._size = MOST_TEXTS, _MOST_IN_TEXTS if len(line) <= LONG else _MOST_IN_TEXTS_OF_LONG
+        self.is_spent = False
+        """Whether there were more than are read."""
+        self.leaves_some = False
+        """Whether one of them is not read to its end, as who reads them found."""
+
+    def taken(self, texts: Iterable[str]) -> Sequence[str]:
+        """Those of one word, if they are still read. The first of a line is, however long."""
+        found = tuple(texts)
+        if not found or self.is_spent:
+            return ()
+        is_first, self._size = self._texts == MOST_TEXTS, self._size - sum(map(len, found))
+        self.is_spent = not self._texts or (self._size < 0 and not is_first)
+        self._texts -= 1
+        return () if self.is_spent else found
 
 
 def behind_assignments(command: Sequence[str]) -> int:
@@ -87,7 +110,7 @@ def has_unread_texts(text: str) -> bool:
 
 @lru_cache(maxsize=64)  # every rule looks at the same few lines
 def _all_readings(text: str) -> tuple[Sequence[tuple[str, ...]], bool]:
-    waiting, found, count, size = [(text, 0)], list[tuple[str, ...]](), 0, 0
+    waiting, found, budget = [(text, 0)], list[tuple[str, ...]](), TextBudget(text)
     while waiting:
         text, depth = waiting.pop()
         commands = read(text).commands
@@ -98,15 +121,12 @@ def _all_readings(text: str) -> tuple[Sequence[tuple[str, ...]], bool]:
             words = (*command.words, *[one.target for one in command.redirections])
             may_hold_text = depth < _DEEPEST and (decodes or not all([word.is_bare for word in words]))
             for word in words if may_hold_text else ():
-                if count > MOST_TEXTS:
+                if budget.is_spent:
                     break
                 inner = [decoded] if decodes and (decoded := _decoded(word.text)) else []
                 inner += texts_in(word.text) if not word.is_bare else ()
-                count += bool(inner)
-                size += sum(map(len, inner))
-                count = count if size <= MOST_IN_TEXTS or count <= 1 else MOST_TEXTS + 1
-                waiting += [(each, depth + 1) for each in inner] if count <= MOST_TEXTS else ()
-    return found, count > MOST_TEXTS
+                waiting += [(each, depth + 1) for each in budget.taken(inner)]
+    return found, budget.is_spent
 
 
 def _with_values(commands: Sequence[Command]) -> Iterator[tuple[str, ...]]:
@@ -138,7 +158,7 @@ def _decoded(word: str) -> str:
 
 def texts_in(word: str) -> Iterator[str]:
     """What in a word may be a command line: all of it, what stands behind the letters of an option, or behind a `!`."""
-    if len(word) > _LONGEST_TEXT:
+    if len(word) > LONGEST_TEXT:
         return
     behind_option = _OPTION.sub("", word) if word[:1] == "-" else word
     for text in dict.fromkeys((word, behind_option, word.rpartition("!")[2])):
@@ -176,4 +196,4 @@ def _texts(name: str, given: Sequence[Word]) -> Sequence[Word]:
 
 
 def _is_hidden_text(word: Word) -> bool:
-    return not word.is_plain or (not word.is_bare and (len(word.text) > _LONGEST_TEXT or hides_a_command(word.text)))
+    return not word.is_plain or (not word.is_bare and (len(word.text) > LONGEST_TEXT or hides_a_command(word.text)))

@@ -3,18 +3,17 @@ files that something obeys by itself, and names that links lead elsewhere."""
 
 import os
 import posixpath
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from fnmatch import fnmatchcase
 from itertools import islice
 
 from tools.commands.grammar import read
 from tools.commands.line_limits import without_bodies, without_texts_behind_arrows
-from tools.commands.named_files import NamedFile, named_files
+from tools.commands.named_files import NamedFile, all_named_files
 from tools.files.autorun import ENDS_OF_ORDERS, NAMES_OF_ORDERS, STARTS_OF_ORDERS, runs_later
 from tools.lazy import dataclass
 from tools.secrets.files import SECRET_ENDS, SECRET_NAMES, SECRET_STARTS, SIGNS_OF_SECRETS, holds_secrets
 
-_MOST_MENTIONED = 20
 _NAMES, _ENDS, _STARTS = NAMES_OF_ORDERS | SECRET_NAMES, ENDS_OF_ORDERS + SECRET_ENDS, STARTS_OF_ORDERS + SECRET_STARTS
 _MOST_NAMES = 2_000
 """Names in a folder that a pattern is tried on."""
@@ -45,19 +44,21 @@ def command_paths(line: str, root: str) -> CommandPaths:
     is_broken = read(line).is_broken
     if is_broken and len(without_bodies(line)) > _LONG:
         return CommandPaths(is_cut=True)
-    files = named_files(line)
-    if is_broken:
+    files, is_whole = all_named_files(line)
+    if not is_whole:
         known = {file.path for file in files}
         files = (*files, *(file for file in _mentioned(line) if file.path not in known))
     if len(line) > _LONG and len(files) > _MOST_IN_LONG and not _may_matter(line, files):
         files = files[:_MOST_IN_LONG]
     if len(files) > _MOST_LOOKED_UP:
-        secrets = {file for file in files if _may_be_secret(file)}
+        secrets = _may_be_secret(files)
         others = (file for file in files if file.changes or file.globs or file.is_sure)
         files = (*secrets, *(file for file in others if file not in secrets))
     links = dict[str, bool]()
     is_cut = len(files) > _MOST_LOOKED_UP
     for file in files[:_MOST_LOOKED_UP]:
+        if is_broken and (secret or obeyed):
+            break  # no rule covers such a line: one is enough to be asked
         if file.folder and not os.path.isdir(posixpath.join(root, os.path.expanduser(file.folder))):
             continue
         for written in _expanded(file, root):
@@ -74,16 +75,18 @@ def command_paths(line: str, root: str) -> CommandPaths:
 
 
 def _mentioned(line: str) -> Iterator[NamedFile]:
-    """Of a line that nobody reads to its end the words that would be such files: what fills it up hides none."""
+    """Of a line that is not read to its end, or in which a text is not, the words that would be such files: what fills
+    it up hides none."""
     text = _joined(without_texts_behind_arrows(line))
     small = text.casefold()
     ends, starts = (tuple(sign for sign in signs if sign in small) for signs in (_ENDS, _STARTS))
     names = set(_apart(small).replace("/", " ").split())
     found = names & _NAMES
     found |= {name for name in names if name.endswith(ends) or name.startswith(starts)} if ends or starts else set()
-    words = dict.fromkeys(_apart(text).split()) if found else ()
-    mentioned = (word for word in words if not found.isdisjoint(word.casefold().split("/")))
-    for word in islice(mentioned, _MOST_MENTIONED):
+    signs = (*(found & _NAMES), *ends, *starts)
+    likely = (word for word in dict.fromkeys(_apart(text).split()) if any(sign in word.casefold() for sign in signs))
+    mentioned = (word for word in likely if not found.isdisjoint(word.casefold().split("/")))
+    for word in islice(mentioned, _MOST_LOOKED_UP + 1) if found else ():
         yield NamedFile(word, changes=not holds_secrets(word))
 
 
@@ -105,9 +108,11 @@ def _may_matter(line: str, files: Sequence[NamedFile]) -> bool:
     return any(file.changes or file.globs for file in files) or any(sign in small for sign in SIGNS_OF_SECRETS)
 
 
-def _may_be_secret(file: NamedFile) -> bool:
-    small = file.path.casefold()
-    return any(sign in small for sign in SIGNS_OF_SECRETS)
+def _may_be_secret(files: Sequence[NamedFile]) -> Collection[NamedFile]:
+    small = "\n".join(file.path for file in files).casefold()
+    signs = [sign for sign in SIGNS_OF_SECRETS if sign in small]  # most lines hold none
+    likely = (file for file in files if any(sign in file.path.casefold() for sign in signs))
+    return set(likely if signs else ())
 
 
 def _real(path: str, links: dict[str, bool]) -> str:

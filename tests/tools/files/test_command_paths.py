@@ -9,6 +9,7 @@ from agent.calls.policy import Policy, decide, parse_rule
 from agent.config.options import Mode
 from tools.base import ToolError, Workspace
 from tools.bash import Bash
+from tools.commands.nested import MOST_TEXTS
 
 TOO_LONG = "it is too long for all files that it names to be looked at: scripts in files are not asked about for that"
 
@@ -137,3 +138,41 @@ def test_nobody_is_asked_about_what_cannot_be_started(root: Path) -> None:
     assert reason(root, "x" * 20_000) == TOO_LONG
     with pytest.raises(ToolError, match=r"^the command is too long \(200000 characters\): write it to a file and run"):
         reason(root, "x" * 200_000)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"echo {'a' * 1_100}; cat .env",
+        "echo a; " * 130 + "cat .env",
+        "echo a && " * 60 + "cat .env",
+        f'bash -c "bash -c \\"echo {"a" * 1_100}; cat .env\\""',
+    ],
+)
+def test_a_text_for_a_shell_that_is_not_read_to_its_end_hides_no_name(root: Path, text: str) -> None:
+    assert reason(root, f"bash -c '{text}'") == "`.env` may hold secrets"
+    assert reason(root, f"ssh box '{text}'") == "`.env` may hold secrets"
+    assert reason(root, f"python3 -c '{text}'") == ""  # what is no shell has other words
+    assert reason(root, f"echo '{text}'") == ""
+
+
+def test_behind_many_texts_for_a_shell_names_are_told_as_well(root: Path) -> None:
+    texts = " ".join(f"'ls {number};'" for number in range(MOST_TEXTS))
+    assert [reason(root, f"eval {texts} '{more}'") for more in ("cat .env", "echo x >.bashrc", "ls;")] == [
+        "`.env` may hold secrets",
+        "`.bashrc` can make other programs run commands: a shell runs it when it starts",
+        "",
+    ]
+    inner = " ".join(f"\"bash -c 'ls {number};'\"" for number in range(MOST_TEXTS))
+    assert reason(root, f"eval {inner} 'cat .env'") == "`.env` may hold secrets"
+
+
+def test_names_that_are_no_secrets_hide_none_behind_them(root: Path) -> None:
+    fill = " ".join(f".env{number}.example" for number in range(90))
+    assert reason(root, f"echo {'((' * 4} {fill} .env") == TOO_LONG
+    assert reason(root, f"echo {'((' * 4} {fill.replace('.env', 'env')} .env") == "`.env` may hold secrets"
+
+
+@pytest.mark.parametrize("text", ["cat <<E\nE\n", "cat <<-E\n\ta\n\tE\n", "cat <<'E'\n\nE\n", "cat <<E\nEE\nE\n"])
+def test_a_short_text_behind_an_arrow_hides_nothing_behind_it(root: Path, text: str) -> None:
+    assert reason(root, f"{text}echo (((; cat .env\ncat <<E\nb\nE") == "`.env` may hold secrets"
