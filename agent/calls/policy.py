@@ -268,8 +268,9 @@ def concerns(rule: Rule, asked: PermissionRequest, root: str) -> bool:
 
 
 def _names(rule: Rule, asked: PermissionRequest) -> bool:
-    is_reached = rule.tool == NETWORK and asked.effect == "fetch"
-    return is_reached or fnmatchcase(asked.tool, rule.tool) or rule.tool == server_of(asked.tool)
+    if rule.tool == asked.tool or (rule.tool == NETWORK and asked.effect == "fetch"):
+        return True
+    return fnmatchcase(asked.tool, rule.tool) or rule.tool == server_of(asked.tool)
 
 
 def server_of(tool: str) -> str:
