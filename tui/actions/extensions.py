@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from agent.errors import AgentError
 from tui.actions.command_context import CommandContext
-from tui.view.extensions import hooks_panel, skills_panel, trust_panel
+from tui.view.extensions import NO_HOOKS, hooks_panel, skills_panel, trust_panel
 from tui.view.panel import Outcome, Panel, PanelAction, PanelRow, Told, always
 
 if TYPE_CHECKING:  # types only: few folders bring something
@@ -43,7 +43,7 @@ async def show_hooks(context: CommandContext, _: str) -> None:
     hooks = session.hooks if session is not None else None
     after_tool = settings.config.hooks_after_tool if settings is not None else ()
     if hooks is None and not after_tool:
-        context.controller.notice("there are no hooks: docs/hooks.md says how to write one")
+        context.controller.notice(NO_HOOKS)
     else:
         await context.show(_hooks_panel(hooks, after_tool))
 

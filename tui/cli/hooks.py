@@ -9,6 +9,7 @@ from agent.hooks.approval import standing, trust_of_user
 from agent.hooks.declared import declared_hooks
 from tui.cli.arguments import parsed, parser_of, read_settings
 from tui.text.sanitise import visible_line
+from tui.view.extensions import NO_HOOKS
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -42,5 +43,5 @@ def run(arguments: Sequence[str]) -> int:
     for problem in declared.problems:
         print(f"ebb: {visible_line(problem)}", file=sys.stderr)
     if not (declared.hooks or config.hooks_after_tool or declared.problems):
-        print("no hooks; docs/hooks.md says how to write one")
+        print(NO_HOOKS.replace("`", ""))
     return 0

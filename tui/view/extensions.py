@@ -15,6 +15,7 @@ if TYPE_CHECKING:  # types only: few sessions have them
     from agent.hooks.declared import Hook
     from agent.hooks.runner import HookRecord
 
+NO_HOOKS = 'there are no hooks: `hooks.Stop = [{ hooks = [{ command = "make test" }] }]` in `config.toml` is one'
 _INKS: "dict[Standing, Ink]" = {"on": "good", "not approved": "warn", "changed": "warn", "refused": "dim"}
 
 

@@ -81,4 +81,4 @@ async def test_keys_decide_about_hooks_that_have_to_be_approved() -> None:
         await t.press("down", "n")
         assert hooks.verdicts[MINE.item.source] == "refused"
     async with terminal(FakeSession()) as t:
-        await t.type("/hooks", shows="there are no hooks: docs/hooks.md says how to write one")
+        await t.type("/hooks", shows="there are no hooks: hooks.Stop =")

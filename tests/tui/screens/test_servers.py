@@ -91,6 +91,17 @@ async def test_the_marked_server_is_told_of_switched_and_started_again() -> None
         assert board.hear is None
 
 
+async def test_what_changes_while_the_list_is_being_opened_is_shown() -> None:
+    class LateBoard(FakeBoard):
+        def watch(self, changed: Callable[[], None] | None) -> None:
+            self.seen = [FORGE, replace(CHAT, state=replace(CHAT.state, detail="it ended"))]
+            super().watch(changed)
+
+    async with terminal(FakeSession(servers=LateBoard())) as t:
+        await t.opens("/mcp")
+        await t.press("down", until=lambda: "it ended" in t.reads("said"))
+
+
 async def test_the_address_to_log_in_at_is_shown_until_that_is_done() -> None:
     board = FakeBoard()
     async with terminal(FakeSession(servers=board)) as t:
