@@ -86,7 +86,7 @@ class PanelScreen(GuardedScreen[Taken | None]):
         self.app.theme_changed_signal.subscribe(self, lambda _: self._draw())
         if panel.watch is not None:
             panel.watch(self._changed)
-            self._changed()  # something may have changed since the panel was made
+            self.call_later(self._changed)  # something may have happened since the panel was made
 
     def on_unmount(self) -> None:
         if self.panel.watch is not None:
