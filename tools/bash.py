@@ -266,7 +266,10 @@ def _blocked(program: Program, folder: Path, workspace: Workspace, access: "Netw
     with program.log.open("rb") as log:
         log.seek(max(program.kept - _LAST_WORDS, 0))
         printed = log.read(_LAST_WORDS).decode("utf-8", "replace")
-    boundary = workspace.sandbox.boundary(may_write=not workspace.read_only, access=access)
+    try:
+        boundary = workspace.sandbox.boundary(may_write=not workspace.read_only, access=access)
+    except OSError:  # what still runs changes the folders that are looked at
+        return ""
     if access is not None and access.noted:  # what it did not reach is told already
         boundary = replace(boundary, network="open")
     return what_was_blocked(printed, boundary, str(folder), os.path.lexists)

@@ -43,8 +43,8 @@ def _missing_in_tmp(printed: str) -> Iterator[str]:
 
 
 def _found(printed: str, boundary: Boundary, folder: str) -> Iterator[str]:
-    if printed.startswith("bwrap: "):
-        yield f"the sandbox could not be put up ({printed[7:200].splitlines()[0]})"
+    if printed.startswith(("bwrap: ", "sandbox: ")):
+        yield f"the sandbox could not be put up ({printed.partition(': ')[2][:200].splitlines()[0]})"
         return
     for match in (_UNWRITABLE if boundary.kind == "bubblewrap" else _REFUSED).finditer(printed):
         named = [*_PATH.findall(match[2])[:1], *reversed(_PATH.findall(match[1]))]  # the nearest first

@@ -5,8 +5,9 @@ ended with all of it: `--new-session`, and `--die-with-parent`, which would end 
 """
 
 import os.path
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
+from tools.process.shell import shell
 from tools.sandbox.boundary import Access, Boundary
 
 NAMESPACES = ("--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try")
@@ -18,12 +19,31 @@ SYSTEM = (
 )  # fmt: skip
 _ALSO_SEEN = ("/run/current-system", "/run/opengl-driver")
 """Where one Linux has its programs."""
+_CHECK = r"""
+found='
+'
+while read -r _ _ device source place _; do found=$found"$device $source $place
+"; done < /proc/self/mountinfo
+while [ "$1" != -- ]; do
+  case $found in *"
+$1
+"*) shift;; *) echo 'sandbox: a folder was changed while it was put up' >&2; exit 125;; esac
+done
+shift
+exec "$@"
+"""
+"""Begins the command where each mount is the one that is wanted. Bubblewrap goes by paths, and what still runs in a
+folder may put a link in the place of one meanwhile, which would open what it leads to."""
+_ESCAPES = {ord(sign): f"\\{ord(sign):03o}" for sign in " \t\n\\"}
+"""As the kernel writes paths in its table of mounts."""
 
 
 def bubblewrap(
-    program: Sequence[str], boundary: Boundary, folder: str, command: Sequence[str], system_calls: int
+    program: Sequence[str], boundary: Boundary, folder: str, command: Sequence[str], system_calls: int, mounted: str
 ) -> tuple[str, ...]:
-    """`program`: bubblewrap and the flags that this one knows; `system_calls`: a descriptor with the filter."""
+    """`program`: bubblewrap and the flags that this one knows; `system_calls`: a descriptor with the filter;
+    `mounted`: the kernel's table of what is mounted outside."""
+    wanted = mounts_wanted(boundary.places, mounted)
     return (
         *program,
         *NAMESPACES,
@@ -34,8 +54,36 @@ def bubblewrap(
         *("--bind", boundary.scratch, "/tmp"),
         *_mounts(boundary),
         *("--chdir", folder, "--"),
+        *((shell(), "-c", _CHECK, "sh", *wanted, "--") if wanted else ()),
         *command,
     )
+
+
+def mounts_wanted(places: Mapping[str, Access], mounted: str) -> tuple[str, ...]:
+    """Device, source and place of each mount of something in a folder that can be written."""
+    rows = [line.split(" ")[2:5] for line in mounted.splitlines()]
+    known = {place: (device, source.rstrip("/")) for device, source, place in rows}
+    return tuple(
+        _row(path.translate(_ESCAPES), known)
+        for path, access in places.items()
+        if access in ("write", "read") and _lies_in_a_place(path, places)
+    )
+
+
+def _row(path: str, known: Mapping[str, tuple[str, str]]) -> str:
+    at = path
+    while at not in known and at != "/":
+        at = at.rpartition("/")[0] or "/"
+    device, source = known[at]
+    return f"{device} {source + path[len(at.rstrip('/')) :] or '/'} {path}"
+
+
+def _lies_in_a_place(path: str, places: Mapping[str, Access]) -> bool:
+    while path != "/":
+        path = path.rpartition("/")[0] or "/"
+        if path in places:
+            return places[path] in ("write", "read")
+    return False
 
 
 def _mounts(boundary: Boundary) -> Iterator[str]:

@@ -114,10 +114,10 @@ def _of_metadata(metadata: Path, top: Path | None, depth: int) -> Iterator[tuple
         if name == "path" and section in ("include", "includeif"):
             included = os.path.realpath(_leads_to(value, at))
             if not os.path.isdir(included):
-                yield included, "read" if os.path.exists(included) else "hidden file"
+                yield (included, "read") if os.path.exists(included) else _kept_absent(included, "hidden file")
         if name == "hookspath" and section == "core":
             found = os.path.realpath((top or metadata) / os.path.expanduser(value))
-            yield found, "read" if os.path.exists(found) else "hidden folder"
+            yield (found, "read") if os.path.exists(found) else _kept_absent(found, "hidden folder")
         if name == "worktree" and section == "core" and top is None:  # of a module: the file that leads to it
             link = os.path.realpath(metadata / value) + "/.git"
             if os.path.isfile(link):
@@ -127,6 +127,13 @@ def _of_metadata(metadata: Path, top: Path | None, depth: int) -> Iterator[tuple
             yield from _of_metadata(each, None, depth + 1)
         for each in _modules(metadata / "modules", depth):
             yield from _of_metadata(each, None, depth + 1)
+
+
+def _kept_absent(path: str, access: Access) -> tuple[str, Access]:
+    """What keeps something from being made: the first on the way to it that is not there, or is no folder."""
+    while not os.path.isdir(above := os.path.dirname(path)):
+        path, access = above, "hidden folder"
+    return path, "read" if os.path.lexists(path) else access
 
 
 def _modules(folder: Path, depth: int) -> Iterator[Path]:

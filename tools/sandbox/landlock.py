@@ -61,8 +61,9 @@ def ruleset_of(places: Mapping[str, str], scratch: str) -> int:
     ruleset = _checked(_LIBC.syscall(_CREATE, parts, len(parts), 0))
     try:
         reads = _EXECUTE | _READ_FILE | _READ_FOLDER
-        for path in (scratch, *_DEVICES, *(path for path, access in places.items() if access == "write")):
-            _allow(ruleset, path, handled)
+        written = [path for path, access in places.items() if access == "write"]
+        for path in (scratch, *_DEVICES, *(path for path in written if not _lies_in(path, written))):
+            _allow(ruleset, path, handled)  # what lies in one is written anyway, and may be a link by now
         for path in (*_ALSO_READ, *readable(places)):
             _allow(ruleset, path, reads)
     except OSError:
@@ -75,7 +76,9 @@ def readable(places: Mapping[str, str]) -> Iterator[str]:
     """What may be read. Nothing can be taken back from what lies in a folder that is granted, so it is everything that
     is there now beside what is hidden."""
     hidden = {path for path, access in places.items() if access.startswith("hidden")} | {*_ELSEWHERE}
-    yield from (path for path, access in places.items() if access == "read" and _lies_in(path, hidden))
+    written = [path for path, access in places.items() if access == "write"]
+    shown = (path for path, access in places.items() if access == "read" and not _lies_in(path, written))
+    yield from (path for path in shown if _lies_in(path, hidden))
     waiting = ["/"]
     while waiting:
         folder = waiting.pop()

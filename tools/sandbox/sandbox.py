@@ -114,8 +114,9 @@ def _in_bubblewrap(
     from tools.sandbox.bubblewrap import bubblewrap  # noqa: PLC0415  # deferred: as above
     from tools.sandbox.system_calls import system_call_filter  # noqa: PLC0415  # deferred: as above
 
+    mounted = os.fsdecode(Path("/proc/self/mountinfo").read_bytes())
     system_calls = readable(system_call_filter(os.uname().machine))
-    line = bubblewrap(program, boundary, str(folder), argv, system_calls)
+    line = bubblewrap(program, boundary, str(folder), argv, system_calls, mounted)
     return Launch(line, environment, (system_calls,), is_wrapped=True, is_confined=True)
 
 

@@ -77,3 +77,22 @@ def test_a_file_that_leads_nowhere_gets_nothing_written(tmp_path: Path) -> None:
     for target in ("", "/" * 5000, "\0", "a" * 5000):
         (tmp_path / ".git").write_text(f"gitdir: {target}")
         assert set(git_places(tmp_path, [str(tmp_path)]).values()) <= {"read"}
+
+
+@pytest.mark.parametrize(
+    ("settings", "kept"),
+    [
+        ("[include]\n\tpath = ../absent/deep/x\n", {"repo/absent": "hidden folder"}),
+        ("[include]\n\tpath = ../file/x\n", {"repo/file": "read"}),
+        ("[include]\n\tpath = ../absent\n", {"repo/absent": "hidden file"}),
+        ("[core]\n\thooksPath = .husky/_\n", {"repo/.husky": "hidden folder"}),
+        ("[core]\n\thooksPath = file/_\n", {"repo/file": "read"}),
+    ],
+)
+def test_what_is_named_in_a_folder_that_is_not_there_is_kept_away_with_it(
+    settings: str, kept: dict[str, str], repo: Path
+) -> None:
+    (repo / "file").touch()
+    with (repo / ".git" / "config").open("a") as config:
+        config.write(settings)
+    assert places(repo) == {"repo/.git": "write", "repo/.git/config": "read", "repo/.git/hooks": "read"} | kept

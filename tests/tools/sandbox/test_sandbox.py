@@ -30,6 +30,8 @@ from tools.bash_kill import BashKill
 from tools.process.child import started
 from tools.process.shell import in_shell
 from tools.process.start import start
+from tools.sandbox import places
+from tools.sandbox.boundary import Access
 from tools.sandbox.git_metadata import redirection
 from tools.sandbox.sandbox import Sandbox
 from tools.sandbox.system import Missing, SandboxProgram, found_sandbox, trial_of_landlock
@@ -258,6 +260,46 @@ async def test_settings_of_another_folder_are_taken_away_again(boxed: Workspace)
     await soon(missing.exists)
     await bash(watched, "true")
     assert not missing.exists()
+
+
+@pytest.mark.parametrize("may_write", [True, False])
+@pytest.mark.parametrize(("swapped", "target"), [("a", "../home/.ssh"), ("a/b", "../../home/.ssh")])
+async def test_a_link_that_takes_the_place_of_a_folder_meanwhile_opens_nothing(
+    swapped: str, target: str, may_write: bool, boxed: Workspace, home: Path
+) -> None:
+    """As what a command left in the background can do it, just before the next one's sandbox is put up."""
+    assert boxed.sandbox is not None
+    inner, log = boxed.root / "a" / "b", boxed.root / "log"
+    inner.mkdir(parents=True)
+    for folder in (inner, home / ".ssh", home / ".ssh" / "b"):
+        folder.mkdir(exist_ok=True)
+        (folder / "settings").touch()
+    with (boxed.root / ".git" / "config").open("a") as config:
+        config.write("[include]\n\tpath = ../a/b/settings\n")
+    command = in_shell("for d in a a/b; do cat $d/id_ed25519; echo x >> $d/authorized_keys; done")
+    launch, before = boxed.sandbox.around(command, boxed.root, may_write=may_write), _all_files(home)
+    (boxed.root / swapped).rename(boxed.root / "away")
+    (boxed.root / swapped).symlink_to(target)
+    program = start(launch, boxed.root, log)
+    assert await program.wait(10)
+    await program.close()
+    assert log.read_text() == "sandbox: a folder was changed while it was put up\n"
+    assert _all_files(home) == before
+
+
+@pytest.mark.skipif(isinstance(LANDLOCK, Missing), reason="the kernel has no Landlock that could be tried")
+@pytest.mark.parametrize("access", ["write", "read"])
+async def test_landlock_opens_nothing_behind_a_link_in_the_working_folder(
+    access: Access, boxed: Workspace, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert boxed.sandbox is not None
+    monkeypatch.setattr("tools.sandbox.sandbox.found_sandbox", lambda: LANDLOCK)
+    linked = boxed.root / "a"
+    linked.symlink_to(home / ".ssh")
+    known = places.places_of
+    monkeypatch.setattr("tools.sandbox.places.places_of", lambda *given: {**known(*given), str(linked): access})
+    told = await bash(boxed, "cat a/id_ed25519; echo x >> a/id_ed25519; echo done")
+    assert [line for line in told.text.splitlines() if "Permission denied" not in line] == ["done", "exit code 0"]
 
 
 async def test_a_further_folder_is_written_while_it_is_one(boxed: Workspace, home: Path, place: Path) -> None:
