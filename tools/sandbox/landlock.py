@@ -3,7 +3,7 @@ itself, beside a filter of system calls, before it becomes the command.
 
 It holds less than bubblewrap. What is hidden cannot be opened, but its name is seen; nothing in a folder that can be
 written can be kept from being written, so Git's settings and hooks can be; there are no sockets with names, and without
-network none at all; /tmp cannot be used, and TMPDIR is another folder.
+network none at all; no new terminals; /tmp cannot be used, and TMPDIR is another folder.
 """
 
 import ctypes
@@ -31,10 +31,9 @@ _DEVICES = (
     "/dev/random",
     "/dev/urandom",
     "/dev/tty",
-    "/dev/ptmx",
-    "/dev/pts",
     "/dev/shm",
 )
+"""No terminals but its own: those of other programs lie in the same folder, and could be read and written."""
 _ALSO_READ = ("/run/systemd/resolve", "/run/current-system")
 _LIBC = ctypes.CDLL(None, use_errno=True)
 

@@ -41,20 +41,20 @@ _GENERIC = {
     "request_key": 218, "keyctl": 219, "perf_event_open": 241, "open_by_handle_at": 265, "bpf": 280,
     "userfaultfd": 282,
 }  # fmt: skip
-_MACHINES: Mapping[str, tuple[int, Mapping[str, int], tuple[int, int, int]]] = {
-    "x86_64": (0xC000003E, _X86_64, (56, 41, 16)),
-    "aarch64": (0xC00000B7, _GENERIC, (220, 198, 29)),
-    "riscv64": (0xC00000F3, _GENERIC, (220, 198, 29)),
-    "loongarch64": (0xC0000102, _GENERIC, (220, 198, 29)),
+_MACHINES: Mapping[str, tuple[int, Mapping[str, int], tuple[int, int, int, int]]] = {
+    "x86_64": (0xC000003E, _X86_64, (56, 41, 16, 302)),
+    "aarch64": (0xC00000B7, _GENERIC, (220, 198, 29, 261)),
+    "riscv64": (0xC00000F3, _GENERIC, (220, 198, 29, 261)),
+    "loongarch64": (0xC0000102, _GENERIC, (220, 198, 29, 261)),
 }
-"""By the machine's name: what the kernel calls it, what is refused, and the numbers of clone, socket and ioctl."""
+"""By the machine's name: what the kernel calls it, what is refused, and the numbers of clone, socket, ioctl, prlimit64."""
 
 
 def system_call_filter(machine: str, sockets: Sockets = "network") -> bytes:
     """What bubblewrap and the kernel take; nothing for a machine whose numbers are not known."""
     if machine not in _MACHINES:
         return b""
-    architecture, refused, (clone, socket, ioctl) = _MACHINES[machine]
+    architecture, refused, (clone, socket, ioctl, limit) = _MACHINES[machine]
     return b"".join(
         (
             _step(_LOAD, _ARCHITECTURE),
@@ -72,9 +72,17 @@ def system_call_filter(machine: str, sockets: Sockets = "network") -> bytes:
                 *_if(_TIOCLINUX, _refuse(_EPERM)),
                 _allow(),
             ),
+            *(() if sockets == "network" else _if(limit, *_only_its_own())),
             _allow(),
         )
     )
+
+
+def _only_its_own() -> Iterator[bytes]:
+    """Where the other programs of the user are in reach, a limit would end them."""
+    yield _step(_LOAD, _FIRST)
+    yield from _if(0, _allow())
+    yield _refuse(_EPERM)
 
 
 def _families(sockets: Sockets) -> Iterator[bytes]:

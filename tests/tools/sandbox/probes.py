@@ -3,9 +3,9 @@ outside: files, processes and addresses."""
 
 import array
 import ctypes
-import fcntl
 import json
 import os
+import resource
 import socket
 import sys
 import termios
@@ -86,10 +86,18 @@ def attach(process: int) -> None:
         raise OSError(ctypes.get_errno(), "not attached")
 
 
-def types_into_terminal() -> None:
+def types_into_terminal(request: int = termios.TIOCSTI) -> None:
     ours, theirs = os.openpty()
-    fcntl.ioctl(theirs, termios.TIOCSTI, b"x")
+    if LIBC.ioctl(theirs, ctypes.c_ulong(request), b"x") < 0:
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
     os.close(ours)
+
+
+def writes_to_terminal() -> None:
+    """One that is another program's: what it shows steers it, and what is typed there can be read."""
+    descriptor = os.open(OUTSIDE["terminal"], os.O_RDWR | os.O_NOCTTY)
+    assert OUTSIDE["terminal_device"] == os.fstat(descriptor).st_dev, "it is another one of that name"
+    os.write(descriptor, b"x")
 
 
 def gains_rights() -> None:
@@ -153,7 +161,12 @@ PROBES: dict[str, Callable[[], object]] = {
     "see other processes": sees_outer_processes,
     "end another process": lambda: os.kill(OUTSIDE["process"], 15),
     "attach to another process": lambda: attach(OUTSIDE["process"]),
+    "limit another process": lambda: resource.prlimit(OUTSIDE["process"], resource.RLIMIT_CORE, (0, 0)),
     "type into a terminal": types_into_terminal,
+    "write to the terminal of others": writes_to_terminal,
+    "walk out by what the first process has open": lambda: write(f"/proc/1/root{OUTSIDE['beside']}"),
+    "mount by newer calls": lambda: system_call(467, -100, b"/", 1, bytes(32), 32),
+    "type into a terminal by a number with more digits": lambda: types_into_terminal((1 << 32) | termios.TIOCSTI),
     "mount": lambda: system_call(165, b"tmpfs", b"/mnt", b"tmpfs", 0, None),
     "unmount": lambda: system_call(166, f"{HOME}/.ssh".encode(), 2),
     "make namespaces": maps_other_users,

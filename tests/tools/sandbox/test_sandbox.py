@@ -108,6 +108,7 @@ def outside(place: Path, home: Path) -> Iterator[dict[str, object]]:
     """What there is outside."""
     (place / "beside").write_text("kept\n")
     process = subprocess.Popen(["sleep", "60"], env={**os.environ, "API_KEY": SECRET})
+    shown, terminal = os.openpty()
     kinds = ((socket.AF_UNIX, 1), (socket.AF_UNIX, 1), (socket.AF_UNIX, 1), (socket.AF_INET, 1), (socket.AF_INET, 2))
     name, abstract = f"/tmp/ebb-test-{os.getpid()}", f"ebb-test-{os.getpid()}"
     with ExitStack() as open_sockets:
@@ -127,6 +128,8 @@ def outside(place: Path, home: Path) -> Iterator[dict[str, object]]:
             "database": str(home / ".config/ebbtide/sessions.db"),
             "process": process.pid,
             "secret": SECRET,
+            "terminal": os.ttyname(terminal),
+            "terminal_device": os.fstat(terminal).st_dev,
             "named": name,
             "agent": str(home / ".agent.sock"),
             "abstract": abstract,
@@ -136,6 +139,11 @@ def outside(place: Path, home: Path) -> Iterator[dict[str, object]]:
         with pytest.raises(BlockingIOError):
             udp.recv(1)
     os.unlink(name)
+    os.set_blocking(shown, False)
+    with pytest.raises(BlockingIOError):
+        os.read(shown, 1)
+    os.close(shown)
+    os.close(terminal)
     assert process.poll() is None, "it was ended from inside"
     process.kill()
     process.wait()
