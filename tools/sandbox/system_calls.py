@@ -47,7 +47,7 @@ _MACHINES: Mapping[str, tuple[int, Mapping[str, int], tuple[int, int, int, int]]
     "riscv64": (0xC00000F3, _GENERIC, (220, 198, 29, 261)),
     "loongarch64": (0xC0000102, _GENERIC, (220, 198, 29, 261)),
 }
-"""By the machine's name: what the kernel calls it, what is refused, and the numbers of clone, socket, ioctl, prlimit64."""
+"""By the machine: what the kernel calls it, what is refused, the numbers of clone, socket, ioctl and prlimit64."""
 
 
 def system_call_filter(machine: str, sockets: Sockets = "network") -> bytes:
