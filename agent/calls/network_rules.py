@@ -15,10 +15,13 @@ NETWORK = "network"
 _PORT = regex(r":[0-9]{1,5}\Z")
 _USUAL = regex(r":(?:80|443)\Z")
 _PLACE = regex(r"(?:\*\.)?(?:[a-z0-9_](?:[a-z0-9_.-]*[a-z0-9_])?|\[[0-9a-f:.]+\])(?::[0-9]{1,5})?")
+_BELOW_NUMBERS = regex(r"\*\.[0-9.]+(?::[0-9]{1,5})?")
+"""The numbers of an address go from the left to the right: there is nothing below one."""
 
 
 def place_in(written: str) -> str:
-    """The place that a rule names, as places are written; empty where it means all. It may be none."""
+    """The place that a rule names, as places are written; empty where it means all. It may be none: what is left empty
+    opens nothing."""
     text = written.strip().casefold()
     if text.startswith("ssh://"):
         text = text.removeprefix("ssh://").rpartition("@")[2]
@@ -31,13 +34,13 @@ def place_in(written: str) -> str:
             host = host.encode("idna").decode()
         except UnicodeError:
             return text
-    return "" if host == "*" and not below else below + host + _USUAL.sub("", port)
+    return "" if text == "*" else below + host + _USUAL.sub("", port) or text
 
 
 def check_place(written: str) -> None:
     """Raises `ConfigError` where a rule for the network names no place."""
     place = place_in(written)
-    if place and not _PLACE.fullmatch(place):
+    if place and (not _PLACE.fullmatch(place) or _BELOW_NUMBERS.fullmatch(place)):
         raise ConfigError(
             f"`{NETWORK}({written})` names no host: write one, such as `{NETWORK}(example.org)`, all below one, "
             f"`{NETWORK}(*.example.org)`, or another port than that of the web, `{NETWORK}(example.org:8080)`"
@@ -50,5 +53,5 @@ def means_place(written: str, places: Iterable[str], *, any_port: bool = False) 
     wanted, meant = place_in(written), set(places)
     if any_port:
         meant |= {_PORT.sub("", place) for place in meant}
-    is_below = wanted.startswith("*.")
+    is_below = wanted.startswith("*.") and not _BELOW_NUMBERS.fullmatch(wanted)
     return not wanted or any(place.endswith(wanted[1:]) if is_below else place == wanted for place in meant)

@@ -78,7 +78,7 @@ class Rule:
 def parse_rule(text: str) -> Rule:
     """The rule that a text stands for. Raises `ConfigError`."""
     match = _RULE.fullmatch(text.strip())
-    if match is None or (match["prefix"] or "").strip() == "=":
+    if match is None or (match["prefix"] or "all").strip() in ("", "="):
         raise ConfigError(f"`{text}` is not a rule; write `TOOL` or `TOOL(PREFIX)`, such as `bash(git status)`")
     rule = Rule(match["tool"], (match["prefix"] or "").removesuffix(":*").strip())
     if rule.tool == NETWORK:

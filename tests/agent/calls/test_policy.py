@@ -398,7 +398,7 @@ def test_shell_can_be_ruled_out_altogether() -> None:
     assert (ruling.verdict, ruling.rule) == ("deny", "no sandbox")
 
 
-@pytest.mark.parametrize("text", ["", "bash(", "bash()", "a b", "bash(x) y"])
+@pytest.mark.parametrize("text", ["", "bash(", "bash()", "bash( )", "network(\t)", "a b", "bash(x) y"])
 def test_what_is_not_a_rule_is_refused(text: str) -> None:
     with pytest.raises(ConfigError, match="is not a rule"):
         parse_rule(text)
@@ -551,6 +551,7 @@ def reached(place: str) -> PermissionRequest:
         ("network(*)", "anything.net:70", "allow"),
         ("network", "anything.net:70", "allow"),
         ("web_fetch(github.com)", "github.com", "ask"),
+        ("web_fetch(:443)", "github.com", "ask"),
         ("bash", "github.com", "ask"),
     ],
 )
@@ -568,7 +569,16 @@ def test_no_mode_opens_the_network_to_commands() -> None:
     assert {decide(reached("example.org"), policy(mode)).verdict for mode in MODES} == {"ask"}
 
 
-@pytest.mark.parametrize("rule", ["network(https://example.org/x)", "network(a b)", "network(*.*.org)", "network(/)"])
-def test_a_rule_for_the_network_names_a_host(rule: str) -> None:
+@pytest.mark.parametrize(
+    "named",
+    ["https://example.org/x", "a b", "*.*.org", "/", ".", "..", ":443", ".:80", "*.", "*:8080", "ssh://", "*.1.1.1"],
+)
+def test_a_rule_for_the_network_names_a_host(named: str) -> None:
+    """Nothing that is left empty, by a script whose variable is, opens all of it."""
     with pytest.raises(ConfigError, match=r"names no host: write one, such as `network\(example.org\)`"):
-        parse_rule(rule)
+        parse_rule(f"network({named})")
+
+
+@pytest.mark.parametrize("named", [".", ":443", "*:8080", "*.1.1.1"])
+def test_a_rule_for_pages_that_names_no_host_opens_none(named: str) -> None:
+    assert decide(fetched("1.1.1.1"), policy(allow=(f"web_fetch({named})",))).verdict == "ask"
