@@ -1,11 +1,11 @@
 """What became another between two looks at a folder."""
 
 import os
-from collections.abc import Collection, Mapping, MutableMapping
+from collections.abc import Callable, Collection, Mapping, MutableMapping
 from dataclasses import dataclass, field
 
 from agent.checkpoints.file_state import ABSENT, FileState
-from agent.checkpoints.folder_record import Folder
+from agent.checkpoints.folder_record import FIELDS, Folder
 
 Change = tuple[FileState, FileState]
 
@@ -32,12 +32,13 @@ def compare(
     found: Found,
     ruled_anew: Collection[str],
     since: int,
+    state_of: Callable[[str], FileState],
 ) -> None:
     """Notes what became another of the folders that were read anew, and takes out of `after` what went with its folder.
     `ruled_anew`: folders in which other rules for ignored files hold than before. `since`: when the look before began,
-    in nanoseconds."""
+    in nanoseconds. `state_of`: what stands at a path now, which the look has left out."""
     if before:  # the first look has nothing to be compared with
-        _Comparison(root, before, after, found, ruled_anew, since).run()
+        _Comparison(root, before, after, found, ruled_anew, since, state_of).run()
 
 
 @dataclass(slots=True)
@@ -48,6 +49,7 @@ class _Comparison:
     found: Found
     ruled_anew: Collection[str]
     since: int
+    state_of: Callable[[str], FileState]
 
     def run(self) -> None:
         for name in sorted(self.found.touched):
@@ -59,8 +61,7 @@ class _Comparison:
             there = set(new.folders)
             for each in old.folders if old is not None else ():
                 if each not in there:
-                    path = f"{name}/{each}" if name else each
-                    self._went(path, is_ignored=self._is_ignored_now(name, path))
+                    self._went(f"{name}/{each}" if name else each, may_be_there=name in self.ruled_anew)
 
     def _files(self, name: str, old: Folder | None, new: Folder) -> None:
         prefix = f"{name}/" if name else ""
@@ -77,33 +78,47 @@ class _Comparison:
                 self.found.doubtful.add(prefix + each)
             self._note(prefix + each, then, now)
         for each, place in old_places.items():
-            if old is not None and not self._is_ignored_now(name, prefix + each):
-                self._note(prefix + each, old.state(place), ABSENT)
+            if old is not None:
+                self._left_out(prefix + each, old, place, may_be_there=name in self.ruled_anew)
+
+    def _left_out(self, path: str, old: Folder, place: int, *, may_be_there: bool) -> None:
+        """A file that is listed no longer: it went, or it is ignored since then and may hold something else."""
+        then = old.state(place)
+        if not may_be_there:
+            self._note(path, then, ABSENT)
+        elif _numbers_at(os.path.join(self.root, path)) != tuple(old.numbers[place * FIELDS : (place + 1) * FIELDS]):
+            self._note(path, then, self.state_of(path))
 
     def _note(self, path: str, was: FileState, now: FileState) -> None:
         """Where a folder takes the place of a file, each of the two is found by itself."""
+        if was == now:
+            return
         earlier = self.found.changes.get(path, (ABSENT, ABSENT))
         self.found.changes[path] = (was if was != ABSENT else earlier[0], now if now != ABSENT else earlier[1])
 
-    def _is_ignored_now(self, folder: str, name: str) -> bool:
-        """Whether a name that is listed no longer is there still."""
-        return folder in self.ruled_anew and os.path.lexists(os.path.join(self.root, name))
-
-    def _went(self, name: str, *, is_ignored: bool) -> None:
+    def _went(self, name: str, *, may_be_there: bool) -> None:
         waiting = [name]
         while waiting:
             each = waiting.pop()
             old = self.before.get(each)
             if old is None:
                 continue
-            if not is_ignored:
-                self._note(each, FileState("folder", old.mode), ABSENT)
-                for index, one in enumerate(old.names):
-                    self._note(f"{each}/{one}", old.state(index), ABSENT)
+            self._note(each, FileState("folder", old.mode), self.state_of(each) if may_be_there else ABSENT)
+            for index, one in enumerate(old.names):
+                self._left_out(f"{each}/{one}", old, index, may_be_there=may_be_there)
             waiting.extend(f"{each}/{one}" for one in old.folders)
             self.after.pop(each, None)
             self.found.gone.add(each)
             self.found.touched.discard(each)
+
+
+def _numbers_at(path: str) -> tuple[int, ...]:
+    """Mode, size, time of the last change and inode, as a folder's record has them."""
+    try:
+        found = os.lstat(path)
+    except OSError:
+        return ()
+    return found.st_mode, found.st_size, found.st_ctime_ns, found.st_ino
 
 
 def changed_at(path: str) -> int:

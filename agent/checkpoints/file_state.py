@@ -2,6 +2,7 @@
 knows no disk."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Literal, TypeAlias
 
 from tools.lazy import dataclass
@@ -127,9 +128,24 @@ def is_half_way(change: PathChange, now: FileState) -> bool:
     return now == ABSENT and change.before.kind == "folder"  # what is to stand there comes after it goes
 
 
-def planned(points: Sequence[int], changes: Iterable[PathChange], now: Mapping[str, FileState]) -> RestorePlan:
-    """What taking changes back would do, from how the paths are now."""
-    return RestorePlan(tuple(points), tuple(_planned(change, now[change.path]) for change in changes))
+def planned(
+    points: Sequence[int], changes: Iterable[PathChange], now: Mapping[str, FileState], blocked: Mapping[str, str]
+) -> RestorePlan:
+    """What taking changes back would do, from how the paths are now. `blocked`: paths that cannot be reached, each with
+    the one above it where no folder is now."""
+    paths = {change.path: _planned(change, now[change.path]) for change in changes}
+    found = (_behind(one, blocked[one.path], paths) if one.path in blocked else one for one in paths.values())
+    return RestorePlan(tuple(points), tuple(found))
+
+
+def _behind(one: PlannedPath, above: str, paths: Mapping[str, PlannedPath]) -> PlannedPath:
+    """A path comes back only where what is in its way makes place."""
+    blocker = paths.get(above)
+    if one.outcome not in ("restore", "ask") or (blocker is not None and blocker.outcome == "restore"):
+        return one
+    if blocker is not None and blocker.outcome == "ask":
+        return replace(one, outcome="ask", why=blocker.why)
+    return replace(one, outcome="cannot", why=f"`{above}` is in its way, which is no folder now")
 
 
 def _planned_staged(change: PathChange, now: FileState) -> PlannedPath:

@@ -37,6 +37,23 @@ def parent_of(root: str, path: str) -> Iterator[tuple[int, str]]:
         os.close(handle)
 
 
+def in_the_way(root: str, path: str) -> str:
+    """The first path above one where something is that is no folder; empty where nothing is."""
+    start, folders, _ = parts_of(root, path)
+    at, handle = "" if start == root else "/", os.open(start, _FOLDER)
+    try:
+        for each in folders:
+            at = f"{at.rstrip('/')}/{each}" if at else each
+            inner = os.open(each, _FOLDER, dir_fd=handle)
+            os.close(handle)
+            handle = inner
+    except OSError as error:
+        return at if error.errno in (errno.ENOTDIR, errno.ELOOP) else ""
+    finally:
+        os.close(handle)
+    return ""
+
+
 def identity_at(root: str, path: str) -> tuple[int, ...]:
     """What tells whether it is still the same; empty where nothing is."""
     try:

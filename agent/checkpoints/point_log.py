@@ -40,18 +40,23 @@ class PointLog:
             self._store.set_state({point: "done" if any(not one.path.endswith("\0") for one in changes) else "empty"})
         return tuple(changes)
 
+    def cut_off(self, session: str, is_at_work: Callable[[str], bool]) -> tuple[int, ...]:
+        """The points of turns whose program was killed. `is_at_work`: whether another session is open."""
+        return tuple(
+            row.id
+            for row in self._store.points()
+            if row.state == "running"
+            and row.id not in self._open.values()
+            and (row.session == session or not is_at_work(row.session))
+        )
+
     def finish_cut_off(self, session: str, found: Mapping[str, Change], is_at_work: Callable[[str], bool]) -> None:
-        """What was changed while a command ran whose program was killed is that turn's, with a doubt. `is_at_work`:
-        whether another session is open."""
-        for row in self._store.points():
-            if row.state != "running" or row.id in self._open.values():
-                continue
-            if row.session != session and is_at_work(row.session):
-                continue
+        """What was changed while a command ran whose program was killed is that turn's, with a doubt."""
+        for point in self.cut_off(session, is_at_work):
             if found:
-                self._write(row.id, [PathChange(path, *change, CUT_OFF) for path, change in found.items()])
+                self._write(point, [PathChange(path, *change, CUT_OFF) for path, change in found.items()])
             with self._store.transaction():
-                self._store.set_state({row.id: "done" if self._store.paths(row.id) else "empty"})
+                self._store.set_state({point: "done" if self._store.paths(point) else "empty"})
 
     def points(self, session: str | None = None) -> tuple[UndoPoint, ...]:
         """Those that files can be taken back to, the oldest first."""

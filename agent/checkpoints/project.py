@@ -6,12 +6,22 @@ import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 
 from agent.checkpoints.comparison import Found
-from agent.checkpoints.file_state import IN_JOB, FileState, PathChange, RestorePlan, TurnChanges, composed, planned
+from agent.checkpoints.file_state import (
+    ABSENT,
+    IN_JOB,
+    FileState,
+    PathChange,
+    RestorePlan,
+    TurnChanges,
+    composed,
+    planned,
+)
 from agent.checkpoints.folder_record import Folder, decoded_folder
-from agent.checkpoints.places import state_at
+from agent.checkpoints.places import in_the_way, state_at
 from agent.checkpoints.point_log import PointLog
 from agent.checkpoints.recovery import Recovery
 from agent.checkpoints.staged import StagedFiles, described
@@ -122,6 +132,18 @@ class ProjectCheckpoints:
                 )
             return ""
 
+    def finish_cut_off(self, session: str) -> None:
+        """Has what a program did that was killed taken back, too, before anything else is looked at. `session`: that is
+        open here."""
+        if not self._is_first:
+            return
+        with _told():
+            if not self._log.cut_off(session, self._is_at_work):
+                return
+        if self.prepare(session, lambda: False):  # what tools for files have changed was written down before
+            with _told():
+                self._log.finish_cut_off(session, {}, self._is_at_work)
+
     def states(self, paths: Iterable[str]) -> dict[str, FileState]:
         """What stands at absolute paths now, and whether the folders above them are there, kept."""
         with _told():
@@ -165,7 +187,10 @@ class ProjectCheckpoints:
         self.recover()
         changes = self.changes_of(points)
         with _told():
-            return planned(points, changes, self._states(change.path for change in changes))
+            now = self._states(change.path for change in changes)
+        gone = (path for path, state in now.items() if state == ABSENT)
+        blocked = {path: above for path in gone if (above := in_the_way(self._root, path))}
+        return planned(points, changes, now, blocked)
 
     def contents(self, plan: RestorePlan) -> dict[str, tuple[bytes | None, bytes | None]]:
         """What each path of a plan holds now, and would hold; of what is staged, which content that is."""
@@ -210,7 +235,8 @@ class ProjectCheckpoints:
             self._tree = WorkTree(self._root, (str(self._data),), self._kept_folders())
         try:
             with self._store.keeping() as keep:
-                self._last = self._tree.look(self._limits, keep, stopped)
+                state_of = partial(state_at, self._root, most=self._limits.file_bytes, keep=keep)
+                self._last = self._tree.look(self._limits, keep, stopped, state_of)
             self._last.changes |= self._staged.look(self._tree.repositories)
         except TooMuch as error:
             self._too_much = str(error)
@@ -229,8 +255,11 @@ class ProjectCheckpoints:
         if rows or found.gone:
             self._store.put_folders(rows, map(os.fsencode, found.gone))
         if self._is_first:
-            self._log.finish_cut_off(session, found.changes, lambda other: is_open(self._data / "locks", other))
+            self._log.finish_cut_off(session, found.changes, self._is_at_work)
             self._is_first = False
+
+    def _is_at_work(self, session: str) -> bool:
+        return is_open(self._data / "locks", session)
 
     def _kept_folders(self) -> dict[str, Folder]:
         folders = {}

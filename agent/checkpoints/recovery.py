@@ -10,12 +10,13 @@ from pathlib import Path
 
 from agent.checkpoints.file_state import FileState, PathChange, PlannedPath, RestorePlan, is_half_way
 from agent.checkpoints.point_log import PointLog
-from agent.checkpoints.restore import Restore, moves_for
+from agent.checkpoints.restore import Move, Restore, moves_for
 from agent.checkpoints.staged import StagedFiles
 from agent.checkpoints.undo_points import PointKind, Restored, TurnPlace
 from agent.errors import RestoreFailed
 from store.checkpoints import CheckpointStore, PointRow
 from store.errors import StoreError
+from tools.outputs.extent import listed
 
 
 class Recovery:
@@ -45,6 +46,7 @@ class Recovery:
                 raise RestoreFailed("nothing was changed: another program brings files of this folder back just now")
             chosen = plan.chosen(forced=forced)
             moves = moves_for(self._root, (one for one in chosen if one.back.kind != "staged"))
+            self._refuse_changed(moves)
             staged = [PathChange(one.path, one.now, one.back) for one in chosen if one.back.kind == "staged"]
             changes = [PathChange(move.path, move.now, move.back) for move in moves]
             point = self._log.add_restore(turn, kind, plan.points, [*changes, *staged])
@@ -58,6 +60,13 @@ class Recovery:
         left = (*plan.of("cannot"), *(() if forced else plan.of("ask")), *unstaged)
         files = [move.path for move in moves if not {move.now.kind, move.back.kind} <= {"folder", "absent"}]
         return Restored(point, tuple(files), left, len(staged) - len(unstaged))
+
+    def _refuse_changed(self, moves: Sequence[Move]) -> None:
+        """The user may have looked at the plan for long, and have gone on working meanwhile."""
+        now = self._states(move.path for move in moves)
+        if others := [move.path for move in moves if now[move.path] != move.now]:
+            are = "was" if len(others) == 1 else "were"
+            raise RestoreFailed(f"nothing was changed: {listed(others, 5)} {are} changed meanwhile; look at it again")
 
     def _stage_again(self, point: int, changes: Sequence[PathChange]) -> list[PlannedPath]:
         """What of it was left as it is. Files come back without it."""

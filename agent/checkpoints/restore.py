@@ -136,10 +136,10 @@ class Restore:
 
     def _take_places(self, moves: Sequence[Move]) -> None:
         for move in moves:
-            if identity_at(self._root, move.path) != move.identity:
-                raise RestoreFailed(f"`{move.path}` was changed meanwhile")
+            self._refuse_changed(move)
         going = [move for move in moves if move.now != ABSENT and _has_to_go(move)]
         for move in sorted(going, key=lambda move: (move.now.kind == "folder", -move.path.count("/"))):
+            self._refuse_changed(move)
             self._remove(move.path)
             self._done.append(move)
         folders = [move for move in moves if move.back.kind == "folder" and move.now.kind != "folder"]
@@ -148,6 +148,8 @@ class Restore:
             self._chmod(move.path, move.back.mode | 0o300)
             self._done.append(move)
         for move, place, name in self._staged:
+            if move.now == ABSENT or not _has_to_go(move):
+                self._refuse_changed(move)
             self._make_folders(move.path.rpartition("/")[0])
             with (
                 parent_of(self._root, f"{place.rstrip('/')}/x" if place else "x") as (source, _),
@@ -159,6 +161,10 @@ class Restore:
         for move in sorted(modes, key=lambda move: -move.path.count("/")):
             self._chmod(move.path, move.back.mode)
             self._done.append(move)
+
+    def _refuse_changed(self, move: Move) -> None:
+        if identity_at(self._root, move.path) != move.identity:
+            raise RestoreFailed(f"`{move.path}` was changed meanwhile")
 
     def _make_folders(self, path: str) -> None:
         if not path:

@@ -91,7 +91,12 @@ def chosen_point(points: Sequence[UndoPoint], id: int | None, *, redo: bool) -> 
     return found
 
 
-def turns_since(points: Sequence[UndoPoint], sessions: Collection[str], at: float) -> tuple[UndoPoint, ...]:
-    """The turns of sessions that were not taken back, from a time on in Unix seconds."""
+def turns_since(
+    points: Sequence[UndoPoint], sessions: Collection[str], at: float, said_in: str, position: int
+) -> tuple[UndoPoint, ...]:
+    """The turns of sessions that were not taken back, from a message on that was said in one of them. `at`: when, in
+    Unix seconds; in its own session its place tells, since clocks are set back."""
     turns = [point for point in points if point.kind == "turn" and not point.is_undone and point.session in sessions]
-    return tuple(point for point in turns if point.at >= at)
+    return tuple(
+        point for point in turns if (point.position >= position if point.session == said_in else point.at >= at)
+    )

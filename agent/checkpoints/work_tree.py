@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from operator import attrgetter
 
 from agent.checkpoints.comparison import Found, changed_at, compare
+from agent.checkpoints.file_state import FileState
 from agent.checkpoints.folder_record import CHANGED, FIELDS, Folder
 from tools.search.walk import FolderRules, WalkScope, is_ignored, rules_in, scope_of
 
@@ -73,10 +74,12 @@ class WorkTree:
         """Folders that may be the work tree of a repository."""
         return [name for name, folder in self.folders.items() if folder.rules]
 
-    def look(self, limits: Limits, keep: Keep, stopped: Callable[[], bool]) -> Found:
+    def look(
+        self, limits: Limits, keep: Keep, stopped: Callable[[], bool], state_of: Callable[[str], FileState]
+    ) -> Found:
         """What has changed since the last look; nothing, where there was none. Raises `TooMuch` and `Stopped`, and
         `OSError` where the folder itself cannot be read; then nothing is kept of it. `stopped` is asked at every file
-        and folder."""
+        and folder. `state_of`: what stands at a path now, kept."""
         before, started = self.folders, time.time_ns()
         self._before, self.folders, self._found = before, dict(before), Found()
         self._unread, self._seen, self._bytes, self.to_read = [], 0, 0, 0
@@ -87,13 +90,13 @@ class WorkTree:
             self._walk(limits, stopped)
             for name, folder, places in self._unread:
                 self._read(name, folder, places, limits, keep, stopped)
-            compare(self.root, before, self.folders, self._found, self._ruled_anew, self._since)
+            compare(self.root, before, self.folders, self._found, self._ruled_anew, self._since, state_of)
         except BaseException:
             self.folders = before
             raise
         finally:
             self.to_read = 0
-        self._since = started
+        self._since = started - TICK  # times of files come from a clock that lags behind
         return self._found
 
     def _walk(self, limits: Limits, stopped: Callable[[], bool]) -> None:

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from agent.checkpoints.undo_points import UndoPoint, of_line
+from agent.checkpoints.undo_points import UndoPoint, of_line, turns_since
 from agent.events.permissions import PermissionAsked
 from agent.messages import Note, User
 from tests.tui.piloting import Driven, list_on
@@ -137,3 +137,12 @@ def test_what_the_parent_did_since_then_is_not_the_forks() -> None:
     )
     line = {"c": 1 << 62, "b": 4, "a": 3}
     assert [point.id for point in of_line(points, line)] == [0, 1, 4]
+
+
+def test_a_clock_that_was_set_back_hides_no_turn() -> None:
+    points = tuple(
+        UndoPoint(number, session, position, at, "turn", False, "")
+        for number, (session, position, at) in enumerate((("a", 0, 9.0), ("a", 2, 5.0), ("a", 4, 6.0), ("b", 0, 4.0)))
+    )
+    assert [point.id for point in turns_since(points, ("a", "b"), 5.0, "a", 2)] == [1, 2]
+    assert [point.id for point in turns_since(points, ("a", "b"), 9.0, "a", 0)] == [0, 1, 2]

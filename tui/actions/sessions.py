@@ -101,8 +101,10 @@ async def _changed_since(context: CommandContext, tree: Tree, said: Said) -> tup
     session = context.controller.session
     if session is None:
         return ()
+    await session.checkpoints.run(lambda project: project.finish_cut_off(session.id))
     points = await session.checkpoints.run(lambda project: project.points())
-    since = turns_since(points, [branch.session for branch in tree.branches], said.at)
+    sessions = [branch.session for branch in tree.branches]
+    since = turns_since(points, sessions, said.at, said.session, said.position)
     if not since:
         context.controller.notice("no turn since then has changed a file, as far as that is kept")
     return since

@@ -52,6 +52,7 @@ async def _points_here(context: CommandContext, session: Session) -> tuple[UndoP
     """Those of the session, and of what it was forked from up to there."""
     library = await context.controller.sessions.library()
     line = await library.line(session.id)
+    await session.checkpoints.run(lambda project: project.finish_cut_off(session.id))
     return of_line(await session.checkpoints.run(lambda project: project.points()), line)
 
 

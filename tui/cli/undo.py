@@ -39,6 +39,7 @@ def run(arguments: Sequence[str]) -> int:
     with closing(open_project(config, root.resolve())) as project:
         for path in project.recover():
             print(f"ebb: an undo that was cut off was finished: {visible_line(shown_path(path))}", file=sys.stderr)
+        project.finish_cut_off("")
         points = project.points()
         if options.list:
             _list(project, points, as_json=options.json)
