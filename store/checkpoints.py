@@ -109,11 +109,19 @@ class CheckpointStore:
             self._db.execute(f"pragma user_version = {VERSION}")
 
     def _translated(self) -> AbstractContextManager[None]:
-        return translated(self.path, "database of checkpoints")
+        return translated(self.path, "database of checkpoints", "it is set aside for a new one when it is opened next")
 
     def close(self) -> None:
         with self._translated():
             self._db.close()
+
+    def is_whole(self) -> bool:
+        """Whether SQLite finds no damage."""
+        try:
+            with self._translated():
+                return self._db.execute("pragma quick_check(1)").fetchall() == [("ok",)]
+        except StoreError:
+            return False
 
     @contextmanager
     def transaction(self, *, durable: bool = False) -> Iterator[None]:

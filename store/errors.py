@@ -22,12 +22,13 @@ class StoreError(Exception):
         self.reason: Reason = reason
 
 
+_REPAIR = "`ebb doctor --repair` saves what can be read"
 _REASONS: dict[str, tuple[Reason, str]] = {
     "SQLITE_BUSY": ("locked", "is locked by another program; close it or try again"),
     "SQLITE_LOCKED": ("locked", "is locked by another program; close it or try again"),
     "SQLITE_FULL": ("full", "cannot grow: the disk is full; free some space and resume the session"),
-    "SQLITE_CORRUPT": ("corrupt", "is damaged; `ebb doctor --repair` saves what can be read"),
-    "SQLITE_NOTADB": ("corrupt", "is not a session database; `ebb doctor --repair` saves what can be read"),
+    "SQLITE_CORRUPT": ("corrupt", "is damaged; {mend}"),
+    "SQLITE_NOTADB": ("corrupt", "is not a {what}; {mend}"),
     "SQLITE_CONSTRAINT": ("unreadable", "was changed by another program: the session is not there as it was"),
     "SQLITE_READONLY": ("unreadable", "can only be read: nothing is stored there"),
     "SQLITE_IOERR": ("unreadable", "cannot be read or written: the disk reports an error"),
@@ -35,8 +36,8 @@ _REASONS: dict[str, tuple[Reason, str]] = {
 
 
 @contextmanager
-def translated(path: Path | str, what: str = "session database") -> Iterator[None]:
-    """Turns SQLite's errors into `StoreError`s that name the file, and `what` it is."""
+def translated(path: Path | str, what: str = "session database", mend: str = _REPAIR) -> Iterator[None]:
+    """Turns SQLite's errors into `StoreError`s that name the file, and `what` it is. `mend`: what becomes of damage."""
     try:
         yield
     except sqlite3.DatabaseError as error:
@@ -45,7 +46,7 @@ def translated(path: Path | str, what: str = "session database") -> Iterator[Non
             name = "SQLITE_FULL"  # it has no room for what it makes beside the database
         for known, (reason, text) in _REASONS.items():
             if name.startswith(known):
-                raise StoreError(reason, f"the {what} `{path}` {text}") from error
+                raise StoreError(reason, f"the {what} `{path}` {text.format(what=what, mend=mend)}") from error
         if isinstance(error, sqlite3.OperationalError):
             raise StoreError("unreadable", f"the {what} `{path}` cannot be used: {error}") from error
         raise

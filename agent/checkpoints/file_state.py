@@ -16,6 +16,9 @@ WHY: Mapping[Kind, str] = {
     "special": "it was neither a file nor a link nor a folder",
     "unknown": "what it held before is not known",
 }
+LOST = "what it held is damaged where it was kept, or went from there"
+_DIGEST = 32
+"""Bytes of one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +44,10 @@ ABSENT = FileState()
 
 
 def read_state(text: str) -> FileState:
-    """A state from its text."""
+    """A state from its text. Raises `ValueError` when it makes no sense."""
     kind, mode, digest = text.split(" ", 2)
+    if kind in ("file", "link") and len(bytes.fromhex(digest)) != _DIGEST:
+        raise ValueError(text)
     known: dict[str, Kind] = {kind: kind for kind in (*KEPT, *WHY)}
     return FileState(known.get(kind, "unknown"), int(mode, 8), digest)
 

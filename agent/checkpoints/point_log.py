@@ -7,6 +7,7 @@ from agent.checkpoints.comparison import Change
 from agent.checkpoints.file_state import FileState, PathChange, composed, read_state
 from agent.checkpoints.undo_points import TurnPlace, UndoPoint
 from store.checkpoints import CheckpointStore, PathRow, PointRow
+from store.errors import StoreError
 
 CUT_OFF = "the program ended while a command ran"
 
@@ -68,7 +69,10 @@ class PointLog:
 
     def changes(self, point: int) -> Iterator[PathChange]:
         for row in self._store.paths(point):
-            yield PathChange(os.fsdecode(row.path), read_state(row.before), read_state(row.after), row.told)
+            try:
+                yield PathChange(os.fsdecode(row.path), read_state(row.before), read_state(row.after), row.told)
+            except (ValueError, TypeError) as error:
+                raise StoreError("corrupt", f"what point {point} changed cannot be read: `{error}`") from error
 
     def restoring(self) -> tuple[PointRow, ...]:
         """Those of which taking back began and did not end."""

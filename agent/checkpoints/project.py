@@ -5,7 +5,8 @@ import hashlib
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -13,8 +14,10 @@ from agent.checkpoints.comparison import Found
 from agent.checkpoints.file_state import (
     ABSENT,
     IN_JOB,
+    LOST,
     FileState,
     PathChange,
+    PlannedPath,
     RestorePlan,
     TurnChanges,
     composed,
@@ -34,6 +37,8 @@ from store.locks import is_open
 from tools.files.diff import size_of_change
 
 NAME = "checkpoints.db"
+_DOUBT = "damaged"
+"""A file that is there once damage was met: who opens the database next looks at all of it."""
 DAY = 86_400.0
 MOST_SHOWN = 500
 """Files that are compared for people to look at."""
@@ -52,11 +57,10 @@ class ProjectCheckpoints:
 
     def __init__(self, data: Path, root: Path, limits: Limits, most_bytes: int) -> None:
         self._data, self._root, self._limits, self._most = data, str(root), limits, most_bytes
-        folder = folder_for(data, root)
-        with _told():
+        self._folder = folder = folder_for(data, root)
+        with self._told():
             self._store = _opened(folder / NAME)
-        self._in_use = os.open(folder / "in-use", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        fcntl.flock(self._in_use, fcntl.LOCK_SH)  # nothing is removed that somebody is about to need
+        self._in_use = _InUse(folder)
         self._log = PointLog(self._store)
         self._staged = StagedFiles(self._root)
         self._recovery = Recovery(self._root, folder, self._store, self._log, self._staged, self._states)
@@ -69,24 +73,23 @@ class ProjectCheckpoints:
 
     def close(self) -> None:
         try:
-            with _told():
+            with self._told():
                 if self._is_full_or_due():
                     self._collect()
                 self._store.close()
         finally:
-            os.close(self._in_use)
+            self._in_use.close()
 
     def _is_full_or_due(self) -> bool:
         """Whether it takes too much, or nothing was removed for a day."""
-        return self._store.size > self._most or time.time() - os.fstat(self._in_use).st_mtime > DAY
+        return self._store.size > self._most or time.time() - self._in_use.cleaned_at > DAY
 
     def _collect(self) -> None:
         """Removes garbage, unless another process may be about to need it."""
-        with suppress(OSError):
-            fcntl.flock(self._in_use, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if self._in_use.is_alone():
             folders = self._kept_folders().values()
             self._store.collect(self._most, (digest for each in folders for digest in each.digests if digest))
-            os.utime(self._in_use)
+            self._in_use.note_cleaned()
 
     @property
     def to_read(self) -> int:
@@ -97,7 +100,7 @@ class ProjectCheckpoints:
 
     def prepare(self, session: str, stopped: Callable[[], bool]) -> str:
         """Looks at the files, so that `begin` takes little time. Why they are not covered, where they are not."""
-        with _told():
+        with self._told():
             why = self._look(stopped)
             if not why:
                 with self._store.transaction():
@@ -107,7 +110,7 @@ class ProjectCheckpoints:
     def begin(self, turn: TurnPlace, *, in_job: bool, stopped: Callable[[], bool]) -> str:
         """Looks at the files before something may change them. What was changed since the last look is nobody's, but
         `in_job`. Why they are not covered, where they are not."""
-        with _told():
+        with self._told():
             is_first, why = self._is_first, self._look(stopped)
             if why:
                 return why
@@ -120,7 +123,7 @@ class ProjectCheckpoints:
 
     def end(self, turn: TurnPlace) -> str:
         """Writes down what was changed since `begin`."""
-        with _told():
+        with self._told():
             why = self._look(lambda: False)
             if why:
                 return why
@@ -137,27 +140,27 @@ class ProjectCheckpoints:
         open here."""
         if not self._is_first:
             return
-        with _told():
+        with self._told():
             if not self._log.cut_off(session, self._is_at_work):
                 return
         if self.prepare(session, lambda: False):  # what tools for files have changed was written down before
-            with _told():
+            with self._told():
                 self._log.finish_cut_off(session, {}, self._is_at_work)
 
     def states(self, paths: Iterable[str]) -> dict[str, FileState]:
         """What stands at absolute paths now, and whether the folders above them are there, kept."""
-        with _told():
+        with self._told():
             return self._states(each for path in paths for each in self._with_missing(self._name(path)))
 
     def changed(self, turn: TurnPlace, before: Mapping[str, FileState]) -> None:
         """Writes down what became of paths."""
-        with _told():
+        with self._told():
             now = self._states(before)
             self._log.add(turn, [PathChange(path, was, now[path]) for path, was in before.items() if was != now[path]])
 
     def finish(self, turn: TurnPlace) -> TurnChanges:
         """What the turn changed, at its end."""
-        with _told():
+        with self._told():
             found = self._log.finish(turn)
         changes = [change for change in found if not {"folder", "staged"} & {change.before.kind, change.after.kind}]
         sizes = [size_of_change(self._text(change.before), self._text(change.after)) for change in changes[:MOST_SHOWN]]
@@ -173,12 +176,12 @@ class ProjectCheckpoints:
 
     def points(self, session: str | None = None) -> tuple[UndoPoint, ...]:
         """The oldest first."""
-        with _told():
+        with self._told():
             return self._log.points(session)
 
     def changes_of(self, points: Iterable[int]) -> tuple[PathChange, ...]:
         """What they changed, one after the other."""
-        with _told():
+        with self._told():
             found = composed(change for point in sorted(points) for change in self._log.changes(point))
         return tuple(change for change in found if change.before != change.after or change.doubt)
 
@@ -186,11 +189,17 @@ class ProjectCheckpoints:
         """What taking them back would do now. Nothing is changed."""
         self.recover()
         changes = self.changes_of(points)
-        with _told():
+        with self._told():
             now = self._states(change.path for change in changes)
         gone = (path for path, state in now.items() if state == ABSENT)
         blocked = {path: above for path in gone if (above := in_the_way(self._root, path))}
-        return planned(points, changes, now, blocked)
+        plan = planned(points, changes, now, blocked)
+        return replace(plan, paths=tuple(self._if_kept(one) for one in plan.paths))
+
+    def _if_kept(self, one: PlannedPath) -> PlannedPath:
+        """So that one damaged content keeps no other from coming back."""
+        is_lost = one.back.kind in ("file", "link") and self.content(one.back) is None
+        return replace(one, outcome="cannot", why=LOST) if is_lost and one.outcome in ("restore", "ask") else one
 
     def contents(self, plan: RestorePlan) -> dict[str, tuple[bytes | None, bytes | None]]:
         """What each path of a plan holds now, and would hold; of what is staged, which content that is."""
@@ -207,18 +216,20 @@ class ProjectCheckpoints:
             return described(state)
         if state.kind not in ("file", "link"):
             return None
+        digest = bytes.fromhex(state.digest)
         with suppress(StoreError):
-            return self._store.content(bytes.fromhex(state.digest))
+            content = self._store.content(digest)
+            return content if hashlib.sha256(content).digest() == digest else None
         return None
 
     def restore(self, plan: RestorePlan, turn: TurnPlace, kind: PointKind, *, forced: bool = False) -> Restored:
         """Takes points back, as planned, `forced` also over what others have changed."""
-        with _told():
+        with self._told():
             return self._recovery.restore(plan, turn, kind, forced=forced)
 
     def recover(self) -> tuple[str, ...]:
         """Finishes what a killed process has left half-way; which files that was about."""
-        with _told():
+        with self._told():
             return self._recovery.finish()
 
     # Looking
@@ -258,6 +269,16 @@ class ProjectCheckpoints:
             self._log.finish_cut_off(session, found.changes, self._is_at_work)
             self._is_first = False
 
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        try:
+            yield
+        except StoreError as error:
+            if error.reason == "corrupt":
+                with suppress(OSError):
+                    (self._folder / _DOUBT).touch()
+            raise StoreFailed(str(error), error.reason) from error
+
     def _is_at_work(self, session: str) -> bool:
         return is_open(self._data / "locks", session)
 
@@ -289,16 +310,54 @@ class ProjectCheckpoints:
 
 
 def _opened(path: Path) -> CheckpointStore:
-    """The database; what is damaged is set aside for a new one."""
+    """The database; what is damaged is set aside for a new one, unless another process has it open."""
+    doubt = path.parent / _DOUBT
     try:
-        return CheckpointStore(path)
+        store = CheckpointStore(path)
+        if not doubt.exists() or store.is_whole():
+            doubt.unlink(missing_ok=True)
+            return store
+        store.close()
+        damage = StoreError("corrupt", f"`{path}` is damaged, and is set aside once no other program uses it")
     except StoreError as error:
         if error.reason != "corrupt":
             raise
-    for name in (path.name, f"{path.name}-wal", f"{path.name}-shm"):
-        with suppress(OSError):
-            (path.parent / name).rename(path.parent / f"{name}.damaged-{time.time():.0f}")
-    return CheckpointStore(path)
+        damage = error
+    with closing(_InUse(path.parent)) as in_use:
+        if not in_use.is_alone():  # it would remove the log of the new one when it ends
+            raise damage
+        for name in (path.name, f"{path.name}-wal", f"{path.name}-shm"):
+            with suppress(OSError):
+                (path.parent / name).rename(path.parent / f"{name}.damaged-{time.time():.0f}")
+        doubt.unlink(missing_ok=True)
+        return CheckpointStore(path)
+
+
+class _InUse:
+    """Says to other processes that this one uses the checkpoints, until it is closed."""
+
+    def __init__(self, folder: Path) -> None:
+        self._handle = os.open(folder / "in-use", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        fcntl.flock(self._handle, fcntl.LOCK_SH)  # nothing is removed that somebody is about to need
+
+    def is_alone(self) -> bool:
+        """Whether nobody else uses them, and then nobody will until this is closed."""
+        try:
+            fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            return False
+        return True
+
+    @property
+    def cleaned_at(self) -> float:
+        """When garbage was removed last, in Unix seconds."""
+        return os.fstat(self._handle).st_mtime
+
+    def note_cleaned(self) -> None:
+        os.utime(self._handle)
+
+    def close(self) -> None:
+        os.close(self._handle)
 
 
 def unbounded(root: Path) -> str:
@@ -309,11 +368,3 @@ def unbounded(root: Path) -> str:
     if root == root.parent or home.is_relative_to(root):
         return "your home folder is below it"
     return ""
-
-
-@contextmanager
-def _told() -> Iterator[None]:
-    try:
-        yield
-    except StoreError as error:
-        raise StoreFailed(str(error), error.reason) from error

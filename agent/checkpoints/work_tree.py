@@ -8,6 +8,7 @@ file that is changed twice within one tick of the clock is read again.
 import hashlib
 import os
 import stat
+import sys
 import time
 from array import array
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -23,6 +24,8 @@ from tools.search.walk import FolderRules, WalkScope, is_ignored, rules_in, scop
 TICK, COARSE_TICK = 20_000_000, 2_100_000_000
 """Nanoseconds within which two changes may have the same time: of file systems that count them, and of others."""
 
+_FILE_CLOCK = 5 if sys.platform == "linux" else time.CLOCK_REALTIME
+"""Of which changed files get their times: on Linux the coarse one, which lags behind."""
 FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _NUMBERS = attrgetter("st_mode", "st_size", "st_ctime_ns", "st_ino")
 _name = attrgetter("name")
@@ -80,7 +83,7 @@ class WorkTree:
         """What has changed since the last look; nothing, where there was none. Raises `TooMuch` and `Stopped`, and
         `OSError` where the folder itself cannot be read; then nothing is kept of it. `stopped` is asked at every file
         and folder. `state_of`: what stands at a path now, kept."""
-        before, started = self.folders, time.time_ns()
+        before, started = self.folders, time.clock_gettime_ns(_FILE_CLOCK)
         self._before, self.folders, self._found = before, dict(before), Found()
         self._unread, self._seen, self._bytes, self.to_read = [], 0, 0, 0
         self._scope = None
@@ -96,7 +99,7 @@ class WorkTree:
             raise
         finally:
             self.to_read = 0
-        self._since = started - TICK  # times of files come from a clock that lags behind
+        self._since = started
         return self._found
 
     def _walk(self, limits: Limits, stopped: Callable[[], bool]) -> None:

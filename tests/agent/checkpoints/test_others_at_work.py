@@ -1,16 +1,19 @@
 """What is in the way of a restore, or changed while nobody looked: nothing of it is lost, and the rest comes back."""
 
+import hashlib
 import os
 import shutil
+import sqlite3
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-from agent.checkpoints.project import ProjectCheckpoints
+from agent.checkpoints.file_state import LOST
+from agent.checkpoints.project import NAME, ProjectCheckpoints, folder_for
 from agent.checkpoints.undo_points import to_undo
-from agent.errors import RestoreFailed
+from agent.errors import RestoreFailed, StoreFailed
 from tests.agent.checkpoints.test_project import filled, redone, undone
 from tests.agent.checkpoints.trees import Agent, never, project_in, tree, turn
 
@@ -164,3 +167,72 @@ def test_tools_of_a_killed_program_are_taken_back_where_the_folder_is_not_looked
         other.finish_cut_off("")
         assert undone(other) == ()
         assert tree(work)["a.txt"] == ("file", 0o644, b"one\r\ntwo\r\n")
+
+
+def changed_twice(folder: Path, work: Path) -> Path:
+    """Two turns, and the database in which they are."""
+    with closing(project_in(folder)) as project:
+        agent = Agent(project)
+        for text in ("one", "two"):
+            place = agent.begin()
+            for number in range(200):
+                (work / str(number)).write_text(f"{text} {number} {os.urandom(300).hex()}")
+            agent.end(place)
+    return folder_for(folder / "data", work) / NAME
+
+
+def damaged(database: Path, table: str) -> None:
+    """Every page of a table is overwritten, as a disk would that fails."""
+    with closing(sqlite3.connect(database)) as db:
+        (size,) = db.execute("pragma page_size").fetchone()
+        (first,) = db.execute("select rootpage from sqlite_master where name = ?", (table,)).fetchone()
+    data = bytearray(database.read_bytes())
+    data[(first - 1) * size : first * size] = b"\xa5" * size
+    database.write_bytes(data)
+
+
+def test_damage_that_is_met_later_is_told_and_set_aside_at_the_next_opening(tmp_path: Path) -> None:
+    work = work_in(tmp_path)
+    database = changed_twice(tmp_path, work)
+    damaged(database, "paths")
+    after = tree(work)
+    with closing(project_in(tmp_path)) as project:
+        with pytest.raises(StoreFailed, match="is damaged; it is set aside for a new one when it is opened next"):
+            undone(project)
+        with pytest.raises(StoreFailed, match="is set aside once no other program uses it"):
+            project_in(tmp_path)
+    assert tree(work) == after
+    with closing(project_in(tmp_path)) as project:
+        assert Agent(project).begin()
+        assert project.points() == ()
+    assert len(list(database.parent.glob("checkpoints.db.damaged-*"))) == 1
+
+
+def test_one_damaged_content_keeps_no_other_from_coming_back(tmp_path: Path) -> None:
+    work = work_in(tmp_path)
+    database = changed_twice(tmp_path, work)
+    one = (work / "7").read_bytes()
+    with closing(project_in(tmp_path)) as project:
+        undone(project)
+        before, lost = tree(work), hashlib.sha256((work / "7").read_bytes()).digest()
+        redone(project)
+    with closing(sqlite3.connect(database)) as db, db:
+        db.execute("update contents set start = start + 1 where digest = ?", (lost,))
+    with closing(project_in(tmp_path)) as project:
+        point = to_undo(project.points())
+        assert point is not None
+        assert [(each.path, each.why) for each in project.plan((point.id,)).of("cannot")] == [("7", LOST)]
+        assert undone(project) == ("7",)
+    assert tree(work) == {**before, "7": ("file", 0o644, one)}
+
+
+@pytest.mark.parametrize(("column", "value"), [("before", "file 644 zz"), ("after", "nothing"), ("before", "")])
+def test_a_row_that_makes_no_sense_is_damage(tmp_path: Path, column: str, value: object) -> None:
+    work = work_in(tmp_path)
+    database = changed_twice(tmp_path, work)
+    with closing(sqlite3.connect(database)) as db, db:
+        db.execute(f"update paths set {column} = ? where path = ?", (value, b"7"))
+    after = tree(work)
+    with closing(project_in(tmp_path)) as project, pytest.raises(StoreFailed, match="what point 2 changed"):
+        undone(project)
+    assert tree(work) == after

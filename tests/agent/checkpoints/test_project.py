@@ -7,6 +7,7 @@ import shutil
 import signal
 import stat
 import subprocess
+import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 from pathlib import Path
@@ -23,6 +24,9 @@ from agent.checkpoints.undo_points import to_redo, to_undo
 from agent.checkpoints.work_tree import Limits
 from agent.errors import RestoreFailed
 from tests.agent.checkpoints.trees import LIMITS, Agent, never, project_in, tree, turn
+
+A_TICK = 0.05
+"""Seconds after which a new file has another time than a look that begins."""
 
 
 def undone(project: ProjectCheckpoints, *, forced: bool = False) -> tuple[str, ...]:
@@ -187,6 +191,7 @@ def test_ignored_files_are_neither_read_nor_touched(work: Path, agent: Agent) ->
     (work / "__pycache__" / "a.cpython-311.pyc").write_bytes(b"compiled")
     assert agent.end(place) == ()
     # Rules that come and go make no file appear or vanish.
+    time.sleep(A_TICK)
     place = agent.begin()
     (work / ".gitignore").write_text("*.txt\n")
     (work / "fresh").write_text("fresh")
@@ -205,6 +210,7 @@ def test_rules_for_ignored_files_that_change_take_no_file_away(
 ) -> None:
     (work / ".gitignore").write_text("secret\n")
     (work / "secret").write_text("of the user")
+    time.sleep(A_TICK)
     place = agent.begin()
     (work / ".gitignore").write_text("a.txt\n")
     agent.end(place)
