@@ -130,6 +130,8 @@ def is_half_way(change: PathChange, now: FileState) -> bool:
         return True
     if change.after.kind == "folder":
         return now.kind in ("absent", "folder")
+    if now.kind == "folder" and change.before.kind == "folder":
+        return True  # it was opened, so that what is in it can go
     return now == ABSENT and change.before.kind == "folder"  # what is to stand there comes after it goes
 
 

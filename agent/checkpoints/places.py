@@ -5,6 +5,7 @@ import errno
 import hashlib
 import os
 import stat
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -64,7 +65,7 @@ def identity_at(root: str, path: str) -> tuple[int, ...]:
             return ()
         raise
     if stat.S_ISDIR(found.st_mode):
-        return found.st_mode, found.st_ino
+        return stat.S_IFMT(found.st_mode), found.st_ino
     return found.st_mode, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
 
@@ -121,6 +122,16 @@ def write_beside(folder: int, name: str, state: FileState, content: bytes, *, sy
     except BaseException:
         os.unlink(name, dir_fd=folder)
         raise
+
+
+def set_folder_mode(root: str, path: str, mode: int) -> None:
+    """Also of a folder that is closed to its owner. Raises `OSError`."""
+    with parent_of(root, path) as (folder, name):
+        handle = os.open(name, _FOLDER if sys.platform != "linux" else _FOLDER | os.O_PATH, dir_fd=folder)
+        try:
+            os.chmod(handle if sys.platform != "linux" else f"/proc/self/fd/{handle}", mode)
+        finally:
+            os.close(handle)
 
 
 def names_in(root: str, path: str) -> list[str]:

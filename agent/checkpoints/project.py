@@ -314,8 +314,10 @@ def _opened(path: Path) -> CheckpointStore:
     doubt = path.parent / _DOUBT
     try:
         store = CheckpointStore(path)
-        if not doubt.exists() or store.is_whole():
-            doubt.unlink(missing_ok=True)
+        if not doubt.exists():
+            return store
+        if store.is_whole():
+            doubt.unlink()
             return store
         store.close()
         damage = StoreError("corrupt", f"`{path}` is damaged, and is set aside once no other program uses it")

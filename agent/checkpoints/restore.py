@@ -8,12 +8,14 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from agent.checkpoints.file_state import ABSENT, FileState, PlannedPath
-from agent.checkpoints.places import identity_at, names_in, parent_of, parts_of, state_at, write_beside
+from agent.checkpoints.places import identity_at, names_in, parent_of, parts_of, set_folder_mode, state_at, write_beside
 from agent.errors import AgentError, RestoreFailed
 from tools.outputs.extent import listed
 
 PREFIX = ".ebb-undo-"
 """How what is written beside its place is called until it takes it."""
+_OPEN = 0o700
+"""What the owner of a folder needs to change what is in it."""
 _SYNCED_ONE_BY_ONE = 100
 
 
@@ -83,19 +85,24 @@ class Restore:
         self._staged: list[tuple[Move, str, str]] = []
         """Each with the folder in which it waits, and its name there."""
         self._made: list[str] = []
+        self._opened: list[Move] = []
+        """Folders that were closed to their owner."""
         self._done: list[Move] = []
 
     def run(self, moves: Sequence[Move]) -> None:
         try:
+            self._open_folders(moves)
             self._stage(moves)
         except (OSError, AgentError) as error:
             self._unstage()
+            self._close_folders()
             raise RestoreFailed(f"nothing was changed: {_said(error)}") from error
         try:
             self._take_places(moves)
         except (OSError, AgentError) as error:
             self._unstage()
             left = self._back()
+            self._close_folders()
             told = "nothing was changed" if not left else f"{listed(left, 5)} may be half-way"
             raise RestoreFailed(f"{told}: {_said(error)}") from error
 
@@ -108,6 +115,18 @@ class Restore:
                 ):
                     if name.startswith(self._prefix):
                         self._remove(f"{folder.rstrip('/')}/{name}" if folder else name)
+
+    def _open_folders(self, moves: Sequence[Move]) -> None:
+        """What turns have closed, so that something can be put into it, or taken from there."""
+        closed = [move for move in moves if move.now.kind == "folder" and move.now.mode & _OPEN != _OPEN]
+        for move in sorted(closed, key=lambda move: move.path.count("/")):
+            self._opened.append(move)
+            set_folder_mode(self._root, move.path, move.now.mode | _OPEN)
+
+    def _close_folders(self) -> None:
+        for move in reversed(self._opened):
+            with suppress(OSError):
+                set_folder_mode(self._root, move.path, move.now.mode)
 
     def _stage(self, moves: Sequence[Move]) -> None:
         synced = len(moves) <= _SYNCED_ONE_BY_ONE
@@ -145,7 +164,7 @@ class Restore:
         folders = [move for move in moves if move.back.kind == "folder" and move.now.kind != "folder"]
         for move in sorted(folders, key=lambda move: move.path.count("/")):
             self._make_folders(move.path)
-            self._chmod(move.path, move.back.mode | 0o300)
+            set_folder_mode(self._root, move.path, move.back.mode | 0o300)
             self._done.append(move)
         for move, place, name in self._staged:
             if move.now == ABSENT or not _has_to_go(move):
@@ -159,7 +178,7 @@ class Restore:
             self._done.append(move)
         modes = [move for move in moves if move.back.kind == "folder"]
         for move in sorted(modes, key=lambda move: -move.path.count("/")):
-            self._chmod(move.path, move.back.mode)
+            set_folder_mode(self._root, move.path, move.back.mode)
             self._done.append(move)
 
     def _refuse_changed(self, move: Move) -> None:
@@ -176,10 +195,6 @@ class Restore:
             with parent_of(self._root, at) as (folder, last), suppress(FileExistsError):
                 os.mkdir(last, 0o777, dir_fd=folder)
                 self._made.append(at)
-
-    def _chmod(self, path: str, mode: int) -> None:
-        with parent_of(self._root, f"{path}/x") as (folder, _):
-            os.fchmod(folder, mode)
 
     def _remove(self, path: str) -> None:
         with parent_of(self._root, path) as (folder, name):
@@ -218,7 +233,7 @@ class Restore:
         state = move.now
         if state.kind == "folder":
             self._make_folders(move.path)
-            self._chmod(move.path, state.mode)
+            set_folder_mode(self._root, move.path, state.mode)
         elif state.kind in ("file", "link"):
             name = f"{self._prefix}back-{secrets.token_hex(3)}"
             with parent_of(self._root, move.path) as (folder, last):

@@ -115,7 +115,8 @@ class WorkTree:
             except OSError:
                 if not name:
                     raise
-                self._found.unkept.append(f"{name}/")  # what was there before is taken to be there still
+                self._found.unkept.append(f"{name}/")
+                self._closed(name, path)
                 continue
             try:
                 folder, is_ruled_anew = self._folder(name, path, handle, is_ruled_anew, limits)
@@ -128,6 +129,19 @@ class WorkTree:
             waiting.extend((prefix + each, is_ruled_anew) for each in folder.folders)
         if self._bytes > limits.all_bytes:
             raise TooMuch(f"its files hold more than {limits.all_bytes / 1e6:,.0f} MB")
+
+    def _closed(self, name: str, path: str) -> None:
+        """What was in a folder that cannot be read is taken to be there still."""
+        known = self.folders.get(name)
+        with suppress(OSError):
+            status = os.lstat(path)
+            if (
+                known is not None
+                and known.mode != (mode := stat.S_IMODE(status.st_mode))
+                and stat.S_ISDIR(status.st_mode)
+            ):
+                self.folders[name] = replace(known, mode=mode, changed=0)
+                self._found.touched.add(name)
 
     def _folder(self, name: str, path: str, handle: int, is_ruled_anew: bool, limits: Limits) -> tuple[Folder, bool]:
         """What is in the folder now, and whether other rules hold in it than before."""

@@ -14,7 +14,7 @@ from agent.checkpoints.file_state import LOST
 from agent.checkpoints.project import NAME, ProjectCheckpoints, folder_for
 from agent.checkpoints.undo_points import to_undo
 from agent.errors import RestoreFailed, StoreFailed
-from tests.agent.checkpoints.test_project import filled, redone, undone
+from tests.agent.checkpoints.test_project import fail_at, filled, redone, undone
 from tests.agent.checkpoints.trees import Agent, never, project_in, tree, turn
 
 
@@ -236,3 +236,52 @@ def test_a_row_that_makes_no_sense_is_damage(tmp_path: Path, column: str, value:
     with closing(project_in(tmp_path)) as project, pytest.raises(StoreFailed, match="what point 2 changed"):
         undone(project)
     assert tree(work) == after
+
+
+def _closed_behind(work: Path) -> None:
+    (work / "deep" / "er" / "b.txt").write_text("agent")
+    (work / "deep" / "er").chmod(0o555)
+
+
+def _made_closed(work: Path) -> None:
+    _write(work / "new" / "er" / "x", "agent")
+    (work / "new" / "er").chmod(0o500)
+    (work / "new").chmod(0o555)
+
+
+def _only_closed(work: Path) -> None:
+    (work / "deep").chmod(0)
+
+
+@pytest.mark.parametrize("change", [_closed_behind, _made_closed, _only_closed])
+def test_folders_that_a_turn_has_closed_are_opened_again(tmp_path: Path, change: Callable[[Path], None]) -> None:
+    work = work_in(tmp_path)
+    before = tree(work)
+    with closing(project_in(tmp_path)) as project:
+        agent = Agent(project)
+        place = agent.begin()
+        change(work)
+        agent.end(place)
+        after = tree(work)
+        assert undone(project) == ()
+        assert tree(work) == before
+        redone(project)
+        assert tree(work) == after
+
+
+def test_a_restore_that_fails_closes_folders_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    work = work_in(tmp_path)
+    with closing(project_in(tmp_path)) as project:
+        agent = Agent(project)
+        place = agent.begin()
+        _made_closed(work)
+        _closed_behind(work)
+        agent.end(place)
+        after = tree(work)
+
+        for call in ("write", "rename", "rmdir"):
+            with monkeypatch.context() as patch:
+                fail_at(patch, call, 1)
+                with pytest.raises(RestoreFailed, match="nothing was changed"):
+                    undone(project)
+            assert tree(work) == after

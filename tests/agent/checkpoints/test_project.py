@@ -274,7 +274,7 @@ def test_a_restore_that_fails_changes_nothing(
     with monkeypatch.context() as patch:
         while to_redo(project.points()) is None:
             count += 1
-            _fail_at(patch, call, count)
+            fail_at(patch, call, count)
             with suppress(RestoreFailed):
                 undone(project)
                 break
@@ -282,7 +282,7 @@ def test_a_restore_that_fails_changes_nothing(
     assert count > 3
 
 
-def _fail_at(patch: pytest.MonkeyPatch, name: str, count: int) -> None:
+def fail_at(patch: pytest.MonkeyPatch, name: str, count: int) -> None:
     """From that call of it on there is no room left, once."""
     patch.undo()
     calls = itertools.count(1)
