@@ -222,6 +222,10 @@ class Restore:
                 self._put(move)
             except (OSError, AgentError):
                 left.append(move.path)
+        folders = [move for move in done.values() if move.now.kind == "folder" and move.path not in left]
+        for move in sorted(folders, key=lambda move: -move.path.count("/")):
+            with suppress(OSError):
+                set_folder_mode(self._root, move.path, move.now.mode)
         for path in reversed(self._made):
             with suppress(OSError):  # something is in it
                 if path not in done:
@@ -233,7 +237,7 @@ class Restore:
         state = move.now
         if state.kind == "folder":
             self._make_folders(move.path)
-            set_folder_mode(self._root, move.path, state.mode)
+            set_folder_mode(self._root, move.path, state.mode | _OPEN)
         elif state.kind in ("file", "link"):
             name = f"{self._prefix}back-{secrets.token_hex(3)}"
             with parent_of(self._root, move.path) as (folder, last):
