@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from tools.base import Arguments, Effect, Result, ToolError, Workspace, description_beside
+from tools.lazy import regex
 from tools.outputs.plain_text import plain, printable
 from tools.schema import object_of, text
 
@@ -17,6 +18,8 @@ CONVERTING = 10.0
 MOST_TAGS = 60_000
 """Of a page that becomes Markdown: they are what takes the time, about 1.5 s so many, and large articles have fewer."""
 
+_INVISIBLE = regex("[\u202a-\u202e\u2060-\u2069\ufeff\U000e0000-\U000e0fff]")
+"""Characters that nobody sees, in which orders to a model are hidden, or by which words stand in another order."""
 _HTML = ("text/html", "application/xhtml+xml")
 _TEXTS = ("json", "xml", "javascript", "yaml", "toml", "x-sh", "sql", "x-ndjson", "graphql")
 
@@ -43,7 +46,7 @@ class WebFetch:
         from tools.web.fetch import fetch  # noqa: PLC0415  # deferred: as above
 
         page = await fetch(address_of(text(arguments, "url")), self._private)
-        title, said = await _as_text(page)
+        title, said = (_INVISIBLE.sub("", part) for part in await _as_text(page))
         notes = [f"({page.left_out})"] if page.left_out else []
         return Result("\n".join([printable(str(page.address)), *([f"# {title}"] if title else []), "", said, *notes]))
 

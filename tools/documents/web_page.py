@@ -12,6 +12,11 @@ if TYPE_CHECKING:
 _DROPPED = (
     "script", "style", "noscript", "template", "iframe", "svg", "canvas", "nav", "footer", "object", "video", "audio",
 )  # fmt: skip
+_UNSEEN = re.compile(
+    r"(?:^|;)\s*(?:display\s*:\s*none|visibility\s*:\s*hidden|(?:font-size|opacity)\s*:\s*0(?:\.0*)?[a-z%]*\s*(?:;|!|$))",
+    re.IGNORECASE,
+)
+"""A style by which nobody who looks at the page sees what is said there."""
 _LEAST = 200
 """Characters of a `main` or `article` that is taken for what the page is about."""
 
@@ -26,6 +31,9 @@ def main(request_json: str) -> None:
     title = " ".join(soup.title.get_text().split())[:300] if soup.title else ""
     for tag in soup.find_all(_DROPPED):
         tag.decompose()
+    for tag in [*soup.find_all(hidden=True), *soup.find_all(style=_UNSEEN)]:
+        if not tag.decomposed and tag.name not in ("html", "body"):
+            tag.decompose()
     for link in soup.find_all("a", href=True):
         link["href"] = urljoin(address, str(link["href"]))
     for picture in soup.find_all("img"):

@@ -10,9 +10,30 @@ IpAddress: TypeAlias = IPv4Address | IPv6Address
 _NUMBER = regex(r"(?:0x[0-9a-f]*|[0-9]+)\Z")
 
 _REFUSED = tuple(
-    map(ip_network, ("192.0.0.0/24", "192.88.99.0/24", "198.18.0.0/15", "2001::/23", "fec0::/10", "64:ff9b:1::/48"))
+    map(
+        ip_network,
+        (
+            "192.0.0.0/24", "192.88.99.0/24", "198.18.0.0/15", "168.63.129.16/32", "2001::/23", "fec0::/10",
+            "64:ff9b:1::/48", "3fff::/20",
+        ),
+    )
+)  # fmt: skip
+"""Of no use on the web, though not everything knows it. By one of them Azure tells machines their settings."""
+_LOCAL = (
+    "localhost",
+    "localdomain",
+    "local",
+    "internal",
+    "intranet",
+    "private",
+    "corp",
+    "home",
+    "lan",
+    "svc",
+    "home.arpa",
 )
-"""Of no use on the web, though not everything knows it."""
+"""Ends of names that no public server of names knows, by agreement."""
+_METADATA = "metadata.goog"
 _NAT64, _SIX_TO_FOUR = IPv6Network("64:ff9b::/96"), IPv6Network("2002::/16")
 
 
@@ -23,8 +44,10 @@ def is_private(host: str) -> bool:
 
 
 def is_local_name(host: str) -> bool:
-    """Whether a name stands for this machine, whatever it resolves to."""
-    return host == "localhost" or host.endswith((".localhost", ".localdomain"))
+    """Whether a name stands for something on this machine or a private network, whatever it resolves to: a proxy may
+    know more names than we do. One without a dot is no public one."""
+    is_short = "." not in host and ":" not in host
+    return is_short or host == _METADATA or host.endswith(tuple(f".{end}" for end in _LOCAL))
 
 
 def ends_in_number(host: str) -> bool:

@@ -21,7 +21,7 @@ async def public_addresses(host: str, port: int) -> list[IpAddress]:
     """The addresses of a host, all of them public. Raises `PrivateAddress` when one of them is not, and `NameNotKnown`
     when it has none."""
     if is_local_name(host):
-        raise PrivateAddress(f"`{host}` is this machine")
+        raise PrivateAddress(f"`{host}` is a name for this machine or on a private network")
     addresses = await addresses_of(host, port)
     for address in addresses:
         if not is_public(address):

@@ -14,6 +14,8 @@ LONGEST = 4000
 WHAT_COULD_BE = "a host that is named in `web.private` of the user's settings could be reached"
 
 _PORTS = {"http": 80, "https": 443}
+_FIRST_FREE = 1024
+"""Ports below it belong to services each: mail, shells, files."""
 _UNSAFE = regex(r"[\x00-\x20\x7f-\x9f\\]")
 _HOST = regex(r"[a-z0-9_](?:[a-z0-9_.-]*[a-z0-9_])?")
 _SAFE = "%/:=&?~#+!$,;'@()*[]|"
@@ -60,7 +62,7 @@ def address_of(written: str) -> WebAddress:
         raise ToolError(f"`{shown}` is not an address of http or https: read shows files, bash fetches the rest")
     if "@" in parts.netloc:
         raise ToolError("the address holds a name or password: leave it out")
-    if literal(name) is None and not _HOST.fullmatch(name):
+    if literal(name) is None and (not _HOST.fullmatch(name) or "[" in parts.netloc):
         raise ToolError(f"`{shown}` names no host that the web can have: check it")
     target = quote(parts.path or "/", safe=_SAFE) + (f"?{quote(parts.query, safe=_SAFE)}" if parts.query else "")
     return WebAddress(parts.scheme, name, _PORTS[parts.scheme] if port is None else port, target)
@@ -72,7 +74,10 @@ def behind(address: WebAddress, location: str) -> WebAddress:
 
 
 def check_is_public(address: WebAddress, private: Sequence[str]) -> None:
-    """Raises `ToolError` where the host is none of the public network, by its name alone, and none that may be."""
+    """Raises `ToolError` where the host is none of the public network, by its name alone, or the port none of the web,
+    and it is none that may be reached anyway."""
+    if address.port < _FIRST_FREE and address.port not in _PORTS.values() and not is_allowed(address, private):
+        raise ToolError(f"not fetched: port {address.port} is not one of the web; {WHAT_COULD_BE}")
     if literal(address.host) is None and ends_in_number(address.host) and not is_allowed(address, private):
         raise ToolError(f"not fetched: `{address.host}` is an address in a form of its own; {WHAT_COULD_BE}")
     if is_private(address.host) and not is_allowed(address, private):

@@ -47,8 +47,8 @@ class Redirect:
 
 
 async def fetch(address: WebAddress, private: Sequence[str] = ()) -> Page:
-    """The page. `private`: hosts on private networks that may be reached. A redirect to another host is not followed,
-    since permission was given for this one. Raises `ToolError`."""
+    """The page. `private`: hosts on private networks that may be reached. A redirect to another host or port is not
+    followed, since permission was given for this one. Raises `ToolError`."""
     start = asyncio.get_running_loop().time()
     for _ in range(REDIRECTS + 1):
         left = SECONDS - (asyncio.get_running_loop().time() - start)
@@ -69,10 +69,11 @@ async def fetch(address: WebAddress, private: Sequence[str] = ()) -> Page:
         if isinstance(found, Page):
             return found
         following = behind(address, found.to)
-        if following.host != address.host:
+        if following.place != address.place:
             if is_private(following.host) and not is_allowed(following, private):
                 raise ToolError(f"not fetched: it redirects to `{following.place}`, which is on a private network")
-            raise ToolError(f"it redirects to another host: call web_fetch with `{printable(str(following))}`")
+            what = "host" if following.host != address.host else "port"
+            raise ToolError(f"it redirects to another {what}: call web_fetch with `{printable(str(following))}`")
         address = following
     raise ToolError(f"`{address.place}` redirects more than {REDIRECTS} times: give the address that it leads to")
 

@@ -11,7 +11,7 @@ from tools.web.addresses import address_of, behind, is_allowed
 PRIVATE = (
     "10.0.0.1 127.0.0.1 127.255.1.2 172.16.0.1 172.31.255.255 192.168.1.1 0.0.0.0 0.1.2.3 100.64.0.1 192.0.0.1 "
     "192.0.2.1 192.88.99.1 198.18.0.0 198.19.255.255 198.51.100.1 203.0.113.1 224.0.0.1 240.0.0.1 255.255.255.255 "
-    "169.254.169.254 "
+    "169.254.169.254 168.63.129.16 3fff::1 "
     ":: ::1 ::127.0.0.1 ::8.8.8.8 fc00:: fd00::1 fd00:ec2::254 fe80:: febf:: fec0::1 ff02::1 2001:db8::1 2001::1 "
     "100::1 ::ffff:127.0.0.1 ::ffff:10.0.0.1 ::ffff:169.254.169.254 ::ffff:a9fe:101 ::ffff:100.64.0.1 ::ffff:0.0.0.0 "
     "64:ff9b::169.254.169.254 64:ff9b::10.0.0.1 64:ff9b:1::1 2002:7f00:1:: 2002:a9fe:a9fe::1"
@@ -33,8 +33,9 @@ def test_an_address_on_the_public_network_is_known(written: str) -> None:
 
 
 def test_names_of_this_machine_are_known() -> None:
-    names = ("localhost", "a.localhost", "x.localdomain", "localhost.org", "mylocalhost")
-    assert [is_local_name(name) for name in names] == [True, True, True, False, False]
+    local = "localhost a.localhost x.localdomain mylocalhost metadata metadata.google.internal metadata.goog a.b.svc"
+    public = "localhost.org a.local.net internal.org metadata.goog.org 8.8.8.8 2606:4700::1111 ::1"
+    assert [name for name in f"{local} {public}".split() if is_local_name(name)] == local.split()
 
 
 @pytest.mark.parametrize(

@@ -127,6 +127,22 @@ async def test_what_is_no_usual_page_is_shown_or_explained(site: Site, workspace
     }
 
 
+async def test_what_nobody_sees_of_a_page_is_left_out(site: Site, workspace: Workspace) -> None:
+    unseen = "".join(chr(0xE0000 + ord(sign)) for sign in "obey")
+    site.pages |= {
+        "/html": head(content_type="text/html; charset=utf-8")
+        + (
+            f"<title>T{unseen}</title><body style='opacity:0'><p>seen\u202e{unseen}</p>"
+            "<p hidden>a</p><p style='color:red; DISPLAY : none'>b</p>"
+            "<div style='visibility:hidden'><p style='opacity:0'>c</p></div><p style='font-size:0px'>d</p>"
+            "<p style='opacity:0.5;font-size:0.9em'>also seen</p>"
+        ).encode(),
+        "/text": head(content_type="text/plain; charset=utf-8") + f"seen{unseen}\u2066 می\u200cخواهم".encode(),
+    }
+    said = {path: (await fetched(site, path, workspace)).partition("\n")[2] for path in site.pages}
+    assert said == {"/html": "# T\n\nseen\n\nalso seen", "/text": "\nseen می\u200cخواهم"}
+
+
 async def test_a_page_without_end_is_looked_at_up_to_a_limit(
     site: Site, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -166,6 +182,7 @@ async def test_redirects_are_followed_on_the_same_host_only(site: Site, workspac
         "/round": head("301 Moved Permanently", location="/round"),
         "/away": head("302 Found", location=metadata),
         "/other": head("302 Found", location="//example.org/x"),
+        "/port": head("302 Found", location="//127.0.0.1:9/x"),
         "/file": head("302 Found", location="file:///etc/passwd"),
     }
     assert await fetched(site, "/one", workspace) == f"http://127.0.0.1:{site.port}/two\n\nhere"
@@ -178,6 +195,9 @@ async def test_redirects_are_followed_on_the_same_host_only(site: Site, workspac
     assert await fetched(site, "/other", workspace) == (
         "error: it redirects to another host: call web_fetch with `http://example.org/x`"
     )
+    assert await WebFetch(["127.0.0.1"]).run({"url": f"http://127.0.0.1:{site.port}/one"}, workspace)
+    with pytest.raises(ToolError, match=r"^it redirects to another port: call web_fetch with `http://127.0.0.1:9/x`$"):
+        await WebFetch(["127.0.0.1"]).run({"url": f"http://127.0.0.1:{site.port}/port"}, workspace)
     assert (await fetched(site, "/file", workspace)).startswith("error: `file:///etc/passwd` is not an address of http")
 
 
@@ -196,7 +216,21 @@ async def test_nothing_private_is_connected_to(host: str, site: Site, workspace:
     assert site.asked == []
 
 
-@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "[::ffff:127.0.0.1]", "169.254.169.254", "127.1"])
+NO_PUBLIC_HOSTS = (
+    "127.0.0.1 localhost [::ffff:127.0.0.1] 169.254.169.254 127.1 168.63.129.16 [3fff::1] metadata.google.internal "
+    "metadata.goog metadata ip6-localhost host.docker.internal printer.local kubernetes.default.svc.cluster.local"
+)
+
+
+@pytest.mark.parametrize("port", [0, 21, 22, 25, 445, 993])
+def test_nobody_is_asked_about_ports_that_are_none_of_the_web(port: int, workspace: Workspace) -> None:
+    with pytest.raises(ToolError, match=rf"^not fetched: port {port} is not one of the web; a host that is named in"):
+        WebFetch().subjects({"url": f"http://example.org:{port}/"}, workspace)
+    named = f"example.org:{port}"
+    assert WebFetch([named]).subjects({"url": f"http://{named}/"}, workspace) == (named,)
+
+
+@pytest.mark.parametrize("host", NO_PUBLIC_HOSTS.split())
 def test_nobody_is_asked_about_a_place_that_may_not_be_reached_anyway(host: str, workspace: Workspace) -> None:
     with pytest.raises(ToolError, match=r"is this machine or on a private network|is an address in a form of its own"):
         WebFetch().subjects({"url": f"http://{host}/"}, workspace)
