@@ -3,16 +3,25 @@ one that forbids is looked for in all that may be meant. Pure: it knows words an
 
 import posixpath
 from collections.abc import Collection, Sequence
+from fnmatch import fnmatchcase
 from functools import lru_cache
 
 from tools.commands.command_line import Command, Word
 from tools.commands.grammar import read
 from tools.commands.known_tools import further_from, is_the_same_anywhere
-from tools.commands.nested import SHELLS, behind_assignments, hides_a_command, program_of, readings, wrapped_at
+from tools.commands.nested import (
+    SHELLS,
+    behind_assignments,
+    hides_a_command,
+    pattern_at,
+    program_of,
+    readings,
+    wrapped_at,
+)
 from tools.commands.proof import proof_of
 from tools.files.autorun import first_that_runs_later
 from tools.files.command_paths import CommandPaths
-from tools.lazy import dataclass
+from tools.lazy import dataclass, regex
 from tools.secrets.files import holds_secrets
 
 _CHANGES_SHELL = {
@@ -27,6 +36,7 @@ _MOST_OPTIONS = 40
 """Words between a program and its command that are looked at: `git -c a=b -C x push`."""
 _LONGEST_NAME = 4_096
 """Characters of the path of a program."""
+_PATTERN = regex(r"[*?\]]")
 _WORD_BREAKS = ";&|()`<>{}\"'$=,"
 
 
@@ -56,6 +66,8 @@ def coverage_of(line: str, prefixes: Sequence[tuple[str, ...]]) -> tuple[Coverag
 def covers(prefix: Sequence[str], words: Sequence[Word]) -> bool:
     """Whether a rule is the beginning of a command, up to where the command does more than its name says."""
     texts = [word.text for word in words]
+    if texts[:2] == ["git", "--no-pager"] and list(prefix[1:2]) != texts[1:2]:
+        words, texts = (*words[:1], *words[2:]), [texts[0], *texts[2:]]  # no command of git is another one by it
     if texts[: len(prefix)] != list(prefix) or any(word.globs for word in words[: len(prefix)]):
         return False
     if list(prefix[:2]) == ["make", "-n"]:
@@ -115,7 +127,7 @@ def file_in_doubt(covered: Sequence[Coverage], root: str, readable: Sequence[str
     at = root
     for one in covered:
         proof, named = proof_of(one.command.words, is_fed=True), len(one.prefix or ())
-        for file in proof.files if proof is not None and proof.name != "tar" else ():
+        for file in proof.files if proof is not None else ():
             path = posixpath.normpath(posixpath.join(at, file.text))
             if file.at < named or path == "/dev/null":
                 continue
@@ -183,6 +195,8 @@ class Reading:
         self.text = text
         """All of them that may name a program."""
         self._words = words
+        self.pattern = pattern_at(words) if words is not None and _PATTERN.search(text) else None
+        """Which of them is a pattern that stands for the program."""
 
     @property
     def words(self) -> Sequence[str]:
@@ -210,11 +224,12 @@ def _may_be_name(word: str) -> bool:
 def holds_words(reading: Reading, wanted: Sequence[str]) -> bool:
     """Whether a program and what it is told, as a rule that forbids has them, stand in the words, with options of the
     program in between or without."""
-    if wanted[0] not in reading.text:
+    if wanted[0] not in reading.text and reading.pattern is None:
         return False
     words = reading.words
     for start, word in enumerate(words):
-        if word.endswith(wanted[0]) and wanted[0] in (word, posixpath.basename(word)):
+        is_name = word.endswith(wanted[0]) and wanted[0] in (word, posixpath.basename(word))
+        if is_name or (start == reading.pattern and fnmatchcase(wanted[0], posixpath.basename(word))):
             at = start + 1
             for each in wanted[1:]:
                 at = _after(words, at, each)

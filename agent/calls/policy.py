@@ -35,7 +35,7 @@ from agent.calls.permission_request import PermissionRequest
 from agent.config.options import Mode
 from agent.errors import ConfigError
 from tools.base import Effect, ReadOnlyAccess
-from tools.commands.nested import has_unread_texts, hides_a_command
+from tools.commands.nested import has_unread_texts, hides_a_command, hides_the_rest
 from tools.files.autorun import first_that_runs_later, folded, runs_later
 from tools.lazy import dataclass, regex
 from tools.outputs.extent import listed
@@ -310,7 +310,11 @@ def _may_deny(rule: Rule, asked: PermissionRequest, root: str) -> bool:
     if not rule.prefix:
         return False
     if asked.effect == "run":
-        return _names(rule, asked) and any(hides_a_command(line) or has_unread_texts(line) for line in asked.subjects)
+        program = rule.words[0].casefold() if len(rule.words) > 1 else ""
+        return _names(rule, asked) and any(
+            hides_a_command(line) or has_unread_texts(line) or (program and hides_the_rest(line, program))
+            for line in asked.subjects
+        )
     if asked.effect == "serve":
         return _names(rule, asked)
     return _hides_content(rule, asked) and any(_is_same_or_within(_place(rule, root), path) for path in asked.subjects)

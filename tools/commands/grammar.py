@@ -287,7 +287,7 @@ class _Reader:
                 texts.append(shown)
                 expands, is_bare = expands or has_expansion, False
             elif kind == "ansi_c_string":
-                texts.append(_ESCAPE.sub(_unescaped, text[2:-1]))
+                texts.append(unescaped(text[2:-1]))
                 is_bare = False
                 self.doubt("there are escapes such as `$'…'` in it")
             elif piece.child_count:
@@ -345,6 +345,11 @@ def _holds_commands(node: "Node") -> bool:
 
 def _without_escapes(text: str) -> str:
     return "".join(filter(None, _ESCAPED_SIGN.split(text))) if "\\" in text else text
+
+
+def unescaped(text: str) -> str:
+    """A text with its escapes, as `$'…'` and printf have them, replaced by what they stand for."""
+    return _ESCAPE.sub(_unescaped, text)
 
 
 def _unescaped(match: re.Match[str]) -> str:

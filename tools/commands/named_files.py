@@ -2,16 +2,28 @@
 and decides nothing; what a program makes of the names that it is not told cannot be seen here."""
 
 import posixpath
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 
 from tools.commands.command_line import Command, Redirection, Word
 from tools.commands.dangers import LANGUAGES, runs_texts
 from tools.commands.grammar import read
-from tools.commands.nested import LONGEST_TEXT, TextBudget, behind_assignments, program_of, texts_in, wrapped_at
+from tools.commands.nested import (
+    LONGEST_TEXT,
+    TextBudget,
+    alternatives,
+    behind_assignments,
+    program_of,
+    texts_in,
+    values_in,
+    with_values,
+    wrapped_at,
+)
 from tools.commands.programs import set_of
 from tools.commands.proof import proof_of
+from tools.commands.scripts import Proof, writes_archive
 from tools.lazy import dataclass, regex
 
 _NAMES_ONLY = set_of(
@@ -21,10 +33,21 @@ _NAMES_ONLY = set_of(
 """What stands behind them is told again, or looked up, but not shown."""
 _COPIERS = set_of("cp mv ln install rsync scp")
 """Their last word is where it goes."""
-_CHANGERS = set_of("tee touch truncate rm unlink shred chmod chown patch ed ex vi vim nano")
+_CHANGERS = set_of("tee sponge mkfifo mknod script touch truncate rm unlink shred chmod chown patch ed ex vi vim nano")
+AWKS = ("awk", "gawk", "mawk", "nawk")
 IN_PLACE = set_of("sed perl ruby gawk awk yq")
 """They change files where an option says so."""
-_TO_FILE = {"curl": ("-o", "--output"), "wget": ("-O", "--output-document"), "sort": ("-o", "--output")}
+_OUTPUT = regex(r"(?P<name>--out[a-z-]*|-out)(?:=(?P<value>.+))?|-[A-Za-z]*?[oO](?P<joined>.+)?", re.DOTALL)
+"""Options by which programs are told where to write. What only looks has the same letters, for other things."""
+_INTO = {
+    "unzip": ("-d",), "wget": ("-P", "--directory-prefix"), "pip": ("-t", "--target"), "pip3": ("-t", "--target"),
+    "tar": ("-C", "--directory"),
+}  # fmt: skip
+"""By which a folder is named that files go to."""
+_FIND_WRITES = ("-fprint", "-fprint0", "-fprintf", "-fls")
+_WRITTEN_BY_SCRIPT = {"sed": regex(r"[wW][ \t]*([^\s;}]+)"), **dict.fromkeys(AWKS, regex(r'>[ \t]*"([^"]+)"'))}
+"""What programs of their languages write to."""
+_SECOND_IS_WRITTEN = set_of("uniq xxd objcopy")
 _ARROWS = tuple(regex(sign + r"[>|&]*[ \t]*[\"']?([^\s<>|&;\"'()]+)") for sign in "><")
 _MOST_ARROWS = 40
 """Of each kind, of a line that nobody reads to its end: one with more is asked about."""
@@ -61,13 +84,16 @@ def all_named_files(text: str) -> tuple[tuple[NamedFile, ...], bool]:
 
 
 def _named(text: str, budget: TextBudget, depth: int = 0) -> Iterator[NamedFile]:
-    line, place = read(text), ""
+    line, place, values = read(text), "", {"HOME": "~", "PWD": "."}
     for one in line.redirections:
-        yield from _redirected(one, place)
+        yield from _redirected(one, place, values)
     for command in line.commands:
+        values |= values_in(command)
         for one in command.redirections:
-            yield from _redirected(one, place)
-        words = command.words[behind_assignments(command.texts) :]
+            yield from _redirected(one, place, values)
+        words = tuple(
+            each for word in command.words[behind_assignments(command.texts) :] for each in _meant(word, values)
+        )
         for word in words[1:] if runs_texts(command) else ():
             if not word.is_bare:
                 inner = budget.taken(texts_in(word.text)) if depth < _DEEPEST else ()
@@ -88,35 +114,65 @@ def _within(place: str, file: NamedFile) -> NamedFile:
     return replace(file, path=posixpath.join(place, file.path), folder=folder)
 
 
-def _redirected(one: Redirection, place: str) -> Iterator[NamedFile]:
-    if one.sign in ("<", ">", ">>", ">|", "&>", "&>>", "<>") and not one.target.expands:
-        yield NamedFile(posixpath.join(place, one.target.text), one.sign != "<", one.target.globs)
+def _meant(word: Word, values: Mapping[str, str]) -> Sequence[Word]:
+    """What the shell puts in place of a word, as far as the line itself tells."""
+    if not word.expands:
+        return (word,)
+    text = with_values(word.text, values)
+    texts = alternatives(text) if "{" in text else (text,)
+    return [replace(word, text=each, expands="$" in each or "`" in each) for each in texts]
+
+
+def _redirected(one: Redirection, place: str, values: Mapping[str, str]) -> Iterator[NamedFile]:
+    if one.sign in ("<", ">", ">>", ">|", "&>", "&>>", "<>"):
+        for target in _meant(one.target, values):
+            if not target.expands or one.sign != "<":
+                yield NamedFile(posixpath.join(place, target.text), one.sign != "<", target.globs)
 
 
 def entered(command: Command, place: str) -> str:
     given = [word for word in command.texts[1:] if word[:1] != "-"]
-    return posixpath.join(place, given[0]) if command.texts[:1] == ("cd",) and len(given) == 1 else place
+    return posixpath.join(place, given[0]) if command.texts[:1] in (("cd",), ("pushd",)) and len(given) == 1 else place
 
 
 def _of_command(words: Sequence[Word]) -> Iterator[NamedFile]:
     texts = [word.text for word in words]
-    inner = wrapped_at(texts)
+    inner, name = wrapped_at(texts), program_of(texts)
     if inner is not None:
-        yield from _of_command(words[inner:])
+        yield from _told_to_write(name, words[:inner], None)
+        # What stands before that may be an option's value, or the program: which of both cannot be told.
+        others = (at for at in range(1, inner) if posixpath.basename(texts[at]) in _COPIERS | _CHANGERS)
+        for at in (*others, inner):
+            yield from _of_command(words[at:])
         return
-    name = program_of(texts)
+    if name == "find":
+        told = (at + 1 for at, text in enumerate(texts[:-1]) if text in _FIND_WRITES)
+        yield from (NamedFile(texts[at], changes=True) for at in told)
+    if name == "tree":
+        yield from _told_to_write(name, words, proof_of(words))
     if name in _NAMES_ONLY or not name:
         return
     operands = [word for word in words[1:] if word.text[:1] != "-"]
-    if name in _COPIERS:
+    if name == "git":
+        changes = len(words) > 1 and words[1].text in ("mv", "rm")
+        yield from (NamedFile(word.text, changes=True, globs=word.globs) for word in operands[1:] if changes)
+    elif name == "tar":
+        yield from _packed(words, operands)
+    elif name in _COPIERS:
         yield from _copied(words, operands)
     elif name in _CHANGERS or (name in IN_PLACE and any(is_in_place(text) for text in texts[1:])):
         yield from (NamedFile(word.text, changes=True, globs=word.globs) for word in operands)
+    elif name in _SECOND_IS_WRITTEN and len(operands) > 1:
+        yield NamedFile(operands[-1].text, changes=True, globs=operands[-1].globs)
     proof = proof_of(words, is_fed=True)
+    written = tuple(_told_to_write(name, words, proof))
+    yield from written
+    for at in proof.unproved if proof is not None and name in _WRITTEN_BY_SCRIPT else ():
+        yield from (NamedFile(file, changes=True) for file in _WRITTEN_BY_SCRIPT[name].findall(texts[at]))
     if proof is not None and proof.only_looks:
         yield from (NamedFile(file.text, globs=file.globs, is_sure=True) for file in proof.files)
     else:
-        yield from _unknown(name, words)
+        yield from (file for file in _unknown(name, words) if file.path not in {one.path for one in written})
 
 
 def _copied(words: Sequence[Word], operands: Sequence[Word]) -> Iterator[NamedFile]:
@@ -124,12 +180,47 @@ def _copied(words: Sequence[Word], operands: Sequence[Word]) -> Iterator[NamedFi
     told = [word.text for at, word in enumerate(words) if at and words[at - 1].text in ("-t", "--target-directory")]
     targets = told or [word.text for word in operands[-1:]]
     for target in targets:
-        yield NamedFile(target, changes=True)
+        yield NamedFile(target, changes=True, globs=any(word.globs and word.text == target for word in words))
         for word in operands:
             name = posixpath.basename(word.text.rstrip("/"))
             yield NamedFile(posixpath.join(target, name), changes=True, folder=target)
-    if words[0].text == "mv":
+    if words[0].text in ("mv", "ln"):  # what is changed under another name is changed
         yield from (NamedFile(word.text, changes=True, globs=word.globs) for word in operands[:-1])
+
+
+def _packed(words: Sequence[Word], operands: Sequence[Word]) -> Iterator[NamedFile]:
+    """What tar writes: the archive, or the files that it is told to take out of one."""
+    first = words[1].text if len(words) > 1 else ""
+    is_old, packs = first[:1] != "-", writes_archive(words)
+    unpacks = (is_old and "x" in first) or any(
+        re.fullmatch("-[A-Za-z]*x[A-Za-z]*|--extract", one.text) for one in words
+    )
+    into = next((words[at + 1].text for at, word in enumerate(words[:-1]) if word.text in _INTO["tar"]), "")
+    for at, word in enumerate(words[1:], 1):
+        name = re.fullmatch(r"-[A-Za-z]*f(?P<joined>.+)|--file=(?P<value>.+)", word.text, re.DOTALL)
+        is_archive = words[at - 1].text == "--file" or re.fullmatch("-[A-Za-z]*f", words[at - 1].text)
+        if is_archive or (is_old and "f" in first and at == 2):
+            yield NamedFile(word.text, changes=packs, globs=word.globs)
+        elif name is not None:
+            yield NamedFile(name["joined"] or name["value"], changes=packs)
+        elif unpacks and word in operands:
+            yield NamedFile(posixpath.join(into, word.text), changes=True, globs=word.globs)
+
+
+def _told_to_write(name: str, words: Sequence[Word], proof: Proof | None) -> Iterator[NamedFile]:
+    """The values of options that say where output goes."""
+    into = _INTO.get(name, ())
+    for at, word in enumerate(words):
+        found = _OUTPUT.fullmatch(word.text) if word.text[:1] == "-" else None
+        is_known = proof is not None and proof.only_looks and at not in proof.unproved
+        if at and words[at - 1].text in into and not is_known:
+            yield NamedFile(word.text, changes=True, globs=word.globs)
+        if found is None or is_known or (name == "git" and "commit" in (one.text for one in words[1:at])):
+            continue
+        if value := found["value"] or found["joined"]:
+            yield NamedFile(value.removeprefix("="), changes=True, globs=word.globs)
+        elif at + 1 < len(words) and words[at + 1].text[:1] != "-":
+            yield NamedFile(words[at + 1].text, changes=True, globs=words[at + 1].globs)
 
 
 def is_in_place(text: str) -> bool:
@@ -138,12 +229,10 @@ def is_in_place(text: str) -> bool:
 
 def _unknown(name: str, words: Sequence[Word]) -> Iterator[NamedFile]:
     """What may be names of files in the words of a program that is not known: words, and values of options."""
-    to_file, previous = _TO_FILE.get(name, ()), ""
     for word in words[1:]:
         text = word.text
         before, sign, value = text.partition("=")
-        changes = before in to_file or previous in to_file or (name == "dd" and before == "of")
+        changes = name == "dd" and before == "of"
         for meant in {text, value, text.rpartition("@")[2]} if sign or "@" in text else (text,):
             if meant and meant[0] != "-" and not (" " in meant or "\n" in meant or "\t" in meant):
                 yield NamedFile(meant, changes, word.globs)
-        previous = text

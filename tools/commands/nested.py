@@ -5,11 +5,11 @@ What it cannot see: a text that is decoded first, a copy of a shell under anothe
 
 import base64
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 
 from tools.commands.command_line import Command, Word
-from tools.commands.grammar import RESERVED, read
+from tools.commands.grammar import RESERVED, read, unescaped
 from tools.commands.line_limits import LONG
 from tools.lazy import regex
 
@@ -20,6 +20,10 @@ WRAPPERS = {
 }  # fmt: skip
 """Programs that another command follows."""
 SHELLS = {"sh", "bash", "dash", "zsh", "ksh", "ash", "fish"}
+_GIVES_WORDS = {"xargs", "parallel"}
+"""They give a program words that stand nowhere in the line."""
+GIT_VALUES = ("-c", "-C", "--git-dir", "--work-tree", "--exec-path", "--namespace", "--config-env", "--super-prefix")
+"""Options of git behind which a value stands."""
 _KEEPS_PLACE = RESERVED - {"case", "for", "select", "in", "function", "[[", "]]"} | WRAPPERS
 _ASSIGNMENT = regex(r"[A-Za-z_]\w*(\[.*?\])?\+?=", re.DOTALL)
 _DURATION = regex(r"[0-9.]+[smhd]?")
@@ -27,6 +31,11 @@ _VARIABLE = regex(r"\$\{?([A-Za-z_]\w*)\}?")
 _HEX, _BASE64 = regex(r"(?:[0-9a-fA-F]{2}){4,1000}"), regex(r"[A-Za-z0-9+/]{6,2000}={0,2}")
 _MAY_BE_LINE = regex(r"[\s;&|`$]")
 _OPTION = regex(r"^-\w+?(?=[^-\w]|$)|^-\w")
+_ESCAPED = regex(r"\\(?:x[0-9a-fA-F]|[0-7]{2})")
+_UNSET = regex(r"\$(?:[A-Za-z_]\w*|[@*#?!0-9-]|\{[\w@*]+\})|\$\{\w+:?[-=+?](?P<other>[^{}$`]*)\}")
+"""What stands for nothing where nothing has a value, or for the value that is said beside it."""
+_BRACES = regex(r"\{([^{}\s]*,[^{}\s]*)\}")
+_MOST_ALTERNATIVES = 8
 _DECODERS = ("base64", "b64", "xxd", "openssl", "hex")
 LONGEST_TEXT = 1_000
 """Characters of a text inside a line, beyond which it is not read as commands: what is none takes the grammar long."""
@@ -89,12 +98,42 @@ def wrapped_at(command: Sequence[str]) -> int | None:
     return len(command)
 
 
+def pattern_at(command: Sequence[str]) -> int | None:
+    """Where a pattern stands in the place of the program that is run, with wrappers before it or without."""
+    start = behind_assignments(command)
+    while start < len(command) and (inner := wrapped_at(command[start:])) is not None:
+        start += max(inner, 1)
+    is_pattern = start < len(command) and any(sign in command[start] for sign in "*?]")
+    return start if is_pattern and command[start] not in ("?", "]", "]]") else None
+
+
 @lru_cache(maxsize=64)  # every deny rule asks
 def hides_a_command(text: str) -> bool:
     """Whether the name of something that is run cannot be read in the text: it comes from a variable, a pattern, a
     command's output or a pipe into a shell."""
     line = read(text)
     return line.is_broken or any(map(_hides, line.commands))
+
+
+@lru_cache(maxsize=64)
+def hides_the_rest(text: str, program: str) -> bool:
+    """Whether a line runs a program that is told what to do by words that cannot be read in it: `git $x`."""
+    return any(_hides_rest(command, program) for command in read(text).commands)
+
+
+def _hides_rest(command: Command, program: str) -> bool:
+    start = next((at for at, word in enumerate(command.texts) if word.rpartition("/")[2].casefold() == program), None)
+    if start is None:
+        return False
+    follows_option = is_hidden = False
+    for word in command.words[start + 1 :]:
+        if word.is_plain and word.text[:1] == "-":
+            follows_option = program != "git" or word.text in GIT_VALUES
+        elif not follows_option or (word.is_plain and program != "git"):
+            return not word.is_plain or word.text == "{}"
+        else:
+            is_hidden, follows_option = is_hidden or not word.is_plain, False
+    return is_hidden or not _GIVES_WORDS.isdisjoint(word.rpartition("/")[2] for word in command.texts[:start])
 
 
 def readings(text: str) -> Sequence[tuple[str, ...]]:
@@ -115,7 +154,7 @@ def _all_readings(text: str) -> tuple[Sequence[tuple[str, ...]], bool]:
         text, depth = waiting.pop()
         commands = read(text).commands
         found += _with_values(commands)
-        decodes = any(sign in text for sign in _DECODERS)
+        decodes = any(sign in text for sign in _DECODERS) or (("printf" in text or "echo" in text) and "\\" in text)
         for command in commands:
             found.append(command.texts)
             words = (*command.words, *[one.target for one in command.redirections])
@@ -133,17 +172,46 @@ def _with_values(commands: Sequence[Command]) -> Iterator[tuple[str, ...]]:
     """The words of commands in which variables stand that the line itself gives a value, with those values."""
     values = dict[str, str]()
     for command in commands:
-        for word in command.words[: behind_assignments(command.texts)]:
-            name, sign, value = word.text.partition("=")
-            if sign and name.isidentifier():
-                values[name] = value
-        if values and any(word.expands for word in command.words):
-            texts = (_VARIABLE.sub(lambda found: values.get(found[1], found[0]), text) for text in command.texts)
-            yield tuple(" ".join(texts).split())
+        values |= values_in(command)
+        if any(word.expands for word in command.words):
+            texts = [with_values(text, values) for text in command.texts]
+            if values:
+                yield tuple(" ".join(texts).split())
+            bare = [_UNSET.sub(lambda found: found["other"] or "", text) for text in texts]
+            for at, text in enumerate(bare):
+                bare[at] = " ".join(alternatives(text)) if "{" in text else text
+            yield tuple(" ".join(bare).split())
+
+
+def values_in(command: Command) -> Mapping[str, str]:
+    """The variables that a command gives a value."""
+    pairs = (word.text.partition("=") for word in command.words[: behind_assignments(command.texts)])
+    return {name: value for name, sign, value in pairs if sign and name.isidentifier()}
+
+
+def with_values(text: str, values: Mapping[str, str]) -> str:
+    return _VARIABLE.sub(lambda found: values.get(found[1], found[0]), text)
+
+
+def alternatives(word: str) -> Sequence[str]:
+    """What braces in a word stand for, the first few."""
+    waiting, found = [word], list[str]()
+    while waiting and len(found) < _MOST_ALTERNATIVES:
+        text = waiting.pop()
+        braces = _BRACES.search(text)
+        if braces is None:
+            found.append(text)
+        else:
+            parts = braces[1].split(",")[:_MOST_ALTERNATIVES]
+            waiting += [text[: braces.start()] + part + text[braces.end() :] for part in reversed(parts)]
+    return found
 
 
 def _decoded(word: str) -> str:
-    """The text that a word stands for in base64 or in hexadecimal digits; empty when it stands for none."""
+    """The text that a word stands for in base64, in hexadecimal digits or by escapes; empty when it stands for none."""
+    if "\\" in word:
+        text = unescaped(word) if len(word) <= LONGEST_TEXT and _ESCAPED.search(word) else ""
+        return text if text.replace("\n", " ").isprintable() else ""
     try:
         if _HEX.fullmatch(word):
             text = bytes.fromhex(word).decode()
@@ -168,10 +236,12 @@ def texts_in(word: str) -> Iterator[str]:
 
 def _hides(command: Command) -> bool:
     wrapped = follows_option = False
+    is_given_words, last = False, ""
     for place, word in enumerate(command.words):
         name = word.text.rpartition("/")[2]
         if word.is_plain and name in _KEEPS_PLACE:
-            wrapped = True
+            wrapped, last = True, name
+            is_given_words = is_given_words or name in _GIVES_WORDS
         elif _ASSIGNMENT.match(word.text) or (wrapped and (word.text[:1] == "-" or _DURATION.fullmatch(word.text))):
             follows_option = word.text[:1] == "-"
         elif not word.is_plain or word.text == "{}":
@@ -182,8 +252,9 @@ def _hides(command: Command) -> bool:
             given = command.words[place + 1 :]
             texts = _texts(name, given)
             is_too_much = sum(not word.is_bare for word in texts) > MOST_TEXTS
-            return (command.is_fed and name in SHELLS) or is_too_much or any(map(_is_hidden_text, texts))
-    return False
+            is_told = command.is_fed or (is_given_words and all(text.text[:1] == "-" for text in texts))
+            return (is_told and name in SHELLS) or is_too_much or any(map(_is_hidden_text, texts))
+    return is_given_words and last != "xargs"  # alone it repeats what it reads
 
 
 def _texts(name: str, given: Sequence[Word]) -> Sequence[Word]:

@@ -174,7 +174,7 @@ ONLY_KNOWN: Mapping[str, str] = {
     "git fetch": "-apqtvn --all --prune --tags --no-tags --quiet --verbose --dry-run --depth:n | text*",
     "git ls-remote": "-htq --heads --tags --refs --quiet --exit-code --sort:t | text*",
     "git archive": "-lv --list --format:t --prefix:t | rev*",
-    "tar": "-cxtvzjJkpmhWOP -f:p -C:p -T:x --create --extract --list --verbose --gzip --bzip2 --xz --file:p "
+    "tar": "-cxtvzjJkpmhWO -f:p -C:p -T:x --create --extract --list --verbose --gzip --bzip2 --xz --file:p "
     "--directory:p --exclude:t --strip-components:n --wildcards --keep-old-files | text*",
 }
 """Programs that do more than look, and yet have options that a rule for their name does not mean: the others."""

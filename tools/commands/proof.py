@@ -17,7 +17,7 @@ from tools.commands.programs import (
     VERSIONS,
     set_of,
 )
-from tools.commands.scripts import Operand, Proof, may_be_option, prove_awk, prove_find, prove_sed
+from tools.commands.scripts import Operand, Proof, check_tar, may_be_option, prove_awk, prove_find, prove_sed
 from tools.lazy import dataclass, regex
 
 OTHER_NAMES: Mapping[str, str] = {
@@ -31,8 +31,10 @@ _LISTS_ARCHIVE = regex("-?t[vzjJ]*f")
 _REVISION = regex(r"@(\{(u|upstream|push|\d{1,6})\})?(\.{2,3}[\w./-]*)?")
 """Of those that begin so the one that nothing but a commit, or two, is meant by."""
 _LISTS = ("--list", "-l", "--contains", "--no-contains", "--merged", "--no-merged", "--points-at")
+_TAKE_PATTERNS = {"grep", "egrep", "fgrep", "rg", "git grep"}
+_PS_DASHED, _PS_ODD = regex(r"-[A-Za-z]\S*"), regex("[xu]")
 _PS_LETTERS = set("acfghjlnSTuvwxX")
-_JQ = regex(r"\b(?:env|ENV|import|include|input_filename|get_search_list|modulemeta|\$__prog_args)\b|\$ENV")
+_JQ = regex(r"\b(?:env|ENV|import|include|input_filename|get_search_list|modulemeta)\b|\$(?:ENV|__prog)")
 _TEST_WORDS = set_of("-f -e -d -n -z -t -s -r -w -x -L -h -eq -ne -lt -le -gt -ge -nt -ot -ef -a -o ! = == != ( )")
 _READ_OPTIONS_FROM = set_of("nm objdump readelf strings")
 """They take what stands in a file for their words, where a word begins with `@`."""
@@ -231,11 +233,19 @@ def _option(words: Sequence[Word], at: int, row: Program, proof: Proof) -> tuple
 
 
 def _value_behind(words: Sequence[Word], at: int, kind: str, proof: Proof) -> tuple[int, bool]:
-    if at + 1 >= len(words) or words[at + 1].globs or words[at + 1].text[:1] == "-":
+    if at + 1 >= len(words) or words[at + 1].globs or not _may_be_value(kind, words[at + 1].text, proof):
         proof.unproved.append(min(at + 1, len(words) - 1))
         return 0, kind == "e"
     _check_value(kind, words[at + 1].text, at + 1, proof)
     return 1, kind == "e"
+
+
+def _may_be_value(kind: str, text: str, proof: Proof) -> bool:
+    """A value that begins with a dash is doubtful where it could be meant as an option: a number is not, nor is what is
+    looked for by programs that take it as it comes."""
+    is_number = kind == "n" and _NUMBER.fullmatch(text) is not None
+    is_pattern = kind == "e" and proof.name in _TAKE_PATTERNS
+    return text[:1] != "-" or is_number or is_pattern
 
 
 def _check_value(kind: str, value: str, at: int, proof: Proof) -> None:
@@ -266,15 +276,20 @@ def _check_operands(
             proof.needs_input = not is_fed
     if kind == "none":
         proof.unproved += operands
-    elif kind == "list" and operands and not any(word.text.startswith(_LISTS) for word in words):
+    elif kind == "list" and operands and not any(word.text.startswith(_LISTS) for word in _before_dashes(words)):
         proof.unproved += operands  # it would make a branch or a tag of that name
     elif kind in ("path+", "path?"):
         proof.needs_input = proof.needs_input or not (operands or is_fed)
         if kind == "path?":
-            proof.unproved += operands[1:]  # the next one would be written
+            # The next one would be written, and of several names that a pattern stands for the second one.
+            proof.unproved += [at for place, at in enumerate(operands) if place or words[at].globs]
     if kind[:4] in ("path", "rev*"):
         for at in operands:
             _take_file(words[at], at, kind, proof, is_fed=is_fed)
+
+
+def _before_dashes(words: Sequence[Word]) -> Sequence[Word]:
+    return words[: next((at for at, word in enumerate(words) if word.text == "--"), len(words))]
 
 
 def _take_file(word: Word, at: int, kind: str, proof: Proof, *, is_fed: bool) -> None:
@@ -308,7 +323,7 @@ def _check_test(given: Sequence[Word], words: Sequence[Word], proof: Proof) -> N
 
 
 def _check_printf(given: Sequence[Word], words: Sequence[Word], proof: Proof) -> None:
-    if not given or _NAMED_COUNT.search(given[0].text):
+    if not given or given[0].globs or _NAMED_COUNT.search(given[0].text):
         proof.unproved.append(len(words) - 1)  # it would set a variable
 
 
@@ -317,7 +332,13 @@ def _check_date(given: Sequence[Word], words: Sequence[Word], proof: Proof) -> N
 
 
 def _check_ps(given: Sequence[Word], words: Sequence[Word], proof: Proof) -> None:
-    """An `e` without a dash shows every program's environment, and so does a column of that name."""
+    """An `e` without a dash shows every program's environment, and so does a column of that name. Where letters behind
+    dashes make no sense, as `-x` and `-u` before no user do, ps reads all of them as if no dash were there."""
+    dashed = [at for at in range(1, len(words)) if _PS_DASHED.fullmatch(words[at].text)]
+    shows_all = (
+        [at for at in dashed if "e" in words[at].text] if any(_PS_ODD.search(words[at].text) for at in dashed) else []
+    )
+    proof.unproved += shows_all
     proof.unproved += [
         at
         for at in range(1, len(words))
@@ -331,14 +352,6 @@ def _check_command(given: Sequence[Word], words: Sequence[Word], proof: Proof) -
         proof.unproved.append(len(words) - 1)
 
 
-def _check_tar(given: Sequence[Word], words: Sequence[Word], proof: Proof) -> None:
-    """Its first word is options even without a dash; a name with a colon is on another machine."""
-    first = words[1] if len(words) > 1 else Word("")
-    if first.text[:1] != "-" and not set(first.text) <= set("cxtvzjJkpmf"):
-        proof.unproved.append(1)
-    proof.unproved += [at for at in range(1, len(words)) if ":" in words[at].text]
-
-
 def _check_archive(given: Sequence[Word], words: Sequence[Word], proof: Proof) -> None:
     """Settings of the repository say which programs make the other forms of archives."""
     texts = [word.text for word in words]
@@ -349,15 +362,20 @@ def _check_archive(given: Sequence[Word], words: Sequence[Word], proof: Proof) -
 
 
 def _check_jq(given: Sequence[Word], words: Sequence[Word], proof: Proof) -> None:
-    proof.unproved += [at for at in range(1, len(words)) if words[at] in given[:1] and _JQ.search(words[at].text)]
+    proof.unproved += [
+        at for at in range(1, len(words)) if words[at] in given[:1] and (words[at].globs or _JQ.search(words[at].text))
+    ]
 
 
 def _check_remote(given: Sequence[Word], words: Sequence[Word], proof: Proof) -> None:
-    proof.unproved += [at for at in range(1, len(words)) if "::" in words[at].text]
+    """A rule means what the repository's settings name: not another place, nor a branch that is overwritten."""
+    proof.unproved += [
+        at for at in range(1, len(words)) if words[at] in given and (":" in words[at].text or words[at].globs)
+    ]
 
 
 _CHECKS: Mapping[str, Callable[[Sequence[Word], Sequence[Word], Proof], None]] = {
     "test": _check_test, "printf": _check_printf, "date": _check_date, "ps": _check_ps, "command": _check_command,
-    "tar": _check_tar, "git archive": _check_archive, "jq": _check_jq,
+    "tar": check_tar, "git archive": _check_archive, "jq": _check_jq,
     "git fetch": _check_remote, "git ls-remote": _check_remote,
 }  # fmt: skip

@@ -1,4 +1,4 @@
-"""What is proved of programs whose arguments are a language of their own: find, sed and awk. It runs nothing."""
+"""What is proved of programs whose arguments are a language of their own: find, sed, awk and tar. It runs nothing."""
 
 import re
 from collections.abc import Sequence
@@ -18,6 +18,10 @@ _SED_LETTERS = set("nErszu")
 _SED_NAMES = {"--quiet", "--silent", "--regexp-extended", "--null-data", "--separate", "--unbuffered", "--posix"}
 _AWK_QUOTED = regex(r'"(?:[^"\\\n]|\\.)*"|(?:^|(?<=[~(,!&|{};\n]))\s*/(?:[^/\\\n]|\\.)*/')
 """A text, or a pattern where a division cannot stand."""
+_AWK_GOES_ON = regex(r"(?<=[,&|?:])\s*\n")
+"""Behind these signs a statement goes on in the next line."""
+_AWK_SLASH_IN_PRINT = regex(r"print.*/.*>", re.DOTALL)
+"""What ends where: a pattern may hold any of the signs that end a statement."""
 _AWK_NAME = regex(r"(?<![\w$])[A-Za-z_]\w*(?P<call> *\()?")
 _AWK_BARRED = {
     "ENVIRON", "PROCINFO", "ARGV", "ARGC", "SYMTAB", "FUNCTAB", "getline", "system", "close", "fflush",
@@ -79,13 +83,18 @@ def prove_find(words: Sequence[Word], proof: Proof) -> None:
         elif text in FIND_WITH_TEXT or text in FIND_WITH_FILE:
             in_places = False
             at += 1
-            if at >= len(words) or words[at].globs:
+            if at >= len(words) or (words[at].globs and not (text in FIND_WITH_TEXT and _is_no_test(words[at].text))):
                 proof.unproved.append(min(at, len(words) - 1))
             elif text in FIND_WITH_FILE:
                 proof.files.append(Operand(words[at].text, at))
         else:
             proof.unproved.append(at)
         at += 1
+
+
+def _is_no_test(pattern: str) -> bool:
+    """Whether no name that the shell puts in its place can be a test of find, which refuses it then."""
+    return pattern[:1].isalnum() or "." in re.sub(r"\[[^]]*\]?", "", pattern)
 
 
 def prove_sed(words: Sequence[Word], proof: Proof) -> None:
@@ -126,6 +135,8 @@ def prove_awk(words: Sequence[Word], proof: Proof) -> None:
         text = words[at].text
         if text in ("-F", "-v"):
             at += 1
+            if at < len(words) and words[at].globs:
+                proof.unproved.append(at)  # of several names the second one would be the program
         elif not (text.startswith(("-F", "-v")) and text[2:]):
             proof.unproved.append(at)
         at += 1
@@ -147,9 +158,36 @@ def _is_tame_awk(program: str) -> bool:
     code = _AWK_QUOTED.sub("0", program)
     if re.search(r"[@\\#\"]|(?<!\|)\|(?!\|)", code) or ("/" in code and '"' in program):
         return False  # where a text begins cannot be told from a pattern
-    if any(">" in part and "print" in part for part in re.split(r"[;{}\n]", code)):
+    if _AWK_SLASH_IN_PRINT.search(code) or any(
+        -1 < part.find("print") < part.rfind(">") for part in re.split(r"[;{}\n]", _AWK_GOES_ON.sub(" ", code))
+    ):
         return False  # it may write to a file
     return all(
         name[0].rstrip("( ") not in _AWK_BARRED and (not name["call"] or name[0].rstrip("( ") in AWK_WORDS)
         for name in _AWK_NAME.finditer(code)
     )
+
+
+def check_tar(given: Sequence[Word], words: Sequence[Word], proof: Proof) -> None:
+    """Its first word is options even without a dash; a name with a colon is on another machine."""
+    first = words[1] if len(words) > 1 else Word("")
+    if first.text[:1] != "-" and not set(first.text) <= set("cxtvzjJkpmf"):
+        proof.unproved.append(1)
+    proof.unproved += [at for at in range(1, len(words)) if ":" in words[at].text]
+    archive = 2 if first.text[:1] != "-" and "f" in first.text and len(words) > 2 else 0
+    if archive and words[archive].globs:
+        proof.unproved.append(archive)  # of several names the first one would be written
+    packs = writes_archive(words)
+    proof.files += [
+        Operand(words[at].text, at, words[at].globs)
+        for at in range(1 + bool(archive), len(words))
+        if at == archive or (packs and words[at] in given)
+    ]
+    proof.files[:] = [file for file in proof.files if file.text != "-"]
+
+
+def writes_archive(words: Sequence[Word]) -> bool:
+    """Whether tar packs, and does not unpack or list."""
+    first = words[1].text if len(words) > 1 else ""
+    old = first[:1] != "-" and "c" in first
+    return old or any(re.fullmatch("-[A-Za-z]*c[A-Za-z]*|--create", word.text) for word in words[1:])

@@ -126,10 +126,20 @@ def _real(path: str, links: dict[str, bool]) -> str:
         return path
 
 
+def _name_of_order(part: str) -> str:
+    """A name that a pattern may stand for and that something obeys; the pattern itself where there is none. Patterns
+    stand for no name with a dot before it that they do not begin with, too."""
+    if part[:1] != "." or not any(sign in part for sign in "*?["):
+        return part
+    return next((name for name in sorted(_NAMES) if fnmatchcase(name, part)), part)
+
+
 def _expanded(file: NamedFile, root: str) -> Iterator[str]:
     """The name as it is, and those that a pattern stands for."""
     yield file.path
     folder, pattern = posixpath.split(file.path)
+    if file.globs and any(sign in folder for sign in "*?["):
+        yield "/".join(map(_name_of_order, file.path.split("/")))
     if file.globs and pattern and not any(sign in folder for sign in "*?["):
         try:
             names = os.listdir(posixpath.join(root, folder))[:_MOST_NAMES]

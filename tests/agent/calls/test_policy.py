@@ -295,6 +295,15 @@ def test_a_folder_of_the_project_is_gone_into_without_a_rule_of_its_own(rule: st
         ("bash(git)", "git status", "allow"),
         ("bash(git)", "git -c a.b=c status", "ask"),
         ("bash(git diff)", "git diff --output=x", "ask"),
+        ("bash(git log)", "git --no-pager log -3", "allow"),
+        ("bash(git log)", "git --no-pager push", "ask"),
+        ("bash(git log)", "git --no-pager -c a.b=c log", "ask"),
+        ("bash(git --no-pager log)", "git --no-pager log -3", "allow"),
+        ("bash(tar)", "tar -xf a.tar", "allow"),
+        ("bash(tar)", "tar -cf out.tar src", "allow"),
+        ("bash(tar)", "tar -xf a.tar -C /", "ask"),
+        ("bash(tar)", "tar -cf /elsewhere/out.tar src", "ask"),
+        ("bash(tar)", "tar cf out.tar ../src", "ask"),
         ("bash(sed)", "sed -n 1,9p x", "allow"),
         ("bash(sed)", "sed -i s/a/b/ x", "ask"),
         ("bash(sed -i)", "sed -i 's/a/b/w x' y", "ask"),
@@ -336,6 +345,8 @@ def test_allowed_commands_stay_in_the_working_folder(command: str, verdict: str)
         "echo cm0gLWYgeA== | base64 -d | sh",
         "bash <<< $(echo 726d202d662078 | xxd -r -p)",
         "f() { r''m x; }; f", "case a in a) r''m x;; esac", "nice -n 5 'r'm x", "{rm,x}",
+        "r${y}m x", "r$@m x", "${y:-rm} x", "${y-rm} x", "r{m,} x", "/bin/r? x", "/*/r[m] x", "sudo /bin/?m x",
+        "$(printf '\\162m') x", "printf '\\x72\\x6d x' | sh", "echo -e '\\x72m x' | bash",
     ],
 )  # fmt: skip
 def test_a_deny_rule_reads_a_command_as_the_shell_does(command: str) -> None:
@@ -348,7 +359,18 @@ def test_a_deny_rule_of_several_words_sees_past_options(command: str) -> None:
     assert decide(shell("git stash push"), policy("auto", deny=("bash(git push)",))).verdict == "allow"
 
 
-@pytest.mark.parametrize("command", ["$x a", "/bin/r? a", "echo cm0= | base64 -d | sh", 'eval "$x"', "ls 'open"])
+@pytest.mark.parametrize(
+    ("command", "verdict"),
+    [
+        ("git $x", "ask"), ("git $(echo push)", "ask"), ("echo push | xargs git", "ask"), ("/usr/bin/gi? push", "deny"),
+        ('git -C "$x" status', "allow"), ("git add $x", "allow"), ("ls *", "allow"), ("npm run $x", "allow"),
+    ],
+)  # fmt: skip
+def test_a_deny_rule_of_several_words_asks_where_they_may_come_from_elsewhere(command: str, verdict: str) -> None:
+    assert decide(shell(command), policy("auto", deny=("bash(git push)",))).verdict == verdict
+
+
+@pytest.mark.parametrize("command", ["$x a", "xargs env < f", "echo cm0= | base64 -d | sh", 'eval "$x"', "ls 'open"])
 def test_where_there_is_a_deny_rule_a_command_that_cannot_be_read_is_asked_about(command: str) -> None:
     assert decide(shell(command), policy("auto", allow=("bash",), deny=("bash(rm)",))).verdict == "ask"
     assert decide(shell(command), policy("auto", deny=("read(x)",))).verdict == "allow"

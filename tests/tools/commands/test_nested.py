@@ -1,6 +1,13 @@
 import pytest
 
-from tools.commands.nested import MOST_TEXTS, has_unread_texts, hides_a_command, readings
+from tools.commands.nested import (
+    MOST_TEXTS,
+    alternatives,
+    has_unread_texts,
+    hides_a_command,
+    hides_the_rest,
+    readings,
+)
 
 
 @pytest.mark.parametrize(
@@ -11,7 +18,7 @@ from tools.commands.nested import MOST_TEXTS, has_unread_texts, hides_a_command,
         "/bin/l? a", "l* a", "{ls,-l}", "$(echo ls)", "`echo ls`", "echo $($x)", 'echo "$(ls | $x)"', "cat <($x)",
         'eval "$x"', "eval 'ls; $x'", "trap '$x' EXIT", "bash -c '$x'", "sh -xc \"$x\"", "source <(ls)", ". $x",
         "echo bHM= | base64 -d | sh", "ls | /bin/bash", "bash <<< ls", "sh <<E\nls\nE", "xargs -I{} {} a", "ls 'open",
-        "$(" * 50,
+        "$(" * 50, "xargs env < f", "ls | parallel", "xargs -0 sudo", "ls | xargs sh", "xargs bash -c < f",
     ],
 )  # fmt: skip
 def test_a_command_whose_name_is_not_in_the_text_is_hidden(text: str) -> None:
@@ -26,10 +33,34 @@ def test_a_command_whose_name_is_not_in_the_text_is_hidden(text: str) -> None:
         "cat > f <<'E'\nit's $x\nE\nls", "git commit -m \"it's $x\"", "bash -c 'ls $x'", "source venv/bin/activate",
         "make 2>&1 | tail -3", "trap 'echo $x' EXIT", "sh build.sh $x", "timeout 5 pytest $x", "echo $((1 + 2))",
         "cd $(git rev-parse --show-toplevel) && ls", "awk '{print $1}' f | sort", "echo 'a; $x'",
+        "ls | xargs", "ls | xargs wc -l", "ls | xargs -n1 bash -c 'echo $0'", "parallel make ::: a b",
     ],
 )  # fmt: skip
 def test_ordinary_scripts_hide_nothing(text: str) -> None:
     assert not hides_a_command(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "hidden"),
+    [
+        ("git $x", True), ("git $(cat f) origin", True), ("git p*", True), ('git -c a=b "$x"', True),
+        ("git -C $d", True), ("git -C d $x", True), ("ls | xargs git", True), ("xargs -n1 git < f", True),
+        ("find . -exec git {} ;", True), ("cd a && git `b`", True),
+        ("git push $x", False), ('git -C "$d" status', False), ("git --no-pager log $x", False), ("git", False),
+        ("ls $x", False), ("ls | xargs git add", False), ('git commit -m "$x"', False),
+    ],
+)  # fmt: skip
+def test_what_a_program_is_told_is_hidden_where_it_is_not_in_the_text(text: str, hidden: bool) -> None:
+    assert hides_the_rest(text, "git") is hidden
+
+
+def test_readings_are_with_what_braces_escapes_and_variables_stand_for() -> None:
+    assert ("a1", "a2", "x") in readings("a{1,2} x")
+    assert ("rm", "x") in readings("r${y}m$@ x")
+    assert ("rm", "x") in readings("${y:-rm} x")
+    assert ("rm", "x") in readings(r"printf '\162\x6d x' | sh")
+    assert alternatives("{a,b}{c,d}") == ["ac", "ad", "bc", "bd"]
+    assert len(alternatives("{a,b}" * 20)) == 8
 
 
 def test_readings_go_into_whatever_may_be_a_command() -> None:

@@ -36,6 +36,16 @@ def beyond(text: str) -> int | None:
         ("sed -n -e 1p -e 'w f' g", 5), ("sed -e1p -e'1w f' g", 2), ("sed '1r /etc/hosts' g", 1),
         ("printf -v 'a[$(ls)]' x", 1), ("printf '%n' 'a[$(ls)]'", 2),
         ("ls *", 1), ("cat *.c -", 1), ("rg --pre-glob x a", 1), ("test -v 'a[`ls`]'", 2),
+        ("awk '{ print 1,\n2 > \"f\" }' g", 1), ("awk 'BEGIN { print 1 ||\n2 > \"f\" }'", 1),
+        ("gawk 'BEGIN { print 1 ? 2 :\n3 > \"f\" }'", 1), ("awk -v f=x '{ print /;/ > f }' g", 3),
+        ("awk -v x=* '{ print }' g", 2), ("awk -F * '{ print }' g", 2),
+        ("printf x*", 1), ("printf -- *", 2), ("uniq f*", 1), ("uniq -- *", 2), ("xxd a/*", 1), ("jq -n e*", 2),
+        ("git symbolic-ref x*", 2), ("git branch -- new --list", 4), ("find . -newer x*", 3), ("find . -name *", 3),
+        ("find . -name [.]*", 3),
+        ("ps -axe", 1), ("ps -e -x", 1), ("ps -eux", 1), ("ps -auxe", 1),
+        ("tar -xPf a.tar", 1), ("tar -cf - .", 2), ("tar cf a*", 2),
+        ("git fetch origin main:main", 3), ("git fetch https://h/x", 2), ("git fetch h:x", 2), ("git fetch e*", 2),
+        ("git ls-remote -- *", 3), ("jq -n '$__prog_args'", 2),
     ],
 )  # fmt: skip
 def test_it_is_found_where_it_stands(text: str, place: int) -> None:
@@ -54,6 +64,10 @@ def test_it_is_found_where_it_stands(text: str, place: int) -> None:
         "git branch --contains x", "git status -sb", "git --no-pager log", "git push -f", "awk '{print $1}' f",
         "sed -n 1,5p f", "sed -n '/a/,$p' f", "sed -E 's/(a)/\\1/g;s|b|c|' f", "sed -e 5q f", "sed '/^$/d' f",
         "printf '%s[0]' x", "echo -exec", "./find.sh -delete",
+        "awk '$1 > 3 { print $1,\n$2 }' f", "awk '{ if ($1 / 2 > 3) print $2 }' f", "awk -F, '{ print $1 }' src/*.csv",
+        "printf '%s\\n' a*", "find . -name *.py", "find . -iname read*", "find . -name '*' -o -path ./a.*",
+        "grep -e -x f", "rg -e --pre src", "git grep -e --output src", "head -n -5 f", "ps -eo pid,comm", "ps -aux",
+        "tar -xzf a.tgz -C out", "tar -czf out.tgz src a*", "tar xf a.tar", "git fetch --all", "git fetch origin main",
     ],
 )  # fmt: skip
 def test_looking_is_left_alone(text: str) -> None:

@@ -106,7 +106,7 @@ REFUSED = {
         "rg --pre ./x y", "rg --pre=./x y", "rg --pr=./x y", "rg --pre-glob a y", "rg -z y", "rg -nz y",
         "rg --search-zip y", "rg --hostname-bin ./x y", "rg --hostname-bin=./x y", "rg -f a", "rg -fa", "rg --file=a y",
         "rg --hidden y", "rg -. y", "rg -u y", "rg -uu y", "rg --no-ignore y", "rg -L y", "rg --follow y",
-        "rg --ignore-file a y", "rg --ignore-file=a y", "rg --hyperlink-format=x y", "rg -e --pre=./x", "rg -e",
+        "rg --ignore-file a y", "rg --ignore-file=a y", "rg --hyperlink-format=x y", "rg -e",
         "rg -A x y", "rg --debug y", "rg --type-add 'x:*' y", "rg --glob y x --pre=z", "rg --generate man",
     ],
     "git that is told what it is": [

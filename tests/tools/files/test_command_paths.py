@@ -61,6 +61,17 @@ def test_a_command_that_names_a_file_with_secrets_is_asked_about(root: Path, com
         "curl -o .envrc example.org",
         "touch guides/a.yml", "rm .gitattributes", "chmod +x .githooks/pre-push", "bash -c 'echo x > .envrc'",
         "echo x >| .cargo/config.toml", f"echo '{'x' * 9_000}' > .envrc",
+        "curl -sSLo CLAUDE.md example.org", "curl -o.bashrc example.org", "curl -O example.org/.bashrc",
+        "wget -O.bashrc example.org", "wget -P .husky example.org/pre-push", "sort -u -o .bashrc a", "sort -o.bashrc a",
+        "git diff --output=.bashrc", "git archive -o .bashrc HEAD", "openssl enc -in a -out .bashrc", "uniq a .bashrc",
+        "xxd -r a .bashrc", "tree -o .bashrc", "find . -fprint .bashrc", "sed -n 'w .bashrc' a", "time -o .bashrc ls",
+        "awk '{ print > \".bashrc\" }' a", "ls | xargs -I{} cp {} .bashrc", "unzip a.zip -d .github/workflows",
+        "tar -cf .bashrc a", "tar cf .bashrc a", "tar --file=.bashrc -c a", "tar -xf a.tar -C .github/workflows",
+        "tar xf a.tar .github/workflows/ci.yml", "tar -x -C .github -f a.tar workflows/ci.yml",
+        "git mv a .gitattributes",
+        "git rm .gitattributes", "pushd .github/workflows; touch ci.yml", "ln -s package.json other",
+        "x=.github; cp a $x/workflows/ci.yml", "echo x >> $HOME/.bashrc", 'echo x >> "$HOME/.zshrc"',
+        "echo x > $PWD/.envrc/a/package.json", "echo x > .github/{workflows,}/ci.yml", "cp a .githu?/workflows/ci.yml",
     ],
 )  # fmt: skip
 def test_a_command_that_changes_a_file_which_runs_later_is_asked_about(root: Path, command: str) -> None:
@@ -75,6 +86,10 @@ def test_a_command_that_changes_a_file_which_runs_later_is_asked_about(root: Pat
         "ls -la .env", "test -f .env", "echo .env", "jq .api.key a.json", "git add package.json", "cat package.json",
         "grep -rn x .github", "cp package.json /tmp/x", "echo '> .envrc'", "cat .env.example", "npm install",
         "cat elsewhere/hostname", "sed -n 1p AGENTS.md", "sed s/i/a/ AGENTS.md", "rm -rf build", "cp a b",
+        "ls -o package.json", "grep -o x package.json", "tar -czf out.tgz package.json", "tar -tf a.tar package.json",
+        "git commit -o package.json -m x", "gcc -o out a.c", "uniq package.json", "xxd CLAUDE.md | head",
+        "prettier --check package.json", "cp $x build/", "echo $HOME/.bashrc", "cat {package,other}.json",
+        "find . -name package.json", "docker build -o out .", "pytest -o addopts= tests",
     ],
 )  # fmt: skip
 def test_other_commands_run_as_before(root: Path, command: str) -> None:
