@@ -4,12 +4,16 @@ stays as it is."""
 import os
 import re
 import subprocess
+import sys
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from shutil import which
 
 PATIENCE = 10.0
 """Seconds that one call of git may take."""
+_MOST_MEMORY = 2 << 30
+"""Bytes of its own that it may take: attributes can be read from a file without end."""
 
 SETTINGS = {
     "core.fsmonitor": "false",
@@ -105,26 +109,34 @@ def run_git(
     patience: float = PATIENCE,
 ) -> bytes:
     """What git prints. Raises `GitError`."""
+    command, environment = [git, *arguments], git_environment(settings, os.environ)
+    pipe = subprocess.PIPE
     try:
-        ran = subprocess.run(
-            [git, *arguments],
-            cwd=root,
-            env=git_environment(settings, os.environ),
-            input=given,
-            capture_output=True,
-            timeout=patience,
-            check=False,
-        )
+        with subprocess.Popen(command, cwd=root, env=environment, stdin=pipe, stdout=pipe, stderr=pipe) as process:
+            _bound_memory(process.pid)
+            try:
+                printed, said = process.communicate(given, patience)
+            except BaseException:
+                process.kill()
+                raise
     except subprocess.TimeoutExpired as error:
         raise GitError(f"git took longer than {patience:.0f} s") from error
     except (OSError, ValueError) as error:
         raise GitError(f"git could not be run: {error}") from error
-    if ran.returncode not in codes:
-        said = ran.stderr.decode(errors="replace").strip().split("\n")[0]
-        if "not a git repository" in said:
+    if process.returncode not in codes:
+        problem = said.decode(errors="replace").strip().split("\n")[0]
+        if "not a git repository" in problem:
             raise GitError("this folder is in no git repository")
-        raise GitError(f"git says `{said[:200]}`")
-    return ran.stdout
+        raise GitError(f"git says `{problem[:200]}`")
+    return printed
+
+
+def _bound_memory(process: int) -> None:
+    if sys.platform == "linux":
+        import resource  # noqa: PLC0415  # deferred: not every system has it
+
+        with suppress(OSError):  # it has ended, or has less already
+            resource.prlimit(process, resource.RLIMIT_DATA, (_MOST_MEMORY, _MOST_MEMORY))
 
 
 def git_environment(settings: Mapping[str, str], environment: Mapping[str, str]) -> dict[str, str]:

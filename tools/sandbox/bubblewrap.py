@@ -61,7 +61,7 @@ def bubblewrap(
 
 def mounts_wanted(places: Mapping[str, Access], mounted: str) -> tuple[str, ...]:
     """Device, source and place of each mount of something in a folder that can be written."""
-    rows = [line.split(" ")[2:5] for line in mounted.splitlines()]
+    rows = [line.split(" ")[2:5] for line in mounted.removesuffix("\n").split("\n")]
     known = {place: (device, source.rstrip("/")) for device, source, place in rows}
     return tuple(
         _row(path.translate(_ESCAPES), known)
