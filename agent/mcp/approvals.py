@@ -15,7 +15,9 @@ from agent.extensions.trust import Item
 from agent.extensions.trust_question import APPROVE, LATER
 from agent.mcp.declared import Declared
 from tools.files.diff import unified
+from tools.mcp.input_schema import words_in
 from tools.mcp.offers import INSTRUCTIONS, McpTool
+from tools.mcp.texts import spelled_out
 from tools.outputs.extent import counted
 from tools.secrets.redaction import without_password
 
@@ -121,7 +123,8 @@ def _difference(tool: McpTool, seen: Mapping[str, str]) -> list[str]:
     before = seen.get(tool.original)
     if before is None:
         return []
-    return ["    What has changed:", *(f"    {line}" for line in unified(tool.original, before, _definition(tool))[2:])]
+    lines = unified(tool.original, before, _definition(tool))[2:]
+    return ["    What has changed:", *(f"    {spelled_out(line)}" for line in lines)]
 
 
 def _definition(tool: McpTool) -> str:
@@ -146,16 +149,15 @@ def _quoted(word: str) -> str:
 
 def _parameters(tool: McpTool) -> str:
     properties = tool.schema.get("properties")
-    return f"({', '.join(map(str, properties))})" if isinstance(properties, Mapping) and properties else ""
+    return f"({spelled_out(', '.join(map(str, properties)))})" if isinstance(properties, Mapping) and properties else ""
 
 
 def _told(tool: McpTool) -> list[str]:
     """All that the model would read of a tool: that is what is approved."""
     lines = [f"- {tool.original}{_parameters(tool)}", *_indented(tool.description)]
-    properties = tool.schema.get("properties")
-    for name, about in properties.items() if isinstance(properties, Mapping) else ():
-        if isinstance(about, Mapping) and isinstance(about.get("description"), str):
-            lines += _indented(f"{name}: {about['description']}")
+    for where, said in words_in(tool.schema):
+        if said or "." in where:  # those at the top stand in the first line
+            lines += _indented(spelled_out(": ".join(filter(None, (where, said)))))
     return lines
 
 

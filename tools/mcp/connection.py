@@ -4,7 +4,7 @@ SDK, which takes a second to load; nothing else does."""
 import asyncio
 import json
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -24,7 +24,7 @@ from tools.mcp.client_handlers import Accepted, ClientHandlers
 from tools.mcp.listing import prompts_of, resource_of, tools_of
 from tools.mcp.offers import Caller, NeedsLogin, PromptMessage, ServerState, SessionOver, TakesNoPosts, instructions_of
 from tools.mcp.questions import ask_to_open, callbacks
-from tools.mcp.repairs import first_fault, repaired
+from tools.mcp.repairs import MOST_ENTRIES, first_fault, repaired
 from tools.mcp.results import messages_of, result_of, result_of_resource
 from tools.mcp.spec import ServerSpec
 from tools.mcp.sse import sse
@@ -62,6 +62,7 @@ class _ListPage(Protocol):
 
 
 P = TypeVar("P", bound=_ListPage)
+T = TypeVar("T")
 E = TypeVar("E", bound=BaseException)
 
 
@@ -167,18 +168,16 @@ class Connection:
         state = replace(state, instructions=instructions_of(client.instructions or "", caller))
         self.left_out.clear()
         if "tools" in kinds and has.tools is not None:
-            pages = await self._pages(lambda cursor: client.list_tools(cursor=cursor))
-            offered = [tool for page in pages for tool in page.tools]
+            offered = await self._listed(lambda at: client.list_tools(cursor=at), lambda page: page.tools)
             tools, notes = await asyncio.to_thread(tools_of, offered, caller)  # ten thousand take seconds
             state = replace(state, tools=tools, notes=notes)
         if "resources" in kinds and has.resources is not None:
-            found = await self._pages(lambda cursor: client.list_resources(cursor=cursor))
-            resources = tuple(resource_of(each) for page in found for each in page.resources)
+            found = await self._listed(lambda at: client.list_resources(cursor=at), lambda page: page.resources)
+            resources = tuple(map(resource_of, found))
             state = replace(state, resources=resources, templates=tuple(map(resource_of, await self._templates())))
         if "prompts" in kinds and has.prompts is not None:
-            listed = await self._pages(lambda cursor: client.list_prompts(cursor=cursor))
-            prompts = prompts_of(self.spec, (each for page in listed for each in page.prompts))
-            state = replace(state, prompts=prompts)
+            listed = await self._listed(lambda at: client.list_prompts(cursor=at), lambda page: page.prompts)
+            state = replace(state, prompts=prompts_of(self.spec, listed))
         left_out = (line for line in self.left_out[:_MOST_LEFT_OUT] if line not in state.notes)
         return replace(state, notes=(*state.notes, *left_out))
 
@@ -314,27 +313,35 @@ class Connection:
     async def _templates(self) -> list[types.ResourceTemplate]:
         """Servers that have resources need not know what a template is."""
         try:
-            pages = await self._pages(lambda cursor: self._client.list_resource_templates(cursor=cursor))
+            return await self._listed(
+                lambda at: self._client.list_resource_templates(cursor=at), lambda page: page.resource_templates
+            )
         except MCPError as error:
             if error.code == types.METHOD_NOT_FOUND:
                 return []
             raise
-        return [each for page in pages for each in page.resource_templates]
 
-    async def _pages(self, fetch: "Callable[[str | None], Awaitable[P]]") -> list[P]:
-        """All pages of a list, as long as it goes on and has an end. Raises `ToolError` where one cannot be read."""
-        pages: list[P] = []
+    async def _listed(
+        self, fetch: "Callable[[str | None], Awaitable[P]]", entries: Callable[[P], Sequence[T]]
+    ) -> list[T]:
+        """The entries of all pages of a list, as long as it goes on and has an end, and up to a number. Raises
+        `ToolError` where one cannot be read."""
+        listed: list[T] = []
         cursor, seen = None, set[str]()
-        while len(pages) < _MOST_PAGES:
+        while len(seen) < _MOST_PAGES:
             try:
-                pages.append(await fetch(cursor))
+                page = await fetch(cursor)
             except ValidationError as error:
                 raise ToolError(f"it lists something the protocol does not know: {first_fault(error)}") from error
-            cursor = pages[-1].next_cursor
+            listed += entries(page)
+            cursor = page.next_cursor
+            if len(listed) > MOST_ENTRIES:
+                self.left_out.append(f"it lists more than {MOST_ENTRIES:,} of a kind: the others are left out")
+                return listed[:MOST_ENTRIES]
             if not cursor or cursor in seen:
                 break
             seen.add(cursor)
-        return pages
+        return listed
 
 
 async def _as_it_is(name: str, result: Any) -> None:  # noqa: ANN401  # stands in for a method of the SDK

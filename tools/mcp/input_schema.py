@@ -1,8 +1,10 @@
 """A tool's schema in the one form that every provider takes: JSON Schema 2020-12, of an object, with nothing
 left unsaid. What it allows stays the same, so that calls are checked against it, too. Pure."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TypeAlias
+
+from tools.mcp.texts import clean
 
 Schema: TypeAlias = Mapping[str, object]
 Rewritten: TypeAlias = dict[str, object]
@@ -13,6 +15,8 @@ _SINGLE = (
     "items", "additionalProperties", "unevaluatedProperties", "unevaluatedItems", "contains", "not", "if", "then",
     "else", "propertyNames",
 )  # fmt: skip
+_WORDS = ("title", "description", "$comment")
+"""What is only read: no value is checked against it."""
 _MAY_BE_NULL = ("default", "const", "example")
 _LIMITS = {"exclusiveMinimum": "minimum", "exclusiveMaximum": "maximum"}
 
@@ -46,6 +50,7 @@ def _resolved(schema: Schema) -> Schema:
 def _portable(schema: Schema) -> Rewritten:
     """One schema and those inside it."""
     sent = {key: value for key, value in schema.items() if value is not None or key in _MAY_BE_NULL}
+    sent |= {key: clean(said) for key in _WORDS if isinstance(said := sent.get(key), str)}
     _rename_dependencies(sent)
     _number_limits(sent)
     _require_by_name(sent)
@@ -66,6 +71,37 @@ def _portable(schema: Schema) -> Rewritten:
 
 def _inside(value: object) -> object:
     return _portable(value) if isinstance(value, Mapping) else value
+
+
+def words_in(schema: object, where: str = "") -> Iterator[tuple[str, str]]:
+    """Whatever a model can read in a schema, in order: each name and each text, with the names on the way to it, such
+    as `order.items.size: …`. The description of something stands behind its name alone. Of a schema that is nested no
+    deeper than it may be."""
+    match schema:
+        case str():
+            yield where, schema
+        case list() | tuple():
+            texts = [each for each in schema if isinstance(each, str)]
+            if texts:
+                yield where, ", ".join(texts)
+            for each in schema:
+                if isinstance(each, Mapping | list):
+                    yield from words_in(each, where)
+        case Mapping():
+            for key, value in schema.items():
+                place = where if key == "description" and isinstance(value, str) else f"{where}.{key}".lstrip(".")
+                if key in _NAMED and isinstance(value, Mapping):
+                    yield from _named_words(value, where if key == "properties" else place)
+                elif key not in ("type", "required") and value not in ("", [], {}):
+                    yield from words_in(value, place)
+
+
+def _named_words(schemas: Mapping[str, object], where: str) -> Iterator[tuple[str, str]]:
+    for name, inner in schemas.items():
+        place = f"{where}.{name}".lstrip(".")
+        if not (isinstance(inner, Mapping) and isinstance(inner.get("description"), str)):
+            yield place, ""
+        yield from words_in(inner, place)
 
 
 def _number_limits(sent: Rewritten) -> None:

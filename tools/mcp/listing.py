@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 
 import mcp_types as types
 
-from tools.mcp.input_schema import portable
+from tools.mcp.input_schema import portable, words_in
 from tools.mcp.offers import INSTRUCTIONS, Caller, McpTool, PromptArgument, Resource, ServerPrompt
 from tools.mcp.spec import ServerSpec, shortened
 from tools.mcp.texts import clean, hides, one_line
@@ -52,6 +52,7 @@ def tools_of(listed: Iterable[types.Tool], caller: Caller) -> tuple[tuple[McpToo
         else:
             description = clean(tool.description or tool.title or "")
             notes += (f"{called} {note}" for note in _remarkable(tool.description or "", description))
+            notes += (f"{called} {note}" for note in _remarkable_words(tool.input_schema))
             tools[name] = McpTool(
                 name,
                 tool.name,
@@ -121,5 +122,17 @@ def _remarkable(raw: str, cleaned: str) -> Iterable[str]:
         yield "has hidden characters or terminal codes in its description; they are left out"
     if len(cleaned) > LONGEST_DESCRIPTION:
         yield f"has a description of {len(cleaned):,} characters, of which {LONGEST_DESCRIPTION:,} are shown"
-    if orders := _ORDERS.search(cleaned):
-        yield f"has a description that gives the model orders (“{one_line(orders[0])}”); look at it before you allow it"
+    yield from _orders("a description", cleaned)
+
+
+def _remarkable_words(schema: Mapping[str, object]) -> Iterable[str]:
+    """Models read schemas to the last word."""
+    words = "\n".join(f"{where}\n{said}" for where, said in words_in(schema))
+    if hides(words):
+        yield "has hidden characters or terminal codes in its schema; look at it before you allow it"
+    yield from _orders("a schema", clean(words))
+
+
+def _orders(what: str, words: str) -> Iterable[str]:
+    if orders := _ORDERS.search(words):
+        yield f"has {what} that gives the model orders (“{one_line(orders[0])}”); look at it before you allow it"

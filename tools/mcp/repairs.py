@@ -20,6 +20,13 @@ _OF_THE_SDK = "SSE stream "
 _PROGRESS_EVERY = 0.05
 """Seconds between two signs of progress of a call that are handed on."""
 _MOST_TOKENS = 100
+MOST_ENTRIES = 5_000
+"""Of a list; of what stands in an output, twice as many parts. Each is looked at while all else waits."""
+_LARGEST_ENTRY = 1_000_000
+"""Characters of all texts of an entry."""
+_MOST_ASKED, _ASKED_WITHIN = 500, 10.0
+"""Questions of a server that are read within so many seconds. What asks more often is broken: each is answered."""
+_FLOODS = "it asks more questions than can be answered"
 _LISTS: dict[str, tuple[type[BaseModel], str]] = {
     "tools": (types.Tool, "tools/list"),
     "resources": (types.Resource, "resources/list"),
@@ -50,6 +57,8 @@ class Repaired(IncomingStream):
         self._lost = lost
         self._progress: dict[str, float] = {}
         """When the progress of each call was handed on."""
+        self._asked: tuple[float, int] = (0.0, 0)
+        """Since when questions are counted, and how many there were."""
 
     @property
     def last_context(self) -> object:
@@ -69,8 +78,16 @@ class Repaired(IncomingStream):
                 if self._is_too_soon(item.message):
                     continue
                 self._hear(item.message.method)
+            if isinstance(item.message, types.JSONRPCRequest) and self._is_too_much():
+                self._lost(_FLOODS)
+                raise anyio.EndOfStream
             repair(item.message, self._leave_out)
             return item
+
+    def _is_too_much(self) -> bool:
+        now, (since, count) = anyio.current_time(), self._asked
+        self._asked = (since, count + 1) if now - since < _ASKED_WITHIN else (now, 1)
+        return self._asked[1] > _MOST_ASKED
 
     def _is_too_soon(self, told: types.JSONRPCNotification) -> bool:
         """Whether it is progress right behind progress: the SDK takes a millisecond for each, whatever is shown."""
@@ -105,15 +122,21 @@ def repair(message: types.JSONRPCMessage, leave_out: Callable[[str], None]) -> N
             if not error.message.startswith(_OF_THE_SDK):
                 error.code = types.INTERNAL_ERROR
         case types.JSONRPCResponse(result=result) if "content" not in result:
-            for name in _LISTS:
+            for name, (_, method) in _LISTS.items():
                 if isinstance(listed := result.get(name), list):
-                    result[name] = [each for each in listed if _is_sound(each, name, leave_out)]
+                    what = method.partition("/")[0]
+                    if len(listed) > MOST_ENTRIES:
+                        leave_out(f"it lists {len(listed):,} {what}, of which {MOST_ENTRIES:,} are taken")
+                    result[name] = [each for each in listed[:MOST_ENTRIES] if _is_sound(each, name, leave_out)]
     if isinstance(message, types.JSONRPCResponse):
         _repair_output(message.result)
 
 
 def _repair_output(result: dict[str, Any]) -> None:
     """What a call gave back, where its blocks are missing, or its structured content is no object."""
+    for name in ("content", "contents", "messages"):
+        if isinstance(parts := result.get(name), list) and len(parts) > 2 * MOST_ENTRIES:
+            result[name] = [*parts[: 2 * MOST_ENTRIES], *_left_out_parts(name, len(parts) - 2 * MOST_ENTRIES)]
     structured, blocks = result.get("structuredContent"), result.get("content")
     if isinstance(blocks, list) and "role" not in result:
         result["content"] = [_known_block(block) for block in blocks]
@@ -121,6 +144,17 @@ def _repair_output(result: dict[str, Any]) -> None:
         result["content"] = []
     if structured is not None and not isinstance(structured, dict):
         result["structuredContent"] = {"result": structured}
+
+
+def _left_out_parts(name: str, count: int) -> list[dict[str, object]]:
+    text = f"[{count:,} parts more are left out]"
+    match name:
+        case "content":
+            return [{"type": "text", "text": text}]
+        case "contents":
+            return [{"uri": "", "text": text}]
+        case _:
+            return []
 
 
 def _known_block(block: object) -> object:
@@ -139,6 +173,10 @@ def _is_sound(entry: object, list_name: str, leave_out: Callable[[str], None]) -
     kind, method = _LISTS[list_name]
     if list_name == "tools" and isinstance(entry, dict):
         _repair_schemas(entry)
+    if _is_too_large(entry):
+        label = one_line(str(entry.get("name"))) if isinstance(entry, dict) else ""
+        leave_out(f"`{label}` is left out: it has more than {_LARGEST_ENTRY:,} characters")
+        return False
     try:
         kind.model_validate(entry, by_name=False)
         validate_server_result(method, _VERSION, {list_name: [entry]})  # it asks for more than the first
@@ -148,6 +186,21 @@ def _is_sound(entry: object, list_name: str, leave_out: Callable[[str], None]) -
         leave_out(f"{label} is left out: {first_fault(error, list_name)}")
         return False
     return True
+
+
+def _is_too_large(entry: object) -> bool:
+    left, size = [entry], 0
+    while left and size <= _LARGEST_ENTRY:
+        match left.pop():
+            case str() as text:
+                size += len(text)
+            case dict() as table:
+                left += [*table, *table.values()]
+            case list() as values:
+                left += values
+            case _:
+                size += 1
+    return size > _LARGEST_ENTRY
 
 
 def _repair_schemas(tool: dict[str, Any]) -> None:

@@ -31,6 +31,16 @@ def hides(text: str) -> bool:
     return bool(_HIDDEN.search(text)) or plain(text) != text.replace("\r\n", "\n")
 
 
+def spelled_out(text: str) -> str:
+    """The text with codes in the place of what steers a terminal or hides from the reader: for values that have to stay
+    what they are."""
+    return _HIDDEN.sub(_code, _CODES.sub(_code, text))
+
+
+def _code(found: re.Match[str]) -> str:
+    return f"\\u{{{ord(found[0]):x}}}"
+
+
 def one_line(text: str, most: int = LONGEST_LINE) -> str:
     """The text on one line, cleaned, and not long."""
     return shortened(printable(" ".join(clean(text[: 10 * most]).split())), most)

@@ -7,7 +7,7 @@ import jsonschema_rs
 import pytest
 
 from tests.strict_api import refusal
-from tools.mcp.input_schema import portable
+from tools.mcp.input_schema import portable, words_in
 from tools.schema import mismatches
 
 DRAFT_4, DRAFT_7 = "http://json-schema.org/draft-04/schema#", "http://json-schema.org/draft-07/schema#"
@@ -78,3 +78,26 @@ def test_what_came_as_one_api_refuses_it_does_not_leave_so(wire: Any) -> None:
     objects = [listed for listed, sent in FORMS if sent["type"] == "object"]
     assert any(refusal(wire, body(listed)) for listed in objects)
     assert [refusal(wire, body(portable(listed))) for listed in objects] == [None] * len(objects)
+
+
+def test_whatever_a_model_can_read_in_a_schema_is_told_with_the_way_to_it() -> None:
+    inner = {
+        "description": "Each.",
+        "properties": {"size": {"enum": ["s", "m"], "default": "s"}, "n": {"type": "null"}},
+    }
+    schema = {"type": "object", "properties": {"order": {"items": inner}, "x": {"description": "An x.", "const": "y"}},
+              "required": ["x"], "$defs": {"A": {"title": "An A."}}, "x-more": {"hint": ["one", {"two": "three"}]}}  # fmt: skip
+    assert list(words_in(schema)) == [
+        ("order", ""),
+        ("order.items", "Each."),
+        ("order.items.size", ""),
+        ("order.items.size.enum", "s, m"),
+        ("order.items.size.default", "s"),
+        ("order.items.n", ""),
+        ("x", "An x."),
+        ("x.const", "y"),
+        ("$defs.A", ""),
+        ("$defs.A.title", "An A."),
+        ("x-more.hint", "one"),
+        ("x-more.hint.two", "three"),
+    ]

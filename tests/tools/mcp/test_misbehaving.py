@@ -45,6 +45,10 @@ CALLS = [
     ),
     ("invalid json", "the server `raw` refused `echo`: the answer cannot be read: it is not a valid message"),
     ("wrong result", "the server `raw` answered `echo` with something the protocol does not know"),
+    (
+        "many questions",
+        "the server `raw` was lost during `echo` (it asks more questions than can be answered); it may be half done",
+    ),
 ]
 
 
@@ -105,6 +109,7 @@ async def test_an_error_of_a_server_is_no_lost_connection(said: str, start: Star
         ),
         ("no output", ""),
         ("much progress", "at last"),
+        ("many parts", "x\n" * 10_000 + "[2 parts more are left out]"),
     ],
 )
 async def test_what_is_not_quite_right_is_taken_as_it_is_meant(way: str, shown: str, start: Starts) -> None:
