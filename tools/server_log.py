@@ -8,6 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from tools.files.private_folder import make_private
+from tools.secrets.key_formats import forms_of
 from tools.secrets.redaction import HIDDEN
 
 LARGEST = 4 * 1024**2
@@ -32,9 +33,10 @@ class ServerLog:
     """Takes bytes for as long as it is open. That they cannot be written harms nobody."""
 
     def __init__(self, path: Path, secrets: Collection[str] = ()) -> None:
-        """`secrets`: what is not written down."""
+        """`secrets`: what is not written down, in whatever form it stands."""
         self._path = path
-        hidden = {secret.encode("utf-8", "surrogateescape") for secret in secrets} - {b""}
+        forms = (form for secret in secrets for form in forms_of(secret))
+        hidden = {form.encode("utf-8", "surrogateescape") for form in forms} - {b""}
         self._secrets = sorted(hidden, key=len, reverse=True)
         self._pattern = re.compile(b"|".join(map(re.escape, self._secrets)))
         self._held = b""

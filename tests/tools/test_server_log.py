@@ -67,3 +67,11 @@ def test_what_begins_no_secret_is_written_at_once(path: Path) -> None:
     kept.write(b"s3c")
     kept.close()
     assert kept.last_line == "s3c"
+
+
+def test_a_secret_is_hidden_in_whatever_form_it_is_printed(tmp_path: Path) -> None:
+    kept = ServerLog(tmp_path / "forge.log", secrets=['s3cr"et/key'])
+    for form in ("s3cr%22et%2Fkey", '{"key": "s3cr\\"et/key"}', b's3cr"et/key'.hex(), "czNjciJldC9rZXk="):
+        kept.write(f"{form}\n".encode())
+    kept.close()
+    assert (tmp_path / "forge.log").read_text() == '***\n{"key": "***"}\n***\n***k=\n'

@@ -157,7 +157,7 @@ class _GuardedLogin(OAuthClientProvider):
 async def _insist_on_reachable(url: httpx2.URL, server: httpx2.URL) -> None:
     try:
         addresses = await addresses_of(url.host, url.port or 443)
-        may_be_private = not all(map(is_public, await addresses_of(server.host, server.port or 443)))
+        may_be_private = not any(map(is_public, await addresses_of(server.host, server.port or 443)))
     except NameNotKnown:
         return  # nothing is sent there, unless by a proxy that knows the name
     for address in addresses:

@@ -7,8 +7,9 @@ from typing import Literal, Protocol, TypeAlias
 
 from tools.base import Arguments, Attached, Effect, Picture, Result, ToolError, Workspace
 from tools.mcp.spec import ServerSpec
-from tools.mcp.texts import clean, one_line
+from tools.mcp.texts import clean, one_line, spelled_out
 from tools.outputs.extent import counted, cut
+from tools.outputs.plain_text import printable
 from tools.schema import object_of, text
 
 INSTRUCTIONS = "instructions for the model"
@@ -136,9 +137,9 @@ class Resource:
     @property
     def line(self) -> str:
         size = counted(self.size, "byte") if self.size is not None else ""
-        about = ", ".join(filter(None, (self.name, self.media_type, size)))
+        about = ", ".join(filter(None, (self.name, one_line(self.media_type), size)))
         said = f": {one_line(self.description)}" if self.description else ""
-        return f"{self.uri}  ({about}){said}"
+        return f"{printable(spelled_out(self.uri))}  ({about}){said}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,9 +1,11 @@
 """Secrets in a text: values that are known, and keys that are told by their form with hardly a doubt. Pure."""
 
+import json
 import re
 from base64 import b64encode
-from collections.abc import Iterable, Iterator, Mapping
-from urllib.parse import quote
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from html import escape
+from urllib.parse import quote, quote_plus
 
 from tools.lazy import dataclass, regex
 
@@ -58,6 +60,11 @@ _BEGINNINGS = (
 _PASSWORD = regex(r"://[^/\s:@]*:([^/\s@]+)@")
 
 
+_PIECE = regex(r"[A-Za-z0-9+/=_-]+")
+_SHORTEST_PIECE = 40
+"""Signs of a line that goes on in the next one."""
+
+
 @dataclass(frozen=True, slots=True)
 class FoundSecret:
     start: int
@@ -80,12 +87,13 @@ def known_secrets(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def forms_of(value: str) -> Iterator[str]:
-    """How a secret may stand in a text: as it is, escaped, quoted for an address, in hexadecimal digits, and in base64
-    wherever it begins in what is encoded."""
-    data = value.encode("utf-8", "surrogatepass")
+    """How a secret may stand in a text: as it is, escaped as programs, JSON, HTML and shells do it, quoted for an
+    address, in hexadecimal digits, and in base64 wherever it begins in what is encoded."""
+    data = _bytes_of(value)
     yield value
-    yield from {repr(value)[1:-1], quote(value, safe=""), quote(value)} - {value}
+    yield from sorted(set(_escaped_forms(value, data)) - {value})
     yield data.hex()
+    yield data.hex().upper()
     for shift in range(3):
         # What stands around decides the digits at both ends: those in between are the secret's alone.
         encoded = b64encode(b"\0" * shift + data).decode().rstrip("=")
@@ -94,6 +102,22 @@ def forms_of(value: str) -> Iterator[str]:
             yield whole
             if (url_safe := whole.translate(_URL_SAFE)) != whole:
                 yield url_safe
+
+
+def _bytes_of(value: str) -> bytes:
+    """As they are in an environment, where values need not be texts."""
+    try:
+        return value.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        return value.encode("utf-8", "surrogatepass")
+
+
+def _escaped_forms(value: str, data: bytes) -> Iterator[str]:
+    """The value itself among them, where nothing in it has to be escaped."""
+    yield from (repr(value)[1:-1], quote(data, safe=""), quote(data), quote_plus(data))
+    yield from (escape(value), escape(value, quote=False), value.replace("'", "'\\''"), value.replace("'", "'\"'\"'"))
+    for written in (json.dumps(value)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1]):
+        yield from (written, written.replace("/", "\\/"))
 
 
 _URL_SAFE = str.maketrans("+/", "-_")
@@ -129,6 +153,8 @@ def secrets_in(text: str, known: Mapping[str, str]) -> list[FoundSecret]:
         if value in text
         for match in re.finditer(re.escape(value), text)
     ]
+    if known:
+        found += _wrapped(text, known)
     for name, hint, form in _FORMATS:
         if hint in text:
             found += [
@@ -142,3 +168,34 @@ def secrets_in(text: str, known: Mapping[str, str]) -> list[FoundSecret]:
         if not apart or one.start >= apart[-1].end:
             apart.append(one)
     return apart
+
+
+def _wrapped(text: str, known: Mapping[str, str]) -> Iterator[FoundSecret]:
+    """The pieces of values that lines break apart, as `base64` and `xxd -p` print them, numbered or not: what is last
+    in a line goes on in the next one."""
+    pieces: list[tuple[int, str]] = []
+    at = 0
+    for line in text.splitlines(keepends=True) if text.count("\n") else ():
+        words = line.rstrip()
+        piece = words[max(words.rfind(" "), words.rfind("\t")) + 1 :]
+        is_piece = _PIECE.fullmatch(piece) is not None
+        if is_piece and (pieces or len(piece) >= _SHORTEST_PIECE):
+            pieces.append((at + len(words) - len(piece), piece))
+        if pieces and not (is_piece and len(piece) >= _SHORTEST_PIECE):
+            yield from _joined(pieces, known)
+            pieces = []
+        at += len(line)
+    yield from _joined(pieces, known)
+
+
+def _joined(pieces: Sequence[tuple[int, str]], known: Mapping[str, str]) -> Iterator[FoundSecret]:
+    whole = "".join(piece for _, piece in pieces) if len(pieces) > 1 else ""
+    for value, name in known.items():
+        if (start := whole.find(value)) < 0:
+            continue
+        end = start + len(value)
+        for place, piece in pieces:
+            first, last = max(start, 0), min(end, len(piece))
+            if first < last:
+                yield FoundSecret(place + first, place + last, name)
+            start, end = start - len(piece), end - len(piece)

@@ -17,9 +17,14 @@ COOKIE_LASTS = 12 * 3600.0
 @dataclass(slots=True)
 class BrowserAccess:
     """A browser shows the token once, in the address that the user was told, and from then on the cookie that it got
-    for it. Whoever comes with the same address later gets nothing. Times are seconds of one clock."""
+    for it. Whoever comes with the same address later gets nothing. Times are seconds of one clock.
+
+    Cookies know no ports: they are given for a folder that nobody can guess, so that no other server on this machine is
+    sent one that the same browser visits."""
 
     port: int
+    folder: str = field(repr=False)
+    """In which everything is."""
     token: str = field(repr=False)
     since: float = 0.0
     """When the token was told."""
@@ -37,6 +42,11 @@ class BrowserAccess:
     @property
     def address(self) -> str:
         return f"{self.origin}/?token={self.token}"
+
+    @property
+    def root(self) -> str:
+        """The path of the folder."""
+        return f"/{self.folder}"
 
     @property
     def cookie(self) -> str:
@@ -58,10 +68,12 @@ class BrowserAccess:
             return "refuse"
         if origin is not None and origin != self.origin:
             return "refuse"
-        if path.startswith("/ws") and origin is None:
+        if path.startswith(f"{self.root}/ws") and origin is None:
             return "refuse"
         given = cookies.get(self.cookie, "")
-        if any(_same(given, cookie) and now < until for cookie, until in self.cookies.items()):
+        if path.startswith(f"{self.root}/") and any(
+            _same(given, cookie) and now < until for cookie, until in self.cookies.items()
+        ):
             return "let in"
         is_open = bool(self.token) and now < self.since + TOKEN_LASTS
         is_first = method == "GET" and path == "/" and is_open and _same(query.get("token", ""), self.token)

@@ -129,15 +129,16 @@ class LocalServer(Server):
 
     async def make(self) -> web.Application:
         """What answers requests."""
-        app = await self._make_app()
-        app.router.add_get("/ws/{tab:[0-9a-f]{32}}", self.handle_websocket)
-        app.router.add_get("/page.js", self._script)
+        inner = await self._make_app()
+        inner.router.add_get("/ws/{tab:[0-9a-f]{32}}", self.handle_websocket)
+        inner.router.add_get("/page.js", self._script)
 
         @web.middleware
         async def guard(request: web.Request, handler: Handler) -> web.StreamResponse:
             return await self._guarded(request, handler)
 
-        app.middlewares.append(guard)
+        app = web.Application(middlewares=[guard])
+        app.add_subapp(self._gate.root, inner)
         return app
 
     async def on_startup(self, app: web.Application) -> None:
@@ -200,11 +201,11 @@ class LocalServer(Server):
             case "let in":
                 answer = await handler(request)
             case "give a cookie":
-                answer = web.HTTPSeeOther("/")
+                answer = web.HTTPSeeOther(f"{self._gate.root}/")
                 cookie, lasts = secrets.token_urlsafe(24), int(COOKIE_LASTS)
                 self._gate.admit(cookie, now)
                 name = self._gate.cookie
-                answer.set_cookie(name, cookie, max_age=lasts, httponly=True, samesite="Strict", path="/")
+                answer.set_cookie(name, cookie, max_age=lasts, httponly=True, samesite="Strict", path=self._gate.root)
             case "refuse":
                 answer = web.Response(status=403, text=_REFUSED)
         if not answer.prepared:
@@ -225,7 +226,8 @@ def serve(arguments: Sequence[str], port: int) -> int:
             listening.bind(("127.0.0.1", port))
         except (OSError, OverflowError) as error:
             raise UsageError(f"cannot serve on port {port}: {error}; leave `--port` out to use any free one") from error
-        gate = BrowserAccess(listening.getsockname()[1], secrets.token_urlsafe(24), time.monotonic())
+        folder, token = secrets.token_urlsafe(12), secrets.token_urlsafe(24)
+        gate = BrowserAccess(listening.getsockname()[1], folder, token, time.monotonic())
         asyncio.run(_serve(LocalServer(own_command(arguments), gate), gate, listening))
     return 0
 

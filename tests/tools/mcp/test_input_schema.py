@@ -85,8 +85,9 @@ def test_whatever_a_model_can_read_in_a_schema_is_told_with_the_way_to_it() -> N
         "description": "Each.",
         "properties": {"size": {"enum": ["s", "m"], "default": "s"}, "n": {"type": "null"}},
     }
-    schema = {"type": "object", "properties": {"order": {"items": inner}, "x": {"description": "An x.", "const": "y"}},
-              "required": ["x"], "$defs": {"A": {"title": "An A."}}, "x-more": {"hint": ["one", {"two": "three"}]}}  # fmt: skip
+    properties = {"order": {"items": inner}, "x": {"description": "An x.", "const": "y"}}
+    more = {"$defs": {"A": {"title": "An A."}}, "x-more": {"hint": ["one", {"two": "three"}]}}
+    schema = {"type": "object", "properties": properties, "required": ["x"], **more}
     assert list(words_in(schema)) == [
         ("order", ""),
         ("order.items", "Each."),

@@ -4,7 +4,9 @@ where the user did not want to log in."""
 import asyncio
 import json
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from dataclasses import replace
+from ipaddress import IPv4Address
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -15,7 +17,9 @@ from tests.tools.mcp.conftest import Starts, listening
 from tests.tools.mcp.desks import RecordingDesk
 from tests.waiting import until
 from tools.base import Result, ToolError, unwatched
+from tools.mcp import oauth
 from tools.mcp.oauth import callback
+from tools.mcp.offers import NeedsLogin
 from tools.mcp.spec import Login, ServerSpec
 
 Kept: TypeAlias = Callable[[], dict[str, Any]]
@@ -146,6 +150,29 @@ async def test_a_login_asks_no_place_where_clouds_keep_their_keys(start: Starts,
         True,
         True,
     )
+
+
+@pytest.mark.parametrize(
+    ("server", "other", "is_refused"),
+    [
+        (["93.184.216.34"], ["10.0.0.1"], True),
+        (["93.184.216.34", "10.0.0.2"], ["10.0.0.1"], True),
+        (["10.0.0.2"], ["10.0.0.1"], False),
+        (["10.0.0.2"], ["93.184.216.34", "169.254.169.254"], True),
+    ],
+)
+async def test_a_login_asks_private_places_for_servers_only_that_are_nowhere_public(
+    monkeypatch: pytest.MonkeyPatch, server: list[str], other: list[str], is_refused: bool
+) -> None:
+    known = {"server.test": server, "other.test": other}
+
+    async def addresses_of(host: str, port: int) -> list[IPv4Address]:
+        return [IPv4Address(each) for each in known[host]]
+
+    monkeypatch.setattr(oauth, "addresses_of", addresses_of)
+    asked = oauth._insist_on_reachable(httpx2.URL("http://other.test/"), httpx2.URL("http://server.test/"))
+    with pytest.raises(NeedsLogin) if is_refused else nullcontext():
+        await asked
 
 
 async def test_a_key_of_the_user_is_no_login(guarded: str, start: Starts) -> None:

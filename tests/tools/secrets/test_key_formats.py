@@ -1,7 +1,11 @@
 """Which texts hold secrets, and which only look as if they did."""
 
+import json
+import shlex
 from base64 import b64encode, urlsafe_b64encode
-from urllib.parse import quote
+from html import escape
+from textwrap import wrap
+from urllib.parse import quote, quote_plus
 
 import pytest
 from hypothesis import given
@@ -55,8 +59,29 @@ def test_a_known_value_is_found_in_whatever_it_is_encoded(value: str, before: by
     known = dict.fromkeys(forms_of(value), "K")
     encoded = b64encode(before + data + behind).decode()
     safe = urlsafe_b64encode(before + data + behind).decode()
-    for text in (f"a{value}b", quote(value, safe=""), repr(value), data.hex(), encoded, safe):
+    in_words = (
+        repr(value),
+        json.dumps(value),
+        json.dumps(value, ensure_ascii=False),
+        escape(value),
+        shlex.quote(value),
+    )
+    in_addresses = (quote(value, safe=""), quote_plus(value))
+    for text in (f"a{value}b", *in_words, *in_addresses, data.hex(), data.hex().upper(), encoded, safe):
         assert secrets_in(text, known), text
+
+
+@given(st.text(min_size=60, max_size=200), st.binary(max_size=80), st.sampled_from([40, 60, 64, 76]), st.booleans())
+def test_a_known_value_is_found_where_lines_break_it_apart(
+    value: str, before: bytes, width: int, numbers: bool
+) -> None:
+    known = dict.fromkeys(forms_of(value), "K")
+    for encoded in (b64encode(before + value.encode()).decode(), (before + value.encode()).hex()):
+        lines = [f"{number}\t" * numbers + line for number, line in enumerate(wrap(encoded, width), 1)]
+        text = "\n".join(["It says:", *lines, "and no more."])
+        (part,) = {*known} & {form for form in known if form in encoded}
+        hidden = "".join(text[one.start : one.end] for one in secrets_in(text, known))
+        assert hidden == part, text
 
 
 def test_known_are_the_values_of_variables_that_say_so_and_passwords_in_addresses() -> None:
@@ -68,3 +93,10 @@ def test_known_are_the_values_of_variables_that_say_so_and_passwords_in_addresse
     assert known_secrets(environment) == {
         "t0ken-value": "MY_TOKEN", "Sesam44open": "DATABASE_URL", "CANARY555": "A_SECRET",
     }  # fmt: skip
+
+
+@pytest.mark.parametrize(("value", "data"), [("abc\udcffdefghi", b"abc\xffdefghi"), ("abc\ud800defghi", None)])
+def test_a_value_that_is_no_text_is_one_nevertheless(value: str, data: bytes | None) -> None:
+    forms = list(forms_of(value))
+    assert forms[0] == value
+    assert data is None or {data.hex(), quote(data)} <= set(forms)

@@ -2,7 +2,7 @@ import pytest
 
 from tui.web.access import COOKIE_LASTS, TOKEN_LASTS, AccessVerdict, BrowserAccess
 
-GATE = BrowserAccess(4000, "token", 5.0, {"secret": 100.0})
+GATE = BrowserAccess(4000, "f", "token", 5.0, {"secret": 100.0})
 HOST = {"host": "127.0.0.1:4000"}
 OURS = {**HOST, "origin": "http://127.0.0.1:4000"}
 COOKIE = {"ebb-4000": "secret"}
@@ -12,27 +12,31 @@ COOKIE = {"ebb-4000": "secret"}
     ("method", "path", "headers", "query", "cookies", "verdict"),
     [
         ("GET", "/", HOST, {"token": "token"}, {}, "give a cookie"),
-        ("GET", "/", HOST, {}, COOKIE, "let in"),
-        ("GET", "/ws", OURS, {}, COOKIE, "let in"),
-        ("GET", "/static/js/textual.js", HOST, {}, COOKIE, "let in"),
-        ("GET", "/", HOST, {}, {}, "refuse"),
+        ("GET", "/f/", HOST, {}, COOKIE, "let in"),
+        ("GET", "/", HOST, {}, COOKIE, "refuse"),
+        ("GET", "/f", HOST, {}, COOKIE, "refuse"),
+        ("GET", "/g/ws", OURS, {}, COOKIE, "refuse"),
+        ("GET", "/f/", HOST, {"token": "token"}, {}, "refuse"),
+        ("GET", "/f/ws", OURS, {}, COOKIE, "let in"),
+        ("GET", "/f/static/js/textual.js", HOST, {}, COOKIE, "let in"),
+        ("GET", "/f/", HOST, {}, {}, "refuse"),
         ("GET", "/", HOST, {"token": "secret"}, {}, "refuse"),
-        ("GET", "/", HOST, {}, {"ebb-4000": "token"}, "refuse"),
-        ("GET", "/", HOST, {}, {"ebb-4001": "secret"}, "refuse"),
+        ("GET", "/f/", HOST, {}, {"ebb-4000": "token"}, "refuse"),
+        ("GET", "/f/", HOST, {}, {"ebb-4001": "secret"}, "refuse"),
         ("GET", "/", HOST, {"token": ""}, {"ebb-4000": ""}, "refuse"),
-        ("GET", "/ws", OURS, {"token": "token"}, {}, "refuse"),
-        ("GET", "/static/js/textual.js", HOST, {"token": "token"}, {}, "refuse"),
-        ("GET", "/", {"host": "evil.example:4000"}, {}, COOKIE, "refuse"),
+        ("GET", "/f/ws", OURS, {"token": "token"}, {}, "refuse"),
+        ("GET", "/f/static/js/textual.js", HOST, {"token": "token"}, {}, "refuse"),
+        ("GET", "/f/", {"host": "evil.example:4000"}, {}, COOKIE, "refuse"),
         ("GET", "/", {"host": "localhost:4000"}, {"token": "token"}, {}, "refuse"),
-        ("GET", "/", {}, {}, COOKIE, "refuse"),
-        ("GET", "/ws", HOST, {}, COOKIE, "refuse"),
-        ("GET", "/ws", {**HOST, "origin": "http://evil.example"}, {}, COOKIE, "refuse"),
-        ("GET", "/ws", {**HOST, "origin": "null"}, {}, COOKIE, "refuse"),
-        ("GET", "/ws", {**HOST, "origin": "http://127.0.0.1:4001"}, {}, COOKIE, "refuse"),
+        ("GET", "/f/", {}, {}, COOKIE, "refuse"),
+        ("GET", "/f/ws", HOST, {}, COOKIE, "refuse"),
+        ("GET", "/f/ws", {**HOST, "origin": "http://evil.example"}, {}, COOKIE, "refuse"),
+        ("GET", "/f/ws", {**HOST, "origin": "null"}, {}, COOKIE, "refuse"),
+        ("GET", "/f/ws", {**HOST, "origin": "http://127.0.0.1:4001"}, {}, COOKIE, "refuse"),
         ("GET", "/", {**HOST, "origin": "http://evil.example"}, {"token": "token"}, {}, "refuse"),
         ("HEAD", "/", HOST, {"token": "token"}, {}, "refuse"),
-        ("POST", "/", OURS, {}, COOKIE, "refuse"),
-        ("OPTIONS", "/ws", OURS, {}, COOKIE, "refuse"),
+        ("POST", "/f/", OURS, {}, COOKIE, "refuse"),
+        ("OPTIONS", "/f/ws", OURS, {}, COOKIE, "refuse"),
     ],
 )
 def test_who_is_let_in(
@@ -56,11 +60,11 @@ def first(gate: BrowserAccess, token: str, now: float) -> AccessVerdict:
 
 
 def again(gate: BrowserAccess, cookie: str, now: float) -> AccessVerdict:
-    return gate.judge("GET", "/", HOST, {}, {"ebb-4000": cookie}, now)
+    return gate.judge("GET", "/f/", HOST, {}, {"ebb-4000": cookie}, now)
 
 
 def test_a_token_is_used_once_and_each_browser_has_a_cookie_of_its_own_for_a_while() -> None:
-    gate = BrowserAccess(4000, "one", 0.0)
+    gate = BrowserAccess(4000, "f", "one", 0.0)
     assert first(gate, "one", 1.0) == "give a cookie"
     gate.admit("a", 1.0)
     assert (first(gate, "one", 2.0), first(gate, "", 2.0)) == ("refuse", "refuse")
@@ -74,5 +78,5 @@ def test_a_token_is_used_once_and_each_browser_has_a_cookie_of_its_own_for_a_whi
 
 
 def test_an_address_that_nobody_opened_is_worth_nothing_after_a_while() -> None:
-    gate = BrowserAccess(4000, "one", 50.0)
+    gate = BrowserAccess(4000, "f", "one", 50.0)
     assert (first(gate, "one", 49 + TOKEN_LASTS), first(gate, "one", 50 + TOKEN_LASTS)) == ("give a cookie", "refuse")

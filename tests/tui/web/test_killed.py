@@ -44,18 +44,18 @@ class Tab:
 
 
 @asynccontextmanager
-async def tab(origin: str, cookie: str) -> AsyncIterator[Tab]:
+async def tab(origin: str, cookie: str, folder: str) -> AsyncIterator[Tab]:
     headers = {"Cookie": cookie, "Origin": origin}
-    address = f"{origin}/ws?width=80&height=24"
+    address = f"{origin}{folder}/ws?width=80&height=24"
     async with ClientSession() as client, client.ws_connect(address, headers=headers, max_msg_size=0) as socket:
         yield Tab(socket)
 
 
-async def cookie_for(address: str) -> str:
-    """What a browser is given that opens the address first."""
+async def cookie_for(address: str) -> tuple[str, str]:
+    """What a browser is given that opens the address first, and the folder that it is for."""
     async with ClientSession() as client, client.get(address, allow_redirects=False) as answer:
         cookie = next(iter(SimpleCookie(answer.headers["Set-Cookie"]).values()))
-        return f"{cookie.key}={cookie.value}"
+        return f"{cookie.key}={cookie.value}", cookie["path"]
 
 
 @pytest.mark.parametrize("killed", ["the server", "the session"])
@@ -76,7 +76,7 @@ async def test_nothing_runs_on_and_the_session_goes_on_elsewhere(tmp_path: Path,
             found = re.search(r"http://\S+", "".join(server.stdout.readline() for _ in range(2)))
             assert found is not None
             origin, cookie = found[0].split("/?")[0], await cookie_for(found[0])
-            async with tab(origin, cookie) as shown:
+            async with tab(origin, *cookie) as shown:
                 await shown.until("keys and commands")
                 await shown.type("remember me\r")
                 await shown.until("I wait.")
@@ -88,7 +88,7 @@ async def test_nothing_runs_on_and_the_session_goes_on_elsewhere(tmp_path: Path,
                 assert await asyncio.to_thread(is_gone, session)
                 assert await asyncio.to_thread(is_gone, int((project / "started").read_text()))
             if killed == "the session":
-                async with tab(origin, cookie) as another:
+                async with tab(origin, *cookie) as another:
                     await another.until("keys and commands")
         finally:
             server.kill()

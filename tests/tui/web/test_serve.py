@@ -17,7 +17,8 @@ from typing import Any
 
 import pyte
 import pytest
-from aiohttp import ClientSession, ClientWebSocketResponse, DummyCookieJar, WSServerHandshakeError
+from aiohttp import ClientSession, ClientWebSocketResponse, CookieJar, DummyCookieJar, WSServerHandshakeError
+from yarl import URL
 
 from tests.running import ROOT, ebb, environment
 
@@ -67,24 +68,34 @@ async def test_nothing_is_shown_without_the_token(address: str) -> None:
         async with client.get(address, headers={"Origin": "http://evil.example"}, allow_redirects=False) as answer:
             assert answer.status == 403
         async with client.get(address, allow_redirects=False) as answer:
-            assert (answer.status, answer.headers["Location"]) == (303, "/")
+            folder = answer.headers["Location"].rstrip("/")
+            assert (answer.status, re.fullmatch(r"/[\w-]{16}", folder) is not None) == (303, True)
             cookie = next(iter(SimpleCookie(answer.headers["Set-Cookie"]).values()))
-            assert (cookie["httponly"], cookie["samesite"], cookie["path"]) == (True, "Strict", "/")
+            assert (cookie["httponly"], cookie["samesite"], cookie["path"]) == (True, "Strict", folder)
             assert (cookie["max-age"], token in cookie.value) == ("43200", False)
         async with client.get(address, allow_redirects=False) as answer:
             assert (answer.status, "Set-Cookie" in answer.headers) == (403, False), "the address lets in once"
     headers = {"Cookie": f"{cookie.key}={cookie.value}"}
     async with ClientSession(headers=headers) as client:
-        async with client.get(f"{origin}/") as answer:
+        async with client.get(f"{origin}{folder}/") as answer:
             page = await answer.text()
             assert (answer.status, "Access-Control-Allow-Origin" in answer.headers) == (200, False)
         assert set(re.findall(r"(?:http|ws)s?://[^/\"]+", page)) == {origin, origin.replace("http", "ws")}
         for foreign in ({}, {"Origin": "http://evil.example"}, {"Origin": "null"}):
             with pytest.raises(WSServerHandshakeError) as refused:
-                await client.ws_connect(f"{origin}/ws", headers=foreign)
+                await client.ws_connect(f"{origin}{folder}/ws", headers=foreign)
             assert refused.value.status == 403
         with pytest.raises(WSServerHandshakeError):
-            await client.ws_connect(f"{origin}/ws", headers={"Origin": origin, "Host": "evil.example"})
+            await client.ws_connect(f"{origin}{folder}/ws", headers={"Origin": origin, "Host": "evil.example"})
+
+
+async def test_no_other_server_on_this_machine_is_sent_the_cookie(address: str) -> None:
+    async with ClientSession(cookie_jar=CookieJar(unsafe=True)) as browser:
+        async with browser.get(address) as answer:
+            assert answer.status == 200
+        elsewhere = URL("http://127.0.0.1:3000/")
+        assert len(browser.cookie_jar.filter_cookies(answer.url)) == 1
+        assert not browser.cookie_jar.filter_cookies(elsewhere)
 
 
 def test_enter_in_the_terminal_prints_an_address_for_another_browser(tmp_path: Path) -> None:
@@ -121,10 +132,10 @@ async def test_what_is_no_message_of_the_page_ends_the_session(address: str) -> 
     origin = address.split("/?")[0]
     async with ClientSession() as client:
         async with client.get(address, allow_redirects=False) as answer:
-            cookie = next(iter(SimpleCookie(answer.headers["Set-Cookie"]).values()))
+            cookie, folder = next(iter(SimpleCookie(answer.headers["Set-Cookie"]).values())), answer.headers["Location"]
         headers = {"Cookie": f"{cookie.key}={cookie.value}", "Origin": origin}
         for junk in ("not json", "{}", '["resize", 3]', '["stdin", null]'):
-            socket = await client.ws_connect(f"{origin}/ws?width=x&height=-1", headers=headers)
+            socket = await client.ws_connect(f"{origin}{folder}ws?width=x&height=-1", headers=headers)
             await socket.send_str(junk)
             async with asyncio.timeout(PATIENCE):
                 async for _ in socket:
@@ -136,14 +147,14 @@ async def test_a_connection_that_comes_back_finds_the_session_and_its_question(a
     origin, tab = address.split("/?")[0], "0123456789abcdef" * 2
     async with ClientSession() as client:
         async with client.get(address, allow_redirects=False) as answer:
-            cookie = next(iter(SimpleCookie(answer.headers["Set-Cookie"]).values()))
+            cookie, folder = next(iter(SimpleCookie(answer.headers["Set-Cookie"]).values())), answer.headers["Location"]
         headers = {"Cookie": f"{cookie.key}={cookie.value}", "Origin": origin}
 
         async def connected(words: str, *typed: str) -> str:
             """What an empty terminal shows that connects, once it shows the words; then the connection is lost."""
             screen = pyte.Screen(100, 30)
             stream = pyte.ByteStream(screen)
-            socket = await client.ws_connect(f"{origin}/ws/{tab}?width=100&height=30", headers=headers)
+            socket = await client.ws_connect(f"{origin}{folder}ws/{tab}?width=100&height=30", headers=headers)
             for text in typed:
                 await socket.send_json(["stdin", text])
             async with asyncio.timeout(PATIENCE):
@@ -273,7 +284,8 @@ async def test_a_browser_shows_the_terminal_and_talks_to_it(address: str, tmp_pa
         await page.type("hello from a browser")
         shown = await page.until(lambda text: "An answer in a browser." in text)
         assert "hello from a browser" in shown
-        assert await page.value("window.location.href") == address.split("?")[0]
+        shown_at = await page.value("window.location.href")
+        assert re.fullmatch(re.escape(address.split("?")[0]) + r"[\w-]{16}/", shown_at)
         assert await page.value("document.body.classList.contains('-first-byte')")
         assert await page.value("document.querySelector('.xterm-screen').clientHeight") > 300
         page.clear()
