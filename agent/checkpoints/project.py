@@ -28,6 +28,7 @@ from agent.checkpoints.places import in_the_way, state_at
 from agent.checkpoints.point_log import PointLog
 from agent.checkpoints.recovery import Recovery
 from agent.checkpoints.staged import StagedFiles, described
+from agent.checkpoints.tracked import TrackedFiles
 from agent.checkpoints.undo_points import PointKind, Restored, TurnPlace, UndoPoint
 from agent.checkpoints.work_tree import Limits, Stopped, TooMuch, WorkTree
 from agent.errors import StoreFailed
@@ -63,6 +64,7 @@ class ProjectCheckpoints:
         self._in_use = _InUse(folder)
         self._log = PointLog(self._store)
         self._staged = StagedFiles(self._root)
+        self._tracked = TrackedFiles(self._root)
         self._recovery = Recovery(self._root, folder, self._store, self._log, self._staged, self._states)
         self._tree: WorkTree | None = None
         self._is_first = True
@@ -248,7 +250,13 @@ class ProjectCheckpoints:
             with self._store.keeping() as keep:
                 state_of = partial(state_at, self._root, most=self._limits.file_bytes, keep=keep)
                 self._last = self._tree.look(self._limits, keep, stopped, state_of)
-            self._last.changes |= self._staged.look(self._tree.repositories)
+                self._last.changes |= self._staged.look(self._tree.repositories)
+                tracked = self._tracked.look(
+                    self._staged.tracked, self._tree.folders, self._limits, state_of,
+                    is_ruled_anew=self._tree.is_ruled_anew,
+                )  # fmt: skip
+                self._last.changes |= tracked
+                self._last.doubtful -= tracked.keys()
         except TooMuch as error:
             self._too_much = str(error)
             return self._too_much

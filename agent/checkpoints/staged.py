@@ -50,14 +50,23 @@ class StagedFiles:
     def __init__(self, root: str) -> None:
         self._root = root
         self._seen: dict[str, _Seen] = {}
+        self._tops: dict[str, str] = {}
+        """The work tree of each index."""
+
+    @property
+    def tracked(self) -> dict[str, Mapping[bytes, bytes]]:
+        """What is staged in each work tree, as far as that can be said."""
+        seen = ((self._tops[name], self._seen[name].staged) for name in self._tops)
+        return {top: staged for top, staged in seen if staged is not None}
 
     def look(self, folders: Iterable[str]) -> dict[str, Change]:
         """What was staged since the last look, and where the head moved, in the repositories at folders and around the
         root. Nothing of one that was not there then."""
-        before, self._seen = self._seen, {}
+        before, self._seen, self._tops = self._seen, {}, {}
         found: dict[str, Change] = {}
-        for index, metadata, common in self._repositories(folders):
+        for top, index, metadata, common in self._repositories(folders):
             name = _name(self._root, index)
+            self._tops[name] = top
             old = before.get(name)
             new = self._seen[name] = _look(index, metadata, common, old)
             if old is None:
@@ -131,15 +140,15 @@ class StagedFiles:
                         os.unlink(f"{index}.lock", dir_fd=folder)
                     os.unlink(each, dir_fd=folder)
 
-    def _repositories(self, folders: Iterable[str]) -> list[tuple[str, Path, Path]]:
-        """Index, metadata and what they share with other work trees, of each that has metadata of its own."""
+    def _repositories(self, folders: Iterable[str]) -> list[tuple[str, str, Path, Path]]:
+        """Work tree, index, metadata and what these share with others, of each that has metadata of its own."""
         tops = [Path(self._root), *Path(self._root).parents]
         top = next((each for each in tops if os.path.lexists(each / ".git")), None)
         inner = [Path(self._root, name) for name in folders if name and os.path.lexists(f"{self._root}/{name}/.git")]
         found = {}
         for each in (top, *inner) if top is not None else inner:
             if (own := own_metadata(each)) is not None:
-                found[str(own[0] / "index")] = (str(own[0] / "index"), *own)
+                found[str(own[0] / "index")] = (str(each), str(own[0] / "index"), *own)
         return list(found.values())
 
     def _now(self, name: str) -> _Seen | None:

@@ -77,6 +77,11 @@ class WorkTree:
         """Folders that may be the work tree of a repository."""
         return [name for name, folder in self.folders.items() if folder.rules]
 
+    @property
+    def is_ruled_anew(self) -> bool:
+        """Whether other rules for ignored files hold somewhere than at the look before."""
+        return bool(self._ruled_anew)
+
     def look(
         self, limits: Limits, keep: Keep, stopped: Callable[[], bool], state_of: Callable[[str], FileState]
     ) -> Found:

@@ -14,7 +14,7 @@ from agent.checkpoints.git_index import entry_of, read_index, staged_in, with_st
 from agent.checkpoints.project import ProjectCheckpoints
 from agent.checkpoints.staged import BUSY
 from agent.checkpoints.undo_points import Restored, to_redo, to_undo
-from tests.agent.checkpoints.trees import Agent, project_in
+from tests.agent.checkpoints.trees import Agent, project_in, tree
 
 GIT = ("git", "-c", "user.name=x", "-c", "user.email=x@x", "-c", "protocol.file.allow=always")
 
@@ -228,3 +228,49 @@ def test_an_index_is_written_as_it_was_read(tmp_path: Path) -> None:
     ):
         with pytest.raises(ValueError, match="index"):
             read_index(cut)
+
+
+def test_what_git_tracks_though_its_rules_ignore_it_comes_back(tmp_path: Path) -> None:
+    work = repository(tmp_path / "work")
+    for name, text in {".env.example": "KEY=\n", "dist/out.js": "out\n", "dist/own": "own\n"}.items():
+        (work / name).parent.mkdir(exist_ok=True)
+        (work / name).write_text(text)
+    (work / ".gitignore").write_text(".env*\ndist/\n")
+    git(work, "add", "-f", ".env.example", "dist/out.js")
+    git(work, "commit", "-qm", "y")
+    before = tree(work)
+    project = project_in(tmp_path)
+    agent = Agent(project)
+    place = agent.begin()
+    (work / ".env.example").write_text("KEY=agent\n")
+    (work / "dist" / "out.js").unlink()
+    (work / "dist" / "own").write_text("of nobody\n")
+    assert agent.end(place) == (".env.example", "dist/out.js")
+    assert (back(project).files, back(project, redo=True).left, back(project).left) == (
+        (".env.example", "dist/out.js"), (), (),
+    )  # fmt: skip
+    assert tree(work) == {**before, "dist/own": ("file", 0o644, b"of nobody\n")}
+    place = agent.begin()
+    (work / "dist" / "out.js").write_text("changed, and its rule with it")
+    (work / ".gitignore").write_text(".env*\n")
+    agent.end(place)
+    assert back(project, forced=True).left == ()
+    assert (work / "dist" / "out.js").read_text() == "out\n"
+    project.close()
+
+
+def test_an_index_names_no_file_elsewhere(tmp_path: Path) -> None:
+    work = repository(tmp_path / "work")
+    (tmp_path / "elsewhere").write_text("of the user")
+    entry = b"\x00\x00\x81\xa4" + bytes(4) + bytes(20)
+    index = work / ".git" / "index"
+    wanted = {b"../elsewhere": entry, b".git/config": entry, b"./a": entry}
+    index.write_bytes(with_staged(index.read_bytes(), wanted, 0))
+    project = project_in(tmp_path)
+    agent = Agent(project)
+    place = agent.begin()
+    (tmp_path / "elsewhere").write_text("changed")
+    (work / ".git" / "config").write_text("")
+    (work / "a").write_text("agent")
+    assert agent.end(place) == ("a",)
+    project.close()

@@ -1,0 +1,95 @@
+"""Files that git tracks although its own rules would ignore them: a walk of the folder leaves them out."""
+
+import os
+import stat
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+
+from agent.checkpoints.comparison import Change
+from agent.checkpoints.file_state import FileState
+from agent.checkpoints.folder_record import Folder
+from agent.checkpoints.git_index import read_staged
+from agent.checkpoints.work_tree import TICK, Limits, TooMuch
+
+Staged = Mapping[bytes, bytes]
+_SKIPPED = 0x40
+"""Of the flags of an entry: its file is not there on purpose, as in a sparse checkout."""
+_FLAGS = 6
+"""Where these are."""
+_NOWHERE = frozenset((b"", b".", b"..", b".git"))
+"""Names that no path of an index has which git has written."""
+
+
+class TrackedFiles:
+    """What they were when they were looked at last. For one thread at a time."""
+
+    def __init__(self, root: str) -> None:
+        self._root = root
+        self._known: dict[str, tuple[tuple[int, ...], FileState]] = {}
+        self._staged: tuple[Staged, ...] = ()
+
+    def look(
+        self,
+        repositories: Mapping[str, Staged],
+        folders: Mapping[str, Folder],
+        limits: Limits,
+        state_of: Callable[[str], FileState],
+        *,
+        is_ruled_anew: bool,
+    ) -> dict[str, Change]:
+        """What became another since the last look. `repositories`: what is staged in each, by its work tree. `folders`:
+        what the walk has found. `is_ruled_anew`: whether other rules hold. Raises `TooMuch`."""
+        changes = {}
+        for path, (numbers, then) in self._known.items():
+            now = self._known[path] = self._seen(path, numbers, then, state_of)
+            if now[1] != then:
+                changes[path] = (then, now[1])
+        staged = tuple(repositories.values())
+        if is_ruled_anew or len(staged) != len(self._staged) or any(map(_is_other, staged, self._staged)):
+            paths = dict.fromkeys(self._left_out(repositories, folders))
+            if len(paths) > limits.files or sum(map(self._size, paths)) > limits.all_bytes:
+                raise TooMuch("git tracks too many files that its rules would ignore")
+            unseen: tuple[tuple[int, ...], FileState] = ((), FileState("unknown"))
+            self._known = {path: self._seen(path, *self._known.get(path, unseen), state_of) for path in paths}
+            self._staged = staged
+        return changes
+
+    def _left_out(self, repositories: Mapping[str, Staged], folders: Mapping[str, Folder]) -> Iterator[str]:
+        names: dict[str, frozenset[str]] = {}
+        root = f"{self._root.rstrip('/')}/"
+        for top, staged in repositories.items():
+            for entry, what in staged.items():
+                path = f"{top.rstrip('/')}/{os.fsdecode(entry)}"
+                if not path.startswith(root) or what[_FLAGS] & _SKIPPED or not _NOWHERE.isdisjoint(entry.split(b"/")):
+                    continue
+                folder, _, name = path[len(root) :].rpartition("/")
+                if folder not in names:
+                    names[folder] = frozenset(folders[folder].names if folder in folders else ())
+                if name not in names[folder] and stat.S_IFMT(read_staged(what)[0][0]) in (stat.S_IFREG, stat.S_IFLNK):
+                    yield path[len(root) :]
+
+    def _seen(
+        self, path: str, numbers: tuple[int, ...], then: FileState, state_of: Callable[[str], FileState]
+    ) -> tuple[tuple[int, ...], FileState]:
+        """How it looks, empty where it may change again without that becoming another, and what it is."""
+        started, now = time.time_ns(), self._numbers(path)
+        if now and now == numbers:
+            return numbers, then
+        return (now if now and now[0] + TICK < started else ()), state_of(path)
+
+    def _numbers(self, path: str) -> tuple[int, ...]:
+        try:
+            found = os.lstat(os.path.join(self._root, path))
+        except OSError:
+            return ()
+        return found.st_ctime_ns, found.st_mode, found.st_size, found.st_ino
+
+    def _size(self, path: str) -> int:
+        with suppress(OSError):
+            return os.lstat(os.path.join(self._root, path)).st_size
+        return 0
+
+
+def _is_other(one: Staged, other: Staged) -> bool:
+    return one is not other
