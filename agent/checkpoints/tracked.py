@@ -56,18 +56,17 @@ class TrackedFiles:
         return changes
 
     def _left_out(self, repositories: Mapping[str, Staged], folders: Mapping[str, Folder]) -> Iterator[str]:
-        names: dict[str, frozenset[str]] = {}
-        root = f"{self._root.rstrip('/')}/"
         for top, staged in repositories.items():
+            outer, inner = _between(top, self._root)
+            listed: dict[bytes, frozenset[bytes]] = {}
             for entry, what in staged.items():
-                path = f"{top.rstrip('/')}/{os.fsdecode(entry)}"
-                if not path.startswith(root) or what[_FLAGS] & _SKIPPED or not _NOWHERE.isdisjoint(entry.split(b"/")):
-                    continue
-                folder, _, name = path[len(root) :].rpartition("/")
-                if folder not in names:
-                    names[folder] = frozenset(folders[folder].names if folder in folders else ())
-                if name not in names[folder] and stat.S_IFMT(read_staged(what)[0][0]) in (stat.S_IFREG, stat.S_IFLNK):
-                    yield path[len(root) :]
+                folder, _, name = entry.rpartition(b"/")
+                names = listed.get(folder)
+                if names is None:
+                    found = folders.get(os.fsdecode((outer + folder)[len(inner) :]).rstrip("/"))
+                    names = listed[folder] = frozenset(map(os.fsencode, found.names if found is not None else ()))
+                if name not in names and entry.startswith(inner) and _is_file(entry, what):
+                    yield os.fsdecode((outer + entry)[len(inner) :])
 
     def _seen(
         self, path: str, numbers: tuple[int, ...], then: FileState, state_of: Callable[[str], FileState]
@@ -89,6 +88,23 @@ class TrackedFiles:
         with suppress(OSError):
             return os.lstat(os.path.join(self._root, path)).st_size
         return 0
+
+
+def _between(top: str, root: str) -> tuple[bytes, bytes]:
+    """What stands before the paths of a work tree in the folder; or else what those of its paths begin with that are in
+    the folder."""
+    if root == top:
+        return b"", b""
+    if root.startswith(f"{top.rstrip('/')}/"):
+        return b"", os.fsencode(root[len(top.rstrip("/")) + 1 :]) + b"/"
+    return os.fsencode(top[len(root.rstrip("/")) + 1 :]) + b"/", b""
+
+
+def _is_file(entry: bytes, what: bytes) -> bool:
+    """Whether it is a file or a link that is to be there, and could be one of the work tree."""
+    kinds = [stat.S_IFMT(mode) for mode, _ in read_staged(what)]
+    is_there = kinds[0] in (stat.S_IFREG, stat.S_IFLNK) and not what[_FLAGS] & _SKIPPED
+    return is_there and _NOWHERE.isdisjoint(entry.split(b"/"))
 
 
 def _is_other(one: Staged, other: Staged) -> bool:

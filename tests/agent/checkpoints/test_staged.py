@@ -274,3 +274,21 @@ def test_an_index_names_no_file_elsewhere(tmp_path: Path) -> None:
     (work / "a").write_text("agent")
     assert agent.end(place) == ("a",)
     project.close()
+
+
+def test_tracked_files_of_the_repository_around_and_of_one_inside(tmp_path: Path) -> None:
+    outer = repository(tmp_path / "outer")
+    inner = repository(outer / "work" / "inner")
+    for work, name in ((outer, "work/x.log"), (outer, "x.log"), (inner, "sub dir/y.log")):
+        (work / name).write_text("log\n")
+        (work / ".gitignore").write_text("*.log\n")
+        git(work, "add", "-f", name)
+    project = project_in(outer)
+    agent = Agent(project)
+    place = agent.begin()
+    for path in ("x.log", "work/x.log", "work/inner/sub dir/y.log"):
+        (outer / path).write_text("agent\n")
+    assert agent.end(place) == ("x.log", "inner/sub dir/y.log")
+    assert back(project).files == ("x.log", "inner/sub dir/y.log")
+    assert (outer / "x.log").read_text() == "agent\n"
+    project.close()
