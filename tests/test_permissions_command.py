@@ -32,6 +32,12 @@ def rules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("grep -az KEY /proc/1/environ", 1, f"ask: `/proc/1/environ` is outside the working folder\n{OFF}"),
         ("env -S 'rm x'", 5, "deny: deny rule bash(rm)\n"),
         (
+            "git status --x=y && touch a",
+            1,
+            f"ask: ask mode asks before a command runs\n{OFF}"
+            "no rule covers `git status --x=y`, because of `--x=y`\nno rule covers `touch a`\n",
+        ),
+        (
             "for a in b; do ls; done > /etc/x",
             1,
             f"ask: ask mode asks before a command runs\n{OFF}"
@@ -73,6 +79,7 @@ def test_a_script_reads_one_object(rules: Path, capsys: pytest.CaptureFixture[st
         "sandbox": "off",
         "only_looks": True,
         "not_plain": "",
+        "uncovered": [],
         "commands": [["cat", "a"], ["head", "-1"]],
         "files": [str(Path.cwd() / "a"), str(Path.cwd())],
         "dangers": [],
@@ -92,6 +99,7 @@ def test_it_says_where_a_command_would_run_and_that_nothing_holds_it(
         "it would run outside the sandbox, by a rule of yours",
         "ask: no sandbox holds commands here: it is not installed; with `--no-sandbox` they run all the same",
         "it would run without a sandbox, since there is none here",
+        "no rule covers `make`",
         "allow: auto mode",
         "it would run without a sandbox, since there is none here",
         "it is proved to look and to do nothing else",

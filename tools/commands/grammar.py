@@ -23,6 +23,11 @@ RESERVED = {
 _CALLS = {"command", "declaration_command", "unset_command", "variable_assignments"}
 _JOINED = {"program", "list", "pipeline", "redirected_statement"}
 """What may join the commands of a line that is proved."""
+_SAID = {
+    "simple_expansion": "a variable", "expansion": "a variable", "arithmetic_expansion": "arithmetic",
+    "command_substitution": "a command's output", "process_substitution": "a command's output", "subshell": "a group",
+    "compound_statement": "a group", "ERROR": "what makes no sense",
+}  # fmt: skip
 _SUBSTITUTIONS = {"command_substitution", "process_substitution"}
 _BLANK = ord(" ")
 _BETWEEN_WORDS = re.compile(rb"(?:\\\n)*[ \t](?:[ \t]|\\\n)*")
@@ -153,7 +158,7 @@ class _Reader:
             if kind == "test_command" and not redirections and self.brackets(node, is_inner=is_inner):
                 continue
             if node.is_named and kind not in _JOINED and kind != "comment":
-                self.doubt(f"there is a {kind.replace('_', ' ')} in it")
+                self.doubt(f"there is {_SAID.get(kind) or 'a ' + kind.replace('_', ' ')} in it")
             if kind == "file_redirect":  # beside a text in the line
                 self.redirections.append(self.redirection(node))
                 continue

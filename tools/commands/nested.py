@@ -6,20 +6,26 @@ What it cannot see: a text that is decoded first, a copy of a shell under anothe
 import base64
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
 
 from tools.commands.command_line import Command, Word
 from tools.commands.grammar import RESERVED, read, unescaped
 from tools.commands.line_limits import LONG
-from tools.lazy import regex
+from tools.lazy import dataclass, regex
 
 WRAPPERS = {
     "time", "command", "builtin", "exec", "env", "sudo", "doas", "nice", "nohup", "timeout", "xargs", "busybox",
     "toybox", "setsid", "stdbuf", "ionice", "chroot", "unshare", "chrt", "taskset", "setarch", "nsenter", "flock",
     "pkexec", "runuser", "watch", "parallel", "strace", "ltrace", "coproc", "then", "do", "else", "!",
+    "setpriv", "prlimit", "numactl", "systemd-run", "unbuffer", "fakeroot", "dbus-run-session", "cpulimit", "catchsegv",
+    "proot", "firejail", "entr", "linux32", "linux64", "capsh", "ssh-agent", "torsocks", "proxychains", "chronic",
 }  # fmt: skip
 """Programs that another command follows."""
 SHELLS = {"sh", "bash", "dash", "zsh", "ksh", "ash", "fish"}
+_FIND_RUNS = ("-exec", "-execdir", "-ok", "-okdir")
+_RUN_TEXTS = {"script", "su", "runuser", "flock", "sg"}
+"""They give a text to a shell, behind `-c`."""
 _GIVES_WORDS = {"xargs", "parallel"}
 """They give a program words that stand nowhere in the line."""
 GIT_VALUES = ("-c", "-C", "--git-dir", "--work-tree", "--exec-path", "--namespace", "--config-env", "--super-prefix")
@@ -65,6 +71,15 @@ class TextBudget:
         self.is_spent = not self._texts or (self._size < 0 and not is_first)
         self._texts -= 1
         return () if self.is_spent else found
+
+
+@dataclass(frozen=True, slots=True)
+class _Readings:
+    words: Sequence[tuple[str, ...]]
+    commands: Sequence[Command]
+    """All of the line and of the texts in it."""
+    is_cut: bool
+    """Whether there were more texts than are read."""
 
 
 def behind_assignments(command: Sequence[str]) -> int:
@@ -118,7 +133,7 @@ def hides_a_command(text: str) -> bool:
 @lru_cache(maxsize=64)
 def hides_the_rest(text: str, program: str) -> bool:
     """Whether a line runs a program that is told what to do by words that cannot be read in it: `git $x`."""
-    return any(_hides_rest(command, program) for command in read(text).commands)
+    return any(_hides_rest(command, program) for command in _all_readings(text).commands)
 
 
 def _hides_rest(command: Command, program: str) -> bool:
@@ -139,24 +154,28 @@ def _hides_rest(command: Command, program: str) -> bool:
 def readings(text: str) -> Sequence[tuple[str, ...]]:
     """The words of each command of the line, and of the texts in it that may be commands themselves: with the values
     that the line gives to variables, too, and as what the line decodes."""
-    return _all_readings(text)[0]
+    return _all_readings(text).words
 
 
 def has_unread_texts(text: str) -> bool:
     """Whether there are more such texts in it than are read."""
-    return _all_readings(text)[1]
+    return _all_readings(text).is_cut
 
 
 @lru_cache(maxsize=64)  # every rule looks at the same few lines
-def _all_readings(text: str) -> tuple[Sequence[tuple[str, ...]], bool]:
+def _all_readings(text: str) -> _Readings:
     waiting, found, budget = [(text, 0)], list[tuple[str, ...]](), TextBudget(text)
+    every = list[Command]()
     while waiting:
         text, depth = waiting.pop()
         commands = read(text).commands
+        every += commands
         found += _with_values(commands)
         decodes = any(sign in text for sign in _DECODERS) or (("printf" in text or "echo" in text) and "\\" in text)
         for command in commands:
             found.append(command.texts)
+            if command.texts[:1] == ("git",) and any("=" in text for text in command.texts):
+                found.append(tuple(" ".join(command.texts).replace("=", " ").split()))  # an alias is its command
             words = (*command.words, *[one.target for one in command.redirections])
             may_hold_text = depth < _DEEPEST and (decodes or not all([word.is_bare for word in words]))
             for word in words if may_hold_text else ():
@@ -165,7 +184,7 @@ def _all_readings(text: str) -> tuple[Sequence[tuple[str, ...]], bool]:
                 inner = [decoded] if decodes and (decoded := _decoded(word.text)) else []
                 inner += texts_in(word.text) if not word.is_bare else ()
                 waiting += [(each, depth + 1) for each in budget.taken(inner)]
-    return found, budget.is_spent
+    return _Readings(found, every, budget.is_spent)
 
 
 def _with_values(commands: Sequence[Command]) -> Iterator[tuple[str, ...]]:
@@ -235,6 +254,8 @@ def texts_in(word: str) -> Iterator[str]:
 
 
 def _hides(command: Command) -> bool:
+    if any(map(_hides, _run_by_find(command))) or any(map(_is_hidden_text, _run_by_option(command))):
+        return True
     wrapped = follows_option = False
     is_given_words, last = False, ""
     for place, word in enumerate(command.words):
@@ -255,6 +276,20 @@ def _hides(command: Command) -> bool:
             is_told = command.is_fed or (is_given_words and all(text.text[:1] == "-" for text in texts))
             return (is_told and name in SHELLS) or is_too_much or any(map(_is_hidden_text, texts))
     return is_given_words and last != "xargs"  # alone it repeats what it reads
+
+
+def _run_by_find(command: Command) -> Iterator[Command]:
+    """What find runs for each file."""
+    starts = [at + 1 for at, text in enumerate(command.texts) if text in _FIND_RUNS]
+    for start in starts if program_of(command.texts) in ("find", "gfind") else ():
+        yield replace(command, words=command.words[start:], texts=command.texts[start:], joint="", redirections=())
+
+
+def _run_by_option(command: Command) -> Iterator[Word]:
+    """The text that some programs give to a shell."""
+    if program_of(command.texts) in _RUN_TEXTS:
+        options = (at for at, text in enumerate(command.texts[:-1]) if re.fullmatch("-[a-z]*c|--command", text))
+        yield from (command.words[at + 1] for at in options)
 
 
 def _texts(name: str, given: Sequence[Word]) -> Sequence[Word]:

@@ -224,9 +224,23 @@ AWK_WORDS = set_of(
 
 GIT_RUNS_OTHERS = set_of(
     "bisect submodule filter-branch config rebase for-each-repo difftool mergetool clone hook daemon "
-    "credential send-email instaweb help web--browse upload-pack receive-pack shell remote-ext"
+    "credential send-email instaweb help web--browse upload-pack receive-pack shell remote-ext gui citool p4 svn "
+    "cvsimport archimport quiltimport imap-send merge-index maintenance daemon request-pull"
 )
 """Commands of git that a rule for git alone does not mean: they run other programs, or make git run them."""
+GIT_KNOWN = set_of(
+    "add am annotate apply archive blame branch bundle cat-file check-attr check-ignore check-mailmap check-ref-format "
+    "checkout checkout-index cherry cherry-pick clean column commit commit-graph commit-tree count-objects describe "
+    "diff diff-files diff-index diff-tree fast-export fast-import fetch fetch-pack fmt-merge-msg for-each-ref "
+    "format-patch fsck gc get-tar-commit-id grep hash-object index-pack init interpret-trailers log ls-files ls-remote "
+    "ls-tree mailinfo mailsplit merge merge-base merge-file merge-tree mktag mktree multi-pack-index mv name-rev notes "
+    "pack-objects pack-redundant pack-refs patch-id prune prune-packed pull push range-diff read-tree reflog remote "
+    "repack replace rerere reset restore rev-list rev-parse revert rm send-pack shortlog show show-branch show-index "
+    "show-ref sparse-checkout stage stash stripspace subtree switch symbolic-ref tag unpack-file unpack-objects "
+    "update-index update-ref update-server-info upload-archive var verify-commit verify-pack verify-tag version "
+    "whatchanged worktree write-tree"
+)
+"""Commands of git. Another one is an alias, and a repository says what it runs, or a program."""
 GIT_RUNS_WITH = (
     "--exec",
     "--ext",

@@ -10,6 +10,7 @@ from tools.commands.command_line import Command, Word
 from tools.commands.grammar import read
 from tools.commands.nested import program_of
 from tools.commands.programs import (
+    GIT_KNOWN,
     GIT_RUNS_OTHERS,
     GIT_RUNS_WITH,
     ONLY_KNOWN,
@@ -173,11 +174,14 @@ def _git_command(words: Sequence[Word]) -> tuple[str, int]:
 
 def _other_git(words: Sequence[Word], start: int, proof: Proof) -> None:
     """Of commands of git that change things it is only known which of them run others."""
-    if proof.name.removeprefix("git ") in GIT_RUNS_OTHERS:
+    told = proof.name.removeprefix("git ")
+    if told in GIT_RUNS_OTHERS or told not in GIT_KNOWN | {"git"}:
         proof.unproved.append(min(start, len(words)) - 1)
-    proof.unproved += [
-        at for at in range(start, len(words)) if words[at].text.startswith(GIT_RUNS_WITH) or may_be_option(words[at])
-    ]
+    for at in range(start, len(words)):
+        name = words[at].text.partition("=")[0]
+        is_begun = name[:2] == "--" and len(name) > 2 and any(one.startswith(name) for one in GIT_RUNS_WITH)
+        if is_begun or words[at].text.startswith(GIT_RUNS_WITH) or may_be_option(words[at]):
+            proof.unproved.append(at)
 
 
 def _by_row(words: Sequence[Word], start: int, row: Program, proof: Proof, *, is_fed: bool) -> None:

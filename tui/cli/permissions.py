@@ -9,7 +9,7 @@ from pathlib import Path
 
 from agent.calls.hook_rulings import by_rule, ruled
 from agent.calls.permission_request import PermissionRequest, request_for
-from agent.calls.policy import Policy, Ruling, parse_rule, runs_outside
+from agent.calls.policy import Policy, Ruling, covered_by_rules, parse_rule, runs_outside
 from agent.calls.project_rules import ProjectRules
 from agent.calls.reach import ruling_on
 from agent.config.options import MODES
@@ -24,6 +24,7 @@ from tools.base import ToolError, Workspace
 from tools.bash import Bash
 from tools.commands.dangers import dangers_in
 from tools.commands.grammar import read
+from tools.commands.proof import proof_of
 from tools.network.places import USUAL, place_of
 from tools.sandbox.system import sandbox_kind
 from tui.cli.arguments import first_word, parsed, parser_of, told_settings
@@ -118,6 +119,19 @@ def _with_rules(policy: Policy, file: Path) -> Policy:
     return replace(policy, allow=allow, deny=deny)
 
 
+def _uncovered(asked: PermissionRequest, policy: Policy) -> list[str]:
+    """The commands of a line that no rule covers, each in backticks, with the word because of which a rule for how it
+    begins does not; none where there is no such rule."""
+    covered, found = covered_by_rules(asked, policy), list[str]()
+    beginnings = [rule.words for rule in policy.allow if rule.tool == asked.tool and rule.words]
+    for command in (one.command for one in covered if one.prefix is None and beginnings):
+        proof = proof_of(command.words, is_fed=True)
+        is_begun = any(list(command.texts[: len(words)]) == words for words in beginnings)
+        beyond = command.texts[proof.beyond] if is_begun and proof is not None and proof.beyond is not None else ""
+        found.append(f"`{' '.join(command.texts)}`" + (f", because of `{beyond}`" if beyond else ""))
+    return found
+
+
 def _print(options: argparse.Namespace, policy: Policy, asked: PermissionRequest, ruling: Ruling, place: str) -> None:
     line, dangers = read(options.command), dangers_in(options.command, policy.root)
     is_proved = asked.read_only is not None and asked.read_only.paths != ("/",)
@@ -129,6 +143,7 @@ def _print(options: argparse.Namespace, policy: Policy, asked: PermissionRequest
             "sandbox": place,
             "only_looks": is_proved,
             "not_plain": line.problem,
+            "uncovered": _uncovered(asked, policy),
             "commands": [list(command.texts) for command in line.commands],
             "files": list(asked.read_only.paths) if asked.read_only is not None and is_proved else [],
             "dangers": [asdict(danger) for danger in dangers],
@@ -142,5 +157,7 @@ def _print(options: argparse.Namespace, policy: Policy, asked: PermissionRequest
         print("it is proved to look and to do nothing else")
     if line.problem:
         print(visible_line(f"rules for how commands begin do not cover it: {line.problem}"))
+    for command in _uncovered(asked, policy) if ruling.verdict == "ask" else ():
+        print(visible_line(f"no rule covers {command}"))
     for danger in dangers:
         print(visible_line(f"dangerous: `{options.command[danger.start : danger.end]}` {danger.why}"))

@@ -294,6 +294,9 @@ def test_a_folder_of_the_project_is_gone_into_without_a_rule_of_its_own(rule: st
         ("bash(find . -exec grep)", "find . -name x -exec ls", "ask"),
         ("bash(git)", "git status", "allow"),
         ("bash(git)", "git -c a.b=c status", "ask"),
+        ("bash(git)", "git lg", "ask"),
+        ("bash(git lg)", "git lg -3", "allow"),
+        ("bash(git pull)", "git pull --upload-pac=./x .", "ask"),
         ("bash(git diff)", "git diff --output=x", "ask"),
         ("bash(git log)", "git --no-pager log -3", "allow"),
         ("bash(git log)", "git --no-pager push", "ask"),
@@ -353,7 +356,13 @@ def test_a_deny_rule_reads_a_command_as_the_shell_does(command: str) -> None:
     assert decide(shell(command), policy("auto", deny=("bash(rm)",))).verdict == "deny"
 
 
-@pytest.mark.parametrize("command", ["git -C x push", "git -c a=b --no-pager push", "git 'pu'sh", "env git push"])
+@pytest.mark.parametrize(
+    "command",
+    [
+        "git -C x push", "git -c a=b --no-pager push", "git 'pu'sh", "env git push", "git -c alias.p=pu''sh p",
+        "git -c alias.p='push -f' p",
+    ],
+)  # fmt: skip
 def test_a_deny_rule_of_several_words_sees_past_options(command: str) -> None:
     assert decide(shell(command), policy("auto", deny=("bash(git push)",))).verdict == "deny"
     assert decide(shell("git stash push"), policy("auto", deny=("bash(git push)",))).verdict == "allow"

@@ -19,6 +19,8 @@ from tools.commands.nested import (
         'eval "$x"', "eval 'ls; $x'", "trap '$x' EXIT", "bash -c '$x'", "sh -xc \"$x\"", "source <(ls)", ". $x",
         "echo bHM= | base64 -d | sh", "ls | /bin/bash", "bash <<< ls", "sh <<E\nls\nE", "xargs -I{} {} a", "ls 'open",
         "$(" * 50, "xargs env < f", "ls | parallel", "xargs -0 sudo", "ls | xargs sh", "xargs bash -c < f",
+        "find . -exec $x ;", "find . -exec {} a ;", "find . -ok sh -c '$x' ;", "flock /tmp/l -c \"$x\"", "su -c '$x'",
+        "script -qc \"$x\" f", "setpriv --no-new-privs $x", "systemd-run --user $x", "prlimit $x",
     ],
 )  # fmt: skip
 def test_a_command_whose_name_is_not_in_the_text_is_hidden(text: str) -> None:
@@ -34,6 +36,8 @@ def test_a_command_whose_name_is_not_in_the_text_is_hidden(text: str) -> None:
         "make 2>&1 | tail -3", "trap 'echo $x' EXIT", "sh build.sh $x", "timeout 5 pytest $x", "echo $((1 + 2))",
         "cd $(git rev-parse --show-toplevel) && ls", "awk '{print $1}' f | sort", "echo 'a; $x'",
         "ls | xargs", "ls | xargs wc -l", "ls | xargs -n1 bash -c 'echo $0'", "parallel make ::: a b",
+        "find . -name $x -exec wc -l {} +", "find . -exec sh -c 'wc -l \"$0\"' {} ;", "flock /tmp/l make",
+        "su -c 'make'",
     ],
 )  # fmt: skip
 def test_ordinary_scripts_hide_nothing(text: str) -> None:
@@ -45,7 +49,7 @@ def test_ordinary_scripts_hide_nothing(text: str) -> None:
     [
         ("git $x", True), ("git $(cat f) origin", True), ("git p*", True), ('git -c a=b "$x"', True),
         ("git -C $d", True), ("git -C d $x", True), ("ls | xargs git", True), ("xargs -n1 git < f", True),
-        ("find . -exec git {} ;", True), ("cd a && git `b`", True),
+        ("find . -exec git {} ;", True), ("cd a && git `b`", True), ("sh -c 'git $0' push", True),
         ("git push $x", False), ('git -C "$d" status', False), ("git --no-pager log $x", False), ("git", False),
         ("ls $x", False), ("ls | xargs git add", False), ('git commit -m "$x"', False),
     ],

@@ -27,7 +27,8 @@ def beyond(text: str) -> int | None:
         ("git ls-remote ext::./x", 2),
         ("git archive --remote=. HEAD", 2), ("git archive --format=x HEAD", 2), ("git archive --format x", 2),
         ("ps -eo environ", 2), ("git branch -vD x", 3), ("git branch new", 2), ("git -c a.b=c status", 1),
-        ("git --git-dir=x status", 1), ("git --exec-path=. x", 1), ("git -p log", 1), ("git diff *", 2),
+        ("git --git-dir=x status", 1), ("git --exec-path=. x", 2), ("git --exec-path=. add", 1), ("git -p log", 1),
+        ("git diff *", 2),
         ("awk 'BEGIN { system(\"ls\") }'", 1), ("awk '{ print > \"f\" }' g", 1), ("gawk -f x g", 1),
         ("awk 1 /inet/tcp/0/h/80", 2),
         ("awk '{ \"ls\" | getline }' g", 1), ("sed -i s/a/b/ f", 1), ("sed -ni 1p f", 1), ("sed --in-place=.o p f", 1),
@@ -46,6 +47,8 @@ def beyond(text: str) -> int | None:
         ("tar -xPf a.tar", 1), ("tar -cf - .", 2), ("tar cf a*", 2),
         ("git fetch origin main:main", 3), ("git fetch https://h/x", 2), ("git fetch h:x", 2), ("git fetch e*", 2),
         ("git ls-remote -- *", 3), ("jq -n '$__prog_args'", 2),
+        ("git lg", 1), ("git p4 clone x", 1), ("git merge-index ./x -a", 1), ("git pull --upload-pa=./x .", 2),
+        ("git push --rec ./x", 2), ("git pull --upload-pack ./x", 2), ("git -C x lg", 3),
     ],
 )  # fmt: skip
 def test_it_is_found_where_it_stands(text: str, place: int) -> None:
@@ -68,6 +71,8 @@ def test_it_is_found_where_it_stands(text: str, place: int) -> None:
         "printf '%s\\n' a*", "find . -name *.py", "find . -iname read*", "find . -name '*' -o -path ./a.*",
         "grep -e -x f", "rg -e --pre src", "git grep -e --output src", "head -n -5 f", "ps -eo pid,comm", "ps -aux",
         "tar -xzf a.tgz -C out", "tar -czf out.tgz src a*", "tar xf a.tar", "git fetch --all", "git fetch origin main",
+        "git pull --rebase --autostash", "git push -u origin main", "git commit --amend --no-edit", "git add --all",
+        "git switch -c x", "git cherry-pick x",
     ],
 )  # fmt: skip
 def test_looking_is_left_alone(text: str) -> None:
