@@ -19,6 +19,8 @@ _MOST = 1 << 20
 """Bytes of a file that are looked at."""
 _DEEPEST = 10
 """Modules in modules."""
+_OPTIONAL = ":(optional)"
+"""Before a path that need not be there."""
 _MOST_FILES = 100
 """Files of settings that include each other."""
 
@@ -36,16 +38,26 @@ def git_places(folder: Path, writable: Sequence[str]) -> dict[str, Access]:
     if dot.is_file() and _is_in(str(dot), writable):
         places[str(dot)] = "read"
     if _is_own(metadata, dot):
-        places[str(metadata)] = "write"
+        # No mount keeps a link where it is: settings behind one could be replaced by others.
+        access: Access = "read" if (common / "config").is_symlink() else "write"
+        places[str(metadata)] = access
         if is_linked and dot.is_file() and metadata.parent == common / "worktrees":
-            places[str(common)] = "write"
+            places[str(common)] = access
     roots = tuple(writable)
     writable = (*writable, *(path for path, access in places.items() if access == "write"))
-    for each in dict.fromkeys((metadata, common)):
-        for path, access in _of_metadata(each, top, 0):
-            if _is_in(path, writable) and path not in roots:
-                places[path] = access
+    named = (each for settings in _of_the_user() for each in _of_settings(settings, top))
+    for path, access in (*named, *(each for one in (metadata, common) for each in _of_metadata(one, top, 0))):
+        if _is_in(path, writable) and path not in roots:
+            places[path] = access
     return places
+
+
+def _of_the_user() -> Iterator[Path]:
+    """The files with settings for all repositories. They may lie, or lead, into the working folder."""
+    home = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")
+    for name in (os.environ.get("GIT_CONFIG_GLOBAL"), os.path.expanduser("~/.gitconfig"), f"{home}/git/config"):
+        if name and os.path.isfile(name):
+            yield Path(name)
 
 
 def included_settings(metadata: Path) -> Iterator[str]:
@@ -108,16 +120,11 @@ def _of_metadata(metadata: Path, top: Path | None, depth: int) -> Iterator[tuple
     hooks = metadata / "hooks"
     if (metadata / "objects").is_dir():
         yield os.path.realpath(hooks), "read" if hooks.is_dir() else "hidden folder"
-    for name, section, value, at in _settings(metadata / "config"):
+        yield from _behind_links(hooks)
+    yield from _of_settings(metadata / "config", top or metadata)
+    for name, section, value, _ in _settings(metadata / "config"):
         if name == "worktreeconfig" and section == "extensions" and not (metadata / "config.worktree").exists():
             yield os.path.realpath(metadata / "config.worktree"), "hidden file"
-        if name == "path" and section in ("include", "includeif"):
-            included = os.path.realpath(_leads_to(value, at))
-            if not os.path.isdir(included):
-                yield (included, "read") if os.path.exists(included) else _kept_absent(included, "hidden file")
-        if name == "hookspath" and section == "core":
-            found = os.path.realpath((top or metadata) / os.path.expanduser(value))
-            yield (found, "read") if os.path.exists(found) else _kept_absent(found, "hidden folder")
         if name == "worktree" and section == "core" and top is None:  # of a module: the file that leads to it
             link = os.path.realpath(metadata / value) + "/.git"
             if os.path.isfile(link):
@@ -127,6 +134,34 @@ def _of_metadata(metadata: Path, top: Path | None, depth: int) -> Iterator[tuple
             yield from _of_metadata(each, None, depth + 1)
         for each in _modules(metadata / "modules", depth):
             yield from _of_metadata(each, None, depth + 1)
+
+
+def _of_settings(path: Path, top: Path) -> Iterator[tuple[str, Access]]:
+    """A file with settings, what it includes, and the hooks that it names."""
+    if path.is_file():
+        yield os.path.realpath(path), "read"
+    for name, section, value, at in _settings(path):
+        if name == "path" and section in ("include", "includeif"):
+            included = os.path.realpath(_leads_to(value, at))
+            if not os.path.isdir(included):
+                yield (included, "read") if os.path.exists(included) else _kept_absent(included, "hidden file")
+        if name == "hookspath" and section == "core":
+            found = os.path.realpath(top / os.path.expanduser(value.removeprefix(_OPTIONAL)))
+            if found.endswith("/.husky/_"):  # which runs what lies beside it
+                found = os.path.dirname(found)
+            yield (found, "read") if os.path.exists(found) else _kept_absent(found, "hidden folder")
+            yield from _behind_links(Path(found))
+
+
+def _behind_links(hooks: Path) -> Iterator[tuple[str, Access]]:
+    """The programs that lie elsewhere and are linked to as hooks."""
+    try:
+        links = [entry.path for entry in os.scandir(hooks) if entry.is_symlink()]
+    except OSError:
+        return
+    for path in map(os.path.realpath, links):
+        if os.path.isfile(path):
+            yield path, "read"
 
 
 def _kept_absent(path: str, access: Access) -> tuple[str, Access]:
@@ -192,7 +227,7 @@ def _plain(written: str) -> str:
 
 def _leads_to(value: str, at: Path) -> Path:
     """The file that a setting of an included file means. `%(prefix)` is where Git was installed."""
-    return at.parent / os.path.expanduser(value.replace("%(prefix)/", "/usr/"))
+    return at.parent / os.path.expanduser(value.removeprefix(_OPTIONAL).replace("%(prefix)/", "/usr/"))
 
 
 def _is_in(path: str, folders: Sequence[str]) -> bool:

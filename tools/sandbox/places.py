@@ -102,11 +102,24 @@ def _open_sockets(folders: Sequence[Path], home: Path) -> Iterator[str]:
             lines = table.readlines()
     except OSError:
         return
-    for path in dict.fromkeys(os.fsdecode(line.split(maxsplit=7)[-1].rstrip(b"\n")) for line in lines if b" /" in line):
+    rows = (line.rstrip(b"\n").split(maxsplit=7) for line in lines[1:])
+    names = {os.fsdecode(row[7]) for row in rows if len(row) == 8 and not row[7].startswith(b"@")}
+    relative = {name for name in names if not name.startswith("/")}
+    below = (f"{folder}/{name}" for folder in (_working_folders() if relative else ()) for name in relative)
+    for path in sorted({*(names - relative), *below}):
         real = os.path.realpath(path)
         with suppress(OSError):
             if stat.S_ISSOCK(os.lstat(real).st_mode) and not any(Path(real).is_relative_to(each) for each in inner):
                 yield real
+
+
+def _working_folders() -> set[str]:
+    """Of the processes that this program may look at."""
+    found = set[str]()
+    for name in filter(str.isdecimal, os.listdir("/proc")):
+        with suppress(OSError):
+            found.add(os.readlink(f"/proc/{name}/cwd"))
+    return found
 
 
 def _is_hidden(path: str, places: Mapping[str, Access]) -> bool:

@@ -183,6 +183,9 @@ PROBES: dict[str, Callable[[], object]] = {
     "reach a server here": lambda: connect(socket.SOCK_STREAM, socket.AF_INET, ("127.0.0.1", OUTSIDE["tcp"])),
     "send a datagram": lambda: answered_by(("127.0.0.1", OUTSIDE["udp"])),
     "reach a named socket at home": lambda: connect(socket.SOCK_STREAM, socket.AF_UNIX, OUTSIDE["agent"]),
+    "reach a socket that was opened by a relative path": lambda: connect(
+        socket.SOCK_STREAM, socket.AF_UNIX, OUTSIDE["relative"]
+    ),
     "reach a socket without a file": lambda: connect(socket.SOCK_STREAM, socket.AF_UNIX, "\0" + OUTSIDE["abstract"]),
     "reach the world": lambda: connect(socket.SOCK_STREAM, socket.AF_INET, ("192.0.2.1", 80)),
     "write hooks": lambda: write(f"{ROOT}/.git/hooks/pre-commit"),

@@ -14,6 +14,9 @@ def places(folder: Path) -> dict[str, str]:
     return {path.removeprefix(f"{base}/"): access for path, access in git_places(folder, [str(folder)]).items()}
 
 
+USUAL = {"repo/.git": "write", "repo/.git/config": "read", "repo/.git/hooks": "read"}
+
+
 @pytest.fixture
 def repo(tmp_path: Path) -> Path:
     repo = tmp_path.resolve() / "repo"
@@ -23,7 +26,7 @@ def repo(tmp_path: Path) -> Path:
 
 
 def test_a_repository_is_written_but_for_its_settings_and_hooks(repo: Path) -> None:
-    assert places(repo) == {"repo/.git": "write", "repo/.git/config": "read", "repo/.git/hooks": "read"}
+    assert places(repo) == USUAL
 
 
 def test_a_linked_work_tree_may_write_in_the_repository_that_knows_it(repo: Path) -> None:
@@ -85,6 +88,7 @@ def test_a_file_that_leads_nowhere_gets_nothing_written(tmp_path: Path) -> None:
         ("[include]\n\tpath = ../absent/deep/x\n", {"repo/absent": "hidden folder"}),
         ("[include]\n\tpath = ../file/x\n", {"repo/file": "read"}),
         ("[include]\n\tpath = ../absent\n", {"repo/absent": "hidden file"}),
+        ("[include]\n\tpath = :(optional)../absent\n", {"repo/absent": "hidden file"}),
         ("[core]\n\thooksPath = .husky/_\n", {"repo/.husky": "hidden folder"}),
         ("[core]\n\thooksPath = file/_\n", {"repo/file": "read"}),
     ],
@@ -95,4 +99,39 @@ def test_what_is_named_in_a_folder_that_is_not_there_is_kept_away_with_it(
     (repo / "file").touch()
     with (repo / ".git" / "config").open("a") as config:
         config.write(settings)
-    assert places(repo) == {"repo/.git": "write", "repo/.git/config": "read", "repo/.git/hooks": "read"} | kept
+    assert places(repo) == USUAL | kept
+
+
+def test_programs_that_hooks_lead_to_are_kept_too(repo: Path) -> None:
+    for name in ("scripts/check", ".husky/_/h", ".husky/pre-commit"):
+        (repo / name).parent.mkdir(parents=True, exist_ok=True)
+        (repo / name).touch()
+    (repo / ".git" / "hooks" / "pre-commit").symlink_to("../../scripts/check")
+    (repo / ".git" / "hooks" / "pre-push").symlink_to("../../absent")
+    git(repo, "config", "core.hooksPath", ".husky/_")
+    assert places(repo) == USUAL | {"repo/.husky": "read", "repo/scripts/check": "read"}
+
+
+def test_settings_behind_a_link_keep_all_of_the_metadata_as_it_is(repo: Path) -> None:
+    (repo / ".git" / "config").rename(repo / "settings")
+    (repo / ".git" / "config").symlink_to("../settings")
+    assert places(repo) == {"repo/.git": "read", "repo/settings": "read", "repo/.git/hooks": "read"}
+
+
+@pytest.mark.parametrize("is_linked", [True, False])
+def test_settings_of_the_user_that_lie_in_the_folder_or_name_hooks_there_are_kept(
+    is_linked: bool, repo: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home, settings = repo.parent / "home", "[core]\n\thooksPath = .githooks\n[include]\n\tpath = ~/../repo/more\n"
+    home.mkdir()
+    for name in ("gitconfig", "more"):
+        (repo / name).write_text(settings)
+    if is_linked:
+        (home / ".gitconfig").symlink_to(repo / "gitconfig")
+    else:
+        (home / ".config" / "git").mkdir(parents=True)
+        (home / ".config" / "git" / "config").write_text(settings)
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
+    kept = {"repo/.githooks": "hidden folder", "repo/more": "read"} | ({"repo/gitconfig": "read"} if is_linked else {})
+    assert places(repo) == USUAL | kept

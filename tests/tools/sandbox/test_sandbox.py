@@ -109,6 +109,10 @@ def outside(place: Path, home: Path) -> Iterator[dict[str, object]]:
     (place / "beside").write_text("kept\n")
     process = subprocess.Popen(["sleep", "60"], env={**os.environ, "API_KEY": SECRET})
     shown, terminal = os.openpty()
+    serves = "import socket; s = socket.socket(socket.AF_UNIX); s.bind('s'); s.listen(); print(flush=True); s.accept()"
+    server = subprocess.Popen([sys.executable, "-c", serves], cwd=home, stdout=subprocess.PIPE)
+    assert server.stdout is not None
+    server.stdout.readline()
     kinds = ((socket.AF_UNIX, 1), (socket.AF_UNIX, 1), (socket.AF_UNIX, 1), (socket.AF_INET, 1), (socket.AF_INET, 2))
     name, abstract = f"/tmp/ebb-test-{os.getpid()}", f"ebb-test-{os.getpid()}"
     with ExitStack() as open_sockets:
@@ -128,6 +132,7 @@ def outside(place: Path, home: Path) -> Iterator[dict[str, object]]:
             "database": str(home / ".config/ebbtide/sessions.db"),
             "process": process.pid,
             "secret": SECRET,
+            "relative": str(home / "s"),
             "terminal": os.ttyname(terminal),
             "terminal_device": os.fstat(terminal).st_dev,
             "named": name,
@@ -144,6 +149,9 @@ def outside(place: Path, home: Path) -> Iterator[dict[str, object]]:
         os.read(shown, 1)
     os.close(shown)
     os.close(terminal)
+    assert server.poll() is None, "somebody came"
+    server.kill()
+    server.communicate()
     assert process.poll() is None, "it was ended from inside"
     process.kill()
     process.wait()
