@@ -223,6 +223,18 @@ class CheckpointStore:
             for id, owner, position, at, kind, state, title, others in rows
         )
 
+    def newest_point(self) -> int:
+        """Its id; 0 where there is none."""
+        with self._translated():
+            (newest,) = self._db.execute("select coalesce(max(id), 0) from points").fetchone()
+            return int(newest)
+
+    def sessions_since(self, point: int, session: str) -> set[str]:
+        """Other sessions that have a newer point, or one that runs."""
+        asked = "select distinct session from points where session != ? and (id > ? or state = 'running')"
+        with self._translated():
+            return {other for (other,) in self._db.execute(asked, (session, point))}
+
     def add_point(
         self, session: str, position: int, kind: str, state: str, title: str, of: Sequence[int] = (), at: float = 0.0
     ) -> int:

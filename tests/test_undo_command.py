@@ -126,3 +126,16 @@ def test_ten_gigabytes_that_git_ignores_are_not_read(user: User) -> None:
     assert (user.project / "a.txt").read_text() == "old\n"
     assert len(list((user.project / "data").iterdir())) == 9
     assert sum(path.stat().st_size for path in user.data.rglob("*") if path.is_file()) < 2_000_000
+
+
+def test_a_damaged_database_is_told(user: User) -> None:
+    worked(user)
+    (database,) = user.home.rglob("checkpoints.db")
+    database.write_bytes(b"no database" * 1000)
+    run = undo(user)
+    (aside,) = database.parent.glob("*.damaged-*")
+    assert (run.code, run.err) == (
+        2,
+        f"ebb: what was kept of this folder to take turns back was damaged: it is in `{aside}` now\n"
+        "ebb: there is nothing to undo: no turn has changed files here, as far as that is kept\n",
+    )

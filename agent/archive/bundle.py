@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from agent.errors import UsageError
+from tools.files.bounded import regular_file
 
 FORMAT, VERSION = "ebbtide session", 1
 
@@ -115,7 +116,7 @@ class Bundle:
     def __init__(self, path: Path) -> None:
         self._path = path
         try:
-            self._file = path.open("rb")
+            self._file = regular_file(path)
         except OSError as error:
             raise BadBundle(f"cannot read `{path}`: {error.strerror or error}") from error
         try:

@@ -30,6 +30,8 @@ class CheckpointThread:
         self._waiting: deque[Job] = deque()
         self._project: ProjectCheckpoints | None = None
         self._is_closing = False
+        self.set_aside = ""
+        """What is told of a damaged database, where there was one."""
 
     @property
     def to_read(self) -> int:
@@ -89,6 +91,7 @@ class CheckpointThread:
     def _opened(self) -> "ProjectCheckpoints":
         if self._project is None:
             self._project = self._open_project()
+            self.set_aside = self._project.set_aside or self.set_aside
         return self._project
 
     def _look_ahead(self, root: Path, session: str, stopped: Callable[[], bool]) -> None:

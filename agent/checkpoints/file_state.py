@@ -108,6 +108,7 @@ UNTOLD = "\0\0"
 """The end of the path of what is staged where only that it changed can be told."""
 SPLIT = "git keeps it in parts that are not read here: a split or sparse index"
 MOVED = "commits were made or another branch is there: these stay"
+TOGETHER = "another session worked in this folder at the same time"
 IN_JOB = "it changed while a command ran in the background"
 
 

@@ -1,20 +1,21 @@
 """The checkpoints of one project: what each turn changed in its files, and the way back. For one thread at a time."""
 
-import fcntl
 import hashlib
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 from agent.checkpoints.comparison import Found
+from agent.checkpoints.database import NAME, InUse, note_damage, opened_database
 from agent.checkpoints.file_state import (
     ABSENT,
     IN_JOB,
     LOST,
+    TOGETHER,
     FileState,
     PathChange,
     PlannedPath,
@@ -32,14 +33,11 @@ from agent.checkpoints.tracked import TrackedFiles
 from agent.checkpoints.undo_points import PointKind, Restored, TurnPlace, UndoPoint
 from agent.checkpoints.work_tree import Limits, Stopped, TooMuch, WorkTree
 from agent.errors import StoreFailed
-from store.checkpoints import CheckpointStore, FolderRow
+from store.checkpoints import FolderRow
 from store.errors import StoreError
 from store.locks import is_open
 from tools.files.diff import size_of_change
 
-NAME = "checkpoints.db"
-_DOUBT = "damaged"
-"""A file that is there once damage was met: who opens the database next looks at all of it."""
 DAY = 86_400.0
 MOST_SHOWN = 500
 """Files that are compared for people to look at."""
@@ -60,8 +58,8 @@ class ProjectCheckpoints:
         self._data, self._root, self._limits, self._most = data, str(root), limits, most_bytes
         self._folder = folder = folder_for(data, root)
         with self._told():
-            self._store = _opened(folder / NAME)
-        self._in_use = _InUse(folder)
+            self._store, self.set_aside = opened_database(folder / NAME)
+        self._in_use = InUse(folder)
         self._log = PointLog(self._store)
         self._staged = StagedFiles(self._root)
         self._tracked = TrackedFiles(self._root)
@@ -69,6 +67,8 @@ class ProjectCheckpoints:
         self._tree: WorkTree | None = None
         self._is_first = True
         """Whether nothing was looked at yet as a whole."""
+        self._newest, self._has_company = 0, False
+        """The newest point when a command began, and whether another session was at work then."""
         self._last = Found()
         self._too_much = ""
         """Why the folder is not looked at as a whole, once that is known: to find out takes long."""
@@ -121,6 +121,8 @@ class ProjectCheckpoints:
                 if in_job and not is_first:
                     self._log.add(turn, [PathChange(path, *each, IN_JOB) for path, each in self._last.changes.items()])
                 self._log.begin(turn)
+                self._newest = self._store.newest_point()
+                self._has_company = self._is_with_others(turn)
             return ""
 
     def end(self, turn: TurnPlace) -> str:
@@ -130,12 +132,17 @@ class ProjectCheckpoints:
             if why:
                 return why
             found, doubtful = self._last.changes.items(), self._last.doubtful
+            doubt = TOGETHER if self._has_company or self._is_with_others(turn) else ""
             with self._store.transaction():
                 self._keep_what_was_seen(turn.session)
                 self._log.add(
-                    turn, [PathChange(path, *each, IGNORED if path in doubtful else "") for path, each in found]
+                    turn, [PathChange(path, *each, IGNORED if path in doubtful else doubt) for path, each in found]
                 )
             return ""
+
+    def _is_with_others(self, turn: TurnPlace) -> bool:
+        """Whether another session has been at work since `begin`, too: what it changes is not told apart."""
+        return any(map(self._is_at_work, self._store.sessions_since(self._newest, turn.session)))
 
     def finish_cut_off(self, session: str) -> None:
         """Has what a program did that was killed taken back, too, before anything else is looked at. `session`: that is
@@ -284,7 +291,7 @@ class ProjectCheckpoints:
         except StoreError as error:
             if error.reason == "corrupt":
                 with suppress(OSError):
-                    (self._folder / _DOUBT).touch()
+                    note_damage(self._folder)
             raise StoreFailed(str(error), error.reason) from error
 
     def _is_at_work(self, session: str) -> bool:
@@ -315,59 +322,6 @@ class ProjectCheckpoints:
         while above and not os.path.lexists(os.path.join(self._root, above)):
             yield above
             above = above.rpartition("/")[0]
-
-
-def _opened(path: Path) -> CheckpointStore:
-    """The database; what is damaged is set aside for a new one, unless another process has it open."""
-    doubt = path.parent / _DOUBT
-    try:
-        store = CheckpointStore(path)
-        if not doubt.exists():
-            return store
-        if store.is_whole():
-            doubt.unlink()
-            return store
-        store.close()
-        damage = StoreError("corrupt", f"`{path}` is damaged, and is set aside once no other program uses it")
-    except StoreError as error:
-        if error.reason != "corrupt":
-            raise
-        damage = error
-    with closing(_InUse(path.parent)) as in_use:
-        if not in_use.is_alone():  # it would remove the log of the new one when it ends
-            raise damage
-        for name in (path.name, f"{path.name}-wal", f"{path.name}-shm"):
-            with suppress(OSError):
-                (path.parent / name).rename(path.parent / f"{name}.damaged-{time.time():.0f}")
-        doubt.unlink(missing_ok=True)
-        return CheckpointStore(path)
-
-
-class _InUse:
-    """Says to other processes that this one uses the checkpoints, until it is closed."""
-
-    def __init__(self, folder: Path) -> None:
-        self._handle = os.open(folder / "in-use", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        fcntl.flock(self._handle, fcntl.LOCK_SH)  # nothing is removed that somebody is about to need
-
-    def is_alone(self) -> bool:
-        """Whether nobody else uses them, and then nobody will until this is closed."""
-        try:
-            fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            return False
-        return True
-
-    @property
-    def cleaned_at(self) -> float:
-        """When garbage was removed last, in Unix seconds."""
-        return os.fstat(self._handle).st_mtime
-
-    def note_cleaned(self) -> None:
-        os.utime(self._handle)
-
-    def close(self) -> None:
-        os.close(self._handle)
 
 
 def unbounded(root: Path) -> str:

@@ -141,7 +141,10 @@ class SessionCheckpoints:
         self, work: "Callable[Concatenate[ProjectCheckpoints, P], T]", *args: P.args, **kwargs: P.kwargs
     ) -> T:
         """The result of the work, done in the thread of the checkpoints. Raises `AgentError`."""
-        return await asyncio.wrap_future(self._thread.submit(lambda project: work(project, *args, **kwargs)))
+        try:
+            return await asyncio.wrap_future(self._thread.submit(lambda project: work(project, *args, **kwargs)))
+        finally:
+            self._tell(self._thread.set_aside)
 
     async def _tried(self, work: "Callable[[ProjectCheckpoints], T]", *, short: bool = False) -> T | None:
         """The result of the work; None where it could not be done, which is told."""
@@ -151,12 +154,13 @@ class SessionCheckpoints:
         try:
             return await asyncio.wrap_future(future)
         except (AgentError, OSError) as error:
-            self._tell(error)
+            self._tell(f"`/undo` will not take this back: {error}")
             return None
+        finally:
+            self._tell(self._thread.set_aside)
 
-    def _tell(self, error: Exception) -> None:
-        told = f"`/undo` will not take this back: {error}"
-        if told not in self._told:
+    def _tell(self, told: str) -> None:
+        if told and told not in self._told:
             self._told.add(told)
             self._emit(Noticed(told))
 
@@ -171,4 +175,4 @@ class SessionCheckpoints:
         try:
             await asyncio.to_thread(self._thread.close)
         except (AgentError, OSError) as error:
-            self._tell(error)
+            self._tell(f"`/undo` will not take this back: {error}")

@@ -36,8 +36,17 @@ def own_beginning_of(path: Path | str, most: int) -> bytes:
 
 @contextmanager
 def _regular(path: Path | str) -> Iterator[BufferedReader]:
+    with regular_file(path) as file:
+        yield file
+
+
+def regular_file(path: Path | str) -> BufferedReader:
+    """The file, open. Raises `OSError`, also for anything else that is there."""
     descriptor = os.open(path, _AT_ONCE)
-    with open(descriptor, "rb") as file:
+    try:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             raise OSError(errno.EINVAL, "it is not a regular file", str(path))
-        yield file
+        return open(descriptor, "rb")
+    except BaseException:
+        os.close(descriptor)
+        raise

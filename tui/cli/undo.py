@@ -37,6 +37,8 @@ def run(arguments: Sequence[str]) -> int:
     if not config.checkpoints_enabled:
         raise UsageError("no checkpoints are kept here: `checkpoints.enabled` is false")
     with closing(open_project(config, root.resolve())) as project:
+        if project.set_aside:
+            print(f"ebb: {visible_line(project.set_aside)}", file=sys.stderr)
         for path in project.recover():
             print(f"ebb: an undo that was cut off was finished: {visible_line(shown_path(path))}", file=sys.stderr)
         project.finish_cut_off("")

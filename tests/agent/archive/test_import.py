@@ -4,6 +4,7 @@ nothing."""
 import asyncio
 import hashlib
 import json
+import os
 import shutil
 import tracemalloc
 import zipfile
@@ -17,6 +18,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from agent.archive.bundle import BadBundle, Bundle
 from agent.archive.export import export_session, import_session
 from agent.errors import AgentError, UsageError
 from agent.messages import Image, Reasoning, Summary, Text, ToolCall, ToolOutput, Usage, User
@@ -324,3 +326,11 @@ def test_bytes_that_flipped_are_noticed(exported: Exported) -> None:
                 data = bytearray(exported.data)
                 data[entry.header_offset + 50 + len(entry.filename) + entry.compress_size // 2] ^= 0x55
                 assert exported.refused(bytes(data)), entry.filename
+
+
+def test_what_is_no_file_is_not_waited_for_nor_read_without_end(exported: Exported) -> None:
+    os.mkfifo(exported.folder / "pipe")
+    for name in (exported.folder / "pipe", Path("/dev/zero"), exported.folder):
+        with pytest.raises(BadBundle) as told:
+            Bundle(name)
+        assert str(told.value) == f"cannot read `{name}`: it is not a regular file"

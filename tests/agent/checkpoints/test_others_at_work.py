@@ -10,10 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from agent.checkpoints.file_state import LOST
-from agent.checkpoints.project import NAME, ProjectCheckpoints, folder_for
+from agent.checkpoints.database import NAME
+from agent.checkpoints.file_state import LOST, TOGETHER
+from agent.checkpoints.project import ProjectCheckpoints, folder_for
 from agent.checkpoints.undo_points import to_undo
 from agent.errors import RestoreFailed, StoreFailed
+from store.locks import SessionLock
 from tests.agent.checkpoints.test_project import fail_at, filled, redone, undone
 from tests.agent.checkpoints.trees import Agent, never, project_in, tree, turn
 
@@ -285,3 +287,29 @@ def test_a_restore_that_fails_closes_folders_again(tmp_path: Path, monkeypatch: 
                 with pytest.raises(RestoreFailed, match="nothing was changed"):
                     undone(project)
             assert tree(work) == after
+
+
+def test_what_sessions_change_at_the_same_time_is_asked_about(tmp_path: Path) -> None:
+    work = work_in(tmp_path)
+    here, there = turn(1, "here"), turn(1, "there")
+    locks = [SessionLock(tmp_path / "data" / "locks", place.session) for place in (here, there)]
+    for lock in locks:
+        lock.acquire()
+    with closing(project_in(tmp_path)) as one, closing(project_in(tmp_path)) as other:
+        assert one.begin(here, in_job=False, stopped=never) == ""
+        (work / "a.txt").write_text("here")
+        assert other.begin(there, in_job=False, stopped=never) == ""
+        (work / "b.txt").write_text("there")
+        assert (one.end(here), other.end(there)) == ("", "")
+        assert (one.finish(here).files, other.finish(there).files) == (("a.txt", "b.txt"), ("b.txt",))
+        (mine,) = one.points("here")
+        asked = [(each.path, each.why) for each in one.plan((mine.id,)).of("ask")]
+        assert asked == [("a.txt", TOGETHER), ("b.txt", TOGETHER)]
+        later = turn(2, "here")  # whose turn is over has no hand in it any more
+        assert one.begin(later, in_job=False, stopped=never) == ""
+        (work / "a.txt").write_text("again")
+        assert one.end(later) == ""
+        assert one.finish(later).files == ("a.txt",)
+        assert [change.doubt for change in one._log.changes(one.points()[-1].id)] == [""]
+    for lock in locks:
+        lock.release()

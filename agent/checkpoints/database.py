@@ -1,0 +1,75 @@
+"""The database of a project's checkpoints, opened; one that is damaged is set aside."""
+
+import fcntl
+import os
+import time
+from contextlib import closing, suppress
+from pathlib import Path
+
+from store.checkpoints import CheckpointStore
+from store.errors import StoreError
+
+NAME = "checkpoints.db"
+_DOUBT = "damaged"
+"""A file that is there once damage was met: who opens the database next looks at all of it."""
+
+
+def opened_database(path: Path) -> tuple[CheckpointStore, str]:
+    """The database, and what is told of one that was damaged: it is set aside for this one, unless another process has
+    it open."""
+    doubt = path.parent / _DOUBT
+    try:
+        store = CheckpointStore(path)
+        if not doubt.exists():
+            return store, ""
+        if store.is_whole():
+            doubt.unlink()
+            return store, ""
+        store.close()
+        damage = StoreError("corrupt", f"`{path}` is damaged, and is set aside once no other program uses it")
+    except StoreError as error:
+        if error.reason != "corrupt":
+            raise
+        damage = error
+    with closing(InUse(path.parent)) as in_use:
+        if not in_use.is_alone():  # it would remove the log of the new one when it ends
+            raise damage
+        ending = f"damaged-{time.time():.0f}"
+        for name in (path.name, f"{path.name}-wal", f"{path.name}-shm"):
+            with suppress(OSError):
+                (path.parent / name).rename(path.parent / f"{name}.{ending}")
+        doubt.unlink(missing_ok=True)
+        told = f"what was kept of this folder to take turns back was damaged: it is in `{path}.{ending}` now"
+        return CheckpointStore(path), told
+
+
+def note_damage(folder: Path) -> None:
+    """Has the database looked at as a whole when it is opened next. Raises `OSError`."""
+    (folder / _DOUBT).touch()
+
+
+class InUse:
+    """Says to other processes that this one uses the checkpoints, until it is closed."""
+
+    def __init__(self, folder: Path) -> None:
+        self._handle = os.open(folder / "in-use", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        fcntl.flock(self._handle, fcntl.LOCK_SH)  # nothing is removed that somebody is about to need
+
+    def is_alone(self) -> bool:
+        """Whether nobody else uses them, and then nobody will until this is closed."""
+        try:
+            fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            return False
+        return True
+
+    @property
+    def cleaned_at(self) -> float:
+        """When garbage was removed last, in Unix seconds."""
+        return os.fstat(self._handle).st_mtime
+
+    def note_cleaned(self) -> None:
+        os.utime(self._handle)
+
+    def close(self) -> None:
+        os.close(self._handle)
