@@ -39,6 +39,8 @@ IN_PLACE = set_of("sed perl ruby gawk awk yq")
 """They change files where an option says so."""
 _OUTPUT = regex(r"(?P<name>--out[a-z-]*|-out)(?:=(?P<value>.+))?|-[A-Za-z]*?[oO](?P<joined>.+)?", re.DOTALL)
 """Options by which programs are told where to write. What only looks has the same letters, for other things."""
+_O_IS_ELSE = set_of("grep egrep fgrep rg ls ps ssh scp sftp mount pytest python python3 kubectl set")
+"""Programs for which those letters mean something else."""
 _INTO = {
     "unzip": ("-d",), "wget": ("-P", "--directory-prefix"), "pip": ("-t", "--target"), "pip3": ("-t", "--target"),
     "tar": ("-C", "--directory"),
@@ -192,6 +194,7 @@ def _packed(words: Sequence[Word], operands: Sequence[Word]) -> Iterator[NamedFi
     """What tar writes: the archive, or the files that it is told to take out of one."""
     first = words[1].text if len(words) > 1 else ""
     is_old, packs = first[:1] != "-", writes_archive(words)
+    shows = any(re.fullmatch("-?[A-Za-z]*O[A-Za-z]*|--to-stdout", one.text) for one in words[1:])
     unpacks = (is_old and "x" in first) or any(
         re.fullmatch("-[A-Za-z]*x[A-Za-z]*|--extract", one.text) for one in words
     )
@@ -203,7 +206,7 @@ def _packed(words: Sequence[Word], operands: Sequence[Word]) -> Iterator[NamedFi
             yield NamedFile(word.text, changes=packs, globs=word.globs)
         elif name is not None:
             yield NamedFile(name["joined"] or name["value"], changes=packs)
-        elif unpacks and word in operands:
+        elif unpacks and not shows and word in operands:
             yield NamedFile(posixpath.join(into, word.text), changes=True, globs=word.globs)
 
 
@@ -215,7 +218,12 @@ def _told_to_write(name: str, words: Sequence[Word], proof: Proof | None) -> Ite
         is_known = proof is not None and proof.only_looks and at not in proof.unproved
         if at and words[at - 1].text in into and not is_known:
             yield NamedFile(word.text, changes=True, globs=word.globs)
-        if found is None or is_known or (name == "git" and "commit" in (one.text for one in words[1:at])):
+        if (
+            found is None
+            or is_known
+            or (name in _O_IS_ELSE and not found["name"])
+            or (name == "git" and "commit" in (one.text for one in words[1:at]))
+        ):
             continue
         if value := found["value"] or found["joined"]:
             yield NamedFile(value.removeprefix("="), changes=True, globs=word.globs)

@@ -26,7 +26,7 @@ OTHER_NAMES: Mapping[str, str] = {
     "gawk": "awk", "mawk": "awk", "nawk": "awk",
 }  # fmt: skip
 _NUMBER, _COUNT = regex(r"[+-]?\d{1,9}[kKMG]?"), regex(r"-\d{1,9}")
-_ASKS_FOR_SIGNATURE = regex(r"%[+ -]?G|%\(sig")
+_ASKS_FOR_SIGNATURE = regex(r"%[+ -]?G|%\(\*?sig")
 """What asks for a signature runs the program that checks it."""
 _LISTS_ARCHIVE = regex("-?t[vzjJ]*f")
 _REVISION = regex(r"@(\{(u|upstream|push|\d{1,6})\})?(\.{2,3}[\w./-]*)?")
@@ -35,7 +35,10 @@ _LISTS = ("--list", "-l", "--contains", "--no-contains", "--merged", "--no-merge
 _TAKE_PATTERNS = {"grep", "egrep", "fgrep", "rg", "git grep"}
 _PS_DASHED, _PS_ODD = regex(r"-[A-Za-z]\S*"), regex("[xu]")
 _PS_LETTERS = set("acfghjlnSTuvwxX")
-_JQ = regex(r"\b(?:env|ENV|import|include|input_filename|get_search_list|modulemeta)\b|\$(?:ENV|__prog)")
+_JQ = regex(
+    r"(?<![.\w\"$])(?:env|ENV|import|include|input_filename|get_search_list|modulemeta)(?![\w\"])|\$(?:ENV|__prog)"
+)
+"""What looks outside of the input; a field of such a name does not."""
 _TEST_WORDS = set_of("-f -e -d -n -z -t -s -r -w -x -L -h -eq -ne -lt -le -gt -ge -nt -ot -ef -a -o ! = == != ( )")
 _READ_OPTIONS_FROM = set_of("nm objdump readelf strings")
 """They take what stands in a file for their words, where a word begins with `@`."""

@@ -12,7 +12,12 @@ _LONGEST = 1_000
 """Characters of a program for sed or awk, beyond which nobody reads on."""
 _SED_ADDRESS = r"(?:\d+|\$|/(?:[^\\/\n]|\\.)*/I?)"
 _SED_SWAP = r"s(?P<m>[/|#,:@!])(?:(?!(?P=m))[^\\\n]|\\.)*(?P=m)(?:(?!(?P=m))[^\\\n]|\\.)*(?P=m)[gpiI0-9]*"
-_SED_COMMAND = regex(rf" *(?:{_SED_ADDRESS}(?:,(?:{_SED_ADDRESS}|[+~]\d+))?)? ?!?(?:[pdq=]|{_SED_SWAP}) *")
+_SED_ADDRESSES = rf"(?:\d+~\d+|{_SED_ADDRESS}(?:,(?:{_SED_ADDRESS}|[+~]\d+))?)?"
+_SED_MAPS = r"y(?P<y>[/|#,:@!])(?:(?!(?P=y))[^\\\n]|\\.)*(?P=y)(?:(?!(?P=y))[^\\\n]|\\.)*(?P=y)"
+_SED_STEP = regex(
+    rf" *{_SED_ADDRESSES} ?!?(?:\{{|(?:[pPdDqnNgGhHxzlF=]|{_SED_SWAP}|{_SED_MAPS}) *(?=[;\n}}]|\Z))|[;\n}} ]"
+)
+"""A command, up to where the next one may begin; what opens or closes a group; what stands between."""
 _SED_SCRIPT = regex(r"(?:-[nErszu]*e|--expression(?:=|\Z))(?P<script>.*)", re.DOTALL)
 _SED_LETTERS = set("nErszu")
 _SED_NAMES = {"--quiet", "--silent", "--regexp-extended", "--null-data", "--separate", "--unbuffered", "--posix"}
@@ -99,12 +104,16 @@ def _is_no_test(pattern: str) -> bool:
 
 def prove_sed(words: Sequence[Word], proof: Proof) -> None:
     """Printing, deleting and replacing, and nothing else."""
-    scripts, operands, at = dict[int, str](), list[int](), 1
+    scripts, operands, at, is_over = dict[int, str](), list[int](), 1, False
     while at < len(words):
         text = words[at].text
         given = _SED_SCRIPT.fullmatch(text)
         if may_be_option(words[at]):
             proof.unproved.append(at)
+        elif is_over:
+            operands.append(at)
+        elif text == "--":
+            is_over = True
         elif given is not None and not given["script"]:
             at += 1
             scripts[min(at, len(words) - 1)] = words[at].text if at < len(words) else "?"
@@ -124,9 +133,14 @@ def prove_sed(words: Sequence[Word], proof: Proof) -> None:
 
 
 def _is_tame(script: str) -> bool:
-    if len(script) > _LONGEST:
-        return False
-    return bool(_SED_COMMAND.fullmatch(script)) or all(map(_SED_COMMAND.fullmatch, re.split(r"[;\n]", script)))
+    """Whether each command, read from the first on as sed does, only edits what is printed."""
+    at = 0
+    while at < len(script) <= _LONGEST:
+        found = _SED_STEP.match(script, at)
+        if found is None:
+            return False
+        at = found.end()
+    return 0 < at == len(script)
 
 
 def prove_awk(words: Sequence[Word], proof: Proof) -> None:

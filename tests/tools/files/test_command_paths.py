@@ -90,6 +90,8 @@ def test_a_command_that_changes_a_file_which_runs_later_is_asked_about(root: Pat
         "git commit -o package.json -m x", "gcc -o out a.c", "uniq package.json", "xxd CLAUDE.md | head",
         "prettier --check package.json", "cp $x build/", "echo $HOME/.bashrc", "cat {package,other}.json",
         "find . -name package.json", "docker build -o out .", "pytest -o addopts= tests",
+        "grep -Rno package.json .", "tar -xOf a.tgz package/package.json", "gcc -O2 -o main main.c", "python3 -O x.py",
+        "curl -fsSL https://h/install.sh -o install.sh", "ssh -o User=x h", "kubectl get pods -o yaml",
     ],
 )  # fmt: skip
 def test_other_commands_run_as_before(root: Path, command: str) -> None:
