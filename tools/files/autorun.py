@@ -78,6 +78,7 @@ _IN_FOLDER = {
     **{(".github", name): _CI for name in ("workflows", "actions")},
     **{(".forgejo", name): _CI for name in ("workflows", "actions")},
     **{(".gitea", name): _CI for name in ("workflows", "actions")},
+    (".gitlab", "ci"): _CI,
     (".github", "copilot-instructions.md"): _AGENT,
     (".github", "instructions"): _AGENT,
     **{(".github", name): _AGENT for name in ("agents", "prompts", "chatmodes", "skills", "hooks")},

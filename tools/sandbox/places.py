@@ -95,8 +95,8 @@ def _with_sockets(folder: Path) -> Iterator[str]:
 def _open_sockets(folders: Sequence[Path], home: Path) -> Iterator[str]:
     """The files by which other programs of this machine are reached, wherever they lie: daemons of containers, SSH
     agents, editors. To connect to one needs no right to write in its folder. Those in the working folder belong to
-    what is worked on, unless that is the home folder, or holds it."""
-    inner = [folder for folder in folders if not home.is_relative_to(folder)]
+    what is worked on, unless that is the home folder, or holds it, or one for sockets."""
+    inner = [folder for folder in folders if not home.is_relative_to(folder) and str(folder) not in WITH_SOCKETS]
     try:
         with open(_SOCKETS, "rb") as table:
             lines = table.readlines()

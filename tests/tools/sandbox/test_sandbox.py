@@ -359,11 +359,12 @@ async def test_sockets_of_others_are_hidden_where_they_lie_in_the_working_folder
     monkeypatch.setattr("tools.sandbox.places.WITH_SOCKETS", (str(root),))
     (root / "tmux-0").mkdir(parents=True)
     monkeypatch.chdir(root)  # a path of a socket is short
-    with socket.socket(socket.AF_UNIX) as other:
+    with socket.socket(socket.AF_UNIX) as other, socket.socket(socket.AF_UNIX) as beside:
         other.bind("tmux-0/default")
+        beside.bind("agent")
         made = Workspace(root, home / "out", sandbox=Sandbox(root, home / "out" / "tmp", shown=(root,)))
-        told = await bash(made, "ls tmux-0; touch a && ls")
-    assert told.text.splitlines() == ["a", "tmux-0", "exit code 0"]
+        told = await bash(made, "ls tmux-0; test -S agent || touch a && ls")
+    assert told.text.splitlines() == ["a", "agent", "tmux-0", "exit code 0"]
 
 
 async def test_without_network_a_command_says_so(boxed: Workspace) -> None:
