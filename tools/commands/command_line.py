@@ -75,3 +75,5 @@ class CommandLine:
     """Those of groups of commands: of a loop, of a sub-shell."""
     is_in_background: bool = False
     """Whether something in it goes on beside the rest."""
+    has_loop: bool = False
+    """Whether commands in it are run for each of some words."""

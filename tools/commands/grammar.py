@@ -85,7 +85,7 @@ class _Reader:
         self.problem = ""
         if not text.replace("\n", "").replace("\t", "").isprintable():
             self.doubt("it holds characters that nobody sees")
-        self.is_in_background = self.is_too_deep = False
+        self.is_in_background = self.is_too_deep = self.has_loop = False
         self.found: list[Command] = []
         self.redirections: list[Redirection] = []
         self.depth = 0
@@ -107,7 +107,8 @@ class _Reader:
         if len(self.text) > LONG and sum(len(command.words) for command in commands) > MOST_WORDS:
             self.doubt("there is much in it")
         is_broken = root.has_error or self.is_too_deep
-        return CommandLine(commands, self.problem, is_broken, tuple(self.redirections), self.is_in_background)
+        redirections = tuple(self.redirections)
+        return CommandLine(commands, self.problem, is_broken, redirections, self.is_in_background, self.has_loop)
 
     def doubt(self, problem: str) -> None:
         self.problem = self.problem or problem
@@ -158,6 +159,7 @@ class _Reader:
             if kind == "test_command" and not redirections and self.brackets(node, is_inner=is_inner):
                 continue
             if node.is_named and kind not in _JOINED and kind != "comment":
+                self.has_loop = self.has_loop or kind == "for_statement"
                 self.doubt(f"there is {_SAID.get(kind) or 'a ' + kind.replace('_', ' ')} in it")
             if kind == "file_redirect":  # beside a text in the line
                 self.redirections.append(self.redirection(node))

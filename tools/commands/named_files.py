@@ -85,6 +85,14 @@ def all_named_files(text: str) -> tuple[tuple[NamedFile, ...], bool]:
     return files, not (budget.is_spent or budget.leaves_some)
 
 
+def gives_names_on(text: str) -> bool:
+    """Whether programs in a line get names from it that stand behind another one: `echo .env | xargs cat`."""
+    line = read(text)
+    programs = {program_of(command.texts) for command in line.commands}
+    runs_found = "find" in programs and any(sign in text for sign in ("-exec", "-ok"))
+    return runs_found or not programs.isdisjoint(("xargs", "parallel")) or line.has_loop
+
+
 def _named(text: str, budget: TextBudget, depth: int = 0) -> Iterator[NamedFile]:
     line, place, values = read(text), "", {"HOME": "~", "PWD": "."}
     for one in line.redirections:
@@ -173,6 +181,8 @@ def _of_command(words: Sequence[Word]) -> Iterator[NamedFile]:
         yield from (NamedFile(file, changes=True) for file in _WRITTEN_BY_SCRIPT[name].findall(texts[at]))
     if proof is not None and proof.only_looks:
         yield from (NamedFile(file.text, globs=file.globs, is_sure=True) for file in proof.files)
+        # A pattern may stand for options, and does for files.
+        yield from (NamedFile(words[at].text, globs=True) for at in proof.unproved if at and words[at].globs)
     else:
         yield from (file for file in _unknown(name, words) if file.path not in {one.path for one in written})
 

@@ -9,7 +9,7 @@ from itertools import islice
 
 from tools.commands.grammar import read
 from tools.commands.line_limits import without_bodies, without_texts_behind_arrows
-from tools.commands.named_files import NamedFile, all_named_files
+from tools.commands.named_files import NamedFile, all_named_files, gives_names_on
 from tools.files.autorun import ENDS_OF_ORDERS, NAMES_OF_ORDERS, STARTS_OF_ORDERS, runs_later
 from tools.lazy import dataclass
 from tools.secrets.files import SECRET_ENDS, SECRET_NAMES, SECRET_STARTS, SIGNS_OF_SECRETS, holds_secrets
@@ -22,6 +22,9 @@ _LONG, _MOST_IN_LONG = 2_000, 20
 such a line is proved to look in no case, and where links lead is asked of what is."""
 _MOST_LOOKED_UP = 30
 """Names that are looked up of any line, of those that may matter: some ten microseconds each."""
+
+
+_SIGNS_OF_GIVING = ("xargs", "parallel", "find", "for")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,9 +48,11 @@ def command_paths(line: str, root: str) -> CommandPaths:
     if is_broken and len(without_bodies(line)) > _LONG:
         return CommandPaths(is_cut=True)
     files, is_whole = all_named_files(line)
-    if not is_whole:
+    gives_on = any(sign in line for sign in _SIGNS_OF_GIVING) and gives_names_on(line)
+    if not is_whole or gives_on:
         known = {file.path for file in files}
-        files = (*files, *(file for file in _mentioned(line) if file.path not in known))
+        more = (file for file in _mentioned(line) if file.path not in known and not (is_whole and file.changes))
+        files = (*files, *more)
     if len(line) > _LONG and len(files) > _MOST_IN_LONG and not _may_matter(line, files):
         files = files[:_MOST_IN_LONG]
     if len(files) > _MOST_LOOKED_UP:
