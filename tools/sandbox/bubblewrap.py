@@ -20,14 +20,10 @@ SYSTEM = (
 _ALSO_SEEN = ("/run/current-system", "/run/opengl-driver")
 """Where one Linux has its programs."""
 _CHECK = r"""
-found='
-'
-while read -r _ _ device source place _; do found=$found"$device $source $place
-"; done < /proc/self/mountinfo
+found=$(< /proc/self/mountinfo)
+[ -n "$found" ] || found=$(cat /proc/self/mountinfo)
 while [ "$1" != -- ]; do
-  case $found in *"
-$1
-"*) shift;; *) echo 'sandbox: a folder was changed while it was put up' >&2; exit 125;; esac
+  case $found in *" $1 "*) shift;; *) echo 'sandbox: a folder was changed while it was put up' >&2; exit 125;; esac
 done
 shift
 exec "$@"
