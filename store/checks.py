@@ -48,6 +48,8 @@ def examine_database(path: Path, tick: Callable[[], None]) -> Examined:
         return 0
 
     refuse_damaged_log(path)
+    if path.exists() and not path.is_file():
+        raise StoreError("unreadable", f"`{path}` is no file; move it away")
     with translated(path):
         is_writable = os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)
         # Where SQLite can write nothing beside it, it cannot check an index of words.

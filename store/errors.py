@@ -40,6 +40,8 @@ def translated(path: Path | str, what: str = "session database", mend: str = _RE
     """Turns SQLite's errors into `StoreError`s that name the file, and `what` it is. `mend`: what becomes of damage."""
     try:
         yield
+    except UnicodeDecodeError as error:  # SQLite tells of damage in bytes that were damaged, and Python cannot say them
+        raise StoreError("corrupt", f"the {what} `{path}` is damaged; {mend}") from error
     except sqlite3.DatabaseError as error:
         name = getattr(error, "sqlite_errorname", None) or ""
         if name.startswith("SQLITE_IOERR") and isinstance(path, Path) and _is_full(path.parent):

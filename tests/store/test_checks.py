@@ -1,8 +1,13 @@
 """What is looked at in a damaged database, which gives things in no order."""
 
+import os
+from contextlib import closing
 from pathlib import Path
 
-from store.checks import ReferenceChecks
+import pytest
+
+from store.checks import ReferenceChecks, examine_database
+from store.errors import StoreError
 from store.session_rows import MessageRow
 from store.sessions import SessionStore
 from tests.store.conftest import ROW
@@ -26,3 +31,24 @@ def test_an_index_out_of_order_is_gone_through_once(tmp_path: Path) -> None:
     assert [row.position for row in damaged.messages(ROW.id, 8)] == [127, 4, 5, 6, 7]
     assert ReferenceChecks(damaged).changed(ROW.id) == ()
     damaged.close()
+
+
+def test_a_fault_that_sqlite_tells_in_damaged_bytes_is_damage(tmp_path: Path) -> None:
+    path = tmp_path / "sessions.db"
+    with closing(SessionStore(path)):
+        pass
+    data = path.read_bytes()
+    path.write_bytes(data.replace(b"TABLE messages", b"\x9aABLE messages"))
+    assert path.read_bytes() != data
+    told = f"the session database `{path}` is damaged; `ebb doctor --repair` saves what can be read"
+    for ask in (lambda: SessionStore(path), lambda: examine_database(path, lambda: None)):
+        with pytest.raises(StoreError) as error:
+            ask()
+        assert (str(error.value), error.value.reason) == (told, "corrupt")
+
+
+def test_a_pipe_where_the_database_should_be_is_not_waited_for(tmp_path: Path) -> None:
+    path = tmp_path / "sessions.db"
+    os.mkfifo(path)
+    with pytest.raises(StoreError, match="is no file; move it away"):
+        examine_database(path, lambda: None)

@@ -81,6 +81,17 @@ async def test_what_somebody_else_changed_is_asked_about(tmp_path: Path) -> None
         assert (project / "calc.py").read_text() == BEFORE
 
 
+async def test_what_is_changed_while_the_list_is_shown_stays(tmp_path: Path) -> None:
+    project = tmp_path / "project"
+    async with working(tmp_path, calls("bash", command=COMMAND), {"text": "Done."}) as t:
+        await changes_files(t)
+        await t.type("/undo", lists="undo")
+        (project / "calc.py").write_text("mine")
+        await t.press("enter", shows="calc.py was changed meanwhile")
+        await t.rests()
+        assert ((project / "calc.py").read_text(), (project / "made").exists()) == ("mine", True)
+
+
 async def test_the_conversation_goes_back_with_files_and_files_without_it(tmp_path: Path) -> None:
     project = tmp_path / "project"
     async with working(tmp_path, calls("bash", command=COMMAND), {"text": "Done."}) as t:
