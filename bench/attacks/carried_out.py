@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from bench.attacks import faults, files, inputs, servers, shell, terminals, trust, web
+from bench.attacks import faults, files, inputs, played, servers, shell, terminals, trust, web
 from bench.attacks.rows import Outcome, Places, Row, policies_beside, rows_of
 
 
@@ -65,4 +65,6 @@ WAYS: Mapping[str, Mapping[str, Callable[[Row, Places, Mapping[str, Any]], Outco
     "terminal-escape": {"shown": terminals.escapes},
     "input": {"typed": terminals.typed},
     "web-fetch": {"called": web.carry_out},
+    "played": {"as it says": played.carry_out},
+    "served": {"to a browser": played.served},
 }

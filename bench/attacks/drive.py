@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+import re
 import selectors
 import socket
 import threading
@@ -46,6 +47,8 @@ class Played:
     """Addresses that were called, but for the model's."""
     leaked: tuple[str, ...]
     """Where keys of the user were found."""
+    refused: tuple[str, ...] = ()
+    """Why the provider took requests not, where they were none that it takes."""
 
     @property
     def was_denied(self) -> bool:
@@ -80,11 +83,12 @@ def play(
             "-C", str(places.project), "-p", prompt, "-m", MODEL, "--output-format", "stream-json", *flags,
             home=places.ours, env=given, stdin=stdin, first=first, fresh="/proc" in str(steps),
         )  # fmt: skip  # whoever looks at processes sees the one that hands a run on, with all that it was given
+        refused = tuple(map(str, server.refused))
         server.refused.clear()
         bodies = tuple(json.dumps(one.body, ensure_ascii=False) for one in server.requests)
         outputs = tuple(part for one in server.requests for part in outputs_in(one.body))
         called = tuple(hits)
-    return Played(run, bodies, outputs, changes(before, outside(places)), called, leaks(places, run, bodies))
+    return Played(run, bodies, outputs, changes(before, outside(places)), called, leaks(places, run, bodies), refused)
 
 
 def one_call(places: Places, tool: str, arguments: Mapping[str, object], *flags: str, env: Mapping[str, str]) -> Played:
@@ -155,6 +159,18 @@ def _reached(asked: bytes) -> bytes:
     return b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 7\r\nConnection: close\r\n\r\nREACHED"
 
 
+def _asked(caller: socket.socket) -> bytes:
+    """A request with its body, up to some length."""
+    asked = caller.recv(4096)
+    head, _, body = asked.partition(b"\r\n\r\n")
+    told = re.search(rb"(?i)\r\ncontent-length: *(\d+)", head)
+    wanted = min(int(told[1]), 1_000_000) if told is not None else 0
+    while len(body) < wanted and (more := caller.recv(65536)):
+        body += more
+        asked += more
+    return asked
+
+
 @contextmanager
 def listening(answer: "Answer" = _reached) -> Iterator[list[str]]:
     """The addresses at which somebody called, with what they asked for: behind the walls every address is ours."""
@@ -183,7 +199,7 @@ def listening(answer: "Answer" = _reached) -> Iterator[list[str]]:
                     caller, _ = key.fileobj.accept()
                     host, port = caller.getsockname()[:2]
                     caller.settimeout(1)
-                    asked = caller.recv(4096)
+                    asked = _asked(caller)
                     hits.append(f"{host}:{port} {asked.decode('latin-1')}")
                     caller.sendall(answer(asked))
                     caller.close()

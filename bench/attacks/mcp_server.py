@@ -1,4 +1,11 @@
-"""A server of tools that misbehaves as a row says: `python -I -S mcp_server.py JSON`."""
+"""A server of tools that misbehaves as a row says: `python -I -S mcp_server.py JSON`.
+
+`says` has what it says to each method, in order: `{"result": …}` and `{"error": …}` answer, `{"raw": TEXT}` is a line
+as it is, `{"tell": METHOD, "params": …}` and `{"ask": METHOD, "params": …}` want none and one answer, `{"times": N,
+"say": …}` is said so often, `{"stderr": TEXT}` is printed, `{"sleep": SECONDS}` and `{"exit": CODE}` are done. `$id`
+and `$token` stand for those of the request, `$said` for what it asks, `$env` for the server's environment, `$long` for
+a word of ten million signs.
+"""
 
 import json
 import os
@@ -6,6 +13,8 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
+from typing import Any
 
 TOLD = json.loads(sys.argv[1])
 OBJECT: dict[str, object] = {"type": "object", "properties": {"text": {"type": "string"}}}
@@ -50,6 +59,52 @@ def result() -> object:
     return {"content": [{"type": "text", "text": "said"}], "isError": bool(TOLD.get("isError"))}
 
 
+def say(told: object, message: Mapping[str, Any]) -> None:
+    match told:
+        case {"times": int(times), "say": inner}:
+            for _ in range(times):
+                say(inner, message)
+        case {"sleep": seconds}:
+            time.sleep(float(str(seconds)))
+        case {"exit": int(code)}:
+            os._exit(code)
+        case {"stderr": str(text)}:
+            print(filled(text, message), file=sys.stderr, flush=True)
+        case {"raw": str(text)}:
+            os.write(1, f"{filled(text, message)}\n".encode("utf-8", "surrogatepass"))
+        case {"result": result}:
+            send({"jsonrpc": "2.0", "id": message.get("id"), "result": filled(result, message)})
+        case {"error": error}:
+            send({"jsonrpc": "2.0", "id": message.get("id"), "error": filled(error, message)})
+        case {"tell": str(method), **rest}:
+            send({"jsonrpc": "2.0", "method": method, "params": filled(rest.get("params", {}), message)})
+        case {"ask": str(method), **rest}:
+            send({"jsonrpc": "2.0", "id": "q", "method": method, "params": filled(rest.get("params", {}), message)})
+
+
+def filled(value: object, message: Mapping[str, Any]) -> object:
+    if isinstance(value, dict):
+        return {key: filled(inner, message) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [filled(inner, message) for inner in value]
+    if not isinstance(value, str):
+        return value
+    params = message.get("params") or {}
+    token = (params.get("_meta") or {}).get("progressToken")
+    known = {
+        "$id": message.get("id"),
+        "$token": token,
+        "$env": dict(os.environ),
+        "$said": params,
+        "$long": "x" * 10_000_000,
+    }
+    if value in known and value in ("$id", "$token"):
+        return known[value]
+    for name, meant in known.items():
+        value = value.replace(name, json.dumps(meant))
+    return value
+
+
 def main() -> None:
     if "dies" in TOLD:
         print("no such database", file=sys.stderr)
@@ -69,7 +124,10 @@ def main() -> None:
         method, number = message.get("method", ""), message.get("id")
         if method == TOLD.get("never_answers"):
             time.sleep(3_072)
-        if method == "initialize":
+        if method in TOLD.get("says", {}):
+            for told in TOLD["says"][method]:
+                say(told, message)
+        elif method == "initialize":
             version = message["params"]["protocolVersion"]
             told = {
                 "protocolVersion": version,

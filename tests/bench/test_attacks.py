@@ -40,13 +40,25 @@ def test_a_hostile_repository_gets_nothing_by_rules_that_let_commands_look() -> 
     assert len(rows) > 80
 
 
+def carried_out(file: Path, *rows: str) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        [sys.executable, "-m", "bench.attacks", str(file), "run", *rows, "--each"],
+        cwd=Path(__file__).parents[2], capture_output=True, text=True, check=False,
+    )  # fmt: skip
+
+
+@pytest.mark.timeout(300)  # some thirty runs of the program
+@pytest.mark.skipif(not _walls_can_be_had(), reason="namespaces of its own are not to be had here")
+def test_servers_folders_hooks_and_browsers_get_nothing_that_is_not_theirs() -> None:
+    run = carried_out(FILE.with_name("servers.jsonl"))
+    assert (run.returncode, run.stderr) == (0, ""), run.stdout
+    assert run.stdout.splitlines()[-2:] == ["played, as it says: 25 held", "served, to a browser: 4 held"]
+
+
 @pytest.mark.timeout(300)  # some forty runs of the program
 @pytest.mark.skipif(not _walls_can_be_had(), reason="namespaces of its own are not to be had here")
 def test_what_is_carried_out_comes_to_nothing() -> None:
-    run = subprocess.run(
-        [sys.executable, "-m", "bench.attacks", str(FILE), "run", "--each"],
-        cwd=Path(__file__).parents[2], capture_output=True, text=True, check=False,
-    )  # fmt: skip
+    run = carried_out(FILE)
     each = [line.split("  ") for line in run.stdout.splitlines() if line.startswith("  ")]
     happened = {(row, way.partition(": happened")[0]) for _, row, way, *_ in each if ": happened" in way}
     assert (run.returncode, run.stderr) == (0, "")
