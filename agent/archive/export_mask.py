@@ -60,7 +60,7 @@ class ExportMask:
             return self.digests.get(cell) or self.text(cell)
         try:
             body = json.loads(cell)
-        except ValueError:
+        except (ValueError, RecursionError):
             return self.text(cell)
         shown = self._value(body)
         return cell if shown == body else as_json(cast(Mapping[str, object], shown))

@@ -120,7 +120,7 @@ def read_toml(path: Path) -> dict[str, object]:
 
     try:
         return tomllib.loads(text.decode("utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ConfigError(f"cannot read `{path}`: {error}") from error
 
 
@@ -134,7 +134,7 @@ def parse_setting(text: str) -> dict[str, object]:
 
     try:
         parsed: object = tomllib.loads(f"value = {value}")["value"]
-    except tomllib.TOMLDecodeError:
+    except (tomllib.TOMLDecodeError, RecursionError):
         parsed = None if value.strip() == "null" else value
     return table_of(key, parsed)
 

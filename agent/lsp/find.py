@@ -167,7 +167,7 @@ def _words(value: object) -> tuple[str, ...]:
 def _is_server(known: KnownServer, program: Path) -> bool:
     """Whether a program is of a version that can be a server, as its package says."""
     for folder in program.resolve().parents[:3] if known.since else ():
-        with suppress(OSError, ValueError, AttributeError):
+        with suppress(OSError, ValueError, AttributeError, RecursionError):
             package = json.loads(beginning_of(folder / "package.json", _LARGEST_PACKAGE))
             if package.get("name") == known.name:
                 return int(str(package.get("version")).partition(".")[0]) >= known.since

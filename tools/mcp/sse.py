@@ -106,6 +106,6 @@ class _Outgoing(HalfStream):
 
 async def _refusal(response: httpx2.Response) -> str:
     """Why the server did not do what it was asked; our own client says it in JSON where it could not be reached."""
-    with suppress(ValueError, KeyError, TypeError, httpx2.StreamError):
+    with suppress(ValueError, KeyError, TypeError, RecursionError, httpx2.StreamError):
         return one_line(str(json.loads(await response.aread())["error"]["message"]))
     return status_of(response)

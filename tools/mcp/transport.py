@@ -247,7 +247,7 @@ async def _has_forgotten_us(request: httpx2.Request, response: httpx2.Response) 
     that, which the SDK understands."""
     if _SESSION not in request.headers:
         return False
-    with suppress(ValueError, KeyError, TypeError, httpx2.StreamError):
+    with suppress(ValueError, KeyError, TypeError, RecursionError, httpx2.StreamError):
         return "session" in str(json.loads(await response.aread())["error"]["message"]).lower()
     return False
 

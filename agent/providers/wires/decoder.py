@@ -199,7 +199,7 @@ def _is_read_by_servers(source: str) -> bool:
     """Whether a source of which arguments were read is a JSON object to the letter."""
     try:
         return isinstance(json.loads(source), dict)
-    except ValueError:
+    except (ValueError, RecursionError):
         return False
 
 

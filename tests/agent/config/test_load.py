@@ -165,6 +165,9 @@ def test_a_file_that_never_ends_is_no_configuration(place: Place, owner: str) ->
     with pytest.raises(ConfigError, match="it is not a regular file"):
         place.load()
     endless.unlink()
+    endless.write_text(f"a = {'[' * 20_000}")
+    with pytest.raises(ConfigError, match="maximum recursion depth exceeded"):
+        place.load()
     endless.write_text("#" * (LARGEST_FILE + 1))
     with pytest.raises(ConfigError, match="it is larger than 1,000,000 bytes"):
         place.load()

@@ -17,6 +17,7 @@ CALLS = [
     ("packed", "refused `echo`: the server cannot be reached: it answers in a compressed form that was not asked for"),
     ("cut", "refused `echo`: Failed to parse JSON response: it is not whole: peer closed connection without sending"),
     ("page", "refused `echo`: the server answers with HTTP 503 Service Unavailable"),
+    ("nested", "refused `echo`: "),
     ("no json", "refused `echo`: Failed to parse JSON response: 1 validation error for union"),
 ]
 

@@ -74,6 +74,8 @@ def misbehaving(way: str) -> Iterator[str]:
                     self.wfile.write(b'{"jsonrpc"')
                 case "page":
                     self.reply(503, b"<html>out of order</html>", {"content-type": "text/html"})
+                case "nested":
+                    self.reply(400, b'{"error":' * 50_000)
                 case "no json":
                     self.reply(200, b"{")
                 case "hang":
