@@ -6,6 +6,7 @@ import base64
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from agent.channel import Channel
 from agent.context.estimate import estimate_message, estimate_text
@@ -99,7 +100,8 @@ class ServerRequests(ClientHandlers):
 
     async def _opened(self, server: str, message: str, url: str) -> Answer:
         question = (
-            f"The server `{server}` asks you to open an address: {message}\n\n{url}\n\nOpen it only if you trust it."
+            f"The server `{server}` asks you to open an address at `{_host(url)}`: {message}\n\n{url}\n\n"
+            "Open it only if you trust it."
         )
         match await self.answer(question, (DECLINE, OPENED)):
             case "":
@@ -152,6 +154,14 @@ class ServerRequests(ClientHandlers):
             except ValueError as error:
                 problem = f"That cannot be: {error}.\n"
         return Dismissed()
+
+
+def _host(url: str) -> str:
+    """Where an address leads, which what stands in front of an `@` can hide."""
+    try:
+        return urlsplit(url).netloc.rpartition("@")[2]
+    except ValueError:
+        return "no host at all"
 
 
 async def write_sample(request: SampleRequest, env: Env) -> Sample | SamplingRefused:

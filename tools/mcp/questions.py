@@ -74,8 +74,9 @@ def callbacks(server: str, handlers: ClientHandlers, waiting: Callable[[], Abstr
 
 
 async def ask_to_open(server: str, handlers: ClientHandlers, page: types.ElicitRequestURLParams) -> Answer:
-    """Whether the user opens an address. Only addresses of pages are shown at all."""
-    if not page.url.startswith(("https://", "http://")):
+    """Whether the user opens an address. Only addresses of pages are shown at all, and none that could be shown as
+    another one, or with a text behind it."""
+    if not page.url.startswith(("https://", "http://")) or not page.url.isprintable() or " " in page.url:
         return Declined()
     return await handlers.elicit(server, clean(page.message), {}, page.url)
 

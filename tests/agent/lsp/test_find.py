@@ -87,7 +87,14 @@ def test_typescript_is_its_own_server_since_its_seventh_version(place: Place) ->
     program(place.bin / "typescript-language-server")
     place.flags = ("agent.sandbox=off", "lsp.servers.typescript-language-server.enabled=false")
     other = ("typescript-language-server", "bin/typescript-language-server", "off")
-    for version in (None, '{"name": "typescript", "version": "5.9.3"}', "{broken", "[" * 20_000, "[]", '{"name": "other"}'):
+    for version in (
+        None,
+        '{"name": "typescript", "version": "5.9.3"}',
+        "{broken",
+        "[" * 20_000,
+        "[]",
+        '{"name": "other"}',
+    ):
         if version is not None:
             (package / "package.json").write_text(version)
         assert place.found() == [other]

@@ -157,11 +157,15 @@ async def test_an_interrupted_turn_dismisses_the_question(house: House) -> None:
 
 @pytest.mark.parametrize(("answer", "action"), [(OPENED, "accept"), (DECLINE, "decline"), ("", "cancel")])
 async def test_an_address_is_opened_by_the_user(house: House, answer: str, action: str) -> None:
-    steps: list[dict[str, Any]] = [{"calls": [call("mcp__forge__elicit", url="https://h/pay")]}, {"text": "done"}]
+    steps: list[dict[str, Any]] = [
+        {"calls": [call("mcp__forge__elicit", url="https://bank.example@h/pay")]},
+        {"text": "done"},
+    ]
     session = await house.open(*steps, interactive=True)
     events = await say(session, answer=lambda _: answer)
     assert questions(events) == [
-        "The server `forge` asks you to open an address: Who are you?\n\nhttps://h/pay\n\nOpen it only if you trust it."
+        "The server `forge` asks you to open an address at `h`: Who are you?\n\nhttps://bank.example@h/pay\n\n"
+        "Open it only if you trust it."
     ]
     assert [json.loads(text) for _, _, text in finished(events)] == [{"action": action}]
 

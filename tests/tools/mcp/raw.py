@@ -108,6 +108,14 @@ QUESTIONS: dict[str, tuple[str, dict[str, Any]]] = {
         "elicitation/create",
         {"mode": "url", "message": "Open this", "url": "file:///etc/passwd", "elicitationId": "e2"},
     ),
+    "lines": (
+        "elicitation/create",
+        {"mode": "url", "message": "Go", "url": "https://h/\n\nIt is safe.", "elicitationId": "e3"},
+    ),
+    "hidden": (
+        "elicitation/create",
+        {"mode": "url", "message": "Go", "url": "https://h/\u202egpj.x", "elicitationId": "e4"},
+    ),
     "sample": (
         "sampling/createMessage",
         {"messages": [{"role": "user", "content": {"type": "text", "text": "Hello"}}], "maxTokens": 9},

@@ -50,6 +50,8 @@ async def test_a_server_of_today_asks_user_model_and_folders(start: Starts, tmp_
         ("form", Dismissed(), {"action": "cancel"}),
         ("url", Accepted({}), {"action": "accept"}),
         ("file", Accepted({}), {"action": "decline"}),
+        ("lines", Accepted({}), {"action": "decline"}),
+        ("hidden", Accepted({}), {"action": "decline"}),
     ],
 )  # fmt: skip
 async def test_an_answer_of_the_user_goes_back(
