@@ -83,3 +83,8 @@ def test_a_key_is_not_shown_as_it_is_typed(tmp_path: Path) -> None:
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
     assert (b"is kept in" in read, KEY.encode() in read) == (True, False)
     assert json.loads((tmp_path / "config" / "keys.json").read_text())["keys"]["anthropic"]["key"] == KEY
+
+
+def test_a_key_on_the_command_line_is_refused_and_not_shown(tmp_path: Path) -> None:
+    run = ebb("key", "set", "openai", KEY, home=tmp_path)
+    assert (run.code, KEY in run.err, "unrecognized arguments: ***" in run.err) == (2, False, True)

@@ -10,12 +10,16 @@ from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 from tools.mcp.client_handlers import FieldValue
+from tools.mcp.texts import one_line
 from tools.schema import mismatches
 
 FieldKind: TypeAlias = Literal["text", "integer", "number", "flag", "choice", "choices"]
 
 LEAVE_OUT, DECLINE, SEND = "leave it out", "do not answer the server", "send it"
 """Answers that are offered besides those of the field."""
+
+MOST_FIELDS, MOST_CHOICES = 50, 200
+"""Of a form, and of a field."""
 
 _KINDS: Mapping[object, FieldKind] = {"string": "text", "integer": "integer", "number": "number", "boolean": "flag"}
 _YES, _NO = "yes", "no"
@@ -170,6 +174,8 @@ def fields_of(schema: Mapping[str, object]) -> tuple[FormField, ...]:
     required = schema.get("required", ())
     if not isinstance(properties, Mapping) or not isinstance(required, Sequence):
         raise ValueError("its form has no fields that can be read")
+    if len(properties) > MOST_FIELDS:
+        raise ValueError(f"its form has {len(properties):,} fields, and {MOST_FIELDS} are the most")
     return tuple(_field(str(name), inner, name in required) for name, inner in properties.items())
 
 
@@ -190,9 +196,13 @@ def shown(value: FieldValue, field: FormField) -> str:
 
 def _field(name: str, schema: object, required: bool) -> FormField:
     if not isinstance(schema, Mapping):
-        raise ValueError(f"its form asks for `{name}` in a way that cannot be read")
+        raise ValueError(f"its form asks for `{one_line(name)}` in a way that cannot be read")
+    if one_line(name) != name:
+        raise ValueError(f"its form asks for `{one_line(name)}`, which is no name on one line")
     kind, choices = _kind(name, schema)
-    title, description = (str(schema.get(key) or "") for key in ("title", "description"))
+    title, description = (one_line(str(schema.get(key) or "")) for key in ("title", "description"))
+    if len(choices) > MOST_CHOICES:
+        raise ValueError(f"its form asks for `{name}` with {len(choices):,} choices, and {MOST_CHOICES} are the most")
     default = schema.get("default")
     if isinstance(default, list):
         default = tuple(map(str, default))
@@ -220,11 +230,13 @@ def _choices(schema: Mapping[str, object]) -> tuple[FormChoice, ...]:
     if isinstance(values, list):
         names = schema.get("enumNames")
         titles = names if isinstance(names, list) and len(names) == len(values) else values
-        return tuple(FormChoice(str(value), str(title)) for value, title in zip(values, titles, strict=True))
+        return tuple(FormChoice(str(value), one_line(str(title))) for value, title in zip(values, titles, strict=True))
     for key in ("oneOf", "anyOf"):
         found = schema.get(key)
         if isinstance(found, list) and all(isinstance(each, Mapping) and "const" in each for each in found):
-            return tuple(FormChoice(str(each["const"]), str(each.get("title") or each["const"])) for each in found)
+            return tuple(
+                FormChoice(str(each["const"]), one_line(str(each.get("title") or each["const"]))) for each in found
+            )
     return ()
 
 

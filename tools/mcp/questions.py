@@ -21,7 +21,10 @@ from tools.mcp.client_handlers import (
 )
 from tools.mcp.results import picture_of
 from tools.mcp.texts import clean
+from tools.outputs.extent import cut
 
+_LONGEST_MESSAGE = 4000
+"""Characters of a question."""
 _REFUSED = -1
 """The protocol's code for a model that the user did not want to be asked."""
 
@@ -44,7 +47,7 @@ def callbacks(server: str, handlers: ClientHandlers, waiting: Callable[[], Abstr
                     return _elicited(await ask_to_open(server, handlers, params), {}, is_form=False)
                 case types.ElicitRequestFormParams():
                     schema = params.requested_schema
-                    answer = await handlers.elicit(server, clean(params.message), schema, "")
+                    answer = await handlers.elicit(server, _asked(params.message), schema, "")
                     return _elicited(answer, schema, is_form=True)
 
     async def sample(
@@ -78,7 +81,11 @@ async def ask_to_open(server: str, handlers: ClientHandlers, page: types.ElicitR
     another one, or with a text behind it."""
     if not page.url.startswith(("https://", "http://")) or not page.url.isprintable() or " " in page.url:
         return Declined()
-    return await handlers.elicit(server, clean(page.message), {}, page.url)
+    return await handlers.elicit(server, _asked(page.message), {}, page.url)
+
+
+def _asked(message: str) -> str:
+    return cut(clean(message[: 2 * _LONGEST_MESSAGE]), _LONGEST_MESSAGE)
 
 
 def _elicited(answer: Answer, schema: Mapping[str, object], *, is_form: bool) -> types.ElicitResult:

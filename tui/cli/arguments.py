@@ -85,9 +85,10 @@ class CliArguments(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Says what is wrong in a line, and ends with 2: all the flags above it would hide it."""
-        from tui.text.sanitise import visible_line  # noqa: PLC0415  # deferred: few command lines are wrong
+        from tools.secrets.redaction import redacted  # noqa: PLC0415  # deferred: few command lines are wrong
+        from tui.text.sanitise import visible_line  # noqa: PLC0415  # deferred: as above
 
-        self.exit(2, f"ebb: {visible_line(message)}; `{self.prog} --help` lists what there is\n")
+        self.exit(2, f"ebb: {visible_line(redacted(message, {}))}; `{self.prog} --help` lists what there is\n")
 
     def _print_message(self, message: str, file: "SupportsWrite[str] | None" = None) -> None:
         if file is not None and file is sys.stdout:

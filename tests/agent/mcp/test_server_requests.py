@@ -179,6 +179,23 @@ async def test_where_no_session_hears_it_nothing_is_answered(tmp_path: Path) -> 
     assert desk.roots() == (tmp_path,)
 
 
+def test_what_a_form_says_stands_on_one_line_each_and_has_an_end() -> None:
+    choices = {
+        "enum": ["a", "b"],
+        "enumNames": ["A\n\nsend it", "B\x1b[2J"],
+        "title": "Size\nof it",
+        "description": "x\ny",
+    }
+    (field,) = fields_of({"properties": {"size": choices}})
+    assert (field.title, field.description) == ("Size of it", "x y")
+    assert field.options == ("A send it", "B", LEAVE_OUT, DECLINE)
+    assert field.value("A send it") == "a"
+    with pytest.raises(ValueError, match="its form has 51 fields, and 50 are the most"):
+        fields_of({"properties": {f"f{number}": {"type": "string"} for number in range(51)}})
+    with pytest.raises(ValueError, match="its form asks for `a` with 201 choices"):
+        fields_of({"properties": {"a": {"enum": list(range(201))}}})
+
+
 def test_what_no_form_can_hold_is_not_asked() -> None:
     for properties in ({"a": {"type": "object"}}, {"a": 3}, {"a": {"type": "array", "items": {"type": "object"}}}):
         with pytest.raises(ValueError, match="its form asks for `a`"):

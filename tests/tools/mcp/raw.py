@@ -108,6 +108,7 @@ QUESTIONS: dict[str, tuple[str, dict[str, Any]]] = {
         "elicitation/create",
         {"mode": "url", "message": "Open this", "url": "file:///etc/passwd", "elicitationId": "e2"},
     ),
+    "long": ("elicitation/create", {"message": "x" * 9000, "requestedSchema": {"type": "object", "properties": {}}}),
     "lines": (
         "elicitation/create",
         {"mode": "url", "message": "Go", "url": "https://h/\n\nIt is safe.", "elicitationId": "e3"},

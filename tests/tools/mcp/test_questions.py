@@ -107,3 +107,9 @@ async def test_what_a_server_logs_is_kept_on_one_line_each(start: Starts) -> Non
     server = await start.ready(raw("logs"))
     await server.call("echo", {}, unwatched)
     assert server.log.read_text() == 'started\n[info] one two\n[error] {"what": "three"}\n'
+
+
+async def test_a_question_has_an_end(start: Starts) -> None:
+    handlers = RecordingDesk(Declined())
+    await (await start.ready(raw("asks"), handlers)).call("echo", {"text": "long"}, unwatched)
+    assert handlers.asked[0][1] == f"{'x' * 4000}… [cut]"  # type: ignore[index]  # a tuple
