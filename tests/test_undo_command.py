@@ -1,7 +1,11 @@
 """`ebb undo`, run as a user runs it."""
 
 import subprocess
+from contextlib import closing
 
+from agent.checkpoints.project import ProjectCheckpoints
+from store.locks import SessionLock
+from tests.agent.checkpoints.trees import LIMITS, never, turn
 from tests.kit.session import bash, calls
 from tests.kit.user import User
 from tests.running import Run
@@ -139,3 +143,17 @@ def test_a_damaged_database_is_told(user: User) -> None:
         f"ebb: what was kept of this folder to take turns back was damaged: it is in `{aside}` now\n"
         "ebb: there is nothing to undo: no turn has changed files here, as far as that is kept\n",
     )
+
+
+def test_nothing_is_taken_back_while_a_session_works(user: User) -> None:
+    worked(user)
+    after, lock = files(user), SessionLock(user.data / "locks", "other")
+    lock.acquire()
+    with closing(ProjectCheckpoints(user.data, user.project, LIMITS, 1_000_000)) as project:
+        assert project.begin(turn(1, "other"), in_job=False, stopped=never) == ""
+        run = undo(user)
+        told = "ebb: nothing was changed: session `other` works in this folder just now; try it again once it is done\n"
+        assert (run.code, run.err, files(user)) == (1, told, after)
+        project.finish(turn(1, "other"))
+    lock.release()
+    assert (undo(user).code, files(user)) == (0, {"b": "b\n"})

@@ -127,9 +127,16 @@ def write_beside(folder: int, name: str, state: FileState, content: bytes, *, sy
 def set_folder_mode(root: str, path: str, mode: int) -> None:
     """Also of a folder that is closed to its owner. Raises `OSError`."""
     with parent_of(root, path) as (folder, name):
-        handle = os.open(name, _FOLDER if sys.platform != "linux" else _FOLDER | os.O_PATH, dir_fd=folder)
         try:
-            os.chmod(handle if sys.platform != "linux" else f"/proc/self/fd/{handle}", mode)
+            handle = os.open(name, _FOLDER, dir_fd=folder)
+            place: int | str = handle
+        except PermissionError:
+            if sys.platform != "linux":
+                raise
+            handle = os.open(name, _FOLDER | os.O_PATH, dir_fd=folder)
+            place = f"/proc/self/fd/{handle}"
+        try:
+            os.chmod(place, mode)
         finally:
             os.close(handle)
 

@@ -156,6 +156,12 @@ class ProjectCheckpoints:
             with self._told():
                 self._log.finish_cut_off(session, {}, self._is_at_work)
 
+    def at_work(self) -> tuple[str, ...]:
+        """The sessions that are in the middle of a turn which changes files."""
+        with self._told():
+            running = self._store.sessions_since(self._store.newest_point(), "")
+        return tuple(sorted(filter(self._is_at_work, running)))
+
     def states(self, paths: Iterable[str]) -> dict[str, FileState]:
         """What stands at absolute paths now, and whether the folders above them are there, kept."""
         with self._told():

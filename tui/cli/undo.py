@@ -49,6 +49,11 @@ def run(arguments: Sequence[str]) -> int:
         point = chosen_point(points, options.id, redo=options.redo)
         plan = project.plan((point.id,))
         if not options.dry_run:
+            if sessions := project.at_work():  # what is brought back now would be taken for that turn's work
+                named = " and ".join(f"`{session}`" for session in sessions)
+                raise RestoreFailed(
+                    f"nothing was changed: session {named} works in this folder just now; try it again once it is done"
+                )
             _refuse_unasked(plan, asked=options.force or options.skip)
             kind: PointKind = "undo" if point.kind == "turn" else "redo"
             restored = project.restore(plan, point.place, kind, forced=options.force)
