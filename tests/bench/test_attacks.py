@@ -47,12 +47,24 @@ def carried_out(file: Path, *rows: str) -> "subprocess.CompletedProcess[str]":
     )  # fmt: skip
 
 
-@pytest.mark.timeout(300)  # some thirty runs of the program
+OF_EACH_KIND = (
+    "mcp-poisoned-schema", "mcp-asks", "mcp-token-handed-over", "http-redirect", "secret-forms", "token-forged",
+    "hook-allows-itself", "trust-links-trusted", "serve-once",
+)  # fmt: skip
+"""A run of the program takes a second: by night it is all of them."""
+
+
+@pytest.mark.timeout(300)  # some thirty runs of the program by night
 @pytest.mark.skipif(not _walls_can_be_had(), reason="namespaces of its own are not to be had here")
 def test_servers_folders_hooks_and_browsers_get_nothing_that_is_not_theirs() -> None:
-    run = carried_out(FILE.with_name("servers.jsonl"))
+    is_night = os.environ.get("HYPOTHESIS_PROFILE") == "nightly"
+    run = carried_out(FILE.with_name("servers.jsonl"), *(() if is_night else OF_EACH_KIND))
     assert (run.returncode, run.stderr) == (0, ""), run.stdout
-    assert run.stdout.splitlines()[-2:] == ["played, as it says: 25 held", "served, to a browser: 4 held"]
+    held = (25, 4) if is_night else (len(OF_EACH_KIND) - 1, 1)
+    assert run.stdout.splitlines()[-2:] == [
+        f"played, as it says: {held[0]} held",
+        f"served, to a browser: {held[1]} held",
+    ]
 
 
 @pytest.mark.timeout(300)  # some forty runs of the program
