@@ -231,7 +231,8 @@ class _Reader:
             is_blank = start == last + 1 and self.source[last] == _BLANK
             if last >= 0 and not is_blank and not _BETWEEN_WORDS.fullmatch(self.source, last, start):
                 is_sign = not is_word and start == last and self.source[last : last + 1] in (b"<", b">", b"&")
-                if not is_sign or self.source[last - 1 : last].isdigit():
+                before = self.source[last - 1 : last]
+                if not is_sign or before.isdigit() or before == b"}":  # `{PATH}>a` makes a number of the variable
                     self.doubt("its words are not just written one after the other")
             last = end
             if is_word and (word := self.plain_word(kind, start, end)) is not None:

@@ -71,7 +71,7 @@ def test_a_word_tells_what_the_shell_may_make_of_it() -> None:
 ONCE_MISREAD = [
     "cut -f1 2>&1 < -exec x1", "test -f a -1>/dev/null; ls", "cat ^\\\n#time", "ls 2>/dev/null src x", "cat a\\\n# b",
     "printf %s 'a'# b", "ls >/dev/null#x", "echo a;#b\nls", "ls \\\n#a\n", "cat 10>/dev/null", "echo {a,b} ~",
-    "ls a2>&1",
+    "ls a2>&1", "ls {fd}>/dev/null", "ls {PATH}> /dev/null; cat a", "cat {a}<b", "ls x {fd}>&1 y",
 ]  # fmt: skip
 """What the grammar takes in another way than bash does."""
 
