@@ -3,46 +3,28 @@ and the points to which it can be taken back. It knows rows and bytes, not what 
 
 import os
 import sqlite3
-import sys
 import time
-import zlib
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, suppress
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
 from typing import NamedTuple
 
-if sys.version_info >= (3, 14):
-    from compression import zstd
-else:
-    from backports import zstd
-
 from store.errors import StoreError, explained, translated
+from store.frames import DAMAGED, Keeper, pack, unpacked
 from store.open_databases import OpenDatabase, is_open_here, opening
 from store.write_ahead import synchronise, use_log
 
 ROOM = 1 << 20
 """Bytes of the disk that are left to the session, whose own rows matter more."""
-FRAME = 1 << 18
-"""Bytes of files that are compressed together."""
-_SAMPLE = 1 << 12
-"""Bytes of a frame that tell whether compressing the rest is worth the time."""
 _DEAD = 0.5
 """Share of a frame that nobody needs from which on the rest of it is written anew."""
-_AT_ONCE = 32
-"""Frames that wait to be written, at most."""
 _THREADS = max(2, min(4, os.cpu_count() or 1))
 """Threads that compress: more of them would wait for the one that reads."""
-_MANY = 500
-"""Contents from which on it is quicker to know all that is kept than to ask about each."""
 VERSION = 2
 """Since 2, frames are compressed by Zstandard; those of 1 by deflate stay as they are."""
-_RAW, _DEFLATE, _ZSTD = 0, 1, 2
-"""How a frame is kept."""
-_LEVEL = 3
 
 
 class FolderRow(NamedTuple):
@@ -177,7 +159,7 @@ class CheckpointStore:
         """What takes bytes with their digest; all of them are kept when this is left. Threads compress them, and
         other processes can write in between."""
         with ThreadPoolExecutor(_THREADS, thread_name_prefix="checkpoint") as threads:
-            keeper = _Keeper(self, threads)
+            keeper = Keeper(self, threads)
             yield keeper.take
             keeper.finish()
 
@@ -192,8 +174,8 @@ class CheckpointStore:
             raise StoreError("missing", "what the file held is not kept any more")
         start, size, how, data = row
         try:
-            whole = _unpacked(how, data)
-        except (zlib.error, zstd.ZstdError) as error:
+            whole = unpacked(how, data)
+        except DAMAGED as error:
             raise StoreError("corrupt", f"`{self.path}` is damaged: {error}") from error
         return bytes(whole[start : start + size])
 
@@ -325,70 +307,6 @@ class CheckpointStore:
                 self._db.executemany("delete from contents where digest = ?", [(digest,) for digest, _ in kept])
                 self._db.execute("delete from frames where id = ?", (frame,))
                 self.put(kept)
-
-
-class _Keeper:
-    def __init__(self, store: CheckpointStore, threads: ThreadPoolExecutor) -> None:
-        self._store = store
-        self._threads = threads
-        self._held: dict[bytes, bytes] = {}
-        self._size = 0
-        self._coming: set[bytes] = set()
-        self._asked = 0
-        self._packing: deque[tuple[list[tuple[bytes, bytes]], Future[tuple[int, bytes]]]] = deque()
-
-    def take(self, digest: bytes, content: bytes) -> None:
-        self._asked += 1
-        if self._asked == _MANY:
-            self._coming |= self._store.digests()
-        if digest in self._coming or (self._asked < _MANY and not self._store.lacks(digest)):
-            return
-        self._coming.add(digest)
-        self._held[digest] = content
-        self._size += len(content)
-        if self._size >= FRAME:
-            self._send()
-        if len(self._packing) >= _AT_ONCE:
-            self._write(_AT_ONCE // 2)
-
-    def finish(self) -> None:
-        self._send()
-        self._write(len(self._packing))
-
-    def _send(self) -> None:
-        if self._held:
-            contents = list(self._held.items())
-            self._packing.append((contents, self._threads.submit(_packed, contents)))
-        self._held, self._size = {}, 0
-
-    def _write(self, count: int) -> None:
-        if not count:
-            return
-        frames = [(contents, packed.result()) for contents, packed in (self._packing.popleft() for _ in range(count))]
-        self._store.leave_room(sum(len(data) for _, (_, data) in frames))
-        with self._store.transaction():
-            for contents, packed in frames:
-                self._store.put(contents, packed)
-
-
-def _packed(contents: Sequence[tuple[bytes, bytes]]) -> tuple[int, bytes]:
-    return pack(b"".join(content for _, content in contents))
-
-
-def pack(data: bytes) -> tuple[int, bytes]:
-    """How the bytes are to be kept, compressed where that makes them smaller, and as what."""
-    sample = data[:_SAMPLE]
-    if len(zstd.compress(sample, 1)) < len(sample) * 0.95:
-        packed = zstd.compress(data, _LEVEL)
-        if len(packed) < len(data):
-            return _ZSTD, packed
-    return _RAW, data
-
-
-def _unpacked(how: int, data: bytes) -> bytes:
-    if how == _ZSTD:
-        return zstd.decompress(data)
-    return zlib.decompress(data, -15) if how == _DEFLATE else data
 
 
 _SCHEMA = (

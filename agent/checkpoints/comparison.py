@@ -86,7 +86,7 @@ class _Comparison:
         then = old.state(place)
         if not may_be_there:
             self._note(path, then, ABSENT)
-        elif _numbers_at(os.path.join(self.root, path)) != tuple(old.numbers[place * FIELDS : (place + 1) * FIELDS]):
+        elif numbers_at(os.path.join(self.root, path)) != tuple(old.numbers[place * FIELDS : (place + 1) * FIELDS]):
             self._note(path, then, self.state_of(path))
 
     def _note(self, path: str, was: FileState, now: FileState) -> None:
@@ -112,7 +112,7 @@ class _Comparison:
             self.found.touched.discard(each)
 
 
-def _numbers_at(path: str) -> tuple[int, ...]:
+def numbers_at(path: str) -> tuple[int, ...]:
     """Mode, size, time of the last change and inode, as a folder's record has them."""
     try:
         found = os.lstat(path)

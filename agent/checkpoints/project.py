@@ -25,6 +25,7 @@ from agent.checkpoints.file_state import (
     planned,
 )
 from agent.checkpoints.folder_record import Folder, decoded_folder
+from agent.checkpoints.other_sessions import OtherSessions
 from agent.checkpoints.places import in_the_way, state_at
 from agent.checkpoints.point_log import PointLog
 from agent.checkpoints.recovery import Recovery
@@ -35,7 +36,6 @@ from agent.checkpoints.work_tree import Limits, Stopped, TooMuch, WorkTree
 from agent.errors import StoreFailed
 from store.checkpoints import FolderRow
 from store.errors import StoreError
-from store.locks import is_open
 from tools.files.diff import size_of_change
 
 DAY = 86_400.0
@@ -67,8 +67,7 @@ class ProjectCheckpoints:
         self._tree: WorkTree | None = None
         self._is_first = True
         """Whether nothing was looked at yet as a whole."""
-        self._newest, self._has_company = 0, False
-        """The newest point when a command began, and whether another session was at work then."""
+        self._others = OtherSessions(data, self._store)
         self._last = Found()
         self._too_much = ""
         """Why the folder is not looked at as a whole, once that is known: to find out takes long."""
@@ -121,8 +120,7 @@ class ProjectCheckpoints:
                 if in_job and not is_first:
                     self._log.add(turn, [PathChange(path, *each, IN_JOB) for path, each in self._last.changes.items()])
                 self._log.begin(turn)
-                self._newest = self._store.newest_point()
-                self._has_company = self._is_with_others(turn)
+                self._others.note_begin(turn.session)
             return ""
 
     def end(self, turn: TurnPlace) -> str:
@@ -132,7 +130,7 @@ class ProjectCheckpoints:
             if why:
                 return why
             found, doubtful = self._last.changes.items(), self._last.doubtful
-            doubt = TOGETHER if self._has_company or self._is_with_others(turn) else ""
+            doubt = TOGETHER if self._others.were_at_work(turn.session) else ""
             with self._store.transaction():
                 self._keep_what_was_seen(turn.session)
                 self._log.add(
@@ -140,27 +138,22 @@ class ProjectCheckpoints:
                 )
             return ""
 
-    def _is_with_others(self, turn: TurnPlace) -> bool:
-        """Whether another session has been at work since `begin`, too: what it changes is not told apart."""
-        return any(map(self._is_at_work, self._store.sessions_since(self._newest, turn.session)))
-
     def finish_cut_off(self, session: str) -> None:
         """Has what a program did that was killed taken back, too, before anything else is looked at. `session`: that is
         open here."""
         if not self._is_first:
             return
         with self._told():
-            if not self._log.cut_off(session, self._is_at_work):
+            if not self._log.cut_off(session, self._others.is_at_work):
                 return
         if self.prepare(session, lambda: False):  # what tools for files have changed was written down before
             with self._told():
-                self._log.finish_cut_off(session, {}, self._is_at_work)
+                self._log.finish_cut_off(session, {}, self._others.is_at_work)
 
     def at_work(self) -> tuple[str, ...]:
         """The sessions that are in the middle of a turn which changes files."""
         with self._told():
-            running = self._store.sessions_since(self._store.newest_point(), "")
-        return tuple(sorted(filter(self._is_at_work, running)))
+            return self._others.at_work()
 
     def states(self, paths: Iterable[str]) -> dict[str, FileState]:
         """What stands at absolute paths now, and whether the folders above them are there, kept."""
@@ -287,7 +280,7 @@ class ProjectCheckpoints:
         if rows or found.gone:
             self._store.put_folders(rows, map(os.fsencode, found.gone))
         if self._is_first:
-            self._log.finish_cut_off(session, found.changes, self._is_at_work)
+            self._log.finish_cut_off(session, found.changes, self._others.is_at_work)
             self._is_first = False
 
     @contextmanager
@@ -299,9 +292,6 @@ class ProjectCheckpoints:
                 with suppress(OSError):
                     note_damage(self._folder)
             raise StoreFailed(str(error), error.reason) from error
-
-    def _is_at_work(self, session: str) -> bool:
-        return is_open(self._data / "locks", session)
 
     def _kept_folders(self) -> dict[str, Folder]:
         folders = {}

@@ -6,9 +6,9 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 
-from agent.checkpoints.comparison import Change
+from agent.checkpoints.comparison import Change, numbers_at
 from agent.checkpoints.file_state import FileState
-from agent.checkpoints.folder_record import Folder
+from agent.checkpoints.folder_record import CHANGED, Folder
 from agent.checkpoints.git_index import read_staged
 from agent.checkpoints.work_tree import TICK, Limits, TooMuch
 
@@ -46,7 +46,7 @@ class TrackedFiles:
             if now[1] != then:
                 changes[path] = (then, now[1])
         staged = tuple(repositories.values())
-        if is_ruled_anew or len(staged) != len(self._staged) or any(map(_is_other, staged, self._staged)):
+        if is_ruled_anew or [*map(id, staged)] != [*map(id, self._staged)]:  # a look that finds the same is the same
             paths = dict.fromkeys(self._left_out(repositories, folders))
             if len(paths) > limits.files or sum(map(self._size, paths)) > limits.all_bytes:
                 raise TooMuch("git tracks too many files that its rules would ignore")
@@ -72,17 +72,10 @@ class TrackedFiles:
         self, path: str, numbers: tuple[int, ...], then: FileState, state_of: Callable[[str], FileState]
     ) -> tuple[tuple[int, ...], FileState]:
         """How it looks, empty where it may change again without that becoming another, and what it is."""
-        started, now = time.time_ns(), self._numbers(path)
+        started, now = time.time_ns(), numbers_at(os.path.join(self._root, path))
         if now and now == numbers:
             return numbers, then
-        return (now if now and now[0] + TICK < started else ()), state_of(path)
-
-    def _numbers(self, path: str) -> tuple[int, ...]:
-        try:
-            found = os.lstat(os.path.join(self._root, path))
-        except OSError:
-            return ()
-        return found.st_ctime_ns, found.st_mode, found.st_size, found.st_ino
+        return (now if now and now[CHANGED] + TICK < started else ()), state_of(path)
 
     def _size(self, path: str) -> int:
         with suppress(OSError):
@@ -105,7 +98,3 @@ def _is_file(entry: bytes, what: bytes) -> bool:
     kinds = [stat.S_IFMT(mode) for mode, _ in read_staged(what)]
     is_there = kinds[0] in (stat.S_IFREG, stat.S_IFLNK) and not what[_FLAGS] & _SKIPPED
     return is_there and _NOWHERE.isdisjoint(entry.split(b"/"))
-
-
-def _is_other(one: Staged, other: Staged) -> bool:
-    return one is not other
