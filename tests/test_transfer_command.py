@@ -279,4 +279,4 @@ def test_what_is_no_session_is_refused_in_one_sentence(there: Owner, tmp_path: P
     missing = there.run("import", str(tmp_path / "none.zip"))
     assert (missing.code, missing.err) == (2, f"ebb: cannot read `{tmp_path}/none.zip`: No such file or directory\n")
     folder = there.run("import", str(tmp_path))
-    assert (folder.code, folder.err) == (2, f"ebb: cannot read `{tmp_path}`: it is not a regular file\n")
+    assert (folder.code, folder.err) == (2, f"ebb: cannot read `{tmp_path}`: Is a directory\n")

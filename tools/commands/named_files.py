@@ -51,8 +51,8 @@ _WRITTEN_BY_SCRIPT = {"sed": regex(r"[wW][ \t]*([^\s;}]+)"), **dict.fromkeys(AWK
 """What programs of their languages write to."""
 _SECOND_IS_WRITTEN = set_of("uniq xxd objcopy")
 _ARROWS = tuple(regex(sign + r"[>|&]*[ \t]*[\"']?([^\s<>|&;\"'()]+)") for sign in "><")
-_MOST_ARROWS = 40
-"""Of each kind, of a line that nobody reads to its end: one with more is asked about."""
+_MOST_ARROWS = 200
+"""Of each kind that are looked at in a line that nobody reads to its end."""
 _MOST = 500
 """Names in a line that are told: in as many characters as are read there are few more."""
 _DEEPEST = 3
@@ -78,8 +78,8 @@ def named_files(text: str) -> tuple[NamedFile, ...]:
 def all_named_files(text: str) -> tuple[tuple[NamedFile, ...], bool]:
     """The same, and whether these are all of them as far as its text tells: all that it runs was read."""
     if read(text).is_broken:
-        found = (islice(arrow.finditer(text), _MOST_ARROWS) for arrow in _ARROWS)
-        return tuple(NamedFile(one[1], one[0][0] == ">") for kind in found for one in kind), False
+        found = (one for arrow in _ARROWS for one in islice(arrow.finditer(text), _MOST_ARROWS))
+        return tuple(dict.fromkeys(NamedFile(one[1], one[0][0] == ">") for one in found)), False
     budget = TextBudget(text)
     files = tuple(islice(dict.fromkeys(_named(text, budget)), _MOST))
     return files, not (budget.is_spent or budget.leaves_some)

@@ -170,7 +170,7 @@ def _all_readings(text: str) -> _Readings:
         text, depth = waiting.pop()
         commands = read(text).commands
         every += commands
-        found += _with_values(commands)
+        found += _with_known_values(commands)
         decodes = any(sign in text for sign in _DECODERS) or (("printf" in text or "echo" in text) and "\\" in text)
         for command in commands:
             found.append(command.texts)
@@ -187,7 +187,7 @@ def _all_readings(text: str) -> _Readings:
     return _Readings(found, every, budget.is_spent)
 
 
-def _with_values(commands: Sequence[Command]) -> Iterator[tuple[str, ...]]:
+def _with_known_values(commands: Sequence[Command]) -> Iterator[tuple[str, ...]]:
     """The words of commands in which variables stand that the line itself gives a value, with those values."""
     values = dict[str, str]()
     for command in commands:

@@ -42,11 +42,8 @@ def _regular(path: Path | str) -> Iterator[BufferedReader]:
 
 def regular_file(path: Path | str) -> BufferedReader:
     """The file, open. Raises `OSError`, also for anything else that is there."""
-    descriptor = os.open(path, _AT_ONCE)
-    try:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise OSError(errno.EINVAL, "it is not a regular file", str(path))
-        return open(descriptor, "rb")
-    except BaseException:
-        os.close(descriptor)
-        raise
+    file = open(path, "rb", opener=lambda path, _: os.open(path, _AT_ONCE))  # noqa: SIM115  # who asked closes it
+    if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        return file
+    file.close()
+    raise OSError(errno.EINVAL, "it is not a regular file", str(path))

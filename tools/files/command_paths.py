@@ -22,9 +22,8 @@ _LONG, _MOST_IN_LONG = 2_000, 20
 such a line is proved to look in no case, and where links lead is asked of what is."""
 _MOST_LOOKED_UP = 30
 """Names that are looked up of any line, of those that may matter: some ten microseconds each."""
-
-
 _SIGNS_OF_GIVING = ("xargs", "parallel", "find", "for")
+"""One of these stands in every line in which programs get names that stand behind another one."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,11 +4,11 @@ SDK, which takes a second to load; nothing else does."""
 import asyncio
 import json
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal, Protocol, TypeAlias, TypeVar
+from typing import Any, Literal, TypeAlias, TypeVar
 
 import httpx2
 import mcp_types as types
@@ -21,10 +21,10 @@ from pydantic import ValidationError
 
 from tools.base import Arguments, Result, ToolError
 from tools.mcp.client_handlers import Accepted, ClientHandlers
-from tools.mcp.listing import prompts_of, resource_of, tools_of
+from tools.mcp.listing import all_listed, prompts_of, resource_of, tools_of
 from tools.mcp.offers import Caller, NeedsLogin, PromptMessage, ServerState, SessionOver, TakesNoPosts, instructions_of
 from tools.mcp.questions import ask_to_open, callbacks
-from tools.mcp.repairs import MOST_ENTRIES, first_fault, repaired
+from tools.mcp.repairs import repaired
 from tools.mcp.results import messages_of, result_of, result_of_resource
 from tools.mcp.spec import ServerSpec
 from tools.mcp.sse import sse
@@ -43,7 +43,6 @@ _CHANGES: Mapping[str, ListKind] = {f"notifications/{kind}/list_changed": kind f
 
 _MOST_EXTENSIONS = 60
 """Times the time-out that a call may take at all, however often the server says that it goes on."""
-_MOST_PAGES = 100
 _MOST_LEFT_OUT = 10
 """Entries without which a list is told of, one by one."""
 _SESSION_OVER = "Session terminated"
@@ -56,13 +55,6 @@ _LISTEN_AGAIN = 5.0
 """Seconds after which a server is asked again to tell of changes, when it stopped."""
 
 
-class _ListPage(Protocol):
-    @property
-    def next_cursor(self) -> str | None: ...
-
-
-P = TypeVar("P", bound=_ListPage)
-T = TypeVar("T")
 E = TypeVar("E", bound=BaseException)
 
 
@@ -168,15 +160,19 @@ class Connection:
         state = replace(state, instructions=instructions_of(client.instructions or "", caller))
         self.left_out.clear()
         if "tools" in kinds and has.tools is not None:
-            offered = await self._listed(lambda at: client.list_tools(cursor=at), lambda page: page.tools)
+            offered = await all_listed(lambda at: client.list_tools(cursor=at), lambda page: page.tools, self.left_out)
             tools, notes = await asyncio.to_thread(tools_of, offered, caller)  # ten thousand take seconds
             state = replace(state, tools=tools, notes=notes)
         if "resources" in kinds and has.resources is not None:
-            found = await self._listed(lambda at: client.list_resources(cursor=at), lambda page: page.resources)
+            found = await all_listed(
+                lambda at: client.list_resources(cursor=at), lambda page: page.resources, self.left_out
+            )
             resources = tuple(map(resource_of, found))
             state = replace(state, resources=resources, templates=tuple(map(resource_of, await self._templates())))
         if "prompts" in kinds and has.prompts is not None:
-            listed = await self._listed(lambda at: client.list_prompts(cursor=at), lambda page: page.prompts)
+            listed = await all_listed(
+                lambda at: client.list_prompts(cursor=at), lambda page: page.prompts, self.left_out
+            )
             state = replace(state, prompts=prompts_of(self.spec, listed))
         left_out = (line for line in self.left_out[:_MOST_LEFT_OUT] if line not in state.notes)
         return replace(state, notes=(*state.notes, *left_out))
@@ -313,35 +309,15 @@ class Connection:
     async def _templates(self) -> list[types.ResourceTemplate]:
         """Servers that have resources need not know what a template is."""
         try:
-            return await self._listed(
-                lambda at: self._client.list_resource_templates(cursor=at), lambda page: page.resource_templates
+            return await all_listed(
+                lambda at: self._client.list_resource_templates(cursor=at),
+                lambda page: page.resource_templates,
+                self.left_out,
             )
         except MCPError as error:
             if error.code == types.METHOD_NOT_FOUND:
                 return []
             raise
-
-    async def _listed(
-        self, fetch: "Callable[[str | None], Awaitable[P]]", entries: Callable[[P], Sequence[T]]
-    ) -> list[T]:
-        """The entries of all pages of a list, as long as it goes on and has an end, and up to a number. Raises
-        `ToolError` where one cannot be read."""
-        listed: list[T] = []
-        cursor, seen = None, set[str]()
-        while len(seen) < _MOST_PAGES:
-            try:
-                page = await fetch(cursor)
-            except ValidationError as error:
-                raise ToolError(f"it lists something the protocol does not know: {first_fault(error)}") from error
-            listed += entries(page)
-            cursor = page.next_cursor
-            if len(listed) > MOST_ENTRIES:
-                self.left_out.append(f"it lists more than {MOST_ENTRIES:,} of a kind: the others are left out")
-                return listed[:MOST_ENTRIES]
-            if not cursor or cursor in seen:
-                break
-            seen.add(cursor)
-        return listed
 
 
 async def _as_it_is(name: str, result: Any) -> None:  # noqa: ANN401  # stands in for a method of the SDK

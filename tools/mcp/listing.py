@@ -3,13 +3,17 @@ that arguments can be checked against. Its texts stay data; nothing in them is o
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableSequence, Sequence
 from fnmatch import fnmatchcase
+from typing import Protocol, TypeVar
 
 import mcp_types as types
+from pydantic import ValidationError
 
+from tools.base import ToolError
 from tools.mcp.input_schema import portable, words_in
 from tools.mcp.offers import INSTRUCTIONS, Caller, McpTool, PromptArgument, Resource, ServerPrompt
+from tools.mcp.repairs import MOST_ENTRIES, first_fault
 from tools.mcp.spec import ServerSpec, shortened
 from tools.mcp.texts import clean, hides, one_line
 from tools.outputs.extent import cut
@@ -19,6 +23,7 @@ LONGEST_DESCRIPTION = 4096
 """Characters of a description that the model reads."""
 LARGEST_SCHEMA = 100_000
 """Bytes of a schema, as JSON: about what a small window holds."""
+_MOST_PAGES = 100
 _LONGEST_NAME = 64
 """Characters of a tool's name, as providers allow them."""
 
@@ -28,6 +33,40 @@ _ORDERS = re.compile(
     r"|\bbefore (using|calling) (this|any)( other)? tools?\b",
     re.IGNORECASE | re.DOTALL,
 )
+
+
+class _ListPage(Protocol):
+    @property
+    def next_cursor(self) -> str | None: ...
+
+
+P = TypeVar("P", bound=_ListPage)
+T = TypeVar("T")
+
+
+async def all_listed(
+    fetch: "Callable[[str | None], Awaitable[P]]",
+    entries: Callable[[P], Sequence[T]],
+    left_out: MutableSequence[str],
+) -> list[T]:
+    """The entries of all pages of a list, as long as it goes on and has an end, and up to a number; more is noted in
+    `left_out`. Raises `ToolError` where a page cannot be read."""
+    listed: list[T] = []
+    cursor, seen = None, set[str]()
+    while len(seen) < _MOST_PAGES:
+        try:
+            page = await fetch(cursor)
+        except ValidationError as error:
+            raise ToolError(f"it lists something the protocol does not know: {first_fault(error)}") from error
+        listed += entries(page)
+        cursor = page.next_cursor
+        if len(listed) > MOST_ENTRIES:
+            left_out.append(f"it lists more than {MOST_ENTRIES:,} of a kind: the others are left out")
+            return listed[:MOST_ENTRIES]
+        if not cursor or cursor in seen:
+            break
+        seen.add(cursor)
+    return listed
 
 
 def tools_of(listed: Iterable[types.Tool], caller: Caller) -> tuple[tuple[McpTool, ...], tuple[str, ...]]:

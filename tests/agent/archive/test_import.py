@@ -330,7 +330,8 @@ def test_bytes_that_flipped_are_noticed(exported: Exported) -> None:
 
 def test_what_is_no_file_is_not_waited_for_nor_read_without_end(exported: Exported) -> None:
     os.mkfifo(exported.folder / "pipe")
+    whys = {exported.folder: "Is a directory"}
     for name in (exported.folder / "pipe", Path("/dev/zero"), exported.folder):
         with pytest.raises(BadBundle) as told:
             Bundle(name)
-        assert str(told.value) == f"cannot read `{name}`: it is not a regular file"
+        assert str(told.value) == f"cannot read `{name}`: {whys.get(name, 'it is not a regular file')}"

@@ -126,7 +126,7 @@ def test_a_file_that_cannot_be_used_is_named(house: House, content: str | bytes,
 
 def test_a_folder_in_place_of_the_file_is_named(house: House) -> None:
     (house.project / ".mcp.json").mkdir()
-    assert lines(house) == ["cannot use `/project/.mcp.json`: it is not a regular file"]
+    assert lines(house) == ["cannot use `/project/.mcp.json`: Is a directory"]
 
 
 @pytest.mark.parametrize("kind", ["pipe", "link to a terminal"])

@@ -198,3 +198,11 @@ def test_names_that_are_no_secrets_hide_none_behind_them(root: Path) -> None:
 @pytest.mark.parametrize("text", ["cat <<E\nE\n", "cat <<-E\n\ta\n\tE\n", "cat <<'E'\n\nE\n", "cat <<E\nEE\nE\n"])
 def test_a_short_text_behind_an_arrow_hides_nothing_behind_it(root: Path, text: str) -> None:
     assert reason(root, f"{text}echo (((; cat .env\ncat <<E\nb\nE") == "`.env` may hold secrets"
+
+
+def test_a_file_that_is_written_again_and_again_counts_once(root: Path) -> None:
+    line = f"echo (((; {'ls 2>/dev/null; ' * 60}"
+    assert reason(root, line) == ""
+    assert reason(root, f"{line}echo x >.bashrc").startswith("`.bashrc` can make other programs run commands")
+    several = "".join(f"ls 2>out{number}; " for number in range(40))
+    assert reason(root, f"echo (((; {several}") == TOO_LONG
