@@ -48,7 +48,7 @@ class Played:
     leaked: tuple[str, ...]
     """Where keys of the user were found."""
     refused: tuple[str, ...] = ()
-    """Why the provider took requests not, where they were none that it takes."""
+    """Why the provider refused requests, where it did."""
 
     @property
     def was_denied(self) -> bool:
