@@ -83,6 +83,13 @@ class Screen:
             assert monotonic() < enough, f"{words!r} never came:\n{self.text}"
             self._read(words)
 
+    def until_there(self, path: Path) -> None:
+        """Reads until the child has put a file there."""
+        end = monotonic() + PATIENCE
+        while not path.exists():
+            assert monotonic() < end, f"{path.name} was never written:\n{self.text}"
+            self.read_some(0.05)
+
     def send(self, keys: str, until: str) -> None:
         """Types, and reads until words are on the screen."""
         self.child.send(keys)

@@ -196,7 +196,8 @@ from pathlib import Path
 import tui.startup
 
 def loaded(sessions):
-    Path("loaded.json").write_text(json.dumps(sorted(sys.modules)))
+    Path("loaded.part").write_text(json.dumps(sorted(sys.modules)))
+    Path("loaded.part").rename("loaded.json")
     threading.Event().wait()
 
 tui.startup.loaded = loaded
@@ -231,6 +232,7 @@ def test_nothing_is_loaded_before_the_first_paint_but_what_it_needs(tmp_path: Pa
     with running(tmp_path, SCRIPT, start=BEFORE) as terminal:
         terminal.until("Ask, or / for commands")
         terminal.send("typed", until="typed")
+        terminal.until_there(tmp_path / "project" / "loaded.json")  # written behind the paint, by a thread of its own
     modules = json.loads((tmp_path / "project" / "loaded.json").read_text())
     ours = {name for name in modules if name.startswith(("agent.", "tools.", "store."))}
     assert ours <= set(AT_ONCE), "load these where they are used first, or for types only"
