@@ -29,9 +29,11 @@ from tools.mcp.client_handlers import ClientHandlers
 from tools.mcp.offers import NeedsLogin
 from tools.mcp.spec import ServerSpec
 from tools.mcp.texts import one_line
-from tools.network.addresses import is_link_local, is_public
+from tools.network.addresses import IpAddress, is_link_local, is_public
+from tools.network.connection import proxy_for
 from tools.network.name_lookup import NameNotKnown, addresses_of, where_private
 
+_PORTS = {"http": 80, "https": 443}
 _PATH = "/callback"
 _LONGEST_REQUEST = 16_384
 """Bytes of the first line."""
@@ -137,7 +139,8 @@ def _provider(
 class _GuardedLogin(OAuthClientProvider):
     """Sends what belongs to a login nowhere but to the server and to the public network: the server says where that is,
     and would have us ask for what only this machine can reach. One that is no public server itself may name others
-    that are not, but for the addresses of a link, where clouds keep keys."""
+    that are not, but for the addresses of a link, where clouds keep keys. The connection goes to the address that was
+    judged: what a name stands for a moment later changes nothing."""
 
     async def async_auth_flow(self, request: httpx2.Request) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
         flow = super().async_auth_flow(request)
@@ -145,7 +148,7 @@ class _GuardedLogin(OAuthClientProvider):
             wanted = await anext(flow)
             while True:
                 if wanted.url.host != request.url.host:
-                    await _insist_on_reachable(wanted.url, request.url)
+                    await _pin(wanted, request.url)
                 response = yield wanted
                 wanted = await flow.asend(response)
         except StopAsyncIteration:
@@ -154,16 +157,27 @@ class _GuardedLogin(OAuthClientProvider):
             await flow.aclose()
 
 
-async def _insist_on_reachable(url: httpx2.URL, server: httpx2.URL) -> None:
+async def _pin(wanted: httpx2.Request, server: httpx2.URL) -> None:
+    """Sends a request to an address that its host has and that may be asked. A proxy of the environment is given the
+    name, and looks it up itself. Raises `NeedsLogin`."""
     try:
-        addresses = await addresses_of(url.host, url.port or 443)
-        may_be_private = not any(map(is_public, await addresses_of(server.host, server.port or 443)))
+        address = await _judged(wanted.url, server)
     except NameNotKnown:
         return  # nothing is sent there, unless by a proxy that knows the name
+    if not proxy_for(wanted.url.scheme, wanted.url.netloc.decode("ascii")):
+        # The head still names the host, and so does TLS.
+        wanted.extensions = {**wanted.extensions, "sni_hostname": wanted.url.host}
+        wanted.url = wanted.url.copy_with(host=str(address))
+
+
+async def _judged(url: httpx2.URL, server: httpx2.URL) -> IpAddress:
+    addresses = await addresses_of(url.host, url.port or _PORTS.get(url.scheme, 443))
+    own = await addresses_of(server.host, server.port or _PORTS.get(server.scheme, 443))
     for address in addresses:
-        if not is_public(address) and (is_link_local(address) or not may_be_private):
+        if not is_public(address) and (is_link_local(address) or any(map(is_public, own))):
             where = where_private(url.host, address)
             raise NeedsLogin(f"the server would have the login ask another place, and {where}")
+    return addresses[0]
 
 
 def _wanted_before(storage: "_Storage") -> list[str]:

@@ -47,7 +47,7 @@ async def connect(
     that only it may know. `private`: what the user has named is connected to wherever it is. Raises `NotReached`."""
     if is_named(place, private):
         return await _opened(place.host, place.port, str(place))
-    proxy = _proxy(place, is_tunnel)
+    proxy = proxy_for("https" if is_tunnel else "http", place.authority)
     if not proxy:
         return await _direct(place, await resolve(place.host, place.port))
     try:
@@ -80,13 +80,14 @@ async def _opened(host: str, port: int, named: str, *, is_tls: bool = False) -> 
     return Connection(reader, writer)
 
 
-def _proxy(place: NetworkPlace, is_tunnel: bool) -> str:
+def proxy_for(scheme: str, authority: str) -> str:
+    """The proxy that the environment names for a host with its port; empty where there is none."""
     from urllib.request import getproxies, proxy_bypass  # noqa: PLC0415  # deferred: it loads much
 
-    if proxy_bypass(place.authority):
+    if proxy_bypass(authority):
         return ""
     known = getproxies()
-    return known.get("https" if is_tunnel else "http") or known.get("all") or ""
+    return known.get(scheme) or known.get("all") or ""
 
 
 async def _through(proxy: str, place: NetworkPlace, is_tunnel: bool) -> Connection:

@@ -7,12 +7,12 @@ from collections.abc import Iterable
 from contextlib import suppress
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
-from urllib.request import getproxies, proxy_bypass
 
 import httpcore2
 import httpx2
 
 from tools.base import ToolError
+from tools.network.connection import proxy_for
 from tools.network.name_lookup import NameNotKnown, look_up_aside, public_addresses
 from tools.web.addresses import WebAddress
 
@@ -56,8 +56,8 @@ async def pool_for(address: WebAddress, *, may_be_private: bool) -> httpcore2.As
     `PrivateAddress`."""
     look_up_aside(asyncio.get_running_loop())
     context = await asyncio.to_thread(_context, address)
-    proxy = _proxy(address)
-    if proxy is None:
+    proxy = proxy_for(address.scheme, address.place)
+    if not proxy:
         backend = None if may_be_private else GuardedBackend()
         return httpcore2.AsyncConnectionPool(ssl_context=context, network_backend=backend)
     if not may_be_private:
@@ -72,13 +72,6 @@ def _context(address: WebAddress) -> "ssl.SSLContext | None":
     except OSError as error:
         name = next((name for name in ("SSL_CERT_FILE", "SSL_CERT_DIR") if os.environ.get(name)), "this system")
         raise ToolError(f"the certificates of `{name}` cannot be read: tell the user") from error
-
-
-def _proxy(address: WebAddress) -> str | None:
-    if proxy_bypass(address.place):
-        return None
-    known = getproxies()
-    return known.get(address.scheme) or known.get("all") or None
 
 
 def _through(proxy: str, context: "ssl.SSLContext | None") -> httpcore2.AsyncConnectionPool:

@@ -170,9 +170,31 @@ async def test_a_login_asks_private_places_for_servers_only_that_are_nowhere_pub
         return [IPv4Address(each) for each in known[host]]
 
     monkeypatch.setattr(oauth, "addresses_of", addresses_of)
-    asked = oauth._insist_on_reachable(httpx2.URL("http://other.test/"), httpx2.URL("http://server.test/"))
+    asked = oauth._judged(httpx2.URL("http://other.test/"), httpx2.URL("http://server.test/"))
     with pytest.raises(NeedsLogin) if is_refused else nullcontext():
         await asked
+
+
+async def test_a_login_asks_the_address_that_was_judged_whatever_its_name_stands_for_later(
+    start: Starts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    heads = list[str]()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        heads.append((await reader.readuntil(b"\r\n\r\n")).decode())
+        writer.write(b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\nconnection: close\r\n\r\n")
+        writer.close()
+
+    async def addresses_of(host: str, port: int) -> list[IPv4Address]:
+        return [IPv4Address("127.0.0.1")]  # no name server knows it, so that the connection could look up nothing
+
+    monkeypatch.setattr(oauth, "addresses_of", addresses_of)
+    async with await asyncio.start_server(serve, "127.0.0.1", 0) as other:
+        place = f"other.test:{other.sockets[0].getsockname()[1]}"
+        with listening("misleading", f"http://{place}/told") as address:
+            await start(ServerSpec("misleading", url=address), Browser()).login()
+    assert heads[0].startswith("GET /told HTTP/1.1\r\n")
+    assert f"\r\nhost: {place}\r\n" in heads[0].lower()
 
 
 async def test_a_key_of_the_user_is_no_login(guarded: str, start: Starts) -> None:
