@@ -3,17 +3,23 @@
 import atexit
 import json
 import os
+import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+from tests.kit.fork_server import request
+
 ROOT = Path(__file__).parent.parent
-_FORK_SERVER = ROOT / "tests" / "kit" / "fork_server.py"
+_PATIENCE = 120
+"""Seconds that a run may take."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +61,8 @@ def command(*arguments: str, first: str = "") -> list[str]:
 
 
 @cache
-def _forked() -> list[str]:
-    """What begins the command line of a run that imports nothing; the server for it ends with this process."""
+def _fork_server() -> str:
+    """The address of a process that has imported `ebb`; it ends with this one."""
     folder = tempfile.TemporaryDirectory(prefix="ebb-fork-", ignore_cleanup_errors=True)
     address = f"{folder.name}/s"
     server = subprocess.Popen(
@@ -71,7 +77,33 @@ def _forked() -> list[str]:
         folder.cleanup()
 
     atexit.register(end)
-    return [sys.executable, "-I", "-S", str(_FORK_SERVER), address]
+    return address
+
+
+def _forked(arguments: Sequence[str], env: Mapping[str, str], typed: bytes | None) -> tuple[int, bytes, bytes]:
+    """Exit code, standard output and standard error of a run that imports nothing (`tests/kit/fork_server.py`)."""
+    (stdin, typing), (out, stdout), (err, stderr) = os.pipe(), os.pipe(), os.pipe()
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    with socket.socket(socket.AF_UNIX) as server, ThreadPoolExecutor(3) as threads:
+        server.settimeout(_PATIENCE)
+        server.connect(_fork_server())
+        request(server, arguments, (nothing if typed is None else stdin, stdout, stderr), env)
+        for ours in (stdin, stdout, stderr, nothing):
+            os.close(ours)
+        threads.submit(_write, typing, typed or b"")
+        printed = [threads.submit(_read, each) for each in (out, err)]
+        code = int(server.recv(16)) & 255
+        return code, printed[0].result(), printed[1].result()
+
+
+def _read(stream: int) -> bytes:
+    with open(stream, "rb") as file:
+        return file.read()
+
+
+def _write(stream: int, text: bytes) -> None:
+    with suppress(BrokenPipeError), open(stream, "wb") as file:  # who runs need not read all of it
+        file.write(text)
 
 
 def ebb(
@@ -82,11 +114,13 @@ def ebb(
     runs do without (`tests/kit/fork_server.py`); so has one for which something is done `first` or the locale is set.
     """
     typed = stdin.encode() if isinstance(stdin, str) else stdin
+    if not (fresh or first or any(name.startswith(("PYTHON", "LC_", "LANG")) for name in env or {})):
+        code, out, err = _forked(arguments, environment(home, env), typed)
+        return Run(code, lines_in(out), lines_in(err))
     given: dict[str, Any] = {"input": typed} if typed is not None else {"stdin": subprocess.DEVNULL}
-    alone = fresh or bool(first) or any(name.startswith(("PYTHON", "LC_", "LANG")) for name in env or {})
     done = subprocess.run(
-        command(*arguments, first=first) if alone else [*_forked(), *arguments], env=environment(home, env),
-        capture_output=True, timeout=120, check=False, **given,
+        command(*arguments, first=first), env=environment(home, env), capture_output=True, timeout=_PATIENCE,
+        check=False, **given,
     )  # fmt: skip
     return Run(done.returncode, lines_in(done.stdout), lines_in(done.stderr))
 

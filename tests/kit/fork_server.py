@@ -4,7 +4,6 @@ Each run is a process of its own, with its own arguments, folder, environment an
 ends. What it does not have is a fresh interpreter: what is about starting, signals, memory or the locale runs without.
 
     python -m tests.kit.fork_server SOCKET          the server: until its standard input ends
-    python -I -S fork_server.py SOCKET ARGUMENTS    one run: ends as the forked process ended
 """
 
 import atexit
@@ -15,31 +14,38 @@ import os
 import select
 import socket
 import sys
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
 _STREAMS = (0, 1, 2)
 _IMPORTED = (
     "agent.headless.run", "agent.doctor.store", "agent.archive.export", "agent.providers.wires.scripted",
+    "agent.calls.reach", "agent.calls.rule_suggestions", "agent.checkpoints.comparison", "agent.checkpoints.project",
+    "agent.checkpoints.recovery", "agent.checkpoints.restore", "agent.checkpoints.staged", "agent.checkpoints.tracked",
+    "agent.extensions.custom_commands", "agent.extensions.session_extensions", "agent.extensions.session_trust",
+    "agent.extensions.skills", "tools.read_only_run", "tools.sandbox.system_calls", "tools.search.walk",
     "tui.cli.main", "tui.cli.subcommands", "tui.cli.stored_sessions", "tui.cli.config", "tui.cli.context",
-    "tui.cli.search", "tui.cli.transfer", "tui.cli.mcp", "tui.cli.doctor",
-    "anthropic", "openai", "ollama", "httpx", "tiktoken",
+    "tui.cli.headless", "tui.cli.piped_input", "tui.cli.search", "tui.cli.transfer", "tui.cli.mcp", "tui.cli.doctor",
+    "anthropic", "openai", "ollama", "httpx", "tiktoken", "jsonschema_rs", "tree_sitter", "tree_sitter_bash",
 )  # fmt: skip
 
 
-def request(address: str, arguments: list[str]) -> int:
-    """Has the server run `ebb` with our streams, folder and environment; the exit code."""
-    with socket.socket(socket.AF_UNIX) as server:
-        server.connect(address)
-        socket.send_fds(server, [b"f"], _STREAMS)
-        server.sendall(json.dumps([arguments, os.getcwd(), dict(os.environ)]).encode())
-        server.shutdown(socket.SHUT_WR)
-        return int(server.makefile().read())
+def request(
+    server: socket.socket, arguments: Sequence[str], streams: Sequence[int], environment: Mapping[str, str]
+) -> None:
+    """Has the server run `ebb` with these descriptors as its streams, in our folder. It answers with the exit code."""
+    socket.send_fds(server, [b"f"], streams)
+    server.sendall(json.dumps([arguments, os.getcwd(), dict(environment)]).encode())
+    server.shutdown(socket.SHUT_WR)
 
 
 def serve(address: str) -> list[str] | None:
     """Answers requests until standard input ends. In the process forked for a request: the arguments to run with."""
     for name in _IMPORTED:
         __import__(name)
+    from tools.lazy import write_all  # noqa: PLC0415  # whoever asks the server imports nothing of the program
+
+    write_all()
     gc.freeze()
     running: dict[int, socket.socket] = {}
     with socket.socket(socket.AF_UNIX) as listening:
@@ -96,7 +102,7 @@ def _become(streams: list[int], folder: str, environment: dict[str, str]) -> Non
 def _run() -> None:
     """Runs `ebb` and ends as an interpreter does, but without taking apart what the server had imported: that would
     take ten times as long as the run."""
-    from tui.cli.main import main  # noqa: PLC0415  # the other use of this file must import next to nothing
+    from tui.cli.main import main  # noqa: PLC0415  # as above
 
     code: object = 1
     try:
@@ -112,10 +118,7 @@ def _run() -> None:
 
 
 if __name__ == "__main__":
-    if __package__:
-        given = serve(sys.argv[1])
-        if given is None:
-            sys.exit()
+    given = serve(sys.argv[1])
+    if given is not None:
         sys.argv[1:] = given
         _run()
-    sys.exit(request(sys.argv[1], sys.argv[2:]))

@@ -1,6 +1,8 @@
 import copy
 import inspect
 import re
+import subprocess
+import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import FrozenInstanceError, asdict, dataclass, field, fields, replace
@@ -10,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from tests.running import ROOT
 from tools import lazy
 
 THREADS = 8
@@ -145,3 +148,10 @@ def test_a_wrong_regular_expression_is_raised_by_its_first_use() -> None:
     wrong = lazy.regex("(")
     with pytest.raises(re.error, match="unterminated subpattern"):
         wrong.search("text")
+
+
+def test_all_is_made_at_once_for_a_process_that_others_are_forked_from() -> None:
+    # In a process of its own: here there are classes that cannot be written.
+    asked = "import tools.base, tools.lazy as l; l.write_all(); print(vars(tools.base.Result)['__eq__'])"
+    done = subprocess.run([sys.executable, "-c", asked], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("<function ")
