@@ -40,6 +40,8 @@ _JQ = regex(
 )
 """What looks outside of the input; a field of such a name does not."""
 _TEST_WORDS = set_of("-f -e -d -n -z -t -s -r -w -x -L -h -eq -ne -lt -le -gt -ge -nt -ot -ef -a -o ! = == != ( )")
+_NEVER_ATTACHED = {"tree"}
+"""They take the next word for a letter's value, and what follows the letter for letters: `tree -Po PATTERN FILE`."""
 _READ_OPTIONS_FROM = set_of("nm objdump readelf strings")
 """They take what stands in a file for their words, where a word begins with `@`."""
 _NAMED_COUNT = regex(r"%[^%a-zA-Z]*[hljztL]*n")
@@ -230,6 +232,9 @@ def _option(words: Sequence[Word], at: int, row: Program, proof: Proof) -> tuple
         if kind is None and letter in row.letters:
             continue
         if kind is None:
+            proof.unproved.append(at)
+            return 0, False
+        if text[place:] and proof.name in _NEVER_ATTACHED and kind != "n":
             proof.unproved.append(at)
             return 0, False
         if text[place:] or kind == "o":

@@ -10,8 +10,16 @@ from tools.lazy import dataclass, regex
 
 _LONGEST = 1_000
 """Characters of a program for sed or awk, beyond which nobody reads on."""
-_SED_ADDRESS = r"(?:\d+|\$|/(?:[^\\/\n]|\\.)*/I?)"
-_SED_SWAP = r"s(?P<m>[/|#,:@!])(?:(?!(?P=m))[^\\\n]|\\.)*(?P=m)(?:(?!(?P=m))[^\\\n]|\\.)*(?P=m)[gpiI0-9]*"
+
+
+def _sed_pattern(end: str) -> str:
+    """What sed looks for, up to the sign `end`: where one stands between brackets, some end there and some do not."""
+    inside = rf"\[(?!{end}):[a-z]{{1,10}}:\]|\[(?![:.=])|\\[^\[\]\n]|(?!{end})[^\\\[\]\n]"
+    return rf"(?:(?!{end})[^\\\[\n]|\\[^c\n]|\[\^?+\]?+(?:{inside})*+\])*+{end}"
+
+
+_SED_ADDRESS = rf"(?:\d+|\$|/{_sed_pattern('/')}I?)"
+_SED_SWAP = rf"s(?P<m>[/|#,:@!]){_sed_pattern('(?P=m)')}(?:(?!(?P=m))[^\\\n]|\\.)*(?P=m)[gpiI0-9]*"
 _SED_ADDRESSES = rf"(?:\d+~\d+|{_SED_ADDRESS}(?:,(?:{_SED_ADDRESS}|[+~]\d+))?)?"
 _SED_MAPS = r"y(?P<y>[/|#,:@!])(?:(?!(?P=y))[^\\\n]|\\.)*(?P=y)(?:(?!(?P=y))[^\\\n]|\\.)*(?P=y)"
 _SED_STEP = regex(
@@ -21,13 +29,23 @@ _SED_STEP = regex(
 _SED_SCRIPT = regex(r"(?:-[nErszu]*e|--expression(?:=|\Z))(?P<script>.*)", re.DOTALL)
 _SED_LETTERS = set("nErszu")
 _SED_NAMES = {"--quiet", "--silent", "--regexp-extended", "--null-data", "--separate", "--unbuffered", "--posix"}
-_AWK_QUOTED = regex(r'"(?:[^"\\\n]|\\.)*"|(?:^|(?<=[~(,!&|{};\n]))\s*/(?:[^/\\\n]|\\.)*/')
-"""A text, or a pattern where a division cannot stand."""
+_AWK_SIGN = regex(r'["/]')
+_AWK_TEXT = regex(r'"(?:[^"\\\n]|\\.)*"')
+_AWK_INSIDE = r"\[:[a-z]{1,10}:\]|\[(?![:.=])|\\[^\[\]\n]|[^\\/\[\]\n]"
+_AWK_PATTERN = regex(rf"/(?:[^/\\\[\n]|\\.|\[\^?+\]?+(?:{_AWK_INSIDE})*+\])*+/")
+"""As for sed: for some a slash between brackets ends it."""
+_AWK_BEFORE_PATTERN = regex(r"(?:\A|[~(,!&|{};\n=?:<>%^*])[ \t]*\Z")
+"""Where no division can stand."""
+_AWK_BEFORE_DIVISION = regex(r"(?:(?P<word>\w+)|\]|(?P<group>\)))[ \t]*\Z")
+_AWK_VERBS = {"print", "printf", "return", "in", "else", "do", "case", "exit", "getline", "delete"}
+"""Words behind which a pattern may stand."""
+_AWK_HEADS = regex(r"\b(?:if|while|for|switch)\b")
+"""Behind their brackets one may, too."""
+_AWK_ODD = regex(r"[@\\#]|(?<!\|)\|(?!\|)|(?<![\w.])(?=\.?\d)(?!\.?\d[\d.]*(?:[eE][+-]?\d+)?(?![\w.]))")
+"""What calls or reads from elsewhere, comments, and a number that a name touches."""
 _AWK_GOES_ON = regex(r"(?<=[,&|?:])\s*\n")
 """Behind these signs a statement goes on in the next line."""
-_AWK_SLASH_IN_PRINT = regex(r"print.*/.*>", re.DOTALL)
-"""What ends where: a pattern may hold any of the signs that end a statement."""
-_AWK_NAME = regex(r"(?<![\w$])[A-Za-z_]\w*(?P<call> *\()?")
+_AWK_NAME = regex(r"(?<!\w)[A-Za-z_]\w*(?P<call>\s*\()?")
 _AWK_BARRED = {
     "ENVIRON", "PROCINFO", "ARGV", "ARGC", "SYMTAB", "FUNCTAB", "getline", "system", "close", "fflush",
     "function", "func",
@@ -167,19 +185,45 @@ def prove_awk(words: Sequence[Word], proof: Proof) -> None:
 
 def _is_tame_awk(program: str) -> bool:
     """Whether it only computes and prints: no program, no file and no function is called but those that are known."""
-    if len(program) > _LONGEST:
+    code = _code_of_awk(program) if len(program) <= _LONGEST else None
+    if code is None or _AWK_ODD.search(code):
         return False
-    code = _AWK_QUOTED.sub("0", program)
-    if re.search(r"[@\\#\"]|(?<!\|)\|(?!\|)", code) or ("/" in code and '"' in program):
-        return False  # where a text begins cannot be told from a pattern
-    if _AWK_SLASH_IN_PRINT.search(code) or any(
-        -1 < part.find("print") < part.rfind(">") for part in re.split(r"[;{}\n]", _AWK_GOES_ON.sub(" ", code))
-    ):
+    if any(-1 < part.find("print") < part.rfind(">") for part in re.split(r"[;{}\n]", _AWK_GOES_ON.sub(" ", code))):
         return False  # it may write to a file
     return all(
-        name[0].rstrip("( ") not in _AWK_BARRED and (not name["call"] or name[0].rstrip("( ") in AWK_WORDS)
+        name[0].rstrip("(\n\t ") not in _AWK_BARRED and (not name["call"] or name[0].rstrip("(\n\t ") in AWK_WORDS)
         for name in _AWK_NAME.finditer(code)
     )
+
+
+def _code_of_awk(program: str) -> str | None:
+    """A program with a number for each text and pattern; None where it cannot be told what ends one, or whether a
+    slash begins a pattern or divides."""
+    code, at, is_behind_pattern = "", 0, False
+    while (sign := _AWK_SIGN.search(program, at)) is not None:
+        before, start = program[at : sign.start()], sign.start()
+        code += before
+        if sign[0] == "/" and _divides(code):
+            if is_behind_pattern and not before.strip(" \t"):
+                return None
+            code, at, is_behind_pattern = f"{code}/", start + 1, False
+            continue
+        is_behind_pattern = sign[0] == "/"
+        if is_behind_pattern and not _AWK_BEFORE_PATTERN.search(code):
+            return None
+        found = (_AWK_PATTERN if is_behind_pattern else _AWK_TEXT).match(program, start)
+        if found is None:
+            return None
+        code, at = f"{code} 0 ", found.end()
+    return code + program[at:]
+
+
+def _divides(code: str) -> bool:
+    """Whether a slash behind a piece of a program can be nothing but a division."""
+    found = _AWK_BEFORE_DIVISION.search(code)
+    if found is None or found["word"] in _AWK_VERBS:
+        return False
+    return found["group"] is None or not _AWK_HEADS.search(code)
 
 
 def check_tar(given: Sequence[Word], words: Sequence[Word], proof: Proof) -> None:
