@@ -1,5 +1,6 @@
 """`ebb undo`, run as a user runs it."""
 
+import stat
 import subprocess
 from contextlib import closing
 
@@ -60,6 +61,20 @@ def test_a_run_is_taken_back_and_brought_back(user: User) -> None:
         (2, "undo", True, ["a", "b"]),
         (1, "turn", False, ["a", "b"]),
     ]
+
+
+def test_what_is_to_be_redone_has_no_id(user: User) -> None:
+    worked(user)
+    after = files(user)
+    refused = undo(user, "--redo", "1")
+    assert (refused.code, files(user)) == (2, after)
+    assert refused.err == "ebb: `--redo` takes no id: `ebb undo ID` takes back what took a turn back, too\n"
+
+
+def test_its_folders_are_for_the_user_alone(user: User) -> None:
+    assert undo(user).code == 2
+    made = [path for path in (user.data, *user.data.rglob("*")) if path.is_dir()]
+    assert {stat.S_IMODE(path.stat().st_mode) for path in made} == {0o700}
 
 
 def test_what_a_run_staged_is_taken_back_from_the_index_of_git(user: User) -> None:

@@ -54,7 +54,8 @@ class _Comparison:
     def run(self) -> None:
         for name in sorted(self.found.touched):
             old, new = self.before.get(name), self.after[name]
-            if name and (old is None or old.mode != new.mode):  # the folder itself is the user's
+            # The folder without a name is the user's.
+            if name and (old is None or old.mode != new.mode) and not self._was_ignored(name, old):
                 was = FileState("folder", old.mode) if old is not None else ABSENT
                 self._note(name, was, FileState("folder", new.mode))
             self._files(name, old, new)
@@ -62,6 +63,11 @@ class _Comparison:
             for each in old.folders if old is not None else ():
                 if each not in there:
                     self._went(f"{name}/{each}" if name else each, may_be_there=name in self.ruled_anew)
+
+    def _was_ignored(self, name: str, old: Folder | None) -> bool:
+        """Whether a folder was there before, for all that can be said, and is only seen now."""
+        is_seen_anew = old is None and name.rpartition("/")[0] in self.ruled_anew
+        return is_seen_anew and changed_at(os.path.join(self.root, name)) < self.since
 
     def _files(self, name: str, old: Folder | None, new: Folder) -> None:
         prefix = f"{name}/" if name else ""

@@ -37,6 +37,7 @@ from agent.errors import StoreFailed
 from store.checkpoints import FolderRow
 from store.errors import StoreError
 from tools.files.diff import size_of_change
+from tools.files.private_folder import make_private
 
 DAY = 86_400.0
 MOST_SHOWN = 500
@@ -57,6 +58,8 @@ class ProjectCheckpoints:
     def __init__(self, data: Path, root: Path, limits: Limits, most_bytes: int) -> None:
         self._data, self._root, self._limits, self._most = data, str(root), limits, most_bytes
         self._folder = folder = folder_for(data, root)
+        with suppress(OSError):  # what is wrong is told when the database is opened
+            make_private(folder.parent)
         with self._told():
             self._store, self.set_aside = opened_database(folder / NAME)
         self._in_use = InUse(folder)

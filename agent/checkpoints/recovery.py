@@ -5,6 +5,7 @@ import hashlib
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
 
@@ -17,6 +18,8 @@ from agent.errors import RestoreFailed
 from store.checkpoints import CheckpointStore, PointRow
 from store.errors import StoreError
 from tools.outputs.extent import listed
+
+NOT_EMPTY = "something else is in it now"
 
 
 class Recovery:
@@ -45,7 +48,7 @@ class Recovery:
             if not is_alone:
                 raise RestoreFailed("nothing was changed: another program brings files of this folder back just now")
             chosen = plan.chosen(forced=forced)
-            moves = moves_for(self._root, (one for one in chosen if one.back.kind != "staged"))
+            moves = moves_for(self._root, filter(_is_file, chosen))
             self._refuse_changed(moves)
             staged = [PathChange(one.path, one.now, one.back) for one in chosen if one.back.kind == "staged"]
             changes = [PathChange(move.path, move.now, move.back) for move in moves]
@@ -57,7 +60,11 @@ class Recovery:
                 raise
             unstaged = self._stage_again(point, staged)
             self._log.end_restore(point, plan.points)
-        left = (*plan.of("cannot"), *(() if forced else plan.of("ask")), *unstaged)
+        done = {move.path for move in moves}
+        kept = [
+            replace(one, outcome="cannot", why=NOT_EMPTY) for one in chosen if one.path not in done and _is_file(one)
+        ]
+        left = (*plan.of("cannot"), *(() if forced else plan.of("ask")), *unstaged, *kept)
         files = [move.path for move in moves if not {move.now.kind, move.back.kind} <= {"folder", "absent"}]
         return Restored(point, tuple(files), left, len(staged) - len(unstaged))
 
@@ -125,6 +132,11 @@ class Recovery:
         if hashlib.sha256(content).hexdigest() != digest:
             raise RestoreFailed("what the file held is damaged where it was kept")
         return content
+
+
+def _is_file(one: PlannedPath) -> bool:
+    """Whether it is about the folder itself, and not about what is staged."""
+    return one.back.kind != "staged"
 
 
 def _index_of(change: PathChange) -> str:

@@ -87,6 +87,8 @@ class Restore:
         self._made: list[str] = []
         self._opened: list[Move] = []
         """Folders that were closed to their owner."""
+        self._unlinked: set[int] = set()
+        """Inodes of which a name was taken away, so that their other names have the time of that."""
         self._done: list[Move] = []
 
     def run(self, moves: Sequence[Move]) -> None:
@@ -160,7 +162,7 @@ class Restore:
         for move in sorted(going, key=lambda move: (move.now.kind == "folder", -move.path.count("/"))):
             self._refuse_changed(move)
             self._remove(move.path)
-            self._done.append(move)
+            self._note_gone(move)
         folders = [move for move in moves if move.back.kind == "folder" and move.now.kind != "folder"]
         for move in sorted(folders, key=lambda move: move.path.count("/")):
             self._make_folders(move.path)
@@ -175,14 +177,22 @@ class Restore:
                 parent_of(self._root, move.path) as (target, last),
             ):
                 os.rename(name, last, src_dir_fd=source, dst_dir_fd=target)
-            self._done.append(move)
+            self._note_gone(move)
         modes = [move for move in moves if move.back.kind == "folder"]
         for move in sorted(modes, key=lambda move: -move.path.count("/")):
             set_folder_mode(self._root, move.path, move.back.mode)
             self._done.append(move)
 
+    def _note_gone(self, move: Move) -> None:
+        """What stood there had its place taken, or its name away."""
+        self._done.append(move)
+        self._unlinked.update(move.identity[1:2])
+
     def _refuse_changed(self, move: Move) -> None:
-        if identity_at(self._root, move.path) != move.identity:
+        now, known = identity_at(self._root, move.path), move.identity
+        if now[1:2] and now[1] in self._unlinked:  # another name of it went a moment ago
+            now, known = now[:-1], known[:-1]
+        if now != known:
             raise RestoreFailed(f"`{move.path}` was changed meanwhile")
 
     def _make_folders(self, path: str) -> None:

@@ -192,7 +192,7 @@ def _head(metadata: Path, common: Path) -> str:
             packed = _text(common / "packed-refs", 1 << 24)
             at = packed.find(b" " + name + b"\n")
             loose = packed[packed.rfind(b"\n", 0, at) + 1 : at] if at >= 0 else _text(common / "reftable/tables.list")
-        told.append(loose)
+        told.append(loose.strip())  # written to a file of its own or among others: it is the same commit
     told += [name.encode() + _text(metadata / name) for name in _UNDER_WAY if os.path.lexists(metadata / name)]
     return hashlib.sha256(b"\0".join(told)).hexdigest()[:16]
 

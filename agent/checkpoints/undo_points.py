@@ -74,6 +74,8 @@ def to_redo(points: Sequence[UndoPoint]) -> UndoPoint | None:
 
 def chosen_point(points: Sequence[UndoPoint], id: int | None, *, redo: bool) -> UndoPoint:
     """The point of that number, or else the one that is to be undone or redone next. Raises `UsageError`."""
+    if id is not None and redo:
+        raise UsageError("`--redo` takes no id: `ebb undo ID` takes back what took a turn back, too")
     if id is not None:
         named = next((point for point in points if point.id == id), None)
         if named is None:

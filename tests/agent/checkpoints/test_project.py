@@ -123,13 +123,13 @@ def test_what_the_user_changed_since_stays_unless_that_is_forced(
     assert point is not None
     asked = [(one.path, one.why) for one in project.plan((point.id,)).of("ask")]
     assert asked == [("a.txt", SINCE)]
-    assert undone(project) == ("a.txt",)
+    assert undone(project) == ("a.txt", "made")
     assert (work / "a.txt").read_text() == "user"
     assert [path.name for path in (work / "made").iterdir()] == ["mine"]
     assert (work / "own").read_text() == "own"
     redone(project)
     mine = tree(work)
-    assert undone(project, forced=True) == ()
+    assert undone(project, forced=True) == ("made",)
     assert (work / "a.txt").read_bytes() == b"one\r\ntwo\r\n"
     redone(project)
     assert tree(work) == mine
@@ -179,6 +179,38 @@ def test_a_file_changed_by_a_tool_is_taken_back_without_a_look_at_the_folder(wor
     project.close()
 
 
+def _written_through(work: Path) -> None:
+    (work / "one").write_text("more")
+
+
+def _two_made(work: Path) -> None:
+    (work / "new").write_text("new")
+    (work / "newer").hardlink_to(work / "new")
+
+
+def _copied_by_links(work: Path) -> None:
+    (work / "copy").mkdir()
+    for name in ("one", "two"):
+        (work / "copy" / name).hardlink_to(work / name)
+    (work / "copy" / "one").chmod(0o600)
+
+
+@pytest.mark.parametrize("change", [_written_through, _two_made, _copied_by_links])
+def test_names_of_one_file_come_back_one_after_the_other(
+    work: Path, agent: Agent, project: ProjectCheckpoints, change: Callable[[Path], None]
+) -> None:
+    (work / "one").write_text("1")
+    (work / "two").hardlink_to(work / "one")
+    before = tree(work)
+    place = agent.begin()
+    change(work)
+    agent.end(place)
+    after = tree(work)
+    assert (undone(project), tree(work)) == ((), before)
+    redone(project)
+    assert tree(work) == after
+
+
 def test_ignored_files_are_neither_read_nor_touched(work: Path, agent: Agent) -> None:
     (work / ".gitignore").write_text("node_modules/\n*.log\n")
     (work / "node_modules").mkdir()
@@ -197,6 +229,19 @@ def test_ignored_files_are_neither_read_nor_touched(work: Path, agent: Agent) ->
     (work / "fresh").write_text("fresh")
     files = agent.end(place) if _has_few(work) else ()
     assert set(files) <= {".gitignore", "fresh"}
+
+
+def test_a_folder_that_was_ignored_before_is_not_the_agents(
+    work: Path, agent: Agent, project: ProjectCheckpoints
+) -> None:
+    (work / "build" / "deep").mkdir(parents=True)
+    (work / ".gitignore").write_text("build/\n")
+    time.sleep(A_TICK)
+    before = tree(work)
+    place = agent.begin()
+    (work / ".gitignore").unlink()
+    assert agent.end(place) == (".gitignore",)
+    assert (undone(project, forced=True), tree(work)) == ((), before)
 
 
 def _has_few(work: Path) -> bool:

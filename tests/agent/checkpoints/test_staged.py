@@ -146,6 +146,19 @@ def test_metadata_that_only_the_work_tree_claims_is_not_touched(tmp_path: Path) 
     project.close()
 
 
+def test_what_is_staged_comes_back_though_git_has_packed_its_branches(tmp_path: Path) -> None:
+    work = repository(tmp_path / "work")
+    project = project_in(tmp_path)
+    agent = Agent(project)
+    place = agent.begin()
+    git(work, "pack-refs", "--all")
+    (work / "new").write_text("new\n")
+    git(work, "add", "new")
+    agent.end(place)
+    done = back(project)
+    assert (status(work), done.staged, done.left) == ([], 1, ())
+
+
 def test_a_lock_of_git_is_respected_and_files_come_back_without_the_index(tmp_path: Path) -> None:
     work = repository(tmp_path / "work")
     project = project_in(tmp_path)
