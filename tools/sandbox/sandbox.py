@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tools.lazy import dataclass
-from tools.process.shell import Launch
+from tools.process.shell import Launch, shell
 from tools.sandbox.system import Missing, SandboxProgram, found_sandbox, readable
 
 if TYPE_CHECKING:  # types only: sessions that run no command load nothing of it
@@ -69,18 +69,19 @@ class Sandbox:
             return launch
         boundary, environment = self.boundary(may_write=may_write, access=access), inside(launch.environment)
         environment |= self.variables if may_write else {}  # what is held to looking starts programs by trusted names
+        environment, command = _loading_inside(environment, launch.argv)
         match found.kind:
             case "bubblewrap":
-                argv = (*_TAKES_TERMINAL, *launch.argv) if terminal else launch.argv
+                argv = (*_TAKES_TERMINAL, *command) if terminal else command
                 environment = environment if access is None else access.environment(environment)
-                held = _in_bubblewrap(found.argv, boundary, folder, argv, environment)
+                held = _in_bubblewrap(found.line, boundary, folder, argv, environment)
                 return held if access is None else access.launch(held)
             case "landlock":
-                return _in_landlock(boundary, launch.argv, environment | {"TMPDIR": boundary.scratch})
+                return _in_landlock(boundary, command, environment | {"TMPDIR": boundary.scratch})
             case "seatbelt":
                 from tools.sandbox.seatbelt import seatbelt  # noqa: PLC0415  # deferred: few machines have it
 
-                line = seatbelt(boundary, launch.argv)
+                line = seatbelt(boundary, command)
                 return Launch(line, environment | {"TMPDIR": boundary.scratch}, is_confined=True)
 
     def remove_unwanted(self) -> str:
@@ -134,6 +135,19 @@ def inside(environment: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in environment.items() if name not in _OUTSIDE_ONLY}
 
 
+def _loading_inside(environment: Mapping[str, str], argv: Sequence[str]) -> tuple[dict[str, str], tuple[str, ...]]:
+    """The environment without what has programs load something before they begin, and the command with that: what puts
+    up the sandbox runs outside of it, and the folders that are named may be ones that commands write."""
+    loading = {name: value for name, value in environment.items() if name.startswith(_LOADING)}
+    kept = {name: value for name, value in environment.items() if name not in loading}
+    if not loading:
+        return kept, tuple(argv)
+    return kept, (shell(), "-c", _SETS, "sh", *(f"{name}={value}" for name, value in loading.items()), "--", *argv)
+
+
+_LOADING = ("LD_", "DYLD_", "GCONV_PATH", "LOCPATH", "GLIBC_TUNABLES")
+"""How names of such variables begin."""
+_SETS = 'while [ "$1" != -- ]; do export "$1"; shift; done; shift; exec "$@"'
 _TAKES_TERMINAL = (
     os.path.realpath(sys.executable), "-I", "-S", "-c",
     "import fcntl, os, sys, termios; os.setsid(); fcntl.ioctl(0, termios.TIOCSCTTY, 0); "

@@ -18,6 +18,8 @@ if TYPE_CHECKING:  # types only, as the filter is made when a command runs
 
 _BUBBLEWRAP = ("/usr/bin/bwrap", "/usr/local/bin/bwrap", "/bin/bwrap", "/run/current-system/sw/bin/bwrap")
 """Places that only an administrator changes: PATH may lead into a working folder."""
+_UNSHARE = ("/usr/bin/unshare", "/bin/unshare", "/run/current-system/sw/bin/unshare")
+_KEEPS_MOUNTS_AWAY = ("--user", "--map-current-user", "--mount", "--propagation", "private", "--")
 _NOTHING = ("/bin/sh", "-c", ":")
 _PATIENCE = 5.0
 
@@ -30,6 +32,13 @@ class SandboxProgram:
     argv: tuple[str, ...]
     note: str = ""
     """What its user should know of it."""
+    before: tuple[str, ...] = ()
+    """What it is started through. What is mounted outside while a command runs stays outside, which bubblewrap alone
+    would let in, to be written."""
+
+    @property
+    def line(self) -> tuple[str, ...]:
+        return (*self.before, *self.argv)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,15 +69,22 @@ def _found_bubblewrap() -> SandboxProgram | Missing:
     calls = _known_filter("network")
     if isinstance(calls, Missing):
         return calls
-    said = ""
-    for flags in ((NO_MORE_NAMESPACES,), ()):
-        held = readable(calls)
-        said = _trial(
-            [path, *flags, *NAMESPACES, "--unshare-net", "--seccomp", str(held), *SYSTEM, "--", *_NOTHING], held
-        )
-        if not said:
-            return SandboxProgram("bubblewrap", (path, *flags))
+    why, said = "`unshare` of util-linux is not installed", ""
+    for before in dict.fromkeys((_private_mounts(), ())):
+        for flags in ((NO_MORE_NAMESPACES,), ()):
+            held = readable(calls)
+            tried = (*before, path, *flags, *NAMESPACES, "--unshare-net", "--seccomp", str(held), *SYSTEM)
+            said = _trial((*tried, "--", *_NOTHING), held)
+            if not said:
+                note = "" if before else f"what is mounted while a command runs is open to it: {why}"
+                return SandboxProgram("bubblewrap", (path, *flags), note, before)
+        why = said
     return Missing(f"bubblewrap cannot work here: {said}")
+
+
+def _private_mounts() -> tuple[str, ...]:
+    path = next((path for path in _UNSHARE if os.access(path, os.X_OK)), None)
+    return (path, *_KEEPS_MOUNTS_AWAY) if path is not None else ()
 
 
 def known_kind() -> SandboxState | None:

@@ -1,0 +1,94 @@
+"""What puts up the sandbox is steered neither by what runs in it nor by what happens around it meanwhile."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.running import ROOT
+from tests.tools.sandbox.test_sandbox import bash, boxed, home, place, pytestmark
+from tools.base import Workspace
+from tools.process.child import answer_of
+from tools.process.shell import Launch, in_shell
+from tools.sandbox import system
+from tools.sandbox.system import Missing, SandboxProgram, found_sandbox
+
+__all__ = ["boxed", "home", "place", "pytestmark"]
+
+LEAVES_A_TRACE = """
+#include <fcntl.h>
+#include <stdlib.h>
+__attribute__((constructor)) static void begin(void) {
+  open(TRACE, O_CREAT | O_WRONLY, 0600); setenv("LOADED", "yes", 1);
+}
+"""
+needs_compiler = pytest.mark.skipif(shutil.which("cc") is None, reason="there is no C compiler")
+FOUND = found_sandbox()
+needs_unshare = pytest.mark.skipif(
+    isinstance(FOUND, Missing) or not FOUND.before, reason="what is mounted meanwhile cannot be kept away here"
+)
+
+
+@needs_compiler
+async def test_what_programs_load_first_is_loaded_inside_alone(boxed: Workspace, place: Path) -> None:
+    assert boxed.sandbox is not None
+    library, trace = boxed.root / "trace.so", place / "trace"
+    flags = ("-shared", "-fPIC", f'-DTRACE="{trace}"', "-x", "c", "-", "-o", str(library))
+    built = await answer_of(Launch(("cc", *flags), os.environ), LEAVES_A_TRACE.encode(), place, 60, 1000)
+    assert built.code == 0, built.err
+    boxed.sandbox.variables["LD_PRELOAD"] = str(library)  # as a hook of the project may say
+    assert (await bash(boxed, "echo $LD_PRELOAD $LOADED")).text == f"{library} yes\nexit code 0"
+    boxed.sandbox.variables.clear()
+    launch = in_shell("echo $LOADED", {"LD_PRELOAD": str(library)})  # as a server of the project may declare
+    answer = await answer_of(boxed.sandbox.around(launch, boxed.root), b"", boxed.root, 10, 100)
+    assert (answer.out, trace.exists()) == (b"yes\n", False)
+
+
+MOUNTS_MEANWHILE = """
+import asyncio, subprocess, sys
+from pathlib import Path
+from tools.base import Workspace
+from tools.bash import Bash
+from tools.sandbox.sandbox import Sandbox
+
+async def main(place):
+    root, mounted = place / "project", place / "mounted"
+    mounted.mkdir()
+    boxed = Workspace(root, place / "outputs", sandbox=Sandbox(root, place / "outputs/tmp", shown=(root,)))
+    tries = "touch begun; until [ -e go ]; do sleep 0.01; done; echo changed > ../mounted/kept; cat ../mounted/kept"
+    running = asyncio.create_task(Bash().run({"command": tries}, boxed))
+    while not (root / "begun").exists():
+        await asyncio.sleep(0.01)
+    subprocess.run(["mount", "-t", "tmpfs", "none", str(mounted)], check=True)
+    (mounted / "kept").write_text("kept")
+    (root / "go").touch()
+    await running
+    print((mounted / "kept").read_text())
+
+asyncio.run(main(Path(sys.argv[1])))
+"""
+
+
+@needs_unshare
+def test_what_is_mounted_while_a_command_runs_is_not_written(boxed: Workspace, place: Path) -> None:
+    around = ("unshare", "--user", "--map-root-user", "--mount", "--propagation", "shared")
+    ran = subprocess.run(
+        [*around, sys.executable, "-c", MOUNTS_MEANWHILE, str(place)],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (ran.stdout, ran.stderr) == ("kept\n", "")
+
+
+def test_where_mounts_cannot_be_kept_away_commands_are_held_all_the_same_and_it_is_said(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert isinstance(FOUND, SandboxProgram)
+    monkeypatch.setattr(system, "_UNSHARE", ())
+    why = "what is mounted while a command runs is open to it: `unshare` of util-linux is not installed"
+    assert found_sandbox.__wrapped__() == SandboxProgram("bubblewrap", FOUND.argv, why)
