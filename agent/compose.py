@@ -82,7 +82,6 @@ from store.sessions import SessionStore
 from tools.base import ReadLimits, Tool, Workspace, nobody_to_ask
 from tools.lazy import dataclass
 from tools.outputs.recalled import no_progress
-from tools.sandbox.git_metadata import redirection
 from tools.sandbox.network import SessionNetwork
 from tools.sandbox.sandbox import Sandbox
 from tools.submit_plan import SubmitPlan
@@ -375,10 +374,9 @@ class Composer:
         scripts = (folders.data / "plugins", *skill_folders(self.config))  # those of skills run in commands
         shown = (self.root, outputs, *(each.resolve() for each in scripts if each.is_dir()))
         ours = (folders.config, folders.data, folders.logs)
-        unwanted = list(filter(None, map(redirection, (self.root, *roots))))
         network = SessionNetwork(self.config.web_private)
         closing.push_async_callback(network.close)
-        return Sandbox(self.root, scratch, roots, ours, shown, has_network=False, network=network, unwanted=unwanted)
+        return Sandbox(self.root, scratch, roots, ours, shown, has_network=False, network=network)
 
     def _outputs(self, session: str, closing: AsyncExitStack) -> Path:
         """The folder for what commands print until it is stored."""

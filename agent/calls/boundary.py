@@ -9,7 +9,6 @@ from agent.errors import ConfigError
 from tools.base import Workspace
 from tools.lazy import dataclass
 from tools.sandbox.boundary import Boundary, SandboxState
-from tools.sandbox.git_metadata import redirection
 from tools.sandbox.system import Missing, found_sandbox, sandbox_kind
 
 
@@ -61,7 +60,7 @@ class SessionBoundary:
         self.approval.roots.append(folder)
         self._apply()
         if sandbox is not None:
-            sandbox.unwanted.extend(filter(None, (redirection(folder),)))
+            sandbox.look()
         return folder
 
     def remove(self, written: str) -> Path:

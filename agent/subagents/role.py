@@ -67,7 +67,7 @@ class AgentRole:
         """`own`, whose commands have the variables of those of its session."""
         of, sandbox = self.parent.call_runner.workspace, own.sandbox
         if sandbox is not None and of.sandbox is not None:
-            sandbox = replace(sandbox, variables=of.sandbox.variables)
+            sandbox = replace(sandbox, variables=of.sandbox.variables, known=of.sandbox.known)
         return replace(own, sandbox=sandbox, variables=of.variables)
 
     @property

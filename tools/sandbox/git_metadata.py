@@ -4,9 +4,11 @@ linked work trees, too. Nothing is asked of Git to find it, for that would run s
 import os
 import re
 import stat
+from collections import deque
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from tools.lazy import dataclass
 from tools.sandbox.boundary import Access
 
 _ELEMENT = re.compile(
@@ -23,23 +25,36 @@ _OPTIONAL = ":(optional)"
 """Before a path that need not be there."""
 _MOST_FILES = 100
 """Files of settings that include each other."""
+_MOST_FOLDERS = 2_000
+"""Folders in which repositories are looked for."""
+_MOST_REPOSITORIES = 12
+"""Repositories below a folder that are kept: each takes four mounts, and what a mount takes grows with their number."""
+_BUILT = frozenset(
+    "node_modules build dist out target _deps tmp venv site-packages __pycache__".split()  # noqa: SIM905  # as elsewhere
+)
+"""Folders in which programs make and remove repositories."""
+_MOVABLE = ("config", "config.worktree", "commondir", "hooks")
+"""Of metadata, what must not be a link: none can be kept where it is."""
 
 
 def git_places(folder: Path, writable: Sequence[str]) -> dict[str, Access]:
     """What may be done to the metadata of the repository that a folder lies in: commits can be made, and what Git runs
     cannot be changed. `writable`: what can be written otherwise."""
     top = next((each for each in (folder, *folder.parents) if os.path.lexists(each / ".git")), None)
+    if top != folder and _is_bare(folder):
+        return {path: access for path, access in _of_metadata(folder, None, 0) if is_in(path, writable)}
     found = metadata_of(top) if top is not None else None
     if top is None or found is None:
         return {}
     dot, places = top / ".git", dict[str, Access]()
     metadata, common = found
     is_linked = metadata != common
-    if dot.is_file() and _is_in(str(dot), writable):
+    if dot.is_file() and is_in(str(dot), writable):
         places[str(dot)] = "read"
     if _is_own(metadata, dot):
         # No mount keeps a link where it is: settings behind one could be replaced by others.
-        access: Access = "read" if (common / "config").is_symlink() else "write"
+        links = [name for each in (metadata, common) for name in _MOVABLE if (each / name).is_symlink()]
+        access: Access = "read" if links else "write"
         places[str(metadata)] = access
         if is_linked and dot.is_file() and metadata.parent == common / "worktrees":
             places[str(common)] = access
@@ -47,7 +62,7 @@ def git_places(folder: Path, writable: Sequence[str]) -> dict[str, Access]:
     writable = (*writable, *(path for path, access in places.items() if access == "write"))
     named = (each for settings in _of_the_user() for each in _of_settings(settings, top))
     for path, access in (*named, *(each for one in (metadata, common) for each in _of_metadata(one, top, 0))):
-        if _is_in(path, writable) and path not in roots:
+        if is_in(path, writable) and path not in roots:
             places[path] = access
     return places
 
@@ -103,13 +118,81 @@ def _is_own(metadata: Path, dot: Path) -> bool:
     return (dot.is_dir() and not dot.is_symlink()) or _points_back(metadata, dot)
 
 
-def redirection(folder: Path) -> Path | None:
-    """The file that would make Git take another folder's settings for those of the repository that a folder lies in,
-    where that file is not there. No mount can keep it away: Git fails at an empty one."""
+@dataclass(frozen=True, slots=True)
+class Repositories:
+    """Those of a folder, as they are when it is taken in: what commands make of them later is theirs."""
+
+    below: tuple[Path, ...]
+    """The nearest ones in it, but for its own submodules and work trees."""
+    unwanted: tuple[Path, ...]
+    """Files that are not there, and that no command may make."""
+
+
+def repositories_of(folder: Path) -> Repositories:
+    below = _repositories_below(folder)
+    return Repositories(below, tuple(path for each in (folder, *below) for path in _redirections(each)))
+
+
+def _repositories_below(folder: Path) -> tuple[Path, ...]:
+    found = metadata_of(folder) if os.path.lexists(folder / ".git") else None
+    own = (str(found[1]),) if found is not None else ()
+    tops, waiting, seen = list[Path](), deque([folder]), 0
+    while waiting and len(tops) < _MOST_REPOSITORIES and seen < _MOST_FOLDERS:
+        at, seen = waiting.popleft(), seen + 1
+        try:
+            with os.scandir(at) as entries:
+                kinds = {entry.name: entry.is_dir(follow_symlinks=False) for entry in entries}
+        except OSError:
+            continue
+        if at != folder and (".git" in kinds or (kinds.keys() >= {"HEAD", "objects", "refs"} and _is_bare(at))):
+            metadata = metadata_of(at) if ".git" in kinds else (at, at)
+            if metadata is not None and not is_in(str(metadata[1]), own):
+                tops.append(at)
+            if ".git" not in kinds:
+                continue
+        waiting += [at / name for name, is_folder in kinds.items() if is_folder and _may_hold_some(name)]
+    return tuple(tops)
+
+
+def _may_hold_some(name: str) -> bool:
+    return not name.startswith(".") and name not in _BUILT
+
+
+def _is_bare(folder: Path) -> bool:
+    return (folder / "HEAD").is_file() and (folder / "objects").is_dir() and (folder / "refs").is_dir()
+
+
+def _redirections(folder: Path) -> Iterator[Path]:
+    """The files that would make Git take other settings for those of the repository that a folder lies in, and of its
+    submodules, where they are not there. No mount can keep them away: Git fails at an empty one."""
     top = next((each for each in (folder, *folder.parents) if os.path.lexists(each / ".git")), None)
-    if top is None or not os.path.isdir(top / ".git") or os.path.lexists(top / ".git" / "commondir"):
-        return None
-    return top / ".git" / "commondir"
+    if top != folder and _is_bare(folder):
+        yield from _redirections_of(folder, 0)
+    found = metadata_of(top) if top is not None else None
+    if top is None or found is None:
+        return
+    for metadata in dict.fromkeys(found):
+        if _is_own(found[0], top / ".git") or is_in(str(metadata), (str(folder),)):
+            yield from _redirections_of(metadata, 0)
+    if top == folder and not os.path.lexists(top / HEAD):
+        yield top / HEAD
+
+
+HEAD = "HEAD"
+"""Beside `objects` and `refs` it makes a repository of a work tree, which counts where `.git` is damaged."""
+
+
+def is_redirection(path: Path) -> bool:
+    """Whether one of those files is there and does what it must not."""
+    return os.path.lexists(path) and (path.name != HEAD or _is_bare(path.parent))
+
+
+def _redirections_of(metadata: Path, depth: int) -> Iterator[Path]:
+    if not os.path.lexists(metadata / "commondir"):
+        yield metadata / "commondir"
+    if depth < _DEEPEST:
+        for each in _modules(metadata / "modules", depth):
+            yield from _redirections_of(each, depth + 1)
 
 
 def _of_metadata(metadata: Path, top: Path | None, depth: int) -> Iterator[tuple[str, Access]]:
@@ -117,6 +200,9 @@ def _of_metadata(metadata: Path, top: Path | None, depth: int) -> Iterator[tuple
     for name in ("config", "config.worktree", "commondir", "gitdir"):
         if (metadata / name).is_file():
             yield os.path.realpath(metadata / name), "read"
+    link = _first_line(metadata / "gitdir")
+    if link and os.path.isfile(metadata / link):  # of a linked work tree: the file that leads here
+        yield os.path.realpath(metadata / link), "read"
     hooks = metadata / "hooks"
     if (metadata / "objects").is_dir():
         yield os.path.realpath(hooks), "read" if hooks.is_dir() else "hidden folder"
@@ -230,7 +316,7 @@ def _leads_to(value: str, at: Path) -> Path:
     return at.parent / os.path.expanduser(value.removeprefix(_OPTIONAL).replace("%(prefix)/", "/usr/"))
 
 
-def _is_in(path: str, folders: Sequence[str]) -> bool:
+def is_in(path: str, folders: Sequence[str]) -> bool:
     return any(path == folder or path.startswith(folder + "/") for folder in folders)
 
 

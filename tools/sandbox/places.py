@@ -9,7 +9,7 @@ from itertools import repeat
 from pathlib import Path
 
 from tools.sandbox.boundary import Access
-from tools.sandbox.git_metadata import git_places
+from tools.sandbox.git_metadata import git_places, is_in
 from tools.secrets.files import SECRETS_BELOW_HOME, SECRETS_OF_THE_SYSTEM
 
 CACHES = (
@@ -32,10 +32,15 @@ OTHERS_SOCKETS = ("/var/tmp",)
 
 
 def places_of(
-    root: Path, more: Sequence[Path], home: Path, ours: Sequence[Path], shown: Sequence[Path]
+    root: Path,
+    more: Sequence[Path],
+    home: Path,
+    ours: Sequence[Path],
+    shown: Sequence[Path],
+    repositories: Sequence[Path] = (),
 ) -> dict[str, Access]:
     """What commands of a working folder may do where. `more`: further folders that can be written; `ours`: where this
-    program keeps its own files; `shown`: folders among those that can be read."""
+    program keeps its own files; `shown`: folders among those that can be read; `repositories`: those below."""
     home = home.resolve()
     places: dict[str, Access] = {}
     for path in OTHERS_SOCKETS:
@@ -64,6 +69,9 @@ def places_of(
         if not _is_hidden(path, places):
             places[path] = "hidden file"
     writable = [path for path, access in places.items() if access == "write"]
+    for folder in repositories:  # nothing is opened for them: that something is theirs may be their word alone
+        kept = git_places(folder, writable).items()
+        places.update({path: access for path, access in kept if access != "write" and is_in(path, writable)})
     for folder in (root, *more):
         for path, access in git_places(folder, writable).items():
             places[path] = access

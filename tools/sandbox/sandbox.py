@@ -14,6 +14,7 @@ from tools.sandbox.system import Missing, SandboxProgram, found_sandbox, readabl
 
 if TYPE_CHECKING:  # types only: sessions that run no command load nothing of it
     from tools.sandbox.boundary import Boundary
+    from tools.sandbox.git_metadata import Repositories
     from tools.sandbox.network import NetworkAccess, SessionNetwork
 
 _OUTSIDE_ONLY = frozenset(
@@ -41,8 +42,8 @@ class Sandbox:
     """Whether commands reach every address, or what `network` lets them reach."""
     network: "SessionNetwork | None" = None
     """None where commands that do not reach every address reach none."""
-    unwanted: list[Path] = field(default_factory=list)
-    """Files that were not there when a folder was taken in, and that no command may make."""
+    known: "dict[Path, Repositories]" = field(default_factory=dict)
+    """What the folders held when they were first seen."""
     variables: dict[str, str] = field(default_factory=dict)
     """Of the environment of commands in it that may write, besides those of commands outside."""
 
@@ -86,10 +87,23 @@ class Sandbox:
 
     def remove_unwanted(self) -> str:
         """Removes what no command may make; which that was, if any."""
-        removed = [path for path in self.unwanted if os.path.lexists(path)]
+        from tools.sandbox.git_metadata import is_redirection  # noqa: PLC0415  # deferred: as above
+
+        removed = [path for each in self.known.values() for path in filter(is_redirection, each.unwanted)]
         for path in removed:
             path.unlink() if path.is_symlink() or not path.is_dir() else shutil.rmtree(path)
         return ", ".join(f"`{path}`" for path in removed)
+
+    def look(self) -> None:
+        """Finds the repositories of folders that are new. Large ones take some 50 ms."""
+        from tools.sandbox.git_metadata import repositories_of  # noqa: PLC0415  # deferred: as above
+
+        for folder in (self.root, *self.roots):
+            if folder not in self.known:
+                self.known[folder] = repositories_of(folder)
+
+    def _repositories(self) -> tuple[Path, ...]:
+        return tuple(path for folder in (self.root, *self.roots) for path in self.known[folder].below)
 
     def boundary(self, *, may_write: bool, access: "NetworkAccess | None" = None) -> "Boundary":
         """What a command that is started now may do. Raises `OSError`."""
@@ -97,11 +111,12 @@ class Sandbox:
         from tools.sandbox.network import TUNNEL  # noqa: PLC0415  # deferred: as above
         from tools.sandbox.places import places_of  # noqa: PLC0415  # deferred: as above
 
+        self.look()
         self.remove_unwanted()  # a command in the background may have made it
         self.scratch.mkdir(parents=True, exist_ok=True, mode=0o700)
         # Where this program lies in /tmp, the sandbox has its own there: Git's way to a host is shown on its own.
         shown = self.shown if access is None else (*self.shown, TUNNEL)
-        places = places_of(self.root, self.roots, Path.home(), self.ours, shown)
+        places = places_of(self.root, self.roots, Path.home(), self.ours, shown, self._repositories())
         found = found_sandbox()
         kind = found.kind if isinstance(found, SandboxProgram) else "bubblewrap"
         held = places if may_write else without_writing(places)

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.kit.hostile_repository import git
-from tools.sandbox.git_metadata import git_places
+from tools.sandbox.git_metadata import git_places, is_redirection, repositories_of
 
 
 def places(folder: Path) -> dict[str, str]:
@@ -135,3 +135,47 @@ def test_settings_of_the_user_that_lie_in_the_folder_or_name_hooks_there_are_kep
     monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
     kept = {"repo/.githooks": "hidden folder", "repo/more": "read"} | ({"repo/gitconfig": "read"} if is_linked else {})
     assert places(repo) == USUAL | kept
+
+
+def test_of_linked_work_trees_the_files_that_lead_to_them_are_kept_too(repo: Path) -> None:
+    git(repo, "commit", "--allow-empty", "-m", "first")
+    git(repo, "worktree", "add", "trees/linked")
+    kept = {f"repo/.git/worktrees/linked/{name}": "read" for name in ("commondir", "gitdir")}
+    assert places(repo) == {**USUAL, **kept, "repo/trees/linked/.git": "read"}
+
+
+def test_hooks_behind_a_link_keep_all_of_the_metadata_as_it_is(repo: Path) -> None:
+    (repo / ".git" / "hooks").rename(repo / "hooks")
+    (repo / ".git" / "hooks").symlink_to("../hooks")
+    assert places(repo) == {"repo/.git": "read", "repo/.git/config": "read", "repo/hooks": "read"}
+
+
+def test_a_repository_without_a_work_tree_is_kept_where_it_is_worked_in(repo: Path) -> None:
+    git(repo, "init", "--bare", "../bare.git")
+    assert places(repo.parent / "bare.git") == {"bare.git/config": "read", "bare.git/hooks": "read"}
+
+
+def test_repositories_in_a_folder_are_found_but_for_its_own_and_those_of_builds(repo: Path) -> None:
+    git(repo, "commit", "--allow-empty", "-m", "first")
+    git(repo, "worktree", "add", "linked")
+    made = ("libs/one", "libs/one/two", "build/three", ".cache/four")
+    for name in made:
+        git(repo, "init", name)
+    git(repo, "init", "--bare", "bare.git")
+    assert repositories_of(repo).below == tuple(repo / name for name in ("bare.git", "libs/one", "libs/one/two"))
+
+
+def test_files_that_would_lead_git_elsewhere_are_those_of_every_repository(repo: Path) -> None:
+    part = repo.parent / "part"
+    git(repo, "init", "../part")
+    git(part, "commit", "--allow-empty", "-m", "first")
+    git(repo, "-c", "protocol.file.allow=always", "submodule", "add", str(part), "part")
+    git(repo, "init", "inner")
+    unwanted = (".git/commondir", ".git/modules/part/commondir", "HEAD", "inner/.git/commondir", "inner/HEAD")
+    assert repositories_of(repo).unwanted == tuple(repo / name for name in unwanted)
+    assert repositories_of(repo / "part").unwanted == (repo / ".git/modules/part/commondir", repo / "part/HEAD")
+    (repo / "HEAD").touch()
+    assert not is_redirection(repo / "HEAD")
+    for name in ("objects", "refs"):
+        (repo / name).mkdir()
+    assert is_redirection(repo / "HEAD")

@@ -20,7 +20,7 @@ from agent.calls.boundary import SessionBoundary
 from agent.calls.permission_request import PermissionRequest
 from agent.calls.policy import Policy, decide
 from agent.errors import ConfigError
-from tests.kit.hostile_repository import git, hostile_repository, ran
+from tests.kit.hostile_repository import git
 from tests.running import ROOT
 from tests.tools.sandbox import probes
 from tests.waiting import is_alive, soon
@@ -32,7 +32,6 @@ from tools.process.shell import in_shell
 from tools.process.start import start
 from tools.sandbox import places
 from tools.sandbox.boundary import Access
-from tools.sandbox.git_metadata import redirection
 from tools.sandbox.sandbox import Sandbox
 from tools.sandbox.system import Missing, SandboxProgram, found_sandbox, trial_of_landlock
 from tools.server_log import ServerLog
@@ -256,26 +255,6 @@ async def test_a_command_that_failed_says_what_the_sandbox_kept_from_it(
     assert result.blocked == blocked
     line = f"it ran in a sandbox, where {blocked}: do without, or tell the user what it needs"
     assert (line in result.text.split("\n")) == bool(told)
-
-
-async def test_git_in_a_hostile_repository_runs_only_what_its_files_are_made_by(boxed: Workspace) -> None:
-    hostile_repository(boxed.root)
-    result = await bash(boxed, "git status --short; git diff; git log -1 --format=%s; git fetch")
-    assert "first" in result.text
-    assert ran(boxed.root) & {"monitor", "external", "fetch", "pager", "alias"} == set()
-
-
-async def test_settings_of_another_folder_are_taken_away_again(boxed: Workspace) -> None:
-    missing = redirection(boxed.root)
-    assert missing == boxed.root / ".git" / "commondir"
-    assert boxed.sandbox is not None
-    watched = replace(boxed, sandbox=replace(boxed.sandbox, unwanted=[missing]))
-    result = await bash(watched, "mkdir evil; echo ../evil > .git/commondir")
-    assert result.blocked == f"`{missing}` may not be made, and was removed"
-    await bash(watched, "true; (sleep 0.1; mkdir .git/commondir) &")
-    await soon(missing.exists)
-    await bash(watched, "true")
-    assert not missing.exists()
 
 
 @pytest.mark.parametrize("may_write", [True, False])
