@@ -260,7 +260,10 @@ def _goes_on(job: Job, seconds: int) -> Result:
 def _blocked(program: Program, folder: Path, workspace: Workspace, access: "NetworkAccess | None") -> str:
     """What the sandbox has kept from a program, or taken back; from one that failed, by the end of what it printed."""
     assert workspace.sandbox is not None
-    removed = workspace.sandbox.remove_unwanted()
+    try:
+        removed = workspace.sandbox.remove_unwanted()
+    except OSError as error:
+        return f"what may not be made could not be removed: {error}"
     if removed or not program.code:
         return f"{removed} may not be made, and was removed" if removed else ""
     from tools.sandbox.blocked import what_was_blocked  # noqa: PLC0415  # deferred: most commands succeed

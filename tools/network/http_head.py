@@ -60,6 +60,8 @@ def request_of(head: bytes) -> ProxyRequest:
     except ValueError as error:
         raise BadHead(f"the address is not understood: {error}") from error
     length, kept = _length(fields), _to_the_end(fields)
+    if length is None and version == "HTTP/1.0":
+        raise BadHead("HTTP/1.0 knows no chunks")  # who goes by that takes them for further requests
     host = place.authority.removesuffix(":80")
     lines = [f"Host: {host}", *(f"{name}: {value}" for name, value in kept), "Connection: close", "", ""]
     rest = "\r\n".join(lines)

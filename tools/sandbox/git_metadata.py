@@ -19,6 +19,8 @@ _ELEMENT = re.compile(
 """A section, a setting or a remark. Sections may follow each other in a line, and only values go on in the next one."""
 _MOST = 1 << 20
 """Bytes of a file that are looked at."""
+HEAD = "HEAD"
+"""Beside `objects` and `refs` it makes a repository of any folder; of a work tree, where its `.git` is damaged."""
 _DEEPEST = 10
 """Modules in modules."""
 _OPTIONAL = ":(optional)"
@@ -144,7 +146,7 @@ def _repositories_below(folder: Path) -> tuple[Path, ...]:
                 kinds = {entry.name: entry.is_dir(follow_symlinks=False) for entry in entries}
         except OSError:
             continue
-        if at != folder and (".git" in kinds or (kinds.keys() >= {"HEAD", "objects", "refs"} and _is_bare(at))):
+        if at != folder and (".git" in kinds or (kinds.keys() >= {HEAD, "objects", "refs"} and _is_bare(at))):
             metadata = metadata_of(at) if ".git" in kinds else (at, at)
             if metadata is not None and not is_in(str(metadata[1]), own):
                 tops.append(at)
@@ -159,7 +161,7 @@ def _may_hold_some(name: str) -> bool:
 
 
 def _is_bare(folder: Path) -> bool:
-    return (folder / "HEAD").is_file() and (folder / "objects").is_dir() and (folder / "refs").is_dir()
+    return os.path.isfile(folder / HEAD) and all(os.path.isdir(folder / name) for name in ("objects", "refs"))
 
 
 def _redirections(folder: Path) -> Iterator[Path]:
@@ -176,10 +178,6 @@ def _redirections(folder: Path) -> Iterator[Path]:
             yield from _redirections_of(metadata, 0)
     if top == folder and not os.path.lexists(top / HEAD):
         yield top / HEAD
-
-
-HEAD = "HEAD"
-"""Beside `objects` and `refs` it makes a repository of a work tree, which counts where `.git` is damaged."""
 
 
 def is_redirection(path: Path) -> bool:

@@ -1,7 +1,9 @@
 """The sandbox of a session: commands are started through it. What works on this system is found out by the first."""
 
 import os
+import secrets
 import shutil
+import stat
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import field
@@ -86,12 +88,12 @@ class Sandbox:
                 return Launch(line, environment | {"TMPDIR": boundary.scratch}, is_confined=True)
 
     def remove_unwanted(self) -> str:
-        """Removes what no command may make; which that was, if any."""
+        """Removes what no command may make; which that was, if any. Raises `OSError`."""
         from tools.sandbox.git_metadata import is_redirection  # noqa: PLC0415  # deferred: as above
 
         removed = [path for each in self.known.values() for path in filter(is_redirection, each.unwanted)]
         for path in removed:
-            path.unlink() if path.is_symlink() or not path.is_dir() else shutil.rmtree(path)
+            _remove(path)
         return ", ".join(f"`{path}`" for path in removed)
 
     def look(self) -> None:
@@ -143,6 +145,19 @@ def _in_landlock(boundary: "Boundary", argv: Sequence[str], environment: Mapping
     calls = system_call_filter(os.uname().machine, "local" if boundary.network == "open" else "none")
     ruleset = ruleset_of(boundary.places, boundary.scratch)
     return Launch(command_line(ruleset, calls, argv), environment, (ruleset,), is_confined=True)
+
+
+def _remove(path: Path) -> None:
+    """Also out of a folder that a command has closed, and where it has closed what is in there: that gets another name
+    then, for to open it would follow links. Raises `OSError`."""
+    mode = stat.S_IMODE(path.parent.stat().st_mode)
+    path.parent.chmod(mode | stat.S_IRWXU)
+    try:
+        path.unlink() if path.is_symlink() or not path.is_dir() else shutil.rmtree(path)
+    except PermissionError:
+        path.rename(path.with_name(f"{path.name}-{secrets.token_hex(4)}"))
+    finally:
+        path.parent.chmod(mode)
 
 
 def inside(environment: Mapping[str, str]) -> dict[str, str]:

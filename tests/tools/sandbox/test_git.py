@@ -57,3 +57,15 @@ async def test_no_repository_that_was_there_is_given_other_settings(
     await bash(boxed, command.replace("TRACE", str(trace)).replace("WORKTREE", str(worktree)))
     await answer_of(Launch(("git", "status"), os.environ), b"", boxed.root / folder, 30, 1000)
     assert not trace.exists()
+
+
+@pytest.mark.parametrize(
+    "closed",
+    ["mkdir -p .git/commondir/x; chmod 0 .git/commondir", "echo ../evil > .git/commondir; chmod 555 .git; false"],
+)
+async def test_it_is_taken_away_out_of_folders_that_the_command_has_closed(closed: str, boxed: Workspace) -> None:
+    result = await bash(boxed, closed)
+    missing = boxed.root / ".git" / "commondir"
+    assert result.blocked == f"`{missing}` may not be made, and was removed"
+    mode = (boxed.root / ".git").stat().st_mode & 0o777
+    assert (missing.exists(), mode) == (False, 0o555 if "555" in closed else mode)
