@@ -14,7 +14,9 @@ from agent.messages import Assistant, Message, Note, Ranges, Text, ToolCall, Too
 from tools.lazy import regex
 from tools.secrets.key_formats import forms_of, known_secrets, may_go_on, secrets_in
 
-_TOKEN = regex(r"⟦secret:[A-Za-z0-9_.-]+#[0-9a-f]{6}⟧")
+_TOKEN = regex(r"⟦secret:[^⟦⟧\s]{1,200}#[0-9A-Fa-f]{1,12}⟧")
+"""Also what was meant as one."""
+_ODD = regex(r"[^A-Za-z0-9_.-]+")
 _MOST_REMEMBERED = 100_000
 """Messages and parts that are known to be looked at."""
 _MOST_SYSTEMS = 3
@@ -113,6 +115,7 @@ class SecretTokens:
         return messages if all(map(_is, shown, messages)) else tuple(shown)
 
     def _token(self, name: str, value: str) -> str:
+        name = _ODD.sub("_", name)
         number = hashlib.blake2s(value.encode("utf-8", "surrogatepass"), person=b"ebbtoken").hexdigest()[:6]
         token = f"⟦secret:{name}#{number}⟧"
         while self._values.setdefault(token, value) != value:  # hardly ever: two values with the same number

@@ -3,9 +3,10 @@
 import json
 import re
 from base64 import b64encode
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from html import escape
-from urllib.parse import quote, quote_plus
+from urllib.parse import quote, quote_plus, unquote
 
 from tools.lazy import dataclass, regex
 
@@ -13,8 +14,8 @@ SHORTEST = 8
 """Characters of a value that is taken for a secret wherever it stands. A shorter one may be part of any word."""
 
 SECRET_NAME = regex(
-    r"(?:^|_)(?:API_?KEYS?|KEYS?|PASS|PASSWD|PASSPHRASE|PWD|PAT|CREDS?|AUTH|COOKIES?|DSN|BEARER|JWT)(?:_|$)"
-    r"|TOKEN|PASSWORD|SECRET|CREDENTIAL",
+    r"(?:^|[^a-z0-9])(?:KEYS?|PASS|PASSWD|PWD|PAT|CREDS?|AUTH|COOKIES?|DSN|BEARER|JWT|SAS)(?:[^a-z0-9]|$)"
+    r"|TOKEN|PASSWORD|PASSPHRASE|SECRET|CREDENTIAL|(?:API|ACCESS|PRIVATE)[^a-z0-9]?KEY|WEBHOOK|CONNECTION_?STRING|MNEMONIC",
     re.IGNORECASE,
 )
 """Variables that hold secrets, by what they are called."""
@@ -57,8 +58,20 @@ _BEGINNINGS = (
     *("xox", "sk_live_", "rk_live_", "npm_", "pypi-AgE", "SG.", "hf_", "eyJ"),
 )
 
-_PASSWORD = regex(r"://[^/\s:@]*:([^/\s@]+)@")
+_PASSWORD = regex(r"://(?:[^/\s:@]*:([^/\s@]+)|([^/\s:@]{16,}))@")
+"""What stands before the host of an address: a password, or a token alone."""
+_SCHEME = regex(r"(?:Bearer|Basic|Token)\s+", re.IGNORECASE)
+_PART = regex(r"[A-Za-z0-9+/_-]{16,}={0,2}")
+"""What may be a secret by itself in a value of several: a list, a cookie, JSON, settings of a connection."""
 
+_BREAKS = regex(r"[\r\n\0\b]+")
+_LONG_ENOUGH = 16
+"""Characters of a value that is found in pieces, too."""
+
+_LONGEST_KEY = 20_000
+_KEY_EDGE = regex(r"-----(BEGIN|END) (?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)?-----")
+_KEY_LINE = regex(r"[A-Za-z0-9+/]{40,}={0,2}")
+_KEY_HEADER = regex(r"(?:Proc-Type|DEK-Info|Version|Comment|Hash): |^\W*\d*\W*$")
 
 _PIECE = regex(r"[A-Za-z0-9+/=_-]+")
 _SHORTEST_PIECE = 40
@@ -77,13 +90,33 @@ def known_secrets(environment: Mapping[str, str]) -> dict[str, str]:
     it would be found in any text."""
     known: dict[str, str] = {}
     for name, value in environment.items():
-        if (password := _PASSWORD.search(value)) is not None:
-            value = password[1]
-        elif not SECRET_NAME.search(name):
-            continue
-        if len(value) >= SHORTEST and not value.startswith(("/", "~")) and not (value.isalpha() and value.islower()):
-            known.setdefault(value, name)
+        passwords = [found[1] or found[2] for found in _PASSWORD.finditer(value)]
+        written = passwords or (_parts_of(value) if SECRET_NAME.search(name) else ())
+        for one in (*written, *map(unquote, passwords)):
+            if len(one) >= SHORTEST and not _is_path(one) and not (one.isalpha() and one.islower()):
+                known.setdefault(one, name)
     return known
+
+
+def _parts_of(value: str) -> Iterator[str]:
+    """A value, and what in it may be a secret by itself."""
+    whole = value.strip().strip("\"'")
+    yield value
+    yield whole
+    if (scheme := _SCHEME.match(whole)) is not None:
+        yield whole[scheme.end() :]
+    if whole.count(":") == 1 and not re.search(r"[\s/]", whole):  # as programs take a name with a password
+        yield whole.partition(":")[2]
+    yield from (part for part in _PART.findall(whole) if re.search(r"\d", part) and re.search(r"[A-Za-z]", part))
+
+
+def _is_path(value: str) -> bool:
+    return value.startswith(("/", "~")) and not any(len(part) > 12 and _is_mixed(part) for part in value.split("/"))
+
+
+def _is_mixed(text: str) -> bool:
+    """Whether it looks made by chance, as keys are."""
+    return all(re.search(signs, text) for signs in ("[a-z]", "[A-Z]", r"\d"))
 
 
 def forms_of(value: str) -> Iterator[str]:
@@ -154,7 +187,9 @@ def secrets_in(text: str, known: Mapping[str, str]) -> list[FoundSecret]:
         for match in re.finditer(re.escape(value), text)
     ]
     if known:
-        found += _wrapped(text, known)
+        found += (*_wrapped(text, known), *_broken(text, known), *_cut_off(text, known))
+    if "PRIVATE KEY" in text:
+        found += _parts_of_keys(text)
     for name, hint, form in _FORMATS:
         if hint in text:
             found += [
@@ -168,6 +203,108 @@ def secrets_in(text: str, known: Mapping[str, str]) -> list[FoundSecret]:
         if not apart or one.start >= apart[-1].end:
             apart.append(one)
     return apart
+
+
+def _broken(text: str, known: Mapping[str, str]) -> Iterator[FoundSecret]:
+    """The pieces of values that lines of any length break apart."""
+    whole = _BREAKS.sub("", text)
+    if len(whole) == len(text):
+        return
+    broken = [value for value in known if len(value) >= _LONG_ENOUGH and whole.count(value) > text.count(value)]
+    places: list[int] = []
+    """Where in the whole a break was, and how many signs all breaks up to there had."""
+    before = [0]
+    for match in _BREAKS.finditer(text) if broken else ():
+        places.append(match.start() - before[-1])
+        before.append(before[-1] + len(match[0]))
+    for value in broken:
+        for match in re.finditer(re.escape(value), whole):
+            at, index = match.start(), bisect_right(places, match.start())
+            while index < len(places) and places[index] < match.end():
+                yield FoundSecret(at + before[index], places[index] + before[index], known[value])
+                at, index = places[index], index + 1
+            yield FoundSecret(at + before[index], match.end() + before[index], known[value])
+
+
+def _cut_off(text: str, known: Mapping[str, str]) -> Iterator[FoundSecret]:
+    """What is there of values that are cut off at the end of a line, or begin before it."""
+    for value, name in known.items():
+        size, fewest = len(value), max(SHORTEST, len(value) // 3)
+        if size < _LONG_ENOUGH or not re.search(r"\d", value):
+            continue
+        for start in _places_of(value[:fewest], text):
+            if not text.startswith(value, start):
+                end = start + _alike(text[start : start + size], value)
+                if end == len(text) or text[end] in "\r\n":
+                    yield FoundSecret(start, end, name)
+        for end in (start + fewest for start in _places_of(value[-fewest:], text)):
+            if not text.endswith(value, 0, end):
+                start = end - _alike(text[max(end - size, 0) : end][::-1], value[::-1])
+                if start == 0 or text[start - 1] in "\r\n":
+                    yield FoundSecret(start, end, name)
+
+
+def _places_of(piece: str, text: str) -> Iterator[int]:
+    start = text.find(piece)
+    while start >= 0:
+        yield start
+        start = text.find(piece, start + len(piece))
+
+
+def _alike(one: str, other: str) -> int:
+    """How many characters both begin with."""
+    pairs = enumerate(zip(one, other, strict=False))
+    return next((index for index, (left, right) in pairs if left != right), min(len(one), len(other)))
+
+
+def _parts_of_keys(text: str) -> Iterator[FoundSecret]:
+    """Private keys that are cut off, or of which each line begins with something, as in a diff."""
+    for edge in _KEY_EDGE.finditer(text):
+        if edge[1] == "END":
+            if (start := _key_above(text, edge.start())) < edge.start():
+                yield FoundSecret(start, edge.end(), "private-key")
+        elif (end := _key_below(text, edge.end())) > edge.end():
+            yield FoundSecret(edge.start(), end, "private-key")
+
+
+def _key_below(text: str, start: int) -> int:
+    """Where a key ends that begins there."""
+    last, at, others = start, start, 0
+    while at < min(len(text), start + _LONGEST_KEY):
+        until = text.find("\n", at) + 1 or len(text)
+        line = text[at:until]
+        if (edge := _KEY_EDGE.search(line)) is not None:
+            return at + edge.end() if last > start else last
+        if (end := _key_part(line)[1]) > 0:
+            last, others = at + end, 0
+        elif at > start and not _KEY_HEADER.search(line):
+            others += 1
+            if others > (last > start):  # the last line of a key is shorter
+                break
+        at = until
+    return last
+
+
+def _key_above(text: str, end: int) -> int:
+    """Where the lines of a key begin that ends there."""
+    first = until = end
+    for number in range(_LONGEST_KEY // _SHORTEST_PIECE):
+        at = text.rfind("\n", 0, max(until - 1, 0)) + 1
+        begin, behind = _key_part(text[at:until])
+        if behind > 0:
+            first = at + begin
+        elif number > 1:  # the edge itself, and the last line, which is shorter
+            break
+        until = at
+        if at == 0:
+            break
+    return first
+
+
+def _key_part(line: str) -> tuple[int, int]:
+    """Where in a line that of a key is; zeros where there is none."""
+    runs = [run for run in _KEY_LINE.finditer(line) if _is_mixed(run[0])]
+    return (runs[0].start(), runs[-1].end()) if runs else (0, 0)
 
 
 def _wrapped(text: str, known: Mapping[str, str]) -> Iterator[FoundSecret]:

@@ -10,7 +10,7 @@ from agent.context.secret_tokens import SecretTokens, UnknownToken, has_tokens
 from agent.messages import Assistant, Note, Text, ToolCall, ToolOutput, User
 from tests.tools.secrets.test_key_formats import KEYS
 
-TEXTS = st.lists(st.sampled_from([*KEYS.values(), "plain ", "ü\n", "MyPassw0rd!", "⟦secret:x#1⟧", "\ud800"]))
+TEXTS = st.lists(st.sampled_from([*KEYS.values(), "plain ", "ü\n", "MyPassw0rd!", "⟦secret:NAME#N⟧", "\ud800"]))
 
 
 @given(TEXTS)
@@ -76,3 +76,16 @@ def test_a_secret_that_comes_in_pieces_is_hidden_and_nothing_else_is_held_for_go
     tokens = SecretTokens({"MY_PASSWORD": "MyPassw0rd!"})
     take = tokens.stream()
     assert "".join(take(text[at : at + size]) for at in range(0, len(text), size)) == tokens.hide(text)
+
+
+def test_a_token_of_a_variable_with_an_odd_name_is_taken_out_again() -> None:
+    secrets = SecretTokens({"npm_config_//registry/:_authToken": "MyPassw0rd!"})
+    shown = secrets.hide("token=MyPassw0rd!")
+    assert (has_tokens(shown), secrets.reveal(shown)) == (True, "token=MyPassw0rd!")
+
+
+@pytest.mark.parametrize("token", ["⟦secret:x#9⟧", "⟦secret:X_KEY#ABCDEF⟧", "⟦secret:a/b#012345⟧"])
+def test_what_was_meant_as_a_token_is_written_nowhere(token: str) -> None:
+    assert has_tokens(token)
+    with pytest.raises(UnknownToken):
+        SecretTokens().reveal(token)

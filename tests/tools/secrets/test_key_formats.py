@@ -53,6 +53,80 @@ def test_what_only_looks_like_one_is_none(text: str) -> None:
     assert secrets_in(text, {}) == []
 
 
+BEGIN, END = "-----BEGIN RSA " + "PRIVATE KEY-----", "-----END RSA " + "PRIVATE KEY-----"
+LINES = [LETTERS[at:] + LETTERS + LETTERS[:at] for at in range(8)]
+
+
+@pytest.mark.parametrize("before", ["", "-", "+", "   12\t", "key.txt-3-", '  "', "> | "])
+@pytest.mark.parametrize(
+    "lines",
+    [
+        [BEGIN, *LINES], [*LINES, END], [*LINES, "aB3=", END], [BEGIN, *LINES, "aB3=", END],
+        [BEGIN, "Proc-Type: 4,ENCRYPTED", "DEK-Info: AES-128-CBC,01", "", *LINES, END],
+        [BEGIN, *LINES, "[… bytes 614-900 left out …]", *LINES, END],
+    ],
+)  # fmt: skip
+def test_a_part_of_a_private_key_is_told(lines: list[str], before: str) -> None:
+    text = "first\n" + "\n".join(before + line for line in lines) + "\nlast\n"
+    left = text
+    for one in reversed(secrets_in(text, {})):
+        left = left[: one.start] + left[one.end :]
+    assert [line for line in LINES if line in left] == []
+    assert left.startswith("first\n")
+    assert left.endswith("\nlast\n")
+
+
+@pytest.mark.parametrize("text", ["{}\n", "x = '{}'\nif x in text:\n    return find(text) - 1\n# {}\n"])
+def test_what_tells_of_private_keys_is_none(text: str) -> None:
+    assert secrets_in(text.format(BEGIN, END), {}) == []
+
+
+@pytest.mark.parametrize(
+    ("value", "hidden"),
+    [
+        ("{}\n", LETTERS), ("'{}'\r", LETTERS), ("Bearer {}", LETTERS), ("one,{}", LETTERS),
+        ('{{"type": "x", "token": "{}"}}', LETTERS), ("sid={}; theme=dark", LETTERS),
+        ("Name=n;Key={};Suffix=s", LETTERS),
+        ("user:Pa55-w0rd", "Pa55-w0rd"), ("/{}/x", f"/{LETTERS}/x"),
+        ("redis://:first-one@a,redis://:other-one@b-c", "other-one"), ("https://u:a%40b%2Fc%20d!@h", "a@b/c d!"),
+        ("https://{}@h/x", LETTERS),
+    ],
+)  # fmt: skip
+def test_what_is_a_secret_in_a_variable_is_known(value: str, hidden: str) -> None:
+    assert hidden in known_secrets({"X_TOKEN": value.format(LETTERS)})
+
+
+def test_paths_words_and_hosts_are_no_secrets() -> None:
+    harmless = {
+        "A_KEY": "/home/user/.config/Application Support/key.pem", "B_TOKEN": "~/token", "C_AUTH": "kubernetes",
+        "PATH": "/usr/bin:/bin", "D_URL": "http://localhost:8080/Path1234567890/x@y", "E_PASS": "short",
+    }  # fmt: skip
+    assert known_secrets(harmless) == {}
+
+
+@pytest.mark.parametrize("name", ["my-api-key", "openaiApiKey", "SLACK_WEBHOOK", "x.y.key", "DB_CONNECTION_STRING"])
+def test_names_of_secrets_are_written_in_many_ways(name: str) -> None:
+    assert known_secrets({name: LETTERS}) == {LETTERS: name}
+
+
+@pytest.mark.parametrize("width", [7, 12, 20])
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\0"])
+def test_lines_of_any_length_that_break_a_value_apart_show_none_of_it(width: int, end: str) -> None:
+    pieces = wrap(f"key={LETTERS}", width)
+    text = end.join(["start", *pieces, "end"])
+    left = text
+    for one in reversed(secrets_in(text, {LETTERS: "K"})):
+        left = left[: one.start] + left[one.end :]
+    assert left == end.join(["start", "key=", *[""] * (len(pieces) - 1), "end"])
+
+
+@pytest.mark.parametrize("size", [11, 20, 31])
+def test_a_value_that_is_cut_off_is_hidden_as_far_as_it_is_there(size: int) -> None:
+    text = f"a {LETTERS[:size]}\n[… left out …]\n{LETTERS[-size:]} b"
+    found = [(one.start, one.end) for one in secrets_in(text, {LETTERS: "K"})]
+    assert found == [(2, 2 + size), (len(text) - 2 - size, len(text) - 2)]
+
+
 @given(st.text(min_size=12, max_size=60), st.binary(max_size=7), st.binary(max_size=7))
 def test_a_known_value_is_found_in_whatever_it_is_encoded(value: str, before: bytes, behind: bytes) -> None:
     data = value.encode()
