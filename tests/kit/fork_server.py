@@ -26,7 +26,10 @@ _IMPORTED = (
     "agent.extensions.skills", "tools.read_only_run", "tools.sandbox.system_calls", "tools.search.walk",
     "tui.cli.main", "tui.cli.subcommands", "tui.cli.stored_sessions", "tui.cli.config", "tui.cli.context",
     "tui.cli.headless", "tui.cli.piped_input", "tui.cli.search", "tui.cli.transfer", "tui.cli.mcp", "tui.cli.doctor",
-    "anthropic", "openai", "ollama", "httpx", "tiktoken", "jsonschema_rs", "tree_sitter", "tree_sitter_bash",
+    "agent.archive.indexer", "agent.archive.recall_search", "agent.archive.fork", "agent.calls.call_search",
+    "agent.providers.wires.openai_chat", "tui.cli.session_lines", "tui.cli.session_text", "tui.view.sessions",
+    "anthropic", "openai", "ollama", "httpx", "httpcore2", "anyio._backends._asyncio", "ctypes", "tiktoken",
+    "jsonschema_rs", "tree_sitter", "tree_sitter_bash",
 )  # fmt: skip
 
 
