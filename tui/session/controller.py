@@ -1,8 +1,8 @@
 """The session that the terminal shows, what it shows of it, what waits to be said, and how one goes back."""
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from time import monotonic
 from typing import TYPE_CHECKING, TypeVar
@@ -19,6 +19,7 @@ from agent.messages import Conversation, Text, User
 from tui.prompt.pastes import Pastes
 from tui.session.drafts import Drafts, Unsent
 from tui.session.queue import Queue
+from tui.session.session_opener import SessionOpener
 from tui.session.session_view import PAGE, earlier_blocks, view_of_session
 from tui.view.blocks import SessionView
 from tui.view.provenance import never_seen
@@ -61,8 +62,7 @@ class SessionController:
         self.occupied = False
         """A turn runs, or a session is being opened, closed or compacted."""
         self._at_rest = asyncio.Event()
-        self._opening: asyncio.Task[tuple[Session, SessionView]] | None = None
-        """A session that is being opened in place of the one that is shown, and what is shown of it."""
+        self._opener = SessionOpener(sessions, self._glimpse, self._tell_opening)
         self._changed = changed
         self._reading = asyncio.Lock()
         """Held while what was said earlier is being read."""
@@ -74,7 +74,7 @@ class SessionController:
     async def begin(self, resume: str | None, model: str | None) -> None:
         """Shows the first session. Raises `AgentError`."""
         with self.occupied_with("opening the session"):
-            opened = await self._unless_stopped(self._opened(resume, model, "first"))
+            opened = await self._opener.open_unless_stopped(resume, model, "first")
             if opened is not None:
                 self._adopt(*opened)
             else:
@@ -82,7 +82,7 @@ class SessionController:
 
     async def _begin_anew(self, model: str | None) -> None:
         """Shows a new session in place of the first one, which was not waited for."""
-        self._adopt(*await self._opened(None, model, "first"))
+        self._adopt(*await self._opener.open(None, model, "first"))
         self.glimpsed()
         self.notice("opening the session was interrupted: this is a new one, `/resume` goes on with an earlier one")
 
@@ -99,9 +99,11 @@ class SessionController:
             problem = await self._closed(None) if is_same else ""
             shown = self.view
             try:
-                coming = self._opened(resume, model, opening, is_same=is_same)
-                # The same one is closed already: there is none to stay with.
-                opened = await (coming if is_same else self._unless_stopped(coming))
+                opened = (
+                    await self._opener.open(resume, model, opening, is_shown=True)  # there is none to stay with
+                    if is_same
+                    else await self._opener.open_unless_stopped(resume, model, opening)
+                )
             except AgentError as error:
                 self._show(replace(shown, busy=True, activity=self.view.activity))
                 self.fail(error)
@@ -135,36 +137,8 @@ class SessionController:
         self._show(replace(shown, busy=True, activity=self.view.activity))
         self.glimpsed()
 
-    async def _opened(
-        self, resume: str | None, model: str | None, opening: "Opening", *, is_same: bool = False
-    ) -> "tuple[Session, SessionView]":
-        """A session, and what is shown of it. Raises `AgentError`."""
-        glimpse = None if is_same else self._glimpse  # all of it is shown already
-        session = await self.sessions.open(resume, model, glimpse, opening=opening, progress=self._tell_progress)
-        try:
-            return session, await view_of_session(self.sessions, session)
-        except asyncio.CancelledError:
-            await session.close(None)
-            raise
-
-    async def _unless_stopped(
-        self, opening: "Coroutine[object, object, tuple[Session, SessionView]]"
-    ) -> "tuple[Session, SessionView] | None":
-        """What it opens; None where `interrupt` was called before that."""
-        task = self._opening = asyncio.ensure_future(opening)
-        try:
-            await asyncio.wait((task,))
-        finally:
-            self._opening = None
-            task.cancel()  # does nothing to one that is done
-            with suppress(asyncio.CancelledError, AgentError):
-                await task
-        return None if task.cancelled() else task.result()
-
-    def _tell_progress(self, read: int, count: int) -> None:
-        if read < count:
-            told = f"opening the session ({read:,} of {count:,} messages)"
-            self._show(replace(self.view, activity=told))
+    def _tell_opening(self, activity: str) -> None:
+        self._show(replace(self.view, activity=activity))
 
     async def adopt(self, session: "Session") -> None:
         """Shows a session from its history on."""
@@ -355,8 +329,8 @@ class SessionController:
         return (self.session.title or self.session.root.name) if self.session is not None else ""
 
     def interrupt(self) -> None:
-        if self._opening is not None:
-            self._opening.cancel()
+        if self._opener.is_at_work:
+            self._opener.stop()
         elif self.session is not None:
             self.session.interrupt()
 

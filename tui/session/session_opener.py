@@ -1,0 +1,67 @@
+"""Opening a session in place of the one that is shown, which takes a while where it is long, and can be stopped."""
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+from typing import TYPE_CHECKING, TypeAlias
+
+from agent.errors import AgentError
+from agent.messages import Conversation
+from tui.session.session_view import view_of_session
+from tui.view.blocks import SessionView
+
+if TYPE_CHECKING:  # types only: what a session is made of is loaded behind the first paint
+    from agent.session import Session
+    from agent.sessions import Opening, Sessions
+
+Opened: TypeAlias = "tuple[Session, SessionView]"
+"""A session, and what is shown of it."""
+
+
+class SessionOpener:
+    """Opens one session at a time."""
+
+    def __init__(
+        self, sessions: "Sessions", glimpse: Callable[[Conversation], None], progress: Callable[[str], None]
+    ) -> None:
+        """`glimpse` is given the end of a session before all of it is read, `progress` how far that has come."""
+        self._sessions, self._glimpse, self._progress = sessions, glimpse, progress
+        self._task: asyncio.Task[Opened] | None = None
+
+    @property
+    def is_at_work(self) -> bool:
+        """Whether there is something to stop."""
+        return self._task is not None
+
+    async def open(
+        self, resume: str | None, model: str | None, opening: "Opening", *, is_shown: bool = False
+    ) -> Opened:
+        """The session with that id, or a new one. `is_shown`: all of it is on the screen already. Raises
+        `AgentError`."""
+        glimpse = None if is_shown else self._glimpse
+        session = await self._sessions.open(resume, model, glimpse, opening=opening, progress=self._tell)
+        try:
+            return session, await view_of_session(self._sessions, session)
+        except asyncio.CancelledError:
+            await session.close(None)
+            raise
+
+    async def open_unless_stopped(self, resume: str | None, model: str | None, opening: "Opening") -> "Opened | None":
+        """The same; None where `stop` was called before that."""
+        task = self._task = asyncio.ensure_future(self.open(resume, model, opening))
+        try:
+            await asyncio.wait((task,))
+        finally:
+            self._task = None
+            task.cancel()  # does nothing to one that is done
+            with suppress(asyncio.CancelledError, AgentError):
+                await task
+        return None if task.cancelled() else task.result()
+
+    def stop(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+
+    def _tell(self, read: int, count: int) -> None:
+        if read < count:
+            self._progress(f"opening the session ({read:,} of {count:,} messages)")
