@@ -112,12 +112,21 @@ def child_environment(environment: Mapping[str, str] = os.environ) -> dict[str, 
     A list of what is passed on, since nobody can list how secrets are called. Names that the list covers only by their
     beginning are looked at once more, and so is every value.
     """
-    wanted = re.split(r"[\s,]+", environment.get(PASSED_ON, "").strip(" ,"))
     return {
         name: value
         for name, value in environment.items()
-        if any(fnmatchcase(name, pattern) for pattern in wanted) or _is_harmless(name, value)
+        if is_passed_on(name, environment) or _is_harmless(name, value)
     } | _QUIET
+
+
+def is_passed_on(name: str, environment: Mapping[str, str] = os.environ) -> bool:
+    """Whether the user has said so of a variable."""
+    return any(fnmatchcase(name, pattern) for pattern in _patterns(environment.get(PASSED_ON, "")))
+
+
+@cache
+def _patterns(written: str) -> list[str]:
+    return re.split(r"[\s,]+", written.strip(" ,"))
 
 
 def _is_harmless(name: str, value: str) -> bool:

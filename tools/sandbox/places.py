@@ -2,15 +2,18 @@
 package managers, what tells Git to run something, and where people keep keys."""
 
 import os
+import pwd
 import stat
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import cache
 from itertools import repeat
 from pathlib import Path
 
+from tools.process.shell import is_passed_on
 from tools.sandbox.boundary import Access
 from tools.sandbox.git_metadata import git_places, is_in
-from tools.secrets.files import SECRETS_BELOW_HOME, SECRETS_OF_THE_SYSTEM
+from tools.secrets.files import SECRETS_BELOW_HOME, SECRETS_BELOW_NAMED, SECRETS_NAMED, SECRETS_OF_THE_SYSTEM
 
 CACHES = (
     ".cache/pip", ".cache/uv", ".cache/pypoetry", ".cache/pdm", ".cache/hatch", ".cache/pre-commit", ".cache/yarn",
@@ -25,8 +28,6 @@ CACHES = (
 
 WITH_SOCKETS = ("/tmp", "/var/tmp", "/run")
 """Folders that somebody may work in, and other programs have sockets in."""
-_SOCKETS = "/proc/net/unix"
-"""All sockets with names that this program sees opened."""
 OTHERS_SOCKETS = ("/var/tmp",)
 """Where other programs leave what one can connect to; /tmp and /run are other ones in a sandbox anyway."""
 
@@ -39,17 +40,16 @@ def places_of(
     shown: Sequence[Path],
     repositories: Sequence[Path] = (),
 ) -> dict[str, Access]:
-    """What commands of a working folder may do where. `more`: further folders that can be written; `ours`: where this
+    """What commands of a working folder may do where. `more`: further folders that can be written, as far as they are
+    there and no link has taken their place; `ours`: where this
     program keeps its own files; `shown`: folders among those that can be read; `repositories`: those below."""
     home = home.resolve()
+    more = [folder for folder in more if folder.is_dir() and os.path.realpath(folder) == str(folder)]
     places: dict[str, Access] = {}
     for path in OTHERS_SOCKETS:
         if os.path.isdir(path) and os.path.realpath(path) == path:
             places[path] = "hidden folder"
-    for path in (*SECRETS_OF_THE_SYSTEM, *(str(home / name) for name in SECRETS_BELOW_HOME)):
-        if os.access(path, os.R_OK):
-            real = os.path.realpath(path)
-            places[real] = "hidden folder" if os.path.isdir(real) else "hidden file"
+    places |= _secrets(home, (root, *more))
     for folder in ours:
         if folder.is_dir():
             places[str(folder.resolve())] = "hidden folder"
@@ -80,6 +80,46 @@ def places_of(
     return {path: access for path, access in (*_pinned(places), *places.items())}
 
 
+def _secrets(home: Path, worked_in: Sequence[Path]) -> dict[str, Access]:
+    """Where keys are kept that can be read: by the system, below the home folder, also that which the system knows and
+    programs such as SSH go by, and where variables say so. Of the last those that commands are given by the user's own
+    word are left alone, and so is what lies where they work or holds that."""
+    found: dict[str, Access] = {}
+    usual = (str(each / name) for each in dict.fromkeys((home, _home_of_the_system())) for name in SECRETS_BELOW_HOME)
+    for path in (*SECRETS_OF_THE_SYSTEM, *usual):
+        if os.access(path, os.R_OK):
+            real = os.path.realpath(path)
+            found[real] = "hidden folder" if os.path.isdir(real) else "hidden file"
+    inner = [folder for folder in worked_in if not home.is_relative_to(folder)]
+    for place in map(Path, map(os.path.realpath, _named_secrets())):
+        is_worked_in = any(map(place.is_relative_to, inner)) or any(
+            each.is_relative_to(place) for each in (*inner, home)
+        )
+        if not is_worked_in and (os.path.isdir(place) or os.path.isfile(place)):
+            found[str(place)] = "hidden folder" if os.path.isdir(place) else "hidden file"
+    return found
+
+
+@cache
+def _home_of_the_system() -> Path:
+    """The user's, whatever the environment says; the root folder where there is none."""
+    try:
+        return Path(os.path.realpath(pwd.getpwuid(os.getuid()).pw_dir))
+    except KeyError:
+        return Path("/")
+
+
+def _named_secrets() -> Iterator[str]:
+    """The absolute paths that variables name."""
+    for name in SECRETS_NAMED:
+        if not is_passed_on(name):
+            yield from filter(os.path.isabs, os.environ.get(name, "").split(os.pathsep))
+    for name, usual in SECRETS_BELOW_NAMED.items():
+        folder = os.environ.get(name, "")
+        if os.path.isabs(folder):
+            yield from (f"{folder}/{path.removeprefix(usual)}" for path in SECRETS_BELOW_HOME if path.startswith(usual))
+
+
 def _writable(root: Path, more: Sequence[Path], home: Path) -> Iterator[str]:
     """The folders; of the home folder, and of any that holds it, only what is in there under a name without a dot: what
     has one, such as `.bashrc`, is run by other programs."""
@@ -105,12 +145,7 @@ def _open_sockets(folders: Sequence[Path], home: Path) -> Iterator[str]:
     agents, editors. To connect to one needs no right to write in its folder. Those in the working folder belong to
     what is worked on, unless that is the home folder, or holds it, or one for sockets."""
     inner = [folder for folder in folders if not home.is_relative_to(folder) and str(folder) not in WITH_SOCKETS]
-    try:
-        with open(_SOCKETS, "rb") as table:
-            lines = table.readlines()
-    except OSError:
-        return
-    rows = (line.rstrip(b"\n").split(maxsplit=7) for line in lines[1:])
+    rows = (line.rstrip(b"\n").split(maxsplit=7) for line in _socket_lines())
     names = {os.fsdecode(row[7]) for row in rows if len(row) == 8 and not row[7].startswith(b"@")}
     relative = {name for name in names if not name.startswith("/")}
     below = (f"{folder}/{name}" for folder in (_working_folders() if relative else ()) for name in relative)
@@ -119,6 +154,19 @@ def _open_sockets(folders: Sequence[Path], home: Path) -> Iterator[str]:
         with suppress(OSError):
             if stat.S_ISSOCK(os.lstat(real).st_mode) and not any(Path(real).is_relative_to(each) for each in inner):
                 yield real
+
+
+def _socket_lines() -> Iterator[bytes]:
+    """The kernel's tables of named sockets, one of each network: a file is a way from one to the other."""
+    seen = set[int]()
+    for process in ("self", *filter(str.isdecimal, os.listdir("/proc"))):
+        with suppress(OSError):
+            path = f"/proc/{process}/net/unix"
+            number = os.stat(path).st_ino
+            if number not in seen:
+                seen.add(number)
+                with open(path, "rb") as table:
+                    yield from table.readlines()[1:]
 
 
 def _working_folders() -> set[str]:

@@ -36,12 +36,48 @@ SECRETS_BELOW_HOME = (
     ".composer/auth.json", ".config/composer/auth.json", ".nuget/NuGet", ".huggingface/token",
     ".cache/huggingface/token", ".claude", ".claude.json", ".codex", ".gemini", ".config/anthropic", ".config/openai",
     ".config/github-copilot", ".bash_history", ".zsh_history", ".python_history", ".node_repl_history", ".psql_history",
-    ".mysql_history", ".sqlite_history", ".rediscli_history", ".local/share/fish", ".npmrc",
+    ".mysql_history", ".sqlite_history", ".rediscli_history", ".local/share/fish", ".npmrc", ".yarnrc.yml",
+    ".config/pypoetry/auth.toml", ".local/share/uv/credentials", ".config/hcloud", ".config/scw", ".config/stripe",
+    ".config/ngrok", ".ngrok2", ".cloudflared", ".config/.wrangler", ".railway", ".local/share/com.vercel.cli",
+    ".config/argocd", ".argocd", ".talos", ".minikube", ".snowsql", ".snowflake", ".config/snowflake",
+    ".dbt/profiles.yml", ".kaggle", ".config/kaggle", ".modal.toml", ".mc", ".passwd-s3fs", ".config/borg", ".vnc",
+    ".msmtprc", ".config/msmtp", ".mbsyncrc", ".fetchmailrc", ".authinfo", ".authinfo.gpg", ".curlrc", ".wgetrc",
+    ".config/tea", ".sentryclirc", ".config/solana", ".foundry/keystores", ".pki", ".config/microsoft-edge",
+    ".config/vivaldi", ".config/opera", ".librewolf", ".zen", ".var/app", "snap/firefox", "snap/chromium",
+    ".config/Slack", ".config/discord", ".config/Element", ".local/share/TelegramDesktop", ".config/keepassxc",
+    ".putty", ".config/filezilla", ".config/remmina", ".local/share/remmina", ".subversion/auth", ".config/goose",
+    ".local/share/opencode", ".qwen", ".vibe", ".config/io.datasette.llm", ".continue", ".cursor", ".config/Cursor",
+    ".config/Code/User/globalStorage", ".local/share/jupyter/runtime", ".ipython/profile_default/history.sqlite",
+    ".lesshst", ".irb_history", ".Rhistory",
     "Library/Keychains", "Library/Application Support/Google/Chrome", "Library/Application Support/Firefox",
 )  # fmt: skip
 """Below the home folder: keys, passwords, histories. Commands do not see them."""
 
-SECRETS_OF_THE_SYSTEM = ("/etc/shadow", "/etc/gshadow", "/etc/sudoers", "/etc/sudoers.d", "/etc/krb5.keytab")
+SECRETS_NAMED = tuple(
+    """
+    GNUPGHOME AWS_SHARED_CREDENTIALS_FILE AWS_CONFIG_FILE AZURE_CONFIG_DIR CLOUDSDK_CONFIG
+    GOOGLE_APPLICATION_CREDENTIALS KUBECONFIG DOCKER_CONFIG DOCKER_CERT_PATH NPM_CONFIG_USERCONFIG npm_config_userconfig
+    NETRC GH_CONFIG_DIR PGPASSFILE PASSWORD_STORE_DIR SOPS_AGE_KEY_FILE ANSIBLE_VAULT_PASSWORD_FILE
+    RESTIC_PASSWORD_FILE RCLONE_CONFIG BOTO_CONFIG TF_CLI_CONFIG_FILE HF_TOKEN_PATH CODEX_HOME CLAUDE_CONFIG_DIR
+    HISTFILE
+    """.split()  # noqa: SIM905  # a list of names is a table
+)
+"""Variables by which programs are told of other places for keys; more than one are separated by colons."""
+SECRETS_BELOW_NAMED = {
+    "XDG_CONFIG_HOME": ".config/",
+    "XDG_DATA_HOME": ".local/share/",
+    "CARGO_HOME": ".cargo/",
+    "GRADLE_USER_HOME": ".gradle/",
+    "HF_HOME": ".cache/huggingface/",
+}
+"""Variables that name another folder for what lies below one of the home folder."""
+
+SECRETS_OF_THE_SYSTEM = (
+    "/etc/shadow", "/etc/shadow-", "/etc/gshadow", "/etc/gshadow-", "/etc/sudoers", "/etc/sudoers.d",
+    "/etc/krb5.keytab", "/etc/ssl/private", "/etc/letsencrypt/live", "/etc/letsencrypt/archive", "/etc/wireguard",
+    "/etc/NetworkManager/system-connections", "/etc/security/opasswd", "/etc/ssh/ssh_host_rsa_key",
+    "/etc/ssh/ssh_host_ecdsa_key", "/etc/ssh/ssh_host_ed25519_key",
+)  # fmt: skip
 
 
 def holds_secrets(path: str) -> bool:

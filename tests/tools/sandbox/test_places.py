@@ -1,0 +1,90 @@
+"""What commands do not see, wherever it lies, and what becomes of further folders that go away."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.tools.sandbox.test_sandbox import place
+from tools.sandbox import places
+from tools.sandbox.boundary import Access
+from tools.sandbox.places import places_of
+from tools.sandbox.system import Missing, found_sandbox
+
+__all__ = ["place"]
+
+
+@pytest.fixture
+def base(place: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with a home that has nothing in it, and one to work in."""
+    for name in ("home", "work"):
+        (place / name).mkdir()
+    monkeypatch.setattr(places, "_home_of_the_system", lambda: place / "home")
+    return place
+
+
+def seen(base: Path, *more: Path) -> dict[str, Access]:
+    """What is said of places below the folder."""
+    found = places_of(base / "work", more, base / "home", (), ())
+    return {path.removeprefix(f"{base}/"): access for path, access in found.items() if path.startswith(f"{base}/")}
+
+
+def made(base: Path, *names: str) -> None:
+    for name in names:
+        (base / name).parent.mkdir(parents=True, exist_ok=True)
+        (base / name).write_text("kept\n")
+
+
+def test_keys_are_hidden_where_variables_say_that_they_are(base: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made(base, "settings/gh/hosts.yml", "keys/kube/config", "keys/two", "rust/credentials.toml", "work/kube", "home/.x")
+    for name, value in {
+        "XDG_CONFIG_HOME": base / "settings",
+        "KUBECONFIG": f"{base}/keys/kube/config:{base}/keys/two:{base}/work/kube:relative:{base}/absent",
+        "CARGO_HOME": base / "rust",
+        "CODEX_HOME": base / "home",
+        "HISTFILE": os.devnull,
+        "NETRC": base / "home" / ".x",
+    }.items():
+        monkeypatch.setenv(name, str(value))
+    hidden: dict[str, Access] = {
+        "settings/gh": "hidden folder",
+        "keys/kube/config": "hidden file",
+        "keys/two": "hidden file",
+        "rust/credentials.toml": "hidden file",
+    }
+    assert seen(base) == {"work": "write", "home/.x": "hidden file", **hidden}
+    monkeypatch.setenv("EBB_PASS_ENV", "NETRC CARGO_*")
+    assert seen(base) == {"work": "write", **hidden}
+
+
+def test_keys_are_hidden_below_the_home_that_the_system_knows_too(base: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made(base, "real/.ssh/id", "home/.netrc")
+    monkeypatch.setattr(places, "_home_of_the_system", lambda: base / "real")
+    assert seen(base) == {"work": "write", "real/.ssh": "hidden folder", "home/.netrc": "hidden file"}
+
+
+def test_further_folders_that_are_gone_or_links_by_now_are_none(base: Path) -> None:
+    for name in ("one", "elsewhere"):
+        (base / name).mkdir()
+    (base / "link").symlink_to("elsewhere")
+    assert seen(base, base / "one", base / "gone", base / "link") == {"work": "write", "one": "write"}
+
+
+@pytest.fixture
+def serving_elsewhere(base: Path) -> Iterator[Path]:
+    """The socket of a program with a network of its own, such as one in a container."""
+    serves = "import socket; s = socket.socket(socket.AF_UNIX); s.bind('s'); s.listen(); print(flush=True); s.accept()"
+    around = ("unshare", "--user", "--map-root-user", "--net", sys.executable, "-c", serves)
+    with subprocess.Popen(around, cwd=base / "home", stdout=subprocess.PIPE, stdin=subprocess.PIPE) as server:
+        assert server.stdout is not None
+        server.stdout.readline()
+        yield base / "home" / "s"
+        server.kill()
+
+
+@pytest.mark.skipif(isinstance(found_sandbox(), Missing), reason="programs get no network of their own here")
+def test_sockets_of_programs_with_another_network_are_hidden(base: Path, serving_elsewhere: Path) -> None:
+    assert seen(base) == {"work": "write", "home/s": "hidden file"}
